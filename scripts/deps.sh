@@ -197,10 +197,11 @@ if [ -n "$(missing)" ]; then
 	fi
 	work=$root/.work
 	trap 'rm -rf "$work"' EXIT
+	rm -rf "$work"
 	for piece in $(missing); do
 		echo "fetching $piece $(version "$piece")" >&2
-		rm -rf "$work" && mkdir -p "$work/out"
-		lists=/var/lib/apt/lists out=$work/out
+		out=$work/out/$piece
+		mkdir -p "$out"
 		"fetch_$piece"
 		# The stamp goes first and comes last: a piece that was replaced by half has none.
 		rm -f "$root/.stamps/$piece"
