@@ -1,0 +1,232 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// AcquireOption changes what Acquire does when the caller already holds the line.
+type AcquireOption func(*acquire)
+
+// Reentrant gives a caller whose context descends from a live hold of the same line a hold nested in that one, at
+// once: it has the same token, and it is gone when the outer one is. Without it Acquire returns ErrHeld.
+func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
+
+// Anew joins the line whether or not the caller holds it already, for recipes with room for several.
+func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
+
+type ifHeld int
+
+const (
+	refuseHeld ifHeld = iota
+	nestInHold
+	joinAnew
+)
+
+// acquire is one call of Acquire or TryAcquire.
+type acquire struct {
+	*Client
+	op     string
+	line   string // as the user gave it
+	entry  driver.Entry
+	rule   Rule
+	ifHeld ifHeld
+	user   context.Context // as the user gave it
+	since  time.Time
+
+	session *session // where it stands in line; nil: nowhere
+	ahead   int      // how many it saw in its way when it looked last
+	trouble error    // what the service said last
+}
+
+// Acquire joins a line and waits for its turn by the rule. ctx governs the wait, not the work: the hold does not end
+// with ctx. On failure nothing of the call is left at the service, now or later.
+//
+// When the session is lost while waiting, Acquire joins again at the tail and tells the Observer.
+func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
+	a := acquire{Client: c, op: "acquire"}
+	return a.run(ctx, line, kind, data, rule, opts)
+}
+
+// TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy
+// and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
+// cannot be reached within the deadline of one request it returns ErrUnavailable.
+func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
+	a := acquire{Client: c, op: "try"}
+	a.entry.Try = true
+	return a.run(ctx, line, kind, data, rule, opts)
+}
+
+func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
+	a.user, a.since = ctx, time.Now()
+	a.line, a.rule = line, rule
+	name, err := a.fullName(line)
+	if err == nil {
+		err = checkEntry(kind, data, rule)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	for _, o := range opts {
+		o(a)
+	}
+	if held := a.Held(ctx, line); held != nil {
+		switch a.ifHeld {
+		case refuseHeld:
+			return nil, a.wrap(ErrHeld)
+		case nestInHold:
+			return held.nest(ctx)
+		}
+	}
+	owner := a.owner
+	owner.Since = a.since
+	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: data, Sight: rule.Sight, Try: a.entry.Try}
+
+	var cancel context.CancelFunc
+	if a.entry.Try {
+		ctx, cancel = context.WithTimeout(ctx, a.driver.RequestTimeout())
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
+	defer context.AfterFunc(a.life, cancel)()
+
+	for {
+		h, err := a.once(ctx)
+		if err == nil {
+			return h, nil
+		}
+		if ctx.Err() == nil && errors.Is(err, driver.ErrSessionEnded) {
+			continue
+		}
+		return nil, a.wrap(a.reason(ctx, err))
+	}
+}
+
+// once goes through one session: join, look, wait, grant. Unless it is granted nothing stays in the line.
+func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a.session = nil
+	s, err := a.openSession(ctx)
+	if err != nil {
+		a.trouble = err
+		return nil, err
+	}
+	if err := a.lookFirst(ctx); err != nil {
+		return nil, err
+	}
+	me, ahead, err := s.Join(ctx, a.entry)
+	if err != nil {
+		if errors.Is(err, driver.ErrSessionEnded) {
+			a.dropSession(s)
+		}
+		return nil, err
+	}
+	defer func() {
+		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
+			leaveSoon(s, me)
+		}
+	}()
+	a.session = s
+	ahead, err = a.awaitTurn(ctx, s, me, ahead)
+	if errors.Is(err, driver.ErrSessionEnded) {
+		a.dropSession(s)
+		a.observer.Rejoining(a.shown(me))
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A rule that sees some kinds only cannot know that nobody at all was ahead.
+	alone := len(ahead) == 0 && a.rule.Sight.Kinds == nil
+	return newHold(a, s, me, alone)
+}
+
+// awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed.
+func (a *acquire) awaitTurn(ctx context.Context, s *session, me Node, ahead []Node) ([]Node, error) {
+	for first := true; ; first = false {
+		wait := a.rule.WaitFor(me, ahead)
+		a.ahead = len(wait)
+		switch {
+		case len(wait) == 0:
+			return ahead, s.awaitRenewal(ctx)
+		case a.entry.Try:
+			return nil, driver.ErrBusy
+		case first:
+			a.observer.Waiting(a.shown(me), len(ahead))
+		default:
+			a.observer.Woken(a.shown(me))
+		}
+		var err error
+		if ahead, err = s.Await(ctx, me, a.rule.Sight, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookFirst keeps a try whose rule must see all that is ahead from joining in vain: the driver's own look knows only
+// whether somebody is there.
+func (a *acquire) lookFirst(ctx context.Context) error {
+	if !a.entry.Try || !a.rule.Sight.All {
+		return nil
+	}
+	ahead, err := a.driver.Line(ctx, a.entry.Line)
+	if err != nil {
+		return err
+	}
+	if wait := a.rule.WaitFor(Node{Line: a.entry.Line, Kind: a.entry.Kind, Owner: a.entry.Owner}, ahead); len(wait) > 0 {
+		a.ahead = len(wait)
+		return driver.ErrBusy
+	}
+	a.entry.Try = false
+	return nil
+}
+
+// leaveSoon takes a node away on behalf of a caller whose context may have ended: it waits a moment for the service
+// to confirm, and the driver goes on from there.
+func leaveSoon(s *session, me Node) {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	s.Leave(ctx, me, false)
+}
+
+// reason says why the call ended, so that "somebody has it" and "the service is away" can be told apart.
+func (a *acquire) reason(ctx context.Context, err error) error {
+	switch {
+	case a.life.Err() != nil:
+		return ErrClosed
+	case ctx.Err() == nil:
+		return translate(err)
+	}
+	why := ErrUnavailable
+	if a.session != nil && a.session.alive() {
+		why = ErrBusy
+	} else if a.trouble != nil {
+		why = a.trouble
+	}
+	if a.user.Err() == nil { // the deadline of a try, not the user's
+		return why
+	}
+	if cause := context.Cause(a.user); cause != a.user.Err() {
+		return fmt.Errorf("%w: %w: %w", a.user.Err(), cause, why)
+	}
+	return fmt.Errorf("%w: %w", a.user.Err(), why)
+}
+
+func (a *acquire) wrap(err error) error {
+	return &Error{Op: a.op, Line: a.line, Ahead: a.ahead, Err: err}
+}
+
+// shown is a node as the users of this client know it.
+func (c *Client) shown(n Node) Node {
+	n.Line = c.ownName(n.Line)
+	return n
+}

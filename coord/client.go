@@ -1,0 +1,139 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Client is one process's access to the lines of a service. It is made once, lives long, and may be used by any
+// number of goroutines. It opens a session when one is needed, and another one after a loss.
+type Client struct {
+	driver    driver.Driver
+	observer  *Observer
+	namespace string // "" or with a slash at its end
+	owner     Owner
+
+	life context.Context // ended by Shutdown and Close: no new turns
+	end  context.CancelCauseFunc
+
+	mu       sync.Mutex
+	session  *session // nil: none is open
+	opening  *opening // nil: none is being opened
+	finished bool     // the session and the driver have been closed
+}
+
+// Option sets up a Client.
+type Option func(*Client)
+
+// WithOwnerLabel adds a label to what others see of this client's nodes, beside host and process number.
+func WithOwnerLabel(label string) Option {
+	return func(c *Client) { c.owner.Label = label }
+}
+
+// WithNamespace puts every line of this client below a name: with namespace "shop", line "orders" is the line
+// "shop/orders" of a client without one.
+func WithNamespace(name string) Option {
+	return func(c *Client) { c.namespace = name + "/" }
+}
+
+// WithObserver has o told what the client does.
+func WithObserver(o *Observer) Option {
+	return func(c *Client) { c.observer = o.complete() }
+}
+
+// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call.
+func NewClient(d driver.Driver, opts ...Option) *Client {
+	host, _ := os.Hostname()
+	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: (*Observer)(nil).complete()}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	for _, o := range opts {
+		o(c)
+	}
+	return c
+}
+
+// Driver returns what the client stands on.
+func (c *Client) Driver() driver.Driver { return c.driver }
+
+// Shutdown ends the client in good order: from now on nobody gets a turn (whoever waits gets ErrClosed), the holds
+// go on until their owners have released them, and then the session is ended. If ctx ends first, Shutdown returns
+// with the holds as they are; call it again, or Close.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.end(ErrClosed)
+	for {
+		c.mu.Lock()
+		held, released := 0, (<-chan struct{})(nil)
+		if c.session != nil {
+			held, released = len(c.session.holds), c.session.whenReleased()
+		}
+		c.mu.Unlock()
+		if held == 0 {
+			return c.finish(ctx)
+		}
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return &Error{Op: "shutdown", Err: fmt.Errorf("%w: %d holds not released", ctx.Err(), held)}
+		}
+	}
+}
+
+// Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
+// hold has been released. Otherwise it is left to its TTL, so that nobody enters beside work that still runs.
+func (c *Client) Close() error {
+	c.end(ErrClosed)
+	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
+	defer cancel()
+	return c.finish(ctx)
+}
+
+// finish ends what holds there are, the session and the driver.
+func (c *Client) finish(ctx context.Context) error {
+	c.mu.Lock()
+	if c.finished {
+		c.mu.Unlock()
+		return nil
+	}
+	c.finished = true
+	s := c.session
+	var holds []*Hold
+	if s != nil {
+		for h := range s.holds {
+			holds = append(holds, h)
+		}
+	}
+	c.mu.Unlock()
+
+	for _, h := range holds {
+		h.finish(&closedHold{})
+	}
+	var err error
+	switch {
+	case s == nil:
+	case len(holds) > 0:
+		s.Abandon()
+	default:
+		err = s.Close(ctx)
+	}
+	if e := c.driver.Close(ctx); err == nil {
+		err = e
+	}
+	return err
+}
+
+// fullName is the line's name at the service.
+func (c *Client) fullName(line string) (string, error) {
+	name := c.namespace + line
+	if err := CheckName(line); err != nil {
+		return "", err
+	}
+	return name, CheckName(name)
+}
+
+// ownName is the line's name as the users of this client know it.
+func (c *Client) ownName(full string) string { return strings.TrimPrefix(full, c.namespace) }

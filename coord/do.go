@@ -1,0 +1,58 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Result is what a channel of LockChan and its like delivers.
+type Result struct {
+	Hold *Hold
+	Err  error
+}
+
+// Do acquires, runs fn and releases; recipes build their Do on it. fn's context ends with the hold or with ctx,
+// and fn should then stop; the node stays, and is renewed, until it has returned. The error is fn's, joined with
+// ErrLost if the hold did not last to the end. A panic in fn releases. fn is run once or not at all.
+func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn func(context.Context, *Hold) error) (err error) {
+	if fn == nil {
+		return fmt.Errorf("turnwise: %w: nothing to do: the function is nil", ErrInvalid)
+	}
+	h, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Release()) }()
+	ctx, cancel := h.With(ctx)
+	defer cancel()
+	return fn(ctx, h)
+}
+
+// Chan acquires in the background, for a select; recipes build their LockChan on it. The channel delivers one Result
+// and is closed when there will be nothing more to take back. If ctx ends, or the hold is lost, before the Result
+// has been received, the hold is released and the channel delivers the error instead.
+func Chan(ctx context.Context, acquire func(context.Context) (*Hold, error)) <-chan Result {
+	results := make(chan Result, 1)
+	go func() {
+		defer close(results)
+		h, err := acquire(ctx)
+		results <- Result{h, err}
+		if err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-h.ctx.Done():
+			err = context.Cause(h.ctx)
+		}
+		select {
+		case r := <-results:
+			r.Hold.Release()
+			results <- Result{Err: &Error{Op: "acquire", Line: h.acquired.line, Err: err}}
+		default: // received, and theirs
+		}
+	}()
+	return results
+}

@@ -1,0 +1,124 @@
+// Package driver is what a service must be able to do to carry turnwise's recipes.
+//
+// It is for the author of a driver; users of the recipes never need it. The comments are the contract, and
+// coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this loop:
+//
+//	me, ahead, err := s.Join(ctx, entry)
+//	for err == nil {
+//		wait := rule.WaitFor(me, ahead)
+//		if len(wait) == 0 {
+//			return grant(me)
+//		}
+//		ahead, err = s.Await(ctx, me, entry.Sight, wait)
+//	}
+//	s.Leave(background, me, false)
+//
+// How a driver learns of a change is its own affair: an event that says it all, an event and a point read, a
+// poll. So the budget of round trips is met inside Join, Await and Leave, and the engine knows nothing of it.
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Driver reaches one service. It is safe for concurrent use and keeps no lock state of its own: whatever can be
+// lost lives in a [Session]. A client library that the user made and handed in stays open after Close.
+type Driver interface {
+	// Open begins a session. It returns once the service has confirmed it, or when ctx ends. An error that no retry
+	// can mend (credentials, permission, a service of another protocol) wraps ErrDenied; any other is taken as
+	// "out of reach for now", and the engine tries again.
+	Open(ctx context.Context) (Session, error)
+
+	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. Children that are no
+	// contenders and the nodes of lines nested below it are left out. A line that nobody used is empty.
+	// It is on no hot path and may take a read for each node.
+	Line(ctx context.Context, line string) ([]Node, error)
+
+	// Lines returns, sorted, the names that begin with prefix and have at least one node in line.
+	Lines(ctx context.Context, prefix string) ([]string, error)
+
+	// Remove takes away this incarnation of a node, whoever owns it. It returns ErrRemoved if it was gone already.
+	Remove(ctx context.Context, n Node) error
+
+	// RequestTimeout is the deadline of a single request to the service. The engine allows a TryAcquire, a release or
+	// a look at a line this long.
+	RequestTimeout() time.Duration
+
+	// Close ends every session, waits for the clean-ups under way as long as ctx lasts, and frees what Open uses.
+	Close(ctx context.Context) error
+}
+
+// Session is one liveness at the service: when it ends, for whatever reason, every node that joined through it
+// goes. It is pinned: what was asked of one session is never done in another, not even a request that was still
+// queued when the session ended.
+//
+// It is used by thousands of contenders at once, which share its connection, its renewal and its watches.
+//
+// A method returns when its ctx ends, whatever the service does, and with ErrSessionEnded as soon as the session
+// has. Each request inside has a shorter deadline of its own, and trouble that passes is ridden out. So an error
+// other than ctx's, ErrSessionEnded, ErrRemoved, ErrBusy and ErrDenied says that more waiting would not help.
+type Session interface {
+	// Join puts a node at the end of the line. It returns the node (with the entry's Owner and Data) and the nodes
+	// ahead of it within e.Sight, nearest last; those need no Owner and no Data. The look may show nodes that have
+	// gone; it never misses one that stands.
+	//
+	// Exactly once: success is one node; an error is none, now or later. When a reply is lost it is the driver that
+	// finds the node or fences it off, on a context of its own, until that is done or the session has ended, even
+	// if ctx ended first. Other Joins of the session may run meanwhile and are not to be confused with it.
+	//
+	// With e.Try a line with somebody in sight yields ErrBusy and no node. Best look before joining; if a node was
+	// made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
+	Join(ctx context.Context, e Entry) (me Node, ahead []Node, err error)
+
+	// Await blocks until one of wait has left or was amended, then returns the nodes now ahead of me within sight, as
+	// Join does. It may return early, at the price of a look. It never sleeps through a change: what happened
+	// between the look that the caller has and this call counts. Every now and then it looks without being told.
+	//
+	// When me itself has been removed while the session lives it returns ErrRemoved, at once and in preference to any
+	// answer that might let me in. With an empty wait that, the end of the session or of ctx is all it returns
+	// for: this is how the engine watches over a node that is held, and only if it is held for long.
+	//
+	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then
+	// nobody is ahead, and the answer is empty without asking the service. A write by anybody else must never be
+	// taken for that mark.
+	//
+	// When ctx ends nothing that grows may stay behind: share watches by node.
+	Await(ctx context.Context, me Node, sight Sight, wait []Node) (ahead []Node, err error)
+
+	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the ID may change. It is
+	// retried inside and never re-creates: ErrRemoved if the node is gone. After another error the node is as it
+	// was or as asked, and Leave, given either, removes it.
+	Amend(ctx context.Context, me Node) (Node, error)
+
+	// Leave takes me away: one write. held says that I had my turn with nobody at all ahead of me, so that whoever stands
+	// right behind may enter on the news of it. nil: the service confirmed it, or the node was gone. On any error the
+	// driver goes on in the background until the node is gone or the session has ended. However often it tries,
+	// it removes this incarnation only.
+	Leave(ctx context.Context, me Node, held bool) error
+
+	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
+	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of
+	// clocks and the ticks of the service. It never moves back. Once it has passed the engine has ended all holds, yet
+	// the session may live on, and those who wait keep their places. Read on every Hold.Err, so it must be cheap.
+	Deadline() time.Time
+
+	// Done is closed when the session is over for certain: refused by the service, closed or abandoned.
+	Done() <-chan struct{}
+
+	// Close ends the session at the service, and all its nodes with it. The engine calls it only when nobody works
+	// under one of its holds any more; otherwise it calls Abandon.
+	Close(ctx context.Context) error
+
+	// Abandon stops renewing and frees what the session uses here; its nodes stay until the service expires them.
+	Abandon()
+}
+
+// What a Driver or Session may say. Wrap them together with the service's own words.
+var (
+	ErrSessionEnded = errors.New("session ended")
+	ErrRemoved      = errors.New("node removed")
+	ErrBusy         = errors.New("line is busy")
+	ErrDenied       = errors.New("denied by the service")
+)

@@ -1,0 +1,76 @@
+package driver
+
+import "time"
+
+// Token is a node's place in its line and the fencing token of whoever holds through it. Along one line tokens
+// strictly increase for ever: across sessions, across a line that emptied and was used again, across the end of
+// the service's own counter.
+type Token int64
+
+// Node is one contender in a line, as the service shows it.
+type Node struct {
+	Line  string // the line's name
+	ID    string // unique at the service for ever, never used again
+	Kind  string // what it asks for; see ValidKind
+	Token Token  // its place in the line
+	Owner Owner  // who put it there; empty for contenders of foreign make
+	Data  []byte // what the owner says of itself, such as an election's value; nil if it says nothing
+	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
+}
+
+// Owner is who put a node into its line.
+type Owner struct {
+	Host  string
+	PID   int
+	Label string    // as given with coord.WithOwnerLabel
+	Since time.Time // when it joined, by its own clock
+}
+
+// Entry is the wish to stand in a line.
+type Entry struct {
+	Line  string // a valid name (see coord.CheckName); encode what your service cannot take
+	Kind  string
+	Owner Owner
+	Data  []byte // at most coord.MaxData
+	Sight Sight
+	Try   bool // join only if nobody in Sight is there
+}
+
+// Sight says which of the nodes ahead a rule needs to see, so that a service which can search is asked for no more.
+// A driver may always return more of the nodes ahead than that.
+type Sight struct {
+	Kinds []string // only these kinds stand in my way, and contenders of foreign make; nil: every kind
+	All   bool     // each of them; otherwise the nearest is enough
+}
+
+// Sees reports whether a node of this kind stands in the way.
+func (s Sight) Sees(kind string) bool {
+	if s.Kinds == nil {
+		return true
+	}
+	for _, k := range s.Kinds {
+		if k == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// MaxKind is the length of the longest kind.
+const MaxKind = 48
+
+// ValidKind reports whether kind consists of 1 to MaxKind letters and digits, so that it can be part of a znode's
+// name or an etcd key. The recipes use "lock", "lead", "R", "W" and "S<weight>of<permits>". A contender of foreign
+// make has the kind that its own tool means, or "lock".
+func ValidKind(kind string) bool {
+	if len(kind) == 0 || len(kind) > MaxKind {
+		return false
+	}
+	for i := 0; i < len(kind); i++ {
+		c := kind[i] | 0x20
+		if (c < 'a' || c > 'z') && (kind[i] < '0' || kind[i] > '9') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// What can go wrong, for errors.Is.
+var (
+	// ErrBusy: somebody I would have to wait for is ahead. The service was reached.
+	ErrBusy = errors.New("line is busy")
+
+	// ErrUnavailable: the service was not reached in time, so nothing is known about the line.
+	ErrUnavailable = errors.New("service is out of reach")
+
+	// ErrLost: the hold ended before it was released: the service was not heard from in time, ended the session, or
+	// an operator removed the node.
+	ErrLost = errors.New("hold lost")
+
+	// ErrReleased: the hold was released.
+	ErrReleased = errors.New("hold released")
+
+	// ErrClosed: the client was shut down or closed.
+	ErrClosed = errors.New("client closed")
+
+	// ErrHeld: the context descends from a live hold of the same line; waiting would be waiting for oneself.
+	ErrHeld = errors.New("already held by the caller")
+
+	// ErrUpgrade: a write lock was asked for inside a read hold of the same line. Two who did that would wait for each
+	// other, so release the read lock first, and read again under the write lock.
+	ErrUpgrade = errors.New("a read hold cannot become a write hold")
+
+	// ErrRemoved: an operator removed the node while it waited, or it was gone already.
+	ErrRemoved = errors.New("node removed")
+
+	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.
+	ErrStale = errors.New("token is stale")
+
+	// ErrDenied: the service refuses the credentials, or they lack a permission. It does not help to try again.
+	ErrDenied = errors.New("denied by the service")
+
+	// ErrInvalidName: no line can have this name. See CheckName.
+	ErrInvalidName = errors.New("invalid name")
+
+	// ErrInvalid: another argument cannot be right.
+	ErrInvalid = errors.New("invalid argument")
+)
+
+// Error is what calls that concern a line return. It wraps what ended the call, such as ctx's error, together with
+// ErrBusy or ErrUnavailable, and what the service said last.
+type Error struct {
+	Op    string // "acquire", "try", "line", "lines", "break", "amend" or "hold"
+	Line  string
+	Ahead int // how many in sight had to go first when it gave up; 0 if it never came to look
+	Err   error
+}
+
+func (e *Error) Error() string {
+	s := "turnwise: " + e.Op
+	if e.Line != "" {
+		s += " " + fmt.Sprintf("%q", shorten(e.Line))
+	}
+	if e.Ahead > 0 {
+		s += fmt.Sprintf(" (%d ahead)", e.Ahead)
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// translate puts a driver's error into the words of this package; the service's own words stay in it.
+func translate(err error) error {
+	for _, w := range []struct{ from, to error }{
+		{driver.ErrDenied, ErrDenied},
+		{driver.ErrBusy, ErrBusy},
+		{driver.ErrRemoved, ErrRemoved},
+		{driver.ErrSessionEnded, ErrUnavailable},
+		{context.DeadlineExceeded, ErrUnavailable},
+	} {
+		if err == w.from {
+			return w.to
+		}
+		if errors.Is(err, w.from) {
+			return &said{w.to, err}
+		}
+	}
+	return err
+}
+
+// said is one of this package's errors with a driver's words for it.
+type said struct{ what, words error }
+
+func (s *said) Error() string   { return s.words.Error() }
+func (s *said) Unwrap() []error { return []error{s.what, s.words} }

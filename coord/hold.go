@@ -1,0 +1,246 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Hold is what you have while it is your turn.
+type Hold struct {
+	acquired *acquired
+	session  *session
+	outer    *Hold // the hold this one is nested in, or nil
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	end    atomic.Pointer[error] // why it ended; nil: it has not
+
+	node  atomic.Pointer[Node]
+	since time.Time
+
+	changing sync.Mutex         // held while the node is amended or leaves
+	alone    bool               // nobody at all was ahead when the turn came; guarded by changing
+	unwatch  context.CancelFunc // ends the present watch over the node; guarded by changing
+	timer    *time.Timer        // starts it
+}
+
+// acquired is what a hold needs to know of the call that it came from.
+type acquired struct {
+	client *Client
+	line   string
+}
+
+// watchAfter is how long a hold must last before it is worth to watch over its node.
+const watchAfter = 100 * time.Millisecond
+
+// Why a hold was lost.
+var (
+	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
+	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
+	lostRemoved  = fmt.Errorf("%w: the node was removed", ErrLost)
+	lostOuter    = fmt.Errorf("%w: the hold around it was released", ErrLost)
+)
+
+// closedHold is the end of a hold whose client was closed: it was lost, too.
+type closedHold struct{}
+
+func (*closedHold) Error() string   { return ErrClosed.Error() }
+func (*closedHold) Unwrap() []error { return []error{ErrClosed, ErrLost} }
+
+type heldKey struct {
+	client *Client
+	line   string
+}
+
+func newHold(a *acquire, s *session, me Node, alone bool) (*Hold, error) {
+	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, since: time.Now(), alone: alone}
+	h.node.Store(&me)
+	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
+	h.ctx, h.cancel = context.WithCancelCause(base)
+	h.timer = time.AfterFunc(watchAfter, h.startWatch)
+	if err := s.add(h); err != nil {
+		h.finish(err)
+		return nil, err
+	}
+	a.observer.Granted(h.Node(), h.since.Sub(a.since))
+	return h, nil
+}
+
+// Context ends when the hold does, and always before anyone else can be let in. Its cause is ErrLost, ErrReleased or
+// ErrClosed. It carries the values of the context that was given to Lock, but not its end: that governed the wait.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// With returns a context that ends with ctx or with the hold, whichever ends first.
+func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{h.acquired.client, h.acquired.line}, h))
+	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// Token is the fencing token: each hold of a line has a greater one than all before it.
+func (h *Hold) Token() Token { return h.node.Load().Token }
+
+// Node is the hold's place in the line.
+func (h *Hold) Node() Node {
+	n := h.acquired.client.shown(*h.node.Load())
+	n.Holds = h.end.Load() == nil
+	return n
+}
+
+// Err is nil while the line is surely held, and then why it no longer is. It reads the clock at each call, so it is
+// right also just after a long pause, when the context has not come round to ending yet.
+func (h *Hold) Err() error {
+	if h.end.Load() == nil && !h.session.alive() {
+		h.lose(lostDeadline)
+	}
+	if err := h.end.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Deadline is until when the line is surely held if nothing more is heard from the service. It moves on as the session
+// is renewed in the background. It is zero when the hold has ended.
+func (h *Hold) Deadline() time.Time {
+	if h.Err() != nil {
+		return time.Time{}
+	}
+	return h.session.Deadline()
+}
+
+// Release lets go. It returns nil if the line was held until this call, ErrLost if it was not held to the end; so look
+// at it before you tell anybody that the work is done. Call it as often as you like. It needs no context: it works
+// after the caller's has ended, takes no longer than one request may, and goes on in the background if it must.
+func (h *Hold) Release() error {
+	h.Err() // a deadline that has passed makes it lost, noticed or not
+	h.finish(ErrReleased)
+	if h.outer == nil && h.session.remove(h) {
+		h.leave()
+	}
+	if end := *h.end.Load(); end != ErrReleased {
+		return end
+	}
+	return nil
+}
+
+// finish ends the hold, for the first reason that anybody gives.
+func (h *Hold) finish(why error) bool {
+	if !h.end.CompareAndSwap(nil, &why) {
+		return false
+	}
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.cancel(why)
+	return true
+}
+
+func (h *Hold) lose(why error) {
+	if h.finish(why) {
+		h.acquired.client.observer.Lost(h.Node(), why)
+	}
+}
+
+// leave takes the node away.
+func (h *Hold) leave() {
+	h.changing.Lock() // an Amend under way ends soon, as the hold's context has ended
+	defer h.changing.Unlock()
+	c := h.acquired.client
+	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
+	defer cancel()
+	h.session.Leave(ctx, *h.node.Load(), h.alone)
+	if *h.end.Load() == ErrReleased {
+		c.observer.Released(h.Node(), time.Since(h.since))
+	}
+}
+
+// Amend replaces what the node asks for and what it says of itself; token and place stay, and those who wait for the
+// node look again. It is for recipes: a writer becomes a reader, a leader changes its value. A change of kind must
+// never ask for more than is held.
+func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
+	fail := func(err error) error {
+		return &Error{Op: "amend", Line: h.acquired.line, Err: err}
+	}
+	if h.outer != nil {
+		return fail(fmt.Errorf("%w: a nested hold shares its node with the outer one", ErrInvalid))
+	}
+	if err := checkEntry(kind, data, Rule{WaitFor: func(Node, []Node) []Node { return nil }}); err != nil {
+		return fail(err)
+	}
+	ctx, cancel := h.With(ctx)
+	defer cancel()
+	h.changing.Lock()
+	defer h.changing.Unlock()
+	if err := h.Err(); err != nil {
+		return fail(err)
+	}
+	h.endWatch()
+	me := *h.node.Load()
+	if kind != me.Kind {
+		h.alone = false // what is left behind is not what was granted
+	}
+	me.Kind, me.Data = kind, data
+	me, err := h.session.Amend(ctx, me)
+	switch {
+	case err == nil:
+		h.node.Store(&me)
+	case errors.Is(err, driver.ErrRemoved):
+		h.lose(lostRemoved)
+	}
+	if h.end.Load() == nil && h.timer != nil {
+		h.timer.Reset(watchAfter)
+	}
+	if end := h.Err(); err != nil && end != nil {
+		return fail(end)
+	}
+	if err != nil {
+		return fail(translate(err))
+	}
+	return nil
+}
+
+// startWatch looks after the node of a hold that lasts, to hear if it is removed.
+func (h *Hold) startWatch() {
+	h.changing.Lock()
+	if h.end.Load() != nil || h.unwatch != nil {
+		h.changing.Unlock()
+		return
+	}
+	var ctx context.Context
+	ctx, h.unwatch = context.WithCancel(h.ctx)
+	me := *h.node.Load()
+	h.changing.Unlock()
+
+	for ctx.Err() == nil {
+		_, err := h.session.Await(ctx, me, Sight{}, nil)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, driver.ErrSessionEnded):
+			return // the session's keeper tells
+		case errors.Is(err, driver.ErrRemoved):
+			h.lose(lostRemoved)
+			return
+		}
+		select {
+		case <-time.After(watchAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// endWatch is called with changing held.
+func (h *Hold) endWatch() {
+	h.timer.Stop()
+	if h.unwatch != nil {
+		h.unwatch()
+		h.unwatch = nil
+	}
+}

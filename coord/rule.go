@@ -1,0 +1,33 @@
+package coord
+
+import "github.com/turnwise/turnwise/coord/driver"
+
+// These are the words that this package shares with its drivers.
+type (
+	// Token is a place in a line, and the fencing token of whoever holds there. Tokens strictly increase along a line,
+	// for ever.
+	Token = driver.Token
+
+	// Node is one contender in a line.
+	Node = driver.Node
+
+	// Owner is who put a node there.
+	Owner = driver.Owner
+
+	// Sight says which of the nodes ahead a rule needs to see.
+	Sight = driver.Sight
+)
+
+// Rule is what makes a recipe: it decides over the nodes ahead whose turn it is.
+//
+// "I need not wait" must never turn back into "wait" while I stand in line. Since nobody joins ahead of me this is so
+// for every rule that becomes no stricter when a node ahead leaves. A rule that does not know a kind should take
+// it for exclusive.
+type Rule struct {
+	// Sight is what WaitFor needs to see; it may be shown more.
+	Sight Sight
+
+	// WaitFor returns those of the nodes ahead (in order, the nearest last) of which one must go before it is worth to
+	// look again; none if it is my turn. It must be a pure function.
+	WaitFor func(me Node, ahead []Node) []Node
+}

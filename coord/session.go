@@ -1,0 +1,244 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// session is a driver's session with the holds that stand on it.
+type session struct {
+	driver.Session
+	client *Client
+
+	// Guarded by client.mu.
+	holds    map[*Hold]struct{} // not yet released; some may be lost
+	over     bool
+	released chan struct{} // closed at the next release, if anybody asked
+}
+
+// opening is a session on its way, shared by all who need it. It is given up when the last of them has gone.
+type opening struct {
+	cancel  context.CancelFunc
+	waiting int           // guarded by client.mu
+	trouble error         // why the last try failed; guarded by client.mu
+	done    chan struct{} // closed when it has succeeded or failed for good
+	err     error         // valid after done
+}
+
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+
+	// stalePoll is how often a session past its deadline is looked at for being renewed after all.
+	stalePoll = 10 * time.Millisecond
+)
+
+// openSession returns the session, opening one if there is none. If ctx ends first the error says what the service
+// said last.
+func (c *Client) openSession(ctx context.Context) (*session, error) {
+	for {
+		c.mu.Lock()
+		if c.life.Err() != nil {
+			c.mu.Unlock()
+			return nil, ErrClosed
+		}
+		if c.session != nil {
+			s := c.session
+			c.mu.Unlock()
+			return s, nil
+		}
+		o := c.opening
+		if o == nil {
+			o = &opening{done: make(chan struct{})}
+			var openCtx context.Context
+			openCtx, o.cancel = context.WithCancel(c.life)
+			c.opening = o
+			go c.open(openCtx, o)
+		}
+		o.waiting++
+		c.mu.Unlock()
+
+		select {
+		case <-o.done:
+			if o.err != nil {
+				return nil, o.err
+			}
+		case <-ctx.Done():
+			return nil, c.leaveOpening(o)
+		}
+	}
+}
+
+// leaveOpening is called by one who can wait no longer.
+func (c *Client) leaveOpening(o *opening) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.waiting--; o.waiting == 0 && c.opening == o {
+		c.opening = nil
+		o.cancel()
+	}
+	if o.trouble != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, o.trouble)
+	}
+	return ErrUnavailable
+}
+
+func (c *Client) open(ctx context.Context, o *opening) {
+	defer o.cancel()
+	defer close(o.done)
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+		ds, err := c.driver.Open(ctx)
+		if err == nil {
+			c.adopt(ds, o)
+			return
+		}
+		if ctx.Err() == nil {
+			c.observer.OpenFailed(err)
+		}
+		denied := errors.Is(err, driver.ErrDenied)
+		c.mu.Lock()
+		o.trouble = err
+		if denied || ctx.Err() != nil {
+			o.err = ErrClosed
+			if denied {
+				o.err = translate(err)
+			}
+			if c.opening == o {
+				c.opening = nil
+			}
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// adopt makes a fresh session the client's, unless nobody wants it any more.
+func (c *Client) adopt(ds driver.Session, o *opening) {
+	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{})}
+	c.mu.Lock()
+	if c.finished || c.opening != o {
+		c.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
+		defer cancel()
+		ds.Close(ctx)
+		return
+	}
+	c.session, c.opening = s, nil
+	c.mu.Unlock()
+	c.observer.SessionOpened()
+	go s.keep()
+}
+
+// keep ends the holds when the session's deadline passes, even if no packet ever arrives, and when it is over.
+func (s *session) keep() {
+	timer := time.NewTimer(time.Until(s.Deadline()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.Done():
+			s.client.dropSession(s)
+			s.loseAll(lostSession)
+			s.client.observer.SessionEnded()
+			return
+		case <-timer.C:
+		}
+		left := time.Until(s.Deadline())
+		if left <= 0 {
+			s.loseAll(lostDeadline)
+			left = stalePoll
+		}
+		timer.Reset(left)
+	}
+}
+
+func (c *Client) dropSession(s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.over = true
+	if c.session == s {
+		c.session = nil
+	}
+}
+
+// alive reports whether the session is surely alive by our own clock.
+func (s *session) alive() bool { return time.Now().Before(s.Deadline()) }
+
+// awaitRenewal blocks while the deadline has passed but the session may yet live.
+func (s *session) awaitRenewal(ctx context.Context) error {
+	for !s.alive() {
+		select {
+		case <-time.After(stalePoll):
+		case <-s.Done():
+			return driver.ErrSessionEnded
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (s *session) loseAll(why error) {
+	s.client.mu.Lock()
+	holds := make([]*Hold, 0, len(s.holds))
+	for h := range s.holds {
+		holds = append(holds, h)
+	}
+	if s.over {
+		clear(s.holds)
+		s.wakeShutdown()
+	}
+	s.client.mu.Unlock()
+	for _, h := range holds {
+		h.lose(why)
+	}
+}
+
+// add makes h one of the session's holds, unless there is no giving of turns any more.
+func (s *session) add(h *Hold) error {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	if s.client.life.Err() != nil {
+		return ErrClosed
+	}
+	if s.over {
+		return driver.ErrSessionEnded
+	}
+	s.holds[h] = struct{}{}
+	return nil
+}
+
+// remove takes h off the session's holds, for the one caller who may then take its node away: the work is done.
+func (s *session) remove(h *Hold) bool {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	if _, mine := s.holds[h]; !mine {
+		return false
+	}
+	delete(s.holds, h)
+	s.wakeShutdown()
+	return true
+}
+
+// whenReleased is called with client.mu held, and so is wakeShutdown.
+func (s *session) whenReleased() <-chan struct{} {
+	if s.released == nil {
+		s.released = make(chan struct{})
+	}
+	return s.released
+}
+
+func (s *session) wakeShutdown() {
+	if s.released != nil {
+		close(s.released)
+		s.released = nil
+	}
+}

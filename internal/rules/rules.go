@@ -1,0 +1,109 @@
+// Package rules holds what makes one recipe different from another: given the nodes ahead of me, for which do I
+// wait? The rules are pure functions, so that internal/model can walk every interleaving of them.
+//
+//	mutex, election    nobody may be ahead            else wait for the node right ahead
+//	reader             no writer may be ahead         else wait for the nearest writer
+//	semaphore          the weights must fit           else wait for any of the nearest that do not fit
+//
+// None ever turns from "my turn" to "wait": nobody joins ahead of me. A kind that a rule does not know is taken for
+// exclusive.
+package rules
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// The kinds of the recipes. A semaphore's kind is made by Permits.
+const (
+	Lock   = "lock"
+	Lead   = "lead"
+	Reader = "R"
+	Writer = "W"
+)
+
+// WaitFor is the shape of a rule: the nodes of which any one has to go before it is worth to look again. Empty: it
+// is my turn. ahead is in order, the nearest last.
+type WaitFor func(me driver.Node, ahead []driver.Node) []driver.Node
+
+// Exclusive lets me in when nobody is ahead.
+func Exclusive(_ driver.Node, ahead []driver.Node) []driver.Node {
+	if len(ahead) == 0 {
+		return nil
+	}
+	return ahead[len(ahead)-1:]
+}
+
+// Shared lets me in when everybody ahead is a reader too.
+func Shared(_ driver.Node, ahead []driver.Node) []driver.Node {
+	for i := len(ahead) - 1; i >= 0; i-- {
+		if ahead[i].Kind != Reader {
+			return ahead[i : i+1]
+		}
+	}
+	return nil
+}
+
+// Permits is the kind of one who asks for weight of the line's permits.
+func Permits(weight, permits int64) string {
+	return "S" + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
+}
+
+// Weighted lets me in when my weight and those ahead fit into the permits: the smallest number that anyone among us
+// states, since it may change while a deployment rolls.
+//
+// Otherwise I wait for any of the nearest whose weights, with mine, do not fit. While all of them stand there is no
+// room for me whatever those further ahead do, so nothing else is worth a wake-up; and as soon as there may be room
+// one of them has gone.
+func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
+	sum, permits := parsePermits(me.Kind)
+	for i := len(ahead) - 1; i >= 0; i-- {
+		w, p := parsePermits(ahead[i].Kind)
+		permits = min(permits, p)
+		if sum > math.MaxInt64-w {
+			sum = math.MaxInt64
+		} else {
+			sum += w
+		}
+		if sum > permits {
+			return ahead[i:]
+		}
+	}
+	return nil
+}
+
+// parsePermits takes a semaphore's kind apart. Any other kind takes all there is.
+func parsePermits(kind string) (weight, permits int64) {
+	s, ok := strings.CutPrefix(kind, "S")
+	if ok {
+		if w, p, ok := strings.Cut(s, "of"); ok {
+			weight, err1 := strconv.ParseInt(w, 10, 64)
+			permits, err2 := strconv.ParseInt(p, 10, 64)
+			if err1 == nil && err2 == nil && weight > 0 && permits > 0 {
+				return weight, permits
+			}
+		}
+	}
+	return math.MaxInt64, math.MaxInt64
+}
+
+// For returns the rule that the contenders of a kind follow, as far as the kind tells.
+func For(kind string) WaitFor {
+	switch {
+	case kind == Reader:
+		return Shared
+	case IsPermits(kind):
+		return Weighted
+	default:
+		return Exclusive
+	}
+}
+
+// IsPermits reports whether kind is one of a semaphore's.
+func IsPermits(kind string) bool {
+	w, _ := parsePermits(kind)
+	return w != math.MaxInt64
+}

@@ -1,0 +1,113 @@
+// Package mutex is a lock that one holder at a time has among all processes which share a service.
+package mutex
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/rules"
+)
+
+// Mutex is a name and a client. It holds no state and does no I/O until asked; make one wherever you need it.
+type Mutex struct {
+	client    *coord.Client
+	name      string
+	maxWait   time.Duration
+	reentrant bool
+}
+
+// Option sets up a Mutex.
+type Option func(*Mutex)
+
+// Reentrant lets a caller whose context descends from a hold of this mutex lock it again: it gets a nested hold, at
+// once, with the same token. Without it such a call returns coord.ErrHeld.
+func Reentrant() Option { return func(m *Mutex) { m.reentrant = true } }
+
+// MaxWait bounds how long Lock waits. Past that it returns an error that is both context.DeadlineExceeded and
+// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached.
+func MaxWait(d time.Duration) Option { return func(m *Mutex) { m.maxWait = d } }
+
+// New returns the mutex of that name.
+func New(c *coord.Client, name string, opts ...Option) *Mutex {
+	m := &Mutex{client: c, name: name}
+	for _, o := range opts {
+		o(m)
+	}
+	return m
+}
+
+var rule = coord.Rule{WaitFor: rules.Exclusive}
+
+// Lock waits in line for the mutex, first come, first served. ctx governs the wait, not the hold. On failure nothing
+// stays behind.
+func (m *Mutex) Lock(ctx context.Context) (*coord.Hold, error) {
+	if m.maxWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.maxWait)
+		defer cancel()
+	}
+	return m.client.Acquire(ctx, m.name, rules.Lock, nil, rule, m.options()...)
+}
+
+// TryLock locks the mutex if nobody is in line, and returns coord.ErrBusy otherwise.
+func (m *Mutex) TryLock(ctx context.Context) (*coord.Hold, error) {
+	return m.client.TryAcquire(ctx, m.name, rules.Lock, nil, rule, m.options()...)
+}
+
+// LockChan is Lock for a select. If ctx ends, or the hold is lost, before the result has been received, the mutex
+// is released and the channel delivers the error.
+func (m *Mutex) LockChan(ctx context.Context) <-chan coord.Result {
+	return coord.Chan(ctx, m.Lock)
+}
+
+// Do locks, runs fn and releases. fn's context ends with the hold or with ctx. The error is fn's, joined with
+// coord.ErrLost if the hold did not last until fn had returned.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *coord.Hold) error) error {
+	return coord.Do(ctx, m.Lock, fn)
+}
+
+// Locker returns the mutex as a sync.Locker, for code that knows no other. As that has no room for an error, Lock
+// panics if the mutex cannot be had (ctx ended, say), and Unlock does if it was not held to the end.
+func (m *Mutex) Locker(ctx context.Context) sync.Locker {
+	return &locker{mutex: m, ctx: ctx}
+}
+
+func (m *Mutex) options() []coord.AcquireOption {
+	if m.reentrant {
+		return []coord.AcquireOption{coord.Reentrant()}
+	}
+	return nil
+}
+
+type locker struct {
+	mutex *Mutex
+	ctx   context.Context
+
+	mu   sync.Mutex
+	hold *coord.Hold
+}
+
+func (l *locker) Lock() {
+	h, err := l.mutex.Lock(l.ctx)
+	if err != nil {
+		panic(err)
+	}
+	l.mu.Lock()
+	l.hold = h
+	l.mu.Unlock()
+}
+
+func (l *locker) Unlock() {
+	l.mu.Lock()
+	h := l.hold
+	l.hold = nil
+	l.mu.Unlock()
+	if h == nil {
+		panic("turnwise: unlock of mutex " + l.mutex.name + ", which is not locked")
+	}
+	if err := h.Release(); err != nil {
+		panic(err)
+	}
+}
