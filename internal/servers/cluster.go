@@ -1,0 +1,206 @@
+//go:build unix
+
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// service is what differs between ZooKeeper and etcd.
+type service interface {
+	name() string
+	// command writes the member's configuration and gives the command that runs it.
+	command(m *Member) (*exec.Cmd, error)
+	// probe asks the member whether it serves.
+	probe(ctx context.Context, m *Member) (health, error)
+}
+
+type health struct {
+	serving bool
+	leads   bool
+	version string
+}
+
+// errPortTaken is cured by other ports.
+var errPortTaken = errors.New("a port was taken by another process")
+
+// A Cluster is one service: a single server, or several that form an ensemble.
+type Cluster struct {
+	service service
+	cfg     config
+	members []*Member
+	version string
+
+	mu    sync.Mutex
+	ports map[string]reservation // by member and name
+}
+
+// startTimeout is for a machine that does ten other things at the same time; a quiet one takes 2 s at most.
+const startTimeout = 90 * time.Second
+
+func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}}
+		err := c.start(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d", strings.ToLower(s.name()), attempt)))
+		if err == nil {
+			return c, nil
+		}
+		c.Close()
+		if !errors.Is(err, errPortTaken) || attempt == 5 {
+			return nil, fmt.Errorf("start %s: %w", s.name(), err)
+		}
+	}
+}
+
+func (c *Cluster) start(ctx context.Context, dir string) error {
+	for i := range c.cfg.members {
+		m := &Member{cluster: c, id: i + 1, dir: filepath.Join(dir, strconv.Itoa(i+1))}
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			return err
+		}
+		c.members = append(c.members, m)
+	}
+	for _, m := range c.members {
+		if err := m.Launch(); err != nil {
+			return err
+		}
+	}
+	return c.Ready(ctx)
+}
+
+// Addrs gives the clients' addresses of all members, host:port.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, m := range c.members {
+		addrs = append(addrs, m.Addr())
+	}
+	return addrs
+}
+
+// Members gives all members, also those that were killed.
+func (c *Cluster) Members() []*Member { return c.members }
+
+// Member gives the i-th member, from 0.
+func (c *Cluster) Member(i int) *Member { return c.members[i] }
+
+// Version is the servers' version, as they say it themselves.
+func (c *Cluster) Version() string { return c.version }
+
+// Name is the service and its version, such as "ZooKeeper 3.8.0".
+func (c *Cluster) Name() string { return c.service.name() + " " + c.version }
+
+// Ready waits until all members that were launched serve, except those that are frozen. It fails when one ends instead.
+func (c *Cluster) Ready(ctx context.Context) error {
+	for _, m := range c.members {
+		if !m.expected() {
+			continue
+		}
+		if err := m.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FindLeader waits until one of the running members leads and gives it. A single server leads itself.
+func (c *Cluster) FindLeader(ctx context.Context) (*Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for patience := 50 * time.Millisecond; ; patience = min(2*patience, 2*time.Second) {
+		for _, m := range c.members {
+			if !m.expected() {
+				continue
+			}
+			if h, err := m.probe(ctx, patience); err == nil && h.serving && h.leads {
+				return m, nil
+			}
+		}
+		if err := pause(ctx); err != nil {
+			return nil, fmt.Errorf("no member of %s leads: %w\n%s", c.service.name(), err, c.logTails())
+		}
+	}
+}
+
+// Close kills every member. Their data stay where they are.
+func (c *Cluster) Close() {
+	for _, m := range c.members {
+		m.Kill()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, r := range c.ports {
+		r.release()
+		delete(c.ports, key)
+	}
+}
+
+// port gives the member's port of that name, reserving one at the first time.
+func (c *Cluster) port(m *Member, name string) (int, error) {
+	key := fmt.Sprintf("%d/%s", m.id, name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r, ok := c.ports[key]; ok {
+		return r.port, nil
+	}
+	r, err := reservePort()
+	if err != nil {
+		return 0, err
+	}
+	c.ports[key] = r
+	return r.port, nil
+}
+
+// addr is host:port of the member's port of that name.
+func (c *Cluster) addr(m *Member, name string) (string, error) {
+	port, err := c.port(m, name)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
+}
+
+var portPlaceholder = regexp.MustCompile(`\{port:([a-z0-9-]+)\}`)
+
+// expand fills in what stands in braces; see [Config].
+func (c *Cluster) expand(m *Member, texts []string) ([]string, error) {
+	var failed error
+	var expanded []string
+	for _, text := range texts {
+		text = strings.NewReplacer("{name}", m.Name(), "{dir}", m.dir).Replace(text)
+		text = portPlaceholder.ReplaceAllStringFunc(text, func(match string) string {
+			port, err := c.port(m, portPlaceholder.FindStringSubmatch(match)[1])
+			failed = errors.Join(failed, err)
+			return strconv.Itoa(port)
+		})
+		expanded = append(expanded, text)
+	}
+	return expanded, failed
+}
+
+func (c *Cluster) logTails() string {
+	var tails strings.Builder
+	for _, m := range c.members {
+		fmt.Fprintf(&tails, "--- end of the log of %s, %s:\n%s\n", m.Name(), m.LogFile(), m.logTail())
+	}
+	return tails.String()
+}
+
+// pause is the time between two looks at a server that is not ready yet.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(10 * time.Millisecond):
+		return nil
+	}
+}

@@ -1,0 +1,36 @@
+// Package servers starts real ZooKeeper and etcd servers as child processes, for tests, for the bench and
+// for the chaos tool. What a lock does when a server is killed, frozen or elected away is the reason this
+// project exists, and only the servers themselves know it: a fake would repeat our own mistakes.
+//
+// In a test one line is enough; the server is gone when the test is:
+//
+//	ensemble := servers.ZooKeeper(t, servers.Members(3))
+//	single := servers.Etcd(t)
+//	conn, events, err := zk.Connect(ensemble.Addrs()) // "127.0.0.1:15017", …
+//
+//	leader := ensemble.Leader(t)
+//	leader.Kill()                                     // kill -9; Freeze and Thaw stop and continue it
+//	leader.Restart(t)                                 // on the same data, at the same address
+//
+// A start takes half a second, so tests that leave their server in good health may share one:
+//
+//	func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+//	zk := servers.ZooKeeper(t, servers.Shared())
+//
+// Outside tests, [StartZooKeeper] and [StartEtcd] return errors instead.
+//
+// # What a test can rely on
+//
+//   - Every server dies with the process that started it, be that kill -9'd.
+//   - Nothing is ended but what was started here.
+//   - The server that answers at a member's address is that member, not a stranger who was given its port.
+//   - Ports lie below the range the kernel hands out by itself. A client that dials the port of a killed server
+//     would else, once in a while, be given that very port for its own end, connect to itself, and keep the
+//     server from coming back.
+//
+// # Where the servers come from
+//
+// From the folder that `make deps` (scripts/deps.sh) fills: $TURNWISE_SERVERS, by default turnwise in the
+// user's cache directory. etcd may also be on PATH. Tests that find none are skipped, and fail when
+// TURNWISE_REQUIRE_SERVERS=1 says that they must not be.
+package servers

@@ -1,0 +1,66 @@
+//go:build unix
+
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// ErrNotInstalled says that a server is not on this machine; the error that wraps it says what fetches it.
+var ErrNotInstalled = errors.New("not installed")
+
+// Folder is where `make deps` puts the servers.
+func Folder() string {
+	if dir := os.Getenv("TURNWISE_SERVERS"); dir != "" {
+		return dir
+	}
+	// As scripts/deps.sh has it, so not os.UserCacheDir, which differs from it on macOS.
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	return filepath.Join(cache, "turnwise")
+}
+
+// Find gives the path of something in [Folder]: "etcdctl", or of what `scripts/deps.sh --interop` fetches,
+// "curator", "kazoo", "redis/redis-server".
+func Find(name string) (string, error) {
+	path := filepath.Join(Folder(), name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s is %w in %s: `make deps` fetches the servers, `bash scripts/deps.sh --interop` also Curator, kazoo and redis",
+			name, ErrNotInstalled, Folder())
+	}
+	return path, nil
+}
+
+func findZooKeeper() (java, classPath string, err error) {
+	jars, err := Find("zookeeper")
+	if err != nil {
+		return "", "", err
+	}
+	java = filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java")
+	if _, err := os.Stat(java); err != nil {
+		if java, err = exec.LookPath("java"); err != nil {
+			return "", "", fmt.Errorf("a Java runtime, which ZooKeeper needs, is %w: put java on PATH or set JAVA_HOME", ErrNotInstalled)
+		}
+	}
+	return java, filepath.Join(jars, "*"), nil
+}
+
+func findEtcd(old bool) (string, error) {
+	if old {
+		return Find("etcd-3.4/etcd")
+	}
+	path, err := Find("etcd")
+	if err == nil {
+		return path, nil
+	}
+	if onPath, notOnPath := exec.LookPath("etcd"); notOnPath == nil {
+		return onPath, nil
+	}
+	return "", err
+}

@@ -1,0 +1,161 @@
+//go:build unix
+
+package servers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Member is one server of a cluster. It keeps its data and its address when it is killed and restarted.
+type Member struct {
+	cluster *Cluster
+	id      int
+	dir     string
+
+	mu     sync.Mutex
+	proc   *Process // the latest; nil before the first
+	byHand bool     // ended by Kill or Terminate, not by itself
+}
+
+// Name is unique in the cluster: m1, m2, ….
+func (m *Member) Name() string { return "m" + strconv.Itoa(m.id) }
+
+// Addr is where the server's clients connect, host:port.
+func (m *Member) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port("client"))) }
+
+// Port is the member's port of that name: "client", or one that [Config] or [Flags] asked for.
+func (m *Member) Port(name string) int {
+	port, err := m.cluster.port(m, name)
+	if err != nil {
+		panic("servers: " + err.Error())
+	}
+	return port
+}
+
+// Dir is the member's folder: its data, its configuration and its log.
+func (m *Member) Dir() string { return m.dir }
+
+// LogFile is where the server's output goes.
+func (m *Member) LogFile() string { return filepath.Join(m.dir, "log") }
+
+// Pid is the process id of the server as it was launched last.
+func (m *Member) Pid() int { return m.process().Pid() }
+
+func (m *Member) process() *Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.proc
+}
+
+// Launch starts the server on its data, if it does not run, and does not wait until it serves: a member without a
+// majority never does. [Member.Start] waits, [Cluster.Ready] waits for all.
+func (m *Member) Launch() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc != nil && m.proc.Alive() {
+		return nil
+	}
+	cmd, err := m.cluster.service.command(m)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(m.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the child has its own
+	cmd.Dir, cmd.Stdout, cmd.Stderr = m.dir, log, log
+	m.proc, err = StartProcess(cmd)
+	m.byHand = false
+	return err
+}
+
+// Start launches the server and waits until it serves.
+func (m *Member) Start(ctx context.Context) error {
+	if err := m.Launch(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return m.ready(ctx)
+}
+
+// Kill ends the server as kill -9 does and returns when it is gone.
+func (m *Member) Kill() { m.end((*Process).Kill) }
+
+// Terminate ends the server in good order, as an operator would, and returns when it is gone.
+func (m *Member) Terminate() { m.end((*Process).Terminate) }
+
+func (m *Member) end(how func(*Process)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc != nil {
+		m.byHand = true
+		how(m.proc)
+	}
+}
+
+// Freeze stops the server where it is (SIGSTOP): its connections stay open and nobody answers on them.
+func (m *Member) Freeze() { m.process().Freeze() }
+
+// Thaw lets a frozen server go on (SIGCONT).
+func (m *Member) Thaw() { m.process().Thaw() }
+
+// expected tells whether the server should serve: it was launched, and nobody ended or froze it.
+func (m *Member) expected() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.proc != nil && !m.byHand && !m.proc.Frozen()
+}
+
+// ready waits until the server serves, and makes sure that it is this one.
+func (m *Member) ready(ctx context.Context) error {
+	p := m.process()
+	// Short patience at first: a server that is asked just before it can answer may keep the question for long.
+	for patience := 50 * time.Millisecond; ; patience = min(2*patience, 2*time.Second) {
+		h, err := m.probe(ctx, patience)
+		switch {
+		case !p.Alive() && m.portTaken():
+			return fmt.Errorf("%w: %s", errPortTaken, m.logTail())
+		case !p.Alive():
+			return fmt.Errorf("%s ended by itself: %v\n%s", m.Name(), p.cmd.ProcessState, m.cluster.logTails())
+		case err == nil && h.serving && !p.listens(m.Port("client")):
+			return fmt.Errorf("%w: %s is answered by a process that is not ours", errPortTaken, m.Addr())
+		case err == nil && h.serving:
+			m.cluster.version = h.version
+			return nil
+		}
+		if ctxErr := pause(ctx); ctxErr != nil {
+			return fmt.Errorf("%s does not serve: %w; its last answer: %v\n%s", m.Name(), ctxErr, err, m.cluster.logTails())
+		}
+	}
+}
+
+func (m *Member) probe(ctx context.Context, patience time.Duration) (health, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return m.cluster.service.probe(ctx, m)
+}
+
+func (m *Member) portTaken() bool {
+	return strings.Contains(strings.ToLower(m.logTail()), "address already in use")
+}
+
+// logTail is the end of the server's output, enough to tell why it would not start.
+func (m *Member) logTail() string {
+	text, err := os.ReadFile(m.LogFile())
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-30):], []byte("\n")))
+}

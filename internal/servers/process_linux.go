@@ -1,0 +1,76 @@
+package servers
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+// awaitFrozen waits until every thread has taken notice of SIGSTOP: the signal is sent at once, but a thread
+// that runs on another core goes on until it is interrupted.
+func (p *Process) awaitFrozen() {
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline) && p.Alive(); time.Sleep(time.Millisecond) {
+		if allThreadsStopped(p.Pid()) {
+			return
+		}
+	}
+}
+
+func allThreadsStopped(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // the thread has ended
+		}
+		// "pid (name) S …": the name may hold anything, so look behind the last parenthesis.
+		_, state, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
+		if !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z") {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
+// listens tells whether it is this process that listens on the port, and not somebody else who was quicker.
+func (p *Process) listens(port int) bool {
+	sockets := listeningSockets(port)
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Pid()))
+	for _, fd := range fds {
+		if target, err := os.Readlink(fd); err == nil && sockets[target] {
+			return true
+		}
+	}
+	return false
+}
+
+// listeningSockets gives the sockets that listen on the port, as they are called in /proc/<pid>/fd.
+func listeningSockets(port int) map[string]bool {
+	sockets := map[string]bool{}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} { // Java listens on IPv6's
+		f, err := os.Open(table)
+		if err != nil {
+			continue
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode; state 0A listens.
+			fields := strings.Fields(lines.Text())
+			if len(fields) < 10 || fields[3] != "0A" {
+				continue
+			}
+			_, hex, _ := strings.Cut(fields[1], ":")
+			if n, err := strconv.ParseUint(hex, 16, 16); err == nil && int(n) == port {
+				sockets["socket:["+fields[9]+"]"] = true
+			}
+		}
+		f.Close()
+	}
+	return sockets
+}

@@ -1,0 +1,13 @@
+//go:build unix && !linux
+
+package servers
+
+import "syscall"
+
+// Elsewhere than on Linux a child outlives a parent that was kill -9'd. Tests still end theirs.
+func dieWithParent(*syscall.SysProcAttr) {}
+
+func (p *Process) awaitFrozen() {}
+
+// listens cannot be looked up here. The server exits by itself when its port is taken, which is noticed.
+func (p *Process) listens(int) bool { return p.Alive() }

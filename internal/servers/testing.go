@@ -1,0 +1,158 @@
+//go:build unix
+
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// ZooKeeper starts ZooKeeper for the test, which ends it.
+func ZooKeeper(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "ZooKeeper", startZooKeeper, configure(opts))
+}
+
+// Etcd starts etcd for the test, which ends it.
+func Etcd(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "etcd", startEtcd, configure(opts))
+}
+
+// Leader is FindLeader for tests.
+func (c *Cluster) Leader(t testing.TB) *Member {
+	t.Helper()
+	m, err := c.FindLeader(t.Context())
+	if err != nil {
+		t.Fatalf("servers: %v", err)
+	}
+	return m
+}
+
+// Restart kills the server if it runs, starts it on the same data, and waits until it serves.
+func (m *Member) Restart(t testing.TB) {
+	t.Helper()
+	m.Kill()
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatalf("servers: restart: %v", err)
+	}
+}
+
+// Need gives the path of something that `make deps` fetches (see [Find]), or skips the test.
+func Need(t testing.TB, name string) string {
+	t.Helper()
+	path, err := Find(name)
+	if err != nil {
+		skip(t, err)
+	}
+	return path
+}
+
+// Main runs the tests of a package that shares servers between them, and ends those. TestMain calls it.
+func Main(m *testing.M) int {
+	shared.on = true
+	defer shared.close()
+	return m.Run()
+}
+
+type starter func(context.Context, string, config) (*Cluster, error)
+
+func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
+	t.Helper()
+	var c *Cluster
+	var err error
+	switch {
+	case cfg.shared && !shared.on:
+		t.Fatal("servers: a shared server needs func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }")
+	case cfg.shared:
+		c, err = shared.get(name, start, cfg)
+	default:
+		dir := cfg.dir
+		if dir == "" {
+			dir = t.TempDir()
+		}
+		if c, err = start(t.Context(), dir, cfg); err == nil {
+			t.Cleanup(c.Close)
+		}
+	}
+	if errors.Is(err, ErrNotInstalled) {
+		skip(t, err)
+	}
+	if err != nil {
+		t.Fatalf("servers: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("servers: %s\n%s", c.Name(), c.logTails())
+		}
+	})
+	if _, before := announced.LoadOrStore(c.Name(), true); !before {
+		t.Logf("servers: testing against %s", c.Name())
+	}
+	return c
+}
+
+// announced holds what was said already, once for each test binary.
+var announced sync.Map
+
+func skip(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("TURNWISE_REQUIRE_SERVERS") == "1" {
+		t.Fatalf("servers: %v", err)
+	}
+	t.Skipf("servers: %v", err)
+}
+
+var shared sharedClusters
+
+// sharedClusters are those of one test binary, by the options they were asked for with.
+type sharedClusters struct {
+	on bool
+
+	mu       sync.Mutex
+	dir      string
+	clusters map[string]*Cluster
+}
+
+func (s *sharedClusters) get(name string, start starter, cfg config) (*Cluster, error) {
+	key := fmt.Sprintf("%s %+v", name, cfg)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.clusters[key]; c != nil {
+		return c, nil
+	}
+	if s.dir == "" {
+		dir, err := os.MkdirTemp("", "turnwise-shared-")
+		if err != nil {
+			return nil, err
+		}
+		s.dir, s.clusters = dir, map[string]*Cluster{}
+	}
+	dir := cfg.dir
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp(s.dir, ""); err != nil {
+			return nil, err
+		}
+	}
+	c, err := start(context.Background(), dir, cfg)
+	if err == nil {
+		s.clusters[key] = c
+	}
+	return c, err
+}
+
+func (s *sharedClusters) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clusters {
+		c.Close()
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}
