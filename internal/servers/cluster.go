@@ -20,8 +20,12 @@ import (
 // service is what differs between ZooKeeper and etcd.
 type service interface {
 	name() string
+	// clientPort is the name of the port that clients connect to.
+	clientPort(config) string
 	// command writes the member's configuration and gives the command that runs it.
 	command(m *Member) (*exec.Cmd, error)
+	// next waits until the next member of a new cluster may be launched.
+	next(ctx context.Context, m *Member) error
 	// probe asks the member whether it serves.
 	probe(ctx context.Context, m *Member) (health, error)
 }
@@ -41,6 +45,7 @@ type Cluster struct {
 	cfg     config
 	members []*Member
 	version string
+	certs   *certificates // nil without TLS
 
 	mu    sync.Mutex
 	ports map[string]reservation // by member and name
@@ -66,6 +71,12 @@ func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, er
 }
 
 func (c *Cluster) start(ctx context.Context, dir string) error {
+	if c.cfg.tls {
+		var err error
+		if c.certs, err = makeCertificates(filepath.Join(dir, "tls")); err != nil {
+			return err
+		}
+	}
 	for i := range c.cfg.members {
 		m := &Member{cluster: c, id: i + 1, dir: filepath.Join(dir, strconv.Itoa(i+1))}
 		if err := os.MkdirAll(m.dir, 0o755); err != nil {
@@ -75,6 +86,9 @@ func (c *Cluster) start(ctx context.Context, dir string) error {
 	}
 	for _, m := range c.members {
 		if err := m.Launch(); err != nil {
+			return err
+		}
+		if err := c.service.next(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,8 @@ type etcd struct{ path string }
 
 func (*etcd) name() string { return "etcd" }
 
+func (*etcd) clientPort(config) string { return "client" }
+
 func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 	cfg := m.cluster.cfg
 	var cluster []string
@@ -58,6 +60,15 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 		"--election-timeout=" + strconv.FormatInt(cfg.election.Milliseconds(), 10),
 		"--logger=zap", "--log-level=" + cfg.verbosity,
 	}
+	if cfg.tls {
+		certs := m.cluster.certs
+		flags = append(flags,
+			"--listen-client-urls=https://127.0.0.1:{port:client}",
+			"--advertise-client-urls=https://127.0.0.1:{port:client}",
+			"--cert-file="+certs.server, "--key-file="+certs.server,
+			"--trusted-ca-file="+certs.authority, "--client-cert-auth",
+		)
+	}
 	if !cfg.fsync && !cfg.old { // 3.4 always waits for the disk
 		flags = append(flags, "--unsafe-no-fsync")
 	}
@@ -66,6 +77,20 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return exec.Command(e.path, flags...), nil
+}
+
+// next waits until the member answers, be it with "no leader". A new member asks the others whether they know
+// it, and one that has begun to listen but does not answer yet costs it a second.
+func (e *etcd) next(ctx context.Context, m *Member) error {
+	for p := m.process(); p.Alive(); { // Ready tells why it does not live
+		if _, err := m.fetchMetrics(ctx, "/health"); err == nil {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("%s does not answer: %w\n%s", m.Name(), err, m.cluster.logTails())
+		}
+	}
+	return nil
 }
 
 // probe asks for /health, which etcd answers only after a read that a majority agreed to.

@@ -5,6 +5,7 @@ package servers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -30,9 +31,11 @@ type Member struct {
 func (m *Member) Name() string { return "m" + strconv.Itoa(m.id) }
 
 // Addr is where the server's clients connect, host:port.
-func (m *Member) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port("client"))) }
+func (m *Member) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port(m.cluster.service.clientPort(m.cluster.cfg))))
+}
 
-// Port is the member's port of that name: "client", or one that [Config] or [Flags] asked for.
+// Port is the member's port of that name: one that [Config] or [Flags] asked for.
 func (m *Member) Port(name string) int {
 	port, err := m.cluster.port(m, name)
 	if err != nil {
@@ -120,15 +123,18 @@ func (m *Member) expected() bool {
 // ready waits until the server serves, and makes sure that it is this one.
 func (m *Member) ready(ctx context.Context) error {
 	p := m.process()
-	// Short patience at first: a server that is asked just before it can answer may keep the question for long.
-	for patience := 50 * time.Millisecond; ; patience = min(2*patience, 2*time.Second) {
+	// Short patience at first: ZooKeeper never answers who comes after it began to listen and before it serves.
+	for patience := 100 * time.Millisecond; ; {
 		h, err := m.probe(ctx, patience)
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+			patience = min(2*patience, 2*time.Second)
+		}
 		switch {
 		case !p.Alive() && m.portTaken():
 			return fmt.Errorf("%w: %s", errPortTaken, m.logTail())
 		case !p.Alive():
 			return fmt.Errorf("%s ended by itself: %v\n%s", m.Name(), p.cmd.ProcessState, m.cluster.logTails())
-		case err == nil && h.serving && !p.listens(m.Port("client")):
+		case err == nil && h.serving && !p.listens(m.Port(m.cluster.service.clientPort(m.cluster.cfg))):
 			return fmt.Errorf("%w: %s is answered by a process that is not ours", errPortTaken, m.Addr())
 		case err == nil && h.serving:
 			m.cluster.version = h.version

@@ -23,6 +23,7 @@ type config struct {
 	lines     []string
 	flags     []string
 	old       bool
+	tls       bool
 	verbosity string
 }
 
@@ -82,6 +83,10 @@ func Config(lines ...string) Option {
 func Flags(flags ...string) Option {
 	return func(c *config) { c.flags = append(c.flags, flags...) }
 }
+
+// TLS has the clients speak TLS and show a certificate; [Cluster.TLSConfig] holds theirs. The authority and the
+// certificates are made at the start.
+func TLS() Option { return func(c *config) { c.tls = true } }
 
 // OldEtcd starts the oldest etcd that turnwise speaks to instead of the newest: 3.4.
 func OldEtcd() Option { return func(c *config) { c.old = true } }

@@ -45,6 +45,7 @@ func forEach(t *testing.T, members int, scenario func(t *testing.T, start func(t
 
 func TestOneServerServesAndNobodyIsLeftAfterTheTest(t *testing.T) {
 	forEach(t, 1, func(t *testing.T, start func(t testing.TB) *servers.Cluster) {
+		before := goleak.IgnoreCurrent()
 		var pid int
 		t.Run("the test", func(t *testing.T) {
 			c := start(t)
@@ -55,7 +56,7 @@ func TestOneServerServesAndNobodyIsLeftAfterTheTest(t *testing.T) {
 			require.Same(t, c.Member(0), c.Leader(t))
 		})
 		require.Equal(t, syscall.ESRCH, syscall.Kill(pid, 0))
-		goleak.VerifyNone(t)
+		goleak.VerifyNone(t, before)
 	})
 }
 
@@ -153,6 +154,7 @@ func TestNumbersOfEtcd(t *testing.T) {
 func TestASharedServerIsStartedOnce(t *testing.T) {
 	require.Same(t, servers.ZooKeeper(t, servers.Shared()), servers.ZooKeeper(t, servers.Shared()))
 	require.NotSame(t, servers.ZooKeeper(t, servers.Shared()), servers.ZooKeeper(t, servers.Shared(), servers.Tick(50*time.Millisecond)))
+	goleak.VerifyNone(t, goleak.IgnoreAnyFunction(servers.Supervisor))
 }
 
 func TestConfigAndFlagsMayAskForPortsOfTheirOwn(t *testing.T) {
