@@ -1,0 +1,130 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Driver is the near side: one process's access to a Service.
+type Driver struct {
+	service *Service
+	name    string
+	timeout time.Duration
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[*session]struct{}
+	cleanups sync.WaitGroup
+}
+
+// NewDriver returns a driver under a name that the Network will see.
+func (s *Service) NewDriver(name string) *Driver {
+	return &Driver{service: s, name: name, timeout: min(s.cfg.TTL/4, time.Second), sessions: make(map[*session]struct{})}
+}
+
+// do sends a request of no session.
+func (d *Driver) do(ctx context.Context, r Request, apply func()) error {
+	r.Link = d.name
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.service.cfg.Network.Do(ctx, r, apply)
+}
+
+func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
+	s := newSession(d)
+	var id int64
+	sent := time.Now()
+	if err := d.do(ctx, Request{Op: "open", Upkeep: true}, func() { id = d.service.open(d.name, s.hear) }); err != nil {
+		s.end()
+		return nil, cmp.Or(ctx.Err(), err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		s.end()
+		return nil, fmt.Errorf("memory: %w: the driver is closed", driver.ErrDenied)
+	}
+	s.id = id
+	s.renewed(sent)
+	d.sessions[s] = struct{}{}
+	d.cleanups.Add(1)
+	go s.renew()
+	return s, nil
+}
+
+func (d *Driver) Line(ctx context.Context, line string) (nodes []driver.Node, err error) {
+	var found []driver.Node
+	err = d.retry(ctx, Request{Op: "line", Line: line}, func() { found = d.service.Nodes(line) })
+	return found, err
+}
+
+func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
+	var found []string
+	err := d.retry(ctx, Request{Op: "lines", Line: prefix}, func() { found = d.service.Names(prefix) })
+	return found, err
+}
+
+func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
+	var found bool
+	err := d.do(ctx, Request{Op: "remove", Line: n.Line, Node: n.ID}, func() { found = d.service.Remove(n.ID) })
+	if err == nil && !found {
+		return driver.ErrRemoved
+	}
+	return cmp.Or(ctx.Err(), err)
+}
+
+// retry sends a request that may be repeated until it is answered.
+func (d *Driver) retry(ctx context.Context, r Request, apply func()) error {
+	for {
+		err := d.do(ctx, r, apply)
+		if err == nil {
+			return nil
+		}
+		if !pause(ctx, d.timeout/20) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (d *Driver) RequestTimeout() time.Duration { return d.timeout }
+
+func (d *Driver) Close(ctx context.Context) error {
+	d.mu.Lock()
+	d.closed = true
+	var open []*session
+	for s := range d.sessions {
+		open = append(open, s)
+	}
+	d.mu.Unlock()
+	for _, s := range open {
+		s.Close(ctx)
+	}
+	done := make(chan struct{})
+	go func() {
+		d.cleanups.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pause reports whether ctx still lives after d.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/planted"
+)
+
+// answer is what the service says to a request of a session.
+type answer struct {
+	expired bool          // the session is over, and nothing was done
+	refused bool          // joining: of a past epoch; amending: another version stands
+	busy    bool          // joining as a try: somebody is in sight
+	found   bool          // the node asked about stands
+	node    stored        // it, if found or made
+	ahead   []driver.Node // those ahead of it
+	held    bool          // of a departure: as the holder
+	epoch   int64
+}
+
+// serve runs a request of a session, unless that is over.
+func (s *Service) serve(id int64, f func(r *remote, a *answer)) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.sessions[id]
+	if r == nil {
+		return answer{expired: true}
+	}
+	var a answer
+	f(r, &a)
+	return a
+}
+
+// join puts a node at the end of its line. The look comes with it.
+func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
+	return s.serve(session, func(r *remote, a *answer) {
+		if s.cfg.Profile == Etcd && epoch != r.epoch {
+			a.refused, a.epoch = true, r.epoch
+			return
+		}
+		head := s.head()
+		if n := head.byID[id]; n != nil { // etcd: create if absent
+			a.found, a.node = true, *n
+			a.ahead = head.ahead(n.Line, n.Token, e.Sight)
+			return
+		}
+		if e.Try && len(head.ahead(e.Line, driver.Token(s.rev+1), e.Sight)) > 0 {
+			a.busy = true
+			return
+		}
+		n := stored{session: session, Node: driver.Node{
+			Line: e.Line, ID: id, Kind: e.Kind, Token: driver.Token(s.rev + 1), Owner: e.Owner, Data: e.Data}}
+		s.record(change{kind: joined, node: n})
+		rep := s.reads(r)
+		if !planted.Is(planted.LookOlderThanJoin) {
+			s.catchUp(rep, s.head().applied)
+		}
+		a.found, a.node = true, n
+		a.ahead = rep.ahead(n.Line, n.Token, e.Sight)
+	})
+}
+
+// reads is where the session's looks are answered from.
+func (s *Service) reads(r *remote) *replica {
+	if s.cfg.Profile == Etcd {
+		return s.head()
+	}
+	return r.served
+}
+
+// find tells whether a node stands, up to date.
+func (s *Service) find(session int64, id string) answer {
+	return s.serve(session, func(r *remote, a *answer) {
+		rep := s.reads(r)
+		s.catchUp(rep, s.head().applied)
+		if n := rep.byID[id]; n != nil {
+			a.found, a.node = true, *n
+		}
+	})
+}
+
+// bump begins another epoch of the session: joins of past ones that are still under way will be refused.
+func (s *Service) bump(session int64) answer {
+	return s.serve(session, func(r *remote, a *answer) {
+		r.epoch++
+		a.epoch = r.epoch
+	})
+}
+
+// look returns what is ahead of a node.
+func (s *Service) look(session int64, id string, sight driver.Sight) answer {
+	return s.serve(session, func(r *remote, a *answer) {
+		rep := s.reads(r)
+		if n := rep.byID[id]; n != nil {
+			a.found, a.node = true, *n
+			a.ahead = rep.ahead(n.Line, n.Token, sight)
+		}
+	})
+}
+
+// watch sets watches on a node if it stands.
+func (s *Service) watch(session int64, id string, w watched) answer {
+	return s.serve(session, func(r *remote, a *answer) {
+		rep := s.reads(r)
+		n := rep.byID[id]
+		if n == nil {
+			return
+		}
+		a.found, a.node = true, *n
+		by := rep.watches[id]
+		if by == nil {
+			by = make(map[*remote]watched)
+			rep.watches[id] = by
+		}
+		by[r] = watched{by[r].data || w.data, by[r].life || w.life}
+	})
+}
+
+// handedOver tells whether a node that has left did so as the holder, and whether the one that asks still stands.
+func (s *Service) handedOver(session int64, me, ahead string) answer {
+	return s.serve(session, func(_ *remote, a *answer) {
+		a.found = s.head().byID[me] != nil
+		a.held = s.left[ahead].held
+	})
+}
+
+// leave takes a node away if it stands.
+func (s *Service) leave(session int64, id string, held bool) answer {
+	return s.serve(session, func(_ *remote, a *answer) {
+		if n := s.head().byID[id]; n != nil {
+			s.record(change{kind: gone, node: *n, held: held})
+		}
+	})
+}
+
+// amend changes a node of the version that the session knows.
+func (s *Service) amend(session int64, id string, version int, kind string, data []byte) answer {
+	return s.serve(session, func(_ *remote, a *answer) {
+		n := s.head().byID[id]
+		if n == nil {
+			return
+		}
+		a.found, a.node = true, *n
+		if n.version != version {
+			a.refused = true
+			return
+		}
+		next := *n
+		next.Kind, next.Data, next.version = kind, data, version+1
+		s.record(change{kind: amended, node: next})
+		a.node = next
+	})
+}

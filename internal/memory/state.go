@@ -1,0 +1,116 @@
+package memory
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// stored is a node at the service.
+type stored struct {
+	driver.Node
+	session int64
+	version int // counts the amendments
+}
+
+// state is the lines as one replica knows them.
+type state struct {
+	lines map[string][]*stored // in order
+	byID  map[string]*stored
+}
+
+func newState() state {
+	return state{lines: make(map[string][]*stored), byID: make(map[string]*stored)}
+}
+
+// change is an entry of the log by which replicas follow the first one.
+type change struct {
+	kind changeKind
+	node stored
+	held bool // gone: it said it had the line to itself
+}
+
+type changeKind int
+
+const (
+	joined changeKind = iota
+	amended
+	gone
+)
+
+func (s *state) apply(c change) {
+	switch c.kind {
+	case joined:
+		n := c.node
+		s.lines[n.Line] = append(s.lines[n.Line], &n)
+		s.byID[n.ID] = &n
+	case amended:
+		n := c.node
+		line := s.lines[n.Line]
+		line[position(line, n.Token)] = &n
+		s.byID[n.ID] = &n
+	case gone:
+		line := s.lines[c.node.Line]
+		i := position(line, c.node.Token)
+		delete(s.byID, c.node.ID)
+		if len(line) == 1 {
+			delete(s.lines, c.node.Line)
+		} else {
+			s.lines[c.node.Line] = slices.Delete(line, i, i+1)
+		}
+	}
+}
+
+// position is how many nodes stand ahead of a token.
+func position(line []*stored, t driver.Token) int {
+	return sort.Search(len(line), func(i int) bool { return line[i].Token >= t })
+}
+
+// ahead returns the nodes of a line that stand ahead of a token, within sight and in order.
+func (s *state) ahead(name string, t driver.Token, sight driver.Sight) []driver.Node {
+	line := s.lines[name]
+	line = line[:position(line, t)]
+	if sight.All {
+		var all []driver.Node
+		for _, n := range line {
+			if sight.Sees(n.Kind) {
+				all = append(all, n.bare())
+			}
+		}
+		return all
+	}
+	for _, n := range slices.Backward(line) {
+		if sight.Sees(n.Kind) {
+			return []driver.Node{n.bare()}
+		}
+	}
+	return nil
+}
+
+// bare is a node as others see it who only need its place.
+func (n *stored) bare() driver.Node {
+	return driver.Node{Line: n.Line, ID: n.ID, Kind: n.Kind, Token: n.Token}
+}
+
+func (s *state) list(name string) []driver.Node {
+	var all []driver.Node
+	for _, n := range s.lines[name] {
+		node := n.Node
+		node.Data = slices.Clone(n.Data)
+		all = append(all, node)
+	}
+	return all
+}
+
+func (s *state) names(prefix string) []string {
+	var names []string
+	for name := range s.lines {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

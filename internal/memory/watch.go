@@ -1,0 +1,165 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/planted"
+)
+
+// watch is what a session hears of a node. All who are interested in the node share it; it is forgotten with the last.
+type watch struct {
+	waiters map[*waiter]struct{}
+	armed   watched // the events that will come
+	node    stored  // as read when the watch was set last
+	changed bool    // heard of a change, and has not read since that the node still stands
+	gone    bool
+}
+
+// waiter is one call of Await.
+type waiter struct {
+	me      driver.Node
+	sight   driver.Sight
+	wait    []driver.Node
+	own     *watch
+	watches []*watch // of wait
+	wake    chan struct{}
+}
+
+func (s *session) newWaiter(me driver.Node, sight driver.Sight, wait []driver.Node) *waiter {
+	w := &waiter{me: me, sight: sight, wait: wait, wake: make(chan struct{}, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.own = s.shared(me.ID, w)
+	for _, n := range wait {
+		w.watches = append(w.watches, s.shared(n.ID, w))
+	}
+	return w
+}
+
+func (s *session) shared(id string, w *waiter) *watch {
+	shared := s.watches[id]
+	if shared == nil {
+		shared = &watch{waiters: make(map[*waiter]struct{})}
+		s.watches[id] = shared
+	}
+	shared.waiters[w] = struct{}{}
+	return shared
+}
+
+func (s *session) drop(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unshare(w.me.ID, w)
+	for _, n := range w.wait {
+		s.unshare(n.ID, w)
+	}
+}
+
+func (s *session) unshare(id string, w *waiter) {
+	shared := s.watches[id]
+	if shared == nil {
+		return
+	}
+	delete(shared.waiters, w)
+	if len(shared.waiters) == 0 {
+		delete(s.watches, id)
+	}
+}
+
+// hear takes in an event.
+func (s *session) hear(e event) {
+	switch e.what {
+	case sessionExpired:
+		if s.profile() == ZooKeeper {
+			s.end()
+		}
+		return
+	case reconnected:
+		s.disarmAll()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shared := s.watches[e.node]
+	if shared == nil {
+		return
+	}
+	switch e.what {
+	case nodeChanged:
+		shared.changed = true
+		shared.armed.data = false
+	case nodeGone:
+		shared.gone = true
+		shared.armed = watched{}
+	}
+	shared.wakeAll()
+}
+
+// disarmAll forgets all that was heard: after a reconnect, what happened meanwhile may never be told.
+func (s *session) disarmAll() {
+	if planted.Is(planted.ReconnectUnheard) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, shared := range s.watches {
+		shared.armed = watched{}
+		shared.changed = false
+		shared.wakeAll()
+	}
+}
+
+func (w *watch) wakeAll() {
+	for waiter := range w.waiters {
+		select {
+		case waiter.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// arm sets what of want is not set, and reads the node with it. It reports whether the node stands.
+func (s *session) arm(ctx context.Context, id string, shared *watch, want watched, again bool) (bool, error) {
+	s.mu.Lock()
+	missing := watched{want.data && !shared.armed.data, want.life && !shared.armed.life}
+	s.mu.Unlock()
+	if again {
+		missing = want
+	}
+	if s.profile() == ZooKeeper && missing.data && missing.life { // two requests there
+		if found, err := s.armNow(ctx, id, shared, watched{data: true}); err != nil || !found {
+			return found, err
+		}
+		missing.data = false
+	}
+	if missing == (watched{}) {
+		return true, nil
+	}
+	return s.armNow(ctx, id, shared, missing)
+}
+
+func (s *session) armNow(ctx context.Context, id string, shared *watch, missing watched) (bool, error) {
+	a, err := s.insist(ctx, Request{Op: "watch", Node: id}, func() answer { return s.service().watch(s.id, id, missing) })
+	if err != nil {
+		return false, err
+	}
+	if planted.Is(planted.ArmedUnread) {
+		a.found = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.found {
+		return false, nil
+	}
+	shared.node = a.node
+	if shared.gone {
+		return false, nil
+	}
+	shared.armed.data = shared.armed.data || missing.data
+	shared.armed.life = shared.armed.life || missing.life
+	if missing.data && !planted.Is(planted.MarkNotForgotten) {
+		shared.changed = false // it changed and stayed
+	}
+	return true, nil
+}

@@ -1,0 +1,6 @@
+//go:build !planted
+
+package planted
+
+// Is reports whether a bug is planted.
+func Is(Bug) bool { return false }
