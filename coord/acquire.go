@@ -7,14 +7,19 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/rules"
 )
 
-// AcquireOption changes what Acquire does when the caller already holds the line.
+// AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line.
 type AcquireOption func(*acquire)
 
 // Reentrant gives a caller whose context descends from a live hold of the same line a hold nested in that one, at
 // once: it has the same token, and it is gone when the outer one is. Without it Acquire returns ErrHeld.
 func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
+
+// MaxWait bounds how long Acquire waits. Past that it returns an error that is context.DeadlineExceeded, and ErrBusy or
+// ErrUnavailable.
+func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWait = d } }
 
 // Anew joins the line whether or not the caller holds it already, for recipes with room for several.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
@@ -30,13 +35,14 @@ const (
 // acquire is one call of Acquire or TryAcquire.
 type acquire struct {
 	*Client
-	op     string
-	line   string // as the user gave it
-	entry  driver.Entry
-	rule   Rule
-	ifHeld ifHeld
-	user   context.Context // as the user gave it
-	since  time.Time
+	op      string
+	line    string // as the user gave it
+	entry   driver.Entry
+	rule    Rule
+	ifHeld  ifHeld
+	maxWait time.Duration   // 0: as long as ctx
+	user    context.Context // as the user gave it
+	since   time.Time
 
 	session *session // where it stands in line; nil: nowhere
 	ahead   int      // how many it saw in its way when it looked last
@@ -77,23 +83,27 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	for _, o := range opts {
 		o(a)
 	}
-	if held := a.Held(ctx, line); held != nil {
-		switch a.ifHeld {
-		case refuseHeld:
+	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
+		switch {
+		case !rules.Covers(held.node.Load().Kind, kind):
+			return nil, a.wrap(ErrUpgrade)
+		case a.ifHeld == refuseHeld:
 			return nil, a.wrap(ErrHeld)
-		case nestInHold:
-			return held.nest(ctx)
 		}
+		return held.nest(ctx)
 	}
 	owner := a.owner
 	owner.Since = a.since
 	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: data, Sight: rule.Sight, Try: a.entry.Try}
 
-	var cancel context.CancelFunc
+	if a.maxWait > 0 {
+		var cancel context.CancelFunc
+		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancel(a.user)
 	if a.entry.Try {
-		ctx, cancel = context.WithTimeout(ctx, a.driver.RequestTimeout())
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
+		ctx, cancel = context.WithTimeout(a.user, a.driver.RequestTimeout())
 	}
 	defer cancel()
 	defer context.AfterFunc(a.life, cancel)()
@@ -145,8 +155,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A rule that sees some kinds only cannot know that nobody at all was ahead.
-	alone := len(ahead) == 0 && a.rule.Sight.Kinds == nil
+	// A rule that ignores some kinds cannot know that nobody at all was ahead.
+	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
 	return newHold(a, s, me, alone)
 }
 

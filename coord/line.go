@@ -3,6 +3,8 @@ package coord
 import (
 	"context"
 	"errors"
+	"iter"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/rules"
@@ -25,6 +27,70 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 		nodes[i].Line = name
 	}
 	return nodes, nil
+}
+
+// First returns the first node in a line, or the zero Node if there is none.
+func (c *Client) First(ctx context.Context, name string) (Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	defer cancel()
+	return c.first(ctx, name, nil)
+}
+
+func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, error) {
+	full, err := c.fullName(name)
+	if err == nil && c.life.Err() != nil {
+		err = ErrClosed
+	}
+	if err != nil {
+		return Node{}, &Error{Op: "line", Line: name, Err: err}
+	}
+	n, err := c.driver.First(ctx, full, seen)
+	if err != nil {
+		return Node{}, &Error{Op: "line", Line: name, Err: translate(err)}
+	}
+	if n.ID != "" {
+		n.Line, n.Holds = name, true
+	}
+	return n, nil
+}
+
+// Watch yields the first node in a line, or the zero Node if there is none, and again whenever it or its data changes;
+// of changes that come fast the last. An error says that what was yielded before may be stale. The loop then goes on,
+// unless the error is ErrDenied, ErrClosed or ErrInvalidName; it ends with ctx, too.
+func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
+	return func(yield func(Node, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.life, cancel)()
+		var seen *Node
+		pause := firstRetry
+		for {
+			n, err := c.first(ctx, name, seen)
+			if ctx.Err() != nil && c.life.Err() == nil {
+				return
+			}
+			if ctx.Err() != nil {
+				err = &Error{Op: "line", Line: name, Err: ErrClosed}
+			}
+			if !yield(n, err) || lasting(err) {
+				return
+			}
+			if err == nil {
+				seen, pause = &n, firstRetry
+				continue
+			}
+			seen = nil // say it again when the service is back
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, lastRetry)
+		}
+	}
+}
+
+func lasting(err error) bool {
+	return errors.Is(err, ErrDenied) || errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalidName)
 }
 
 // Lines returns the names, in order, that begin with prefix and have somebody in line.

@@ -36,6 +36,12 @@ type Driver interface {
 	// It is on no hot path and may take a read for each node.
 	Line(ctx context.Context, line string) ([]Node, error)
 
+	// First returns the first node of a line, with Owner and Data, and the zero Node if the line is empty. If seen is
+	// not nil it waits until that is another than *seen, by ID, Kind or Data; the zero Node stands for the empty line.
+	// Of several changes it may tell the last only, but that for certain. It is for those who watch a line without
+	// standing in it, so it needs no session. An error other than ctx's and ErrDenied is trouble that may pass.
+	First(ctx context.Context, line string, seen *Node) (Node, error)
+
 	// Lines returns, sorted, the names that begin with prefix and have at least one node in line.
 	Lines(ctx context.Context, prefix string) ([]string, error)
 

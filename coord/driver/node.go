@@ -1,6 +1,9 @@
 package driver
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Token is a node's place in its line and the fencing token of whoever holds through it. Along one line tokens
 // strictly increase for ever: across sessions, across a line that emptied and was used again, across the end of
@@ -39,22 +42,12 @@ type Entry struct {
 // Sight says which of the nodes ahead a rule needs to see, so that a service which can search is asked for no more.
 // A driver may always return more of the nodes ahead than that.
 type Sight struct {
-	Kinds []string // only these kinds stand in my way, and contenders of foreign make; nil: every kind
-	All   bool     // each of them; otherwise the nearest is enough
+	Ignore []string // these kinds never stand in my way; all others do, those of foreign make included
+	All    bool     // show each that may stand in my way; otherwise the nearest is enough
 }
 
-// Sees reports whether a node of this kind stands in the way.
-func (s Sight) Sees(kind string) bool {
-	if s.Kinds == nil {
-		return true
-	}
-	for _, k := range s.Kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
-}
+// Sees reports whether a node of this kind may stand in the way.
+func (s Sight) Sees(kind string) bool { return !slices.Contains(s.Ignore, kind) }
 
 // MaxKind is the length of the longest kind.
 const MaxKind = 48

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -61,6 +62,28 @@ func (d *Driver) Line(ctx context.Context, line string) (nodes []driver.Node, er
 	var found []driver.Node
 	err = d.retry(ctx, Request{Op: "line", Line: line}, func() { found = d.service.Nodes(line) })
 	return found, err
+}
+
+func (d *Driver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
+	for {
+		changed := d.service.nextChange(line)
+		nodes, err := d.Line(ctx, line)
+		if err != nil {
+			return driver.Node{}, err
+		}
+		var first driver.Node
+		if len(nodes) > 0 {
+			first = nodes[0]
+		}
+		if seen == nil || first.ID != seen.ID || first.Kind != seen.Kind || !bytes.Equal(first.Data, seen.Data) {
+			return first, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return driver.Node{}, ctx.Err()
+		}
+	}
 }
 
 func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {

@@ -41,6 +41,7 @@ type Service struct {
 	log      []change // what the last replica lacks
 	logged   int64    // how many changes were logged before log[0]
 	left     map[string]departure
+	changes  map[string]chan struct{} // of lines that are observed; closed at the next change
 	leftIDs  []string // of left, oldest first
 }
 
@@ -104,7 +105,8 @@ func NewService(cfg Config) *Service {
 	if cfg.Rate == 0 {
 		cfg.Rate = 1
 	}
-	s := &Service{cfg: cfg, sessions: make(map[int64]*remote), left: make(map[string]departure)}
+	s := &Service{cfg: cfg, sessions: make(map[int64]*remote), left: make(map[string]departure),
+		changes: make(map[string]chan struct{})}
 	for range max(cfg.Replicas, 1) {
 		s.replicas = append(s.replicas, &replica{state: newState(), watches: make(map[string]map[*remote]watched)})
 	}
@@ -189,6 +191,22 @@ func (s *Service) record(c change) {
 		s.log = append(s.log, c)
 	}
 	s.follow(s.head(), c)
+	if observed := s.changes[c.node.Line]; observed != nil {
+		close(observed)
+		delete(s.changes, c.node.Line)
+	}
+}
+
+// nextChange is closed when the line changes next.
+func (s *Service) nextChange(line string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	observed := s.changes[line]
+	if observed == nil {
+		observed = make(chan struct{})
+		s.changes[line] = observed
+	}
+	return observed
 }
 
 func (s *Service) remember(id string, d departure) {

@@ -102,6 +102,11 @@ func For(kind string) WaitFor {
 	}
 }
 
+// Covers reports whether who holds as one kind has all that another kind asks for.
+func Covers(held, asked string) bool {
+	return held == asked || held == Lock || held == Writer || held == Lead
+}
+
 // IsPermits reports whether kind is one of a semaphore's.
 func IsPermits(kind string) bool {
 	w, _ := parsePermits(kind)

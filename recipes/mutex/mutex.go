@@ -12,30 +12,25 @@ import (
 
 // Mutex is a name and a client. It holds no state and does no I/O until asked; make one wherever you need it.
 type Mutex struct {
-	client    *coord.Client
-	name      string
-	maxWait   time.Duration
-	reentrant bool
+	client *coord.Client
+	name   string
+	opts   []Option
 }
 
 // Option sets up a Mutex.
-type Option func(*Mutex)
+type Option = coord.AcquireOption
 
 // Reentrant lets a caller whose context descends from a hold of this mutex lock it again: it gets a nested hold, at
 // once, with the same token. Without it such a call returns coord.ErrHeld.
-func Reentrant() Option { return func(m *Mutex) { m.reentrant = true } }
+func Reentrant() Option { return coord.Reentrant() }
 
 // MaxWait bounds how long Lock waits. Past that it returns an error that is both context.DeadlineExceeded and
 // coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached.
-func MaxWait(d time.Duration) Option { return func(m *Mutex) { m.maxWait = d } }
+func MaxWait(d time.Duration) Option { return coord.MaxWait(d) }
 
 // New returns the mutex of that name.
 func New(c *coord.Client, name string, opts ...Option) *Mutex {
-	m := &Mutex{client: c, name: name}
-	for _, o := range opts {
-		o(m)
-	}
-	return m
+	return &Mutex{client: c, name: name, opts: opts}
 }
 
 var rule = coord.Rule{WaitFor: rules.Exclusive}
@@ -43,17 +38,12 @@ var rule = coord.Rule{WaitFor: rules.Exclusive}
 // Lock waits in line for the mutex, first come, first served. ctx governs the wait, not the hold. On failure nothing
 // stays behind.
 func (m *Mutex) Lock(ctx context.Context) (*coord.Hold, error) {
-	if m.maxWait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.maxWait)
-		defer cancel()
-	}
-	return m.client.Acquire(ctx, m.name, rules.Lock, nil, rule, m.options()...)
+	return m.client.Acquire(ctx, m.name, rules.Lock, nil, rule, m.opts...)
 }
 
 // TryLock locks the mutex if nobody is in line, and returns coord.ErrBusy otherwise.
 func (m *Mutex) TryLock(ctx context.Context) (*coord.Hold, error) {
-	return m.client.TryAcquire(ctx, m.name, rules.Lock, nil, rule, m.options()...)
+	return m.client.TryAcquire(ctx, m.name, rules.Lock, nil, rule, m.opts...)
 }
 
 // LockChan is Lock for a select. If ctx ends, or the hold is lost, before the result has been received, the mutex
@@ -72,13 +62,6 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *coord.Ho
 // panics if the mutex cannot be had (ctx ended, say), and Unlock does if it was not held to the end.
 func (m *Mutex) Locker(ctx context.Context) sync.Locker {
 	return &locker{mutex: m, ctx: ctx}
-}
-
-func (m *Mutex) options() []coord.AcquireOption {
-	if m.reentrant {
-		return []coord.AcquireOption{coord.Reentrant()}
-	}
-	return nil
 }
 
 type locker struct {

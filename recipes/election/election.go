@@ -1,0 +1,69 @@
+// Package election chooses one leader among all processes which share a service, for as long as it lives and wants.
+package election
+
+import (
+	"context"
+	"errors"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/rules"
+)
+
+// ErrNoLeader says that the seat is vacant.
+var ErrNoLeader = errors.New("no leader")
+
+// Election is a name and a client. It holds no state and does no I/O until asked; make one wherever you need it.
+type Election struct {
+	client *coord.Client
+	name   string
+}
+
+// New returns the election of that name.
+func New(c *coord.Client, name string) *Election {
+	return &Election{client: c, name: name}
+}
+
+// Term is the time for which somebody leads: a hold with a value that everybody can see.
+type Term struct {
+	*coord.Hold
+}
+
+var rule = coord.Rule{WaitFor: rules.Exclusive}
+
+// Campaign stands for election and waits until it is won. value, of at most coord.MaxData bytes, is shown to those
+// who ask for the leader or the candidates: an address, say. ctx governs the wait, not the term. To resign, release
+// the term. On failure nothing stays behind.
+func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
+	h, err := e.client.Acquire(ctx, e.name, rules.Lead, value, rule, coord.Anew())
+	if err != nil {
+		return nil, err
+	}
+	return &Term{h}, nil
+}
+
+// Proclaim replaces the value that the term shows.
+func (t *Term) Proclaim(ctx context.Context, value []byte) error {
+	return t.Amend(ctx, rules.Lead, value)
+}
+
+// Leader returns who leads, or ErrNoLeader. By the time you look at the answer it may be another: to act as the leader,
+// hold the term; to act for the leader, check its token.
+func (e *Election) Leader(ctx context.Context) (coord.Node, error) {
+	first, err := e.client.First(ctx, e.name)
+	if err != nil {
+		return coord.Node{}, err
+	}
+	if first.ID == "" {
+		return coord.Node{}, e.vacant()
+	}
+	return first, nil
+}
+
+// Candidates returns all who stand, the leader first.
+func (e *Election) Candidates(ctx context.Context) ([]coord.Node, error) {
+	return e.client.Line(ctx, e.name)
+}
+
+func (e *Election) vacant() error {
+	return &coord.Error{Op: "leader", Line: e.name, Err: ErrNoLeader}
+}

@@ -1,0 +1,78 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// Run is for a service that wants to lead whenever it can, for as long as it lives. It campaigns, and calls fn when it
+// leads. fn's context ends as soon as the term is lost or ctx ends; fn must then stop, and Run waits for it: never do
+// two run at once. When fn returns the term is released, and then
+//
+//   - if the term was held to the end, Run returns what fn returned, but nil if that only says that ctx ended;
+//   - if it was lost, Run campaigns again after a pause, which grows while terms do not last.
+//
+// Run returns nil when ctx ends while it does not lead, and an error that trying again cannot mend (coord.ErrDenied,
+// ErrClosed, ErrInvalid, ErrInvalidName).
+func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
+	if fn == nil {
+		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
+	}
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		term, err := e.Campaign(ctx, value)
+		if err == nil {
+			began = time.Now()
+			held, err := e.serve(ctx, term, fn)
+			if held {
+				return err
+			}
+		} else if permanent(err) {
+			return err
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, lastPause)
+	}
+	return nil
+}
+
+// serve runs fn for a term, and reports whether the term was held to the end, and if so, what fn said.
+func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Context, *Term) error) (held bool, err error) {
+	defer term.Release() // a panic releases, too
+	working, cancel := term.With(ctx)
+	defer cancel()
+	err = fn(working, term)
+	if term.Release() != nil {
+		return false, nil
+	}
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		err = nil
+	}
+	return true, err
+}
+
+func permanent(err error) bool {
+	for _, p := range []error{coord.ErrDenied, coord.ErrClosed, coord.ErrInvalid, coord.ErrInvalidName} {
+		if errors.Is(err, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,107 @@
+// Package rwlock is a lock that either one writer or any number of readers have, among all processes which share a
+// service. They are served in the order in which they came: a writer waits for the readers ahead of it, and those who
+// come later wait for the writer, so neither side can starve the other.
+package rwlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/rules"
+)
+
+// RWLock is a name and a client. It holds no state and does no I/O until asked; make one wherever you need it.
+type RWLock struct {
+	client *coord.Client
+	name   string
+	opts   []Option
+}
+
+// Option sets up an RWLock.
+type Option = coord.AcquireOption
+
+// Reentrant lets a caller whose context descends from a hold of this lock lock it again: it gets a nested hold, at
+// once, with the same token. Without it such a call returns coord.ErrHeld. A read hold never becomes a write hold:
+// that is coord.ErrUpgrade, always.
+func Reentrant() Option { return coord.Reentrant() }
+
+// MaxWait bounds how long Lock and RLock wait. Past that they return an error that is both context.DeadlineExceeded
+// and coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached.
+func MaxWait(d time.Duration) Option { return coord.MaxWait(d) }
+
+// New returns the lock of that name.
+func New(c *coord.Client, name string, opts ...Option) *RWLock {
+	return &RWLock{client: c, name: name, opts: opts}
+}
+
+var (
+	write = coord.Rule{WaitFor: rules.Exclusive}
+	read  = coord.Rule{WaitFor: rules.Shared, Sight: coord.Sight{Ignore: []string{rules.Reader}}}
+)
+
+// Lock waits in line until nobody else reads or writes. ctx governs the wait, not the hold. On failure nothing
+// stays behind.
+func (l *RWLock) Lock(ctx context.Context) (*coord.Hold, error) {
+	return l.client.Acquire(ctx, l.name, rules.Writer, nil, write, l.opts...)
+}
+
+// RLock waits in line until no writer is ahead. ctx governs the wait, not the hold. On failure nothing stays behind.
+func (l *RWLock) RLock(ctx context.Context) (*coord.Hold, error) {
+	return l.client.Acquire(ctx, l.name, rules.Reader, nil, read, l.opts...)
+}
+
+// TryLock is Lock if nobody is in line, and returns coord.ErrBusy otherwise.
+func (l *RWLock) TryLock(ctx context.Context) (*coord.Hold, error) {
+	return l.client.TryAcquire(ctx, l.name, rules.Writer, nil, write, l.opts...)
+}
+
+// TryRLock is RLock if no writer is in line, and returns coord.ErrBusy otherwise.
+func (l *RWLock) TryRLock(ctx context.Context) (*coord.Hold, error) {
+	return l.client.TryAcquire(ctx, l.name, rules.Reader, nil, read, l.opts...)
+}
+
+// Downgrade turns a write hold into a read hold, in place: it is the same hold with the same token, nobody writes in
+// between, and readers that wait right behind it come in. If it fails the hold is as it was, unless it is lost.
+func (l *RWLock) Downgrade(ctx context.Context, h *coord.Hold) error {
+	if h == nil {
+		return l.invalid("the hold is nil")
+	}
+	if err := h.Err(); err != nil {
+		return &coord.Error{Op: "downgrade", Line: l.name, Err: err}
+	}
+	if l.client.Held(h.Context(), l.name) != h {
+		return l.invalid("the hold is of another line or client")
+	}
+	if kind := h.Node().Kind; kind != rules.Writer {
+		return l.invalid("the hold is no write hold but of kind " + kind)
+	}
+	return h.Amend(ctx, rules.Reader, nil)
+}
+
+func (l *RWLock) invalid(why string) error {
+	return &coord.Error{Op: "downgrade", Line: l.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+}
+
+// LockChan is Lock for a select. If ctx ends, or the hold is lost, before the result has been received, the lock is
+// released and the channel delivers the error.
+func (l *RWLock) LockChan(ctx context.Context) <-chan coord.Result {
+	return coord.Chan(ctx, l.Lock)
+}
+
+// RLockChan is RLock for a select, as LockChan is Lock.
+func (l *RWLock) RLockChan(ctx context.Context) <-chan coord.Result {
+	return coord.Chan(ctx, l.RLock)
+}
+
+// Do locks for writing, runs fn and releases. fn's context ends with the hold or with ctx. The error is fn's, joined
+// with coord.ErrLost if the hold did not last until fn had returned.
+func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *coord.Hold) error) error {
+	return coord.Do(ctx, l.Lock, fn)
+}
+
+// RDo is Do for reading.
+func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *coord.Hold) error) error {
+	return coord.Do(ctx, l.RLock, fn)
+}

@@ -1,0 +1,79 @@
+// Package semaphore shares a number of permits among all processes which share a service. A caller asks for one or
+// more of them, and callers are served in the order in which they came: one who asks for many is not passed by those
+// behind who ask for few.
+package semaphore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/rules"
+)
+
+// Semaphore is a name, a number of permits and a client. It holds no state and does no I/O until asked; make one
+// wherever you need it.
+//
+// The number may change while a deployment rolls: the smallest that anyone in line states is the one that counts.
+type Semaphore struct {
+	client  *coord.Client
+	name    string
+	permits int64
+	opts    []Option
+}
+
+// Option sets up a Semaphore.
+type Option = coord.AcquireOption
+
+// New returns the semaphore of that name, with that many permits.
+func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore {
+	return &Semaphore{client: c, name: name, permits: permits, opts: append([]Option{coord.Anew()}, opts...)}
+}
+
+var rule = coord.Rule{WaitFor: rules.Weighted, Sight: coord.Sight{All: true}}
+
+// Acquire waits in line for n permits, which one Release gives back together. ctx governs the wait, not the hold. On
+// failure nothing stays behind. To ask for none, or for more than there are, is coord.ErrInvalid.
+//
+// A caller that holds permits may acquire more; take care that several who do so do not wait for each other.
+func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
+	if err := s.check(n); err != nil {
+		return nil, err
+	}
+	return s.client.Acquire(ctx, s.name, rules.Permits(n, s.permits), nil, rule, s.opts...)
+}
+
+// TryAcquire is Acquire if n permits are free and nobody waits, and returns coord.ErrBusy otherwise.
+func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*coord.Hold, error) {
+	if err := s.check(n); err != nil {
+		return nil, err
+	}
+	return s.client.TryAcquire(ctx, s.name, rules.Permits(n, s.permits), nil, rule, s.opts...)
+}
+
+// AcquireChan is Acquire for a select. If ctx ends, or the hold is lost, before the result has been received, the
+// permits are given back and the channel delivers the error.
+func (s *Semaphore) AcquireChan(ctx context.Context, n int64) <-chan coord.Result {
+	return coord.Chan(ctx, func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) })
+}
+
+// Do acquires n permits, runs fn and gives them back. fn's context ends with the hold or with ctx. The error is fn's,
+// joined with coord.ErrLost if the hold did not last until fn had returned.
+func (s *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context, h *coord.Hold) error) error {
+	return coord.Do(ctx, func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) }, fn)
+}
+
+func (s *Semaphore) check(n int64) error {
+	var why string
+	switch {
+	case s.permits <= 0:
+		why = fmt.Sprintf("a semaphore with %d permits", s.permits)
+	case n <= 0:
+		why = fmt.Sprintf("%d permits asked for", n)
+	case n > s.permits:
+		why = fmt.Sprintf("%d permits asked for, and there are only %d", n, s.permits)
+	default:
+		return nil
+	}
+	return &coord.Error{Op: "acquire", Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+}
