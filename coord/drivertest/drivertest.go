@@ -8,9 +8,16 @@
 //
 // There is a subtest for each obligation of package driver, with a scenario below it for each way of showing it. The
 // faults are those of the link and of the service, made by the harness; the suite itself knows no service.
+//
+// With TURNWISE_LONG=1 in the environment the crowds are ten times as large.
 package drivertest
 
-import "testing"
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
 
 // Run checks a driver. start is called once; all scenarios use the service that it returns.
 func Run(t *testing.T, start func(t testing.TB) *Service) {
@@ -18,4 +25,96 @@ func Run(t *testing.T, start func(t testing.TB) *Service) {
 	if svc.Connect == nil || svc.TTL <= 0 || svc.Stored == nil {
 		t.Fatal("drivertest: the harness must give Connect, TTL and Stored")
 	}
+	// Most scenarios wait for a service that does nothing, so many of them run at once, whatever -parallel says.
+	// Those that count or time something run by themselves afterwards, in order.
+	places := make(chan struct{}, 8)
+	var crowd sync.WaitGroup
+	for _, o := range obligations {
+		crowd.Go(func() {
+			t.Run(o.name, func(t *testing.T) { runCrowd(t, svc, o.scenarios, places) })
+		})
+	}
+	crowd.Wait()
+	t.Run("alone", func(t *testing.T) {
+		for _, o := range obligations {
+			for _, sc := range o.scenarios {
+				if sc.alone {
+					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, svc) })
+				}
+			}
+		}
+	})
+	t.Run("nothing remains at the service", func(t *testing.T) { nothingRemains(t, svc) })
+}
+
+func runCrowd(t *testing.T, svc *Service, scenarios []scenario, places chan struct{}) {
+	var all sync.WaitGroup
+	for _, sc := range scenarios {
+		if sc.alone {
+			continue
+		}
+		all.Go(func() {
+			t.Run(sc.name, func(t *testing.T) {
+				places <- struct{}{}
+				defer func() { <-places }()
+				sc.play(t, svc)
+			})
+		})
+	}
+	all.Wait()
+}
+
+// An obligation of a driver, as a subtest, and the scenarios that show it.
+type obligation struct {
+	name      string
+	scenarios []scenario
+}
+
+// A scenario shows one thing. It is a function of a testing.TB, so that the suite's own tests can see it fail.
+type scenario struct {
+	name  string
+	run   func(s *scene)
+	alone bool // it counts or times something that others would disturb
+}
+
+var obligations = []obligation{
+	{"01 a join is exactly once", exactlyOnce},
+	{"02 tokens rise for ever", tokensRise},
+	{"03 a dead session's nodes go", deadSessions},
+	{"04 no wake-up is lost", wakeUps},
+	{"05 no herd", noHerd},
+	{"06 a release removes one incarnation", releases},
+	{"07 the deadline is never late", deadlines},
+	{"08 every call ends with its context", promptness},
+	{"09 removal is noticed", removals},
+	{"10 only contenders of the line count", contenders},
+	{"11 nothing leaks", leaks},
+	{"12 a mark lets in the one behind and nobody else", marks},
+	{"13 an amendment keeps the place", amendments},
+	{"14 a look shows what stands in the way", sights},
+	{"15 a try never waits", tries},
+	{"16 round trips are within the budget", budgets},
+	{"17 a watcher is told of the first in line", firsts},
+}
+
+// nothingRemains is the last word on obligation 11, when every scenario is over.
+func nothingRemains(t testing.TB, svc *Service) {
+	if svc.Remains == nil {
+		t.Skip("the harness cannot list what the service stores")
+	}
+	var left []string
+	for limit := time.Now().Add(2*svc.grace() + patience); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		if left = svc.Remains(t); len(left) == 0 {
+			return
+		}
+	}
+	t.Errorf("still stored with nobody in any line: %q", left)
+}
+
+// crowdSize is how many make a crowd.
+func crowdSize() int {
+	if os.Getenv("TURNWISE_LONG") != "" {
+		return 2000
+	}
+	return 200
 }

@@ -1,0 +1,204 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// What Amend owes.
+var amendments = []scenario{
+	{name: "another kind wakes those behind", run: kindWakes},
+	{name: "another kind before the wait counts", run: kindBeforeWait},
+	{name: "other data lets nobody in", run: dataLetsNobodyIn},
+	{name: "under every fate", run: amendUnderFate},
+	{name: "cancelled, then left by either node", run: amendCancelledThenLeft},
+	{name: "of a node that was removed", run: amendOfRemoved},
+	{name: "applied late to a node that was removed", run: amendAppliedLateToRemoved},
+	{name: "is never seen half done", run: amendNeverHalf},
+	{name: "a holder goes on watching over its node", run: amendedThenRemoved},
+}
+
+func kindWakes(s *scene) {
+	p := s.pair()
+	old := p.ahead
+	waiter := s.await(p.behindSess, p.behind, old)
+	s.noAnswer(30*time.Millisecond, waiter, "nothing happens")
+	changed := old
+	changed.Kind, changed.Data = "R", []byte("says something now")
+	changed = s.amend(p.aheadSess, changed)
+	if changed.Token != old.Token || changed.Kind != "R" || string(changed.Data) != "says something now" || changed.Line != s.line {
+		s.Errorf("Amend returned %+v for %+v", changed, old)
+	}
+	a := s.within(soon, waiter, "the node ahead has another kind")
+	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].Token != old.Token || a.ahead[0].Kind != "R" || a.ahead[0].ID != changed.ID {
+		s.Fatalf("ahead %v, error %v; want %v", brief(a.ahead...), a.err, brief(changed))
+	}
+	nodes := s.look(p.behindLink)
+	if len(nodes) != 2 || nodes[0].ID != changed.ID || string(nodes[0].Data) != string(changed.Data) || nodes[0].Owner.Label != old.Owner.Label {
+		s.Errorf("Line shows %+v, want %+v first", nodes, changed)
+	}
+	waiter = s.await(p.behindSess, p.behind, a.ahead...)
+	s.noAnswer(30*time.Millisecond, s.merely(waiter, changed), "the amended node stands")
+	s.leave(p.aheadSess, changed, true)
+	s.turn(soon, s.queue(p.behindSess, p.behind, a.ahead, nil), "the amended node has left")
+	s.leave(p.behindSess, p.behind, true)
+	s.gone(s.line)
+}
+
+func kindBeforeWait(s *scene) {
+	p := s.pair()
+	changed := p.ahead
+	changed.Kind = "R"
+	changed = s.amend(p.aheadSess, changed)
+	a := s.within(soon, s.await(p.behindSess, p.behind, p.ahead), "the kind that was seen is no more")
+	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].Kind != "R" {
+		s.Fatalf("ahead %v, error %v; want %v", brief(a.ahead...), a.err, brief(changed))
+	}
+	third, ahead := s.join(p.aheadSess)
+	if len(ahead) == 0 || third.Token <= p.behind.Token {
+		s.Errorf("%v joins behind %v and sees %v ahead", brief(third), brief(p.behind), brief(ahead...))
+	}
+}
+
+func dataLetsNobodyIn(s *scene) {
+	p := s.pair()
+	waiter := s.queue(p.behindSess, p.behind, []driver.Node{p.ahead}, nil)
+	me := p.ahead
+	for _, data := range []string{"one", "", "a longer value than before"} {
+		me.Data = []byte(data)
+		me = s.amend(p.aheadSess, me)
+		s.noAnswer(50*time.Millisecond, waiter, "the node ahead says something else")
+		if n := s.look(p.behindLink); len(n) != 2 || string(n[0].Data) != data || n[0].Token != p.ahead.Token {
+			s.Errorf("Line shows %+v", n)
+		}
+	}
+	s.leave(p.aheadSess, me, true)
+	s.turn(soon, waiter, "the node ahead leaves")
+}
+
+func amendUnderFate(s *scene) {
+	sess, l := s.session()
+	s.needs("decide the fate of requests", l.Fate == nil)
+	for _, kind := range []string{"R", "W"} { // one changes the kind, one the data alone
+		for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
+			me, _ := s.joinAs(sess, s.entry("W"))
+			l.Fate(f)
+			changed := me
+			changed.Kind, changed.Data = kind, []byte("amended: "+f.String())
+			changed = s.amend(sess, changed)
+			s.settles(s.line, 1)
+			n := s.look(l)
+			if len(n) != 1 || n[0].Kind != kind || n[0].Token != me.Token || n[0].ID != changed.ID || string(n[0].Data) != string(changed.Data) {
+				s.Errorf("%v: Line shows %+v, want %+v", f, n, changed)
+			}
+			s.leave(sess, changed, true)
+			s.gone(s.line)
+		}
+	}
+}
+
+func amendCancelledThenLeft(s *scene) {
+	sess, l := s.session()
+	s.needs("decide the fate of requests", l.Fate == nil)
+	for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
+		me, _ := s.joinAs(sess, s.entry("W"))
+		met := l.Fate(f)
+		ctx, cancel := context.WithCancel(s.ctx)
+		go func() {
+			<-met
+			cancel()
+		}()
+		changed := me
+		changed.Kind = "R"
+		if n, err := sess.Amend(ctx, changed); err == nil {
+			me = n
+		}
+		cancel()
+		s.leave(sess, me, true)
+		s.gone(s.line)
+		if ended(sess) {
+			sess = s.open(l)
+		}
+	}
+}
+
+func amendOfRemoved(s *scene) {
+	sess, l := s.session()
+	for _, kind := range []string{"lock", "R"} {
+		me, _ := s.join(sess)
+		s.remove(l, me)
+		me.Kind, me.Data = kind, []byte("says something")
+		if n, err := sess.Amend(s.ctx, me); !errors.Is(err, driver.ErrRemoved) {
+			s.Errorf("Amend: %v, error %v; want ErrRemoved", brief(n), err)
+		}
+		s.gone(s.line)
+	}
+}
+
+func amendAppliedLateToRemoved(s *scene) {
+	sess, l := s.session()
+	_, operator := s.session()
+	s.needs("decide the fate of requests", l.Fate == nil)
+	for _, kind := range []string{"W", "R"} {
+		me, _ := s.joinAs(sess, s.entry("W"))
+		met := l.Fate(AppliedLate)
+		amended := make(chan error, 1)
+		go func() {
+			me.Kind, me.Data = kind, []byte("says something")
+			_, err := sess.Amend(s.ctx, me)
+			amended <- err
+		}()
+		s.wait(patience, met, "the amendment meets its fate")
+		s.remove(operator, s.look(operator)[0])
+		s.gone(s.line)
+		select {
+		case <-amended: // it may have been done, and then been removed
+		case <-time.After(patience):
+			s.Fatal("Amend does not return")
+		}
+	}
+}
+
+func amendNeverHalf(s *scene) {
+	sess, _ := s.session()
+	_, l := s.session()
+	me, _ := s.joinAs(sess, s.entry("W"))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		n := me
+		for i := range 20 {
+			n.Kind = []string{"R", "W"}[i%2]
+			var err error
+			if n, err = sess.Amend(s.ctx, n); err != nil {
+				s.Errorf("Amend: %v", err)
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		if n := s.look(l); len(n) != 1 || n[0].Token != me.Token {
+			s.Fatalf("Line shows %v, want the one node", brief(n...))
+		}
+	}
+}
+
+func amendedThenRemoved(s *scene) {
+	sess, _ := s.session()
+	_, operator := s.session()
+	me, _ := s.joinAs(sess, s.entry("W"))
+	me.Kind = "R"
+	me = s.amend(sess, me)
+	holder := s.await(sess, me)
+	s.noAnswer(30*time.Millisecond, holder, "nothing happens")
+	s.remove(operator, s.look(operator)[0])
+	s.mustBeRemoved(soon, holder, "the amended node was removed")
+}

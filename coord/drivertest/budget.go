@@ -1,0 +1,130 @@
+package drivertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Section 6 of the design: what everybody does all the time costs no more than it must.
+var budgets = []scenario{
+	{name: "requests and events", alone: true, run: budgetOfRequests},
+	{name: "round trips", alone: true, run: budgetOfTrips},
+}
+
+func (s *scene) affords(what string, spent Traffic, budget Cost) {
+	s.Helper()
+	s.Logf("%s: %+v", what, spent)
+	if spent.Writes > budget.Writes || spent.Reads > budget.Reads || spent.Events > budget.Events {
+		s.Errorf("%s cost %d writes, %d reads, %d events; the budget is %d, %d, %d", what,
+			spent.Writes, spent.Reads, spent.Events, budget.Writes, budget.Reads, budget.Events)
+	}
+}
+
+// least returns the smallest sum of requests and events of several rounds, since now and then there may be a look
+// without need.
+func least(rounds int, f func() Traffic) (t Traffic) {
+	for i := range rounds {
+		if spent := f(); i == 0 || spent.Requests()+spent.Events < t.Requests()+t.Events {
+			t = spent
+		}
+	}
+	return t
+}
+
+func budgetOfRequests(s *scene) {
+	sess, l := s.session()
+	s.needs("count traffic, or has no budget", l.Traffic == nil || s.svc.Budget == Budget{})
+	b := s.svc.Budget
+	var me driver.Node
+	spent := func(f func()) func() Traffic {
+		return func() Traffic {
+			before := l.Traffic()
+			f()
+			return l.Traffic().Sub(before)
+		}
+	}
+	join := func() { me, _ = s.join(sess) }
+	leave := func() { s.leave(sess, me, true) }
+	join()
+	leave()
+	s.affords("an uncontended join", least(5, func() Traffic {
+		t := spent(join)()
+		leave()
+		time.Sleep(5 * time.Millisecond)
+		return t
+	}), b.Join)
+	s.affords("a leave", least(5, func() Traffic {
+		join()
+		time.Sleep(5 * time.Millisecond)
+		t := spent(leave)()
+		time.Sleep(5 * time.Millisecond)
+		return t
+	}), b.Leave)
+
+	head, _ := s.session()
+	s.affords("a hand-off", least(5, func() Traffic {
+		first, _ := s.join(head)
+		second, ahead := s.join(sess)
+		waiter := s.await(sess, second, ahead...)
+		time.Sleep(50 * time.Millisecond)
+		t := spent(func() {
+			s.leave(head, first, true)
+			s.turn(soon, waiter, "the node ahead has left")
+		})()
+		s.leave(sess, second, true)
+		return t
+	}), b.Handoff)
+}
+
+// budgetOfTrips makes a round trip long, so that the time which something takes tells how many it needs.
+func budgetOfTrips(s *scene) {
+	sess, l := s.session()
+	s.needs("delay a link, or has no budget", l.Delay == nil || s.svc.Budget == Budget{})
+	if testing.Short() {
+		s.Skip("it takes a while")
+	}
+	b := s.svc.Budget
+	head, _ := s.session()
+	me, _ := s.join(sess)
+	s.leave(sess, me, true)
+
+	const each = 25 * time.Millisecond
+	defer l.Delay(each)()
+	trips := func(what string, budget int, took func() time.Duration) {
+		s.Helper()
+		best := time.Hour
+		for range 5 {
+			best = min(best, took())
+		}
+		s.Logf("%s: %v, with a round trip of %v", what, best.Round(time.Millisecond), 2*each)
+		if limit := 2*each*time.Duration(budget) + each; best > limit {
+			s.Errorf("%s took %v with a round trip of %v; the budget is %d", what, best, 2*each, budget)
+		}
+	}
+	trips("an uncontended join", b.Join.Trips, func() time.Duration {
+		start := time.Now()
+		me, _ := s.join(sess)
+		defer s.leave(sess, me, true)
+		return time.Since(start)
+	})
+	trips("a leave", b.Leave.Trips, func() time.Duration {
+		me, _ := s.join(sess)
+		start := time.Now()
+		s.leave(sess, me, true)
+		return time.Since(start)
+	})
+	trips("a hand-off, the event aside", b.Handoff.Trips, func() time.Duration {
+		first, _ := s.join(head)
+		second, ahead := s.join(sess)
+		waiter := s.await(sess, second, ahead...)
+		time.Sleep(200 * time.Millisecond)
+		s.leave(head, first, true)
+		left := time.Now() // at the service it was a little earlier
+		s.turn(soon, waiter, "the node ahead has left")
+		took := time.Since(left) - each
+		s.leave(sess, second, true)
+		return took
+	})
+}

@@ -1,0 +1,134 @@
+package drivertest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Obligation 7. A hold ends when the deadline passes; if the service lets the next one in before, there are two holders.
+var deadlines = []scenario{
+	{name: "nothing passes", run: deadlineWhenFrozen(Both)},
+	{name: "no request passes", run: deadlineWhenFrozen(Requests)},
+	{name: "no reply passes", run: deadlineWhenDeaf},
+	{name: "the link is cut", run: deadlineWhenCut},
+	{name: "replies arrive late", run: deadlineWhenRepliesAreLate},
+	{name: "everything takes long", run: deadlineInSlowLink},
+	{name: "it moves forward only", run: deadlineMovesForward},
+}
+
+// expiresAfterDeadline waits for the service to remove the only node of the line, and sees to it that the deadline
+// of its session had passed before.
+func (s *scene) expiresAfterDeadline(sess driver.Session) {
+	s.Helper()
+	for limit := time.Now().Add(s.outlives()); ; {
+		if len(s.svc.Stored(s, s.line)) == 0 {
+			break
+		}
+		if time.Now().After(limit) {
+			s.Fatalf("the node of a dead session still stands after %v", s.outlives())
+		}
+	}
+	removed := time.Now()
+	if d := sess.Deadline(); !d.Before(removed) {
+		s.Errorf("the service has removed the node, and the deadline passes only in %v", d.Sub(removed))
+	}
+}
+
+func deadlineWhenFrozen(d Direction) func(s *scene) {
+	return func(s *scene) {
+		sess, l := s.session()
+		s.needs("freeze a link", l.Freeze == nil)
+		s.join(sess)
+		time.Sleep(s.svc.TTL / 3)
+		defer l.Freeze(d)()
+		s.expiresAfterDeadline(sess)
+	}
+}
+
+func deadlineWhenCut(s *scene) {
+	sess, l := s.session()
+	s.needs("cut a link", l.Cut == nil)
+	s.join(sess)
+	time.Sleep(s.svc.TTL / 3)
+	defer l.Cut()()
+	s.expiresAfterDeadline(sess)
+}
+
+// The service hears every renewal, but no answer arrives.
+func deadlineWhenDeaf(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link", l.Freeze == nil)
+	s.join(sess)
+	defer l.Freeze(Replies)()
+	time.Sleep(s.svc.TTL)
+	if d := sess.Deadline(); !d.Before(time.Now()) {
+		s.Errorf("nothing was heard for a TTL, and the deadline passes only in %v", time.Until(d))
+	}
+}
+
+// Renewals are answered, the answers arrive much later, and nothing after them: an answer says that the service
+// heard from us when it was asked for, not when it arrives.
+func deadlineWhenRepliesAreLate(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link", l.Freeze == nil)
+	s.join(sess)
+	hear := l.Freeze(Replies)
+	defer hear()
+	time.Sleep(s.svc.TTL * 3 / 10)
+	defer l.Freeze(Requests)()
+	time.Sleep(s.svc.TTL * 3 / 10)
+	hear()
+	s.expiresAfterDeadline(sess)
+}
+
+// Whatever has been heard was asked for a round trip ago.
+func deadlineInSlowLink(s *scene) {
+	sess, l := s.session()
+	s.needs("delay a link", l.Delay == nil)
+	each := s.svc.TTL / 10
+	defer l.Delay(each)()
+	time.Sleep(4 * each) // what was under way when the delay began
+	for until := time.Now().Add(2 * s.svc.TTL); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		if ended(sess) {
+			s.Skip("the session did not survive the delay")
+		}
+		now := time.Now()
+		if left := sess.Deadline().Sub(now); left > s.svc.TTL-2*each {
+			s.Fatalf("the deadline is %v away; with a TTL of %v and a round trip of %v it can be %v at most",
+				left, s.svc.TTL, 2*each, s.svc.TTL-2*each)
+		}
+	}
+}
+
+func deadlineMovesForward(s *scene) {
+	sess, l := s.session()
+	stop := make(chan struct{})
+	var cutter sync.WaitGroup
+	defer cutter.Wait()
+	defer close(stop)
+	if l.Cut != nil {
+		cutter.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(s.svc.TTL / 6):
+					l.Cut()()
+				}
+			}
+		})
+	}
+	var last time.Time
+	for until := time.Now().Add(2 * s.svc.TTL); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		now, d := time.Now(), sess.Deadline()
+		if d.Before(last) {
+			s.Fatalf("the deadline moved back by %v", last.Sub(d))
+		}
+		if d.Sub(now) >= s.svc.TTL {
+			s.Fatalf("the deadline is %v away, the TTL %v", d.Sub(now), s.svc.TTL)
+		}
+		last = d
+	}
+}

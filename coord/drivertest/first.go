@@ -1,0 +1,254 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// What those who watch a line without standing in it are told.
+var firsts = []scenario{
+	{name: "at once", run: firstAtOnce},
+	{name: "as it changes", run: firstAsItChanges},
+	{name: "not of what happens behind", run: firstNotBehind},
+	{name: "what happened while the link was cut", run: firstAfterCut},
+	{name: "what happened while the link was frozen", run: firstAfterFreeze},
+	{name: "only of contenders of the line", run: firstOfContenders},
+	{name: "of the last of many changes", run: firstOfMany},
+	{name: "watches that are given up", alone: true, run: firstGivenUp},
+}
+
+// told is what a First returned.
+type told struct {
+	driver.Node
+	err error
+}
+
+// first asks for the first of the scene's line, or for another one than was seen.
+func (s *scene) first(ctx context.Context, l *Link, seen *driver.Node) <-chan told {
+	c := make(chan told, 1)
+	line := s.line
+	go func() {
+		n, err := l.First(ctx, line, seen)
+		c <- told{n, err}
+	}()
+	return c
+}
+
+// tells fails unless the answer is this node; the zero Node means that the line is empty.
+func (s *scene) tells(d time.Duration, c <-chan told, want driver.Node, what string) driver.Node {
+	s.Helper()
+	select {
+	case got := <-c:
+		if got.err != nil || got.ID != want.ID || got.Kind != want.Kind || got.Token != want.Token ||
+			string(got.Data) != string(want.Data) || got.Owner.Label != want.Owner.Label {
+			s.Fatalf("%s: First returned %+v, error %v; want %+v", what, got.Node, got.err, want)
+		}
+		return got.Node
+	case <-time.After(d):
+		s.Fatalf("%s: First has not returned within %v", what, d)
+	}
+	return driver.Node{}
+}
+
+func (s *scene) tellsNothing(d time.Duration, c <-chan told, what string) {
+	s.Helper()
+	select {
+	case got := <-c:
+		s.Fatalf("%s: First returned %v, error %v; want no answer", what, brief(got.Node), got.err)
+	case <-time.After(d):
+	}
+}
+
+var nobody driver.Node
+
+func firstAtOnce(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	s.tells(soon, s.first(s.ctx, l, nil), nobody, "a line that nobody used")
+	e := s.entry("lead")
+	e.Data = []byte("10.0.0.1:80")
+	me, _ := s.joinAs(sess, e)
+	s.join(sess)
+	s.tells(soon, s.first(s.ctx, l, nil), me, "a line of two")
+	s.tells(soon, s.first(s.ctx, l, &nobody), me, "a line that was empty when it was seen")
+	other := me
+	other.Data = []byte("10.0.0.2:80")
+	s.tells(soon, s.first(s.ctx, l, &other), me, "data that is no more")
+	other = me
+	other.ID = "another"
+	s.tells(soon, s.first(s.ctx, l, &other), me, "a node that is no more")
+}
+
+func firstAsItChanges(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	seen := nobody
+	for round := range 3 {
+		next := s.first(s.ctx, l, &seen)
+		s.tellsNothing(30*time.Millisecond, next, "nothing happens")
+		me, _ := s.joinAs(sess, s.entry("lead"))
+		seen = s.tells(soon, next, me, fmt.Sprintf("round %d, one joins", round))
+
+		next = s.first(s.ctx, l, &seen)
+		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
+		me.Data = []byte("a value")
+		me = s.amend(sess, me)
+		seen = s.tells(soon, next, me, "other data")
+
+		next = s.first(s.ctx, l, &seen)
+		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
+		me.Kind = "R"
+		me = s.amend(sess, me)
+		seen = s.tells(soon, next, me, "another kind")
+
+		behind, _ := s.join(sess)
+		next = s.first(s.ctx, l, &seen)
+		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
+		s.leave(sess, me, round == 0)
+		seen = s.tells(soon, next, behind, "the next one is first")
+
+		next = s.first(s.ctx, l, &seen)
+		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
+		s.leave(sess, behind, true)
+		seen = s.tells(soon, next, nobody, "the line is empty")
+	}
+}
+
+func firstNotBehind(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	s.join(sess)
+	seen := <-s.first(s.ctx, l, nil)
+	next := s.first(s.ctx, l, &seen.Node)
+	behind, _ := s.join(sess)
+	behind.Data = []byte("a value")
+	behind = s.amend(sess, behind)
+	s.join(sess)
+	s.leave(sess, behind, false)
+	s.tellsNothing(100*time.Millisecond, next, "others come and go behind")
+}
+
+func firstAfterCut(s *scene) {
+	l := s.connect()
+	s.needs("cut a link", l.Cut == nil)
+	s.firstAfter(l, l.Cut)
+}
+
+func firstAfterFreeze(s *scene) {
+	l := s.connect()
+	s.needs("freeze a link", l.Freeze == nil)
+	s.firstAfter(l, func() func() { return l.Freeze(Both) })
+	s.firstAfter(l, func() func() { return l.Freeze(Replies) })
+}
+
+// firstAfter lets things happen while a watcher hears nothing.
+func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
+	s.Helper()
+	sess, _ := s.session()
+	me, _ := s.join(sess)
+	seen := s.tells(soon, s.first(s.ctx, l, nil), me, "before")
+	for round := range 2 {
+		next := s.first(s.ctx, l, &seen)
+		time.Sleep(50 * time.Millisecond)
+		heal := trouble()
+		if round == 0 {
+			s.leave(sess, me, true)
+			me, _ = s.join(sess)
+		} else {
+			me.Data = []byte("a value")
+			me = s.amend(sess, me)
+		}
+		time.Sleep(s.svc.TTL / 10)
+		heal()
+		seen = s.tells(2*soon, next, me, fmt.Sprintf("after the trouble, round %d", round))
+	}
+	s.leave(sess, me, true)
+	s.tells(soon, s.first(s.ctx, l, &seen), nobody, "the line is empty")
+}
+
+func firstOfContenders(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	next := s.first(s.ctx, l, &nobody)
+	nested := s.entry("lock")
+	nested.Line = s.line + "/nested"
+	inner, _ := s.joinAs(sess, nested)
+	if s.svc.PlantForeign != nil {
+		s.svc.PlantForeign(s, s.line)
+	}
+	s.tellsNothing(100*time.Millisecond, next, "others than contenders turn up")
+	me, _ := s.join(sess)
+	s.tells(soon, next, me, "one joins")
+	s.leave(sess, inner, true)
+	s.leave(sess, me, true)
+}
+
+func firstOfMany(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	watched := make(chan []driver.Node, 1)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	line := s.line
+	go func() {
+		var all []driver.Node
+		var seen driver.Node
+		for {
+			n, err := l.First(ctx, line, &seen)
+			if err != nil {
+				break
+			}
+			all, seen = append(all, n), n
+			if string(n.Data) == "the end" {
+				break
+			}
+		}
+		watched <- all
+	}()
+	var tokens []driver.Token
+	for range 20 {
+		me, _ := s.join(sess)
+		tokens = append(tokens, me.Token)
+		s.leave(sess, me, true)
+	}
+	me, _ := s.join(sess)
+	me.Data = []byte("the end")
+	s.amend(sess, me)
+	tokens = append(tokens, me.Token)
+	select {
+	case all := <-watched:
+		last := before
+		for _, n := range all {
+			if n.ID == "" {
+				continue
+			}
+			if !slices.Contains(tokens, n.Token) || n.Token < last {
+				s.Errorf("First told of %v after %d", brief(n), last)
+			}
+			last = n.Token
+		}
+		if len(all) == 0 || all[len(all)-1].Token != me.Token {
+			s.Errorf("First told of %v, the last is %v", brief(all...), brief(me))
+		}
+	case <-time.After(soon + time.Second):
+		s.Error("First has not told of the last change")
+	}
+}
+
+func firstGivenUp(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	s.join(sess)
+	seen := <-s.first(s.ctx, l, nil)
+	s.grows(100, func() {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
+		defer cancel()
+		if _, err := l.First(ctx, s.line, &seen.Node); !isCtx(err) {
+			s.Fatalf("First: %v, want the context's error", err)
+		}
+	})
+}

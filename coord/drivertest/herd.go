@@ -1,0 +1,132 @@
+package drivertest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Obligation 5: a release wakes nobody but who may now go, and costs the same however long the line is.
+var noHerd = []scenario{
+	{name: "a hand-off costs the same in a long line", alone: true, run: handOffInLongLine},
+	{name: "a join costs the same in a long line", alone: true, run: joinInLongLine},
+	{name: "a waiter in the middle that leaves wakes one", alone: true, run: middleWakesOne},
+	{name: "nobody is woken when somebody joins", alone: true, run: joinWakesNobody},
+}
+
+// handOffs hands a line of n waiters over a few times and returns the least that one hand-off cost at the waiters' link.
+func (s *scene) handOffs(n, turns int) Traffic {
+	s.Helper()
+	head, _ := s.session()
+	me, _ := s.join(head)
+	c := s.crowd(1, n)
+	sess, l := c.sessions[0], c.links[0]
+	time.Sleep(100 * time.Millisecond) // until all have set their watches
+
+	least := Traffic{Writes: 1 << 30, Reads: 1 << 30, Events: 1 << 30, Sent: 1 << 40, Received: 1 << 40}
+	before, woken := l.Traffic(), c.wakeUps.Load()
+	s.leave(head, me, true)
+	for i := range turns {
+		s.turn(soon, c.turns[i], fmt.Sprintf("number %d of %d", i, n))
+		if i > 0 {
+			time.Sleep(10 * time.Millisecond) // for those who would be woken, too
+		}
+		spent := l.Traffic().Sub(before)
+		least = Traffic{
+			Writes: min(least.Writes, spent.Writes), Reads: min(least.Reads, spent.Reads), Events: min(least.Events, spent.Events),
+			Sent: min(least.Sent, spent.Sent), Received: min(least.Received, spent.Received),
+		}
+		before = l.Traffic()
+		s.leave(sess, c.nodes[i], true)
+	}
+	// Each grant is one wake-up. One in ten may be woken for nothing, as by a look "now and then".
+	if woken := c.wakeUps.Load() - woken; woken > int64(turns)+int64(turns)/10+1 {
+		s.Errorf("%d hand-offs in a line of %d woke %d", turns, n, woken)
+	}
+	if err := sess.Close(s.ctx); err != nil {
+		s.Errorf("Close: %v", err)
+	}
+	return least
+}
+
+func handOffInLongLine(s *scene) {
+	s.needs("count traffic", s.connect().Traffic == nil)
+	many := crowdSize()
+	short := s.handOffs(2, 2)
+	s.line = s.anotherLine()
+	long := s.handOffs(many, 20)
+	s.Logf("a hand-off with 2 waiting: %+v; with %d: %+v", short, many, long)
+	// In the short line only the second hand-off is one where the leaver has the same link as the waiter.
+	if long.Events > short.Events+1 || long.Requests() > short.Requests()+1 {
+		s.Errorf("a hand-off cost %+v with 2 waiting, %+v with %d", short, long, many)
+	}
+	if long.Sent > 2*short.Sent+512 || long.Received > 2*short.Received+512 {
+		s.Errorf("a hand-off took more bytes with %d waiting: %+v, with 2 %+v", many, long, short)
+	}
+}
+
+func joinInLongLine(s *scene) {
+	sess, l := s.session()
+	s.needs("count traffic", l.Traffic == nil)
+	cost := func() int {
+		least := 1 << 30
+		for range 5 {
+			before := l.Traffic()
+			me, _ := s.join(sess)
+			least = min(least, l.Traffic().Sub(before).Requests())
+			s.leave(sess, me, false)
+		}
+		return least
+	}
+	s.join(sess)
+	short := cost()
+	for range crowdSize() / 2 {
+		s.join(sess)
+	}
+	if long := cost(); long > short {
+		s.Errorf("a join took %d requests in a line of one, %d in a long one", short, long)
+	}
+}
+
+func middleWakesOne(s *scene) {
+	c := s.crowd(1, crowdSize()/4)
+	middle := len(c.nodes) / 2
+	time.Sleep(100 * time.Millisecond)
+	before := c.wakeUps.Load()
+	s.leave(c.sessions[0], c.nodes[middle], false)
+	time.Sleep(200 * time.Millisecond)
+	// The one who left is told too, if it still waits.
+	if woken := c.wakeUps.Load() - before; woken < 1 || woken > 3 {
+		s.Errorf("%d were woken when one in the middle of %d left, want the one behind", woken, len(c.nodes))
+	}
+}
+
+func joinWakesNobody(s *scene) {
+	sess, l := s.session()
+	me, _ := s.join(sess)
+	holder := s.await(sess, me)
+	c := s.crowd(1, 10)
+	time.Sleep(100 * time.Millisecond)
+	var woken atomic.Int64
+	woken.Store(c.wakeUps.Load())
+	var before Traffic
+	if l.Traffic != nil {
+		before = l.Traffic()
+	}
+	other, _ := s.session()
+	for range 20 {
+		n, _ := s.join(other)
+		defer func(n driver.Node) { _ = other.Leave(s.ctx, n, false) }(n)
+	}
+	s.noAnswer(50*time.Millisecond, holder, "somebody joins behind a holder")
+	if more := c.wakeUps.Load() - woken.Load(); more > 1 {
+		s.Errorf("%d were woken when others joined behind", more)
+	}
+	if l.Traffic != nil {
+		if spent := l.Traffic().Sub(before); spent.Events > 1 {
+			s.Errorf("20 joins behind told the holder of %d events", spent.Events)
+		}
+	}
+}

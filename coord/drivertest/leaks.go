@@ -1,0 +1,220 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Obligation 11. What the service stores is looked at in the other scenarios and, for good, at the end of Run.
+var leaks = []scenario{
+	{name: "goroutines after use and close", alone: true, run: goroutinesAfterClose},
+	{name: "goroutines after faults and close", alone: true, run: goroutinesAfterFaults},
+	{name: "waits that are given up", alone: true, run: waitsGivenUp},
+	{name: "sessions that come and go", alone: true, run: sessionsComeAndGo},
+	{name: "an opening that is given up", alone: true, run: openingGivenUp},
+}
+
+// goroutines returns the stacks of all that run, by their ids.
+func goroutines() map[string]string {
+	buf := make([]byte, 1<<20)
+	for {
+		if n := runtime.Stack(buf, true); n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	all := map[string]string{}
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
+		all[id] = stack
+	}
+	return all
+}
+
+// leavesNoGoroutine runs f as a test of its own, its clean-up included, and fails if goroutines stay that were not
+// there before.
+func (s *scene) leavesNoGoroutine(f func(s *scene)) {
+	s.Helper()
+	before := goroutines()
+	inner := &cleaner{TB: s.TB}
+	f(&scene{TB: inner, svc: s.svc, line: s.line, ctx: s.ctx})
+	inner.cleanUp()
+	var left []string
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		left = left[:0]
+		for id, stack := range goroutines() {
+			if _, was := before[id]; !was && !strings.Contains(stack, "drivertest.goroutines(") {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+	}
+	s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
+}
+
+// cleaner is a testing.TB that cleans up when it is told to.
+type cleaner struct {
+	testing.TB
+	mu  sync.Mutex
+	all []func()
+}
+
+func (c *cleaner) Cleanup(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.TB.Cleanup(c.cleanUp) // if the test ends before
+	}
+	c.all = append(c.all, f)
+}
+
+func (c *cleaner) cleanUp() {
+	for {
+		c.mu.Lock()
+		if len(c.all) == 0 {
+			c.mu.Unlock()
+			return
+		}
+		f := c.all[len(c.all)-1]
+		c.all = c.all[:len(c.all)-1]
+		c.mu.Unlock()
+		f()
+	}
+}
+
+// useAll does a bit of everything.
+func (s *scene) useAll(l *Link) {
+	s.Helper()
+	sess := s.open(l)
+	me, _ := s.join(sess)
+	behind, ahead := s.join(sess)
+	turn := s.queue(sess, behind, ahead, nil)
+	holder := s.await(sess, me)
+	s.look(l)
+	s.lines(l, s.line)
+	me = s.amend(sess, me)
+	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+	_, _, _ = sess.Join(ctx, s.entry("lock"))
+	cancel()
+	s.leave(sess, me, true)
+	s.mustBeRemoved(soon, holder, "the holder has left")
+	s.turn(soon, turn, "the holder has left")
+	s.leave(sess, behind, true)
+}
+
+func goroutinesAfterClose(s *scene) {
+	s.leavesNoGoroutine(func(s *scene) {
+		l := s.connect()
+		s.useAll(l)
+		if err := l.Close(s.ctx); err != nil {
+			s.Errorf("Close: %v", err)
+		}
+	})
+}
+
+func goroutinesAfterFaults(s *scene) {
+	s.leavesNoGoroutine(func(s *scene) {
+		l := s.connect()
+		s.needs("freeze and cut a link and decide the fate of requests", l.Freeze == nil || l.Cut == nil || l.Fate == nil)
+		s.useAll(l)
+		sess, other := s.open(l), s.open(l)
+		me, _ := s.join(sess)
+		behind, ahead := s.join(sess)
+		turn := s.await(sess, behind, ahead...)
+		l.Cut()()
+		for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
+			l.Fate(f)
+			ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+			_, _, _ = sess.Join(ctx, s.entry("lock"))
+			cancel()
+		}
+		thaw := l.Freeze(Both)
+		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+		_ = sess.Leave(ctx, me, true)
+		cancel()
+		other.Abandon()
+		ctx, cancel = context.WithTimeout(s.ctx, 50*time.Millisecond)
+		_ = l.Close(ctx)
+		cancel()
+		if a := s.within(soon, turn, "Await when the driver is closed"); !errors.Is(a.err, driver.ErrSessionEnded) && !errors.Is(a.err, driver.ErrRemoved) && a.err != nil {
+			s.Errorf("Await: %v", a.err)
+		}
+		thaw()
+	})
+	s.eventually(s.outlives()+patience, "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
+}
+
+// grows fails if n rounds of f leave more goroutines than a few, while everything is still open.
+func (s *scene) grows(n int, f func()) {
+	s.Helper()
+	f() // what is there once
+	before := len(goroutines())
+	for range n {
+		f()
+	}
+	var after int
+	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		if after = len(goroutines()); after <= before+n/10 {
+			return
+		}
+	}
+	s.Errorf("%d goroutines, %d after %d rounds", before, after, n)
+}
+
+func waitsGivenUp(s *scene) {
+	p := s.pair()
+	s.grows(200, func() {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
+		defer cancel()
+		if _, err := p.behindSess.Await(ctx, p.behind, driver.Sight{}, []driver.Node{p.ahead}); !isCtx(err) {
+			s.Fatalf("Await: %v, want the context's error", err)
+		}
+	})
+	s.grows(100, func() {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
+		defer cancel()
+		_, _ = p.behindSess.Await(ctx, p.behind, driver.Sight{}, nil)
+	})
+}
+
+func sessionsComeAndGo(s *scene) {
+	l := s.connect()
+	s.grows(20, func() {
+		sess := s.open(l)
+		s.join(sess)
+		if err := sess.Close(s.ctx); err != nil {
+			s.Fatalf("Close: %v", err)
+		}
+	})
+	s.grows(20, func() {
+		sess := s.open(l)
+		sess.Abandon()
+	})
+}
+
+func openingGivenUp(s *scene) {
+	s.leavesNoGoroutine(func(s *scene) {
+		l := s.connect()
+		s.needs("freeze a link", l.Freeze == nil)
+		thaw := l.Freeze(Both)
+		for range 5 {
+			ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+			if _, err := l.Open(ctx); err == nil {
+				s.Error("Open succeeded in a frozen link")
+			}
+			cancel()
+		}
+		thaw()
+		s.join(s.open(l))
+	})
+}

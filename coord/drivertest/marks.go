@@ -1,0 +1,208 @@
+package drivertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// The hand-off without a look, and all that must not be taken for one: each of these has two holders if it is.
+var marks = []scenario{
+	{name: "the head leaves as the holder", run: headLeavesAsHolder},
+	{name: "one in the middle gives up", run: middleLeaves(func(s *scene, t *three) { s.leave(t.sess, t.middle, false) })},
+	{name: "one in the middle dies", run: middleLeaves(func(s *scene, t *three) {
+		s.needs("expire a session", t.link.Expire == nil)
+		t.link.Expire(s, t.sess)
+		t.sess = s.open(t.link)
+	})},
+	{name: "one in the middle is removed", run: middleLeaves(func(s *scene, t *three) { s.remove(t.operator, t.middle) })},
+	{name: "one in the middle is amended and gives up", run: middleLeaves(func(s *scene, t *three) {
+		s.leave(t.sess, t.amended(s), false)
+	})},
+	{name: "one in the middle is amended and is removed", run: middleLeaves(func(s *scene, t *three) {
+		s.remove(t.operator, t.amended(s))
+	})},
+	{name: "one in the middle is amended and dies", run: middleLeaves(func(s *scene, t *three) {
+		s.needs("expire a session", t.link.Expire == nil)
+		t.amended(s)
+		t.link.Expire(s, t.sess)
+		t.sess = s.open(t.link)
+	})},
+	{name: "one in the middle is amended, and gives up unheard", run: unheard(func(s *scene, t *three) {
+		s.leave(t.sess, t.amended(s), false)
+	})},
+	{name: "one in the middle gives up, and the head leaves, unheard", run: bothLeaveUnheard},
+	{name: "the mark of one that is not right ahead", run: markFromFarAhead},
+	{name: "the mark of one session and the end of another's node", run: markOfAnotherLine},
+	{name: "a chain of hand-offs", run: chainOfHandOffs},
+}
+
+// three are a head, one in the middle and a last one, each in a session with a link of its own.
+type three struct {
+	head, middle, last driver.Node
+	headSess, sess     driver.Session // sess is that of the middle
+	lastSess           driver.Session
+	operator, link     *Link // link is that of the middle
+	lastLink           *Link
+	seen               []driver.Node
+}
+
+func (s *scene) three() *three {
+	s.Helper()
+	t := &three{}
+	t.headSess, t.operator = s.session()
+	t.sess, t.link = s.session()
+	t.lastSess, t.lastLink = s.session()
+	t.head, _ = s.join(t.headSess)
+	t.join(s)
+	return t
+}
+
+func (t *three) join(s *scene) {
+	s.Helper()
+	t.middle, _ = s.join(t.sess)
+	t.last, t.seen = s.join(t.lastSess)
+	if len(t.seen) == 0 || t.seen[len(t.seen)-1].Token != t.middle.Token {
+		s.Fatalf("the last one sees %v ahead, want %v nearest", brief(t.seen...), brief(t.middle))
+	}
+}
+
+// amended gives the middle one other data, as an election does.
+func (t *three) amended(s *scene) driver.Node {
+	s.Helper()
+	me := t.middle
+	me.Data = fmt.Appendf(nil, "amended at %v", time.Now())
+	t.middle = s.amend(t.sess, me)
+	return t.middle
+}
+
+// behindHead fails unless the answer, and any further one, says that the head is still ahead.
+func (t *three) behindHead(s *scene, c <-chan answer, what string) {
+	s.Helper()
+	for limit := time.Now().Add(patience); ; {
+		a := s.within(2*soon, c, what)
+		if a.err != nil {
+			s.Fatalf("%s: %v", what, a.err)
+		}
+		if !standsIn(a.ahead, t.head) && !standsIn(a.ahead, t.middle) {
+			s.Fatalf("%s: ahead %v; the head of the line, %v, still stands", what, brief(a.ahead...), brief(t.head))
+		}
+		if !standsIn(a.ahead, t.middle) {
+			return
+		}
+		if time.Now().After(limit) {
+			s.Fatalf("%s: the one in the middle, %v, is still seen: %v", what, brief(t.middle), brief(a.ahead...))
+		}
+		c = s.await(t.lastSess, t.last, a.ahead[len(a.ahead)-1]) // it was early
+	}
+}
+
+func headLeavesAsHolder(s *scene) {
+	t := s.three()
+	waiter := s.await(t.sess, t.middle, t.head)
+	last := s.await(t.lastSess, t.last, t.middle)
+	s.noAnswer(30*time.Millisecond, waiter, "nothing happens")
+	s.leave(t.headSess, t.head, true)
+	s.turn(soon, waiter, "the head has left")
+	s.noAnswer(100*time.Millisecond, s.merely(last, t.middle), "the one ahead has its turn now")
+	s.leave(t.sess, t.middle, true)
+	s.turn(soon, s.queue(t.lastSess, t.last, []driver.Node{t.middle}, nil), "the one in the middle has left")
+}
+
+func middleLeaves(how func(s *scene, t *three)) func(s *scene) {
+	return func(s *scene) {
+		t := s.three()
+		for i := range 3 {
+			waiter := s.await(t.lastSess, t.last, t.middle)
+			time.Sleep(time.Duration(i) * 15 * time.Millisecond) // before the wait has begun, and after
+			how(s, t)
+			t.behindHead(s, waiter, fmt.Sprintf("round %d", i))
+			s.leave(t.lastSess, t.last, false)
+			t.join(s)
+		}
+		waiter := s.await(t.sess, t.middle, t.head)
+		s.leave(t.headSess, t.head, true)
+		s.turn(soon, waiter, "at last the head leaves")
+	}
+}
+
+func unheard(how func(s *scene, t *three)) func(s *scene) {
+	return func(s *scene) {
+		t := s.three()
+		s.needs("freeze a link", t.lastLink.Freeze == nil)
+		for range 3 {
+			waiter := s.await(t.lastSess, t.last, t.middle)
+			time.Sleep(30 * time.Millisecond)
+			thaw := t.lastLink.Freeze(Replies)
+			how(s, t)
+			time.Sleep(10 * time.Millisecond)
+			thaw()
+			t.behindHead(s, waiter, "what happened arrives at once")
+			s.leave(t.lastSess, t.last, false)
+			t.join(s)
+		}
+	}
+}
+
+func bothLeaveUnheard(s *scene) {
+	t := s.three()
+	s.needs("freeze a link", t.lastLink.Freeze == nil)
+	waiter := s.queue(t.lastSess, t.last, []driver.Node{t.middle}, nil)
+	time.Sleep(30 * time.Millisecond)
+	thaw := t.lastLink.Freeze(Both)
+	s.leave(t.sess, t.middle, false)
+	s.leave(t.headSess, t.head, true)
+	time.Sleep(20 * time.Millisecond)
+	thaw()
+	s.turn(2*soon, waiter, "both have left")
+}
+
+// A rule may wait for a node that is not right ahead, as a reader does for a writer behind whom other readers stand.
+func markFromFarAhead(s *scene) {
+	t := s.three()
+	for i := range 3 {
+		waiter := s.await(t.lastSess, t.last, t.head)
+		time.Sleep(time.Duration(i) * 15 * time.Millisecond)
+		s.leave(t.headSess, t.head, true)
+		if a := s.within(soon, waiter, "the head has left"); a.err != nil || !standsIn(a.ahead, t.middle) {
+			s.Fatalf("ahead %v, error %v; the one in the middle, %v, still stands", brief(a.ahead...), a.err, brief(t.middle))
+		}
+		s.leave(t.sess, t.middle, false)
+		s.leave(t.lastSess, t.last, false)
+		t.head, _ = s.join(t.headSess)
+		t.join(s)
+	}
+}
+
+// The middle one's session releases something in another line at the time at which its node here goes.
+func markOfAnotherLine(s *scene) {
+	t := s.three()
+	for range 5 {
+		e := s.entry("lock")
+		e.Line = s.line + "/another"
+		other, _ := s.joinAs(t.sess, e)
+		waiter := s.await(t.lastSess, t.last, t.middle)
+		time.Sleep(10 * time.Millisecond)
+		left := make(chan error, 1)
+		go func() { left <- t.sess.Leave(s.ctx, other, true) }()
+		s.leave(t.sess, t.middle, false)
+		if err := <-left; err != nil {
+			s.Fatalf("Leave: %v", err)
+		}
+		t.behindHead(s, waiter, "its session released another line")
+		s.leave(t.lastSess, t.last, false)
+		t.join(s)
+	}
+}
+
+func chainOfHandOffs(s *scene) {
+	c := s.crowd(3, 15)
+	for i, turn := range c.turns {
+		s.turn(soon, turn, fmt.Sprintf("number %d", i))
+		if i+1 < len(c.turns) {
+			s.noAnswer(5*time.Millisecond, c.turns[i+1], fmt.Sprintf("number %d while %d holds", i+1, i))
+		}
+		s.leave(c.of(i), c.nodes[i], true)
+	}
+}

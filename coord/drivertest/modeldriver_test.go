@@ -1,0 +1,581 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// flaw is something that a driver, or the service under it, does wrong.
+type flaw string
+
+const (
+	flawless            flaw = ""
+	noCleanUp           flaw = "a cancelled join is not cleaned up"
+	lateApplyNotFenced  flaw = "a join applied after the clean-up stays"
+	joinRetriedBlindly  flaw = "an ambiguous join is sent again"
+	leaveGivesUp        flaw = "a leave is tried once"
+	leaveByPlace        flaw = "a leave removes whatever the session has in the line"
+	deadlineFromReceipt flaw = "the deadline counts from the receipt"
+	deadlineNeverPasses flaw = "the deadline is far away"
+	removalIgnored      flaw = "a waiter does not look at its own node"
+	wakeUpLost          flaw = "a watch is set without looking"
+	markTrustedAlone    flaw = "any news of the node ahead lets the one behind in"
+	markWithoutPlace    flaw = "a mark lets in whoever waits for it, right behind or not"
+	notPinned           flaw = "a join of a dead session runs in the next one"
+	contextIgnored      flaw = "requests run to their own deadline"
+	tryJoins            flaw = "a try joins a busy line and leaves it"
+	busyIfOutOfReach    flaw = "a try that hears nothing says busy"
+	endTakenForRemoval  flaw = "the end of the session is reported as a removal"
+	goroutineLeak       flaw = "each await leaves a goroutine"
+	closeLeavesNodes    flaw = "closing a session leaves its nodes to the TTL"
+	abandonCloses       flaw = "abandoning a session closes it"
+	abandonKeeps        flaw = "an abandoned session is renewed"
+	oneReadTooMany      flaw = "a join reads once more"
+	herd                flaw = "everybody hears of every release"
+	tokensRestart       flaw = "an emptied line counts from one"
+	deadNodesStay       flaw = "a dead session's nodes stay"
+	amendCreates        flaw = "an amendment of a removed node creates it"
+	amendWakesNobody    flaw = "an amendment wakes nobody"
+	nestedLinesCount    flaw = "nested lines are part of the line"
+	foreignersCount     flaw = "foreign children are contenders"
+	firstByID           flaw = "a watcher is not told of other data"
+	blindLook           flaw = "a join does not see the node right ahead"
+	dataCut             flaw = "data is cut at 60 KiB"
+)
+
+// modelDriver is a driver for modelService: correct, but for the flaw planted in it.
+type modelDriver struct {
+	link *modelLink
+	flaw flaw
+
+	mu       sync.Mutex
+	sessions map[*modelLiveness]bool
+	subs     map[string]map[*modelSub]bool
+	current  int64
+	cleaning sync.WaitGroup
+	stop     context.CancelFunc
+	life     context.Context
+}
+
+func newModelDriver(l *modelLink, f flaw) *modelDriver {
+	d := &modelDriver{link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
+	d.life, d.stop = context.WithCancel(context.Background())
+	l.heard = d.heard
+	return d
+}
+
+func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
+
+// request sends one request with a deadline of its own.
+func request[T any](ctx context.Context, d *modelDriver, kind modelRequest, size int, apply func() T) (T, error) {
+	if d.flaw == contextIgnored {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
+	defer cancel()
+	return modelCall(ctx, d.link, kind, size, apply)
+}
+
+// insist sends a request that may be applied twice until it is answered or ctx ends.
+func insist[T any](ctx context.Context, d *modelDriver, kind modelRequest, size int, apply func() T) (T, error) {
+	for {
+		a, err := request(ctx, d, kind, size, apply)
+		if err == nil || ctx.Err() != nil {
+			return a, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
+	for {
+		sent := time.Now()
+		id, err := request(ctx, d, modelRenewal, 0, d.link.svc.open)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, errors.Join(err, ctx.Err())
+			}
+			continue
+		}
+		s := &modelLiveness{d: d, id: id, done: make(chan struct{})}
+		s.life, s.kill = context.WithCancel(d.life)
+		s.renewed(sent)
+		d.mu.Lock()
+		d.sessions[s] = true
+		d.current = id
+		d.mu.Unlock()
+		d.cleaning.Go(s.renew)
+		return s, nil
+	}
+}
+
+func (d *modelDriver) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	return insist(ctx, d, modelRead, 0, func() []driver.Node { return d.link.svc.look(d.link, line) })
+}
+
+func (d *modelDriver) Lines(ctx context.Context, prefix string) ([]string, error) {
+	return insist(ctx, d, modelRead, 0, func() []string { return d.link.svc.names(prefix) })
+}
+
+func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
+	for {
+		nodes, err := d.Line(ctx, line)
+		if err != nil {
+			return driver.Node{}, err
+		}
+		var first driver.Node
+		if len(nodes) > 0 {
+			first = nodes[0]
+		}
+		same := seen != nil && first.ID == seen.ID && first.Kind == seen.Kind && (string(first.Data) == string(seen.Data) || d.flaw == firstByID)
+		if !same {
+			return first, nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return driver.Node{}, ctx.Err()
+		}
+	}
+}
+
+func (d *modelDriver) Remove(ctx context.Context, n driver.Node) error {
+	was, err := request(ctx, d, modelWrite, 0, func() bool { return d.link.svc.leave(n.Line, n.ID, false) })
+	if err == nil && !was {
+		err = driver.ErrRemoved
+	}
+	return err
+}
+
+func (d *modelDriver) Close(ctx context.Context) error {
+	d.mu.Lock()
+	var sessions []*modelLiveness
+	for s := range d.sessions {
+		sessions = append(sessions, s)
+	}
+	d.mu.Unlock()
+	var all error
+	for _, s := range sessions {
+		all = errors.Join(all, s.Close(ctx))
+	}
+	d.stop()
+	d.cleaning.Wait()
+	return all
+}
+
+func (d *modelDriver) heard(n modelNews) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for sub := range d.subs[n.id] {
+		sub.add(n)
+	}
+}
+
+// modelSub collects news of some nodes.
+type modelSub struct {
+	mu   sync.Mutex
+	news []modelNews
+	more chan struct{}
+}
+
+func (s *modelSub) add(n modelNews) {
+	s.mu.Lock()
+	s.news = append(s.news, n)
+	s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+func (s *modelSub) take() []modelNews {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.news
+	s.news = nil
+	return news
+}
+
+func (d *modelDriver) subscribe(ids []string) (*modelSub, func()) {
+	sub := &modelSub{more: make(chan struct{}, 1)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		if d.subs[id] == nil {
+			d.subs[id] = map[*modelSub]bool{}
+		}
+		d.subs[id][sub] = true
+	}
+	return sub, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, id := range ids {
+			if delete(d.subs[id], sub); len(d.subs[id]) == 0 {
+				delete(d.subs, id)
+			}
+		}
+	}
+}
+
+// modelLiveness is a session.
+type modelLiveness struct {
+	d    *modelDriver
+	id   int64
+	life context.Context
+	kill context.CancelFunc
+	done chan struct{}
+	once sync.Once
+
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+func (s *modelLiveness) over() {
+	s.once.Do(func() {
+		close(s.done)
+		s.kill()
+		s.d.mu.Lock()
+		delete(s.d.sessions, s)
+		s.d.mu.Unlock()
+	})
+}
+
+func (s *modelLiveness) renewed(sent time.Time) {
+	ttl := s.d.link.svc.ttl
+	switch s.d.flaw {
+	case deadlineFromReceipt:
+		sent = time.Now()
+	case deadlineNeverPasses:
+		sent = time.Now().Add(time.Hour)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := sent.Add(ttl - ttl/10); until.After(s.deadline) {
+		s.deadline = until
+	}
+}
+
+func (s *modelLiveness) renew() {
+	tick := time.NewTicker(s.d.link.svc.ttl / 5)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.life.Done():
+			return
+		}
+		sent := time.Now()
+		alive, err := request(s.life, s.d, modelRenewal, 0, func() bool { return s.d.link.svc.renew(s.id) })
+		if err != nil {
+			continue
+		}
+		if !alive {
+			s.over()
+			return
+		}
+		s.renewed(sent)
+	}
+}
+
+func (s *modelLiveness) Deadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadline
+}
+
+func (s *modelLiveness) Done() <-chan struct{} { return s.done }
+
+func (s *modelLiveness) Close(ctx context.Context) error {
+	s.over()
+	if s.d.flaw == closeLeavesNodes {
+		return nil
+	}
+	_, err := insist(ctx, s.d, modelRenewal, 0, func() bool { s.d.link.svc.end(s.id); return true })
+	return err
+}
+
+func (s *modelLiveness) Abandon() {
+	switch s.d.flaw {
+	case abandonCloses:
+		s.d.link.svc.end(s.id)
+	case abandonKeeps:
+		life := s.d.life
+		go func() {
+			for life.Err() == nil && s.d.link.svc.renew(s.id) {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+	}
+	s.over()
+}
+
+// in returns a context that ends with ctx and with the session.
+func (s *modelLiveness) in(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if s.life.Err() != nil {
+		cancel(driver.ErrSessionEnded)
+	}
+	stop := context.AfterFunc(s.life, func() { cancel(driver.ErrSessionEnded) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// because is the error of a call whose ctx from in has ended.
+func (s *modelLiveness) because(ctx context.Context) error {
+	if s.life.Err() != nil {
+		return driver.ErrSessionEnded
+	}
+	return context.Cause(ctx)
+}
+
+type modelJoined struct {
+	me    *driver.Node
+	ahead []driver.Node
+	alive bool
+}
+
+func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
+	ctx, cancel := s.in(ctx)
+	defer cancel()
+	if e.Try && s.d.flaw != tryJoins {
+		if err := s.tryLook(ctx, e); err != nil {
+			return driver.Node{}, nil, err
+		}
+	}
+	for ctx.Err() == nil {
+		n := driver.Node{Line: e.Line, ID: fmt.Sprintf("%d-%s", s.id, rand.Text()), Kind: e.Kind, Owner: e.Owner, Data: slices.Clone(e.Data)}
+		if len(n.Data) == 0 {
+			n.Data = nil
+		}
+		n.Owner.Since = n.Owner.Since.UTC().Truncate(time.Millisecond)
+		if s.d.flaw == dataCut && len(n.Data) > 60<<10 {
+			n.Data = n.Data[:60<<10]
+		}
+		j, err := request(ctx, s.d, modelWrite, len(e.Data), func() modelJoined {
+			me, ahead, alive := s.d.link.svc.join(s.session(), n)
+			return modelJoined{me, ahead, alive}
+		})
+		switch {
+		case err == nil && !j.alive:
+			s.over()
+			return driver.Node{}, nil, driver.ErrSessionEnded
+		case err == nil && j.me != nil:
+			return s.joined(ctx, e, *j.me, j.ahead)
+		}
+		switch s.d.flaw {
+		case joinRetriedBlindly:
+			continue
+		case noCleanUp:
+			if ctx.Err() != nil {
+				return driver.Node{}, nil, s.because(ctx)
+			}
+		}
+		if err := s.inBackground(ctx, func(ctx context.Context) error {
+			_, err := insist(ctx, s.d, modelWrite, 0, func() bool { s.d.link.svc.fence(s.id, n.Line, n.ID); return true })
+			return err
+		}); err != nil {
+			return driver.Node{}, nil, s.because(ctx)
+		}
+	}
+	return driver.Node{}, nil, s.because(ctx)
+}
+
+func (s *modelLiveness) session() int64 {
+	if s.d.flaw == notPinned {
+		s.d.mu.Lock()
+		defer s.d.mu.Unlock()
+		return s.d.current
+	}
+	return s.id
+}
+
+func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
+	seen, err := insist(ctx, s.d, modelRead, 0, func() []driver.Node { return s.d.link.svc.look(s.d.link, e.Line) })
+	if err != nil {
+		if s.d.flaw == busyIfOutOfReach {
+			return driver.ErrBusy
+		}
+		return s.because(ctx)
+	}
+	if len(within(e.Sight, seen)) > 0 {
+		return driver.ErrBusy
+	}
+	return nil
+}
+
+func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.Node, ahead []driver.Node) (driver.Node, []driver.Node, error) {
+	if s.d.flaw == oneReadTooMany {
+		_, _ = s.d.Line(ctx, e.Line)
+	}
+	ahead = within(e.Sight, ahead)
+	if s.d.flaw == blindLook && len(ahead) > 0 {
+		ahead = ahead[:len(ahead)-1]
+	}
+	if e.Try && len(ahead) > 0 {
+		if s.d.flaw == tryJoins {
+			time.Sleep(20 * time.Millisecond)
+		}
+		_ = s.Leave(ctx, me, false)
+		return driver.Node{}, nil, driver.ErrBusy
+	}
+	return me, ahead, nil
+}
+
+// inBackground runs f, which goes on without ctx until the session ends.
+func (s *modelLiveness) inBackground(ctx context.Context, f func(ctx context.Context) error) error {
+	result := make(chan error, 1)
+	s.d.cleaning.Go(func() { result <- f(s.life) })
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func within(sight driver.Sight, nodes []driver.Node) []driver.Node {
+	var seen []driver.Node
+	for _, n := range nodes {
+		if sight.Sees(n.Kind) {
+			seen = append(seen, n)
+		}
+	}
+	return seen
+}
+
+func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
+	ctx, cancel := s.in(ctx)
+	defer cancel()
+	if s.d.flaw == goroutineLeak {
+		go func() { <-make(chan struct{}) }()
+	}
+	ids := []string{me.ID}
+	for _, w := range wait {
+		ids = append(ids, w.ID)
+	}
+	sub, unsubscribe := s.d.subscribe(ids)
+	defer unsubscribe()
+	for first := true; ctx.Err() == nil; first = false {
+		broken := s.d.link.broken()
+		seen, err := request(ctx, s.d, modelRead, 0, func() []driver.Node { return s.d.link.svc.look(s.d.link, me.Line, ids...) })
+		if err != nil {
+			continue
+		}
+		at := slices.IndexFunc(seen, func(n driver.Node) bool { return n.ID == me.ID })
+		if at < 0 {
+			if s.d.flaw != removalIgnored {
+				return nil, s.removed(ctx)
+			}
+			if at = len(seen); len(wait) == 0 {
+				<-ctx.Done()
+				break
+			}
+		}
+		ahead := seen[:at]
+		if !(s.d.flaw == wakeUpLost && first) && changed(ahead, wait) {
+			return within(sight, ahead), nil
+		}
+		if s.listen(ctx, sub, broken, me, ahead, wait) {
+			return nil, nil
+		}
+	}
+	return nil, s.because(ctx)
+}
+
+// removed tells a node that was removed from one that went with its session.
+func (s *modelLiveness) removed(ctx context.Context) error {
+	alive, err := insist(ctx, s.d, modelRenewal, 0, func() bool { return s.d.link.svc.renew(s.id) })
+	if err == nil && !alive {
+		s.over()
+	}
+	if err == nil && alive || s.d.flaw == endTakenForRemoval {
+		return driver.ErrRemoved
+	}
+	return s.because(ctx)
+}
+
+// changed reports whether one of wait has left or has another kind than the caller has seen.
+func changed(ahead, wait []driver.Node) bool {
+	for _, w := range wait {
+		if !slices.ContainsFunc(ahead, func(n driver.Node) bool { return n.ID == w.ID && n.Kind == w.Kind }) {
+			return true
+		}
+	}
+	return false
+}
+
+// listen waits for a reason to look again. It returns true if the news alone says that nobody is ahead.
+func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
+	poll := time.NewTimer(2 * time.Second)
+	defer poll.Stop()
+	if s.d.flaw == wakeUpLost {
+		poll.Reset(time.Hour)
+		broken = nil
+	}
+	for {
+		select {
+		case <-sub.more:
+		case <-broken:
+			return false
+		case <-poll.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+		news := sub.take()
+		if slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID }) || len(wait) == 0 {
+			return false
+		}
+		for _, n := range news {
+			last := wait[len(wait)-1].ID
+			switch {
+			case s.d.flaw == markTrustedAlone:
+				return true
+			case s.d.flaw == amendWakesNobody && !n.left:
+				continue
+			case n.left && n.held && n.id == last && (ahead[len(ahead)-1].ID == last || s.d.flaw == markWithoutPlace):
+				return true
+			}
+			return false
+		}
+	}
+}
+
+func (s *modelLiveness) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
+	ctx, cancel := s.in(ctx)
+	defer cancel()
+	stood, err := insist(ctx, s.d, modelWrite, len(me.Data), func() bool { return s.d.link.svc.amend(me) })
+	if err != nil {
+		return driver.Node{}, s.because(ctx)
+	}
+	if !stood {
+		return driver.Node{}, driver.ErrRemoved
+	}
+	return me, nil
+}
+
+func (s *modelLiveness) Leave(ctx context.Context, me driver.Node, held bool) error {
+	ctx, cancel := s.in(ctx)
+	defer cancel()
+	leave := func() bool { return s.d.link.svc.leave(me.Line, me.ID, held) }
+	switch s.d.flaw {
+	case leaveGivesUp:
+		_, err := request(ctx, s.d, modelWrite, 0, leave)
+		return err
+	case leaveByPlace:
+		leave = func() bool { return s.d.link.svc.leaveAll(me.Line, s.id, held) }
+	}
+	err := s.inBackground(ctx, func(ctx context.Context) error {
+		_, err := insist(ctx, s.d, modelWrite, 0, leave)
+		return err
+	})
+	if err != nil {
+		return s.because(ctx)
+	}
+	return nil
+}

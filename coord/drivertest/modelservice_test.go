@@ -1,0 +1,283 @@
+package drivertest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// modelService is the smallest service that can carry a driver: lines of numbered nodes, sessions that end when
+// nothing is heard of them, and news of a node to whoever asked for it. The suite is proven on it, with modelDriver
+// and the flaws that can be planted there.
+type modelService struct {
+	ttl  time.Duration
+	flaw flaw
+
+	mu       sync.Mutex
+	counter  driver.Token
+	lines    map[string][]*modelNode
+	sessions map[int64]*modelSession
+	lastID   int64
+	stop     chan struct{}
+}
+
+type modelNode struct {
+	driver.Node
+	session  int64
+	foreign  bool
+	watchers map[*modelLink]bool
+}
+
+type modelSession struct {
+	expires time.Time
+	refused map[string]bool // ids of joins that must not be applied any more
+}
+
+// modelNews is what a watcher is told of a node: it was amended, or it left.
+type modelNews struct {
+	id   string
+	left bool
+	held bool
+}
+
+func newModelService(ttl time.Duration, f flaw) *modelService {
+	svc := &modelService{
+		ttl: ttl, flaw: f,
+		lines:    map[string][]*modelNode{},
+		sessions: map[int64]*modelSession{},
+		stop:     make(chan struct{}),
+	}
+	go svc.expire()
+	return svc
+}
+
+func (svc *modelService) expire() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-svc.stop:
+			return
+		case now := <-tick.C:
+			svc.mu.Lock()
+			for id, s := range svc.sessions {
+				if now.After(s.expires) {
+					svc.endLocked(id)
+				}
+			}
+			svc.mu.Unlock()
+		}
+	}
+}
+
+func (svc *modelService) open() int64 {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	svc.lastID++
+	svc.sessions[svc.lastID] = &modelSession{expires: time.Now().Add(svc.ttl), refused: map[string]bool{}}
+	return svc.lastID
+}
+
+func (svc *modelService) renew(session int64) bool {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	s := svc.sessions[session]
+	if s != nil {
+		s.expires = time.Now().Add(svc.ttl)
+	}
+	return s != nil
+}
+
+func (svc *modelService) end(session int64) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	svc.endLocked(session)
+}
+
+func (svc *modelService) endLocked(session int64) {
+	delete(svc.sessions, session)
+	if svc.flaw == deadNodesStay {
+		return
+	}
+	for line := range svc.lines {
+		for _, n := range slices.Clone(svc.lines[line]) {
+			if n.session == session {
+				svc.deleteLocked(n, false)
+			}
+		}
+	}
+}
+
+// join puts a node at the end of its line. It answers false if the session has ended, and no node if this id was
+// fenced off.
+func (svc *modelService) join(session int64, n driver.Node) (me *driver.Node, ahead []driver.Node, alive bool) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	s := svc.sessions[session]
+	if s == nil {
+		return nil, nil, false
+	}
+	if s.refused[n.ID] {
+		return nil, nil, true
+	}
+	svc.counter++
+	n.Token = svc.counter
+	if svc.flaw == tokensRestart {
+		n.Token = 1
+		if all := svc.lines[n.Line]; len(all) > 0 {
+			n.Token = all[len(all)-1].Token + 1
+		}
+	}
+	ahead = svc.nodesLocked(n.Line)
+	svc.lines[n.Line] = append(svc.lines[n.Line], &modelNode{Node: n, session: session, watchers: map[*modelLink]bool{}})
+	return &n, ahead, true
+}
+
+// fence sees to it that the join with this id is not applied, now or later.
+func (svc *modelService) fence(session int64, line, id string) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	if s := svc.sessions[session]; s != nil && svc.flaw != lateApplyNotFenced {
+		s.refused[id] = true
+	}
+	if n := svc.findLocked(line, id); n != nil {
+		svc.deleteLocked(n, false)
+	}
+}
+
+func (svc *modelService) leave(line, id string, held bool) bool {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	n := svc.findLocked(line, id)
+	if n != nil {
+		svc.deleteLocked(n, held)
+	}
+	return n != nil
+}
+
+// leaveAll removes every node of a session from a line, as a driver does that knows its nodes by their line.
+func (svc *modelService) leaveAll(line string, session int64, held bool) bool {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	for _, n := range slices.Clone(svc.lines[line]) {
+		if n.session == session {
+			svc.deleteLocked(n, held)
+		}
+	}
+	return true
+}
+
+// amend answers false if the node is gone.
+func (svc *modelService) amend(me driver.Node) bool {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	n := svc.findLocked(me.Line, me.ID)
+	if n == nil {
+		if svc.flaw == amendCreates {
+			n = &modelNode{Node: me, watchers: map[*modelLink]bool{}}
+			svc.lines[me.Line] = append(svc.lines[me.Line], n)
+			return true
+		}
+		return false
+	}
+	n.Kind, n.Data = me.Kind, slices.Clone(me.Data)
+	svc.tellLocked(n, modelNews{id: n.ID})
+	return true
+}
+
+// look returns the line and asks for news of the nodes with the given ids.
+func (svc *modelService) look(l *modelLink, line string, watch ...string) []driver.Node {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	for _, id := range watch {
+		if n := svc.findLocked(line, id); n != nil {
+			n.watchers[l] = true
+		}
+	}
+	return svc.nodesLocked(line)
+}
+
+func (svc *modelService) names(prefix string) []string {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	var names []string
+	for line := range svc.lines {
+		if strings.HasPrefix(line, prefix) && len(svc.nodesLocked(line)) > 0 {
+			names = append(names, line)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// stored returns the ids of all that is in a line.
+func (svc *modelService) stored(line string) []string {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	var ids []string
+	for _, n := range svc.lines[line] {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+func (svc *modelService) plant(line string) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	svc.lines[line] = append(svc.lines[line], &modelNode{Node: driver.Node{Line: line, ID: "foreign"}, foreign: true})
+}
+
+func (svc *modelService) uproot(line string) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	svc.lines[line] = slices.DeleteFunc(svc.lines[line], func(n *modelNode) bool { return n.foreign })
+}
+
+func (svc *modelService) nodesLocked(line string) []driver.Node {
+	var nodes []driver.Node
+	for name, all := range svc.lines {
+		if name != line && !(svc.flaw == nestedLinesCount && strings.HasPrefix(name, line+"/")) {
+			continue
+		}
+		for _, n := range all {
+			if !n.foreign || svc.flaw == foreignersCount {
+				c := n.Node
+				c.Data = slices.Clone(c.Data)
+				nodes = append(nodes, c)
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b driver.Node) int { return int(a.Token - b.Token) })
+	return nodes
+}
+
+func (svc *modelService) findLocked(line, id string) *modelNode {
+	for _, n := range svc.lines[line] {
+		if n.ID == id {
+			return n
+		}
+	}
+	return nil
+}
+
+func (svc *modelService) deleteLocked(n *modelNode, held bool) {
+	svc.lines[n.Line] = slices.DeleteFunc(svc.lines[n.Line], func(o *modelNode) bool { return o == n })
+	if len(svc.lines[n.Line]) == 0 {
+		delete(svc.lines, n.Line)
+	}
+	svc.tellLocked(n, modelNews{id: n.ID, left: true, held: held})
+	if svc.flaw == herd {
+		for _, o := range svc.lines[n.Line] {
+			svc.tellLocked(o, modelNews{id: o.ID})
+		}
+	}
+}
+
+func (svc *modelService) tellLocked(n *modelNode, news modelNews) {
+	for l := range n.watchers {
+		l.tell(news)
+	}
+}

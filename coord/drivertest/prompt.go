@@ -1,0 +1,216 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Obligation 8.
+var promptness = []scenario{
+	{name: "nothing passes", run: callsEndIn(func(l *Link) func() { return l.Freeze(Both) })},
+	{name: "no request passes", run: callsEndIn(func(l *Link) func() { return l.Freeze(Requests) })},
+	{name: "no reply passes", run: callsEndIn(func(l *Link) func() { return l.Freeze(Replies) })},
+	{name: "the link is cut", run: callsEndIn(func(l *Link) func() { return l.Cut() })},
+	{name: "the context has ended before", run: callsInEndedContext},
+	{name: "many calls in a frozen link", run: manyCallsEnd},
+	{name: "closing the driver in a frozen link", run: driverClosesInFrozenLink},
+	{name: "abandoning in a frozen link", run: abandonInFrozenLink},
+}
+
+// calls are all that a driver's user can wait for, on nodes that stand in line: mine, which has nobody ahead, and
+// waiting, which has mine.
+func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Node) map[string]func(ctx context.Context) error {
+	try := s.entry("lock")
+	try.Try = true
+	return map[string]func(ctx context.Context) error{
+		"Open": func(ctx context.Context) error {
+			_, err := l.Open(ctx)
+			return err
+		},
+		"Line": func(ctx context.Context) error {
+			_, err := l.Line(ctx, s.line)
+			return err
+		},
+		"Lines": func(ctx context.Context) error {
+			_, err := l.Lines(ctx, s.line)
+			return err
+		},
+		"First": func(ctx context.Context) error {
+			_, err := l.First(ctx, s.line, nil)
+			return err
+		},
+		"First of another": func(ctx context.Context) error {
+			_, err := l.First(ctx, s.line, &mine)
+			return err
+		},
+		"Remove": func(ctx context.Context) error { return l.Remove(ctx, mine) },
+		"Join": func(ctx context.Context) error {
+			_, _, err := sess.Join(ctx, s.entry("lock"))
+			return err
+		},
+		"Join to try": func(ctx context.Context) error {
+			_, _, err := sess.Join(ctx, try)
+			return err
+		},
+		"Await of a holder": func(ctx context.Context) error {
+			_, err := sess.Await(ctx, mine, driver.Sight{}, nil)
+			return err
+		},
+		"Await of a waiter": func(ctx context.Context) error {
+			_, err := sess.Await(ctx, waiting, driver.Sight{}, []driver.Node{mine})
+			return err
+		},
+		"Amend": func(ctx context.Context) error {
+			_, err := sess.Amend(ctx, waiting)
+			return err
+		},
+		"Leave":         func(ctx context.Context) error { return sess.Leave(ctx, waiting, false) },
+		"Session.Close": other.Close,
+	}
+}
+
+// timed calls with a context that ends after a while, and returns how much later the call did.
+func timed(ctx context.Context, d time.Duration, call func(ctx context.Context) error) (late time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	end := time.Now().Add(d)
+	err = call(ctx)
+	return time.Since(end), err
+}
+
+func callsEndIn(trouble func(l *Link) (heal func())) func(s *scene) {
+	return func(s *scene) {
+		l := s.connect()
+		s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
+		// A machine that is busy with something else may make one call late: three rounds, one must be good.
+		late := map[string]time.Duration{}
+		for range 3 {
+			worst := s.endTogether(l, trouble)
+			clear(late)
+			for name, by := range worst {
+				if by > ending+slack {
+					late[name] = by
+				}
+			}
+			if len(late) == 0 {
+				return
+			}
+		}
+		for name, by := range late {
+			s.Errorf("%s returned %v after its context had ended", name, by)
+		}
+	}
+}
+
+// endTogether starts every call in a link in trouble and returns how late each was.
+func (s *scene) endTogether(l *Link, trouble func(l *Link) (heal func())) map[string]time.Duration {
+	s.Helper()
+	sess, other := s.open(l), s.open(l)
+	mine, _ := s.join(sess)
+	waiting, _ := s.join(sess)
+	heal := trouble(l)
+	defer heal()
+	var mu sync.Mutex
+	worst := map[string]time.Duration{}
+	var all sync.WaitGroup
+	for name, call := range s.calls(l, sess, other, mine, waiting) {
+		all.Go(func() {
+			by, err := timed(s.ctx, 200*time.Millisecond, call)
+			mu.Lock()
+			defer mu.Unlock()
+			worst[name] = by
+			if errors.Is(err, driver.ErrBusy) {
+				s.Errorf("%s: %v, though the service was out of reach", name, err)
+			}
+		})
+	}
+	all.Wait()
+	heal()
+	_ = sess.Close(s.ctx)
+	return worst
+}
+
+func callsInEndedContext(s *scene) {
+	l := s.connect()
+	sess, other := s.open(l), s.open(l)
+	mine, _ := s.join(sess)
+	waiting, _ := s.join(sess)
+	for name, call := range s.calls(l, sess, other, mine, waiting) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		cancel()
+		if late, _ := timed(ctx, 0, call); late > ending+slack {
+			s.Errorf("%s took %v in a context that had ended", name, late)
+		}
+	}
+}
+
+// A client library's queue may be short: the 17th call of the ZooKeeper client blocks before it looks at anything.
+func manyCallsEnd(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link", l.Freeze == nil)
+	mine, _ := s.join(sess)
+	heal := l.Freeze(Both)
+	defer heal()
+	var late time.Duration
+	for range 3 {
+		var mu sync.Mutex
+		late = 0
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				by, _ := timed(s.ctx, 60*time.Millisecond, func(ctx context.Context) error {
+					_, _, err := sess.Join(ctx, s.entry("lock"))
+					return err
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				late = max(late, by)
+			})
+		}
+		all.Wait()
+		if late <= ending+slack {
+			break
+		}
+	}
+	if late > ending+slack {
+		s.Errorf("one of 40 joins returned %v after its context had ended", late)
+	}
+	heal()
+	if !ended(sess) {
+		s.leave(sess, mine, true)
+	}
+	s.gone(s.line)
+}
+
+func driverClosesInFrozenLink(s *scene) {
+	l := s.connect()
+	s.needs("freeze a link", l.Freeze == nil)
+	sess := s.open(l)
+	me, _ := s.join(sess)
+	behind, _ := s.join(sess)
+	waiter := s.await(sess, behind, me)
+	defer l.Freeze(Both)()
+	if late, _ := timed(s.ctx, 200*time.Millisecond, l.Close); late > ending+2*slack {
+		s.Errorf("Close of the driver returned %v after its context had ended", late)
+	}
+	if a := s.within(soon, waiter, "Await when the driver is closed"); !errors.Is(a.err, driver.ErrSessionEnded) {
+		s.Errorf("Await: ahead %v, error %v; want ErrSessionEnded", brief(a.ahead...), a.err)
+	}
+	s.eventually(s.outlives(), "the nodes go with the session", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
+}
+
+func abandonInFrozenLink(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link", l.Freeze == nil)
+	defer l.Freeze(Both)()
+	start := time.Now()
+	sess.Abandon()
+	if took := time.Since(start); took > ending+slack {
+		s.Errorf("Abandon took %v", took)
+	}
+	s.wait(ending+slack, sess.Done(), "Done is closed after Abandon")
+}

@@ -1,0 +1,314 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+const (
+	// patience is how long the suite waits for what must happen but may take its time on a busy machine.
+	patience = 20 * time.Second
+
+	// soon is within what a wake-up must arrive when nothing is in its way. A driver that misses the event and finds
+	// the change only by its next look "now and then" is later than that.
+	soon = 1500 * time.Millisecond
+
+	// ending is how long after its ctx a call may take, and slack what the machine may add to that.
+	ending = 100 * time.Millisecond
+	slack  = 150 * time.Millisecond
+)
+
+// scene is what a scenario plays on: lines of its own at the service under test.
+type scene struct {
+	testing.TB
+	svc  *Service
+	line string
+	ctx  context.Context // ends with the scenario
+}
+
+var scenes atomic.Int64
+
+func (sc scenario) play(t testing.TB, svc *Service) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	t.Cleanup(cancel)
+	s := &scene{TB: t, svc: svc, ctx: ctx}
+	s.line = s.anotherLine()
+	sc.run(s)
+}
+
+// anotherLine returns the name of a line that nobody else uses.
+func (s *scene) anotherLine() string { return fmt.Sprintf("scene %d", scenes.Add(1)) }
+
+// needs skips the scenario if a function that the harness may leave out is nil.
+func (s *scene) needs(what string, missing bool) {
+	s.Helper()
+	if missing {
+		s.Skipf("the harness cannot %s", what)
+	}
+}
+
+func (svc *Service) grace() time.Duration {
+	if svc.Grace > 0 {
+		return svc.Grace
+	}
+	return svc.TTL
+}
+
+func (s *scene) connect() *Link {
+	s.Helper()
+	return s.svc.Connect(s)
+}
+
+// open begins a session. The driver that it belongs to ends it.
+func (s *scene) open(l *Link) driver.Session {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	sess, err := l.Open(ctx)
+	if err != nil {
+		s.Fatalf("Open: %v", err)
+	}
+	return sess
+}
+
+// session is a session on a link of its own.
+func (s *scene) session() (driver.Session, *Link) {
+	s.Helper()
+	l := s.connect()
+	return s.open(l), l
+}
+
+var owner = driver.Owner{Host: "host.example", PID: 4711, Label: "a label", Since: time.Date(2026, 1, 2, 15, 4, 5, 123e6, time.UTC)}
+
+func (s *scene) entry(kind string) driver.Entry {
+	return driver.Entry{Line: s.line, Kind: kind, Owner: owner}
+}
+
+// join joins the scene's line as a lock does, and must succeed.
+func (s *scene) join(sess driver.Session) (driver.Node, []driver.Node) {
+	s.Helper()
+	return s.joinAs(sess, s.entry("lock"))
+}
+
+func (s *scene) joinAs(sess driver.Session, e driver.Entry) (driver.Node, []driver.Node) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	me, ahead, err := sess.Join(ctx, e)
+	if err != nil {
+		s.Fatalf("Join: %v", err)
+	}
+	if me.Line != e.Line || me.Kind != e.Kind || me.ID == "" {
+		s.Fatalf("Join returned %v for the entry %v", brief(me), e)
+	}
+	return me, ahead
+}
+
+func (s *scene) leave(sess driver.Session, me driver.Node, held bool) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	if err := sess.Leave(ctx, me, held); err != nil {
+		s.Fatalf("Leave: %v", err)
+	}
+}
+
+// removed takes a node away as an operator does.
+func (s *scene) remove(l *Link, n driver.Node) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	if err := l.Remove(ctx, n); err != nil {
+		s.Fatalf("Remove: %v", err)
+	}
+}
+
+func (s *scene) amend(sess driver.Session, me driver.Node) driver.Node {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	n, err := sess.Amend(ctx, me)
+	if err != nil {
+		s.Fatalf("Amend: %v", err)
+	}
+	return n
+}
+
+// look returns the scene's line as the driver shows it.
+func (s *scene) look(l *Link) []driver.Node {
+	s.Helper()
+	return s.lookAt(l, s.line)
+}
+
+func (s *scene) lookAt(l *Link, line string) []driver.Node {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	nodes, err := l.Line(ctx, line)
+	if err != nil {
+		s.Fatalf("Line: %v", err)
+	}
+	return nodes
+}
+
+// answer is what an Await returned, and when.
+type answer struct {
+	ahead []driver.Node
+	err   error
+	at    time.Time
+}
+
+// await lets a node wait for others until it has an answer or the scenario is over.
+func (s *scene) await(sess driver.Session, me driver.Node, wait ...driver.Node) <-chan answer {
+	return s.awaitIn(s.ctx, sess, me, driver.Sight{}, wait...)
+}
+
+func (s *scene) awaitIn(ctx context.Context, sess driver.Session, me driver.Node, sight driver.Sight, wait ...driver.Node) <-chan answer {
+	c := make(chan answer, 1)
+	go func() {
+		ahead, err := sess.Await(ctx, me, sight, wait)
+		c <- answer{ahead, err, time.Now()}
+	}()
+	return c
+}
+
+// queue lets a node wait its turn as a mutex does, looking again whenever it is told to, and counts how often.
+func (s *scene) queue(sess driver.Session, me driver.Node, ahead []driver.Node, wakeUps *atomic.Int64) <-chan answer {
+	c := make(chan answer, 1)
+	go func() {
+		var err error
+		for err == nil && len(ahead) > 0 {
+			ahead, err = sess.Await(s.ctx, me, driver.Sight{}, ahead[len(ahead)-1:])
+			if wakeUps != nil {
+				wakeUps.Add(1)
+			}
+		}
+		c <- answer{ahead, err, time.Now()}
+	}()
+	return c
+}
+
+// within returns the answer, which must come in time.
+func (s *scene) within(d time.Duration, c <-chan answer, what string) answer {
+	s.Helper()
+	select {
+	case a := <-c:
+		return a
+	case <-time.After(d):
+		s.Fatalf("%s: no answer within %v", what, d)
+		return answer{}
+	}
+}
+
+// turn is within for an answer that must say that nobody is ahead.
+func (s *scene) turn(d time.Duration, c <-chan answer, what string) {
+	s.Helper()
+	a := s.within(d, c, what)
+	if a.err != nil || len(a.ahead) > 0 {
+		s.Fatalf("%s: ahead %v, error %v; nobody is ahead", what, brief(a.ahead...), a.err)
+	}
+}
+
+// noAnswer sees to it that none comes for a while.
+func (s *scene) noAnswer(d time.Duration, c <-chan answer, what string) {
+	s.Helper()
+	select {
+	case a := <-c:
+		s.Fatalf("%s: ahead %v, error %v; want no answer", what, brief(a.ahead...), a.err)
+	case <-time.After(d):
+	}
+}
+
+// eventually waits for what must become true.
+func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
+	s.Helper()
+	for limit := time.Now().Add(d); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			s.Fatalf("not within %v: %s", d, what)
+		}
+	}
+}
+
+// gone waits until the service stores nothing in the line any more, and sees to it that nothing turns up there for as
+// long as a request may come late.
+func (s *scene) gone(line string) {
+	s.Helper()
+	s.settles(line, 0)
+}
+
+// settles waits until the service stores n things in the line, and sees to it that it stays so.
+func (s *scene) settles(line string, n int) {
+	s.Helper()
+	var stored []string
+	limit := time.Now().Add(patience)
+	for stored = s.svc.Stored(s, line); len(stored) != n; stored = s.svc.Stored(s, line) {
+		if time.Now().After(limit) {
+			s.Fatalf("the service stores %q, want %d", stored, n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	for until := time.Now().Add(2 * Late); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if stored = s.svc.Stored(s, line); len(stored) != n {
+			s.Fatalf("after a while the service stores %q, want %d", stored, n)
+		}
+	}
+}
+
+// outlives is how long at most a node stands after its session was last heard of.
+func (s *scene) outlives() time.Duration { return s.svc.TTL + s.svc.grace() + time.Second }
+
+// ended reports whether a session is over.
+func ended(sess driver.Session) bool {
+	select {
+	case <-sess.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for a channel that must be closed.
+func (s *scene) wait(d time.Duration, c <-chan struct{}, what string) {
+	s.Helper()
+	select {
+	case <-c:
+	case <-time.After(d):
+		s.Fatalf("not within %v: %s", d, what)
+	}
+}
+
+// brief is how nodes are shown in a failure.
+func brief(nodes ...driver.Node) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, n := range nodes {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s:%d(%.40s)", n.Kind, n.Token, n.ID)
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// standsIn reports whether the node is among the others.
+func standsIn(nodes []driver.Node, me driver.Node) bool {
+	for _, n := range nodes {
+		if n.Token == me.Token {
+			return true
+		}
+	}
+	return false
+}
+
+// isCtx reports whether an error says that a context ended.
+func isCtx(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,255 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Obligation 3, and what the contract says of Close, Abandon and Done.
+var deadSessions = []scenario{
+	{name: "the service ends one of two sessions", run: oneOfTwoExpires},
+	{name: "a session that is not heard of ends", run: frozenSessionEnds},
+	{name: "a session that does nothing lives on", run: idleSessionLives},
+	{name: "a short cut is ridden out", run: cutSessionLives},
+	{name: "what was asked of a session is not done in the next", run: sessionsArePinned},
+	{name: "a session that has ended says so", run: endedSessionSaysSo},
+	{name: "the end of a session is not taken for a removal", run: endIsNoRemoval},
+	{name: "closing removes at once", run: closeRemovesAtOnce},
+	{name: "closing the driver ends its sessions", run: driverCloseEndsSessions},
+	{name: "abandoning leaves the nodes to the TTL", run: abandonLeavesToTTL},
+}
+
+func oneOfTwoExpires(s *scene) {
+	l := s.connect()
+	s.needs("expire a session", l.Expire == nil)
+	a, b := s.open(l), s.open(l)
+	other := s.anotherLine()
+	s.join(a)
+	e := s.entry("lock")
+	e.Line = other
+	s.joinAs(a, e)
+	mine, _ := s.join(b)
+	l.Expire(s, a)
+	s.wait(s.outlives()+patience, a.Done(), "the session that was expired says that it is done")
+	if n := s.svc.Stored(s, other); len(n) > 0 {
+		s.Errorf("nodes of a dead session: %q", n)
+	}
+	nodes := s.look(l)
+	if len(nodes) != 1 || nodes[0].ID != mine.ID {
+		s.Errorf("Line shows %v, want the node of the session that lives, %v", brief(nodes...), brief(mine))
+	}
+	if ended(b) {
+		s.Error("the other session has ended too")
+	}
+}
+
+func frozenSessionEnds(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link", l.Freeze == nil)
+	s.join(sess)
+	thaw := l.Freeze(Both)
+	defer thaw()
+	s.eventually(s.outlives(), "a dead session's node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
+	thaw()
+	s.wait(patience, sess.Done(), "the session learns that it is over")
+	if _, _, err := sess.Join(s.ctx, s.entry("lock")); !errors.Is(err, driver.ErrSessionEnded) {
+		s.Errorf("Join: %v, want ErrSessionEnded", err)
+	}
+	s.gone(s.line)
+}
+
+func idleSessionLives(s *scene) {
+	sess, l := s.session()
+	me, _ := s.join(sess)
+	for until := time.Now().Add(2*s.svc.TTL + s.svc.grace()); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if ended(sess) {
+			s.Fatal("an idle session has ended")
+		}
+		if !time.Now().Before(sess.Deadline()) {
+			s.Fatalf("the deadline of an idle session passed %v ago", time.Since(sess.Deadline()))
+		}
+	}
+	if nodes := s.look(l); len(nodes) != 1 || nodes[0].ID != me.ID {
+		s.Errorf("Line shows %v, want %v", brief(nodes...), brief(me))
+	}
+}
+
+func cutSessionLives(s *scene) {
+	sess, l := s.session()
+	s.needs("cut a link", l.Cut == nil)
+	me, _ := s.join(sess)
+	for range 3 {
+		heal := l.Cut()
+		time.Sleep(s.svc.TTL / 10)
+		heal()
+		time.Sleep(s.svc.TTL / 2)
+	}
+	if ended(sess) {
+		s.Fatal("the session did not survive cuts of a tenth of its TTL")
+	}
+	other, ahead := s.join(sess)
+	if len(ahead) != 1 || ahead[0].ID != me.ID {
+		s.Errorf("ahead of the second: %v, want %v", brief(ahead...), brief(me))
+	}
+	s.leave(sess, other, false)
+	s.leave(sess, me, true)
+}
+
+// A client library may keep requests until it is connected again, in another session (8 of 8 creates with the
+// ZooKeeper client and two servers).
+func sessionsArePinned(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze and cut a link and expire a session", l.Freeze == nil || l.Expire == nil || l.Cut == nil)
+	me, _ := s.join(sess)
+	thaw := l.Freeze(Both)
+	defer thaw()
+	joined := make(chan error, 1)
+	go func() {
+		_, _, err := sess.Join(s.ctx, s.entry("lock"))
+		joined <- err
+	}()
+	amended := make(chan error, 1)
+	go func() {
+		_, err := sess.Amend(s.ctx, me)
+		amended <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	l.Expire(s, sess)
+	heal := l.Cut()
+	thaw()
+	heal()
+	for what, c := range map[string]chan error{"Join": joined, "Amend": amended} {
+		select {
+		case err := <-c:
+			if !errors.Is(err, driver.ErrSessionEnded) && !(what == "Amend" && errors.Is(err, driver.ErrRemoved)) {
+				s.Errorf("%s: %v, want ErrSessionEnded", what, err)
+			}
+		case <-time.After(s.outlives() + patience):
+			s.Errorf("%s does not return after its session has ended", what)
+		}
+	}
+	next := s.open(l)
+	s.gone(s.line)
+	if _, ahead := s.join(next); len(ahead) > 0 {
+		s.Errorf("the next session finds %v ahead", brief(ahead...))
+	}
+	s.settles(s.line, 1)
+}
+
+func endedSessionSaysSo(s *scene) {
+	sess, _ := s.session()
+	me, _ := s.join(sess)
+	second, ahead := s.join(sess)
+	holder, waiter := s.await(sess, me), s.await(sess, second, ahead...)
+	s.noAnswer(20*time.Millisecond, waiter, "Await before the end of the session")
+	if err := sess.Close(s.ctx); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	check := func(call string, err error) {
+		s.Helper()
+		if !errors.Is(err, driver.ErrSessionEnded) {
+			s.Errorf("%s: %v, want ErrSessionEnded", call, err)
+		}
+	}
+	check("Await of a waiter", s.within(soon, waiter, "Await when the session ends").err)
+	check("Await of a holder", s.within(soon, holder, "Await when the session ends").err)
+	_, _, err := sess.Join(s.ctx, s.entry("lock"))
+	check("Join", err)
+	_, err = sess.Amend(s.ctx, me)
+	check("Amend", err)
+	check("Await", s.within(soon, s.await(sess, second, me), "Await").err)
+	if err := sess.Leave(s.ctx, me, true); err != nil && !errors.Is(err, driver.ErrSessionEnded) {
+		s.Errorf("Leave: %v, want nil or ErrSessionEnded", err)
+	}
+	if err := sess.Close(s.ctx); err != nil {
+		s.Errorf("Close once more: %v", err)
+	}
+	sess.Abandon()
+	s.gone(s.line)
+}
+
+func closeRemovesAtOnce(s *scene) {
+	sess, _ := s.session()
+	for range 3 {
+		s.join(sess)
+	}
+	if err := sess.Close(s.ctx); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	if n := s.svc.Stored(s, s.line); len(n) > 0 {
+		s.Errorf("stored when Close has returned: %q", n)
+	}
+	if !ended(sess) {
+		s.Error("Done is open after Close")
+	}
+}
+
+func driverCloseEndsSessions(s *scene) {
+	l := s.connect()
+	a, b := s.open(l), s.open(l)
+	s.join(a)
+	me, _ := s.join(b)
+	holder := s.await(b, me)
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		s.Errorf("Close: %v", err)
+	}
+	if n := s.svc.Stored(s, s.line); len(n) > 0 {
+		s.Errorf("stored when the driver is closed: %q", n)
+	}
+	if !ended(a) || !ended(b) {
+		s.Error("Done is open after the driver was closed")
+	}
+	s.mustBeOver(soon, holder, "the driver is closed")
+}
+
+// mustBeOver fails unless the answer is ErrSessionEnded.
+func (s *scene) mustBeOver(d time.Duration, c <-chan answer, what string) {
+	s.Helper()
+	if a := s.within(d, c, what); !errors.Is(a.err, driver.ErrSessionEnded) {
+		s.Errorf("%s: ahead %v, error %v; want ErrSessionEnded", what, brief(a.ahead...), a.err)
+	}
+}
+
+// A waiter that is told of a removal gives up; one whose session has ended joins again. Its node goes either way, and
+// the news of that may come first.
+func endIsNoRemoval(s *scene) {
+	holder, _ := s.session()
+	l := s.connect()
+	s.needs("expire a session", l.Expire == nil)
+	sess := s.open(l)
+	s.join(holder)
+	first, ahead := s.join(sess)
+	second, _ := s.join(sess)
+	waiter, watcher := s.await(sess, first, ahead...), s.await(sess, second)
+	time.Sleep(50 * time.Millisecond)
+	l.Expire(s, sess)
+	s.mustBeOver(s.outlives()+patience, waiter, "a waiter's session has ended")
+	s.mustBeOver(s.outlives()+patience, watcher, "a holder's session has ended")
+}
+
+func abandonLeavesToTTL(s *scene) {
+	l := s.connect()
+	sess, other := s.open(l), s.open(l)
+	me, _ := s.join(sess)
+	mine, ahead := s.join(other)
+	waiter := s.await(other, mine, ahead...)
+	holder := s.await(sess, me)
+	sess.Abandon()
+	if !ended(sess) {
+		s.Error("Done is open after Abandon")
+	}
+	s.mustBeOver(soon, holder, "an abandoned session")
+	// Renewed at the latest a third of the TTL ago or so, the node stands for a while yet.
+	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
+		s.Error("abandoning the session removed its node at once")
+	}
+	s.turn(s.outlives(), waiter, "the one behind an abandoned node")
+	if ended(other) {
+		s.Error("the driver's other session has ended")
+	}
+}

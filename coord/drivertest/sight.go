@@ -1,0 +1,144 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// What a look owes: it may show more than was asked for, and never misses a node that stands in the way.
+var sights = []scenario{
+	{name: "the nearest of some kinds", run: nearestOfKinds},
+	{name: "all of them", run: allOfThem},
+	{name: "nobody of the kinds", run: nobodyOfKinds},
+	{name: "the nearest of every kind", run: nearestOfAll},
+	{name: "after a wait as after a join", run: sightAfterWait},
+}
+
+// looks fails unless the nodes are in order and all ahead of me.
+func (s *scene) inOrder(me driver.Node, ahead []driver.Node) {
+	s.Helper()
+	last := before
+	for _, n := range ahead {
+		if n.Token <= last || n.Token >= me.Token || n.ID == "" || n.Line != me.Line {
+			s.Errorf("ahead of %v: %v, want them in order", brief(me), brief(ahead...))
+			return
+		}
+		last = n.Token
+	}
+}
+
+// file lets nodes of these kinds join, in order.
+func (s *scene) file(sess driver.Session, kinds ...string) []driver.Node {
+	s.Helper()
+	var all []driver.Node
+	for _, k := range kinds {
+		n, _ := s.joinAs(sess, s.entry(k))
+		all = append(all, n)
+	}
+	return all
+}
+
+// nearest returns the last node within sight.
+func nearest(sight driver.Sight, ahead []driver.Node) (n driver.Node, ok bool) {
+	for i := len(ahead) - 1; i >= 0; i-- {
+		if sight.Sees(ahead[i].Kind) {
+			return ahead[i], true
+		}
+	}
+	return driver.Node{}, false
+}
+
+func nearestOfKinds(s *scene) {
+	sess, _ := s.session()
+	all := s.file(sess, "W", "R", "W", "R", "R")
+	e := s.entry("R")
+	e.Sight = driver.Sight{Ignore: []string{"R"}}
+	me, ahead := s.joinAs(sess, e)
+	s.inOrder(me, ahead)
+	if n, ok := nearest(e.Sight, ahead); !ok || n.ID != all[2].ID {
+		s.Errorf("the nearest writer in %v should be %v", brief(ahead...), brief(all[2]))
+	}
+}
+
+func allOfThem(s *scene) {
+	sess, _ := s.session()
+	all := s.file(sess, "S1of3", "S2of3", "S1of4", "S1of3")
+	e := s.entry("S1of3")
+	e.Sight = driver.Sight{All: true}
+	me, ahead := s.joinAs(sess, e)
+	s.inOrder(me, ahead)
+	if len(ahead) != len(all) {
+		s.Fatalf("ahead %v, want %v", brief(ahead...), brief(all...))
+	}
+	for i := range all {
+		if ahead[i].ID != all[i].ID || ahead[i].Kind != all[i].Kind {
+			s.Errorf("ahead %v, want %v", brief(ahead...), brief(all...))
+		}
+	}
+
+	mixed := s.entry("R")
+	mixed.Line = s.anotherLine()
+	mixed.Sight = driver.Sight{Ignore: []string{"R"}, All: true}
+	s.line = mixed.Line
+	want := s.file(sess, "W", "R", "lead", "R", "W")
+	_, ahead = s.joinAs(sess, mixed)
+	for _, i := range []int{0, 2, 4} {
+		if !standsIn(ahead, want[i]) {
+			s.Errorf("ahead %v, want %v among them", brief(ahead...), brief(want[i]))
+		}
+	}
+}
+
+func nobodyOfKinds(s *scene) {
+	sess, _ := s.session()
+	s.file(sess, "R", "R", "R")
+	e := s.entry("R")
+	e.Sight = driver.Sight{Ignore: []string{"R"}}
+	me, ahead := s.joinAs(sess, e)
+	if n, ok := nearest(e.Sight, ahead); ok {
+		s.Errorf("%v sees %v", brief(me), brief(n))
+	}
+	s.joinAs(sess, s.entry("W")) // behind me
+	waiter := s.awaitIn(s.ctx, sess, me, e.Sight)
+	s.noAnswer(50*time.Millisecond, waiter, "a reader that holds")
+}
+
+func nearestOfAll(s *scene) {
+	a, _ := s.session()
+	b, _ := s.session()
+	var last driver.Node
+	for i, kind := range []string{"lock", "R", "W", "S1of2", "lead", "lock"} {
+		sess := a
+		if i%2 == 1 {
+			sess = b
+		}
+		me, ahead := s.joinAs(sess, s.entry(kind))
+		s.inOrder(me, ahead)
+		if n, ok := nearest(driver.Sight{}, ahead); ok != (i > 0) || n.ID != last.ID || n.Kind != last.Kind {
+			s.Errorf("right ahead of %v is %v, want %v", brief(me), brief(n), brief(last))
+		}
+		last = me
+	}
+}
+
+func sightAfterWait(s *scene) {
+	sess, _ := s.session()
+	all := s.file(sess, "W", "R", "W", "R")
+	e := s.entry("R")
+	e.Sight = driver.Sight{Ignore: []string{"R"}}
+	me, _ := s.joinAs(sess, e)
+	waiter := s.awaitIn(s.ctx, sess, me, e.Sight, all[2])
+	s.leave(sess, all[2], false)
+	a := s.within(soon, waiter, "the nearest writer gives up")
+	s.inOrder(me, a.ahead)
+	if n, ok := nearest(e.Sight, a.ahead); a.err != nil || !ok || n.ID != all[0].ID {
+		s.Fatalf("ahead %v, error %v; want the writer %v", brief(a.ahead...), a.err, brief(all[0]))
+	}
+	waiter = s.awaitIn(s.ctx, sess, me, e.Sight, all[0])
+	s.leave(sess, all[0], true)
+	a = s.within(soon, waiter, "the last writer leaves")
+	if _, ok := nearest(e.Sight, a.ahead); a.err != nil || ok {
+		s.Fatalf("ahead %v, error %v; no writer stands", brief(a.ahead...), a.err)
+	}
+}

@@ -1,0 +1,167 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// What a Join with Try owes.
+var tries = []scenario{
+	{name: "an empty line is joined", run: tryEmpty},
+	{name: "a busy line is never joined", run: tryBusy},
+	{name: "busy is what stands in the way", run: tryInSight},
+	{name: "a service out of reach is not busy", run: tryOutOfReach},
+	{name: "under every fate", run: tryUnderFate},
+	{name: "many at once: one at most", run: tryTogether},
+}
+
+// try joins if nobody is in sight.
+func (s *scene) try(ctx context.Context, sess driver.Session, kind string, sight driver.Sight) (driver.Node, error) {
+	e := s.entry(kind)
+	e.Try, e.Sight = true, sight
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	me, ahead, err := sess.Join(ctx, e)
+	if n, ok := nearest(sight, ahead); err == nil && ok {
+		s.Errorf("a try succeeded with %v in its way", brief(n))
+	}
+	return me, err
+}
+
+func tryEmpty(s *scene) {
+	sess, l := s.session()
+	for range 3 {
+		me, err := s.try(s.ctx, sess, "lock", driver.Sight{})
+		if err != nil {
+			s.Fatalf("try in an empty line: %v", err)
+		}
+		s.only(l, me)
+		s.leave(sess, me, true)
+	}
+	s.gone(s.line)
+}
+
+func tryBusy(s *scene) {
+	holder, _ := s.session()
+	sess, _ := s.session()
+	me, _ := s.join(holder)
+	stop := make(chan struct{})
+	most := make(chan int, 1)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				most <- n
+				return
+			case <-time.After(200 * time.Microsecond):
+				n = max(n, len(s.svc.Stored(s, s.line)))
+			}
+		}
+	}()
+	for range 20 {
+		if _, err := s.try(s.ctx, sess, "lock", driver.Sight{}); !errors.Is(err, driver.ErrBusy) {
+			s.Errorf("try in a busy line: %v, want ErrBusy", err)
+		}
+	}
+	close(stop)
+	if n := <-most; n != 1 {
+		s.Errorf("%d nodes were stored while others tried, want the holder's alone", n)
+	}
+	s.leave(holder, me, true)
+	if me, err := s.try(s.ctx, sess, "lock", driver.Sight{}); err != nil {
+		s.Errorf("try when the holder has left: %v", err)
+	} else {
+		s.leave(sess, me, true)
+	}
+	s.gone(s.line)
+}
+
+func tryInSight(s *scene) {
+	sess, _ := s.session()
+	s.file(sess, "R", "R")
+	writers := driver.Sight{Ignore: []string{"R"}}
+	if _, err := s.try(s.ctx, sess, "W", driver.Sight{}); !errors.Is(err, driver.ErrBusy) {
+		s.Errorf("a writer tries behind readers: %v, want ErrBusy", err)
+	}
+	if _, err := s.try(s.ctx, sess, "R", writers); err != nil {
+		s.Errorf("a reader tries behind readers: %v", err)
+	}
+	s.file(sess, "W")
+	if _, err := s.try(s.ctx, sess, "R", writers); !errors.Is(err, driver.ErrBusy) {
+		s.Errorf("a reader tries behind a writer: %v, want ErrBusy", err)
+	}
+	s.settles(s.line, 4)
+}
+
+func tryOutOfReach(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
+	for what, trouble := range map[string]func() func(){
+		"no request passes": func() func() { return l.Freeze(Requests) },
+		"no reply passes":   func() func() { return l.Freeze(Replies) },
+		"cut":               l.Cut,
+	} {
+		heal := trouble()
+		ctx, cancel := context.WithTimeout(s.ctx, s.svc.TTL/5)
+		if _, err := s.try(ctx, sess, "lock", driver.Sight{}); err == nil || errors.Is(err, driver.ErrBusy) {
+			s.Errorf("%s: try says %v, want the context's error", what, err)
+		}
+		cancel()
+		heal()
+		s.gone(s.line)
+	}
+}
+
+func tryUnderFate(s *scene) {
+	sess, l := s.session()
+	s.needs("decide the fate of requests", l.Fate == nil)
+	for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
+		l.Fate(f)
+		me, err := s.try(s.ctx, sess, "lock", driver.Sight{})
+		if err != nil {
+			s.Fatalf("%v: try in an empty line: %v", f, err)
+		}
+		s.settles(s.line, 1)
+		s.leave(sess, me, true)
+		s.gone(s.line)
+	}
+}
+
+func tryTogether(s *scene) {
+	a, _ := s.session()
+	b, _ := s.session()
+	for range 10 {
+		var mu sync.Mutex
+		var won []driver.Node
+		var winner driver.Session
+		var all sync.WaitGroup
+		for i := range 8 {
+			sess := []driver.Session{a, b}[i%2]
+			all.Go(func() {
+				me, err := s.try(s.ctx, sess, "lock", driver.Sight{})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won, winner = append(won, me), sess
+				} else if !errors.Is(err, driver.ErrBusy) {
+					s.Errorf("try: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if len(won) > 1 {
+			s.Fatalf("%v all got in", brief(won...))
+		}
+		s.eventually(patience, "only the winner's node stands", func() bool { return len(s.svc.Stored(s, s.line)) == len(won) })
+		if len(won) == 1 {
+			s.leave(winner, won[0], true)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.gone(s.line)
+}
