@@ -42,11 +42,12 @@ func findZooKeeper() (java, classPath string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	java = filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java")
-	if _, err := os.Stat(java); err != nil {
-		if java, err = exec.LookPath("java"); err != nil {
-			return "", "", fmt.Errorf("a Java runtime, which ZooKeeper needs, is %w: put java on PATH or set JAVA_HOME", ErrNotInstalled)
-		}
+	name := "java"
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		name = filepath.Join(home, "bin", "java")
+	}
+	if java, err = exec.LookPath(name); err != nil {
+		return "", "", fmt.Errorf("a Java runtime, which ZooKeeper needs, is %w: put java on PATH or set JAVA_HOME", ErrNotInstalled)
 	}
 	return java, filepath.Join(jars, "*"), nil
 }

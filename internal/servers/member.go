@@ -3,13 +3,13 @@
 package servers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,12 +156,15 @@ func (m *Member) portTaken() bool {
 	return strings.Contains(strings.ToLower(m.logTail()), "address already in use")
 }
 
-// logTail is the end of the server's output, enough to tell why it would not start.
+// logTail is the end of the server's output, enough to tell why it would not start. Where in Java's code a
+// connection was reset tells us nothing.
 func (m *Member) logTail() string {
 	text, err := os.ReadFile(m.LogFile())
 	if err != nil {
 		return err.Error()
 	}
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	return string(bytes.Join(lines[max(0, len(lines)-30):], []byte("\n")))
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "\tat ") || strings.HasPrefix(line, "\t... ")
+	})
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }

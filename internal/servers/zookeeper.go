@@ -51,6 +51,9 @@ func (z *zooKeeper) command(m *Member) (*exec.Cmd, error) {
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=" + cfg.verbosity,
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		// It warns of every Go client, as they don't ask for read-only mode.
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.ZooKeeperServer=" +
+			map[bool]string{true: "error", false: cfg.verbosity}[cfg.verbosity == "warn"],
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.forceSync=" + map[bool]string{true: "yes", false: "no"}[cfg.fsync],
 		"-Dzookeeper.preAllocSize=4096",

@@ -1,0 +1,58 @@
+package faultproxy
+
+import "time"
+
+// Traffic understands a protocol: it tells messages apart and decides what becomes of each. Connections are
+// numbered from 1 in the order they came. Package zkwire is one for ZooKeeper.
+//
+// Calls for the two directions of a connection, and for several connections, come at the same time.
+type Traffic interface {
+	// Message gives the length of the message that data begins with; 0: more of it has to come.
+	Message(conn int, d Direction, data []byte) int
+	// Judge says what becomes of a message, at the moment when it would be forwarded.
+	Judge(conn int, d Direction, message []byte) Verdict
+}
+
+// A Verdict is what becomes of a message. The zero value forwards it.
+type Verdict struct {
+	Cut   bool            // resets the connection instead
+	Delay time.Duration   // forwards it, and all that follows it, this much later
+	Until <-chan struct{} // forwards it, and all that follows it, when this is closed
+}
+
+func (p *pump) unit(data []byte) int {
+	if p.link.proxy.traffic == nil {
+		return len(data)
+	}
+	return p.link.proxy.traffic.Message(p.link.number, p.direction, data)
+}
+
+// judge carries out the verdict; true: forward the message now.
+func (p *pump) judge(message []byte) bool {
+	if p.link.proxy.traffic == nil {
+		return true
+	}
+	v := p.link.proxy.traffic.Judge(p.link.number, p.direction, message)
+	if v.Cut {
+		p.link.cut()
+		return false
+	}
+	if v.Until != nil {
+		select {
+		case <-v.Until:
+		case <-p.link.dead:
+			return false
+		}
+	}
+	// The stall of the moment counts too: it may have begun while the message was being kept back.
+	return v.Delay == 0 && v.Until == nil || p.admitAfter(v.Delay)
+}
+
+func (p *pump) admitAfter(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return p.admit(time.Now())
+	case <-p.link.dead:
+		return false
+	}
+}
