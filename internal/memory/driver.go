@@ -58,18 +58,17 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	return s, nil
 }
 
-func (d *Driver) Line(ctx context.Context, line string) (nodes []driver.Node, err error) {
-	var found []driver.Node
-	err = d.retry(ctx, Request{Op: "line", Line: line}, func() { found = d.service.Nodes(line) })
-	return found, err
+func (d *Driver) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	return fetch(ctx, d, Request{Op: "line", Line: line}, func() []driver.Node { return d.service.Nodes(line) })
 }
 
 func (d *Driver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	for {
 		changed := d.service.nextChange(line)
-		nodes, err := d.Line(ctx, line)
+		var nodes []driver.Node
+		err := d.do(ctx, Request{Op: "first", Line: line}, func() { nodes = d.service.Nodes(line) })
 		if err != nil {
-			return driver.Node{}, err
+			return driver.Node{}, cmp.Or(ctx.Err(), err)
 		}
 		var first driver.Node
 		if len(nodes) > 0 {
@@ -87,29 +86,30 @@ func (d *Driver) First(ctx context.Context, line string, seen *driver.Node) (dri
 }
 
 func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
-	var found []string
-	err := d.retry(ctx, Request{Op: "lines", Line: prefix}, func() { found = d.service.Names(prefix) })
-	return found, err
+	return fetch(ctx, d, Request{Op: "lines", Line: prefix}, func() []string { return d.service.Names(prefix) })
 }
 
 func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
 	var found bool
 	err := d.do(ctx, Request{Op: "remove", Line: n.Line, Node: n.ID}, func() { found = d.service.Remove(n.ID) })
-	if err == nil && !found {
+	if err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	if !found {
 		return driver.ErrRemoved
 	}
-	return cmp.Or(ctx.Err(), err)
+	return nil
 }
 
-// retry sends a request that may be repeated until it is answered.
-func (d *Driver) retry(ctx context.Context, r Request, apply func()) error {
+// fetch reads something, however often it takes until there is an answer.
+func fetch[T any](ctx context.Context, d *Driver, r Request, read func() T) (T, error) {
 	for {
-		err := d.do(ctx, r, apply)
-		if err == nil {
-			return nil
+		got := new(T) // a late answer is written to it when nobody reads it any more
+		if err := d.do(ctx, r, func() { *got = read() }); err == nil {
+			return *got, nil
 		}
 		if !pause(ctx, d.timeout/20) {
-			return ctx.Err()
+			return *new(T), ctx.Err()
 		}
 	}
 }

@@ -15,25 +15,11 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/internal/bubble"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// inBubble runs a scenario on a service whose sessions live for ten seconds, at no cost in real time. At the end the
-// line has to be empty.
-func inBubble(t *testing.T, scenario func(t *testing.T, s *mem.Service)) {
-	synctest.Test(t, func(t *testing.T) {
-		s := mem.New()
-		scenario(t, s)
-		synctest.Wait()
-		witness := s.Client()
-		nodes, err := witness.Line(t.Context(), "line")
-		require.NoError(t, err)
-		assert.Empty(t, nodes, "left in the line")
-		s.Close()
-	})
-}
 
 func lock(t *testing.T, c *coord.Client, opts ...mutex.Option) *coord.Hold {
 	t.Helper()
@@ -44,7 +30,7 @@ func lock(t *testing.T, c *coord.Client, opts ...mutex.Option) *coord.Hold {
 }
 
 func TestOneHolderAtATimeInTheOrderOfTheLine(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		first := lock(t, s.Client())
 		var inside, order = 0, []int{}
 		var last coord.Token
@@ -78,7 +64,7 @@ func TestOneHolderAtATimeInTheOrderOfTheLine(t *testing.T) {
 }
 
 func TestCancelledWaiterLeavesNothingAndLetsTheNextOnePass(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		holder := lock(t, s.Client())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -93,7 +79,7 @@ func TestCancelledWaiterLeavesNothingAndLetsTheNextOnePass(t *testing.T) {
 }
 
 func TestHoldEndsBeforeTheServiceLetsTheNextOneIn(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		cut := s.Client()
 		h := lock(t, cut)
 		next := mutex.New(s.Client(), "line").LockChan(t.Context())
@@ -115,7 +101,7 @@ func TestHoldEndsBeforeTheServiceLetsTheNextOneIn(t *testing.T) {
 }
 
 func TestErrIsRightWithoutWaitingForATimer(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		h := lock(t, c)
 		deadline := h.Deadline()
@@ -128,7 +114,7 @@ func TestErrIsRightWithoutWaitingForATimer(t *testing.T) {
 }
 
 func TestWaiterKeepsItsPlaceOverAShortPartition(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		holder := lock(t, s.Client())
 		waiting := s.Client()
 		turn := mutex.New(waiting, "line").LockChan(t.Context())
@@ -151,7 +137,7 @@ func TestWaiterKeepsItsPlaceOverAShortPartition(t *testing.T) {
 }
 
 func TestWaiterWhoseSessionIsLostJoinsAgainAtTheTail(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		rejoined := 0
 		holder := lock(t, s.Client())
 		unlucky := s.Client(coord.WithObserver(&coord.Observer{Rejoining: func(coord.Node) { rejoined++ }}))
@@ -178,7 +164,7 @@ func TestWaiterWhoseSessionIsLostJoinsAgainAtTheTail(t *testing.T) {
 }
 
 func TestRemovedByAnOperator(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		operator := s.Client()
 		holder := lock(t, s.Client(coord.WithOwnerLabel("billing")))
 		_, err := mutex.New(s.Client(), "line").TryLock(t.Context())
@@ -205,7 +191,7 @@ func TestRemovedByAnOperator(t *testing.T) {
 }
 
 func TestLockInsideAHold(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		outer := lock(t, c)
 		_, err := mutex.New(c, "line").Lock(outer.Context())
@@ -232,7 +218,7 @@ func TestLockInsideAHold(t *testing.T) {
 }
 
 func TestDoJoinsTheLossToTheFunctionsError(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		own := errors.New("half done")
 		err := mutex.New(c, "line").Do(t.Context(), func(ctx context.Context, h *coord.Hold) error {
@@ -249,7 +235,7 @@ func TestDoJoinsTheLossToTheFunctionsError(t *testing.T) {
 }
 
 func TestPanicReleases(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		assert.PanicsWithValue(t, "oops", func() {
 			mutex.New(c, "line").Do(t.Context(), func(context.Context, *coord.Hold) error { panic("oops") })
@@ -261,7 +247,7 @@ func TestPanicReleases(t *testing.T) {
 }
 
 func TestChannelThatNobodyReadsGivesTheLockBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		ctx, cancel := context.WithCancel(t.Context())
 		abandoned := mutex.New(s.Client(), "line").LockChan(ctx)
 		synctest.Wait()
@@ -276,7 +262,7 @@ func TestChannelThatNobodyReadsGivesTheLockBack(t *testing.T) {
 }
 
 func TestMaxWait(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		holder := lock(t, s.Client())
 		start := time.Now()
 		_, err := mutex.New(s.Client(), "line", mutex.MaxWait(3*time.Second)).Lock(t.Context())
@@ -288,7 +274,7 @@ func TestMaxWait(t *testing.T) {
 }
 
 func TestServiceOutOfReachIsNotBusy(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		heal := s.Partition(c)
 		_, err := mutex.New(c, "line").TryLock(t.Context())
@@ -305,7 +291,7 @@ func TestServiceOutOfReachIsNotBusy(t *testing.T) {
 }
 
 func TestShutdownWaitsForHoldsAndTurnsWaitersAway(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		h := lock(t, c)
 		waiter := mutex.New(c, "line").LockChan(t.Context())
@@ -323,7 +309,7 @@ func TestShutdownWaitsForHoldsAndTurnsWaitersAway(t *testing.T) {
 }
 
 func TestCloseBesideRunningWorkKeepsOthersOut(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		h := lock(t, c)
 		require.NoError(t, c.Close())
@@ -336,7 +322,7 @@ func TestCloseBesideRunningWorkKeepsOthersOut(t *testing.T) {
 }
 
 func TestLockerPanicsOnMisuse(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		l := mutex.New(s.Client(), "line").Locker(t.Context())
 		assert.Panics(t, l.Unlock)
 		l.Lock()
@@ -345,7 +331,7 @@ func TestLockerPanicsOnMisuse(t *testing.T) {
 }
 
 func TestSilliestMistakes(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *mem.Service) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
 		for _, name := range []string{"", "/a", "a/", "a//b", ".", "a/..", "a\x00", "a\xff", string(make([]byte, 300))} {
 			_, err := mutex.New(c, name).Lock(t.Context())

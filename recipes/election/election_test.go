@@ -1,0 +1,205 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/internal/bubble"
+	"github.com/turnwise/turnwise/recipes/election"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTheLongestWaitingCandidateFollows(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		term, err := election.New(s.Client(), "seat").Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		won := make(chan string, 2)
+		for _, who := range []string{"b", "c"} {
+			go func() {
+				term, err := election.New(s.Client(), "seat").Campaign(t.Context(), []byte(who))
+				assert.NoError(t, err)
+				won <- who
+				time.Sleep(time.Second)
+				term.Release()
+			}()
+			synctest.Wait()
+		}
+		e := election.New(s.Client(), "seat")
+		candidates, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		require.Len(t, candidates, 3)
+		for i, who := range []string{"a", "b", "c"} {
+			assert.Equal(t, who, string(candidates[i].Data))
+			assert.Equal(t, i == 0, candidates[i].Holds)
+		}
+		require.NoError(t, term.Release())
+		assert.Equal(t, "b", <-won)
+		assert.Equal(t, "c", <-won)
+		time.Sleep(2 * time.Second)
+		_, err = e.Leader(t.Context())
+		assert.ErrorIs(t, err, election.ErrNoLeader)
+	})
+}
+
+func TestObserveTellsOfVacancyValueAndSuccession(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan string, 10)
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			for leader, err := range election.New(s.Client(), "seat").Observe(ctx) {
+				switch {
+				case errors.Is(err, election.ErrNoLeader):
+					seen <- "nobody"
+				case err != nil:
+					seen <- err.Error()
+				default:
+					seen <- string(leader.Data)
+				}
+			}
+		})
+		assert.Equal(t, "nobody", <-seen)
+		client := s.Client()
+		term, err := election.New(client, "seat").Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		assert.Equal(t, "a", <-seen)
+		require.NoError(t, term.Proclaim(t.Context(), []byte("a, busy")))
+		assert.Equal(t, "a, busy", <-seen)
+		assert.NoError(t, term.Err())
+		s.Expire(client)
+		assert.Equal(t, "nobody", <-seen)
+		assert.ErrorIs(t, term.Proclaim(t.Context(), []byte("ghost")), coord.ErrLost)
+		cancel()
+		ended.Wait()
+	})
+}
+
+func TestObserverThatIsCutOffSaysSoAndGoesOn(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		term, err := election.New(s.Client(), "seat").Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		c := s.Client()
+		var seen []string
+		var heal func()
+		for leader, err := range election.New(c, "seat").Observe(t.Context()) {
+			switch {
+			case err == nil && len(seen) == 0:
+				heal = s.Partition(c)
+				term.Proclaim(t.Context(), []byte("b"))
+			case err != nil:
+				assert.NotErrorIs(t, err, election.ErrNoLeader)
+				heal()
+			}
+			if seen = append(seen, string(leader.Data)); string(leader.Data) == "b" {
+				break
+			}
+		}
+		assert.Equal(t, []string{"a", "", "b"}, seen)
+		term.Release()
+	})
+}
+
+func TestObserveEndsWithItsClient(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		var last error
+		for _, err := range election.New(c, "seat").Observe(t.Context()) {
+			last = err
+			c.Close()
+		}
+		assert.ErrorIs(t, last, coord.ErrClosed)
+	})
+}
+
+func TestRunLeadsAgainAfterALostTermAndNeverTwiceAtOnce(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.Client()
+		var running, terms atomic.Int32
+		done := make(chan error, 1)
+		go func() {
+			done <- election.New(c, "seat").Run(ctx, nil, func(ctx context.Context, term *election.Term) error {
+				assert.Equal(t, int32(1), running.Add(1))
+				defer running.Add(-1)
+				terms.Add(1)
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // it stops, slowly
+				return ctx.Err()
+			})
+		}()
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			assert.Equal(t, int32(1), running.Load(), "it does not lead")
+			s.Expire(c)
+		}
+		time.Sleep(20 * time.Second)
+		cancel()
+		assert.NoError(t, <-done)
+		assert.Equal(t, int32(6), terms.Load())
+	})
+}
+
+func TestRunReturnsWhatFnSaysOfATermThatWasHeld(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		own := errors.New("work is done")
+		c := s.Client()
+		e := election.New(c, "seat")
+		assert.ErrorIs(t, e.Run(t.Context(), nil, func(context.Context, *election.Term) error { return own }), own)
+		assert.NoError(t, e.Run(t.Context(), nil, func(context.Context, *election.Term) error { return nil }))
+		_, err := e.Leader(t.Context())
+		assert.ErrorIs(t, err, election.ErrNoLeader, "released before Run returned")
+
+		assert.ErrorIs(t, e.Run(t.Context(), nil, nil), coord.ErrInvalid)
+		assert.PanicsWithValue(t, "oops", func() {
+			e.Run(t.Context(), nil, func(context.Context, *election.Term) error { panic("oops") })
+		})
+		c.Close()
+		assert.ErrorIs(t, e.Run(t.Context(), nil, func(context.Context, *election.Term) error { return nil }), coord.ErrClosed)
+	})
+}
+
+func TestValueOverTheLimitIsRefused(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		e := election.New(s.Client(), "seat")
+		_, err := e.Campaign(t.Context(), make([]byte, coord.MaxData+1))
+		assert.ErrorIs(t, err, coord.ErrInvalid)
+		term, err := e.Campaign(t.Context(), make([]byte, coord.MaxData))
+		require.NoError(t, err)
+		assert.ErrorIs(t, term.Proclaim(t.Context(), make([]byte, coord.MaxData+1)), coord.ErrInvalid)
+		assert.NoError(t, term.Err())
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, leader.Data, coord.MaxData)
+		term.Release()
+	})
+}
+
+func Example() {
+	service := mem.New() // or zk.Connect, etcd.Connect
+	defer service.Close()
+	seat := election.New(service.Client(), "seat")
+	ctx := context.Background()
+
+	term, _ := seat.Campaign(ctx, []byte("10.0.0.7:8080"))
+	leader, _ := seat.Leader(ctx)
+	fmt.Printf("leader %s, token matches: %v\n", leader.Data, leader.Token == term.Token())
+	term.Release()
+	_, err := seat.Leader(ctx)
+	fmt.Println(errors.Is(err, election.ErrNoLeader))
+	// Output:
+	// leader 10.0.0.7:8080, token matches: true
+	// true
+}

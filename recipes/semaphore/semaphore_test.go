@@ -1,0 +1,153 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/internal/bubble"
+	"github.com/turnwise/turnwise/recipes/semaphore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func acquire(t *testing.T, s *semaphore.Semaphore, n int64) *coord.Hold {
+	t.Helper()
+	h, err := s.Acquire(t.Context(), n)
+	require.NoError(t, err)
+	return h
+}
+
+func TestNeverMorePermitsOutThanThereAre(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var mu sync.Mutex
+		var out, most int64
+		add := func(n int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			out += n
+			most = max(most, out)
+			assert.LessOrEqual(t, out, int64(5))
+		}
+		var all sync.WaitGroup
+		for i := range 30 {
+			sem, n := semaphore.New(s.Client(), "pool", 5), int64(i%5+1)
+			all.Go(func() {
+				for range 3 {
+					assert.NoError(t, sem.Do(t.Context(), n, func(context.Context, *coord.Hold) error {
+						add(n)
+						time.Sleep(time.Second)
+						add(-n)
+						return nil
+					}))
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, int64(5), most, "permits lay idle")
+	})
+}
+
+func TestWhoAsksForManyIsNotPassedByThoseWhoAskForFew(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		sem := func() *semaphore.Semaphore { return semaphore.New(s.Client(), "pool", 3) }
+		a, b := acquire(t, sem(), 1), acquire(t, sem(), 1)
+		three := sem().AcquireChan(t.Context(), 3)
+		bubble.Waits(t, three)
+		one := sem().AcquireChan(t.Context(), 1)
+		bubble.Waits(t, one) // though a permit is free
+		_, err := sem().TryAcquire(t.Context(), 1)
+		assert.ErrorIs(t, err, coord.ErrBusy)
+		b.Release()
+		bubble.Waits(t, three)
+		a.Release()
+		h := bubble.Enters(t, three)
+		bubble.Waits(t, one)
+		h.Release()
+		bubble.Enters(t, one).Release()
+	})
+}
+
+func TestSmallestNumberOfPermitsCountsWhileADeploymentRolls(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		old := func() *semaphore.Semaphore { return semaphore.New(s.Client(), "pool", 2) }
+		wide := func() *semaphore.Semaphore { return semaphore.New(s.Client(), "pool", 4) }
+		a, b := acquire(t, old(), 1), acquire(t, wide(), 1)
+		third := wide().AcquireChan(t.Context(), 1)
+		bubble.Waits(t, third) // one of those ahead knows of two permits only
+		all := wide().AcquireChan(t.Context(), 4)
+		a.Release()
+		c := bubble.Enters(t, third)
+		bubble.Waits(t, all)
+		b.Release()
+		bubble.Waits(t, all)
+		c.Release()
+		bubble.Enters(t, all).Release()
+	})
+}
+
+func TestSeveralHoldsOfOneCaller(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		sem := semaphore.New(s.Client(), "pool", 2)
+		a := acquire(t, sem, 1)
+		b, err := sem.TryAcquire(a.Context(), 1)
+		require.NoError(t, err)
+		assert.Greater(t, b.Token(), a.Token())
+		a.Release()
+		assert.NoError(t, b.Err())
+		b.Release()
+	})
+}
+
+func TestWhatCannotBeIsRefusedBeforeJoining(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for _, c := range []struct{ permits, n int64 }{{0, 1}, {-1, 1}, {3, 0}, {3, -1}, {3, 4}} {
+			sem := semaphore.New(s.Client(), "pool", c.permits)
+			_, err := sem.Acquire(t.Context(), c.n)
+			assert.ErrorIs(t, err, coord.ErrInvalid, "%+v", c)
+			_, err = sem.TryAcquire(t.Context(), c.n)
+			assert.ErrorIs(t, err, coord.ErrInvalid, "%+v", c)
+			assert.ErrorIs(t, (<-sem.AcquireChan(t.Context(), c.n)).Err, coord.ErrInvalid, "%+v", c)
+		}
+		assert.ErrorIs(t, semaphore.New(s.Client(), "pool", 1).Do(t.Context(), 1, nil), coord.ErrInvalid)
+	})
+}
+
+func TestPermitsComeBackWhenTheirHolderDies(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		dying := s.Client()
+		h := acquire(t, semaphore.New(dying, "pool", 1), 1)
+		next := semaphore.New(s.Client(), "pool", 1).AcquireChan(t.Context(), 1)
+		bubble.Waits(t, next)
+		s.Expire(dying)
+		bubble.Enters(t, next).Release()
+		assert.ErrorIs(t, h.Release(), coord.ErrLost)
+	})
+}
+
+func Example() {
+	service := mem.New() // or zk.Connect, etcd.Connect
+	defer service.Close()
+	printers := semaphore.New(service.Client(), "printers", 2)
+	ctx := context.Background()
+
+	a, _ := printers.Acquire(ctx, 1)
+	printers.Acquire(ctx, 1)
+	_, err := printers.TryAcquire(ctx, 1)
+	fmt.Println("a third:", errors.Is(err, coord.ErrBusy))
+	a.Release()
+	_, err = printers.TryAcquire(ctx, 1)
+	fmt.Println("after a release:", err)
+	// Output:
+	// a third: true
+	// after a release: <nil>
+}
