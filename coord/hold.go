@@ -195,6 +195,8 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 		h.node.Store(&me)
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
+	case errors.Is(err, driver.ErrSessionEnded):
+		h.lose(lostSession)
 	}
 	if h.end.Load() == nil && h.timer != nil {
 		h.timer.Reset(watchAfter)
