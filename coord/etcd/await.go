@@ -1,0 +1,311 @@
+package etcd
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+const (
+	// watchOwnAfter is how long somebody waits before its own key is listened to as well. Whoever is let in has read
+	// the own key anyway; the watch is for those who are removed while they go on waiting.
+	watchOwnAfter = 50 * time.Millisecond
+
+	// pollEvery is about how often a waiter looks without being told.
+	pollEvery = 20 * time.Second
+)
+
+// awaiting is one Await.
+type awaiting struct {
+	s    *session
+	view view
+	own  *standing
+	bell chan struct{}
+
+	self  *ear   // listens to the own key; nil: not yet
+	ahead []*ear // in the order of wait
+	floor int64  // no look may be older than this
+}
+
+// ear listens to one node.
+type ear struct {
+	*listener
+	node    driver.Node
+	key     string
+	left    string // the left key of the session that made it; "": not of our make
+	stream  int    // the stream on which the watch was when it was read
+	since   int64  // the revision of that read: it stood then, and later events count
+	mark    bool   // it was nearest in sight, so if it left as the holder nobody is ahead
+	pending news
+}
+
+func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
+	own, err := s.stand(me)
+	if err != nil {
+		return nil, err
+	}
+	ctx, unbind := s.bind(ctx)
+	defer unbind()
+	a := &awaiting{
+		s:     s,
+		view:  view{me.Line, sight},
+		own:   own,
+		bell:  make(chan struct{}, 1),
+		floor: own.created,
+	}
+	defer a.drop()
+	for i, n := range wait {
+		key, _, ok := parseID(n.ID)
+		if !ok {
+			continue // not a node of this driver, so it has gone
+		}
+		e := a.listen(n, key)
+		e.mark = i == len(wait)-1 && n.ID == own.nearest && e.left != ""
+	}
+	if len(wait) != len(a.ahead) {
+		ahead, err := a.look(ctx, own.created)
+		return ahead, s.verdict(err)
+	}
+	ahead, err := a.run(ctx)
+	return ahead, s.verdict(err)
+}
+
+func (a *awaiting) listen(n driver.Node, key string) *ear {
+	e := &ear{node: n, key: key, left: a.s.d.names.leftOf(n.Line, key), listener: a.s.watches.add(span{key: key}, a.bell)}
+	a.ahead = append(a.ahead, e)
+	return e
+}
+
+func (a *awaiting) listenToSelf() {
+	a.self = &ear{node: a.own.node, key: a.own.key, listener: a.s.watches.add(span{key: a.own.key}, a.bell)}
+}
+
+func (a *awaiting) drop() {
+	for _, e := range a.ears() {
+		a.s.watches.drop(e.listener)
+	}
+}
+
+func (a *awaiting) ears() []*ear {
+	if a.self == nil {
+		return a.ahead
+	}
+	return append(slices.Clone(a.ahead), a.self)
+}
+
+func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
+	var ownTimer <-chan time.Time
+	if len(a.ahead) == 0 {
+		a.listenToSelf()
+	} else {
+		t := time.NewTimer(watchOwnAfter)
+		defer t.Stop()
+		ownTimer = t.C
+	}
+	poll := time.NewTimer(pollEvery/2 + rand.N(pollEvery))
+	defer poll.Stop()
+	for {
+		found, err := a.hear(ctx)
+		if found != nil || err != nil {
+			return found.result(a), err
+		}
+		select {
+		case <-a.bell:
+		case <-ownTimer:
+			ownTimer = nil
+			a.listenToSelf()
+		case <-poll.C:
+			found, err := a.read(ctx, a.ears(), 0)
+			if found != nil || err != nil {
+				return found.result(a), err
+			}
+			poll.Reset(pollEvery/2 + rand.N(pollEvery))
+		case <-ctx.Done():
+			return nil, unanswered("await", ctx, nil)
+		}
+	}
+}
+
+// finding is what makes an end of the waiting.
+type finding struct{ ahead []driver.Node }
+
+func (f *finding) result(a *awaiting) []driver.Node {
+	if f == nil {
+		return nil
+	}
+	return f.ahead
+}
+
+// hear works on the news. It returns nil if there is nothing that makes an end of the waiting.
+func (a *awaiting) hear(ctx context.Context) (*finding, error) {
+	var deaf []*ear // their watches are open on a stream that is new to them: read what is there now
+	open := true
+	for _, e := range a.ears() {
+		e.pending = e.take()
+		if e.pending.refused != nil {
+			return nil, e.pending.refused
+		}
+		switch {
+		case e.pending.opened == 0:
+			open = false
+		case e.pending.stream != e.stream:
+			deaf = append(deaf, e)
+		}
+	}
+	if a.self != nil && a.self.stream > 0 {
+		for _, ev := range a.self.pending.events {
+			if ev.deleted && ev.rev > a.self.since {
+				return nil, a.s.removed(ctx, ev.rev)
+			}
+		}
+	}
+	for _, e := range a.ahead {
+		if e.stream == 0 {
+			continue
+		}
+		for _, ev := range e.pending.events {
+			if ev.rev <= e.since {
+				continue
+			}
+			if ev.deleted && e.mark {
+				return a.handOff(ctx, e, ev.rev)
+			}
+			return a.lookOut(ctx, ev.rev)
+		}
+	}
+	if len(deaf) == 0 || !open {
+		return nil, nil
+	}
+	// No older than my own join, and no older than what anybody heard through these watches before I listened.
+	rev := a.floor
+	for _, e := range deaf {
+		rev = max(rev, e.pending.opened, e.pending.last)
+	}
+	return a.read(ctx, deaf, rev)
+}
+
+// lookOut is a look that makes an end of the waiting.
+func (a *awaiting) lookOut(ctx context.Context, rev int64) (*finding, error) {
+	ahead, err := a.look(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	return &finding{ahead}, nil
+}
+
+func (a *awaiting) look(ctx context.Context, rev int64) ([]driver.Node, error) {
+	ahead, stands, at, err := a.s.look(ctx, a.view, a.own, max(rev, a.floor))
+	if err != nil {
+		return nil, err
+	}
+	if !stands {
+		return nil, a.s.removed(ctx, at)
+	}
+	return ahead, a.stillThere(ctx)
+}
+
+// stillThere is the last thing to ask before somebody may be let in: has word of my own removal come meanwhile?
+func (a *awaiting) stillThere(ctx context.Context) error {
+	if a.self == nil || a.self.stream == 0 {
+		return nil
+	}
+	for _, ev := range a.self.take().events {
+		if ev.deleted && ev.rev > a.self.since {
+			return a.s.removed(ctx, ev.rev)
+		}
+	}
+	return nil
+}
+
+// handOff finds out with two point reads whether the node right ahead left as the holder, at the revision of its
+// deletion. A look would cost the service the whole line.
+func (a *awaiting) handOff(ctx context.Context, e *ear, rev int64) (*finding, error) {
+	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
+		return []clientv3.Op{
+			clientv3.OpGet(a.own.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...),
+			clientv3.OpGet(e.left, opts...),
+		}
+	}
+	answer, at, err := a.s.readAt(ctx, "look for the hand-off", rev, ops)
+	if err != nil {
+		return nil, err
+	}
+	if incarnation(answer[0], a.own.node.ID) == nil {
+		return nil, a.s.removed(ctx, at)
+	}
+	if e.leftAsHolder(answer[1]) {
+		return &finding{}, a.stillThere(ctx)
+	}
+	return a.lookOut(ctx, rev)
+}
+
+// leftAsHolder works on a read of the left key. Nobody else's write looks like the mark: the key is its session's own,
+// and the value is a create revision, which is given out once.
+func (e *ear) leftAsHolder(answer *pb.ResponseOp) bool {
+	kvs := answer.GetResponseRange().GetKvs()
+	_, created, _ := parseID(e.node.ID)
+	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(created)
+}
+
+// read finds out by point reads whether the nodes that ears listen to, and my own, stand at revision rev, 0: now.
+// From then on events tell.
+func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, error) {
+	for part := range slices.Chunk(ears, maxOps/2-1) {
+		ops := func(opts ...clientv3.OpOption) []clientv3.Op {
+			keys := append(slices.Clone(opts), clientv3.WithKeysOnly())
+			ops := []clientv3.Op{clientv3.OpGet(a.own.key, keys...)}
+			for _, e := range part {
+				if e != a.self {
+					ops = append(ops, clientv3.OpGet(e.key, keys...))
+				}
+				if e.mark {
+					ops = append(ops, clientv3.OpGet(e.left, opts...))
+				}
+			}
+			return ops
+		}
+		answer, at, err := a.s.readAt(ctx, "look at the node ahead", rev, ops)
+		if err != nil {
+			return nil, err
+		}
+		if incarnation(answer[0], a.own.node.ID) == nil {
+			return nil, a.s.removed(ctx, at)
+		}
+		answer = answer[1:]
+		for _, e := range part {
+			if e == a.self {
+				e.stream, e.since = e.pending.stream, at
+				continue
+			}
+			kv := incarnation(answer[0], e.node.ID)
+			answer = answer[1:]
+			if e.mark {
+				if kv == nil && e.leftAsHolder(answer[0]) {
+					return &finding{}, a.stillThere(ctx)
+				}
+				answer = answer[1:]
+			}
+			if kv == nil || kv.GetModRevision() != a.known(e.node, kv.GetCreateRevision()) {
+				return a.lookOut(ctx, at)
+			}
+			if e.pending.opened > 0 {
+				e.stream, e.since = e.pending.stream, at
+			}
+		}
+	}
+	return nil, nil
+}
+
+// known is the mod revision that a node had when the caller looked.
+func (a *awaiting) known(n driver.Node, created int64) int64 {
+	if rev := a.own.amended[n.ID]; rev > 0 {
+		return rev
+	}
+	return created
+}

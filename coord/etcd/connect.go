@@ -1,0 +1,105 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Connect makes a client of its own, checks that the service answers and that the user may use the root, and returns
+// a coord.Client on it. Closing that closes everything. ctx governs the check alone.
+//
+// Where cfg says nothing it sets what locks need: a dead connection is noticed within 13 s (requests notice it sooner),
+// a lost one is opened again within 2 s, and the client library logs nothing; give it a Logger to hear its words.
+func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
+	c, names, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
+	}
+	client, err := dial(ctx, cfg)
+	if err != nil {
+		return nil, connectError(ctx, cfg, err)
+	}
+	d, err := newService(client, c, names)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	d.release = client.Close
+	if err := d.probe(ctx); err != nil {
+		client.Close()
+		return nil, connectError(ctx, cfg, err)
+	}
+	return coord.NewClient(d, c.client...), nil
+}
+
+// dial makes the client. With a user name it already talks to the service, so it must end with ctx.
+func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
+	if cfg.DialKeepAliveTime == 0 {
+		cfg.DialKeepAliveTime = 10 * time.Second
+	}
+	if cfg.DialKeepAliveTimeout == 0 {
+		cfg.DialKeepAliveTimeout = 3 * time.Second
+	}
+	if cfg.Logger == nil && cfg.LogConfig == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	// The library's own pauses grow to two minutes, which no session would live through. Options of the caller's come
+	// later and win.
+	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
+	cfg.DialOptions = append([]grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           reconnect,
+		MinConnectTimeout: 3 * time.Second,
+	})}, cfg.DialOptions...)
+
+	base := cfg.Context
+	if base == nil {
+		base = context.Background()
+	}
+	life, cancel := context.WithCancelCause(base)
+	cfg.Context = life
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	client, err := clientv3.New(cfg)
+	if !stop() && err == nil {
+		client.Close()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	context.AfterFunc(client.Ctx(), func() { cancel(context.Canceled) })
+	return client, nil
+}
+
+// probe reads a key that only this driver uses: it needs a majority, a password and the permission.
+func (d *service) probe(ctx context.Context) error {
+	return d.ask(ctx, "ask the service", func(ctx context.Context) error {
+		_, err := d.kv.Get(ctx, d.names.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		return err
+	})
+}
+
+func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
+	where := strings.Join(cfg.Endpoints, ", ")
+	if errors.Is(err, driver.ErrDenied) || judge(err) == refused {
+		return fmt.Errorf("turnwise: connect to etcd at %s: %w: %w", where, coord.ErrDenied, err)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("turnwise: connect to etcd at %s: %w: is it running there? %w", where, coord.ErrUnavailable, err)
+	}
+	return fmt.Errorf("turnwise: connect to etcd at %s: %w", where, err)
+}

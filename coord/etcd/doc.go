@@ -1,0 +1,42 @@
+// Package etcd carries turnwise's recipes on etcd, 3.4 or newer.
+//
+//	locks, err := etcd.Connect(ctx, clientv3.Config{Endpoints: []string{"localhost:2379"}})
+//	if err != nil {
+//		return err
+//	}
+//	defer locks.Close()
+//	m := mutex.New(locks, "orders/4711")
+//
+// # What is stored
+//
+// A session is a lease. A contender is a key with that lease; its create revision is its place in the line and the
+// fencing token:
+//
+//	turnwise/orders/4711//lock/694d71ddacfda227-17    a contender for the line orders/4711
+//	turnwise//session/694d71ddacfda227/epoch          what a join compares; see below
+//	turnwise//session/694d71ddacfda227/left           which node left last, having held
+//
+// No name has an empty segment, so no line's keys are within another's, and a session's are within none. WithRoot
+// replaces "turnwise/". A user of etcd's needs readwrite on the root as a prefix and nothing else:
+//
+//	etcdctl role grant-permission ROLE readwrite --prefix turnwise/
+//
+// With [WithNames]([Stock]) contenders stand where etcdctl lock, etcdctl elect and the package concurrency put
+// theirs, and wait for one another.
+//
+// # What it costs
+//
+// An acquire that meets nobody is one transaction, a release is one transaction, and the next in line learns of it by
+// one event and one serializable request of two point reads, however long the line is. A session has one watch stream
+// for all its waiters and renews its lease by itself.
+//
+// # What it stands on
+//
+// A transaction whose reply was lost may be applied later, after a read that did not find it. So a join compares the
+// session's epoch key; when an outcome is open, the epoch is moved first and the node looked for only then: whatever
+// was under way can no longer be applied.
+//
+// A hold is believed in until the lease could end at the earliest: counted from the moment when the last renewal
+// that succeeded was sent. etcd takes a lease away earlier only if somebody revokes it, or if a leader that was frozen
+// goes on and has not heard of the renewals (etcd #15247). A watch on the session's own key tells.
+package etcd

@@ -1,0 +1,177 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// service is the driver: one etcd cluster, reached through one client.
+type service struct {
+	kv     clientv3.KV
+	leases pb.LeaseClient
+	events pb.WatchClient
+
+	names   layout
+	ttl     int64 // in seconds, as asked for
+	log     *slog.Logger
+	pace    pace
+	release func() error // closes the client if it is ours; nil: it is the user's
+
+	life    context.Context // ended by Close
+	end     context.CancelFunc
+	watches *watches // for those who stand in no line
+
+	mu       sync.Mutex
+	sessions map[*session]struct{}
+	closed   bool
+	work     sync.WaitGroup
+}
+
+// New makes a driver on a client that stays the caller's: it is not closed with the driver, and must not be closed
+// before it. The driver talks to etcd through the client's connection; set DialKeepAliveTime on it (10 s, say), so
+// that a dead server is noticed. To keep the keys below a prefix use WithRoot, not a namespace around the client's KV.
+func New(client *clientv3.Client, opts ...Option) (driver.Driver, error) {
+	c, names, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	return newService(client, c, names)
+}
+
+func newService(client *clientv3.Client, c config, names layout) (*service, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("turnwise: etcd: New needs a client")
+	case client.ActiveConnection() == nil:
+		return nil, errors.New("turnwise: etcd: the client has no connection of its own, as an embedded server's has not; " +
+			"make one with clientv3.New")
+	case reflect.TypeOf(client.KV) == reflect.TypeOf(namespace.NewKV(client.KV, "")):
+		return nil, errors.New("turnwise: etcd: a namespace around the client's KV is not seen here; " +
+			"use a plain client and WithRoot")
+	}
+	// The KV of the client itself, so that wrappers around it neither change keys nor cache reads.
+	conn := client.ActiveConnection()
+	d := &service{
+		kv:       clientv3.NewKV(client),
+		leases:   pb.NewLeaseClient(conn),
+		events:   pb.NewWatchClient(conn),
+		names:    names,
+		ttl:      c.seconds(),
+		log:      c.log,
+		sessions: make(map[*session]struct{}),
+	}
+	d.life, d.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	d.watches = d.newWatches(d.life, d.background, names.sessions())
+	return d, nil
+}
+
+func (d *service) newWatches(life context.Context, start func(func()) bool, known string) *watches {
+	return &watches{
+		life:   life,
+		events: d.events,
+		start:  start,
+		known:  known,
+		log:    d.log,
+		deny:   d.explain,
+		keys:   make(map[span]*watch),
+		ids:    make(map[int64]*watch),
+		send:   make(chan struct{}, 1),
+	}
+}
+
+// background runs f on the driver's life, unless that is over.
+func (d *service) background(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.work.Go(f)
+	return true
+}
+
+func (d *service) RequestTimeout() time.Duration { return requestTimeout }
+
+// Open grants a lease and puts the session's epoch key on it.
+func (d *service) Open(ctx context.Context) (driver.Session, error) {
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	var sent time.Time
+	var granted *pb.LeaseGrantResponse
+	err := d.ask(ctx, "grant a lease", func(ctx context.Context) (err error) {
+		sent = time.Now()
+		granted, err = d.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: d.ttl})
+		return rpctypes.Error(err)
+	})
+	if err != nil {
+		return nil, err // a grant that was applied all the same has no keys and ends by itself
+	}
+	s := newSession(d, clientv3.LeaseID(granted.GetID()), granted.GetTTL(), sent)
+	if err := s.moveEpoch(ctx, 0); err != nil {
+		s.end(errClosed)
+		return nil, err // the lease ends by itself, and if the key was put after all, so does that
+	}
+	d.mu.Lock()
+	closed = d.closed
+	if !closed {
+		d.sessions[s] = struct{}{}
+	}
+	d.mu.Unlock()
+	if closed {
+		s.end(errClosed)
+		return nil, errClosed
+	}
+	s.start()
+	return s, nil
+}
+
+var errClosed = errors.New("closed")
+
+// forget is called when a session has ended.
+func (d *service) forget(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.sessions, s)
+}
+
+func (d *service) Close(ctx context.Context) error {
+	d.mu.Lock()
+	first := !d.closed
+	d.closed = true
+	var open []*session
+	for s := range d.sessions {
+		open = append(open, s)
+	}
+	d.mu.Unlock()
+
+	errs := make([]error, len(open))
+	var all sync.WaitGroup
+	for i, s := range open {
+		all.Go(func() { errs[i] = s.Close(ctx) })
+	}
+	all.Wait()
+	d.end()
+	idle(ctx, &d.work)
+	if first && d.release != nil {
+		if err := d.release(); err != nil && !errors.Is(err, context.Canceled) {
+			errs = append(errs, fmt.Errorf("etcd: close the client: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,113 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// verdict is what an error of a request means for it.
+type verdict int
+
+const (
+	passing verdict = iota // try again; whether the request was applied is open
+	refused                // credentials or permission: ErrDenied; not applied
+	final                  // trying again would not help; not applied
+)
+
+func judge(err error) verdict {
+	code := codeOf(err)
+	switch {
+	case is(err, rpctypes.ErrAuthOldRevision), is(err, errForLearner), is(err, rpctypes.ErrNotLeader),
+		is(err, rpctypes.ErrNotCapable):
+		return passing // another member, or the same one a moment later, will do
+	case is(err, rpctypes.ErrAuthFailed), is(err, rpctypes.ErrUserEmpty), is(err, rpctypes.ErrUserNotFound),
+		is(err, rpctypes.ErrRoleNotGranted), is(err, rpctypes.ErrInvalidAuthMgmt):
+		return refused
+	case is(err, rpctypes.ErrNoSpace):
+		return final
+	}
+	switch code {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+		return refused
+	case codes.InvalidArgument, codes.NotFound, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists, codes.DataLoss:
+		return final
+	case codes.ResourceExhausted:
+		if strings.Contains(err.Error(), "larger than max") {
+			return final
+		}
+	}
+	return passing
+}
+
+var errForLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
+
+// is compares with the errors of rpctypes. Errors right from gRPC have to go through rpctypes.Error before.
+func is(err, known error) bool { return errors.Is(err, known) }
+
+func codeOf(err error) codes.Code {
+	var e rpctypes.EtcdError
+	switch {
+	case errors.As(err, &e):
+		return e.Code()
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	}
+	return status.Code(err)
+}
+
+// explain puts an error that no retry mends into words that say what to do.
+func (d *service) explain(what string, err error) error {
+	switch {
+	case judge(err) == passing:
+		return fmt.Errorf("etcd: %s: %w", what, err)
+	case is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Errorf("etcd: %s: %w: %w: the user needs readwrite on %s, such as by "+
+			"etcdctl role grant-permission ROLE readwrite --prefix %s", what, driver.ErrDenied, err, d.prefixes(), d.names.root)
+	case is(err, rpctypes.ErrUserEmpty):
+		return fmt.Errorf("etcd: %s: %w: %w: the service wants a user; set Username and Password in the client's Config",
+			what, driver.ErrDenied, err)
+	case is(err, rpctypes.ErrAuthFailed):
+		return fmt.Errorf("etcd: %s: %w: %w: check Username and Password in the client's Config", what, driver.ErrDenied, err)
+	case codeOf(err) == codes.Unauthenticated:
+		return fmt.Errorf("etcd: %s: %w: %w: the token is not, or no longer, valid; with Username and Password the client "+
+			"fetches new ones by itself", what, driver.ErrDenied, err)
+	case codeOf(err) == codes.Unimplemented:
+		return fmt.Errorf("etcd: %s: %w: %w: what answers there is not etcd 3.4 or newer", what, driver.ErrDenied, err)
+	case judge(err) == refused:
+		return fmt.Errorf("etcd: %s: %w: %w", what, driver.ErrDenied, err)
+	case is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("etcd: %s: %w: the service takes no writes until it is compacted, defragmented, and the alarm disarmed",
+			what, err)
+	}
+	return fmt.Errorf("etcd: %s: %w", what, err)
+}
+
+// prefixes are what permissions must cover.
+func (d *service) prefixes() string {
+	if d.names.names == Stock {
+		return fmt.Sprintf("the names of its lines and the prefix %q", d.names.sessions())
+	}
+	return fmt.Sprintf("the prefix %q", d.names.root)
+}
+
+// unanswered is a request given up because ctx has ended, with what the service said last.
+func unanswered(what string, ctx context.Context, last error) error {
+	err := context.Cause(ctx)
+	if own := ctx.Err(); !errors.Is(err, own) && !errors.Is(err, driver.ErrSessionEnded) {
+		err = fmt.Errorf("%w: %w", own, err)
+	}
+	if last == nil || errors.Is(last, context.Canceled) || errors.Is(last, context.DeadlineExceeded) {
+		return fmt.Errorf("etcd: %s: %w", what, err)
+	}
+	return fmt.Errorf("etcd: %s: %w; the service said last: %w", what, err, last)
+}

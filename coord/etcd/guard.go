@@ -1,0 +1,37 @@
+package etcd
+
+import (
+	"fmt"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Guard returns a comparison that holds as long as the hold does: put it into the If of a transaction of your own on
+// the same etcd, and the transaction does nothing once the hold is lost, however long the process was paused in
+// between. It is the fence for data that live in etcd.
+//
+//	guard, err := etcd.Guard(hold)
+//	if err != nil {
+//		return err
+//	}
+//	_, err = client.Txn(ctx).If(guard).Then(clientv3.OpPut("orders/last", id)).Commit()
+//
+// A downgraded write lock still passes. Guard returns the hold's error if it has ended already, and another if it was
+// not taken through this package.
+func Guard(h *coord.Hold) (clientv3.Cmp, error) {
+	if h == nil {
+		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: Guard needs a hold")
+	}
+	if err := h.Err(); err != nil {
+		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: %w", h.Node().Line, err)
+	}
+	n := h.Node()
+	key, created, ok := parseID(n.ID)
+	if !ok || created != int64(n.Token) || !strings.Contains(key, "/") {
+		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: the hold is not of this service", n.Line)
+	}
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", created), nil
+}

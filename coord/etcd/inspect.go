@@ -1,0 +1,101 @@
+package etcd
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	var got *clientv3.GetResponse
+	err := d.ask(ctx, "read line "+line, func(ctx context.Context) (err error) {
+		got, err = d.kv.Get(ctx, d.names.line(line), clientv3.WithPrefix())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var nodes []driver.Node
+	for _, kv := range got.Kvs {
+		n, ok := d.names.node(line, kv)
+		if !ok {
+			continue
+		}
+		d.names.decodeValue(&n, kv.Value)
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, byToken)
+	return nodes, nil
+}
+
+// page is how many keys Lines reads at once. It skips the rest of a line that is longer.
+const page = 500
+
+func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
+	found := make(map[string]struct{})
+	from := d.names.root + prefix
+	end := clientv3.GetPrefixRangeEnd(from)
+	if from == "" {
+		from, end = "\x00", "\x00" // everything
+	}
+	for {
+		var got *clientv3.GetResponse
+		err := d.ask(ctx, "list the lines", func(ctx context.Context) (err error) {
+			got, err = d.kv.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(page))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range got.Kvs {
+			if line, ok := d.names.lineOf(kv); ok && strings.HasPrefix(line, prefix) {
+				found[line] = struct{}{}
+			}
+		}
+		if !got.More {
+			break
+		}
+		last := got.Kvs[len(got.Kvs)-1]
+		from = string(last.Key) + "\x00"
+		if line, ok := d.names.lineOf(last); ok && d.names.names == Isolated {
+			from = clientv3.GetPrefixRangeEnd(d.names.line(line))
+		}
+	}
+	lines := make([]string, 0, len(found))
+	for line := range found {
+		lines = append(lines, line)
+	}
+	sort.Strings(lines)
+	return lines, nil
+}
+
+func (d *service) Remove(ctx context.Context, n driver.Node) error {
+	key, created, ok := parseID(n.ID)
+	if !ok {
+		return driver.ErrRemoved // no node of this service ever had that ID
+	}
+	removed, tries := false, 0
+	err := d.ask(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {
+		tries++
+		done, err := d.kv.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).
+			Then(clientv3.OpDelete(key)).
+			Commit()
+		if err == nil {
+			removed = done.Succeeded
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !removed && tries == 1 {
+		return driver.ErrRemoved
+	}
+	return nil // removed, or an earlier try may have done it
+}

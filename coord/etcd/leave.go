@@ -1,0 +1,54 @@
+package etcd
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
+	own, err := s.stand(me)
+	if err != nil {
+		return err
+	}
+	s.forget(me.ID)
+	mark := ""
+	if held {
+		mark = s.d.names.left(s.lease)
+	}
+	bound, unbind := s.bind(ctx)
+	defer unbind()
+	err = s.take(bound, own.node.ID, mark)
+	if err == nil || s.life.Err() != nil {
+		return s.verdict(err)
+	}
+	s.background(func() { s.take(s.life, own.node.ID, mark) })
+	return err
+}
+
+// take removes one incarnation of a key, and with a mark says in the same transaction that it left as the holder: at
+// the revision of the deletion, mark holds which it was. It may be sent as often as one likes: by key alone, without
+// the comparison, a late one could remove a newer node (etcd #22082).
+func (s *session) take(ctx context.Context, id, mark string) error {
+	s.forget(id)
+	key, created, _ := parseID(id)
+	full := false
+	return s.d.ask(ctx, "leave", func(ctx context.Context) error {
+		ops := []clientv3.Op{clientv3.OpDelete(key)}
+		if mark != "" && !full {
+			ops = append(ops, clientv3.OpPut(mark, leftValue(created), clientv3.WithLease(s.lease)))
+		}
+		_, err := s.d.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).Then(ops...).Commit()
+		switch {
+		case is(err, rpctypes.ErrNoSpace) && len(ops) > 1:
+			full = true // a deletion by itself is still allowed
+			_, err = s.d.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).Then(ops[:1]...).Commit()
+		case is(err, rpctypes.ErrLeaseNotFound):
+			s.end(errLeaseGone)
+		}
+		return err
+	})
+}

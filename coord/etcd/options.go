@@ -1,0 +1,94 @@
+package etcd
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Option sets up a driver, or with Connect a client.
+type Option func(*config)
+
+type config struct {
+	ttl    time.Duration
+	root   *string
+	names  Names
+	log    *slog.Logger
+	client []coord.Option
+}
+
+const defaultTTL = 10 * time.Second
+
+// WithTTL sets how long the service keeps a session that it hears nothing from: how soon a dead holder's line goes
+// on, and how long a live one may be cut off. 10 s unless told. etcd counts in seconds, so it is rounded up, and has
+// a minimum of one and a half election timeouts, 2 s as it is installed: it grants that instead of less.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// WithRoot sets the prefix of all keys, "turnwise/" unless told. A slash is added if it ends with none. etcd's
+// permissions are by prefix, so each root can have users of its own.
+func WithRoot(prefix string) Option { return func(c *config) { c.root = &prefix } }
+
+// WithNames sets what contenders' keys look like: [Isolated], or [Stock] to share lines with other tools.
+func WithNames(n Names) Option { return func(c *config) { c.names = n } }
+
+// WithLogger has the driver tell what it rides out: renewals that fail, streams that break, clean-ups. Without it
+// nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithClient passes options on to the coord.Client that Connect makes.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+func configure(opts []Option) (config, layout, error) {
+	c := config{ttl: defaultTTL, log: slog.New(slog.DiscardHandler)}
+	for _, o := range opts {
+		o(&c)
+	}
+	fail := func(format string, args ...any) (config, layout, error) {
+		return config{}, layout{}, fmt.Errorf("turnwise: etcd: "+format, args...)
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.names != Isolated && c.names != Stock {
+		return fail("WithNames(%d): use Isolated or Stock", c.names)
+	}
+	if c.ttl <= 0 {
+		return fail("WithTTL(%v): it must be positive; a few seconds are usual", c.ttl)
+	}
+	if c.ttl > maxTTL {
+		return fail("WithTTL(%v): a crashed holder would stay for that long; at most %v", c.ttl, maxTTL)
+	}
+	l := layout{names: c.names}
+	switch {
+	case c.root != nil:
+		l.root = *c.root
+	case c.names == Isolated:
+		l.root = defaultRoot
+	}
+	if l.root != "" && !strings.HasSuffix(l.root, "/") {
+		l.root += "/"
+	}
+	if !utf8.ValidString(l.root) || strings.IndexFunc(l.root, unicode.IsControl) >= 0 {
+		return fail("WithRoot(%q): it must be valid UTF-8 without control characters", l.root)
+	}
+	if strings.Contains(l.root, "//") {
+		return fail("WithRoot(%q): it must have no two slashes in a row, which end a line's name", l.root)
+	}
+	if l.root == "" && c.names == Isolated {
+		return fail("WithRoot(%q): the root must not be empty, lest names mix with what others keep", l.root)
+	}
+	return c, l, nil
+}
+
+const maxTTL = 24 * time.Hour
+
+// seconds is the TTL as etcd wants it.
+func (c config) seconds() int64 { return int64(math.Ceil(c.ttl.Seconds())) }

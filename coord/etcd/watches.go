@@ -1,0 +1,388 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+)
+
+var waitForReady = grpc.WaitForReady(true)
+
+// watches is a stream of events: a session has one, and the driver one for those who stand in no line. A watch is shared
+// by all who wait for the same key, and costs an entry in a map here and no goroutine. The client library's Watcher has
+// two goroutines a watch and opens them one by one, a round trip each: thousands of waiters would take seconds to listen
+// again after a broken connection.
+//
+// The stream is there as long as somebody listens. Every watch begins at "now", not at a revision: etcd serves those that begin in the past from a loop that comes round
+// every 100 ms. So who listens has to read once the watch is open, and again when another stream had to be opened.
+type watches struct {
+	life   context.Context
+	events pb.WatchClient
+	start  func(run func()) bool // runs the stream in the background
+	known  string                // a key to ask for when all that matters is an answer
+	log    *slog.Logger
+	deny   func(what string, err error) error
+
+	mu     sync.Mutex
+	keys   map[span]*watch
+	ids    map[int64]*watch // open, or asked for, on the present stream
+	asked  []request        // not answered yet, in order
+	lastID int64
+	stream int // counts the streams; 0: none yet
+	runs   bool
+	live   bool
+	idle   time.Time // since when nobody listens
+	out    []*pb.WatchRequest
+	send   chan struct{} // there is something in out
+}
+
+type request struct {
+	id   int64
+	sent time.Time
+}
+
+// span is what a watch is for: one key, or with an end a range in which only puts matter.
+type span struct{ key, end string }
+
+type watch struct {
+	span
+	id        int64
+	opened    int64 // at which revision it was opened on the present stream; 0: it is not
+	last      int64 // the revision of the last event
+	listeners []*listener
+	refused   error
+}
+
+// listener is one who listens to a key.
+type listener struct {
+	hub    *watches
+	watch  *watch
+	bell   chan struct{} // capacity 1; may be shared by the listeners of one waiter
+	events []event
+}
+
+// event is a change of the key.
+type event struct {
+	rev     int64
+	deleted bool
+	created int64 // of a put: the incarnation
+}
+
+// news is what has come in since the last time.
+type news struct {
+	stream  int   // events may be missing if it is another than last time
+	opened  int64 // the revision from which on the key is listened to; 0: not yet
+	last    int64 // the last event that anybody was told of
+	events  []event
+	refused error
+}
+
+// add listens to a key. bell rings when there is news: the watch is open, it had to be opened anew, the key changed.
+func (ws *watches) add(what span, bell chan struct{}) *listener {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.keys[what]
+	if w == nil {
+		w = &watch{span: what}
+		ws.keys[what] = w
+		ws.ask(w)
+	}
+	l := &listener{hub: ws, watch: w, bell: bell}
+	w.listeners = append(w.listeners, l)
+	if w.opened > 0 || w.refused != nil {
+		ring(bell)
+	}
+	if !ws.runs {
+		ws.runs = ws.start(ws.run)
+	}
+	return l
+}
+
+// drop ends the listening. The last one to do so closes the watch.
+func (ws *watches) drop(l *listener) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := l.watch
+	i := slices.Index(w.listeners, l)
+	if i < 0 {
+		return
+	}
+	w.listeners = slices.Delete(w.listeners, i, i+1)
+	if len(w.listeners) > 0 {
+		return
+	}
+	delete(ws.keys, w.span)
+	if len(ws.keys) == 0 {
+		ws.idle = time.Now()
+	}
+	if ws.ids[w.id] == w {
+		delete(ws.ids, w.id)
+		ws.post(cancelRequest(w.id))
+	}
+}
+
+func (l *listener) take() news {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	n := news{stream: l.hub.stream, opened: l.watch.opened, last: l.watch.last, events: l.events, refused: l.watch.refused}
+	l.events = nil
+	return n
+}
+
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// ask requests a watch on the present stream; without one it will be asked for when there is. The caller holds mu, as
+// for all below.
+func (ws *watches) ask(w *watch) {
+	if !ws.live {
+		return
+	}
+	ws.lastID++
+	w.id, w.opened, w.refused = ws.lastID, 0, nil
+	ws.ids[w.id] = w
+	ws.asked = append(ws.asked, request{w.id, time.Now()})
+	create := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
+	if w.end != "" {
+		create.RangeEnd = []byte(w.end)
+		create.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NODELETE}
+	}
+	ws.post(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
+}
+
+func cancelRequest(id int64) *pb.WatchRequest {
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: id}}}
+}
+
+func (ws *watches) post(r *pb.WatchRequest) {
+	if ws.live {
+		ws.out = append(ws.out, r)
+		ring(ws.send)
+	}
+}
+
+// run keeps a stream open as long as somebody listens.
+func (ws *watches) run() {
+	for pause := time.Duration(0); sleep(ws.life, pause) == nil; pause = nextPause(pause) {
+		begun := time.Now()
+		err := ws.serve()
+		if ws.life.Err() != nil || ws.stopped() {
+			return
+		}
+		if time.Since(begun) > lastPause {
+			pause = 0
+		}
+		ws.log.Info("etcd: watch stream broken, opening another", "err", err)
+	}
+}
+
+// stopped ends the running if nobody listens.
+func (ws *watches) stopped() bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.runs = len(ws.keys) > 0
+	return !ws.runs
+}
+
+// serve opens a stream, asks for every watch on it, and works on what arrives until it breaks.
+func (ws *watches) serve() error {
+	ctx, cancel := context.WithCancel(ws.life)
+	defer cancel()
+	stream, err := ws.events.Watch(ctx, waitForReady)
+	if err != nil {
+		return rpctypes.Error(err)
+	}
+	ws.begin()
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	helpers.Go(func() { ws.sender(ctx, stream) })
+	helpers.Go(func() {
+		defer cancel()
+		ws.listenForSilence(ctx)
+	})
+	defer ws.broken()
+	for {
+		said, err := stream.Recv()
+		if err != nil {
+			return rpctypes.Error(err)
+		}
+		if err := ws.heard(said); err != nil {
+			return err
+		}
+	}
+}
+
+func (ws *watches) begin() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.stream++
+	ws.live = true
+	for _, w := range ws.keys {
+		ws.ask(w)
+	}
+}
+
+// broken forgets what the stream had.
+func (ws *watches) broken() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.live = false
+	clear(ws.ids)
+	ws.asked, ws.out = nil, nil
+	for _, w := range ws.keys {
+		w.id, w.opened = 0, 0
+		for _, l := range w.listeners {
+			ring(l.bell)
+		}
+	}
+}
+
+func (ws *watches) sender(ctx context.Context, stream pb.Watch_WatchClient) {
+	for {
+		select {
+		case <-ws.send:
+		case <-ctx.Done():
+			return
+		}
+		ws.mu.Lock()
+		out := ws.out
+		ws.out = nil
+		ws.mu.Unlock()
+		for _, r := range out {
+			if stream.Send(r) != nil {
+				return // Recv says why
+			}
+		}
+	}
+}
+
+const (
+	// silence is how long an answer to a request may take on a living stream; opening a watch is no work for etcd.
+	silence = 3 * time.Second
+
+	// pingEvery is how often a quiet stream is made to speak, so that one that leads nowhere is noticed.
+	pingEvery = 5 * time.Second
+
+	// idleFor is how long a stream stays open that nobody listens to.
+	idleFor = 10 * time.Second
+)
+
+// listenForSilence returns when the stream does not answer, or nobody listens to it. A frozen member, or a link that swallows everything,
+// breaks no stream; the client library notices after 10 s at best, and by default never.
+func (ws *watches) listenForSilence(ctx context.Context) {
+	tick := time.NewTicker(silence / 4)
+	defer tick.Stop()
+	pinged := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		ws.mu.Lock()
+		silent := len(ws.asked) > 0 && time.Since(ws.asked[0].sent) > silence
+		idle := len(ws.keys) == 0 && time.Since(ws.idle) > idleFor
+		if silent || idle {
+			ws.mu.Unlock()
+			return
+		}
+		if time.Since(pinged) > pingEvery {
+			pinged = time.Now()
+			ws.ping()
+		}
+		ws.mu.Unlock()
+	}
+}
+
+// ping opens a watch and closes it again: what every version of etcd answers.
+func (ws *watches) ping() {
+	w := &watch{span: span{key: ws.known}}
+	ws.ask(w)
+	delete(ws.ids, w.id)
+	ws.post(cancelRequest(w.id))
+}
+
+// heard works on one response. An error makes an end of the stream.
+func (ws *watches) heard(said *pb.WatchResponse) error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if said.GetCreated() {
+		return ws.answered(said)
+	}
+	w := ws.ids[said.GetWatchId()]
+	if w == nil {
+		return nil // it was closed meanwhile
+	}
+	if said.GetCanceled() {
+		delete(ws.ids, w.id)
+		ws.ask(w)
+		return nil
+	}
+	for _, e := range said.GetEvents() {
+		kv := e.GetKv()
+		w.last = max(w.last, kv.GetModRevision())
+		for _, l := range w.listeners {
+			l.events = append(l.events, event{
+				rev:     kv.GetModRevision(),
+				deleted: e.GetType() == mvccpb.Event_DELETE,
+				created: kv.GetCreateRevision(),
+			})
+		}
+	}
+	for _, l := range w.listeners {
+		ring(l.bell)
+	}
+	return nil
+}
+
+// refusal is the error that a watch's cancel reason spells out.
+func refusal(reason string) error {
+	for _, known := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken} {
+		if strings.Contains(reason, known.Error()) {
+			return known
+		}
+	}
+	return errors.New(reason)
+}
+
+// answered is the answer to the first request that was asked and not answered; etcd keeps the order.
+func (ws *watches) answered(said *pb.WatchResponse) error {
+	if len(ws.asked) == 0 {
+		return nil
+	}
+	first := ws.asked[0]
+	ws.asked = ws.asked[1:]
+	w := ws.ids[first.id]
+	if said.GetCanceled() {
+		err := refusal(said.GetCancelReason())
+		switch {
+		case !is(err, rpctypes.ErrPermissionDenied):
+			return err // the stream's token has ended: the next stream gets a new one
+		case w != nil:
+			delete(ws.ids, w.id)
+			w.refused = ws.deny("watch "+w.key, err)
+		}
+	} else if w != nil {
+		w.opened = said.GetHeader().GetRevision()
+	}
+	if w != nil {
+		for _, l := range w.listeners {
+			ring(l.bell)
+		}
+	}
+	return nil
+}
