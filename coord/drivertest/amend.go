@@ -151,12 +151,12 @@ func amendAppliedLateToRemoved(s *scene) {
 			_, err := sess.Amend(s.ctx, me)
 			amended <- err
 		}()
-		s.wait(patience, met, "the amendment meets its fate")
+		s.wait(s.patience, met, "the amendment meets its fate")
 		s.remove(operator, s.look(operator)[0])
 		s.gone(s.line)
 		select {
 		case <-amended: // it may have been done, and then been removed
-		case <-time.After(patience):
+		case <-time.After(s.patience):
 			s.Fatal("Amend does not return")
 		}
 	}

@@ -56,7 +56,7 @@ func foreignersDoNotCount(s *scene) {
 
 func (s *scene) lines(l *Link, prefix string) []string {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	names, err := l.Lines(ctx, prefix)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *scene) usesName(sess driver.Session, l *Link, name string) {
 	s.Helper()
 	e := s.entry("lock")
 	e.Line = name
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	me, ahead, err := sess.Join(ctx, e)
 	if err != nil {

@@ -54,11 +54,9 @@ func runCrowd(t *testing.T, svc *Service, scenarios []scenario, places chan stru
 			continue
 		}
 		all.Go(func() {
-			t.Run(sc.name, func(t *testing.T) {
-				places <- struct{}{}
-				defer func() { <-places }()
-				sc.play(t, svc)
-			})
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.Run(sc.name, func(t *testing.T) { sc.play(t, svc) })
 		})
 	}
 	all.Wait()
@@ -103,7 +101,7 @@ func nothingRemains(t testing.TB, svc *Service) {
 		t.Skip("the harness cannot list what the service stores")
 	}
 	var left []string
-	for limit := time.Now().Add(2*svc.grace() + patience); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(2*svc.grace() + svc.patience()); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		if left = svc.Remains(t); len(left) == 0 {
 			return
 		}

@@ -43,7 +43,7 @@ func joinRidesOut(fates ...Fate) func(s *scene) {
 			l.Fate(f)
 		}
 		second, ahead := s.join(sess)
-		s.wait(patience, met, "the join meets its fate")
+		s.wait(s.patience, met, "the join meets its fate")
 		if len(ahead) != 1 || ahead[0].ID != first.ID {
 			s.Errorf("the second sees %v ahead, want the first, %v", brief(ahead...), brief(first))
 		}
@@ -76,14 +76,14 @@ func joinCancelled(fates ...Fate) func(s *scene) {
 			me, _, err = sess.Join(ctx, s.entry("lock"))
 			result <- err
 		}()
-		s.wait(patience, met, "the join meets its fate")
+		s.wait(s.patience, met, "the join meets its fate")
 		cancel()
 		select {
 		case err := <-result:
 			if err == nil { // it was sent again and was faster than the cancellation
 				s.leave(sess, me, false)
 			}
-		case <-time.After(patience):
+		case <-time.After(s.patience):
 			s.Fatal("Join does not return")
 		}
 		s.gone(s.line)
@@ -151,11 +151,11 @@ func joinAppliedLateToClosedSession(s *scene) {
 		defer close(over)
 		_, _, _ = sess.Join(ctx, s.entry("lock"))
 	}()
-	s.wait(patience, met, "the join meets its fate")
+	s.wait(s.patience, met, "the join meets its fate")
 	if err := sess.Close(s.ctx); err != nil {
 		s.Fatalf("Close: %v", err)
 	}
-	s.wait(patience, over, "the join returns when its session is closed")
+	s.wait(s.patience, over, "the join returns when its session is closed")
 	s.gone(s.line)
 	other := s.open(l)
 	me, _ := s.join(other)
@@ -210,7 +210,7 @@ func (s *scene) joinTogether(sess driver.Session, n int) []driver.Node {
 			e := s.entry("lock")
 			e.Data = fmt.Appendf(nil, "contender %d", i)
 			e.Owner.Label = string(e.Data)
-			ctx, cancel := context.WithTimeout(s.ctx, patience)
+			ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 			defer cancel()
 			var ahead []driver.Node
 			joined[i], ahead, errs[i] = sess.Join(ctx, e)

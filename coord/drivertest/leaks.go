@@ -45,10 +45,10 @@ func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
 	before := goroutines()
 	inner := &cleaner{TB: s.TB}
-	f(&scene{TB: inner, svc: s.svc, line: s.line, ctx: s.ctx})
+	f(&scene{TB: inner, svc: s.svc, line: s.line, ctx: s.ctx, patience: s.patience})
 	inner.cleanUp()
 	var left []string
-	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(s.patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
 		for id, stack := range goroutines() {
 			if _, was := before[id]; !was && !strings.Contains(stack, "drivertest.goroutines(") {
@@ -151,7 +151,7 @@ func goroutinesAfterFaults(s *scene) {
 		}
 		thaw()
 	})
-	s.eventually(s.outlives()+patience, "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
+	s.eventually(s.outlives()+s.patience, "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 }
 
 // grows fails if n rounds of f leave more goroutines than a few, while everything is still open.

@@ -80,7 +80,7 @@ func (t *three) amended(s *scene) driver.Node {
 // behindHead fails unless the answer, and any further one, says that the head is still ahead.
 func (t *three) behindHead(s *scene, c <-chan answer, what string) {
 	s.Helper()
-	for limit := time.Now().Add(patience); ; {
+	for limit := time.Now().Add(s.patience); ; {
 		a := s.within(2*soon, c, what)
 		if a.err != nil {
 			s.Fatalf("%s: %v", what, a.err)

@@ -2,11 +2,12 @@ package drivertest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -46,6 +47,13 @@ const (
 	nestedLinesCount    flaw = "nested lines are part of the line"
 	foreignersCount     flaw = "foreign children are contenders"
 	firstByID           flaw = "a watcher is not told of other data"
+	deadlineMovesBack   flaw = "a late answer moves the deadline back"
+	cutEndsSession      flaw = "a cut ends the session"
+	namesFold           flaw = "names are told apart by letters alone, not by case"
+	amendMovesBack      flaw = "an amended node goes to the end of the line"
+	quitterUnwatches    flaw = "one who gives up takes the watch of others away"
+	newsLostInCut       flaw = "what happened while the link was cut is not looked for"
+	waitOutlivesSession flaw = "a wait goes on when its session ends"
 	blindLook           flaw = "a join does not see the node right ahead"
 	dataCut             flaw = "data is cut at 60 KiB"
 )
@@ -75,10 +83,11 @@ func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millise
 
 // request sends one request with a deadline of its own.
 func request[T any](ctx context.Context, d *modelDriver, kind modelRequest, size int, apply func() T) (T, error) {
+	limit := d.RequestTimeout()
 	if d.flaw == contextIgnored {
-		ctx = context.WithoutCancel(ctx)
+		ctx, limit = context.WithoutCancel(ctx), 5*limit
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return modelCall(ctx, d.link, kind, size, apply)
 }
@@ -215,6 +224,11 @@ func (d *modelDriver) subscribe(ids []string) (*modelSub, func()) {
 	return sub, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		if d.flaw == quitterUnwatches {
+			for _, id := range ids {
+				delete(d.subs, id)
+			}
+		}
 		for _, id := range ids {
 			if delete(d.subs[id], sub); len(d.subs[id]) == 0 {
 				delete(d.subs, id)
@@ -256,7 +270,10 @@ func (s *modelLiveness) renewed(sent time.Time) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if until := sent.Add(ttl - ttl/10); until.After(s.deadline) {
+	if until := sent.Add(ttl - ttl/10); until.After(s.deadline) || s.d.flaw == deadlineMovesBack {
+		if s.d.flaw == deadlineMovesBack && !s.deadline.IsZero() {
+			until = until.Add(-rand.N(ttl / 2))
+		}
 		s.deadline = until
 	}
 }
@@ -273,6 +290,9 @@ func (s *modelLiveness) renew() {
 		sent := time.Now()
 		alive, err := request(s.life, s.d, modelRenewal, 0, func() bool { return s.d.link.svc.renew(s.id) })
 		if err != nil {
+			if s.d.flaw == cutEndsSession && errors.Is(err, errModelLost) {
+				s.over()
+			}
 			continue
 		}
 		if !alive {
@@ -315,9 +335,17 @@ func (s *modelLiveness) Abandon() {
 	s.over()
 }
 
+var modelIDs atomic.Int64
+
+// modelID returns an id that was never used.
+func modelID() string { return fmt.Sprintf("%x", modelIDs.Add(1)) }
+
 // in returns a context that ends with ctx and with the session.
 func (s *modelLiveness) in(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if s.d.flaw == waitOutlivesSession {
+		return ctx, func() { cancel(nil) }
+	}
 	if s.life.Err() != nil {
 		cancel(driver.ErrSessionEnded)
 	}
@@ -348,7 +376,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, 
 		}
 	}
 	for ctx.Err() == nil {
-		n := driver.Node{Line: e.Line, ID: fmt.Sprintf("%d-%s", s.id, rand.Text()), Kind: e.Kind, Owner: e.Owner, Data: slices.Clone(e.Data)}
+		n := driver.Node{Line: e.Line, ID: fmt.Sprintf("%d-%s", s.id, modelID()), Kind: e.Kind, Owner: e.Owner, Data: slices.Clone(e.Data)}
 		if len(n.Data) == 0 {
 			n.Data = nil
 		}
@@ -513,7 +541,8 @@ func changed(ahead, wait []driver.Node) bool {
 func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
 	poll := time.NewTimer(2 * time.Second)
 	defer poll.Stop()
-	if s.d.flaw == wakeUpLost {
+	switch s.d.flaw {
+	case wakeUpLost, newsLostInCut:
 		poll.Reset(time.Hour)
 		broken = nil
 	}
@@ -538,7 +567,7 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 				return true
 			case s.d.flaw == amendWakesNobody && !n.left:
 				continue
-			case n.left && n.held && n.id == last && (ahead[len(ahead)-1].ID == last || s.d.flaw == markWithoutPlace):
+			case n.left && n.held && n.id == last && (len(ahead) > 0 && ahead[len(ahead)-1].ID == last || s.d.flaw == markWithoutPlace):
 				return true
 			}
 			return false

@@ -179,6 +179,12 @@ func (l *modelLink) pass(d Direction, conn *modelConn) bool {
 	}
 }
 
+func (l *modelLink) isDown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down > 0
+}
+
 // tell queues news; it must not block.
 func (l *modelLink) tell(n modelNews) {
 	l.mu.Lock()
@@ -206,7 +212,7 @@ func (l *modelLink) deliver() {
 			n := l.news[0]
 			l.news = l.news[1:]
 			l.mu.Unlock()
-			if !l.pass(Replies, n.conn) {
+			if l.svc.flaw == newsLostInCut && l.isDown() || !l.pass(Replies, n.conn) {
 				continue
 			}
 			l.mu.Lock()

@@ -184,6 +184,10 @@ func (svc *modelService) amend(me driver.Node) bool {
 		return false
 	}
 	n.Kind, n.Data = me.Kind, slices.Clone(me.Data)
+	if svc.flaw == amendMovesBack {
+		svc.counter++
+		n.Token = svc.counter
+	}
 	svc.tellLocked(n, modelNews{id: n.ID})
 	return true
 }
@@ -239,7 +243,8 @@ func (svc *modelService) uproot(line string) {
 func (svc *modelService) nodesLocked(line string) []driver.Node {
 	var nodes []driver.Node
 	for name, all := range svc.lines {
-		if name != line && !(svc.flaw == nestedLinesCount && strings.HasPrefix(name, line+"/")) {
+		folded := svc.flaw == namesFold && strings.EqualFold(name, line)
+		if name != line && !folded && !(svc.flaw == nestedLinesCount && strings.HasPrefix(name, line+"/")) {
 			continue
 		}
 		for _, n := range all {

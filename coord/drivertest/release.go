@@ -79,7 +79,7 @@ func leaveUnderFate(s *scene) {
 		}
 		s.leave(sess, me, true)
 		s.leave(sess, me, true)
-		s.eventually(patience, fmt.Sprintf("%v: the node goes", fates), func() bool { return len(s.svc.Stored(s, s.line)) == 1 })
+		s.eventually(s.patience, fmt.Sprintf("%v: the node goes", fates), func() bool { return len(s.svc.Stored(s, s.line)) == 1 })
 		s.only(l, stays)
 		s.leave(sess, stays, true)
 	}
@@ -94,7 +94,7 @@ func leaveAppliedLate(s *scene) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	left := make(chan error, 1)
 	go func() { left <- sess.Leave(ctx, me, true) }()
-	s.wait(patience, met, "the leave meets its fate")
+	s.wait(s.patience, met, "the leave meets its fate")
 	cancel()
 	<-left
 	newer, _ := s.join(sess)
@@ -142,6 +142,6 @@ func leaveWhileCut(s *scene) {
 	_ = sess.Leave(ctx, me, true)
 	cancel()
 	heal()
-	s.eventually(s.svc.TTL/2+patience, "the node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 1 })
+	s.eventually(s.svc.TTL/2+s.patience, "the node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 1 })
 	s.only(l, stays)
 }

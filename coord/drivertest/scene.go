@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// patience is how long the suite waits for what must happen but may take its time on a busy machine.
-	patience = 20 * time.Second
-
 	// soon is within what a wake-up must arrive when nothing is in its way. A driver that misses the event and finds
 	// the change only by its next look "now and then" is later than that.
 	soon = 1500 * time.Millisecond
@@ -31,14 +28,18 @@ type scene struct {
 	svc  *Service
 	line string
 	ctx  context.Context // ends with the scenario
+
+	// patience is how long the scenario waits for what must happen but may take its time on a busy machine.
+	patience time.Duration
 }
 
 var scenes atomic.Int64
 
 func (sc scenario) play(t testing.TB, svc *Service) {
+	patience := svc.patience()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	t.Cleanup(cancel)
-	s := &scene{TB: t, svc: svc, ctx: ctx}
+	s := &scene{TB: t, svc: svc, ctx: ctx, patience: patience}
 	s.line = s.anotherLine()
 	sc.run(s)
 }
@@ -61,6 +62,13 @@ func (svc *Service) grace() time.Duration {
 	return svc.TTL
 }
 
+func (svc *Service) patience() time.Duration {
+	if svc.hurry {
+		return 3 * time.Second
+	}
+	return 20 * time.Second
+}
+
 func (s *scene) connect() *Link {
 	s.Helper()
 	return s.svc.Connect(s)
@@ -69,7 +77,7 @@ func (s *scene) connect() *Link {
 // open begins a session. The driver that it belongs to ends it.
 func (s *scene) open(l *Link) driver.Session {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	sess, err := l.Open(ctx)
 	if err != nil {
@@ -99,7 +107,7 @@ func (s *scene) join(sess driver.Session) (driver.Node, []driver.Node) {
 
 func (s *scene) joinAs(sess driver.Session, e driver.Entry) (driver.Node, []driver.Node) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	me, ahead, err := sess.Join(ctx, e)
 	if err != nil {
@@ -113,7 +121,7 @@ func (s *scene) joinAs(sess driver.Session, e driver.Entry) (driver.Node, []driv
 
 func (s *scene) leave(sess driver.Session, me driver.Node, held bool) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	if err := sess.Leave(ctx, me, held); err != nil {
 		s.Fatalf("Leave: %v", err)
@@ -123,7 +131,7 @@ func (s *scene) leave(sess driver.Session, me driver.Node, held bool) {
 // removed takes a node away as an operator does.
 func (s *scene) remove(l *Link, n driver.Node) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	if err := l.Remove(ctx, n); err != nil {
 		s.Fatalf("Remove: %v", err)
@@ -132,7 +140,7 @@ func (s *scene) remove(l *Link, n driver.Node) {
 
 func (s *scene) amend(sess driver.Session, me driver.Node) driver.Node {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	n, err := sess.Amend(ctx, me)
 	if err != nil {
@@ -149,7 +157,7 @@ func (s *scene) look(l *Link) []driver.Node {
 
 func (s *scene) lookAt(l *Link, line string) []driver.Node {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	nodes, err := l.Line(ctx, line)
 	if err != nil {
@@ -236,27 +244,26 @@ func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
 	}
 }
 
-// gone waits until the service stores nothing in the line any more, and sees to it that nothing turns up there for as
+// gone waits until the service stores nothing in the line, and nothing turns up there for as
 // long as a request may come late.
 func (s *scene) gone(line string) {
 	s.Helper()
 	s.settles(line, 0)
 }
 
-// settles waits until the service stores n things in the line, and sees to it that it stays so.
+// settles waits until the service has stored n things in the line for a while, as long as a request may come late. In
+// between there may be others: what was under way may arrive, if only it is taken away again.
 func (s *scene) settles(line string, n int) {
 	s.Helper()
-	var stored []string
-	limit := time.Now().Add(patience)
-	for stored = s.svc.Stored(s, line); len(stored) != n; stored = s.svc.Stored(s, line) {
-		if time.Now().After(limit) {
-			s.Fatalf("the service stores %q, want %d", stored, n)
+	limit := time.Now().Add(s.patience)
+	for since := time.Now(); time.Since(since) < 2*Late; time.Sleep(10 * time.Millisecond) {
+		stored := s.svc.Stored(s, line)
+		if len(stored) == n {
+			continue
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	for until := time.Now().Add(2 * Late); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if stored = s.svc.Stored(s, line); len(stored) != n {
-			s.Fatalf("after a while the service stores %q, want %d", stored, n)
+		since = time.Now()
+		if since.After(limit) {
+			s.Fatalf("the service stores %q, want %d", stored, n)
 		}
 	}
 }

@@ -14,7 +14,8 @@ var deadSessions = []scenario{
 	{name: "a session that is not heard of ends", run: frozenSessionEnds},
 	{name: "a session that does nothing lives on", run: idleSessionLives},
 	{name: "a short cut is ridden out", run: cutSessionLives},
-	{name: "what was asked of a session is not done in the next", run: sessionsArePinned},
+	{name: "what was asked of a session is not done in another", run: sessionsArePinned(false)},
+	{name: "what was asked of a session is not done in another after a cut", run: sessionsArePinned(true)},
 	{name: "a session that has ended says so", run: endedSessionSaysSo},
 	{name: "the end of a session is not taken for a removal", run: endIsNoRemoval},
 	{name: "closing removes at once", run: closeRemovesAtOnce},
@@ -33,7 +34,7 @@ func oneOfTwoExpires(s *scene) {
 	s.joinAs(a, e)
 	mine, _ := s.join(b)
 	l.Expire(s, a)
-	s.wait(s.outlives()+patience, a.Done(), "the session that was expired says that it is done")
+	s.wait(s.outlives()+s.patience, a.Done(), "the session that was expired says that it is done")
 	if n := s.svc.Stored(s, other); len(n) > 0 {
 		s.Errorf("nodes of a dead session: %q", n)
 	}
@@ -54,7 +55,7 @@ func frozenSessionEnds(s *scene) {
 	defer thaw()
 	s.eventually(s.outlives(), "a dead session's node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 	thaw()
-	s.wait(patience, sess.Done(), "the session learns that it is over")
+	s.wait(s.patience, sess.Done(), "the session learns that it is over")
 	if _, _, err := sess.Join(s.ctx, s.entry("lock")); !errors.Is(err, driver.ErrSessionEnded) {
 		s.Errorf("Join: %v, want ErrSessionEnded", err)
 	}
@@ -99,44 +100,55 @@ func cutSessionLives(s *scene) {
 }
 
 // A client library may keep requests until it is connected again, in another session (8 of 8 creates with the
-// ZooKeeper client and two servers).
-func sessionsArePinned(s *scene) {
-	sess, l := s.session()
-	s.needs("freeze and cut a link and expire a session", l.Freeze == nil || l.Expire == nil || l.Cut == nil)
-	me, _ := s.join(sess)
-	thaw := l.Freeze(Both)
-	defer thaw()
-	joined := make(chan error, 1)
-	go func() {
-		_, _, err := sess.Join(s.ctx, s.entry("lock"))
-		joined <- err
-	}()
-	amended := make(chan error, 1)
-	go func() {
-		_, err := sess.Amend(s.ctx, me)
-		amended <- err
-	}()
-	time.Sleep(50 * time.Millisecond)
-	l.Expire(s, sess)
-	heal := l.Cut()
-	thaw()
-	heal()
-	for what, c := range map[string]chan error{"Join": joined, "Amend": amended} {
-		select {
-		case err := <-c:
-			if !errors.Is(err, driver.ErrSessionEnded) && !(what == "Amend" && errors.Is(err, driver.ErrRemoved)) {
-				s.Errorf("%s: %v, want ErrSessionEnded", what, err)
-			}
-		case <-time.After(s.outlives() + patience):
-			s.Errorf("%s does not return after its session has ended", what)
+// ZooKeeper client and two servers). Here another session is there already, and one more is opened afterwards.
+func sessionsArePinned(cut bool) func(s *scene) {
+	return func(s *scene) {
+		l := s.connect()
+		s.needs("freeze and cut a link and expire a session", l.Freeze == nil || l.Expire == nil || l.Cut == nil)
+		sess := s.open(l)
+		me, _ := s.join(sess)
+		beside := s.open(l)
+		thaw := l.Freeze(Both)
+		defer thaw()
+		asked := map[string]chan error{"Join": make(chan error, 1), "Amend": make(chan error, 1)}
+		go func() {
+			_, _, err := sess.Join(s.ctx, s.entry("lock"))
+			asked["Join"] <- err
+		}()
+		go func() {
+			_, err := sess.Amend(s.ctx, me)
+			asked["Amend"] <- err
+		}()
+		time.Sleep(50 * time.Millisecond)
+		l.Expire(s, sess)
+		heal := func() {}
+		if cut {
+			heal = l.Cut()
 		}
+		thaw()
+		heal()
+		for what, c := range asked {
+			select {
+			case err := <-c:
+				if !errors.Is(err, driver.ErrSessionEnded) && !(what == "Amend" && errors.Is(err, driver.ErrRemoved)) {
+					s.Errorf("%s: %v, want ErrSessionEnded", what, err)
+				}
+			case <-time.After(s.outlives() + s.patience):
+				s.Errorf("%s does not return after its session has ended", what)
+			}
+		}
+		if ended(beside) {
+			beside = s.open(l)
+		}
+		next := s.open(l)
+		s.gone(s.line)
+		for i, sess := range []driver.Session{beside, next} {
+			if _, ahead := s.join(sess); len(ahead) != i {
+				s.Errorf("number %d of the sessions that live finds %v ahead", i, brief(ahead...))
+			}
+		}
+		s.settles(s.line, 2)
 	}
-	next := s.open(l)
-	s.gone(s.line)
-	if _, ahead := s.join(next); len(ahead) > 0 {
-		s.Errorf("the next session finds %v ahead", brief(ahead...))
-	}
-	s.settles(s.line, 1)
 }
 
 func endedSessionSaysSo(s *scene) {
@@ -193,7 +205,7 @@ func driverCloseEndsSessions(s *scene) {
 	s.join(a)
 	me, _ := s.join(b)
 	holder := s.await(b, me)
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	if err := l.Close(ctx); err != nil {
 		s.Errorf("Close: %v", err)
@@ -228,8 +240,8 @@ func endIsNoRemoval(s *scene) {
 	waiter, watcher := s.await(sess, first, ahead...), s.await(sess, second)
 	time.Sleep(50 * time.Millisecond)
 	l.Expire(s, sess)
-	s.mustBeOver(s.outlives()+patience, waiter, "a waiter's session has ended")
-	s.mustBeOver(s.outlives()+patience, watcher, "a holder's session has ended")
+	s.mustBeOver(s.outlives()+s.patience, waiter, "a waiter's session has ended")
+	s.mustBeOver(s.outlives()+s.patience, watcher, "a holder's session has ended")
 }
 
 func abandonLeavesToTTL(s *scene) {

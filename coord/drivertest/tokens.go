@@ -133,7 +133,7 @@ func tokensAcrossTheEnd(s *scene) {
 	s.leave(sess, me, true)
 	s.svc.NearEnd(s, s.line)
 	for range 20 {
-		ctx, cancel := context.WithTimeout(s.ctx, patience)
+		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 		me, ahead, err := sess.Join(ctx, s.entry("lock"))
 		cancel()
 		if err != nil {

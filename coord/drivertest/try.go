@@ -23,7 +23,7 @@ var tries = []scenario{
 func (s *scene) try(ctx context.Context, sess driver.Session, kind string, sight driver.Sight) (driver.Node, error) {
 	e := s.entry(kind)
 	e.Try, e.Sight = true, sight
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	me, ahead, err := sess.Join(ctx, e)
 	if n, ok := nearest(sight, ahead); err == nil && ok {
@@ -52,14 +52,13 @@ func tryBusy(s *scene) {
 	stop := make(chan struct{})
 	most := make(chan int, 1)
 	go func() {
-		n := 0
-		for {
+		for n := 0; ; {
+			n = max(n, len(s.svc.Stored(s, s.line)))
 			select {
 			case <-stop:
 				most <- n
 				return
 			case <-time.After(200 * time.Microsecond):
-				n = max(n, len(s.svc.Stored(s, s.line)))
 			}
 		}
 	}()
@@ -157,7 +156,7 @@ func tryTogether(s *scene) {
 		if len(won) > 1 {
 			s.Fatalf("%v all got in", brief(won...))
 		}
-		s.eventually(patience, "only the winner's node stands", func() bool { return len(s.svc.Stored(s, s.line)) == len(won) })
+		s.eventually(s.patience, "only the winner's node stands", func() bool { return len(s.svc.Stored(s, s.line)) == len(won) })
 		if len(won) == 1 {
 			s.leave(winner, won[0], true)
 		}

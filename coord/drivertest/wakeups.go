@@ -80,7 +80,7 @@ func leftBetweenWaits(s *scene) {
 	p := s.pair()
 	for _, held := range []bool{true, false} {
 		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
-		if a := s.within(patience, s.awaitIn(ctx, p.behindSess, p.behind, driver.Sight{}, p.ahead), "Await"); !isCtx(a.err) {
+		if a := s.within(s.patience, s.awaitIn(ctx, p.behindSess, p.behind, driver.Sight{}, p.ahead), "Await"); !isCtx(a.err) {
 			s.Fatalf("Await: ahead %v, error %v; want the context's", brief(a.ahead...), a.err)
 		}
 		cancel()
@@ -283,7 +283,7 @@ func drainsWhileCut(s *scene) {
 		}
 	})
 	for i, turn := range c.turns {
-		s.turn(patience, turn, fmt.Sprintf("number %d", i))
+		s.turn(s.patience, turn, fmt.Sprintf("number %d", i))
 		s.leave(c.of(i), c.nodes[i], true)
 	}
 }
