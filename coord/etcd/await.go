@@ -15,7 +15,7 @@ import (
 const (
 	// watchOwnAfter is how long somebody waits before its own key is listened to as well. Whoever is let in has read
 	// the own key anyway; the watch is for those who are removed while they go on waiting.
-	watchOwnAfter = 50 * time.Millisecond
+	watchOwnAfter = 25 * time.Millisecond
 
 	// pollEvery is about how often a waiter looks without being told.
 	pollEvery = 20 * time.Second
