@@ -1,0 +1,221 @@
+package zk
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Await is described in package driver.
+//
+// It sets a watch on the own node and on those waited for, and sleeps. When one of those has gone it looks at the line
+// again, unless its departure said it all. No watch is trusted alone: once in a while it asks.
+func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
+	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, waiter: newWaiter()}
+	defer a.quit()
+	a.own = a.join(a.me.present())
+	for _, n := range wait {
+		a.others = append(a.others, a.join(n.ID))
+	}
+	again := time.NewTimer(s.lookAgain())
+	defer again.Stop()
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, s.given(err)
+		}
+		if s.over() {
+			return nil, errClosed
+		}
+		switch what, err := a.verdict(); what {
+		case forbidden:
+			return nil, err
+		case removed:
+			if err := a.whereAmI(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		case myTurn:
+			return nil, nil
+		case moved:
+			return a.look(ctx)
+		}
+		a.arm()
+		select {
+		case <-a.waiter.bell:
+		case <-again.C:
+			if err := a.ask(ctx); err != nil {
+				return nil, err
+			}
+			again.Reset(s.lookAgain())
+		case <-s.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lookAgain is when to ask although no watch has fired.
+func (s *session) lookAgain() time.Duration {
+	d := max(s.timeout(), time.Second)
+	return d + rand.N(d/2)
+}
+
+type awaiting struct {
+	session *session
+	me      *standing
+	sight   driver.Sight
+	waiter  *waiter
+	own     *watch
+	others  []*watch
+}
+
+type verdict int
+
+const (
+	nothing   verdict = iota
+	forbidden         // what has to be read may not be
+	removed           // my own node is not where it was
+	myTurn            // the node ahead left as the holder
+	moved             // somebody left, or was amended
+)
+
+func (a *awaiting) join(nodePath string) *watch {
+	return a.session.watches.join(nodePath, a.waiter)
+}
+
+func (a *awaiting) quit() {
+	a.session.watches.quit(a.own, a.waiter)
+	for _, w := range a.others {
+		a.session.watches.quit(w, a.waiter)
+	}
+}
+
+func (a *awaiting) arm() {
+	a.session.arm(a.own, false)
+	for _, w := range a.others {
+		a.session.arm(w, true)
+	}
+}
+
+// verdict says what the watches know by now. The own node comes first: an answer that lets me in must not overtake the
+// news of my own removal, which the service told before.
+func (a *awaiting) verdict() (verdict, error) {
+	t := &a.session.watches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.own.gone {
+		return removed, nil
+	}
+	if a.own.denied != nil {
+		return forbidden, a.own.denied
+	}
+	what := nothing
+	for _, w := range a.others {
+		switch {
+		case w.denied != nil:
+			return forbidden, w.denied
+		case w.gone, w.data == set && a.me.news(w.path, w.version):
+			what = moved
+		}
+	}
+	if n := len(a.others) - 1; n >= 0 && a.others[n].left && a.own.data == set && a.me.rightBehind(a.others[n].path) {
+		return myTurn, nil
+	}
+	return what, nil
+}
+
+// look reads the line.
+func (a *awaiting) look(ctx context.Context) ([]driver.Node, error) {
+	s := a.session
+	for {
+		names, stat, err := s.children(ctx, a.me.dir)
+		if err != nil {
+			return nil, err
+		}
+		if ahead, ok := a.me.ahead(names, stat, a.sight); ok {
+			return ahead, nil
+		}
+		if err := a.whereAmI(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session has ended
+// and its connection not yet been closed. It returns ErrRemoved only if the service says on a live session that
+// the node is nowhere. An amendment goes from the older path to the newer, so that order misses nothing.
+func (a *awaiting) whereAmI(ctx context.Context) error {
+	s := a.session
+	for _, p := range a.me.paths() {
+		there, err := s.exists(ctx, p)
+		if err != nil {
+			return err
+		}
+		if there {
+			s.watches.quit(a.own, a.waiter)
+			a.own = a.join(p)
+			return nil
+		}
+	}
+	return driver.ErrRemoved
+}
+
+// ask is the look without being told: a point read of the own node and of the one waited for, or of the line if these
+// are several.
+func (a *awaiting) ask(ctx context.Context) error {
+	s := a.session
+	switch len(a.others) {
+	case 0:
+	case 1:
+		there, err := s.exists(ctx, a.others[0].path)
+		if err != nil {
+			return err
+		}
+		if !there {
+			a.missed(a.others[0])
+		}
+	default:
+		names, _, err := s.children(ctx, a.me.dir)
+		if err != nil {
+			return err
+		}
+		stands := make(map[string]bool, len(names))
+		for _, n := range names {
+			stands[a.me.dir+"/"+n] = true
+		}
+		for _, w := range a.others {
+			if !stands[w.path] {
+				a.missed(w)
+			}
+		}
+	}
+	there, err := s.exists(ctx, a.own.path)
+	if err == nil && !there {
+		a.missed(a.own)
+	}
+	return err
+}
+
+// missed is for a node that has gone without a watch telling.
+func (a *awaiting) missed(w *watch) {
+	t := &a.session.watches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !w.gone {
+		a.session.driver.log.Debug("a node had gone unnoticed", "node", w.path)
+		w.gone = true
+		w.ring()
+	}
+}
+
+func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
+	return persist(ctx, func() (bool, error) {
+		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
+			there, _, err := c.Exists(nodePath)
+			return there, err
+		})
+	})
+}

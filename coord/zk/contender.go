@@ -1,0 +1,246 @@
+package zk
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Names is the way in which nodes are named. Whatever it is, contenders with names of each sort count, so that
+// processes with different settings, or different tools, exclude each other as well as their tools allow.
+type Names int
+
+const (
+	// GoLock is the way of zk.Lock in github.com/go-zookeeper/zk, and the default.
+	GoLock Names = iota
+
+	// Curator is the way of InterProcessMutex and InterProcessReadWriteLock in Apache Curator.
+	Curator
+
+	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo.
+	Kazoo
+)
+
+// The kinds that other tools know too.
+const (
+	kindLock   = "lock"
+	kindReader = "R"
+	kindWriter = "W"
+)
+
+// contender is what a node's name says.
+type contender struct {
+	guid string // 32 hex digits
+	kind string
+	seq  int32 // as the service counts: it may have gone below zero
+	way  Names
+	ours bool // made by this package, not by another tool
+}
+
+// prefix is the name that a node is created with; the service adds the number.
+//
+//	GoLock    _c_<guid>-<kind>-
+//	Curator   _c_<guid with dashes>-lock-    -__READ__    -__WRIT__    -<any other kind>-lock-
+//	Kazoo     <guid>__lock__                 __rlock__    -<any other kind>__lock__
+//
+// Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__" or
+// "__rlock__", whatever stands before it. So the names of the kinds that they lack make them wait, and we still know.
+func (c contender) prefix() string {
+	switch c.way {
+	case Curator:
+		id := "_c_" + c.guid[:8] + "-" + c.guid[8:12] + "-" + c.guid[12:16] + "-" + c.guid[16:20] + "-" + c.guid[20:] + "-"
+		switch c.kind {
+		case kindLock:
+			return id + "lock-"
+		case kindReader:
+			return id + "__READ__"
+		case kindWriter:
+			return id + "__WRIT__"
+		}
+		return id + c.kind + "-lock-"
+	case Kazoo:
+		switch c.kind {
+		case kindLock:
+			return c.guid + "__lock__"
+		case kindReader:
+			return c.guid + "__rlock__"
+		}
+		return c.guid + "-" + c.kind + "__lock__"
+	}
+	return "_c_" + c.guid + "-" + c.kind + "-"
+}
+
+// name is the whole name, with the number as the service writes it.
+func (c contender) name() string { return c.prefix() + fmt.Sprintf("%010d", c.seq) }
+
+// place orders the contenders of a line. The number goes from 2147483647 to -2147483648 on servers before 3.6.
+func (c contender) place() uint32 { return uint32(c.seq) }
+
+// parseContender takes a node's name apart; ok is false for what is no contender.
+func parseContender(name string) (c contender, ok bool) {
+	head, seq, ok := cutNumber(name)
+	if !ok {
+		return contender{}, false
+	}
+	c.seq = seq
+	if rest, ok := strings.CutPrefix(head, "_c_"); ok {
+		if c.guid, rest, ok = cutGUID(rest); ok {
+			c.kind, ok = strings.CutSuffix(rest, "-")
+			ok = ok && driver.ValidKind(c.kind)
+		} else if c.guid, rest, ok = cutUUID(rest); ok {
+			c.way = Curator
+			c.kind, ok = curatorKind(rest)
+		}
+		c.ours = ok && ourGUID(c.guid)
+		return c, ok
+	}
+	c.way = Kazoo
+	if len(head) < 32 || !isHex(head[:32]) {
+		return contender{}, false
+	}
+	c.guid = head[:32]
+	c.kind, ok = kazooKind(head[32:])
+	c.ours = ok && ourGUID(c.guid)
+	return c, ok
+}
+
+func curatorKind(s string) (string, bool) {
+	switch s {
+	case "lock-":
+		return kindLock, true
+	case "__READ__":
+		return kindReader, true
+	case "__WRIT__":
+		return kindWriter, true
+	}
+	kind, ok := strings.CutSuffix(s, "-lock-")
+	return kind, ok && driver.ValidKind(kind) && kind != kindLock && kind != kindReader && kind != kindWriter
+}
+
+func kazooKind(s string) (string, bool) {
+	switch s {
+	case "__lock__":
+		return kindLock, true
+	case "__rlock__":
+		return kindReader, true
+	}
+	kind, ok := strings.CutSuffix(s, "__lock__")
+	if ok {
+		kind, ok = strings.CutPrefix(kind, "-")
+	}
+	return kind, ok && driver.ValidKind(kind) && kind != kindLock && kind != kindReader
+}
+
+// cutNumber splits the service's number off a name: %010d of an int32, so a minus takes one of the ten places, and
+// an eleventh for the numbers of ten digits.
+func cutNumber(name string) (head string, seq int32, ok bool) {
+	cut := len(name) - 10
+	if cut < 1 {
+		return "", 0, false
+	}
+	head, digits := name[:cut], name[cut:]
+	negative := digits[0] == '-'
+	if negative {
+		digits = digits[1:]
+	}
+	if !isDecimal(digits) {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return "", 0, false
+	}
+	if !negative && (strings.HasSuffix(head, "--") || strings.HasSuffix(head, "__-")) {
+		head, negative = head[:len(head)-1], true
+		if n < 1_000_000_000 {
+			return "", 0, false
+		}
+	}
+	if negative {
+		n = -n
+	}
+	if n < math.MinInt32 || n > math.MaxInt32 || negative && n == 0 {
+		return "", 0, false
+	}
+	return head, int32(n), true
+}
+
+// cutGUID splits "<32 hex>-" off, cutUUID "<8>-<4>-<4>-<4>-<12 hex>-".
+func cutGUID(s string) (guid, rest string, ok bool) {
+	if len(s) < 33 || s[32] != '-' || !isHex(s[:32]) {
+		return "", s, false
+	}
+	return s[:32], s[33:], true
+}
+
+func cutUUID(s string) (guid, rest string, ok bool) {
+	if len(s) < 37 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' || s[36] != '-' {
+		return "", s, false
+	}
+	guid = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
+	return guid, s[37:], isHex(guid)
+}
+
+func isHex(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func isDecimal(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// looksLikeContender is true for all that parseContender takes, and for what Kazoo would count, which goes by the end
+// of a name alone.
+func looksLikeContender(name string) bool {
+	head, _, ok := cutNumber(name)
+	if !ok {
+		return false
+	}
+	if strings.HasSuffix(head, "__lock__") || strings.HasSuffix(head, "__rlock__") {
+		return true
+	}
+	_, ok = parseContender(name)
+	return ok
+}
+
+// A GUID of ours has a check sum in its last 4 bytes. So a name alone tells whether we made a node, in every way of
+// naming: only our own nodes leave the mark of a hand-off.
+const guidSalt = "turnwise"
+
+func newGUID() string {
+	var b [16]byte
+	rand.Read(b[:12])
+	sum := crc32.ChecksumIEEE(append(b[:12:12], guidSalt...))
+	b[12], b[13], b[14], b[15] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+	return hex.EncodeToString(b[:])
+}
+
+func ourGUID(guid string) bool {
+	var b [16]byte
+	if n, err := hex.Decode(b[:], []byte(guid)); err != nil || n != 16 {
+		return false
+	}
+	sum := crc32.ChecksumIEEE(append(b[:12:12], guidSalt...))
+	return b[12] == byte(sum>>24) && b[13] == byte(sum>>16) && b[14] == byte(sum>>8) && b[15] == byte(sum)
+}
+
+// markable reports whether the node is one that leaves a mark when it hands over: nothing else ever writes its data.
+func (c contender) markable() bool {
+	return c.ours && (c.kind == kindLock || c.kind == kindWriter)
+}

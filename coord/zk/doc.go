@@ -1,0 +1,24 @@
+// Package zk lets turnwise's recipes run on ZooKeeper, through github.com/go-zookeeper/zk.
+//
+//	client, err := zk.Connect(ctx, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
+//	m := mutex.New(client, "orders/42")
+//
+// A line is a directory, and whoever stands in it is an ephemeral sequential node there, named as zk.Lock of the
+// client library names its own: _c_<32 hex digits>-<kind>-<10 digits>. So processes that use zk.Lock on the same
+// directory stand in the same line; WithNames does the same for Curator and for Kazoo.
+//
+// # What it takes from the server
+//
+// ZooKeeper 3.5.3 or newer removes the directories of empty lines by itself (they are container nodes). An older
+// one has no such nodes; then the driver makes plain ones, and takes those that it used away when a session is closed.
+//
+// Everything is created with the access rights of WithACL. Without that option it is open to everybody, or, with
+// WithDigestAuth, to that user alone, the directories included: other users cannot join then. Leaving takes the
+// DELETE right on the directory. A service may well grant CREATE and refuse DELETE; then a node stays until its session
+// ends.
+//
+// # The fencing token
+//
+// It is the id of the transaction that created the directory plus the number of the node in it. Each node takes at
+// least one transaction, so when the directory is removed and created anew, its new id is above all tokens so far.
+package zk

@@ -1,0 +1,33 @@
+package zk
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Guard is for data that are kept in the same ZooKeeper: put it into the transaction that writes them, and the
+// transaction fails with gozk.ErrNoNode as soon as somebody else can hold the line.
+//
+//	check, err := zk.Guard(hold)
+//	if err != nil {
+//		return err
+//	}
+//	_, err = conn.Multi(check, &gozk.SetDataRequest{Path: "/balance", Data: data, Version: -1})
+//
+// It needs the READ permission on the hold's node. The node's path is absolute, so conn must be one without a chroot.
+// After a downgrade, get another one.
+func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
+	if err := h.Err(); err != nil {
+		return nil, fmt.Errorf("zk: no guard for a hold that is over: %w", err)
+	}
+	id := h.Node().ID
+	if _, ok := parseContender(path.Base(id)); !ok || !strings.HasPrefix(id, "/") {
+		return nil, fmt.Errorf("zk: no guard for the hold of %q: it is not held in ZooKeeper: %w", h.Node().Line, coord.ErrInvalid)
+	}
+	return &gozk.CheckVersionRequest{Path: id, Version: -1}, nil
+}

@@ -1,0 +1,375 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// maxBytes is what a node's data may have. The server drops the connection that brings it more than a megabyte, and
+// with that connection every other request of the session.
+const maxBytes = 1_000_000
+
+// Join is described in package driver.
+//
+// The client library's own protected create is not up to it: it looks for its node only after one of the errors that
+// leave the outcome open, may do so on a server that lags, and gives up if that fails, too. So here a goroutine of
+// the session's own makes the node and does not rest until it knows what became of it, whether or not the caller
+// still waits; if not, it takes the node away.
+func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Node{}, nil, err
+	}
+	j := &joining{
+		session: s,
+		entry:   e,
+		dir:     s.driver.path(e.Line),
+		wanted:  contender{guid: newGUID(), kind: e.Kind, way: s.driver.names},
+		note:    driver.EncodeNote(e.Owner, e.Data),
+		result:  make(chan joined, 1),
+	}
+	if len(j.note) > maxBytes {
+		return driver.Node{}, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.note), j.dir, maxBytes)
+	}
+	if e.Try {
+		if err := j.lookFirst(ctx); err != nil {
+			return driver.Node{}, nil, err
+		}
+	}
+	if !s.spawn(func() { j.run(ctx) }) {
+		return driver.Node{}, nil, errClosed
+	}
+	var why error
+	select {
+	case r := <-j.result:
+		return r.me, r.ahead, r.err
+	case <-ctx.Done():
+		why = s.given(ctx.Err())
+	case <-s.done:
+		why = errClosed
+	}
+	if j.fate.CompareAndSwap(undecided, givenUp) {
+		return driver.Node{}, nil, why
+	}
+	r := <-j.result
+	return r.me, r.ahead, r.err
+}
+
+// joining is one Join.
+type joining struct {
+	session *session
+	entry   driver.Entry
+	dir     string
+	wanted  contender
+	note    []byte
+
+	open   bool // a create had no answer
+	fate   atomic.Int32
+	result chan joined
+}
+
+type joined struct {
+	me    driver.Node
+	ahead []driver.Node
+	err   error
+}
+
+// Either the caller has the node or this goroutine takes it away.
+const (
+	undecided int32 = iota
+	delivered
+	givenUp
+)
+
+func (j *joining) deliver(r joined) bool {
+	if !j.fate.CompareAndSwap(undecided, delivered) {
+		return false
+	}
+	j.result <- r
+	return true
+}
+
+var errGivenUp = errors.New("given up")
+
+func (j *joining) wantedStill() error {
+	if j.fate.Load() == givenUp {
+		return errGivenUp
+	}
+	return nil
+}
+
+// run joins and delivers. Up to the first request ctx rules, from then on the session.
+func (j *joining) run(ctx context.Context) {
+	for try := 0; ; try++ {
+		me, ahead, err := j.once(ctx)
+		if err == errJoinAgain {
+			if sleep(ctx, backOff(try)) == nil {
+				continue
+			}
+			err = j.session.given(ctx.Err())
+		}
+		if !j.deliver(joined{me, ahead, err}) && err == nil {
+			j.session.discard(me.ID)
+		}
+		if j.open {
+			j.session.audit(j.dir, j.wanted.guid)
+		}
+		return
+	}
+}
+
+// errJoinAgain: nothing is in line, and it is to be tried again.
+var errJoinAgain = errors.New("join again")
+
+// once makes a node and looks at the line. After an error there is none.
+func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node, err error) {
+	s := j.session
+	mine, names, stat, err := j.create(ctx)
+	if err != nil {
+		return me, nil, err
+	}
+	st := s.stands(j.entry.Line, j.dir, mine)
+	ahead, ok := []driver.Node(nil), false
+	for try := 0; !ok; try++ {
+		if stat != nil {
+			if ahead, ok = st.ahead(names, stat, j.entry.Sight); ok {
+				break
+			}
+		}
+		// The list did not come, or it is older than the node.
+		if err = j.wantedStill(); err == nil && try > 0 {
+			err = j.stillThere(mine)
+		}
+		if err == nil {
+			names, stat, err = s.children(s.ctx, j.dir)
+		}
+		if err != nil {
+			s.discard(mine)
+			return me, nil, err
+		}
+	}
+	j.dropTwins(names, mine)
+	c, _ := parseContender(path.Base(mine))
+	me = driver.Node{
+		Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Token: token(stat, c),
+		Owner: j.entry.Owner, Data: j.entry.Data,
+	}
+	if s.driver.nearEnd(j.entry.Line, c.seq) {
+		s.discard(mine)
+		return me, nil, j.beginAnew(ctx)
+	}
+	if j.entry.Try && len(ahead) > 0 {
+		s.discard(mine)
+		return me, nil, driver.ErrBusy
+	}
+	return me, ahead, nil
+}
+
+// create makes the node, and lists the line in the same round trip: the list is sent right behind the create, on the
+// same connection, so that it shows all who are ahead. names and stat are nil if the list did not arrive.
+func (j *joining) create(ctx context.Context) (mine string, names []string, stat *gozk.Stat, err error) {
+	s := j.session
+	if err := s.enter(ctx); err != nil {
+		return "", nil, nil, err
+	}
+	if err := j.wantedStill(); err != nil {
+		s.exit()
+		return "", nil, nil, err
+	}
+	prefix := j.dir + "/" + j.wanted.prefix()
+	sent := s.expectCreate(prefix)
+	defer s.forgetCreate(prefix)
+	type answer struct {
+		path string
+		err  error
+	}
+	created := make(chan answer, 1)
+	if !s.spawn(func() {
+		p, err := s.conn.Create(prefix, j.note, gozk.FlagEphemeralSequential, s.driver.acl)
+		s.exit()
+		created <- answer{p, err}
+	}) {
+		s.exit()
+		return "", nil, nil, errClosed
+	}
+	var a answer
+	answered := false
+	select {
+	case <-sent:
+	case a = <-created:
+		answered = true
+	}
+	if !answered || a.err == nil {
+		l, err := do(s, func(c *gozk.Conn) (list, error) { return listChildren(c, j.dir) })
+		if err == nil {
+			names, stat = l.names, l.stat
+		}
+	}
+	if !answered {
+		a = <-created // the library answers each request, at the latest when the session ends
+	}
+	err = s.judge(a.err)
+	switch {
+	case err == nil:
+		return a.path, names, stat, nil
+	case errors.Is(err, gozk.ErrNoNode):
+		if err := j.wantedStill(); err != nil {
+			return "", nil, nil, err
+		}
+		if err := s.makeDir(j.dir); err != nil {
+			return "", nil, nil, err
+		}
+		return "", nil, nil, errJoinAgain
+	case passing(err):
+		return j.settle()
+	}
+	return "", nil, nil, explain(err, "joining in", j.dir, "CREATE", "it")
+}
+
+// settle finds out what became of a create that had no answer: once the session is connected again, on a server that
+// has caught up, the node stands in the line or it was never made.
+func (j *joining) settle() (mine string, names []string, stat *gozk.Stat, err error) {
+	s := j.session
+	s.driver.log.Debug("a join had no answer", "line", j.entry.Line)
+	j.open = true
+	names, stat, err = s.freshChildren(s.ctx, j.dir)
+	if err != nil && !errors.Is(err, gozk.ErrNoNode) {
+		return "", nil, nil, err
+	}
+	if twins := byGUID(names, j.wanted.guid); len(twins) > 0 {
+		return j.dir + "/" + twins[0], names, stat, nil
+	}
+	if err := j.wantedStill(); err != nil {
+		return "", nil, nil, err
+	}
+	return "", nil, nil, errJoinAgain
+}
+
+// stillThere tells a list that is slow to show a node from a node that has been removed.
+func (j *joining) stillThere(mine string) error {
+	there, err := j.session.exists(j.session.ctx, mine)
+	if err == nil && !there {
+		err = driver.ErrRemoved
+	}
+	return err
+}
+
+// dropTwins takes away what else was made for this join, by a request that was thought lost.
+func (j *joining) dropTwins(names []string, mine string) {
+	for _, name := range byGUID(names, j.wanted.guid) {
+		if p := j.dir + "/" + name; p != mine {
+			j.session.spawn(func() { j.session.discard(p) })
+		}
+	}
+}
+
+// byGUID gives the nodes that were made for one join, the first in line first.
+func byGUID(names []string, guid string) []string {
+	var twins []listed
+	for _, name := range names {
+		if c, ok := parseContender(name); ok && c.guid == guid {
+			twins = append(twins, listed{c, name})
+		}
+	}
+	slices.SortFunc(twins, compareListed)
+	var found []string
+	for _, t := range twins {
+		found = append(found, t.name)
+	}
+	return found
+}
+
+// lookFirst is for a try: no node is made when somebody is in the way. A server that lags may show one who has gone,
+// so the bad news is made sure of.
+func (j *joining) lookFirst(ctx context.Context) error {
+	s := j.session
+	for _, look := range []func(context.Context, string) ([]string, *gozk.Stat, error){s.children, s.freshChildren} {
+		names, _, err := look(ctx, j.dir)
+		if errors.Is(err, gozk.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(contenders(names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
+			return nil
+		}
+	}
+	return driver.ErrBusy
+}
+
+// discard takes a node of ours away and does not return before that is done or the session has ended.
+func (s *session) discard(nodePath string) {
+	for try := 0; ; try++ {
+		_, err := do(s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, c.Delete(nodePath, -1) })
+		if err == nil || errors.Is(err, gozk.ErrNoNode) || errors.Is(err, driver.ErrSessionEnded) {
+			break
+		}
+		if !passing(err) {
+			s.driver.log.Warn("a node cannot be taken away and stays until the session ends", "node", nodePath, "error", err)
+			try = max(try, 20)
+		}
+		if sleep(s.ctx, backOff(try)) != nil {
+			break
+		}
+	}
+	s.mu.Lock()
+	delete(s.standing, nodePath)
+	s.mu.Unlock()
+}
+
+// audit looks after a create that had no answer, twice and later on. A server may yet take requests from the
+// connection that broke, in the moment in which it takes the new one; what such a straggler makes belongs to nobody.
+func (s *session) audit(dir, guid string) {
+	s.spawn(func() {
+		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
+			if sleep(s.ctx, after) != nil {
+				return
+			}
+			names, _, err := s.freshChildren(s.ctx, dir)
+			if err != nil {
+				continue
+			}
+			for _, name := range byGUID(names, guid) {
+				s.mu.Lock()
+				wanted := s.standing[dir+"/"+name] != nil
+				s.mu.Unlock()
+				if !wanted {
+					s.discard(dir + "/" + name)
+				}
+			}
+		}
+	})
+}
+
+// expectCreate gives a channel that is closed when the create of that path has been written to the connection.
+func (s *session) expectCreate(nodePath string) <-chan struct{} {
+	c := make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.creates[nodePath] = c
+	return c
+}
+
+func (s *session) forgetCreate(nodePath string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.creates, nodePath)
+}
+
+func (s *session) createSent(nodePath string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.creates[nodePath]; c != nil {
+		close(c)
+		delete(s.creates, nodePath)
+	}
+}

@@ -1,0 +1,93 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"path"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// mark is what a node that hands over has written into it as it goes. Nobody reads it; that it was written tells.
+var mark = []byte("turnwise left\n")
+
+// Leave is described in package driver.
+func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
+	if err := ctx.Err(); err != nil {
+		s.spawn(func() { s.leave(s.standingAs(me), held, func(error) {}) })
+		return err
+	}
+	st := s.standingAs(me)
+	said := make(chan error, 1)
+	if !s.spawn(func() {
+		s.leave(st, held, func(err error) {
+			select {
+			case said <- err:
+			default:
+			}
+		})
+	}) {
+		return errClosed
+	}
+	select {
+	case err := <-said:
+		return err
+	case <-s.done:
+		return errClosed
+	case <-ctx.Done():
+		return s.given(ctx.Err())
+	}
+}
+
+// leave goes on until the node is gone or the session has ended. It says nil, or what it is refused for.
+func (s *session) leave(st *standing, held bool, say func(error)) {
+	for try := 0; ; try++ {
+		err := s.takeAway(st, held)
+		if err == nil {
+			s.left(st)
+			say(nil)
+			return
+		}
+		if !passing(err) {
+			say(err)
+			try = max(try, 20)
+		}
+		if errors.Is(err, driver.ErrSessionEnded) || sleep(s.ctx, backOff(try)) != nil {
+			return
+		}
+	}
+}
+
+// takeAway deletes the node under whatever path it has. If an amendment may be under way that goes from the older path
+// to the newer, so once the older is deleted it fails, and if the older is gone the newer is all there is. The paths are
+// those of this one node, for ever: the number in them is not used again.
+func (s *session) takeAway(st *standing, held bool) error {
+	paths := st.paths()
+	for i, p := range paths {
+		err := s.takeAwayPath(p, held && i == len(paths)-1)
+		if !errors.Is(err, gozk.ErrNoNode) {
+			return explain(err, "leaving", p, "DELETE", path.Dir(p))
+		}
+	}
+	return nil
+}
+
+func (s *session) takeAwayPath(nodePath string, held bool) error {
+	c, _ := parseContender(path.Base(nodePath))
+	if held && c.markable() {
+		_, err := do(s, func(conn *gozk.Conn) (struct{}, error) {
+			_, err := conn.Multi(
+				&gozk.SetDataRequest{Path: nodePath, Data: mark, Version: -1},
+				&gozk.DeleteRequest{Path: nodePath, Version: -1},
+			)
+			return struct{}{}, err
+		})
+		if !errors.Is(err, gozk.ErrNoAuth) { // there are rights that allow the one and not the other
+			return err
+		}
+	}
+	_, err := do(s, func(conn *gozk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(nodePath, -1) })
+	return err
+}

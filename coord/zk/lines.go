@@ -1,0 +1,219 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// atOnce is how many reads for one look are under way together.
+const atOnce = 16
+
+// Line is described in package driver.
+func (d *Driver) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	return withSession(ctx, d, func(s *session) ([]driver.Node, error) {
+		dir := d.path(line)
+		for {
+			names, stat, err := s.freshChildren(ctx, dir)
+			if errors.Is(err, gozk.ErrNoNode) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			listed := contenders(names)
+			nodes := make([]driver.Node, len(listed))
+			gone := make([]bool, len(listed))
+			err = forEach(len(listed), func(i int) error {
+				n := listed[i].node(line, dir, stat)
+				var err error
+				nodes[i], gone[i], err = s.read(ctx, n)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			// One that was amended between the list and the read has gone from its path, not from the line.
+			if slices.Contains(gone, true) && len(listed) > 0 {
+				if again, _, err := s.children(ctx, dir); err == nil && replaced(listed, gone, again) {
+					continue
+				}
+			}
+			left := nodes[:0]
+			for i, n := range nodes {
+				if !gone[i] {
+					left = append(left, n)
+				}
+			}
+			return left, nil
+		}
+	})
+}
+
+// replaced reports whether one that has gone stands in the list under another name.
+func replaced(listed []listed, gone []bool, names []string) bool {
+	for _, name := range names {
+		c, ok := parseContender(name)
+		if !ok {
+			continue
+		}
+		for i, l := range listed {
+			if gone[i] && l.seq == c.seq && l.name != name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// read fills in what a node says of itself.
+func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
+	data, err := persist(ctx, func() ([]byte, error) {
+		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
+			data, _, err := c.Get(n.ID)
+			return data, err
+		})
+	})
+	if errors.Is(err, gozk.ErrNoNode) {
+		return n, true, nil
+	}
+	if err != nil {
+		return n, false, explain(err, "reading", n.ID, "READ", "it")
+	}
+	n.Owner, n.Data = driver.DecodeNote(data)
+	return n, false, nil
+}
+
+// forEach calls f for 0 to n-1, several at once, and returns the first error.
+func forEach(n int, f func(i int) error) error {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	places := make(chan struct{}, atOnce)
+	for i := range n {
+		places <- struct{}{}
+		mu.Lock()
+		failed := first != nil
+		mu.Unlock()
+		if failed {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-places }()
+			if err := f(i); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
+
+// Lines is described in package driver. It walks through the directories, from the last one that all names with
+// the prefix have in common.
+func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
+	return withSession(ctx, d, func(s *session) ([]string, error) {
+		w := &walk{ctx: ctx, session: s, prefix: prefix}
+		start, dir := "", d.root
+		if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {
+			start = prefix[:cut]
+			dir = d.path(start)
+		}
+		if err := w.visit(start, dir); err != nil {
+			return nil, err
+		}
+		slices.Sort(w.found)
+		return w.found, nil
+	})
+}
+
+type walk struct {
+	ctx     context.Context
+	session *session
+	prefix  string
+
+	mu    sync.Mutex
+	found []string
+}
+
+// visit lists a directory, which belongs to the line, or to none at the top.
+func (w *walk) visit(line, dir string) error {
+	at := dir
+	if at == "" {
+		at = "/"
+	}
+	names, _, err := w.session.freshChildren(w.ctx, at)
+	if errors.Is(err, gozk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	used := false
+	var inner []string
+	for _, name := range names {
+		if _, ok := parseContender(name); ok {
+			used = true
+			continue
+		}
+		if segment, ok := decodeSegment(name, dir == ""); ok && strings.HasPrefix(path.Join(line, segment), w.prefix) {
+			inner = append(inner, segment)
+		}
+	}
+	if used && line != "" && strings.HasPrefix(line, w.prefix) {
+		w.mu.Lock()
+		w.found = append(w.found, line)
+		w.mu.Unlock()
+	}
+	visit := func(i int) error {
+		name := inner[i]
+		if line != "" {
+			name = line + "/" + name
+		}
+		return w.visit(name, w.session.driver.path(name))
+	}
+	if line == "" { // at the top several at once, below it one by one, so that they stay few
+		return forEach(len(inner), visit)
+	}
+	for i := range inner {
+		if err := visit(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove is described in package driver.
+func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
+	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
+		if c, ok := parseContender(path.Base(n.ID)); !ok || path.Dir(n.ID) != d.path(n.Line) {
+			_ = c
+			return struct{}{}, driver.ErrRemoved // no such node was ever in that line
+		}
+		lost := false
+		err := s.insist(ctx, func(c *gozk.Conn) error {
+			err := c.Delete(n.ID, -1)
+			if lost && errors.Is(err, gozk.ErrNoNode) {
+				return nil // by the try that had no answer, for all we know
+			}
+			lost = lost || passing(err)
+			return err
+		})
+		if errors.Is(err, gozk.ErrNoNode) {
+			err = driver.ErrRemoved
+		}
+		return struct{}{}, explain(err, "removing", n.ID, "DELETE", path.Dir(n.ID))
+	})
+	return err
+}

@@ -1,0 +1,144 @@
+package zk
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+const (
+	defaultTimeout = 10 * time.Second
+	defaultRoot    = "/turnwise"
+
+	// Below this a garbage collection here or there would cost the session.
+	minTimeout = 200 * time.Millisecond
+)
+
+// Option sets up a driver.
+type Option func(*config)
+
+type config struct {
+	servers []string
+	timeout time.Duration
+	root    string // without a slash at its end: "" is the root of the service
+	chroot  string // as the last server said
+	auth    []credential
+	acl     []gozk.ACL
+	tls     *tls.Config
+	log     *slog.Logger
+	names   Names
+	client  []coord.Option
+}
+
+type credential struct {
+	scheme string
+	data   []byte
+}
+
+// WithSessionTimeout says for how long the service keeps the nodes of a process that it hears nothing from: 10 s
+// unless told. The service has the last word; by default it allows 2 to 20 of its ticks.
+func WithSessionTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
+
+// WithRoot puts all lines below a path: "/turnwise" unless told, "/" for none. Line "a/b" is then the directory
+// /turnwise/a/b. It is created when it is missing.
+func WithRoot(path string) Option { return func(c *config) { c.root = path } }
+
+// WithDigestAuth authenticates with a name and a password. ZooKeeper takes any pair; what counts is whether the nodes
+// are open to it. What is created belongs to this user alone, unless WithACL says otherwise.
+func WithDigestAuth(user, password string) Option {
+	return func(c *config) { c.auth = append(c.auth, credential{"digest", []byte(user + ":" + password)}) }
+}
+
+// WithACL sets the access rights of whatever is created: nodes and directories. Whoever shall stand in the
+// lines needs READ, CREATE and DELETE on the directories, and READ on the nodes of the others.
+func WithACL(acl ...gozk.ACL) Option { return func(c *config) { c.acl = acl } }
+
+// WithTLS encrypts the connections. An empty ServerName is taken from each server's address.
+func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
+
+// WithLogger has sessions, and at debug level the client library, tell what they do. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithNames has the nodes named as another tool names its own, so that both can stand in the same lines; set
+// WithRoot to where the other tool has its paths.
+func WithNames(n Names) Option { return func(c *config) { c.names = n } }
+
+// WithClient is for Connect, which hands the options on to coord.NewClient.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+func configure(servers []string, opts []Option) (*config, error) {
+	c := &config{timeout: defaultTimeout, root: defaultRoot, log: slog.New(slog.DiscardHandler)}
+	for _, o := range opts {
+		o(c)
+	}
+	if err := c.addServers(servers); err != nil {
+		return nil, err
+	}
+	if err := c.placeRoot(); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.timeout < minTimeout:
+		return nil, fmt.Errorf("zk: a session timeout of %v is too short, %v is the least", c.timeout, minTimeout)
+	case c.names < 0 || c.names > Kazoo:
+		return nil, fmt.Errorf("zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.names)
+	}
+	if c.acl == nil {
+		c.acl = gozk.WorldACL(gozk.PermAll)
+		if len(c.auth) > 0 {
+			c.acl = gozk.AuthACL(gozk.PermAll)
+		}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// addServers takes addresses as they are, or several in one text with commas and perhaps a path, as ZooKeeper's own
+// connect strings have it: "zk1:2181,zk2:2181/app".
+func (c *config) addServers(servers []string) error {
+	for i, s := range servers {
+		s = strings.TrimSpace(s)
+		if hosts, path, ok := strings.Cut(s, "/"); ok {
+			if i < len(servers)-1 {
+				return fmt.Errorf("zk: server %q has a path, which only the last one may have: use WithRoot", s)
+			}
+			s, c.chroot = hosts, "/"+path
+		}
+		for host := range strings.SplitSeq(s, ",") {
+			if host = strings.TrimSpace(host); host == "" {
+				return fmt.Errorf("zk: the list of servers %q has an empty address", servers)
+			}
+			c.servers = append(c.servers, host)
+		}
+	}
+	if len(c.servers) == 0 {
+		return errors.New("zk: the list of servers is empty: give at least one host:port")
+	}
+	c.servers = slices.Compact(gozk.FormatServers(c.servers))
+	return nil
+}
+
+func (c *config) placeRoot() error {
+	c.root = strings.TrimSuffix(c.chroot, "/") + strings.TrimSuffix(c.root, "/")
+	if c.root == "" {
+		return nil
+	}
+	for segment := range strings.SplitSeq(strings.TrimPrefix(c.root, "/"), "/") {
+		if c.root[0] != '/' || segment == "" || segment == "." || segment == ".." || escape(segment) != segment {
+			return fmt.Errorf("zk: the root %q is no ZooKeeper path such as /app/locks", c.root)
+		}
+	}
+	return nil
+}
