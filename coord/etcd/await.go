@@ -39,7 +39,7 @@ type ear struct {
 	node    driver.Node
 	key     string
 	left    string // the left key of the session that made it; "": not of our make
-	stream  int    // the stream on which the watch was when it was read
+	armed   int64  // the watch that was open when it was read; 0: none yet
 	since   int64  // the revision of that read: it stood then, and later events count
 	mark    bool   // it was nearest in sight, so if it left as the holder nobody is ahead
 	pending news
@@ -144,7 +144,7 @@ func (f *finding) result(a *awaiting) []driver.Node {
 
 // hear works on the news. It returns nil if there is nothing that makes an end of the waiting.
 func (a *awaiting) hear(ctx context.Context) (*finding, error) {
-	var deaf []*ear // their watches are open on a stream that is new to them: read what is there now
+	var deaf []*ear // their watches are new to them: read what is there now
 	open := true
 	for _, e := range a.ears() {
 		e.pending = e.take()
@@ -154,11 +154,11 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 		switch {
 		case e.pending.opened == 0:
 			open = false
-		case e.pending.stream != e.stream:
+		case e.pending.watch != e.armed:
 			deaf = append(deaf, e)
 		}
 	}
-	if a.self != nil && a.self.stream > 0 {
+	if a.self != nil && a.self.armed > 0 {
 		for _, ev := range a.self.pending.events {
 			if ev.deleted && ev.rev > a.self.since {
 				return nil, a.s.removed(ctx, ev.rev)
@@ -166,7 +166,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 		}
 	}
 	for _, e := range a.ahead {
-		if e.stream == 0 {
+		if e.armed == 0 {
 			continue
 		}
 		for _, ev := range e.pending.events {
@@ -212,7 +212,7 @@ func (a *awaiting) look(ctx context.Context, rev int64) ([]driver.Node, error) {
 
 // stillThere is the last thing to ask before somebody may be let in: has word of my own removal come meanwhile?
 func (a *awaiting) stillThere(ctx context.Context) error {
-	if a.self == nil || a.self.stream == 0 {
+	if a.self == nil || a.self.armed == 0 {
 		return nil
 	}
 	for _, ev := range a.self.take().events {
@@ -280,7 +280,7 @@ func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, 
 		answer = answer[1:]
 		for _, e := range part {
 			if e == a.self {
-				e.stream, e.since = e.pending.stream, at
+				e.armed, e.since = e.pending.watch, at
 				continue
 			}
 			kv := incarnation(answer[0], e.node.ID)
@@ -295,7 +295,7 @@ func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, 
 				return a.lookOut(ctx, at)
 			}
 			if e.pending.opened > 0 {
-				e.stream, e.since = e.pending.stream, at
+				e.armed, e.since = e.pending.watch, at
 			}
 		}
 	}

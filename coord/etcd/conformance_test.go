@@ -98,4 +98,3 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 		},
 	}
 }
-

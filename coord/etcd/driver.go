@@ -13,12 +13,14 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
+	"google.golang.org/grpc"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // service is the driver: one etcd cluster, reached through one client.
 type service struct {
+	conn   *grpc.ClientConn
 	kv     clientv3.KV
 	leases pb.LeaseClient
 	events pb.WatchClient
@@ -64,6 +66,7 @@ func newService(client *clientv3.Client, c config, names layout) (*service, erro
 	// The KV of the client itself, so that wrappers around it neither change keys nor cache reads.
 	conn := client.ActiveConnection()
 	d := &service{
+		conn:     conn,
 		kv:       clientv3.NewKV(client),
 		leases:   pb.NewLeaseClient(conn),
 		events:   pb.NewWatchClient(conn),

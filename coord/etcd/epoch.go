@@ -106,7 +106,7 @@ func (s *session) watchOver() {
 	bell := make(chan struct{}, 1)
 	w := s.watches.add(span{key: s.d.names.epoch(s.lease)}, bell)
 	defer s.watches.drop(w)
-	stream := 0
+	watch := int64(0)
 	for {
 		select {
 		case <-bell:
@@ -115,8 +115,8 @@ func (s *session) watchOver() {
 		}
 		news := w.take()
 		since := int64(0)
-		if news.opened > 0 && news.stream != stream {
-			stream, since = news.stream, news.opened // nobody listened before
+		if news.opened > 0 && news.watch != watch {
+			watch, since = news.watch, news.opened // nobody listened before
 		}
 		for _, e := range news.events {
 			if e.deleted {

@@ -29,10 +29,10 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	bell := make(chan struct{}, 1)
 	l := d.watches.add(what, bell)
 	defer d.watches.drop(l)
-	stream := 0
+	watch := int64(0)
 	for {
 		patience := pollEvery/2 + rand.N(pollEvery)
-		if stream == 0 {
+		if watch == 0 {
 			patience = requestTimeout // no stream can be had: read, which says why
 		}
 		look := false
@@ -53,9 +53,9 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 		}
 		switch {
 		case news.opened == 0:
-			stream = 0
-		case news.stream != stream:
-			stream, look = news.stream, true
+			watch = 0
+		case news.watch != watch:
+			watch, look = news.watch, true
 		}
 		for _, e := range news.events {
 			look = look || e.rev > read

@@ -130,6 +130,10 @@ func (j *joining) attempt() joined {
 			if err := s.confirm(s.life); err != nil {
 				return joined{err: s.verdict(err)}
 			}
+		case is(err, rpctypes.ErrTooManyRequests): // not even proposed
+			if sleep(s.life, lastPause/4) != nil {
+				return joined{err: s.over()}
+			}
 		case judge(err) != passing:
 			return joined{err: s.d.explain("join line "+j.entry.Line, err)}
 		default:

@@ -32,6 +32,8 @@ func (s *session) renew() {
 			r.drop()
 			err = s.confirm(s.life)
 		}
+		// A client that the user made may pause for up to two minutes between dials, more than a session has.
+		s.d.conn.ResetConnectBackoff()
 		failed++
 		pause = min(time.Duration(failed)*20*time.Millisecond, interval/3)
 		s.d.log.Warn("etcd: lease not renewed", "lease", leaseHex(s.lease), "tries", failed,

@@ -37,7 +37,6 @@ type watches struct {
 	ids    map[int64]*watch // open, or asked for, on the present stream
 	asked  []request        // not answered yet, in order
 	lastID int64
-	stream int // counts the streams; 0: none yet
 	runs   bool
 	live   bool
 	idle   time.Time // since when nobody listens
@@ -79,7 +78,7 @@ type event struct {
 
 // news is what has come in since the last time.
 type news struct {
-	stream  int   // events may be missing if it is another than last time
+	watch   int64 // events may be missing if it is another than last time
 	opened  int64 // the revision from which on the key is listened to; 0: not yet
 	last    int64 // the last event that anybody was told of
 	events  []event
@@ -133,7 +132,7 @@ func (ws *watches) drop(l *listener) {
 func (l *listener) take() news {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
-	n := news{stream: l.hub.stream, opened: l.watch.opened, last: l.watch.last, events: l.events, refused: l.watch.refused}
+	n := news{watch: l.watch.id, opened: l.watch.opened, last: l.watch.last, events: l.events, refused: l.watch.refused}
 	l.events = nil
 	return n
 }
@@ -229,7 +228,6 @@ func (ws *watches) serve() error {
 func (ws *watches) begin() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.stream++
 	ws.live = true
 	for _, w := range ws.keys {
 		ws.ask(w)

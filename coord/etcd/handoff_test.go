@@ -1,0 +1,288 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// open begins a session on a link of its own.
+func open(t testing.TB, l *link, opts ...Option) *session {
+	t.Helper()
+	s, err := l.service(t, opts...).Open(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*session)
+}
+
+func entry(line, kind string) driver.Entry {
+	return driver.Entry{Line: line, Kind: kind, Owner: driver.Owner{Host: "host", PID: 1, Since: time.Now()}}
+}
+
+func join(t testing.TB, s driver.Session, e driver.Entry) (driver.Node, []driver.Node) {
+	t.Helper()
+	me, ahead, err := s.Join(within(t, 20*time.Second), e)
+	if err != nil {
+		t.Fatalf("join: %v", err)
+	}
+	return me, ahead
+}
+
+func leave(t testing.TB, s driver.Session, me driver.Node, held bool) {
+	t.Helper()
+	if err := s.Leave(within(t, 20*time.Second), me, held); err != nil {
+		t.Fatalf("leave: %v", err)
+	}
+}
+
+// turn waits until nobody is ahead, as a mutex does, and counts how often it was woken.
+func turn(ctx context.Context, s driver.Session, me driver.Node, ahead []driver.Node) (wakeUps int, err error) {
+	for len(ahead) > 0 {
+		ahead, err = s.Await(ctx, me, driver.Sight{}, ahead[len(ahead)-1:])
+		if err != nil {
+			return wakeUps, err
+		}
+		wakeUps++
+	}
+	return wakeUps, nil
+}
+
+// etcd serves a watch that begins at a past revision from a loop of 100 ms, so concurrency.Mutex takes 33 ms on average
+// to hand over between two.
+func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	const rounds = 200
+	var mu sync.Mutex
+	var released time.Time
+	var took []time.Duration
+	var both sync.WaitGroup
+	for range 2 {
+		s := open(t, connectLink(t, cluster.Addrs()...))
+		both.Go(func() {
+			for range rounds {
+				me, ahead, err := s.Join(within(t, 20*time.Second), entry("two", "lock"))
+				if err == nil {
+					_, err = turn(within(t, 20*time.Second), s, me, ahead)
+				}
+				now := time.Now()
+				if err != nil {
+					t.Errorf("lock: %v", err)
+					return
+				}
+				mu.Lock()
+				if len(ahead) > 0 {
+					took = append(took, now.Sub(released))
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				released = time.Now()
+				mu.Unlock()
+				if err := s.Leave(within(t, 20*time.Second), me, true); err != nil {
+					t.Errorf("unlock: %v", err)
+				}
+			}
+		})
+	}
+	both.Wait()
+	if len(took) < rounds/2 {
+		t.Fatalf("only %d of %d turns were handed over", len(took), 2*rounds)
+	}
+	slices.Sort(took)
+	t.Logf("%d hand-overs, release included: median %v, 9 of 10 within %v", len(took), took[len(took)/2], took[len(took)*9/10])
+	if median := took[len(took)/2]; median > 5*time.Millisecond {
+		t.Errorf("a hand-over took %v in the median", median)
+	}
+}
+
+// What a hand-over costs the service must not depend on how many wait.
+func TestHandOverCostsTheSameWithManyWaiting(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	few := handOvers(t, cluster, 2)
+	many := handOvers(t, cluster, crowdOf(t))
+	t.Logf("a hand-over with 2 waiting: %v", few)
+	t.Logf("a hand-over with %d waiting: %v", many.waiting, many)
+	if many.requests > 1.05*few.requests+0.5 {
+		t.Errorf("requests: %.2f with 2 waiting, %.2f with %d", few.requests, many.requests, many.waiting)
+	}
+	if many.bytes > 1.2*few.bytes {
+		t.Errorf("bytes: %.0f with 2 waiting, %.0f with %d", few.bytes, many.bytes, many.waiting)
+	}
+	if many.wakeUps > 1.1 {
+		t.Errorf("%.2f wake-ups a turn", many.wakeUps)
+	}
+}
+
+func crowdOf(t testing.TB) int {
+	if testing.Short() {
+		return 200
+	}
+	return 2000
+}
+
+// cost is what one hand-over took on average.
+type cost struct {
+	waiting                  int
+	requests, bytes, wakeUps float64
+	memory                   float64
+}
+
+func (c cost) String() string {
+	return fmt.Sprintf("%.2f requests, %.0f bytes, %.2f wake-ups; %.1f KiB a waiter", c.requests, c.bytes, c.wakeUps, c.memory/1024)
+}
+
+// handOvers lets n wait through one client, and one that holds through another leave; then each of them in order.
+func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
+	t.Helper()
+	line := fmt.Sprintf("crowd of %d", n)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	holder := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, holder, entry(line, "lock"))
+
+	ctx := within(t, 4*time.Minute)
+	before := heap()
+	begun := time.Now()
+	nodes := make([]driver.Node, n)
+	var wakeUps atomic.Int64
+	var counted atomic.Int64
+	turns := make([]chan error, n)
+	for i := range nodes {
+		turns[i] = make(chan error, 1)
+		me, ahead, err := s.Join(ctx, entry(line, "lock"))
+		if err != nil {
+			t.Fatalf("join %d: %v", i, err)
+		}
+		nodes[i] = me
+		go func() {
+			w, err := turn(ctx, s, me, ahead)
+			wakeUps.Add(int64(w))
+			turns[i] <- err
+		}()
+	}
+	joined := time.Since(begun)
+	quiet(t, l) // every watch has been set
+	memory := float64(heap()-before) / float64(n)
+
+	// Some hand-overs in the midst of the crowd are counted, and then it drains.
+	measured := min(n-1, 20)
+	if err := holder.Leave(ctx, head, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-turns[0]; err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, l)
+	start := l.counted()
+	for i := range measured {
+		if err := s.Leave(ctx, nodes[i], true); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-turns[i+1]; err != nil {
+			t.Fatalf("turn %d: %v", i+1, err)
+		}
+		counted.Add(1)
+	}
+	quiet(t, l)
+	spent := l.counted().Sub(start)
+	begun = time.Now()
+	for i := measured; i < n; i++ {
+		if err := s.Leave(ctx, nodes[i], true); err != nil {
+			t.Fatal(err)
+		}
+		if i+1 < n {
+			if err := <-turns[i+1]; err != nil {
+				t.Fatalf("turn %d: %v", i+1, err)
+			}
+		}
+	}
+	t.Logf("%d joined one after the other in %v, the last %d drained in %v", n, joined, n-measured, time.Since(begun))
+	per := float64(counted.Load())
+	return cost{
+		waiting:  n,
+		requests: float64(spent.Requests()) / per,
+		bytes:    float64(spent.Sent+spent.Received) / per,
+		wakeUps:  float64(wakeUps.Load()) / float64(n),
+		memory:   memory,
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// quiet waits until nothing passes the link for a while.
+func quiet(t testing.TB, l *link) {
+	t.Helper()
+	last := l.counted()
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
+		time.Sleep(150 * time.Millisecond)
+		now := l.counted()
+		if now.Requests() == last.Requests() && now.Events == last.Events {
+			return
+		}
+		last = now
+	}
+	t.Fatal("the link never becomes quiet")
+}
+
+// Two thousand at once: no request may time out behind the others, and no outcome be left open by that.
+func TestCrowdJoinsAtOnceAndDrains(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	n := crowdOf(t)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	var inside, served, wakeUps atomic.Int64
+	var last atomic.Int64
+	ctx := within(t, 4*time.Minute)
+	begun := time.Now()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			me, ahead, err := s.Join(ctx, entry("stampede", "lock"))
+			if err != nil {
+				t.Errorf("join: %v", err)
+				return
+			}
+			w, err := turn(ctx, s, me, ahead)
+			if err != nil {
+				t.Errorf("await: %v", err)
+				return
+			}
+			wakeUps.Add(int64(w))
+			if inside.Add(1) > 1 {
+				t.Error("two have their turn at once")
+			}
+			if last.Swap(int64(me.Token)) > int64(me.Token) {
+				t.Error("a turn out of order")
+			}
+			served.Add(1)
+			inside.Add(-1)
+			if err := s.Leave(ctx, me, true); err != nil {
+				t.Errorf("leave: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d of %d served in %v, %.3f wake-ups each, %d writes", served.Load(), n, time.Since(begun),
+		float64(wakeUps.Load())/float64(n), l.counted().Writes)
+	if w := l.counted().Writes; w > 2*n+n/50 {
+		t.Errorf("%d writes for %d joins and as many departures", w, n)
+	}
+	if w := float64(wakeUps.Load()) / float64(n); w > 1.1 {
+		t.Errorf("%.2f wake-ups a turn", w)
+	}
+}
+
