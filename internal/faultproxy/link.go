@@ -145,10 +145,10 @@ func (p *pump) write() {
 		if !p.judge(next.bytes) {
 			return
 		}
-		// When the receiver is gone the rest goes nowhere. Its own end is told to the sender by the other pump.
-		if n, err := p.to.Write(next.bytes); err == nil {
-			p.link.proxy.bytes[p.direction].Add(int64(n))
-		}
+		// Counted first, so that whoever has received something finds it counted.
+		p.link.proxy.bytes[p.direction].Add(int64(len(next.bytes)))
+		// When the receiver is gone the rest goes nowhere. The other pump tells the sender that it ended.
+		_, _ = p.to.Write(next.bytes)
 	}
 }
 

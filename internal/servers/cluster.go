@@ -57,10 +57,21 @@ const startTimeout = 90 * time.Second
 func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	dir, err := filepath.Abs(dir) // the servers run in folders of their own
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	for attempt := 1; ; attempt++ {
 		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}}
-		err := c.start(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d", strings.ToLower(s.name()), attempt)))
-		if err == nil {
+		// A folder of its own: what an earlier cluster left in dir belongs to other members.
+		own, err := os.MkdirTemp(dir, strings.ToLower(s.name())+"-")
+		if err != nil {
+			return nil, err
+		}
+		if err = c.start(ctx, own); err == nil {
 			return c, nil
 		}
 		c.Close()

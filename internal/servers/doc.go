@@ -12,6 +12,9 @@
 //	leader.Kill()                                     // kill -9; Freeze and Thaw stop and continue it
 //	leader.Restart(t)                                 // on the same data, at the same address
 //
+// [TLS], [Config], [JavaOptions] and [Flags] change how they run, [Member.Mntr] and [Member.Metrics] tell what they
+// did, and [StartProcess] runs other children, such as the client that is to be frozen while it holds a lock.
+//
 // A start takes half a second, so tests that leave their server in good health may share one:
 //
 //	func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }

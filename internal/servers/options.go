@@ -44,7 +44,8 @@ func configure(opts []Option) config {
 // Members sets the number of servers that form the cluster; 1 unless told.
 func Members(n int) Option { return func(c *config) { c.members = n } }
 
-// Dir has the servers keep their data and logs in a folder of the caller's choice, which is not removed.
+// Dir has the servers keep their data and logs in a new folder inside one of the caller's choice, such as one in
+// memory below /dev/shm. It is not removed.
 func Dir(path string) Option { return func(c *config) { c.dir = path } }
 
 // Shared has every test of one binary that asks for it with the same options use the same cluster. It is
