@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -108,6 +109,9 @@ func (a *awaiting) verdict() (verdict, error) {
 	defer t.mu.Unlock()
 	if a.own.gone {
 		return removed, nil
+	}
+	if a.own.data == set && a.own.owner != a.session.sessionID() {
+		return forbidden, fmt.Errorf("%w: %s belongs to another session", driver.ErrRemoved, a.own.path)
 	}
 	if a.own.denied != nil {
 		return forbidden, a.own.denied

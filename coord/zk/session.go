@@ -30,6 +30,7 @@ type session struct {
 	epoch    atomic.Uint64 // counts connections
 	notified int64         // zxid of the event being delivered; of the goroutine that delivers
 
+	known      atomic.Pointer[credentials]
 	introduced atomic.Bool // the service has confirmed the session
 	anchored   atomic.Bool // the library has a watch to set again after a reconnect
 
@@ -223,16 +224,15 @@ func (s *session) changed(ev gozk.Event) {
 func (s *session) id() string { return fmt.Sprintf("%#x", uint64(s.sessionID())) }
 
 func (s *session) sessionID() int64 {
-	select {
-	case <-s.ready:
-		return s.conn.SessionID()
-	default:
-		return 0
+	if c := s.known.Load(); c != nil {
+		return c.id
 	}
+	return 0
 }
 
 // granted is called with what the service says of the session at each connect; it renews the session.
-func (s *session) granted(_ int64, timeout time.Duration, sent time.Time) {
+func (s *session) granted(c credentials, timeout time.Duration, sent time.Time) {
+	s.known.Store(&c)
 	s.ttl.Store(int64(timeout))
 	s.renewed(sent)
 }

@@ -40,6 +40,12 @@ type sentRequest struct {
 	at      time.Time
 }
 
+// credentials are what the service knows a session by.
+type credentials struct {
+	id       int64
+	password []byte
+}
+
 // What is known of the protocol. A frame begins with its length.
 const (
 	xidNotification = -1
@@ -134,7 +140,7 @@ func (w *wire) greeting(n int) error {
 		if timeout <= 0 {
 			return errForeign
 		}
-		w.session.granted(id, timeout, w.started)
+		w.session.granted(credentials{id, b[24:40]}, timeout, w.started)
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
 	}
 	w.greeted = true

@@ -1,0 +1,37 @@
+package zk
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+func TestMain(m *testing.M) {
+	code := servers.Main(m)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			os.Stderr.WriteString("goroutines stay:\n" + err.Error() + "\n")
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func TestConformance(t *testing.T) {
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service {
+		return newHarness(t, servers.ZooKeeper(t, servers.Shared())).service()
+	})
+}
+
+func TestConformanceOnThreeMembers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service {
+		return newHarness(t, servers.ZooKeeper(t, servers.Shared(), servers.Members(3))).service()
+	})
+}

@@ -1,0 +1,452 @@
+package zk
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/faultproxy"
+	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// harness is what drivertest needs to know of a ZooKeeper and do to it.
+type harness struct {
+	cluster *servers.Cluster
+	admin   *gozk.Conn // goes round every proxy
+	root    string
+	ttl     time.Duration
+	opts    []Option
+
+	mu    sync.Mutex
+	ends  map[string]int32     // where the numbers of a line end, for a while
+	empty map[string]time.Time // directories that were found empty, and when first
+}
+
+var harnesses atomic.Int64
+
+func newHarness(t testing.TB, cluster *servers.Cluster, opts ...Option) *harness {
+	h := &harness{
+		cluster: cluster,
+		admin:   adminConn(t, cluster.Addrs()),
+		root:    fmt.Sprintf("/conformance%d", harnesses.Add(1)),
+		ttl:     2 * time.Second,
+		opts:    opts,
+		ends:    make(map[string]int32),
+		empty:   make(map[string]time.Time),
+	}
+	return h
+}
+
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
+
+// adminConn is a session straight to the servers, for a look at the truth.
+func adminConn(t testing.TB, addrs []string) *gozk.Conn {
+	conn, events, err := gozk.Connect(addrs, 30*time.Second, gozk.WithLogger(silence{}))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until its goroutines have ended
+		}
+	})
+	for limit := time.After(20 * time.Second); ; {
+		select {
+		case e := <-events:
+			if e.State == gozk.StateHasSession {
+				return conn
+			}
+		case <-limit:
+			t.Fatal("no session for the admin")
+		}
+	}
+}
+
+func (h *harness) service() *drivertest.Service {
+	return &drivertest.Service{
+		TTL:          h.ttl,
+		Connect:      h.connect,
+		Stored:       h.stored,
+		Remains:      h.remains,
+		PlantForeign: h.plantForeign,
+		Forget:       h.forget,
+		NearEnd:      h.nearEnd,
+		Budget: drivertest.Budget{
+			Join:    drivertest.Cost{Writes: 1, Reads: 1, Trips: 1},
+			Leave:   drivertest.Cost{Writes: 1, Trips: 1},
+			Handoff: drivertest.Cost{Events: 2},
+		},
+	}
+}
+
+// wiring is a link's way to the service: a proxy before each server.
+type wiring struct {
+	h       *harness
+	proxies []*zkwire.Proxy
+
+	mu     sync.Mutex
+	frozen [2]int // by faultproxy.Direction
+	cuts   int
+	delay  time.Duration
+	fates  []doom
+}
+
+type doom struct {
+	drivertest.Fate
+	met chan struct{}
+}
+
+func (h *harness) connect(t testing.TB) *drivertest.Link {
+	l, _ := h.wire(t)
+	return l
+}
+
+func (h *harness) wire(t testing.TB, opts ...Option) (*drivertest.Link, *wiring) {
+	w := &wiring{h: h}
+	var addrs []string
+	for _, a := range h.cluster.Addrs() {
+		p := zkwire.Start(t, a)
+		p.OnRequest(func(r zkwire.Request) zkwire.Verdict { return w.decide(p, r) })
+		w.proxies = append(w.proxies, p)
+		addrs = append(addrs, p.Addr())
+	}
+	all := append([]Option{WithSessionTimeout(h.ttl), WithRoot(h.root)}, h.opts...)
+	d, err := newDriver(addrs, append(all, opts...))
+	require.NoError(t, err)
+	d.nearEnd = h.isNearEnd
+	t.Cleanup(func() {
+		w.heal()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		_ = d.Close(ctx)
+	})
+	return &drivertest.Link{
+		Driver:  d,
+		Fate:    w.fate,
+		Freeze:  w.freeze,
+		Cut:     w.cut,
+		Delay:   w.delayed,
+		Expire:  h.expire,
+		Traffic: w.traffic,
+	}, w
+}
+
+func (w *wiring) fate(f drivertest.Fate) <-chan struct{} {
+	d := doom{f, make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fates = append(w.fates, d)
+	return d.met
+}
+
+// decide gives the next fate to a request that puts, changes or deletes a contender.
+func (w *wiring) decide(p *zkwire.Proxy, r zkwire.Request) zkwire.Verdict {
+	switch r.Op {
+	case zkwire.Create, zkwire.Delete, zkwire.SetData, zkwire.Multi:
+	default:
+		return zkwire.Pass
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.fates) == 0 || !isContenderPath(r) {
+		return zkwire.Pass
+	}
+	d := w.fates[0]
+	w.fates = w.fates[1:]
+	if d.Fate == drivertest.LostBefore {
+		close(d.met)
+		return zkwire.DropBeforeApply
+	}
+	// ZooKeeper keeps a client's order, so nothing is applied late. When the connection has been cut, it was applied.
+	before := p.Accepted()
+	go func() {
+		defer close(d.met)
+		for range 1000 {
+			if time.Sleep(time.Millisecond); p.Accepted() > before {
+				return
+			}
+		}
+	}()
+	return zkwire.DropReply
+}
+
+func isContenderPath(r zkwire.Request) bool {
+	name := path.Base(r.Path)
+	if r.Op == zkwire.Create {
+		name += "0000000000"
+	}
+	_, ok := parseContender(name)
+	return ok
+}
+
+// apply brings the faults of the moment about, anew.
+func (w *wiring) apply() {
+	for _, p := range w.proxies {
+		p.Heal()
+		for d, n := range w.frozen {
+			if n > 0 {
+				p.Stall(faultproxy.Direction(d))
+			}
+		}
+		if w.delay > 0 {
+			p.Delay(w.delay)
+		}
+		if w.cuts > 0 {
+			p.Refuse()
+		}
+	}
+}
+
+// fault makes a change, and returns what undoes it, once.
+func (w *wiring) fault(do, undo func()) func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+	w.apply()
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		undo()
+		w.apply()
+	})
+}
+
+func (w *wiring) freeze(d drivertest.Direction) func() {
+	add := func(n int) func() {
+		return func() {
+			if d&drivertest.Requests != 0 {
+				w.frozen[faultproxy.ToServer] += n
+			}
+			if d&drivertest.Replies != 0 {
+				w.frozen[faultproxy.ToClient] += n
+			}
+		}
+	}
+	return w.fault(add(1), add(-1))
+}
+
+func (w *wiring) cut() func() {
+	heal := w.fault(func() { w.cuts++ }, func() { w.cuts-- })
+	for _, p := range w.proxies {
+		p.Cut()
+	}
+	return heal
+}
+
+func (w *wiring) delayed(each time.Duration) func() {
+	return w.fault(func() { w.delay += each }, func() { w.delay -= each })
+}
+
+func (w *wiring) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frozen, w.cuts, w.delay, w.fates = [2]int{}, 0, 0, nil
+	w.apply()
+}
+
+func (w *wiring) traffic() (t drivertest.Traffic) {
+	for _, p := range w.proxies {
+		t.Writes += p.Requests(zkwire.Create, zkwire.Delete, zkwire.SetData, zkwire.Multi, zkwire.CreateContainer, zkwire.SetACL)
+		t.Reads += p.Requests(zkwire.Exists, zkwire.GetData, zkwire.GetACL, zkwire.GetChildren, zkwire.GetChildren2, zkwire.Sync)
+		t.Events += p.Events()
+		t.Sent += p.Bytes(faultproxy.ToServer)
+		t.Received += p.Bytes(faultproxy.ToClient)
+	}
+	return t
+}
+
+func (h *harness) path(line string) string { return (&config{root: h.root}).path(line) }
+
+// stored lists what is in a line's directory, but for the directories of lines below it.
+func (h *harness) stored(t testing.TB, line string) []string {
+	dir := h.path(line)
+	for range 100 {
+		_, err := h.admin.Sync(dir)
+		if err == nil {
+			var names []string
+			names, _, err = h.admin.Children(dir)
+			if err == gozk.ErrNoNode {
+				return nil
+			}
+			if err == nil {
+				return slices.DeleteFunc(names, isLine)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("the admin cannot list %s", dir)
+	return nil
+}
+
+// isLine reports whether a node is the directory of a nested line: the service does not tell a container from
+// something that was planted, but the names do.
+func isLine(name string) bool {
+	_, contender := parseContender(name)
+	return !contender && !slices.Contains(foreigners, name)
+}
+
+// remains lists what the service will not remove by itself. It sweeps empty containers, an inner one first and the one
+// around it in the next round, so a deep line takes a while; but it never sweeps one that had no child.
+func (h *harness) remains(t testing.TB) []string {
+	var all []string
+	var visit func(dir string)
+	visit = func(dir string) {
+		names, stat, err := h.admin.Children(dir)
+		switch {
+		case err == gozk.ErrNoNode:
+			return
+		case err != nil:
+			all = append(all, fmt.Sprintf("%s: %v", dir, err))
+		case len(names) == 0 && (stat.Cversion == 0 || h.emptyFor(dir) > 3*time.Second):
+			all = append(all, dir)
+		}
+		for _, n := range names {
+			visit(dir + "/" + n)
+		}
+	}
+	visit(h.root)
+	return all
+}
+
+// emptyFor is since when the directory has been found empty.
+func (h *harness) emptyFor(dir string) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.empty[dir]; !ok {
+		h.empty[dir] = time.Now()
+	}
+	return time.Since(h.empty[dir])
+}
+
+var foreigners = []string{
+	"_c_", "_c_x", "_c_0000000000", "0000000000", "9999999999", "lock", "lock-0000000000", "lock-9999999999", "~",
+	"_c_00000000000000000000000000000000-lock-000000000", "_c_ffffffffffffffffffffffffffffffff-lock-00000000000",
+	"_c_0123456789abcdef0123456789abcdeg-lock-0000000000", "_c_0123456789abcdef0123456789abcdef-lo.ck-0000000000",
+	"_c_0123456789abcdef0123456789abcdef-0000000000", "x__lock__0000000000", "-2147483648", "__lock__-000000001",
+}
+
+func (h *harness) plantForeign(t testing.TB, line string) {
+	dir := h.path(line)
+	h.mkdir(t, dir)
+	for _, name := range foreigners {
+		p := dir + "/" + name
+		_, err := h.admin.Create(p, []byte("foreign"), 0, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = h.admin.Delete(p, -1) })
+	}
+}
+
+func (h *harness) mkdir(t testing.TB, dir string) {
+	if dir == "/" {
+		return
+	}
+	h.mkdir(t, path.Dir(dir))
+	_, err := h.admin.CreateContainer(dir, nil, gozk.FlagContainer, gozk.WorldACL(gozk.PermAll))
+	if err != gozk.ErrNodeExists {
+		require.NoError(t, err)
+	}
+}
+
+func (h *harness) forget(t testing.TB, line string) {
+	err := h.admin.Delete(h.path(line), -1)
+	if err != gozk.ErrNoNode { // it was swept
+		require.NoError(t, err)
+	}
+}
+
+// nearEnd lets the numbers of a line end a few after the present one: to bring the server's own counter there takes a
+// doctored snapshot, as in TestTheCounterSticksAtItsEnd.
+func (h *harness) nearEnd(t testing.TB, line string) {
+	_, stat, err := h.admin.Get(h.path(line))
+	if err == gozk.ErrNoNode { // it was swept
+		stat, err = &gozk.Stat{}, nil
+	}
+	require.NoError(t, err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends[line] = stat.Cversion + 5
+}
+
+func (h *harness) isNearEnd(line string, seq int32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	end, ok := h.ends[line]
+	return ok && seq >= end
+}
+
+// expire has the service end a session as its own client would: who knows its id and password may.
+func (h *harness) expire(t testing.TB, ds driver.Session) {
+	c := ds.(*session).known.Load()
+	for try := 0; ; try++ {
+		err := closeSession(h.cluster.Addrs()[try%len(h.cluster.Addrs())], c)
+		if err == nil {
+			return
+		}
+		if try == 50 {
+			t.Errorf("cannot expire session %#x: %v", uint64(c.id), err)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// closeSession takes a session over and closes it.
+func closeSession(addr string, c *credentials) error {
+	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	var b []byte
+	b = binary.BigEndian.AppendUint32(b, 44)
+	b = binary.BigEndian.AppendUint32(b, 0)    // version
+	b = binary.BigEndian.AppendUint64(b, 0)    // zxid seen
+	b = binary.BigEndian.AppendUint32(b, 2000) // timeout
+	b = binary.BigEndian.AppendUint64(b, uint64(c.id))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(c.password)))
+	b = append(b, c.password...)
+	if _, err = conn.Write(b); err != nil {
+		return err
+	}
+	greeting, err := readFrame(conn)
+	if err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint64(greeting[8:]) == 0 {
+		return nil // it has ended already
+	}
+	b = binary.BigEndian.AppendUint32(nil, 8)
+	b = binary.BigEndian.AppendUint32(b, 1)
+	op := int32(opClose)
+	b = binary.BigEndian.AppendUint32(b, uint32(op))
+	if _, err = conn.Write(b); err != nil {
+		return err
+	}
+	_, err = readFrame(conn)
+	return err
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head))
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
