@@ -7,7 +7,8 @@
 //	}
 //
 // There is a subtest for each obligation of package driver, with a scenario below it for each way of showing it. The
-// faults are those of the link and of the service, made by the harness; the suite itself knows no service.
+// faults are those of the link and of the service, made by the harness; the suite itself knows no service. [RunRecipes]
+// does the same for the recipes.
 //
 // With TURNWISE_LONG=1 in the environment the crowds are ten times as large.
 package drivertest
@@ -20,7 +21,9 @@ import (
 )
 
 // Run checks a driver. start is called once; all scenarios use the service that it returns.
-func Run(t *testing.T, start func(t testing.TB) *Service) {
+func Run(t *testing.T, start func(t testing.TB) *Service) { run(t, start, obligations) }
+
+func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
 	svc := start(t)
 	if svc.Connect == nil || svc.TTL <= 0 || svc.Stored == nil {
 		t.Fatal("drivertest: the harness must give Connect, TTL and Stored")
@@ -29,14 +32,14 @@ func Run(t *testing.T, start func(t testing.TB) *Service) {
 	// Those that count or time something run by themselves afterwards, in order.
 	places := make(chan struct{}, 8)
 	var crowd sync.WaitGroup
-	for _, o := range obligations {
+	for _, o := range all {
 		crowd.Go(func() {
 			t.Run(o.name, func(t *testing.T) { runCrowd(t, svc, o.scenarios, places) })
 		})
 	}
 	crowd.Wait()
 	t.Run("alone", func(t *testing.T) {
-		for _, o := range obligations {
+		for _, o := range all {
 			for _, sc := range o.scenarios {
 				if sc.alone {
 					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, svc) })
@@ -93,6 +96,7 @@ var obligations = []obligation{
 	{"15 a try never waits", tries},
 	{"16 round trips are within the budget", budgets},
 	{"17 a watcher is told of the first in line", firsts},
+	{"18 clients keep what they promise", clients},
 }
 
 // nothingRemains is the last word on obligation 11, when every scenario is over.

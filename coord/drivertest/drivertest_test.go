@@ -1,8 +1,31 @@
 package drivertest
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// planted is what the goroutines wait for that a flaw leaves behind.
+var planted = make(chan struct{})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	close(planted)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // TestModel shows that a driver without a flaw passes.
 func TestModel(t *testing.T) {
 	Run(t, modelHarness(flawless))
+}
+
+func TestModelRecipes(t *testing.T) {
+	RunRecipes(t, modelHarness(flawless))
 }

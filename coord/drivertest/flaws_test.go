@@ -1,35 +1,102 @@
 package drivertest
 
-var flaws = []flaw{
-	noCleanUp,
-	lateApplyNotFenced,
-	joinRetriedBlindly,
-	leaveGivesUp,
-	leaveByPlace,
-	deadlineFromReceipt,
-	deadlineNeverPasses,
-	removalIgnored,
-	wakeUpLost,
-	markTrustedAlone,
-	markWithoutPlace,
-	notPinned,
-	contextIgnored,
-	tryJoins,
-	busyIfOutOfReach,
-	endTakenForRemoval,
-	goroutineLeak,
-	closeLeavesNodes,
-	abandonCloses,
-	abandonKeeps,
-	oneReadTooMany,
-	herd,
-	tokensRestart,
-	deadNodesStay,
-	amendCreates,
-	amendWakesNobody,
-	nestedLinesCount,
-	foreignersCount,
-	firstByID,
-	blindLook,
-	dataCut,
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestSuiteCatches plants each flaw in the model and plays the scenarios that are there for it: they must fail. That
+// they pass without the flaw is what TestModel shows.
+func TestSuiteCatches(t *testing.T) {
+	places := make(chan struct{}, 12)
+	var all sync.WaitGroup
+	var alone []func()
+	for f, names := range caughtBy {
+		for _, name := range names {
+			sc := find(t, name)
+			check := func() {
+				t.Run(string(f)+"/"+name, func(t *testing.T) {
+					r := record(t, func(t testing.TB) {
+						svc := modelHarness(f)(t)
+						svc.hurry = true
+						sc.play(t, svc)
+					})
+					if !r.Failed() {
+						t.Errorf("not caught (skipped: %q)", r.skipped)
+					} else {
+						t.Log(r.failures[0])
+					}
+				})
+			}
+			if sc.alone {
+				alone = append(alone, check)
+				continue
+			}
+			all.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				check()
+			})
+		}
+	}
+	all.Wait()
+	for _, check := range alone {
+		check()
+	}
+}
+
+// find returns the scenario of this name, the number of its obligation before it.
+func find(t *testing.T, name string) scenario {
+	t.Helper()
+	for _, o := range obligations {
+		for _, sc := range o.scenarios {
+			if number, _, _ := strings.Cut(o.name, " "); number+" "+sc.name == name {
+				return sc
+			}
+		}
+	}
+	t.Fatalf("there is no scenario %q", name)
+	return scenario{}
+}
+
+var caughtBy = map[flaw][]string{
+	noCleanUp:           {"01 cancelled in a frozen link", "08 many calls in a frozen link"},
+	lateApplyNotFenced:  {"18 an acquire that is given up leaves nothing", "01 applied late", "01 cancelled before it is applied late", "15 under every fate"},
+	joinRetriedBlindly:  {"01 reply lost", "01 cancelled when its reply was lost", "01 many at once under every fate are not confused"},
+	leaveGivesUp:        {"06 under every fate", "06 in an ended context", "06 while the link is cut"},
+	leaveByPlace:        {"06 a second release does not touch the newer node", "06 applied late, when the line has been joined again"},
+	deadlineFromReceipt: {"07 everything takes long"},
+	deadlineNeverPasses: {"07 nothing passes", "07 no request passes", "07 no reply passes", "07 the link is cut", "07 replies arrive late", "18 a hold ends before the next one enters: nothing passes"},
+	deadlineMovesBack:   {"07 it moves forward only"},
+	removalIgnored:      {"18 an operator breaks a hold and a wait", "09 of a holder", "09 of a waiter", "09 of a waiter whose turn it is at the same time", "09 while the link is cut"},
+	endTakenForRemoval:  {"03 the end of a session is not taken for a removal"},
+	wakeUpLost:          {"04 the node left before the wait began", "04 the watch is set while the link is cut"},
+	newsLostInCut:       {"04 the node leaves while the link is cut"},
+	quitterUnwatches:    {"04 many wait for the same node, and one gives up"},
+	markTrustedAlone:    {"12 one in the middle gives up", "12 one in the middle is amended and dies", "12 one in the middle is amended, and gives up unheard"},
+	markWithoutPlace:    {"12 the mark of one that is not right ahead"},
+	notPinned:           {"03 what was asked of a session is not done in another"},
+	cutEndsSession:      {"03 a short cut is ridden out"},
+	deadNodesStay:       {"03 the service ends one of two sessions", "03 a session that is not heard of ends", "18 a waiter whose session is ended joins again"},
+	closeLeavesNodes:    {"03 closing removes at once", "03 closing the driver ends its sessions"},
+	abandonCloses:       {"18 closing with a hold lets nobody in beside it", "03 abandoning leaves the nodes to the TTL"},
+	abandonKeeps:        {"03 abandoning leaves the nodes to the TTL"},
+	waitOutlivesSession: {"03 a session that has ended says so"},
+	contextIgnored:      {"08 nothing passes", "08 no request passes", "08 no reply passes"},
+	tryJoins:            {"15 a busy line is never joined"},
+	busyIfOutOfReach:    {"15 a service out of reach is not busy", "08 nothing passes"},
+	goroutineLeak:       {"11 goroutines after use and close", "11 waits that are given up"},
+	oneReadTooMany:      {"16 requests and events", "16 round trips"},
+	herd:                {"05 a hand-off costs the same in a long line", "05 a waiter in the middle that leaves wakes one"},
+	tokensRestart:       {"02 across an emptied line", "02 across a line forgotten and used again"},
+	amendCreates:        {"13 of a node that was removed", "13 applied late to a node that was removed"},
+	amendWakesNobody:    {"13 another kind wakes those behind"},
+	amendMovesBack:      {"13 another kind wakes those behind"},
+	nestedLinesCount:    {"10 nested lines do not disturb each other"},
+	foreignersCount:     {"10 foreign children do not count"},
+	namesFold:           {"10 names that look alike"},
+	dataCut:             {"10 a line shows its nodes in order, with owner and data"},
+	blindLook:           {"14 the nearest of some kinds", "14 all of them", "15 many at once: one at most"},
+	firstByID:           {"17 as it changes"},
 }

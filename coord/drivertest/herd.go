@@ -94,9 +94,19 @@ func middleWakesOne(s *scene) {
 	c := s.crowd(1, crowdSize()/4)
 	middle := len(c.nodes) / 2
 	time.Sleep(100 * time.Millisecond)
+	l := c.links[0]
+	var traffic Traffic
+	if l.Traffic != nil {
+		traffic = l.Traffic()
+	}
 	before := c.wakeUps.Load()
 	s.leave(c.sessions[0], c.nodes[middle], false)
 	time.Sleep(200 * time.Millisecond)
+	if l.Traffic != nil {
+		if t := l.Traffic().Sub(traffic); t.Events+t.Reads > len(c.nodes)/4 {
+			s.Errorf("when one in the middle of %d left: %+v", len(c.nodes), t)
+		}
+	}
 	// The one who left is told too, if it still waits.
 	if woken := c.wakeUps.Load() - before; woken < 1 || woken > 3 {
 		s.Errorf("%d were woken when one in the middle of %d left, want the one behind", woken, len(c.nodes))

@@ -480,7 +480,7 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 	ctx, cancel := s.in(ctx)
 	defer cancel()
 	if s.d.flaw == goroutineLeak {
-		go func() { <-make(chan struct{}) }()
+		go func() { <-planted }()
 	}
 	ids := []string{me.ID}
 	for _, w := range wait {
