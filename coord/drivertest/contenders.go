@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -116,7 +117,7 @@ func namesOfEverySort(s *scene) {
 		s.usesName(sess, l, s.line+"/"+seg)
 	}
 	full := s.line + "/" + long[:255-len(s.line)-1]
-	for len(full)+256 <= 1024 {
+	for len(full)+256 <= 1022 {
 		full += "/" + long + "full"
 	}
 	full += "/" + strings.Repeat("y", 1024-len(full)-1)
@@ -128,6 +129,9 @@ func namesOfEverySort(s *scene) {
 // usesName does in a line of this name what one does in a line.
 func (s *scene) usesName(sess driver.Session, l *Link, name string) {
 	s.Helper()
+	if err := coord.CheckName(name); err != nil {
+		s.Fatal(err)
+	}
 	e := s.entry("lock")
 	e.Line = name
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
