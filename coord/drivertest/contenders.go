@@ -116,11 +116,14 @@ func namesOfEverySort(s *scene) {
 	for _, seg := range segments {
 		s.usesName(sess, l, s.line+"/"+seg)
 	}
-	full := s.line + "/" + long[:255-len(s.line)-1]
-	for len(full)+256 <= 1022 {
-		full += "/" + long + "full"
+	full := s.line
+	for len(full) < 1024 {
+		n := min(255, 1024-len(full)-1)
+		if 1024-len(full)-1-n == 1 {
+			n-- // a slash alone cannot be the end
+		}
+		full += "/" + strings.Repeat("y", n)
 	}
-	full += "/" + strings.Repeat("y", 1024-len(full)-1)
 	s.usesName(sess, l, full)
 	deep := s.line + strings.Repeat("/d", (1024-len(s.line))/2)
 	s.usesName(sess, l, deep)
