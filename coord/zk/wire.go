@@ -92,38 +92,52 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) nextFrame() error {
-	b, err := w.in.Peek(4)
+	if !w.greeted {
+		return w.greeting()
+	}
+	n, xid, zxid, err := w.head()
 	if err != nil {
 		return err
 	}
-	n := int(int32(binary.BigEndian.Uint32(b)))
-	if !w.greeted {
-		return w.greeting(n)
-	}
-	if n < replyHead || n > maxFrame {
-		return fmt.Errorf("%w: a frame of %d bytes", errForeign, n)
-	}
-	if b, err = w.in.Peek(4 + replyHead); err != nil {
-		return err
-	}
-	w.rest = 4 + n
-	xid := int32(binary.BigEndian.Uint32(b[4:]))
-	zxid := int64(binary.BigEndian.Uint64(b[8:]))
-	if xid == xidNotification {
-		w.session.notified = zxid
-		return nil
-	}
-	w.answered(xid)
+	w.rest = n
 	if !w.caughtUp && xid > 0 && zxid > 0 {
-		w.awaitRewatch()
+		return w.awaitRewatch()
 	}
 	return nil
+}
+
+// head looks at the head of the next frame and takes note of it. n is the length of all of it.
+func (w *wire) head() (n int, xid int32, zxid int64, err error) {
+	b, err := w.in.Peek(4)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	body := int(int32(binary.BigEndian.Uint32(b)))
+	if body < replyHead || body > maxFrame {
+		return 0, 0, 0, fmt.Errorf("%w: a frame of %d bytes", errForeign, body)
+	}
+	if b, err = w.in.Peek(4 + replyHead); err != nil {
+		return 0, 0, 0, err
+	}
+	xid = int32(binary.BigEndian.Uint32(b[4:]))
+	zxid = int64(binary.BigEndian.Uint64(b[8:]))
+	if xid == xidNotification {
+		w.session.notified = zxid
+	} else {
+		w.answered(xid)
+	}
+	return 4 + body, xid, zxid, nil
 }
 
 // greeting takes the answer to the connect request. The library is told three fifths of the timeout: it pings at a
 // third of what it knows and gives a connection up at two thirds of it, so now at 0.2 and 0.4 of the session's
 // timeout. That leaves time to reach another server, and keeps the leader up to date: see keptFor.
-func (w *wire) greeting(n int) error {
+func (w *wire) greeting() error {
+	head, err := w.in.Peek(4)
+	if err != nil {
+		return err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
 	if n < greetingBody || n > greetingBody+16 {
 		return errForeign
 	}
@@ -189,12 +203,28 @@ func (w *wire) answered(xid int32) {
 // awaitRewatch holds the first reply back until the watches of the last connection were handed over. The library sends them
 // with the id of the last transaction that it knows of at that moment, and a reply that overtakes them moves that id
 // on, past changes which the watches were to tell. (The race detector calls it a race on lastZxid, with reason.)
-func (w *wire) awaitRewatch() {
+func (w *wire) awaitRewatch() error {
 	w.caughtUp = true
 	select {
 	case <-w.rewatched:
-	case <-w.session.done:
 	case <-time.After(w.session.timeout() / 4): // better late than never
+	case <-w.session.done:
+		return w.lastWords()
+	}
+	return nil
+}
+
+// lastWords reads on for a session that is over and waits only for the service to confirm that. The library, which
+// would set no watches again now, gets nothing of it.
+func (w *wire) lastWords() error {
+	for n := w.rest; ; {
+		if _, err := w.in.Discard(n); err != nil {
+			return err
+		}
+		var err error
+		if n, _, _, err = w.head(); err != nil {
+			return err
+		}
 	}
 }
 

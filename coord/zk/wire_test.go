@@ -1,0 +1,202 @@
+package zk
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testWire is a session's wire, and the server's end of it.
+func testWire(t *testing.T, timeout time.Duration, rewatch bool) (*wire, net.Conn) {
+	d, err := newDriver([]string{"a"}, []Option{WithSessionTimeout(timeout)})
+	require.NoError(t, err)
+	s := newSession(d)
+	t.Cleanup(func() { s.finish(); <-s.quiet })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	server, err := l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close(); server.Close() })
+	return newWire(client, "a", s, rewatch), server
+}
+
+func frame(parts ...any) []byte {
+	b := make([]byte, 4)
+	for _, p := range parts {
+		switch p := p.(type) {
+		case int:
+			b = binary.BigEndian.AppendUint32(b, uint32(p))
+		case int64:
+			b = binary.BigEndian.AppendUint64(b, uint64(p))
+		case string:
+			b = binary.BigEndian.AppendUint32(b, uint32(len(p)))
+			b = append(b, p...)
+		case bool:
+			b = append(b, 0)
+		}
+	}
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b
+}
+
+const password = "0123456789abcdef"
+
+// greet lets the library's connect request and its answer pass.
+func greet(t *testing.T, w *wire, server net.Conn, granted time.Duration) (asked, told time.Duration) {
+	_, err := w.Write(frame(0, int64(5), 77, int64(0), password))
+	require.NoError(t, err)
+	body, err := readFrame(server)
+	require.NoError(t, err)
+	_, err = server.Write(frame(0, int(granted.Milliseconds()), int64(42), password, false))
+	require.NoError(t, err)
+	hello, err := readFrame(w)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, binary.BigEndian.Uint64(hello[8:]))
+	return time.Duration(binary.BigEndian.Uint32(body[12:])) * time.Millisecond,
+		time.Duration(binary.BigEndian.Uint32(hello[4:])) * time.Millisecond
+}
+
+func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {
+	w, server := testWire(t, 10*time.Second, false)
+	before := time.Now()
+	asked, told := greet(t, w, server, 4*time.Second)
+	require.Equal(t, 10*time.Second, asked, "whatever the library has come to think")
+	require.Equal(t, 2400*time.Millisecond, told, "so that it pings at a fifth of the real one")
+	require.Equal(t, 4*time.Second, w.session.timeout())
+	require.EqualValues(t, 42, w.session.sessionID())
+	require.WithinRange(t, w.session.Deadline(), before.Add(keptFor(4*time.Second)), time.Now().Add(keptFor(4*time.Second)))
+}
+
+// The service counts from when it got the request; the answer may have been on its way for long.
+func TestTheDeadlineCountsFromTheSending(t *testing.T) {
+	const timeout = 10 * time.Second
+	w, server := testWire(t, timeout, false)
+	greet(t, w, server, timeout)
+	first := w.session.Deadline()
+
+	time.Sleep(20 * time.Millisecond)
+	before := time.Now()
+	_, err := w.Write(frame(-2, 11)) // a ping
+	require.NoError(t, err)
+	sent := time.Now()
+	time.Sleep(30 * time.Millisecond)
+	require.Equal(t, first, w.session.Deadline(), "sending alone renews nothing")
+	_, err = server.Write(frame(-2, int64(9), 0))
+	require.NoError(t, err)
+	_, err = readFrame(w)
+	require.NoError(t, err)
+	require.WithinRange(t, w.session.Deadline(), before.Add(keptFor(timeout)), sent.Add(keptFor(timeout)))
+
+	// An answer to an older request than one that was answered already moves nothing back.
+	moved := w.session.Deadline()
+	w.session.renewed(before.Add(-time.Second))
+	require.Equal(t, moved, w.session.Deadline())
+}
+
+func TestAnswersFindTheirRequests(t *testing.T) {
+	w, server := testWire(t, 10*time.Second, false)
+	greet(t, w, server, 10*time.Second)
+	for xid := 1; xid <= 3; xid++ {
+		_, err := w.Write(frame(xid, 3, "/a", false))
+		require.NoError(t, err)
+	}
+	answer := func(xid int) {
+		_, err := server.Write(frame(xid, int64(9), 0))
+		require.NoError(t, err)
+		_, err = readFrame(w)
+		require.NoError(t, err)
+	}
+	answer(2) // as one to an authentication may be
+	require.Len(t, w.sent, 2)
+	require.Greater(t, w.waiting(time.Now()), time.Duration(0))
+	answer(1)
+	answer(-1) // an event
+	answer(99) // to nothing we know
+	answer(3)
+	require.Empty(t, w.sent)
+	require.Zero(t, w.waiting(time.Now()))
+}
+
+func TestACreateIsReportedWhenItIsWritten(t *testing.T) {
+	w, server := testWire(t, 10*time.Second, false)
+	greet(t, w, server, 10*time.Second)
+	sent := w.session.expectCreate("/a/x-")
+	_, err := w.Write(frame(1, opCreate, "/a/y-"))
+	require.NoError(t, err)
+	select {
+	case <-sent:
+		t.Fatal("another create was taken for it")
+	default:
+	}
+	_, err = w.Write(frame(2, opCreate, "/a/x-"))
+	require.NoError(t, err)
+	<-sent
+}
+
+// The library's authentication waits for ten times its own patience (28 s with a session of 4 s).
+func TestAServerThatSaysNothingIsGivenUpSoon(t *testing.T) {
+	w, _ := testWire(t, 600*time.Millisecond, false)
+	require.NoError(t, w.SetReadDeadline(time.Now().Add(time.Hour)))
+	start := time.Now()
+	_, err := w.Read(make([]byte, 4))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Less(t, time.Since(start), 5*time.Second)
+}
+
+func TestAnotherProtocolIsRecognized(t *testing.T) {
+	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x0a", "\x00\x00\x00\x04spam"} {
+		w, server := testWire(t, 10*time.Second, false)
+		_, err := server.Write([]byte(says))
+		require.NoError(t, err)
+		_, err = w.Read(make([]byte, 4))
+		require.ErrorIs(t, err, errForeign)
+		require.True(t, hopeless(err))
+		select {
+		case <-w.session.troubles.refused:
+		default:
+			t.Fatal("there is no other server to try")
+		}
+	}
+}
+
+// The library reads the id of the last transaction when it sets the watches again. A reply that came before that would
+// let it skip what happened while it was away.
+func TestRepliesWaitUntilTheWatchesAreSetAgain(t *testing.T) {
+	w, server := testWire(t, 10*time.Second, true)
+	greet(t, w, server, 10*time.Second)
+	_, err := w.Write(frame(1, 3, "/a", false))
+	require.NoError(t, err)
+	_, err = server.Write(frame(1, int64(9), 0))
+	require.NoError(t, err)
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(w, make([]byte, 4))
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		t.Fatalf("the reply was let through: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	_, err = w.Write(frame(2, opSetWatches, int64(9), 0, 0, 0))
+	require.NoError(t, err)
+	require.NoError(t, <-read)
+}
+
+func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {
+	w, server := testWire(t, 10*time.Second, false)
+	greet(t, w, server, 10*time.Second)
+	w.silence()
+	_, err := w.Write(frame(1, int(opClose)))
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = server.Read(make([]byte, 1))
+	require.Error(t, err)
+}
