@@ -285,4 +285,3 @@ func TestCrowdJoinsAtOnceAndDrains(t *testing.T) {
 		t.Errorf("%.2f wake-ups a turn", w)
 	}
 }
-

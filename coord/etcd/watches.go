@@ -40,6 +40,7 @@ type watches struct {
 	runs   bool
 	live   bool
 	idle   time.Time // since when nobody listens
+	spoke  time.Time // when something arrived last
 	out    []*pb.WatchRequest
 	send   chan struct{} // there is something in out
 }
@@ -270,10 +271,10 @@ func (ws *watches) sender(ctx context.Context, stream pb.Watch_WatchClient) {
 
 const (
 	// silence is how long an answer to a request may take on a living stream; opening a watch is no work for etcd.
-	silence = 3 * time.Second
+	silence = 2 * time.Second
 
 	// pingEvery is how often a quiet stream is made to speak, so that one that leads nowhere is noticed.
-	pingEvery = 5 * time.Second
+	pingEvery = 3 * time.Second
 
 	// idleFor is how long a stream stays open that nobody listens to.
 	idleFor = 10 * time.Second
@@ -292,7 +293,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 			return
 		}
 		ws.mu.Lock()
-		silent := len(ws.asked) > 0 && time.Since(ws.asked[0].sent) > silence
+		silent := len(ws.asked) > 0 && time.Since(ws.asked[0].sent) > silence && time.Since(ws.spoke) > silence
 		idle := len(ws.keys) == 0 && time.Since(ws.idle) > idleFor
 		if silent || idle {
 			ws.mu.Unlock()
@@ -318,6 +319,7 @@ func (ws *watches) ping() {
 func (ws *watches) heard(said *pb.WatchResponse) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	ws.spoke = time.Now()
 	if said.GetCreated() {
 		return ws.answered(said)
 	}

@@ -1,0 +1,352 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// waiter awaits its turn in the background.
+func waiter(t testing.TB, s driver.Session, me driver.Node, ahead []driver.Node) <-chan error {
+	answer := make(chan error, 1)
+	ctx := within(t, time.Minute)
+	go func() {
+		_, err := turn(ctx, s, me, ahead)
+		answer <- err
+	}()
+	return answer
+}
+
+func answers(t testing.TB, c <-chan error, d time.Duration, want error, what string) {
+	t.Helper()
+	select {
+	case err := <-c:
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	case <-time.After(d):
+		t.Errorf("%s: no answer within %v", what, d)
+	}
+}
+
+func silent(t testing.TB, c <-chan error, d time.Duration, what string) {
+	t.Helper()
+	select {
+	case err := <-c:
+		t.Errorf("%s: answered (%v)", what, err)
+	case <-time.After(d):
+	}
+}
+
+// A watch that resumes at an old revision after a compaction is closed with an error. Ours never resume.
+func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	holder := open(t, connectLink(t, cluster.Addrs()...))
+	for _, held := range []bool{true, false} {
+		head, _ := join(t, holder, entry("compacted", "lock"))
+		me, ahead := join(t, s, entry("compacted", "lock"))
+		c := waiter(t, s, me, ahead)
+		time.Sleep(50 * time.Millisecond)
+		heal := l.cut()
+		var rev int64
+		for i := range 50 {
+			put, err := root.Put(within(t, 10*time.Second), "elsewhere", fmt.Sprint(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rev = put.Header.Revision
+		}
+		leave(t, holder, head, held)
+		if _, err := root.Compact(within(t, 10*time.Second), rev+1); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			t.Fatal(err)
+		}
+		if _, err := root.Put(within(t, 10*time.Second), "elsewhere", "later"); err != nil {
+			t.Fatal(err)
+		}
+		heal()
+		answers(t, c, 3*time.Second, nil, "await")
+		leave(t, s, me, true)
+	}
+}
+
+// The revision of the deletion may be compacted between the event and the read that it makes the waiter do.
+func TestHandOverWhoseRevisionIsCompacted(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	head, _ := join(t, s, entry("compacted later", "lock"))
+	me, ahead := join(t, s, entry("compacted later", "lock"))
+	c := waiter(t, s, me, ahead)
+	time.Sleep(50 * time.Millisecond)
+	compact := func(_ string, req any) {
+		txn, ok := req.(*pb.TxnRequest)
+		if !ok || isWrite(txn) || txn.Success[0].GetRequestRange().GetRevision() == 0 {
+			return
+		}
+		put, err := root.Put(context.Background(), "elsewhere", "")
+		if err == nil {
+			_, err = root.Compact(context.Background(), put.Header.Revision)
+		}
+		if err != nil {
+			t.Errorf("compact: %v", err)
+		}
+	}
+	l.onSend.Store(&compact)
+	leave(t, s, head, true)
+	answers(t, c, 3*time.Second, nil, "await")
+	l.onSend.Store(nil)
+	leave(t, s, me, true)
+}
+
+func TestRemovalIsNoticedWhileWaitingAndWhileHolding(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	operator := connectLink(t, cluster.Addrs()...).service(t)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("removal", "lock"))
+	middle, ahead := join(t, s, entry("removal", "lock"))
+	last, before := join(t, s, entry("removal", "lock"))
+	holding := make(chan error, 1)
+	go func() {
+		_, err := s.Await(within(t, time.Minute), head, driver.Sight{}, nil)
+		holding <- err
+	}()
+	waiting, behind := waiter(t, s, middle, ahead), waiter(t, s, last, before)
+	time.Sleep(100 * time.Millisecond)
+	if err := operator.Remove(within(t, 10*time.Second), middle); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, waiting, 2*time.Second, driver.ErrRemoved, "the waiter that was removed")
+	silent(t, behind, 100*time.Millisecond, "the one behind, with the head still standing")
+	if err := operator.Remove(within(t, 10*time.Second), head); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, holding, 2*time.Second, driver.ErrRemoved, "the holder that was removed")
+	answers(t, behind, 2*time.Second, nil, "the one behind")
+	if err := operator.Remove(within(t, 10*time.Second), head); !errors.Is(err, driver.ErrRemoved) {
+		t.Errorf("the second removal: %v", err)
+	}
+	leave(t, s, last, true)
+}
+
+// The one ahead leaves and the waiter's own key is removed at the same time: whatever word comes first, it must not go in.
+func TestRemovedWaiterIsNeverLetIn(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	for i := range 30 {
+		head, _ := join(t, s, entry("both", "lock"))
+		me, ahead := join(t, s, entry("both", "lock"))
+		c := waiter(t, s, me, ahead)
+		time.Sleep(time.Duration(i%3) * 15 * time.Millisecond)
+		headKey, _, _ := parseID(head.ID)
+		ownKey, _, _ := parseID(me.ID)
+		ops := []clientv3.Op{
+			clientv3.OpDelete(headKey), clientv3.OpDelete(ownKey),
+			clientv3.OpPut(s.d.names.left(s.lease), leftValue(int64(head.Token)), clientv3.WithLease(s.lease)),
+		}
+		if _, err := root.Txn(within(t, 10*time.Second)).Then(ops...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+		answers(t, c, 5*time.Second, driver.ErrRemoved, fmt.Sprintf("round %d", i))
+		leave(t, s, me, false)
+		leave(t, s, head, false)
+	}
+}
+
+// etcd #22082: a deletion by key alone that is applied late removes what has taken the key's place.
+func TestLateDepartureRemovesNobodyElse(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	me, _ := join(t, s, entry("late departure", "lock"))
+	r := l.fate(drivertest.AppliedLate, changesNode)
+	if err := s.Leave(within(t, 10*time.Second), me, true); err != nil {
+		t.Fatal(err)
+	}
+	<-r.met
+	key, _, _ := parseID(me.ID)
+	if _, err := root.Put(within(t, 10*time.Second), key, "somebody else, for all we know"); err != nil {
+		t.Fatal(err)
+	}
+	stays(t, root, "late departure", 1, 2*drivertest.Late)
+	if err := s.Leave(within(t, 10*time.Second), me, true); err != nil {
+		t.Fatal(err)
+	}
+	stays(t, root, "late departure", 1, 0)
+	if _, err := root.Delete(within(t, 10*time.Second), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A departure whose replies are all lost goes on in the background, and the caller is back in time.
+func TestDepartureGoesOnInTheBackground(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	me, _ := join(t, s, entry("background", "lock"))
+	thaw := l.freeze(drivertest.Both)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if err := s.Leave(ctx, me, true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("leave: %v, want the context's error", err)
+	}
+	if took := time.Since(begun); took > 150*time.Millisecond+raceSlack {
+		t.Errorf("it came back after %v", took)
+	}
+	thaw()
+	stays(t, root, "background", 0, 0)
+}
+
+// An election's value, or whatever anybody writes, must never be taken for the mark.
+func TestWritesByOthersLetNobodyIn(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("writes", "lead"))
+	middle, ahead := join(t, s, entry("writes", "lead"))
+	last, before := join(t, s, entry("writes", "lead"))
+	c, behind := waiter(t, s, middle, ahead), waiter(t, s, last, before)
+	time.Sleep(50 * time.Millisecond)
+	var err error
+	for i := range 5 {
+		head.Data = fmt.Append(nil, "value ", i)
+		if head, err = s.Amend(within(t, 10*time.Second), head); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := s.d.names.left(s.lease)
+	if _, err := root.Put(within(t, 10*time.Second), left, leftValue(int64(head.Token)+1)); err != nil {
+		t.Fatal(err)
+	}
+	// One in the middle goes, with the mark of another node in the same transaction.
+	other, _ := join(t, s, entry("another line", "lock"))
+	key, _, _ := parseID(middle.ID)
+	if _, err := root.Txn(within(t, 10*time.Second)).Then(
+		clientv3.OpDelete(key), clientv3.OpPut(left, leftValue(int64(other.Token)))).Commit(); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, c, 2*time.Second, driver.ErrRemoved, "the one in the middle")
+	silent(t, behind, 100*time.Millisecond, "the last one, with the head still standing")
+	leave(t, s, head, true)
+	answers(t, behind, 2*time.Second, nil, "the last one")
+	leave(t, s, last, true)
+	leave(t, s, other, true)
+}
+
+// A watch that is silent, and a poll that is far off: a stream that does not answer is left within seconds.
+func TestSilentStreamIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 10 s")
+	}
+	cluster := servers.Etcd(t, servers.Members(3))
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	holder := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, holder, entry("silent", "lock"))
+	me, ahead := join(t, s, entry("silent", "lock"))
+	c := waiter(t, s, me, ahead)
+	time.Sleep(100 * time.Millisecond)
+	// One proxy after the other is frozen for good, so that whichever the stream goes through is among the first two.
+	for _, p := range l.proxies[:2] {
+		p.Stall()
+	}
+	leave(t, holder, head, true)
+	begun := time.Now()
+	answers(t, c, pingEvery+4*silence, nil, "await")
+	t.Logf("heard of it after %v", time.Since(begun))
+	leave(t, s, me, true)
+}
+
+// Semaphores wait for several: more than fit into one transaction.
+func TestWaitForOneOfManyNodes(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	const n = 150
+	var nodes []driver.Node
+	for range n {
+		me, _ := join(t, s, entry("several", "S1of150"))
+		nodes = append(nodes, me)
+	}
+	e := entry("several", "S1of150")
+	e.Sight.All = true
+	me, ahead := join(t, s, e)
+	if len(ahead) != n {
+		t.Fatalf("%d ahead, want %d", len(ahead), n)
+	}
+	for i, gone := range []int{n - 1, 0, n / 2} {
+		c := make(chan []driver.Node, 1)
+		go func() {
+			ahead, err := s.Await(within(t, 20*time.Second), me, e.Sight, ahead)
+			if err != nil {
+				t.Errorf("await: %v", err)
+			}
+			c <- ahead
+		}()
+		time.Sleep(50 * time.Millisecond)
+		leave(t, s, nodes[gone], false)
+		select {
+		case ahead = <-c:
+		case <-time.After(5 * time.Second):
+			t.Fatal("the wake-up was lost")
+		}
+		if len(ahead) != n-i-1 {
+			t.Errorf("%d ahead, want %d", len(ahead), n-i-1)
+		}
+	}
+	for _, n := range append(nodes, me) {
+		leave(t, s, n, false)
+	}
+}
+
+// Who gives up leaves no watch behind, at the service either.
+func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
+	cluster := servers.Etcd(t)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("quitters", "lock"))
+	me, ahead := join(t, s, entry("quitters", "lock"))
+	for range 200 {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
+		if _, err := s.Await(ctx, me, driver.Sight{}, ahead); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("await: %v", err)
+		}
+		cancel()
+	}
+	s.watches.mu.Lock()
+	here := len(s.watches.keys)
+	s.watches.mu.Unlock()
+	if here != 1 { // the session's own
+		t.Errorf("%d watches are left here", here)
+	}
+	var there float64
+	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		numbers, err := cluster.Member(0).Metrics(within(t, 10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there = numbers.Sum("etcd_debugging_mvcc_watcher_total"); there <= 2 {
+			break
+		}
+	}
+	if there > 2 { // the session's own, and for a moment its test whether the stream answers
+		t.Errorf("%v watches are left at the service", there)
+	}
+	leave(t, s, me, false)
+	leave(t, s, head, true)
+}

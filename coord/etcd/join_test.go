@@ -1,0 +1,337 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// stored are the keys of a line.
+func stored(t testing.TB, c *clientv3.Client, line string) []string {
+	t.Helper()
+	got, err := c.Get(within(t, 20*time.Second), layout{root: defaultRoot}.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, kv := range got.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}
+
+// stays fails if the line does not soon have, and then for a while keep, so many keys.
+func stays(t testing.TB, c *clientv3.Client, line string, n int, d time.Duration) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); len(stored(t, c, line)) != n && time.Now().Before(limit); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for limit := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
+		if keys := stored(t, c, line); len(keys) != n {
+			t.Fatalf("line %s has %q, want %d", line, keys, n)
+		}
+		if time.Now().After(limit) {
+			return
+		}
+	}
+}
+
+// joinOf fits the request that puts a contender into a line.
+func joinOf(line string) func(string, any) bool {
+	prefix := layout{root: defaultRoot}.line(line)
+	return func(_ string, req any) bool {
+		txn, ok := req.(*pb.TxnRequest)
+		if !ok {
+			return false
+		}
+		for _, op := range txn.Success {
+			if strings.HasPrefix(string(op.GetRequestPut().GetKey()), prefix) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// An outcome that is open must be settled; and what the service applies late, after we looked, must come to nothing.
+// Measured on etcd: of 136,103 transactions over 482 cuts 5,301 that had failed were applied.
+func TestJoinWhoseReplyIsLostIsOneNode(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	for _, fate := range []drivertest.Fate{drivertest.LostBefore, drivertest.LostAfter, drivertest.AppliedLate} {
+		t.Run(fate.String(), func(t *testing.T) {
+			line := "lost " + fate.String()
+			other := open(t, connectLink(t, cluster.Addrs()...))
+			first, _ := join(t, other, entry(line, "lock"))
+
+			l := connectLink(t, cluster.Addrs()...)
+			s := open(t, l)
+			r := l.fate(fate, joinOf(line))
+			me, ahead := join(t, s, entry(line, "lock"))
+			<-r.met
+			if len(ahead) != 1 || ahead[0].ID != first.ID {
+				t.Errorf("ahead is %v, want %v", ahead, first)
+			}
+			stays(t, root, line, 2, 2*drivertest.Late)
+			leave(t, s, me, false)
+			leave(t, other, first, true)
+			stays(t, root, line, 0, 0)
+		})
+	}
+}
+
+// The reply may be lost again and again, and those who were behind must not be taken for ahead (a deadlock).
+func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	const n = 60
+	for i := range n {
+		l.fate([]drivertest.Fate{drivertest.LostBefore, drivertest.LostAfter, drivertest.AppliedLate}[i%3], joinOf("storm"))
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	tokens := map[driver.Token]bool{}
+	for range n {
+		all.Go(func() {
+			me, ahead, err := s.Join(within(t, 30*time.Second), entry("storm", "lock"))
+			if err != nil {
+				t.Errorf("join: %v", err)
+				return
+			}
+			for _, a := range ahead {
+				if a.Token >= me.Token {
+					t.Errorf("%d is said to be ahead of %d", a.Token, me.Token)
+				}
+			}
+			mu.Lock()
+			tokens[me.Token] = true
+			mu.Unlock()
+			if _, err := turn(within(t, 30*time.Second), s, me, ahead); err != nil {
+				t.Errorf("await: %v", err)
+			}
+			if err := s.Leave(within(t, 20*time.Second), me, true); err != nil {
+				t.Errorf("leave: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if len(tokens) != n {
+		t.Errorf("%d tokens for %d joins", len(tokens), n)
+	}
+	stays(t, root, "storm", 0, 2*drivertest.Late)
+}
+
+// Who gives up leaves nothing, whatever becomes of the request that was under way.
+func TestJoinGivenUpLeavesNothing(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	for _, fate := range []drivertest.Fate{0, drivertest.LostBefore, drivertest.LostAfter, drivertest.AppliedLate} {
+		t.Run(fmt.Sprint(fate), func(t *testing.T) {
+			line := fmt.Sprintf("given up %d", fate)
+			l := connectLink(t, cluster.Addrs()...)
+			s := open(t, l)
+			defer l.delay(60 * time.Millisecond)()
+			met := make(chan struct{})
+			if fate != 0 {
+				met = l.fate(fate, joinOf(line)).met
+			} else {
+				time.AfterFunc(200*time.Millisecond, func() { close(met) })
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+			defer cancel()
+			begun := time.Now()
+			if _, _, err := s.Join(ctx, entry(line, "lock")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("join: %v, want the context's error", err)
+			}
+			if took := time.Since(begun); took > 130*time.Millisecond+raceSlack {
+				t.Errorf("it came back after %v", took)
+			}
+			<-met
+			l.heal()
+			stays(t, root, line, 0, 2*drivertest.Late)
+		})
+	}
+}
+
+const raceSlack = 200 * time.Millisecond
+
+// The session's key was moved while others were on their way: they try again and nobody notices.
+func TestMovedEpochFailsNobody(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	stop := make(chan struct{})
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			if err := s.confirm(s.life); err != nil {
+				t.Errorf("move: %v", err)
+			}
+		}
+	})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 50 {
+				me, _, err := s.Join(within(t, 20*time.Second), entry(fmt.Sprint("moved ", i), "lock"))
+				if err != nil {
+					t.Errorf("join: %v", err)
+					return
+				}
+				if err := s.Leave(within(t, 20*time.Second), me, true); err != nil {
+					t.Errorf("leave: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	mover.Wait()
+}
+
+// An operator who deletes too much must not end what lives.
+func TestSessionLivesOnWithoutItsKey(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	me, _ := join(t, s, entry("keyless", "lock"))
+	if _, err := root.Delete(within(t, 10*time.Second), s.d.names.epoch(s.lease)); err != nil {
+		t.Fatal(err)
+	}
+	behind, ahead := join(t, s, entry("keyless", "lock"))
+	if len(ahead) != 1 || ahead[0].ID != me.ID {
+		t.Errorf("ahead is %v, want %v", ahead, me)
+	}
+	leave(t, s, me, true)
+	leave(t, s, behind, true)
+	if err := s.life.Err(); err != nil {
+		t.Errorf("the session has ended: %v", context.Cause(s.life))
+	}
+}
+
+// What was asked of one session is never done in another: a join that is still on its way when the lease has gone
+// comes to nothing.
+func TestJoinOfDeadSessionComesToNothing(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	l.fate(drivertest.AppliedLate, joinOf("dead"))
+	result := make(chan error, 1)
+	go func() {
+		_, _, err := s.Join(within(t, 20*time.Second), entry("dead", "lock"))
+		result <- err
+	}()
+	if _, err := root.Revoke(within(t, 10*time.Second), s.lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil && !errors.Is(err, driver.ErrSessionEnded) {
+		t.Errorf("join: %v", err)
+	}
+	<-s.Done()
+	stays(t, root, "dead", 0, 2*drivertest.Late)
+}
+
+func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	me, _ := join(t, s, entry("busy", "lock"))
+	before, err := root.Get(within(t, 10*time.Second), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := entry("busy", "lock")
+	try.Try = true
+	start := l.counted()
+	if _, _, err := s.Join(within(t, 10*time.Second), try); !errors.Is(err, driver.ErrBusy) {
+		t.Errorf("try: %v, want busy", err)
+	}
+	if spent := l.counted().Sub(start); spent.Requests() != 1 {
+		t.Errorf("it took %d requests", spent.Requests())
+	}
+	after, err := root.Get(within(t, 10*time.Second), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := after.Header.Revision - before.Header.Revision; r != 0 {
+		t.Errorf("it changed %d things at the service", r)
+	}
+	leave(t, s, me, true)
+	start = l.counted()
+	me, _ = join(t, s, try)
+	if spent := l.counted().Sub(start); spent.Writes != 1 || spent.Reads != 0 {
+		t.Errorf("a try that succeeds took %+v, want one transaction", spent)
+	}
+	leave(t, s, me, true)
+}
+
+// A reader's look is over keys of other kinds alone. A writer that has become a reader keeps the writer's key.
+func TestReadersPassByDowngradedWriter(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	reader := entry("downgraded", "R")
+	reader.Sight = driver.Sight{Ignore: []string{"R"}}
+
+	w, _ := join(t, s, entry("downgraded", "W"))
+	waiting, ahead := join(t, s, reader)
+	if len(ahead) != 1 || ahead[0].ID != w.ID {
+		t.Fatalf("ahead of the reader is %v, want %v", ahead, w)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		ahead, err := s.Await(within(t, 20*time.Second), waiting, reader.Sight, ahead)
+		if err == nil && len(ahead) > 0 {
+			err = fmt.Errorf("still ahead: %v", ahead)
+		}
+		answer <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	w.Kind = "R"
+	w, err := s.Amend(within(t, 10*time.Second), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answer; err != nil {
+		t.Errorf("the reader that waited: %v", err)
+	}
+	late, ahead := join(t, s, reader)
+	if len(ahead) > 0 {
+		t.Errorf("ahead of a reader that came later is %v", ahead)
+	}
+	try := reader
+	try.Try = true
+	another, _ := join(t, s, try)
+
+	// A second writer sees the nearest of them; and a reader behind that one sees it, and it alone.
+	w2, ahead := join(t, s, entry("downgraded", "W"))
+	if len(ahead) == 0 || ahead[len(ahead)-1].ID != another.ID {
+		t.Errorf("nearest ahead of the second writer is %v, want %v", ahead, another)
+	}
+	last, ahead := join(t, s, reader)
+	if len(ahead) != 1 || ahead[0].ID != w2.ID {
+		t.Errorf("ahead of the last reader is %v, want %v", ahead, w2)
+	}
+	for _, n := range []driver.Node{w, waiting, late, another, w2, last} {
+		leave(t, s, n, false)
+	}
+}
