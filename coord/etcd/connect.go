@@ -99,6 +99,9 @@ func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
 		return fmt.Errorf("turnwise: connect to etcd at %s: %w: %w", where, coord.ErrDenied, err)
 	}
 	if ctx.Err() != nil {
+		if !errors.Is(err, ctx.Err()) { // what it ended looks different
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 		return fmt.Errorf("turnwise: connect to etcd at %s: %w: is it running there? %w", where, coord.ErrUnavailable, err)
 	}
 	return fmt.Errorf("turnwise: connect to etcd at %s: %w", where, err)

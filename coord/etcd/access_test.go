@@ -1,0 +1,191 @@
+package etcd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// guarded starts etcd with users: root, "locks" who may use the default root, "reader" who may only read it, and
+// "nobody" who may do nothing. The password is the name.
+func guarded(t testing.TB, opts ...servers.Option) (*servers.Cluster, *clientv3.Client) {
+	t.Helper()
+	cluster := servers.Etcd(t, append(opts, servers.Flags("--bcrypt-cost=4"))...)
+	c := direct(t, cluster)
+	ctx := within(t, time.Minute)
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := clientv3.GetPrefixRangeEnd(defaultRoot)
+	for role, may := range map[string]clientv3.PermissionType{
+		"locks": clientv3.PermissionType(clientv3.PermReadWrite), "reader": clientv3.PermissionType(clientv3.PermRead),
+	} {
+		must(c.RoleAdd(ctx, role))
+		must(c.RoleGrantPermission(ctx, role, defaultRoot, end, may))
+	}
+	must(c.RoleAdd(ctx, "nobody"))
+	must(c.RoleAdd(ctx, "root"))
+	for _, user := range []string{"root", "locks", "reader", "nobody"} {
+		must(c.UserAdd(ctx, user, user))
+		must(c.UserGrantRole(ctx, user, user))
+	}
+	must(c.AuthEnable(ctx))
+	return cluster, c
+}
+
+func asUser(name string) clientv3.Config { return clientv3.Config{Username: name, Password: name} }
+
+func TestPermissionOnTheRootIsEnough(t *testing.T) {
+	cluster, _ := guarded(t)
+	for _, retry := range []bool{false, true} {
+		l := connectLinkWith(t, asUser("locks"), cluster.Addrs()...)
+		s := open(t, l)
+		e := entry("allowed", "W")
+		e.Try = retry
+		head, _ := join(t, s, e)
+		reader := entry("allowed", "R")
+		reader.Sight = driver.Sight{Ignore: []string{"R"}}
+		me, ahead := join(t, s, reader)
+		c := make(chan error, 1)
+		go func() {
+			_, err := s.Await(within(t, 20*time.Second), me, reader.Sight, ahead)
+			c <- err
+		}()
+		time.Sleep(50 * time.Millisecond)
+		head.Kind = "R"
+		head, err := s.Amend(within(t, 10*time.Second), head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers(t, c, 3*time.Second, nil, "await")
+		if lines, err := s.d.Lines(within(t, 10*time.Second), ""); err != nil || len(lines) != 1 {
+			t.Errorf("lines are %q, %v", lines, err)
+		}
+		leave(t, s, head, true)
+		leave(t, s, me, false)
+		if err := s.Close(within(t, 10*time.Second)); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+func TestDeniedSaysWhatIsMissing(t *testing.T) {
+	cluster, _ := guarded(t)
+	for _, user := range []string{"reader", "nobody"} {
+		d := connectLinkWith(t, asUser(user), cluster.Addrs()...).service(t)
+		_, err := d.Open(within(t, 10*time.Second))
+		if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), `readwrite on the prefix "turnwise/"`) {
+			t.Errorf("%s opens: %v", user, err)
+		}
+	}
+	d := connectLink(t, cluster.Addrs()...).service(t)
+	if _, err := d.Open(within(t, 10*time.Second)); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "Username") {
+		t.Errorf("without a user: %v", err)
+	}
+
+	_, err := Connect(within(t, 10*time.Second), clientv3.Config{Endpoints: cluster.Addrs(), Username: "locks", Password: "wrong"})
+	if !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), cluster.Addrs()[0]) {
+		t.Errorf("connect with a wrong password: %v", err)
+	}
+	cfg := asUser("nobody")
+	cfg.Endpoints = cluster.Addrs()
+	if _, err = Connect(within(t, 10*time.Second), cfg); !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "turnwise/") {
+		t.Errorf("connect without the permission: %v", err)
+	}
+}
+
+func TestOtherRootNeedsItsOwnPermission(t *testing.T) {
+	cluster, _ := guarded(t)
+	d := connectLinkWith(t, asUser("locks"), cluster.Addrs()...).service(t, WithRoot("other"))
+	if _, err := d.Open(within(t, 10*time.Second)); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "other/") {
+		t.Errorf("open: %v", err)
+	}
+	d = connectLinkWith(t, asUser("locks"), cluster.Addrs()...).service(t, WithRoot("turnwise/team"))
+	if _, err := d.Open(within(t, 10*time.Second)); err != nil {
+		t.Errorf("a root below the permitted prefix: %v", err)
+	}
+}
+
+// A permission that is taken away while a session lives: every call says so within its time, and so does a waiter that
+// begins to listen then.
+func TestPermissionTakenAway(t *testing.T) {
+	cluster, _ := guarded(t)
+	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
+	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+	me, _ := join(t, s, entry("taken away", "lock"))
+	behind, ahead := join(t, s, entry("taken away", "lock"))
+	if _, err := root.RoleRevokePermission(within(t, 10*time.Second), "locks", defaultRoot, clientv3.GetPrefixRangeEnd(defaultRoot)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Join(within(t, 10*time.Second), entry("taken away", "lock")); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("join: %v", err)
+	}
+	if _, err := s.Amend(within(t, 10*time.Second), me); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("amend: %v", err)
+	}
+	if err := s.Leave(within(t, 10*time.Second), me, true); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("leave: %v", err)
+	}
+	if _, err := s.Await(within(t, 10*time.Second), behind, driver.Sight{}, ahead); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("await: %v", err)
+	}
+	if _, err := s.d.Line(within(t, 10*time.Second), "taken away"); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("line: %v", err)
+	}
+	if _, err := root.RoleGrantPermission(within(t, 10*time.Second), "locks", defaultRoot, clientv3.GetPrefixRangeEnd(defaultRoot),
+		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, s, behind, false)
+}
+
+// etcd #11954: the token of a watch stream ends, and watches that are asked for on it then are refused.
+func TestWaitersOutliveTheToken(t *testing.T) {
+	cluster, _ := guarded(t, servers.Flags("--auth-token-ttl=1"))
+	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+	for range 2 {
+		head, _ := join(t, s, entry("token", "lock"))
+		me, ahead := join(t, s, entry("token", "lock"))
+		c := waiter(t, s, me, ahead)
+		time.Sleep(2500 * time.Millisecond)
+		leave(t, s, head, true)
+		answers(t, c, 5*time.Second, nil, "await")
+		leave(t, s, me, true)
+	}
+}
+
+// A service whose disk quota is used up takes no puts. Who holds can still leave, and the next one is let in.
+func TestDepartureFromFullService(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Flags("--quota-backend-bytes=16777216"))
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("full", "lock"))
+	me, ahead := join(t, s, entry("full", "lock"))
+	c := waiter(t, s, me, ahead)
+	ctx := within(t, time.Minute)
+	junk := strings.Repeat("x", 1<<20)
+	var err error
+	for err == nil {
+		_, err = root.Put(ctx, "junk", junk)
+	}
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Join(ctx, entry("full", "lock")); !errors.Is(err, rpctypes.ErrNoSpace) || !strings.Contains(err.Error(), "defragmented") {
+		t.Errorf("join: %v", err)
+	}
+	leave(t, s, head, true)
+	answers(t, c, 5*time.Second, nil, "await")
+	leave(t, s, me, true)
+}

@@ -1,0 +1,127 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+func TestConnectGivesAClientThatLocks(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	cfg := clientv3.Config{Endpoints: cluster.Addrs()}
+	c, err := Connect(within(t, 10*time.Second), cfg, WithTTL(5*time.Second), WithClient(coord.WithOwnerLabel("tests")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := mutex.New(c, "connected").Lock(within(t, 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nodes, err := c.Line(within(t, 10*time.Second), "connected"); err != nil || len(nodes) != 1 || !nodes[0].Holds || nodes[0].Owner.Label != "tests" {
+		t.Errorf("the line is %+v, %v", nodes, err)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("the second close: %v", err)
+	}
+}
+
+func TestConnectToNobodySaysSoInTime(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := closed.Addr().String()
+	closed.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, cfg := range []clientv3.Config{
+		{Endpoints: []string{addr}},
+		{Endpoints: []string{mute.Addr().String()}},
+		{Endpoints: []string{addr}, Username: "u", Password: "p"},
+		{Endpoints: []string{mute.Addr().String()}, Username: "u", Password: "p"},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		begun := time.Now()
+		_, err := Connect(ctx, cfg)
+		cancel()
+		if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), cfg.Endpoints[0]) {
+			t.Errorf("connect: %v", err)
+		}
+		if took := time.Since(begun); took > 400*time.Millisecond+raceSlack {
+			t.Errorf("it came back after %v", took)
+		}
+	}
+}
+
+func TestNewLeavesTheClientOpen(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	client := direct(t, cluster)
+	d, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.Close(within(t, 10*time.Second)); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	if _, err := d.Open(within(t, 10*time.Second)); err == nil {
+		t.Error("a session was opened after the close")
+	}
+	if _, err := client.Get(within(t, 10*time.Second), "x"); err != nil {
+		t.Errorf("the client was closed: %v", err)
+	}
+}
+
+func TestMisuseIsRefused(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	client, namespaced := direct(t, cluster), direct(t, cluster)
+	namespaced.KV = namespace.NewKV(namespaced.KV, "mine/")
+	for _, bad := range []struct {
+		client *clientv3.Client
+		opts   []Option
+		says   string
+	}{
+		{nil, nil, "needs a client"},
+		{clientv3.NewCtxClient(context.Background()), nil, "no connection"},
+		{namespaced, nil, "WithRoot"},
+		{client, []Option{WithRoot("")}, "WithRoot"},
+		{client, []Option{WithRoot("a//b")}, "WithRoot"},
+		{client, []Option{WithRoot("a\x00")}, "WithRoot"},
+		{client, []Option{WithNames(7)}, "WithNames"},
+	} {
+		if _, err := New(bad.client, bad.opts...); err == nil || !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("want an error that says %q: %v", bad.says, err)
+		}
+	}
+	if _, err := Connect(t.Context(), clientv3.Config{}); err == nil {
+		t.Error("connected without endpoints")
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Connect(ended, clientv3.Config{Endpoints: cluster.Addrs()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+}
