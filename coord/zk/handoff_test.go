@@ -1,0 +1,137 @@
+package zk
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
+)
+
+// Whoever writes to a node, be it an operator or Curator's Revoker, does half of what a departing holder does. With a
+// crash behind it that makes two holders if a write alone is taken for the mark.
+func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
+	for _, how := range []string{"gives up", "dies", "is removed"} {
+		t.Run("and the node "+how, func(t *testing.T) {
+			s := play(t)
+			middle, last := s.another(), s.another()
+			head, _ := s.join(s.sess, "lock")
+			for i := range 5 {
+				in, _ := s.join(middle, "lock")
+				me, ahead := s.join(last, "lock")
+				require.Equal(t, in.ID, ahead[0].ID)
+				waiter := s.await(last, me, ahead...)
+				time.Sleep(20 * time.Millisecond)
+				_, err := s.admin.Set(in.ID, []byte("an operator was here"), -1)
+				require.NoError(t, err)
+				time.Sleep(2*markLife + time.Duration(i)*5*time.Millisecond)
+				switch how {
+				case "gives up":
+					s.leave(middle, in, false)
+				case "dies":
+					s.expire(t, middle)
+					middle = s.another()
+				case "is removed":
+					require.NoError(t, s.link.Remove(s.ctx, in))
+				}
+				for {
+					w := s.answer(waiter)
+					require.NoError(t, w.err)
+					require.NotEmpty(t, w.ahead, "the head still holds")
+					if w.ahead[0].ID == head.ID {
+						break
+					}
+					waiter = s.await(last, me, w.ahead...)
+				}
+				s.leave(last, me, false)
+			}
+		})
+	}
+}
+
+// A write to one's own node must not make its watch go unnoticed.
+func TestTheOwnNodeIsWatchedAfterAWriteToo(t *testing.T) {
+	s := play(t)
+	for _, kind := range []string{"lock", "lead"} {
+		me, _ := s.join(s.sess, kind)
+		holder := s.await(s.sess, me)
+		for range 3 {
+			time.Sleep(20 * time.Millisecond)
+			_, err := s.admin.Set(me.ID, []byte("an operator was here"), -1)
+			require.NoError(t, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		start := time.Now()
+		require.NoError(t, s.admin.Delete(me.ID, -1))
+		require.ErrorIs(t, s.answer(holder).err, driver.ErrRemoved)
+		require.Less(t, time.Since(start), time.Second)
+	}
+}
+
+// With one watch a node however many wait for it, and none left behind that grows.
+func TestWaitersShareTheirWatches(t *testing.T) {
+	s := play(t)
+	w, _ := s.join(s.sess, "W")
+	readers := s.another()
+	var answers []<-chan woken
+	var last driver.Node
+	for range 50 {
+		me, _, err := readers.Join(s.ctx, driver.Entry{Line: "a", Kind: "R", Sight: driver.Sight{Ignore: []string{"R"}}})
+		require.NoError(t, err)
+		answers = append(answers, s.await(readers, me, w))
+		last = me
+	}
+	require.Eventually(t, func() bool {
+		readers.watches.mu.Lock()
+		defer readers.watches.mu.Unlock()
+		entry := readers.watches.all[w.ID]
+		own := readers.watches.all[last.ID]
+		return len(readers.watches.all) == 51 && entry.data == set && entry.children == set && own != nil && own.data == set
+	}, patience, time.Millisecond)
+	s.leave(s.sess, w, true)
+	for _, a := range answers {
+		require.NoError(t, s.answer(a).err)
+	}
+	require.NoError(t, readers.Close(s.ctx))
+}
+
+// The list travels with the create: never behind it, and never before.
+func TestTheListIsSentBehindTheCreate(t *testing.T) {
+	s := play(t)
+	stays, _ := s.join(s.sess, "lock")
+	s.proxies[0].Reset()
+	const rounds = 100
+	for range rounds {
+		me, _ := s.join(s.sess, "lock")
+		s.leave(s.sess, me, false)
+	}
+	require.Equal(t, rounds, s.proxies[0].Requests(zkwire.Create))
+	require.Equal(t, rounds, s.proxies[0].Requests(zkwire.GetChildren2))
+	require.Equal(t, 3*rounds, s.proxies[0].Requests())
+	s.leave(s.sess, stays, true)
+}
+
+// A watch that is lost, for whatever reason, is made up for by a look now and then.
+func TestAMissedEventIsFoundOut(t *testing.T) {
+	s := play(t, WithSessionTimeout(time.Second))
+	other := s.another()
+	head, _ := s.join(other, "lock")
+	me, ahead := s.join(s.sess, "lock")
+	waiter := s.await(s.sess, me, ahead...)
+	require.Eventually(t, func() bool {
+		s.sess.watches.mu.Lock()
+		defer s.sess.watches.mu.Unlock()
+		w := s.sess.watches.all[head.ID]
+		return w != nil && w.data == set && w.children == set
+	}, patience, time.Millisecond)
+	s.sess.watches.mu.Lock()
+	s.sess.watches.all["/nowhere"] = s.sess.watches.all[head.ID]
+	delete(s.sess.watches.all, head.ID) // the event will find nobody
+	s.sess.watches.mu.Unlock()
+	s.leave(other, head, true)
+	w := s.answer(waiter)
+	require.NoError(t, w.err)
+	require.Empty(t, w.ahead)
+}

@@ -1,0 +1,102 @@
+package zk
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// patience is for what must happen, however busy the machine.
+const patience = 20 * time.Second
+
+// scene is a link of a driver to a real server, with a session.
+type scene struct {
+	testing.TB
+	*harness
+	*wiring
+	link *drivertest.Link
+	sess *session
+	ctx  context.Context
+}
+
+func playOn(t *testing.T, cluster *servers.Cluster, opts ...Option) *scene {
+	s := &scene{TB: t, harness: newHarness(t, cluster)}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	t.Cleanup(cancel)
+	s.ctx = ctx
+	s.link, s.wiring = s.harness.wire(t, opts...)
+	s.sess = s.open(s.link)
+	return s
+}
+
+func play(t *testing.T, opts ...Option) *scene {
+	return playOn(t, servers.ZooKeeper(t, servers.Shared()), opts...)
+}
+
+func (s *scene) open(l *drivertest.Link) *session {
+	s.Helper()
+	ds, err := l.Open(s.ctx)
+	require.NoError(s, err)
+	return ds.(*session)
+}
+
+// another is a session on a link of its own.
+func (s *scene) another(opts ...Option) *session {
+	s.Helper()
+	l, _ := s.harness.wire(s, opts...)
+	return s.open(l)
+}
+
+func entry(kind string) driver.Entry {
+	return driver.Entry{Line: "a", Kind: kind, Owner: driver.Owner{Host: "h", PID: 1}}
+}
+
+func (s *scene) join(sess *session, kind string) (driver.Node, []driver.Node) {
+	s.Helper()
+	me, ahead, err := sess.Join(s.ctx, entry(kind))
+	require.NoError(s, err)
+	return me, ahead
+}
+
+func (s *scene) leave(sess *session, me driver.Node, held bool) {
+	s.Helper()
+	require.NoError(s, sess.Leave(s.ctx, me, held))
+}
+
+type woken struct {
+	ahead []driver.Node
+	err   error
+}
+
+func (s *scene) await(sess *session, me driver.Node, wait ...driver.Node) <-chan woken {
+	c := make(chan woken, 1)
+	go func() {
+		ahead, err := sess.Await(s.ctx, me, driver.Sight{}, wait)
+		c <- woken{ahead, err}
+	}()
+	return c
+}
+
+func (s *scene) answer(c <-chan woken) woken {
+	s.Helper()
+	select {
+	case w := <-c:
+		return w
+	case <-time.After(patience):
+		s.Fatal("no answer")
+		return woken{}
+	}
+}
+
+func (s *scene) raw(path string, acl []gozk.ACL) {
+	s.Helper()
+	_, err := s.admin.Create(path, nil, 0, acl)
+	require.NoError(s, err)
+}

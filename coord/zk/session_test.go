@@ -1,0 +1,216 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// The client library sleeps a second after each round of servers, so that a session of one second does not survive
+// a cut of 200 ms (go-zookeeper, conn.go: connect).
+func TestAShortSessionSurvivesAShortCut(t *testing.T) {
+	s := play(t, WithSessionTimeout(time.Second))
+	me, _ := s.join(s.sess, "lock")
+	for range 5 {
+		heal := s.cut()
+		time.Sleep(200 * time.Millisecond)
+		heal()
+		start := time.Now()
+		there, err := s.sess.exists(s.ctx, me.ID)
+		require.NoError(t, err)
+		require.True(t, there)
+		require.Less(t, time.Since(start), 500*time.Millisecond)
+		require.True(t, time.Now().Before(s.sess.Deadline()), "and no hold is lost")
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+// The client library authenticates to a server that does not answer for 28 s (go-zookeeper, conn.go: authenticate), and
+// loses the session though others would have answered.
+func TestAFrozenMemberCostsNoSession(t *testing.T) {
+	cluster := servers.ZooKeeper(t, servers.Members(3))
+	s := playOn(t, cluster, WithSessionTimeout(4*time.Second))
+	me, _ := s.join(s.sess, "lock")
+	for range 2 {
+		s.sess.mu.Lock()
+		addr := s.sess.wire.addr
+		s.sess.mu.Unlock()
+		var frozen *servers.Member
+		for i, p := range s.proxies {
+			if p.Addr() == addr {
+				frozen = cluster.Member(i)
+			}
+		}
+		frozen.Freeze()
+		start := time.Now()
+		there, err := s.sess.exists(s.ctx, me.ID)
+		t.Logf("answered by another member after %v", time.Since(start))
+		frozen.Thaw()
+		require.NoError(t, err)
+		require.True(t, there, "the session lives")
+		require.True(t, time.Now().Before(s.sess.Deadline()), "the deadline has not passed")
+		time.Sleep(time.Second) // until the three agree again
+	}
+}
+
+// The client library goes on with a new session when the old one has expired, and does there what was queued: 8 of 8
+// creates, with two servers to choose from.
+func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
+	for range 4 {
+		s := play(t, WithSessionTimeout(time.Second))
+		s.join(s.sess, "lock")
+		thaw := s.freeze(drivertest.Both)
+		joins := make(chan error, 10)
+		for range cap(joins) {
+			go func() {
+				_, _, err := s.sess.Join(s.ctx, entry("lock"))
+				joins <- err
+			}()
+		}
+		time.Sleep(20 * time.Millisecond)
+		s.expire(t, s.sess)
+		heal := s.cut() // else they would reach the server on the old connection
+		thaw()
+		old := s.proxies[0].Accepted()
+		var done atomic.Int64
+		s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+			if r.Conn > old && r.Op != zkwire.Ping && r.Op != zkwire.CloseSession {
+				done.Add(1)
+			}
+			return zkwire.Pass
+		})
+		heal()
+		for range cap(joins) {
+			require.ErrorIs(t, <-joins, driver.ErrSessionEnded)
+		}
+		<-s.sess.quiet
+		require.Zero(t, done.Load(), "requests on connections made since")
+		require.Empty(t, s.stored(t, "a"))
+	}
+}
+
+// A follower tells the leader whom it has heard only now and then. If it dies in between, the leader counts from an
+// earlier time than we know of.
+func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
+	const ttl = 2 * time.Second
+	cluster := servers.ZooKeeper(t, servers.Members(3), servers.Tick(400*time.Millisecond))
+	h := newHarness(t, cluster)
+	leader := cluster.Leader(t)
+	for round := range 3 {
+		h.admin = adminConn(t, []string{leader.Addr()})
+		var follower *servers.Member
+		for _, m := range cluster.Members() {
+			if m != leader {
+				follower = m
+			}
+		}
+		p := zkwire.Start(t, follower.Addr())
+		d, err := newDriver([]string{p.Addr()}, []Option{WithSessionTimeout(ttl), WithRoot(h.root)})
+		require.NoError(t, err)
+		ds, err := d.Open(context.Background())
+		require.NoError(t, err)
+		me, _, err := ds.Join(context.Background(), entry("lock"))
+		require.NoError(t, err)
+		time.Sleep(time.Duration(round) * 170 * time.Millisecond)
+		before := ds.Deadline()
+		for !ds.Deadline().After(before) { // until it was renewed just now
+			time.Sleep(time.Millisecond)
+		}
+		follower.Kill()
+		p.Refuse()
+
+		require.Eventually(t, func() bool {
+			there, _, err := h.admin.Exists(me.ID)
+			return err == nil && !there
+		}, patience, time.Millisecond)
+		require.Greater(t, time.Since(ds.Deadline()), time.Duration(0), "the service was faster")
+		t.Logf("the node went %v after the deadline", time.Since(ds.Deadline()))
+		ds.Abandon()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		require.NoError(t, d.Close(ctx))
+		cancel()
+		follower.Restart(t)
+	}
+}
+
+func TestAServerThatKeepsOneRequestIsLeft(t *testing.T) {
+	s := play(t, WithSessionTimeout(2*time.Second))
+	s.join(s.sess, "lock")
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	held := make(chan struct{})
+	first := true
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op == zkwire.Exists && first {
+			first = false
+			close(held)
+			return zkwire.HoldReply(never)
+		}
+		return zkwire.Pass
+	})
+	start := time.Now()
+	_, err := s.sess.exists(s.ctx, "/")
+	<-held
+	require.NoError(t, err)
+	require.Less(t, time.Since(start), 2*time.Second)
+	require.True(t, time.Now().Before(s.sess.Deadline()))
+}
+
+func TestAServiceOutOfReachIsSaidToBe(t *testing.T) {
+	s := play(t)
+	defer s.cut()()
+	ctx, cancel := context.WithTimeout(s.ctx, 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, _, err := s.sess.Join(ctx, entry("lock"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(start), time.Second)
+	_, err = s.link.Line(ctx, "a")
+	require.ErrorContains(t, err, s.proxies[0].Addr())
+	require.False(t, errors.Is(err, driver.ErrDenied))
+}
+
+// Whatever is asked for while the service is out of reach, the library gets nothing to keep.
+func TestNothingPilesUpWhileTheServiceIsOutOfReach(t *testing.T) {
+	s := play(t)
+	s.join(s.sess, "lock")
+	heal := s.cut()
+	require.Eventually(t, func() bool { return !s.sess.connected() }, patience, time.Millisecond)
+	for range 1000 {
+		ctx, cancel := context.WithTimeout(s.ctx, 100*time.Microsecond)
+		_, _, err := s.sess.Join(ctx, entry("lock"))
+		require.Error(t, err)
+		cancel()
+	}
+	require.Eventually(t, func() bool { return len(s.sess.slots) == 0 }, patience, time.Millisecond)
+	s.proxies[0].Reset()
+	heal()
+	require.Eventually(t, s.sess.connected, patience, time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
+	require.Zero(t, s.proxies[0].Requests(zkwire.Create))
+}
+
+func TestDataOverTheLimitAreRefusedBeforeTheySend(t *testing.T) {
+	s := play(t)
+	e := entry("lock")
+	e.Data = make([]byte, maxBytes)
+	s.proxies[0].Reset()
+	_, _, err := s.sess.Join(s.ctx, e)
+	require.ErrorContains(t, err, "at most 1000000")
+	require.Zero(t, s.proxies[0].Requests())
+
+	me, _ := s.join(s.sess, "lead")
+	me.Data = e.Data
+	_, err = s.sess.Amend(s.ctx, me)
+	require.ErrorContains(t, err, "at most 1000000")
+	require.True(t, s.sess.connected(), "the connection that all share still stands")
+}
