@@ -1,0 +1,253 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// Four of theirs and four of ours in one line: never two inside, everyone served.
+func TestOneLineWithConcurrencyMutex(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	const each, turns = 4, 25
+	var inside, served atomic.Int64
+	work := func() {
+		if inside.Add(1) != 1 {
+			t.Error("two are inside")
+		}
+		time.Sleep(100 * time.Microsecond)
+		served.Add(1)
+		inside.Add(-1)
+	}
+	ctx := within(t, 2*time.Minute)
+	var all sync.WaitGroup
+	for range each {
+		client := direct(t, cluster)
+		all.Go(func() {
+			session, err := concurrency.NewSession(client)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer session.Close()
+			m := concurrency.NewMutex(session, "shared/line")
+			for range turns {
+				if err := m.Lock(ctx); err != nil {
+					t.Errorf("theirs: %v", err)
+					return
+				}
+				work()
+				if err := m.Unlock(ctx); err != nil {
+					t.Errorf("theirs: %v", err)
+				}
+			}
+		})
+		s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock))
+		all.Go(func() {
+			for range turns {
+				me, ahead, err := s.Join(ctx, entry("shared/line", "lock"))
+				if err == nil {
+					_, err = turn(ctx, s, me, ahead)
+				}
+				if err != nil {
+					t.Errorf("ours: %v", err)
+					return
+				}
+				work()
+				if err := s.Leave(ctx, me, true); err != nil {
+					t.Errorf("ours: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := served.Load(); n != 2*each*turns {
+		t.Errorf("%d turns, want %d", n, 2*each*turns)
+	}
+}
+
+// An election shows the same leader and value on both sides, and hands over both ways.
+func TestOneSeatWithConcurrencyElection(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	client := direct(t, cluster)
+	session, err := concurrency.NewSession(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	theirs := concurrency.NewElection(session, "seat")
+	ctx := within(t, time.Minute)
+	if err := theirs.Campaign(ctx, "them"); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock))
+	e := entry("seat", "lead")
+	e.Data = []byte("us")
+	me, ahead := join(t, s, e)
+	if len(ahead) != 1 {
+		t.Fatalf("ahead is %v", ahead)
+	}
+	first, err := s.d.First(ctx, "seat", nil)
+	if err != nil || string(first.Data) != "them" || first.Kind != "lock" || first.Owner != (driver.Owner{}) {
+		t.Errorf("first is %+v, %v", first, err)
+	}
+	c := waiter(t, s, me, ahead)
+	if err := theirs.Proclaim(ctx, "still them"); err != nil {
+		t.Fatal(err)
+	}
+	silent(t, c, 50*time.Millisecond, "they proclaim")
+	if err := theirs.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, c, 5*time.Second, nil, "await")
+	leader := func(want string) {
+		t.Helper()
+		got, err := concurrency.NewElection(session, "seat").Leader(ctx)
+		if err != nil || string(got.Kvs[0].Value) != want {
+			t.Errorf("they see the leader %v, %v; want %s", got, err, want)
+		}
+	}
+	leader("us")
+	me.Data = []byte("still us")
+	if me, err = s.Amend(ctx, me); err != nil {
+		t.Fatal(err)
+	}
+	leader("still us")
+	campaign := make(chan error, 1)
+	go func() { campaign <- theirs.Campaign(ctx, "them again") }()
+	time.Sleep(50 * time.Millisecond)
+	leave(t, s, me, true)
+	answers(t, campaign, 5*time.Second, nil, "their campaign")
+	leader("them again")
+	if err := theirs.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	me.Kind = "R"
+	if _, err := s.Amend(ctx, me); !errors.Is(err, errStockKind) {
+		t.Errorf("a change of kind: %v", err)
+	}
+}
+
+// concurrency.Mutex uses one key a session: it goes and comes back as another incarnation, and who waits for the
+// first must not wait for the second.
+func TestStockKeyThatComesBackIsAnother(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	session, err := concurrency.NewSession(direct(t, cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	ctx := within(t, time.Minute)
+	m := concurrency.NewMutex(session, "again")
+	if err := m.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l, WithNames(Stock))
+	me, ahead := join(t, s, entry("again", "lock"))
+	for _, waits := range []bool{false, true} {
+		var c <-chan error
+		if waits {
+			c = waiter(t, s, me, ahead)
+			time.Sleep(50 * time.Millisecond)
+		}
+		heal := l.cut()
+		if err := m.Unlock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		relock := make(chan error, 1)
+		go func() { relock <- m.Lock(ctx) }()
+		time.Sleep(50 * time.Millisecond)
+		heal()
+		if !waits {
+			c = waiter(t, s, me, ahead)
+		}
+		answers(t, c, 5*time.Second, nil, "await")
+		leave(t, s, me, true)
+		answers(t, relock, 5*time.Second, nil, "their lock")
+		me, ahead = join(t, s, entry("again", "lock"))
+	}
+	leave(t, s, me, false)
+	if err := m.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEtcdctlLockWaitsForUsAndWeForIt(t *testing.T) {
+	etcdctl := servers.Need(t, "etcdctl")
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock))
+	me, _ := join(t, s, entry("shell", "lock"))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, etcdctl, "--endpoints="+strings.Join(cluster.Addrs(), ","), "lock", "shell", "--", "sh", "-c", "echo locked; sleep 0.3")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var nodes []driver.Node
+	for limit := time.Now().Add(10 * time.Second); len(nodes) < 2 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if nodes, err = s.d.Line(ctx, "shell"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(nodes) != 2 || nodes[0].ID != me.ID || nodes[1].Kind != "lock" {
+		t.Fatalf("the line is %v", nodes)
+	}
+	if lines, err := s.d.Lines(ctx, "she"); err != nil || len(lines) != 1 || lines[0] != "shell" {
+		t.Errorf("lines are %q, %v", lines, err)
+	}
+	behind, ahead := join(t, s, entry("shell", "lock"))
+	c := waiter(t, s, behind, ahead)
+	leave(t, s, me, true)
+	answers(t, c, 10*time.Second, nil, "await")
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "locked") {
+		t.Errorf("etcdctl: %v\n%s", err, out.String())
+	}
+	leave(t, s, behind, true)
+}
+
+// With stock names a reader is told from others by the end of its key; a stock contender is exclusive.
+func TestReadersAmongStockContenders(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock))
+	reader := entry("mixed", "R")
+	reader.Sight = driver.Sight{Ignore: []string{"R"}}
+	r1, ahead := join(t, s, reader)
+	if len(ahead) > 0 {
+		t.Errorf("ahead of the first reader is %v", ahead)
+	}
+	r2, ahead := join(t, s, reader)
+	if len(ahead) > 0 {
+		t.Errorf("ahead of the second reader is %v", ahead)
+	}
+	if _, err := root.Put(within(t, 10*time.Second), "mixed/1f2e3d", "", clientv3.WithLease(s.lease)); err != nil {
+		t.Fatal(err)
+	}
+	r3, ahead := join(t, s, reader)
+	if len(ahead) != 1 || ahead[0].Kind != "lock" {
+		t.Errorf("ahead of the third reader is %v, want the stock contender", ahead)
+	}
+	r4, ahead := join(t, s, reader)
+	if len(ahead) != 1 || ahead[0].Kind != "lock" {
+		t.Errorf("ahead of the fourth reader is %v, want the stock contender", ahead)
+	}
+	for _, r := range []driver.Node{r1, r2, r3, r4} {
+		leave(t, s, r, false)
+	}
+}
