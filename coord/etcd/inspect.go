@@ -43,10 +43,14 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if from == "" {
 		from, end = "\x00", "\x00" // everything
 	}
+	opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(page)}
+	if d.names.names == Isolated {
+		opts = append(opts, clientv3.WithKeysOnly()) // without the lease, from 3.7 on, which stock names need
+	}
 	for {
 		var got *clientv3.GetResponse
 		err := d.ask(ctx, "list the lines", func(ctx context.Context) (err error) {
-			got, err = d.kv.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(page))
+			got, err = d.kv.Get(ctx, from, opts...)
 			return err
 		})
 		if err != nil {
