@@ -6,6 +6,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/planted"
+	"github.com/turnwise/turnwise/internal/rules"
 )
 
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
@@ -34,15 +35,8 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 // check sees to it that all watches are set, and finds out whether the wait is over. With recheck it asks even where
 // a watch is set.
 func (s *session) check(ctx context.Context, w *waiter, recheck bool) (ahead []driver.Node, done bool, err error) {
-	if s.isGone(w.own) {
-		return nil, true, s.removed(ctx)
-	}
-	found, err := s.arm(ctx, w.me.ID, w.own, s.ownWatch(), recheck)
-	if err != nil {
+	if err := s.standing(ctx, w, recheck); err != nil {
 		return nil, true, err
-	}
-	if !found {
-		return nil, true, s.removed(ctx)
 	}
 	for i, n := range w.wait {
 		changed := s.isChanged(w.watches[i])
@@ -68,7 +62,7 @@ func (s *session) moveUp(ctx context.Context, w *waiter, i int) (ahead []driver.
 	if planted.Is(planted.LineJumped) {
 		return nil, true, nil
 	}
-	if i == len(w.wait)-1 && !w.sight.All {
+	if i == len(w.wait)-1 && s.isNearest(w.me, w.wait[i]) {
 		handed, err := s.handedOver(ctx, w, i)
 		if err != nil {
 			return nil, true, err
@@ -82,42 +76,92 @@ func (s *session) moveUp(ctx context.Context, w *waiter, i int) (ahead []driver.
 	if err != nil {
 		return nil, true, err
 	}
-	if !a.found || s.ownGone(w) {
-		return nil, true, s.removed(ctx)
+	if !a.found {
+		return nil, true, s.removed(ctx, w)
 	}
+	if s.ownGone(w) {
+		if err := s.removed(ctx, w); err != nil {
+			return nil, true, err
+		}
+	}
+	s.saw(w.me, a.ahead)
 	return a.ahead, true, nil
+}
+
+// saw remembers the nearest node ahead of me: a mark means something only if nobody can be in between.
+func (s *session) saw(me driver.Node, ahead []driver.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(ahead) == 0 {
+		delete(s.nearest, me.Token)
+	} else {
+		s.nearest[me.Token] = ahead[len(ahead)-1].ID
+	}
+}
+
+func (s *session) isNearest(me, ahead driver.Node) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nearest[me.Token] == ahead.ID
 }
 
 // handedOver reports whether the i-th left as the holder, so that nobody is ahead.
 func (s *session) handedOver(ctx context.Context, w *waiter, i int) (bool, error) {
 	ahead := w.wait[i]
 	if s.profile() == ZooKeeper {
-		if ahead.Kind != "lock" && ahead.Kind != "W" {
-			return false, nil // others write to their nodes, too
+		if !trustsMark(ahead.Kind) {
+			return false, nil
 		}
 		s.mu.Lock()
 		marked := w.watches[i].gone && w.watches[i].changed
 		s.mu.Unlock()
 		if marked && s.ownGone(w) {
-			return false, s.removed(ctx)
+			return true, s.removed(ctx, w)
 		}
 		return marked, nil
 	}
 	a, err := s.insist(ctx, Request{Op: "handed over", Line: w.me.Line, Node: w.me.ID},
 		func() answer { return s.service().handedOver(s.id, w.me.ID, ahead.ID) })
 	if err == nil && !a.found && !planted.Is(planted.OwnNodeNotPolled) {
-		err = s.removed(ctx)
+		err = s.removed(ctx, w)
 	}
 	return a.held, err
 }
 
-// removed is called when the own node is gone: with the session, or without it?
-func (s *session) removed(ctx context.Context) error {
-	_, err := s.insist(ctx, Request{Op: "alive"}, func() answer { return s.service().serve(s.id, func(*remote, *answer) {}) })
-	if err == nil {
-		err = driver.ErrRemoved
+// trustsMark reports whether a change of such a node, followed by its end, is its owner's departure: nobody writes to
+// it otherwise.
+func trustsMark(kind string) bool { return kind == rules.Lock || kind == rules.Writer }
+
+// standing sets the watch on the own node, and finds out whether it stands.
+func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
+	for {
+		if !s.isGone(w.own) {
+			found, err := s.arm(ctx, w.me.ID, w.own, s.ownWatch(), recheck)
+			if found || err != nil {
+				return err
+			}
+		}
+		if err := s.removed(ctx, w); err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// removed is called when the own node is gone, it seems: with the session, without it, or was it amended?
+func (s *session) removed(ctx context.Context, w *waiter) error {
+	a, err := s.insist(ctx, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return s.service().find(s.id, w.me.ID) })
+	if err != nil {
+		return err
+	}
+	if !a.found {
+		return driver.ErrRemoved
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unshare(w.me.ID, w)
+	w.me.ID = a.node.ID
+	w.own = s.shared(w.me.ID, w)
+	return nil
 }
 
 func (s *session) ownGone(w *waiter) bool {

@@ -24,6 +24,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driv
 		case a.busy:
 			return driver.Node{}, nil, driver.ErrBusy
 		case a.found:
+			s.saw(a.node.Node, a.ahead)
 			return a.node.Node, a.ahead, nil
 		}
 	}
@@ -112,28 +113,19 @@ func (s *session) ended(err error) error {
 }
 
 func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
-	err := s.ask1(ctx, me, held)
-	if err == nil || errors.Is(err, driver.ErrSessionEnded) {
-		return err
-	}
-	if !planted.Is(planted.LeaveNotRetried) {
+	s.saw(me, nil)
+	err := s.leave(ctx, me, held)
+	if err != nil && !errors.Is(err, driver.ErrSessionEnded) && !planted.Is(planted.LeaveNotRetried) {
 		s.background(func(bg context.Context) { s.leave(WithName(bg, nameOf(ctx)), me, held) })
 	}
 	return err
 }
 
-func (s *session) ask1(ctx context.Context, me driver.Node, held bool) error {
-	_, err := s.ask(ctx, s.leaving(me), func() answer { return s.service().leave(s.id, me.ID, held) })
+// leave takes a node away, however often it has to ask.
+func (s *session) leave(ctx context.Context, me driver.Node, held bool) error {
+	_, err := s.insist(ctx, Request{Op: "leave", Line: me.Line, Node: me.ID, Changes: true},
+		func() answer { return s.service().leave(s.id, me.ID, held) })
 	return err
-}
-
-// leave takes a node away, however long that takes.
-func (s *session) leave(ctx context.Context, me driver.Node, held bool) {
-	s.insist(ctx, s.leaving(me), func() answer { return s.service().leave(s.id, me.ID, held) })
-}
-
-func (s *session) leaving(me driver.Node) Request {
-	return Request{Op: "leave", Line: me.Line, Node: me.ID, Changes: true}
 }
 
 func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {

@@ -38,7 +38,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 			return
 		}
 		head := s.head()
-		if n := head.byID[id]; n != nil { // etcd: create if absent
+		if n := head.get(id); n != nil { // etcd: create if absent
 			a.found, a.node = true, *n
 			a.ahead = head.ahead(n.Line, n.Token, e.Sight)
 			return
@@ -72,7 +72,7 @@ func (s *Service) find(session int64, id string) answer {
 	return s.serve(session, func(r *remote, a *answer) {
 		rep := s.reads(r)
 		s.catchUp(rep, s.head().applied)
-		if n := rep.byID[id]; n != nil {
+		if n := rep.get(id); n != nil {
 			a.found, a.node = true, *n
 		}
 	})
@@ -90,7 +90,7 @@ func (s *Service) bump(session int64) answer {
 func (s *Service) look(session int64, id string, sight driver.Sight) answer {
 	return s.serve(session, func(r *remote, a *answer) {
 		rep := s.reads(r)
-		if n := rep.byID[id]; n != nil {
+		if n := rep.get(id); n != nil {
 			a.found, a.node = true, *n
 			a.ahead = rep.ahead(n.Line, n.Token, sight)
 		}
@@ -101,7 +101,7 @@ func (s *Service) look(session int64, id string, sight driver.Sight) answer {
 func (s *Service) watch(session int64, id string, w watched) answer {
 	return s.serve(session, func(r *remote, a *answer) {
 		rep := s.reads(r)
-		n := rep.byID[id]
+		n := rep.exactly(id)
 		if n == nil {
 			return
 		}
@@ -118,7 +118,7 @@ func (s *Service) watch(session int64, id string, w watched) answer {
 // handedOver tells whether a node that has left did so as the holder, and whether the one that asks still stands.
 func (s *Service) handedOver(session int64, me, ahead string) answer {
 	return s.serve(session, func(_ *remote, a *answer) {
-		a.found = s.head().byID[me] != nil
+		a.found = s.head().get(me) != nil
 		a.held = s.left[ahead].held
 	})
 }
@@ -126,7 +126,7 @@ func (s *Service) handedOver(session int64, me, ahead string) answer {
 // leave takes a node away if it stands.
 func (s *Service) leave(session int64, id string, held bool) answer {
 	return s.serve(session, func(_ *remote, a *answer) {
-		if n := s.head().byID[id]; n != nil {
+		if n := s.head().get(id); n != nil {
 			s.record(change{kind: gone, node: *n, held: held})
 		}
 	})
@@ -135,7 +135,7 @@ func (s *Service) leave(session int64, id string, held bool) answer {
 // amend changes a node of the version that the session knows.
 func (s *Service) amend(session int64, id string, version int, kind string, data []byte) answer {
 	return s.serve(session, func(_ *remote, a *answer) {
-		n := s.head().byID[id]
+		n := s.head().get(id)
 		if n == nil {
 			return
 		}
@@ -146,7 +146,12 @@ func (s *Service) amend(session int64, id string, version int, kind string, data
 		}
 		next := *n
 		next.Kind, next.Data, next.version = kind, data, version+1
-		s.record(change{kind: amended, node: next})
+		if s.cfg.Profile == ZooKeeper && trustsMark(n.Kind) {
+			// A change to such a node would look like the first half of its owner's departure: it becomes another one,
+			// in the same place.
+			next.ID = renamed(n.ID, next.version)
+		}
+		s.record(change{kind: amended, node: next, was: n.ID})
 		a.node = next
 	})
 }

@@ -42,7 +42,7 @@ type Service struct {
 	logged   int64    // how many changes were logged before log[0]
 	left     map[string]departure
 	changes  map[string]chan struct{} // of lines that are observed; closed at the next change
-	leftIDs  []string // of left, oldest first
+	leftIDs  []string                 // of left, oldest first
 }
 
 // remote is a session as the service knows it.
@@ -162,7 +162,7 @@ func (s *Service) end(id int64) {
 	r.expiry.Stop()
 	delete(s.sessions, id)
 	var own []*stored
-	for _, n := range s.head().byID {
+	for _, n := range s.head().nodes {
 		if n.session == id {
 			own = append(own, n)
 		}
@@ -222,13 +222,20 @@ func (s *Service) remember(id string, d departure) {
 func (s *Service) follow(rep *replica, c change) {
 	rep.apply(c)
 	rep.applied++
-	by := rep.watches[c.node.ID]
+	id := c.node.ID
+	if c.kind == amended {
+		id = c.was
+	}
+	leaves := c.kind == gone || c.was != "" && c.was != c.node.ID
+	by := rep.watches[id]
 	if len(by) == 0 {
 		return
 	}
 	for _, r := range inOrder(by) {
 		w := by[r]
 		switch {
+		case leaves && c.kind == amended:
+			s.tell(r, event{what: nodeGone, node: id, rev: s.rev})
 		case c.kind == amended && w.data:
 			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: s.rev})
 			by[r] = watched{life: w.life}
@@ -241,8 +248,8 @@ func (s *Service) follow(rep *replica, c change) {
 			s.tell(r, event{what: nodeGone, node: c.node.ID, rev: s.rev})
 		}
 	}
-	if c.kind == gone {
-		delete(rep.watches, c.node.ID)
+	if leaves {
+		delete(rep.watches, id)
 	}
 }
 
@@ -301,6 +308,9 @@ func (s *Service) Reconnect(link string) {
 		s.tell(r, event{what: reconnected})
 	}
 }
+
+// Expire ends one session out of the blue.
+func (s *Service) Expire(sess driver.Session) { s.expire(sess.(*session).id) }
 
 // ExpireLink ends the sessions of a link out of the blue.
 func (s *Service) ExpireLink(link string) {
@@ -366,7 +376,7 @@ func (s *Service) Watches() int {
 func (s *Service) Remove(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.head().byID[id]
+	n := s.head().get(id)
 	if n != nil {
 		s.record(change{kind: gone, node: *n})
 	}

@@ -22,11 +22,12 @@ type session struct {
 	joins   int64
 	epoch   int64
 	watches map[string]*watch
+	nearest map[driver.Token]string // of those who wait: whom they saw right ahead when they looked
 	retired bool
 }
 
 func newSession(d *Driver) *session {
-	s := &session{driver: d, watches: make(map[string]*watch)}
+	s := &session{driver: d, watches: make(map[string]*watch), nearest: make(map[driver.Token]string)}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
 }

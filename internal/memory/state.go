@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -18,18 +19,38 @@ type stored struct {
 // state is the lines as one replica knows them.
 type state struct {
 	lines map[string][]*stored // in order
-	byID  map[string]*stored
+	nodes map[string]*stored   // by the ID that they joined with
 }
 
 func newState() state {
-	return state{lines: make(map[string][]*stored), byID: make(map[string]*stored)}
+	return state{lines: make(map[string][]*stored), nodes: make(map[string]*stored)}
 }
+
+// get returns the node that has this ID or had it before it was amended.
+func (s *state) get(id string) *stored { return s.nodes[origin(id)] }
+
+// exactly returns the node that has this ID now.
+func (s *state) exactly(id string) *stored {
+	if n := s.get(id); n != nil && n.ID == id {
+		return n
+	}
+	return nil
+}
+
+// origin is the ID that a node joined with.
+func origin(id string) string {
+	first, _, _ := strings.Cut(id, "+")
+	return first
+}
+
+func renamed(id string, version int) string { return fmt.Sprintf("%s+%d", origin(id), version) }
 
 // change is an entry of the log by which replicas follow the first one.
 type change struct {
 	kind changeKind
 	node stored
-	held bool // gone: it said it had the line to itself
+	was  string // amended: the ID it had before
+	held bool   // gone: it said it had the line to itself
 }
 
 type changeKind int
@@ -45,16 +66,16 @@ func (s *state) apply(c change) {
 	case joined:
 		n := c.node
 		s.lines[n.Line] = append(s.lines[n.Line], &n)
-		s.byID[n.ID] = &n
+		s.nodes[origin(n.ID)] = &n
 	case amended:
 		n := c.node
 		line := s.lines[n.Line]
 		line[position(line, n.Token)] = &n
-		s.byID[n.ID] = &n
+		s.nodes[origin(n.ID)] = &n
 	case gone:
 		line := s.lines[c.node.Line]
 		i := position(line, c.node.Token)
-		delete(s.byID, c.node.ID)
+		delete(s.nodes, origin(c.node.ID))
 		if len(line) == 1 {
 			delete(s.lines, c.node.Line)
 		} else {
@@ -98,7 +119,7 @@ func (s *state) list(name string) []driver.Node {
 	var all []driver.Node
 	for _, n := range s.lines[name] {
 		node := n.Node
-		node.Data = slices.Clone(n.Data)
+		node.Data = append([]byte(nil), n.Data...)
 		all = append(all, node)
 	}
 	return all
