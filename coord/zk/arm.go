@@ -85,7 +85,7 @@ func (s *session) settle(w *watch, which *setting, err error, isSet func()) bool
 		w.gone = true
 	case !passing(err):
 		*which = unset
-		w.denied = explain(err, "waiting for", w.path, "READ", "it")
+		w.denied = explain(err, "waiting for", w.path, "READ", "")
 	default:
 		if len(w.waiters) > 0 {
 			return false

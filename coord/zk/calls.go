@@ -172,8 +172,11 @@ func isCtx(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// explain says what permission is missing where, when that is it.
+// explain says what permission is missing, on that path or on another one, when that is it.
 func explain(err error, doing, path, permission, on string) error {
+	if on == "" {
+		on = path
+	}
 	switch {
 	case errors.Is(err, gozk.ErrNoAuth):
 		return fmt.Errorf("%w: %s %s needs the %s permission on %s: %w", driver.ErrDenied, doing, path, permission, on, err)

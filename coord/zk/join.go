@@ -111,7 +111,7 @@ func (j *joining) run(ctx context.Context) {
 	for try := 0; ; try++ {
 		me, ahead, err := j.once(ctx)
 		if err == errJoinAgain {
-			if sleep(ctx, backOff(try)) == nil {
+			if try == 0 || sleep(ctx, backOff(try)) == nil {
 				continue
 			}
 			err = j.session.given(ctx.Err())
@@ -231,7 +231,7 @@ func (j *joining) create(ctx context.Context) (mine string, names []string, stat
 	case passing(err):
 		return j.settle()
 	}
-	return "", nil, nil, explain(err, "joining in", j.dir, "CREATE", "it")
+	return "", nil, nil, explain(err, "joining in", j.dir, "CREATE", "")
 }
 
 // settle finds out what became of a create that had no answer: once the session is connected again, on a server that

@@ -85,7 +85,7 @@ func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone 
 		return n, true, nil
 	}
 	if err != nil {
-		return n, false, explain(err, "reading", n.ID, "READ", "it")
+		return n, false, explain(err, "reading", n.ID, "READ", "")
 	}
 	n.Owner, n.Data = driver.DecodeNote(data)
 	return n, false, nil

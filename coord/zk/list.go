@@ -26,7 +26,7 @@ func (s *session) children(ctx context.Context, dir string) ([]string, *gozk.Sta
 	l, err := persist(ctx, func() (list, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (list, error) { return listChildren(c, dir) })
 	})
-	return l.names, l.stat, explain(err, "listing", dir, "READ", "it")
+	return l.names, l.stat, explain(err, "listing", dir, "READ", "")
 }
 
 var errMoved = errors.New("the connection changed between two requests")
@@ -46,5 +46,5 @@ func (s *session) freshChildren(ctx context.Context, dir string) ([]string, *goz
 			return l, err
 		})
 	})
-	return l.names, l.stat, explain(err, "listing", dir, "READ", "it")
+	return l.names, l.stat, explain(err, "listing", dir, "READ", "")
 }

@@ -1,0 +1,125 @@
+package zk
+
+import (
+	"testing"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+func TestWithCredentialsEverythingIsTheUsersOwn(t *testing.T) {
+	s := play(t, WithDigestAuth("alice", "secret"))
+	me, _ := s.join(s.sess, "lock")
+	want := gozk.DigestACL(gozk.PermAll, "alice", "secret")
+	for _, p := range []string{me.ID, s.root + "/a", s.root} {
+		acl, _, err := s.sess.conn.GetACL(p)
+		require.NoError(t, err)
+		require.Equal(t, want, acl, p)
+	}
+
+	for who, opts := range map[string][]Option{"nobody": nil, "mallory": {WithDigestAuth("mallory", "secret")}} {
+		stranger := s.another(opts...)
+		_, _, err := stranger.Join(s.ctx, entry("lock"))
+		require.ErrorIs(t, err, driver.ErrDenied, who)
+		require.ErrorContains(t, err, "joining in "+s.root+"/a needs the CREATE permission", who)
+		_, err = stranger.driver.Line(s.ctx, "a")
+		require.ErrorIs(t, err, driver.ErrDenied, who)
+		require.ErrorContains(t, err, "listing "+s.root+"/a needs the READ permission", who)
+		err = stranger.driver.Remove(s.ctx, me)
+		require.ErrorIs(t, err, driver.ErrDenied, who)
+		require.ErrorContains(t, err, "DELETE permission on "+s.root+"/a", who)
+	}
+
+	again := s.another(WithDigestAuth("alice", "secret"))
+	second, ahead := s.join(again, "lock")
+	waiter := s.await(again, second, ahead...)
+	s.leave(s.sess, me, true)
+	require.NoError(t, s.answer(waiter).err)
+}
+
+// The credentials are given again on every connection.
+func TestCredentialsSurviveAReconnect(t *testing.T) {
+	s := play(t, WithDigestAuth("alice", "secret"))
+	first, _ := s.join(s.sess, "lock")
+	for range 3 {
+		s.cut()()
+		me, ahead := s.join(s.sess, "lock")
+		require.Equal(t, first.ID, ahead[0].ID)
+		s.leave(s.sess, me, false)
+	}
+}
+
+func TestWrongCredentialsAreToldAtConnect(t *testing.T) {
+	s := play(t, WithDigestAuth("alice", "secret"))
+	s.join(s.sess, "lock")
+	_, err := Connect(s.ctx, s.cluster.Addrs(), WithRoot(s.root), WithDigestAuth("alice", "wrong"))
+	require.ErrorIs(t, err, coord.ErrDenied)
+	require.ErrorContains(t, err, s.root)
+}
+
+// ZooKeeper lets one create what one may not delete.
+func TestLeavingWithoutTheRightTo(t *testing.T) {
+	s := play(t)
+	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermRead|gozk.PermCreate))
+	me, _ := s.join(s.sess, "lock")
+	err := s.sess.Leave(s.ctx, me, true)
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, "leaving "+me.ID+" needs the DELETE permission on "+s.root+"/a")
+	require.NoError(t, s.sess.Close(s.ctx))
+	require.Empty(t, s.stored(t, "a"), "the end of the session takes it away")
+	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
+	require.NoError(t, s.admin.Delete(s.root, -1))
+}
+
+func TestOtherRights(t *testing.T) {
+	acl := gozk.WorldACL(gozk.PermRead | gozk.PermCreate | gozk.PermDelete)
+	s := play(t, WithACL(acl...))
+	me, _ := s.join(s.sess, "lock")
+	got, _, err := s.admin.GetACL(me.ID)
+	require.NoError(t, err)
+	require.Equal(t, acl, got)
+	second, ahead := s.join(s.sess, "lock")
+	waiter := s.await(s.sess, second, ahead...)
+	s.leave(s.sess, me, true) // without the mark, which would be a write
+	require.NoError(t, s.answer(waiter).err)
+	s.leave(s.sess, second, true)
+}
+
+func TestRightsOfNobodyAreExplained(t *testing.T) {
+	s := play(t, WithACL(gozk.AuthACL(gozk.PermAll)...))
+	_, _, err := s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, "WithDigestAuth")
+}
+
+func TestALineInsideAContenderIsExplained(t *testing.T) {
+	s := play(t)
+	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
+	_, err := s.admin.Create(s.root+"/x", nil, gozk.FlagEphemeral, gozk.WorldACL(gozk.PermAll))
+	require.NoError(t, err)
+	e := entry("lock")
+	e.Line = "x"
+	_, _, err = s.sess.Join(s.ctx, e)
+	require.ErrorContains(t, err, s.root+"/x is an ephemeral node")
+	require.NoError(t, s.admin.Delete(s.root+"/x", -1))
+	require.NoError(t, s.admin.Delete(s.root, -1))
+}
+
+func TestWaitingNeedsToRead(t *testing.T) {
+	s := play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
+	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	first, _ := s.join(s.sess, "lock")
+	me, ahead := s.join(s.sess, "lock")
+	w := s.answer(s.await(s.sess, me, ahead...))
+	require.ErrorIs(t, w.err, driver.ErrDenied)
+	require.ErrorContains(t, w.err, "needs the READ permission")
+	s.leave(s.sess, me, false)
+	s.leave(s.sess, first, true)
+	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
+	require.NoError(t, s.admin.Delete(s.root, -1))
+}

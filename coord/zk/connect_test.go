@@ -1,0 +1,218 @@
+package zk
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+var exclusive = coord.Rule{WaitFor: rules.Exclusive}
+
+// listen answers each connection in its own way until the test ends.
+func listen(t *testing.T, answer func(net.Conn)) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer c.Close()
+				answer(c)
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); all.Wait() })
+	return l.Addr().String()
+}
+
+func fails(t *testing.T, within time.Duration, servers []string, opts ...Option) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	start := time.Now()
+	c, err := Connect(ctx, servers, opts...)
+	if err == nil {
+		c.Close()
+	}
+	require.Error(t, err)
+	require.Less(t, time.Since(start), within+2*time.Second)
+	return err
+}
+
+func TestConnectWhereNobodyListens(t *testing.T) {
+	addr := listen(t, func(net.Conn) {})
+	err := fails(t, 300*time.Millisecond, []string{"127.0.0.1:1", addr})
+	require.ErrorIs(t, err, coord.ErrUnavailable)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "127.0.0.1:1")
+}
+
+func TestConnectWhereNobodyAnswers(t *testing.T) {
+	over := make(chan struct{})
+	addr := listen(t, func(net.Conn) { <-over })
+	defer close(over)
+	err := fails(t, 300*time.Millisecond, []string{addr})
+	require.ErrorIs(t, err, coord.ErrUnavailable)
+	require.ErrorContains(t, err, addr)
+}
+
+func TestConnectToSomethingElse(t *testing.T) {
+	addr := listen(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1))
+		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+	})
+	start := time.Now()
+	err := fails(t, patience, []string{addr})
+	require.Less(t, time.Since(start), 5*time.Second, "to try again would be in vain")
+	require.ErrorIs(t, err, coord.ErrDenied)
+	require.ErrorContains(t, err, "not ZooKeeper's")
+}
+
+// One wrong address among good ones does no harm.
+func TestConnectPastAWrongAddress(t *testing.T) {
+	addr := listen(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+	good := servers.ZooKeeper(t, servers.Shared()).Addrs()
+	for range 5 {
+		c, err := Connect(t.Context(), append([]string{addr, "127.0.0.1:1"}, good...), WithRoot("/connect"))
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestConnectInAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := Connect(ctx, servers.ZooKeeper(t, servers.Shared()).Addrs())
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestTLS(t *testing.T) {
+	cluster := servers.ZooKeeper(t, servers.TLS())
+	c, err := Connect(t.Context(), cluster.Addrs(), WithTLS(cluster.TLSConfig()))
+	require.NoError(t, err)
+	h, err := c.Acquire(t.Context(), "a", "lock", nil, exclusive)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	require.NoError(t, c.Close())
+
+	stranger := cluster.TLSConfig()
+	stranger.Certificates, stranger.GetClientCertificate = nil, nil
+	err = fails(t, 5*time.Second, cluster.Addrs(), WithTLS(stranger))
+	t.Logf("without a certificate: %v", err)
+
+	unknown := &tls.Config{}
+	start := time.Now()
+	err = fails(t, patience, cluster.Addrs(), WithTLS(unknown))
+	require.ErrorIs(t, err, coord.ErrDenied)
+	require.ErrorContains(t, err, "certificate")
+	require.Less(t, time.Since(start), 5*time.Second)
+
+	err = fails(t, time.Second, cluster.Addrs())
+	require.ErrorIs(t, err, coord.ErrUnavailable)
+}
+
+func TestAChrootPutsEverythingBelowIt(t *testing.T) {
+	s := play(t)
+	addrs := s.cluster.Addrs()
+	addrs[len(addrs)-1] += s.root + "/chroot"
+	c, err := Connect(s.ctx, addrs, WithRoot("/app"))
+	require.NoError(t, err)
+	h, err := c.Acquire(s.ctx, "a/b", "lock", nil, exclusive)
+	require.NoError(t, err)
+	names, _, err := s.admin.Children(s.root + "/chroot/app/a/b")
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	lines, err := c.Lines(s.ctx, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a/b"}, lines)
+	require.NoError(t, h.Release())
+	require.NoError(t, c.Close())
+}
+
+// At the root of the service there are things that are no lines, /zookeeper to begin with.
+func TestLinesAtTheRootOfTheService(t *testing.T) {
+	cluster := servers.ZooKeeper(t)
+	c, err := Connect(t.Context(), cluster.Addrs(), WithRoot("/"))
+	require.NoError(t, err)
+	defer c.Close()
+	for _, name := range []string{"zookeeper", "a", "zookeeper/quota"} {
+		h, err := c.Acquire(t.Context(), name, "lock", nil, exclusive)
+		require.NoError(t, err, name)
+		defer h.Release()
+	}
+	lines, err := c.Lines(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "zookeeper", "zookeeper/quota"}, lines)
+	lines, err = c.Lines(t.Context(), "zoo")
+	require.NoError(t, err)
+	require.Equal(t, []string{"zookeeper", "zookeeper/quota"}, lines)
+}
+
+// What Connect opened to look whether anybody answers is the session that is then used.
+func TestConnectWastesNoSession(t *testing.T) {
+	s := play(t)
+	before := s.proxies[0].Accepted()
+	c, err := Connect(s.ctx, []string{s.proxies[0].Addr()}, WithRoot(s.root), WithClient(coord.WithOwnerLabel("blue")))
+	require.NoError(t, err)
+	h, err := c.Acquire(s.ctx, "a", "lock", nil, exclusive)
+	require.NoError(t, err)
+	nodes, err := c.Line(s.ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, "blue", nodes[0].Owner.Label)
+	require.NoError(t, h.Release())
+	require.NoError(t, c.Close())
+	require.Equal(t, 1, s.proxies[0].Accepted()-before)
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func TestTheLoggerHearsOfSessions(t *testing.T) {
+	var heard syncBuffer
+	s := play(t, WithLogger(slog.New(slog.NewTextHandler(&heard, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	require.Contains(t, heard.String(), "session opened")
+	require.Contains(t, heard.String(), "zookeeper client: ")
+	s.expire(t, s.sess)
+	<-s.sess.Done()
+	require.Contains(t, heard.String(), "session expired")
+}
+
+func TestAClosedDriverOpensNothing(t *testing.T) {
+	s := play(t)
+	require.NoError(t, s.link.Close(s.ctx))
+	_, err := s.link.Open(s.ctx)
+	require.ErrorContains(t, err, "closed")
+	_, err = s.link.Line(s.ctx, "a")
+	require.ErrorContains(t, err, "closed")
+	require.NoError(t, s.link.Close(s.ctx))
+}

@@ -1,0 +1,171 @@
+package zk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/adler32"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// nearTheEnd starts a server on which the next node of line "a" below root gets that number. It takes a doctored
+// snapshot, since two billion joins would take a month. The snapshot says, too, that as many transactions have been
+// done, for that is what tokens rest on.
+func nearTheEnd(t *testing.T, root string, next int32) *servers.Cluster {
+	cluster := servers.ZooKeeper(t, servers.JavaOptions(
+		"-Dzookeeper.digest.enabled=false",           // of the whole tree, in each snapshot
+		"-Dznode.container.checkIntervalMs=36000000", // the line is to stay as it is
+	))
+	m := cluster.Member(0)
+	admin := adminConn(t, cluster.Addrs())
+	dir := root + "/a"
+	for _, p := range []string{root, dir} {
+		_, err := admin.CreateContainer(p, nil, gozk.FlagContainer, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+	}
+	m.Restart(t) // a server that starts writes a snapshot
+	m.Kill()
+	doctor(t, filepath.Join(m.Dir(), "data", "version-2"), dir, next)
+	require.NoError(t, m.Start(t.Context()))
+	return cluster
+}
+
+func doctor(t *testing.T, folder, node string, next int32) {
+	all, err := filepath.Glob(filepath.Join(folder, "snapshot.*"))
+	require.NoError(t, err)
+	slices.SortFunc(all, func(a, b string) int { return len(a) - len(b) + bytes.Compare([]byte(a), []byte(b)) })
+	last := all[len(all)-1]
+	b, err := os.ReadFile(last)
+	require.NoError(t, err)
+
+	// A node: its path, its data, a reference to its rights, and what is known of it.
+	at := bytes.Index(b, append(binary.BigEndian.AppendUint32(nil, uint32(len(node))), node...))
+	require.Positive(t, at)
+	at += 4 + len(node)
+	if n := int32(binary.BigEndian.Uint32(b[at:])); n > 0 {
+		at += int(n)
+	}
+	at += 4 + 8             // the length of the data, and the rights
+	at += 8 + 8 + 8 + 8 + 4 // czxid, mzxid, ctime, mtime, version
+	binary.BigEndian.PutUint32(b[at:], uint32(next))
+
+	// It ends with a check sum of all before it, and "/".
+	const seal = 8 + 4 + 1
+	binary.BigEndian.PutUint64(b[len(b)-seal:], uint64(adler32.Checksum(b[:len(b)-seal])))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("snapshot.%x", int64(1)<<31+1000)), b, 0o644))
+}
+
+// ZOOKEEPER-3249: it does not wrap any more, and nor does it go on.
+func TestTheCounterSticksAtItsEnd(t *testing.T) {
+	cluster := nearTheEnd(t, "/app", 1<<31-3)
+	admin := adminConn(t, cluster.Addrs())
+	var numbers []int32
+	for range 5 {
+		p, err := admin.Create("/app/a/"+contender{guid: newGUID(), kind: "lock"}.prefix(), nil, gozk.FlagEphemeralSequential, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+		c, ok := parseContender(filepath.Base(p))
+		require.True(t, ok, p)
+		numbers = append(numbers, c.seq)
+	}
+	require.Equal(t, []int32{1<<31 - 3, 1<<31 - 2, 1<<31 - 1, 1<<31 - 1, 1<<31 - 1}, numbers)
+}
+
+func TestALineNearItsEndBeginsAnew(t *testing.T) {
+	cluster := nearTheEnd(t, "/conformance", 1<<31-1-lastNumbers-2)
+	s := playOn(t, cluster, WithRoot("/conformance"))
+	first, ahead := s.join(s.sess, "lock")
+	require.Empty(t, ahead)
+	second, ahead := s.join(s.sess, "lock")
+	require.Len(t, ahead, 1)
+
+	type joined struct {
+		me    driver.Node
+		ahead []driver.Node
+		err   error
+	}
+	late := make(chan joined, 5)
+	other := s.another(WithRoot("/conformance"))
+	for range cap(late) {
+		go func() {
+			me, ahead, err := other.Join(s.ctx, entry("lock"))
+			late <- joined{me, ahead, err}
+		}()
+	}
+	try := entry("lock")
+	try.Try = true
+	_, _, err := other.Join(s.ctx, try)
+	require.ErrorIs(t, err, driver.ErrBusy)
+	select {
+	case j := <-late:
+		t.Fatalf("joined beside those who have the last numbers: %+v", j)
+	case <-time.After(200 * time.Millisecond):
+	}
+
+	s.leave(s.sess, first, true)
+	s.leave(s.sess, second, true)
+	seen := map[driver.Token]bool{}
+	alone := 0
+	for range cap(late) {
+		j := <-late
+		require.NoError(t, j.err)
+		require.Greater(t, j.me.Token, second.Token)
+		require.Less(t, seqOf(t, j.me), int32(100))
+		require.False(t, seen[j.me.Token])
+		seen[j.me.Token] = true
+		if len(j.ahead) == 0 {
+			alone++
+		}
+	}
+	require.Equal(t, 1, alone)
+}
+
+func seqOf(t *testing.T, n driver.Node) int32 {
+	c, ok := parseContender(filepath.Base(n.ID))
+	require.True(t, ok)
+	return c.seq
+}
+
+// Two who find themselves at the very end, each with the number of the other, must not both go in.
+func TestAtTheVeryEndNobodyIsLetInBesideAnother(t *testing.T) {
+	cluster := nearTheEnd(t, "/conformance", 1<<31-1)
+	s := playOn(t, cluster, WithRoot("/conformance"))
+	tokens := driver.Token(0)
+	for range 3 {
+		me, ahead := s.join(s.sess, "lock")
+		require.Empty(t, ahead)
+		require.Greater(t, me.Token, tokens)
+		tokens = me.Token
+		s.leave(s.sess, me, true)
+	}
+	require.Greater(t, tokens, driver.Token(1<<31))
+}
+
+func TestALineThatCannotBeginAnewSaysWhy(t *testing.T) {
+	cluster := nearTheEnd(t, "/conformance", 1<<31-2)
+	s := playOn(t, cluster, WithRoot("/conformance"))
+	e := entry("lock")
+	e.Line = "a/nested"
+	_, _, err := s.sess.Join(s.ctx, e)
+	require.NoError(t, err)
+	_, _, err = s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorContains(t, err, "used up its numbers")
+	require.ErrorContains(t, err, `"nested"`)
+	require.Equal(t, []string{"nested"}, must(s.sess.conn.Children("/conformance/a"))(t))
+}
+
+func must(names []string, _ *gozk.Stat, err error) func(t *testing.T) []string {
+	return func(t *testing.T) []string {
+		require.NoError(t, err)
+		return names
+	}
+}
