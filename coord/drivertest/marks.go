@@ -158,11 +158,12 @@ func bothLeaveUnheard(s *scene) {
 	s.turn(2*soon, waiter, "both have left")
 }
 
-// A rule may wait for a node that is not right ahead, as a reader does for a writer behind whom other readers stand.
+// A rule that sees all may wait for one that is not right ahead.
 func markFromFarAhead(s *scene) {
 	t := s.three()
+	all := driver.Sight{All: true}
 	for i := range 3 {
-		waiter := s.await(t.lastSess, t.last, t.head)
+		waiter := s.awaitIn(s.ctx, t.lastSess, t.last, all, t.head)
 		time.Sleep(time.Duration(i) * 15 * time.Millisecond)
 		s.leave(t.headSess, t.head, true)
 		if a := s.within(soon, waiter, "the head has left"); a.err != nil || !standsIn(a.ahead, t.middle) {

@@ -60,7 +60,8 @@ const (
 
 // modelDriver is a driver for modelService: correct, but for the flaw planted in it.
 type modelDriver struct {
-	link *modelLink
+	svc  *modelService
+	link *faultLink
 	flaw flaw
 
 	mu       sync.Mutex
@@ -72,28 +73,31 @@ type modelDriver struct {
 	life     context.Context
 }
 
-func newModelDriver(l *modelLink, f flaw) *modelDriver {
-	d := &modelDriver{link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
+func newModelDriver(svc *modelService, l *faultLink, f flaw) *modelDriver {
+	d := &modelDriver{svc: svc, link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
 	d.life, d.stop = context.WithCancel(context.Background())
-	l.heard = d.heard
 	return d
 }
 
 func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
 
 // request sends one request with a deadline of its own.
-func request[T any](ctx context.Context, d *modelDriver, kind modelRequest, size int, apply func() T) (T, error) {
+func request[T any](ctx context.Context, d *modelDriver, kind requestSort, size int, apply func() T) (T, error) {
 	limit := d.RequestTimeout()
 	if d.flaw == contextIgnored {
 		ctx, limit = context.WithoutCancel(ctx), 5*limit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return modelCall(ctx, d.link, kind, size, apply)
+	answer := new(T) // a late answer is written to it when nobody reads it any more
+	if err := d.link.do(ctx, kind, size, func() { *answer = apply() }); err != nil {
+		return *new(T), err
+	}
+	return *answer, nil
 }
 
 // insist sends a request that may be applied twice until it is answered or ctx ends.
-func insist[T any](ctx context.Context, d *modelDriver, kind modelRequest, size int, apply func() T) (T, error) {
+func insist[T any](ctx context.Context, d *modelDriver, kind requestSort, size int, apply func() T) (T, error) {
 	for {
 		a, err := request(ctx, d, kind, size, apply)
 		if err == nil || ctx.Err() != nil {
@@ -105,7 +109,7 @@ func insist[T any](ctx context.Context, d *modelDriver, kind modelRequest, size 
 func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 	for {
 		sent := time.Now()
-		id, err := request(ctx, d, modelRenewal, 0, d.link.svc.open)
+		id, err := request(ctx, d, renewal, 0, d.svc.open)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, errors.Join(err, ctx.Err())
@@ -125,11 +129,11 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 }
 
 func (d *modelDriver) Line(ctx context.Context, line string) ([]driver.Node, error) {
-	return insist(ctx, d, modelRead, 0, func() []driver.Node { return d.link.svc.look(d.link, line) })
+	return insist(ctx, d, reading, 0, func() []driver.Node { return d.svc.look(d, line) })
 }
 
 func (d *modelDriver) Lines(ctx context.Context, prefix string) ([]string, error) {
-	return insist(ctx, d, modelRead, 0, func() []string { return d.link.svc.names(prefix) })
+	return insist(ctx, d, reading, 0, func() []string { return d.svc.names(prefix) })
 }
 
 func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
@@ -155,7 +159,7 @@ func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node)
 }
 
 func (d *modelDriver) Remove(ctx context.Context, n driver.Node) error {
-	was, err := request(ctx, d, modelWrite, 0, func() bool { return d.link.svc.leave(n.Line, n.ID, false) })
+	was, err := request(ctx, d, writing, 0, func() bool { return d.svc.leave(n.Line, n.ID, false) })
 	if err == nil && !was {
 		err = driver.ErrRemoved
 	}
@@ -261,7 +265,7 @@ func (s *modelLiveness) over() {
 }
 
 func (s *modelLiveness) renewed(sent time.Time) {
-	ttl := s.d.link.svc.ttl
+	ttl := s.d.svc.ttl
 	switch s.d.flaw {
 	case deadlineFromReceipt:
 		sent = time.Now()
@@ -279,8 +283,11 @@ func (s *modelLiveness) renewed(sent time.Time) {
 }
 
 func (s *modelLiveness) renew() {
-	tick := time.NewTicker(s.d.link.svc.ttl / 5)
+	tick := time.NewTicker(s.d.svc.ttl / 5)
 	defer tick.Stop()
+	if s.d.flaw == cutEndsSession {
+		tick.Reset(s.d.svc.ttl / 50)
+	}
 	for {
 		select {
 		case <-tick.C:
@@ -288,9 +295,9 @@ func (s *modelLiveness) renew() {
 			return
 		}
 		sent := time.Now()
-		alive, err := request(s.life, s.d, modelRenewal, 0, func() bool { return s.d.link.svc.renew(s.id) })
+		alive, err := request(s.life, s.d, renewal, 0, func() bool { return s.d.svc.renew(s.id) })
 		if err != nil {
-			if s.d.flaw == cutEndsSession && errors.Is(err, errModelLost) {
+			if s.d.flaw == cutEndsSession && errors.Is(err, errLinkLost) {
 				s.over()
 			}
 			continue
@@ -316,18 +323,18 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	if s.d.flaw == closeLeavesNodes {
 		return nil
 	}
-	_, err := insist(ctx, s.d, modelRenewal, 0, func() bool { s.d.link.svc.end(s.id); return true })
+	_, err := insist(ctx, s.d, renewal, 0, func() bool { s.d.svc.end(s.id); return true })
 	return err
 }
 
 func (s *modelLiveness) Abandon() {
 	switch s.d.flaw {
 	case abandonCloses:
-		s.d.link.svc.end(s.id)
+		s.d.svc.end(s.id)
 	case abandonKeeps:
 		life := s.d.life
 		go func() {
-			for life.Err() == nil && s.d.link.svc.renew(s.id) {
+			for life.Err() == nil && s.d.svc.renew(s.id) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		}()
@@ -384,8 +391,8 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, 
 		if s.d.flaw == dataCut && len(n.Data) > 60<<10 {
 			n.Data = n.Data[:60<<10]
 		}
-		j, err := request(ctx, s.d, modelWrite, len(e.Data), func() modelJoined {
-			me, ahead, alive := s.d.link.svc.join(s.session(), n)
+		j, err := request(ctx, s.d, writing, len(e.Data), func() modelJoined {
+			me, ahead, alive := s.d.svc.join(s.session(), n)
 			return modelJoined{me, ahead, alive}
 		})
 		switch {
@@ -404,7 +411,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, 
 			}
 		}
 		if err := s.inBackground(ctx, func(ctx context.Context) error {
-			_, err := insist(ctx, s.d, modelWrite, 0, func() bool { s.d.link.svc.fence(s.id, n.Line, n.ID); return true })
+			_, err := insist(ctx, s.d, writing, 0, func() bool { s.d.svc.fence(s.id, n.Line, n.ID); return true })
 			return err
 		}); err != nil {
 			return driver.Node{}, nil, s.because(ctx)
@@ -423,7 +430,7 @@ func (s *modelLiveness) session() int64 {
 }
 
 func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
-	seen, err := insist(ctx, s.d, modelRead, 0, func() []driver.Node { return s.d.link.svc.look(s.d.link, e.Line) })
+	seen, err := insist(ctx, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, e.Line) })
 	if err != nil {
 		if s.d.flaw == busyIfOutOfReach {
 			return driver.ErrBusy
@@ -490,7 +497,7 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 	defer unsubscribe()
 	for first := true; ctx.Err() == nil; first = false {
 		broken := s.d.link.broken()
-		seen, err := request(ctx, s.d, modelRead, 0, func() []driver.Node { return s.d.link.svc.look(s.d.link, me.Line, ids...) })
+		seen, err := request(ctx, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
 		if err != nil {
 			continue
 		}
@@ -517,7 +524,7 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 
 // removed tells a node that was removed from one that went with its session.
 func (s *modelLiveness) removed(ctx context.Context) error {
-	alive, err := insist(ctx, s.d, modelRenewal, 0, func() bool { return s.d.link.svc.renew(s.id) })
+	alive, err := insist(ctx, s.d, renewal, 0, func() bool { return s.d.svc.renew(s.id) })
 	if err == nil && !alive {
 		s.over()
 	}
@@ -578,7 +585,7 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 func (s *modelLiveness) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	stood, err := insist(ctx, s.d, modelWrite, len(me.Data), func() bool { return s.d.link.svc.amend(me) })
+	stood, err := insist(ctx, s.d, writing, len(me.Data), func() bool { return s.d.svc.amend(me) })
 	if err != nil {
 		return driver.Node{}, s.because(ctx)
 	}
@@ -591,16 +598,16 @@ func (s *modelLiveness) Amend(ctx context.Context, me driver.Node) (driver.Node,
 func (s *modelLiveness) Leave(ctx context.Context, me driver.Node, held bool) error {
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	leave := func() bool { return s.d.link.svc.leave(me.Line, me.ID, held) }
+	leave := func() bool { return s.d.svc.leave(me.Line, me.ID, held) }
 	switch s.d.flaw {
 	case leaveGivesUp:
-		_, err := request(ctx, s.d, modelWrite, 0, leave)
+		_, err := request(ctx, s.d, writing, 0, leave)
 		return err
 	case leaveByPlace:
-		leave = func() bool { return s.d.link.svc.leaveAll(me.Line, s.id, held) }
+		leave = func() bool { return s.d.svc.leaveAll(me.Line, s.id, held) }
 	}
 	err := s.inBackground(ctx, func(ctx context.Context) error {
-		_, err := insist(ctx, s.d, modelWrite, 0, leave)
+		_, err := insist(ctx, s.d, writing, 0, leave)
 		return err
 	})
 	if err != nil {

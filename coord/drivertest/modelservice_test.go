@@ -28,7 +28,7 @@ type modelNode struct {
 	driver.Node
 	session  int64
 	foreign  bool
-	watchers map[*modelLink]bool
+	watchers map[*modelDriver]bool
 }
 
 type modelSession struct {
@@ -132,7 +132,7 @@ func (svc *modelService) join(session int64, n driver.Node) (me *driver.Node, ah
 		}
 	}
 	ahead = svc.nodesLocked(n.Line)
-	svc.lines[n.Line] = append(svc.lines[n.Line], &modelNode{Node: n, session: session, watchers: map[*modelLink]bool{}})
+	svc.lines[n.Line] = append(svc.lines[n.Line], &modelNode{Node: n, session: session, watchers: map[*modelDriver]bool{}})
 	return &n, ahead, true
 }
 
@@ -177,7 +177,7 @@ func (svc *modelService) amend(me driver.Node) bool {
 	n := svc.findLocked(me.Line, me.ID)
 	if n == nil {
 		if svc.flaw == amendCreates {
-			n = &modelNode{Node: me, watchers: map[*modelLink]bool{}}
+			n = &modelNode{Node: me, watchers: map[*modelDriver]bool{}}
 			svc.lines[me.Line] = append(svc.lines[me.Line], n)
 			return true
 		}
@@ -193,12 +193,12 @@ func (svc *modelService) amend(me driver.Node) bool {
 }
 
 // look returns the line and asks for news of the nodes with the given ids.
-func (svc *modelService) look(l *modelLink, line string, watch ...string) []driver.Node {
+func (svc *modelService) look(d *modelDriver, line string, watch ...string) []driver.Node {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
 	for _, id := range watch {
 		if n := svc.findLocked(line, id); n != nil {
-			n.watchers[l] = true
+			n.watchers[d] = true
 		}
 	}
 	return svc.nodesLocked(line)
@@ -282,7 +282,7 @@ func (svc *modelService) deleteLocked(n *modelNode, held bool) {
 }
 
 func (svc *modelService) tellLocked(n *modelNode, news modelNews) {
-	for l := range n.watchers {
-		l.tell(news)
+	for d := range n.watchers {
+		d.link.tell(func() { d.heard(news) })
 	}
 }

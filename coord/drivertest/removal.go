@@ -118,11 +118,12 @@ func holderHearsNothingElse(s *scene) {
 		n, _ := s.join(other)
 		s.leave(other, n, false)
 	}
-	me.Data = []byte("the holder says something else of itself")
-	s.amend(sess, me)
-	s.noAnswer(s.svc.TTL, holder, "others come and go, the node is amended")
+	s.noAnswer(s.svc.TTL, holder, "others come and go")
 	cancel()
 	if a := s.within(soon, holder, "its context ends"); !isCtx(a.err) {
 		s.Errorf("Await: %v, want the context's error", a.err)
 	}
+	me.Data = []byte("the holder says something else of itself")
+	me = s.amend(sess, me)
+	s.noAnswer(100*time.Millisecond, s.await(sess, me), "the node as amended")
 }

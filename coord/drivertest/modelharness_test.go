@@ -1,0 +1,59 @@
+package drivertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// modelHarness is the model for the suite, with a flaw or without.
+func modelHarness(f flaw) func(t testing.TB) *Service {
+	return func(t testing.TB) *Service {
+		svc := newModelService(time.Second, f)
+		t.Cleanup(func() { close(svc.stop) })
+		return &Service{
+			TTL: svc.ttl,
+			Connect: func(t testing.TB) *Link {
+				l := newFaultLink(false, nil)
+				d := newModelDriver(svc, l, f)
+				t.Cleanup(func() { closeLink(d, l) })
+				return &Link{
+					Driver: d,
+					Fate:   l.fate, Freeze: l.freeze, Cut: l.cut, Delay: l.slow, Traffic: l.counted,
+					Expire: func(t testing.TB, s driver.Session) { svc.end(s.(*modelLiveness).id) },
+				}
+			},
+			Stored: func(t testing.TB, line string) []string { return svc.stored(line) },
+			Remains: func(t testing.TB) []string {
+				svc.mu.Lock()
+				defer svc.mu.Unlock()
+				var all []string
+				for line, nodes := range svc.lines {
+					for _, n := range nodes {
+						all = append(all, line+": "+n.ID)
+					}
+				}
+				return all
+			},
+			PlantForeign: func(t testing.TB, line string) {
+				svc.plant(line)
+				t.Cleanup(func() { svc.uproot(line) })
+			},
+			Forget: func(t testing.TB, line string) {},
+			Budget: Budget{
+				Join:    Cost{Writes: 1, Trips: 1},
+				Leave:   Cost{Writes: 1, Trips: 1},
+				Handoff: Cost{Events: 1},
+			},
+		}
+	}
+}
+
+func closeLink(d driver.Driver, l *faultLink) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = d.Close(ctx)
+	l.close()
+}
