@@ -1,0 +1,47 @@
+# What one does with this repository. `make help` lists it.
+
+MODULES = . coord/etcd examples
+GO_TEST = go test -race -p 1
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Fetch the servers that the tests run against (ZooKeeper, etcd; no root, pinned, once)
+	@bash scripts/deps.sh
+
+.PHONY: test
+test: deps lint test-modules test-planted ## Run everything; a missing server is a failure
+
+.PHONY: lint
+lint: ## gofmt and go vet, in every module
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
+	@set -e; for m in $(MODULES); do (cd $$m && go vet ./...); done
+	@go vet -tags planted ./...
+
+.PHONY: test-modules
+test-modules: # the tests of every module, with the race detector
+	@set -e; for m in $(MODULES); do \
+		echo "== module $$m"; (cd $$m && TURNWISE_REQUIRE_SERVERS=1 $(GO_TEST) -timeout 20m ./...); \
+	done
+
+.PHONY: test-planted
+test-planted: ## Show that the simulation notices when a safeguard is missing
+	go test -tags planted -timeout 10m ./internal/sim -run TestPlanted
+
+.PHONY: test-quick
+test-quick: ## What needs no server, without the race detector
+	go test -short ./coord ./coord/driver ./coord/mem ./internal/rules ./internal/memory ./recipes/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz names and the parsing of nodes and keys, half a minute each
+	@set -e; for m in $(MODULES); do (cd $$m && \
+		for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
+			for name in $$(grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' $$f/*_test.go | cut -d' ' -f2); do \
+				go test $$f -run '^$$' -fuzz "^$$name\$$" -fuzztime 30s; \
+			done; \
+		done); done
