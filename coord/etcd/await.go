@@ -26,6 +26,7 @@ type awaiting struct {
 	s    *session
 	view view
 	own  *standing
+	seen *sighting // by the caller
 	bell chan struct{}
 
 	self  *ear   // listens to the own key; nil: not yet
@@ -56,6 +57,7 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		s:     s,
 		view:  view{me.Line, sight},
 		own:   own,
+		seen:  own.saw(sight),
 		bell:  make(chan struct{}, 1),
 		floor: own.created,
 	}
@@ -66,7 +68,7 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 			continue // not a node of this driver, so it has gone
 		}
 		e := a.listen(n, key)
-		e.mark = i == len(wait)-1 && n.ID == own.nearest && e.left != ""
+		e.mark = i == len(wait)-1 && n.ID == a.seen.nearest && e.left != ""
 	}
 	if len(wait) != len(a.ahead) {
 		ahead, err := a.look(ctx, own.created)
@@ -304,7 +306,7 @@ func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, 
 
 // known is the mod revision that a node had when the caller looked.
 func (a *awaiting) known(n driver.Node, created int64) int64 {
-	if rev := a.own.amended[n.ID]; rev > 0 {
+	if rev := a.seen.amended[n.ID]; rev > 0 {
 		return rev
 	}
 	return created

@@ -99,7 +99,11 @@ func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("%d hand-overs, release included: median %v, 9 of 10 within %v", len(took), took[len(took)/2], took[len(took)*9/10])
-	if median := took[len(took)/2]; median > 5*time.Millisecond {
+	limit := 5 * time.Millisecond
+	if raceDetector {
+		limit *= 4
+	}
+	if median := took[len(took)/2]; median > limit {
 		t.Errorf("a hand-over took %v in the median", median)
 	}
 }

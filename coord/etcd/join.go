@@ -219,7 +219,8 @@ func (j *joining) settle(epoch int64) (int64, error) {
 func (j *joining) made(rev int64, answers []*pb.ResponseOp) joined {
 	own := j.standing(rev)
 	g, err := j.s.settle(j.s.life, j.view, j.s.d.names.see(j.view, answers), rev, rev-1)
-	return j.done(own, g, err)
+	own.remember(j.view, g)
+	return j.done(own, g.nodes, err)
 }
 
 // found completes a join that turned out to have put the node at revision rev.
@@ -229,7 +230,7 @@ func (j *joining) found(rev int64) joined {
 	if err == nil && !stands {
 		err = driver.ErrRemoved
 	}
-	return j.done(own, glance{nodes: ahead, amended: own.amended}, err)
+	return j.done(own, ahead, err)
 }
 
 func (j *joining) standing(rev int64) *standing {
@@ -249,8 +250,7 @@ func (j *joining) standing(rev int64) *standing {
 	}
 }
 
-func (j *joining) done(own *standing, g glance, err error) joined {
-	own.remember(g)
+func (j *joining) done(own *standing, ahead []driver.Node, err error) joined {
 	j.s.joinedAs(own)
-	return joined{own.node, g.nodes, j.s.verdict(err)}
+	return joined{own.node, ahead, j.s.verdict(err)}
 }

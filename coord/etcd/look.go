@@ -225,16 +225,26 @@ func (s *session) look(ctx context.Context, v view, own *standing, rev int64) (a
 	if err != nil {
 		return nil, false, 0, err
 	}
-	own.remember(g)
+	own.remember(v, g)
 	return g.nodes, true, at, nil
 }
 
 // remember keeps of a look what the next Await has to know.
-func (own *standing) remember(g glance) {
-	own.nearest, own.amended = "", g.amended
+func (own *standing) remember(v view, g glance) {
+	last := &sighting{sight: v.sight, amended: g.amended}
 	if len(g.nodes) > 0 {
-		own.nearest = g.nodes[len(g.nodes)-1].ID
+		last.nearest = g.nodes[len(g.nodes)-1].ID
 	}
+	own.last.Store(last)
+}
+
+// saw is what the last look showed; nothing if it was in another sight.
+func (own *standing) saw(sight driver.Sight) *sighting {
+	last := own.last.Load()
+	if last == nil || !slices.Equal(last.sight.Ignore, sight.Ignore) {
+		return &sighting{}
+	}
+	return last
 }
 
 // leftValue is what the left key holds when this incarnation left as the holder.

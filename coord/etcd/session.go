@@ -180,7 +180,13 @@ type standing struct {
 	changing chan struct{}
 	modified int64
 
-	// What the last look showed, for the next Await, which is never concurrent with it.
+	// last is what the last look showed, for the next Await. It is replaced as a whole.
+	last atomic.Pointer[sighting]
+}
+
+// sighting is what an Await has to know of the look before it.
+type sighting struct {
+	sight   driver.Sight
 	nearest string           // the ID of the nearest in sight
 	amended map[string]int64 // the mod revisions, by ID, of those in sight that had been amended
 }
