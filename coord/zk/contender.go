@@ -23,7 +23,8 @@ const (
 	// Curator is the way of InterProcessMutex and InterProcessReadWriteLock in Apache Curator.
 	Curator
 
-	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo.
+	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo. Its ReadLock, up to 2.8.0 at least, waits for
+	// writers behind it as well, and they for it, for ever (python-zk/kazoo#649): use its Lock and WriteLock.
 	Kazoo
 )
 
