@@ -216,3 +216,16 @@ func TestAClosedDriverOpensNothing(t *testing.T) {
 	require.ErrorContains(t, err, "closed")
 	require.NoError(t, s.link.Close(s.ctx))
 }
+
+func TestPrefixesThatNoNameHas(t *testing.T) {
+	s := play(t)
+	s.join(s.sess, "lock")
+	for _, prefix := range []string{"/", "/a", "a//", "a/./b", "b", "a/", "\x00/x", "aa"} {
+		lines, err := s.link.Lines(s.ctx, prefix)
+		require.NoError(t, err, prefix)
+		require.Empty(t, lines, prefix)
+	}
+	lines, err := s.link.Lines(s.ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, lines)
+}

@@ -10,6 +10,7 @@ import (
 
 	gozk "github.com/go-zookeeper/zk"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -120,85 +121,73 @@ func forEach(n int, f func(i int) error) error {
 	return first
 }
 
-// Lines is described in package driver. It walks through the directories, from the last one that all names with
-// the prefix have in common.
+// Lines is described in package driver. It walks through the directories level by level, from the one that all names
+// with the prefix have in common.
 func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
-	return withSession(ctx, d, func(s *session) ([]string, error) {
-		w := &walk{ctx: ctx, session: s, prefix: prefix}
-		start, dir := "", d.root
-		if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {
-			start = prefix[:cut]
-			dir = d.path(start)
+	start := "" // no line: the root
+	if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {
+		if start = prefix[:cut]; coord.CheckName(start) != nil {
+			return nil, nil // no name begins like that
 		}
-		if err := w.visit(start, dir); err != nil {
+	}
+	return withSession(ctx, d, func(s *session) ([]string, error) {
+		if err := s.insist(ctx, func(c *gozk.Conn) error { _, err := c.Sync("/"); return err }); err != nil {
 			return nil, err
 		}
-		slices.Sort(w.found)
-		return w.found, nil
+		var found []string
+		for level := []string{start}; len(level) > 0; {
+			var mu sync.Mutex
+			var below []string
+			err := forEach(len(level), func(i int) error {
+				used, inner, err := s.inside(ctx, level[i])
+				mu.Lock()
+				defer mu.Unlock()
+				if used {
+					found = append(found, level[i])
+				}
+				below = append(below, inner...)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			level = slices.DeleteFunc(below, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		}
+		slices.Sort(found)
+		return slices.DeleteFunc(found, func(name string) bool { return !strings.HasPrefix(name, prefix) }), nil
 	})
 }
 
-type walk struct {
-	ctx     context.Context
-	session *session
-	prefix  string
-
-	mu    sync.Mutex
-	found []string
-}
-
-// visit lists a directory, which belongs to the line, or to none at the top.
-func (w *walk) visit(line, dir string) error {
-	at := dir
-	if at == "" {
-		at = "/"
+// inside tells whether anybody stands in a line, and which names are nested in it.
+func (s *session) inside(ctx context.Context, line string) (used bool, inner []string, err error) {
+	dir := s.driver.root
+	if line != "" {
+		dir = s.driver.path(line)
 	}
-	names, _, err := w.session.freshChildren(w.ctx, at)
+	top := dir == ""
+	if top {
+		dir = "/"
+	}
+	names, _, err := s.children(ctx, dir)
 	if errors.Is(err, gozk.ErrNoNode) {
-		return nil
+		return false, nil, nil
 	}
-	if err != nil {
-		return err
-	}
-	used := false
-	var inner []string
 	for _, name := range names {
 		if _, ok := parseContender(name); ok {
-			used = true
-			continue
-		}
-		if segment, ok := decodeSegment(name, dir == ""); ok && strings.HasPrefix(path.Join(line, segment), w.prefix) {
+			used = line != ""
+		} else if segment, ok := decodeSegment(name, top); ok && line == "" {
 			inner = append(inner, segment)
+		} else if ok {
+			inner = append(inner, line+"/"+segment)
 		}
 	}
-	if used && line != "" && strings.HasPrefix(line, w.prefix) {
-		w.mu.Lock()
-		w.found = append(w.found, line)
-		w.mu.Unlock()
-	}
-	visit := func(i int) error {
-		name := inner[i]
-		if line != "" {
-			name = line + "/" + name
-		}
-		return w.visit(name, w.session.driver.path(name))
-	}
-	if line == "" { // at the top several at once, below it one by one, so that they stay few
-		return forEach(len(inner), visit)
-	}
-	for i := range inner {
-		if err := visit(i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return used, inner, err
 }
 
 // Remove is described in package driver.
 func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
 	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
-		if c, ok := parseContender(path.Base(n.ID)); !ok || path.Dir(n.ID) != d.path(n.Line) {
-			_ = c
+		if _, ok := parseContender(path.Base(n.ID)); !ok || path.Dir(n.ID) != d.path(n.Line) {
 			return struct{}{}, driver.ErrRemoved // no such node was ever in that line
 		}
 		lost := false
