@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
+	"github.com/turnwise/turnwise/recipes/semaphore"
+)
+
+// Recipes are what can be simulated.
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election"}
+
+// contender is one goroutine that wants something, again and again.
+type contender struct {
+	*world
+	name   string
+	client *client
+	line   string
+	rand   *rand.Rand
+}
+
+// wish is one way of asking for a turn.
+type wish struct {
+	acquire func(ctx context.Context) (*coord.Hold, error)
+	try     bool
+	inside  func(ctx context.Context, h *coord.Hold) // something to do while it holds; may be nil
+}
+
+func (c *contender) run(ctx context.Context) {
+	ctx = memory.WithName(ctx, c.name)
+	for range c.cfg.Rounds {
+		c.pause(ctx, 20*time.Millisecond)
+		if ctx.Err() != nil {
+			return
+		}
+		c.once(ctx)
+	}
+}
+
+func (c *contender) once(ctx context.Context) {
+	w := c.wish()
+	asking, cancel := ctx, context.CancelFunc(func() {})
+	limit := time.Time{}
+	if c.rand.IntN(4) == 0 { // it will not wait for ever
+		limit = time.Now().Add(time.Duration(c.rand.Int64N(int64(c.cfg.TTL / 4))))
+		asking, cancel = context.WithDeadline(ctx, limit)
+	}
+	defer cancel()
+	h, err := w.acquire(asking)
+	if err != nil {
+		switch {
+		case !limit.IsZero() && asking.Err() != nil:
+			c.prompt(c.name, "acquire", limit)
+		case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved):
+		case w.try && (errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable)):
+		default:
+			c.mu.Lock()
+			c.report("%s: acquire failed with %v", c.name, err)
+			c.mu.Unlock()
+		}
+		return
+	}
+	mine := c.granted(c.name, c.line, h)
+	c.pause(h.Context(), 100*time.Millisecond)
+	if w.inside != nil {
+		w.inside(ctx, h)
+		mine.kind = h.Node().Kind
+	}
+	held := h.Err() == nil
+	began := time.Now()
+	c.released(mine) // from here on it makes no claim
+	if err := h.Release(); held && err != nil && time.Since(began) == 0 {
+		c.mu.Lock()
+		c.report("%s: Release says %v of a hold that was held", c.name, err)
+		c.mu.Unlock()
+	}
+	c.prompt(c.name, "release", began.Add(c.client.driver.RequestTimeout()))
+}
+
+// pause takes some of d, in odd nanoseconds, so that no two timers go off together.
+func (c *contender) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(time.Duration(c.rand.Int64N(int64(d))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (c *contender) wish() wish {
+	try := c.rand.IntN(5) == 0
+	pick := func(lock, tryLock func(context.Context) (*coord.Hold, error)) wish {
+		if try {
+			return wish{acquire: tryLock, try: true}
+		}
+		return wish{acquire: lock}
+	}
+	switch c.cfg.Recipe {
+	case "mutex":
+		m := mutex.New(c.client.Client, c.line)
+		return pick(m.Lock, m.TryLock)
+	case "rwlock":
+		l := rwlock.New(c.client.Client, c.line)
+		if c.rand.IntN(5) < 3 {
+			return pick(l.RLock, l.TryRLock)
+		}
+		w := pick(l.Lock, l.TryLock)
+		if c.rand.IntN(3) == 0 {
+			w.inside = func(ctx context.Context, h *coord.Hold) { c.downgrade(ctx, l, h) }
+		}
+		return w
+	case "semaphore":
+		s := semaphore.New(c.client.Client, c.line, 2+c.rand.Int64N(2))
+		n := 1 + c.rand.Int64N(2)
+		return pick(func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) },
+			func(ctx context.Context) (*coord.Hold, error) { return s.TryAcquire(ctx, n) })
+	default:
+		e := election.New(c.client.Client, c.line)
+		return wish{
+			acquire: func(ctx context.Context) (*coord.Hold, error) {
+				t, err := e.Campaign(ctx, []byte(c.name))
+				if err != nil {
+					return nil, err
+				}
+				return t.Hold, nil
+			},
+			inside: func(ctx context.Context, h *coord.Hold) {
+				if c.rand.IntN(3) == 0 {
+					(&election.Term{Hold: h}).Proclaim(ctx, fmt.Appendf(nil, "%s again", c.name))
+					c.pause(h.Context(), 50*time.Millisecond)
+				}
+			},
+		}
+	}
+}
+
+// downgrade goes on as a reader for a while. Until it is known to have succeeded the claim is a writer's.
+func (c *contender) downgrade(ctx context.Context, l *rwlock.RWLock, h *coord.Hold) {
+	c.mu.Lock()
+	var mine *claim
+	for _, claim := range c.claims {
+		if claim.hold == h {
+			mine = claim
+		}
+	}
+	mine.kind = "R" // those who wait may be let in before we hear
+	c.mu.Unlock()
+	if err := l.Downgrade(ctx, h); err != nil && h.Err() == nil {
+		c.mu.Lock()
+		if ctx.Err() == nil {
+			c.report("%s: downgrade of a live hold: %v", c.name, err)
+		}
+		c.mu.Unlock()
+	}
+	c.pause(h.Context(), 50*time.Millisecond)
+}

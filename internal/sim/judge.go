@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// claim is a hold that a contender has, or had.
+type claim struct {
+	who     string
+	line    string
+	kind    string
+	hold    *coord.Hold
+	token   coord.Token
+	excused bool // an operator removed its node, or the service its session: it ends when word arrives
+}
+
+// believes reports whether the claimant would say now that it holds.
+func (c *claim) believes() bool { return c.hold.Err() == nil }
+
+// conflict is the judge over two holds of a line. It is written apart from the rules, on purpose.
+func conflict(a, b string) bool {
+	switch {
+	case a == "R" && b == "R":
+		return false
+	case strings.HasPrefix(a, "S") && strings.HasPrefix(b, "S"):
+		return false // judged together
+	}
+	return true
+}
+
+// judge looks at all who believe to hold, at a moment at which nothing moves.
+func (w *world) judge() error {
+	w.mu.Lock()
+	claims := append([]*claim(nil), w.claims...)
+	w.mu.Unlock()
+	var believers []*claim
+	for _, c := range claims {
+		ended := c.hold.Context().Err() != nil
+		if c.believes() {
+			if ended {
+				return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
+			}
+			if !c.excused {
+				believers = append(believers, c)
+			}
+		} else if !ended {
+			return fmt.Errorf("%s: the context outlived the hold (%v)", c.who, c.hold.Err())
+		}
+	}
+	permits, out := make(map[string]int64), make(map[string]int64)
+	for i, a := range believers {
+		for _, b := range believers[:i] {
+			if a.line == b.line && conflict(a.kind, b.kind) {
+				return fmt.Errorf("two hold %s at once: %s (%s, token %d) and %s (%s, token %d)",
+					a.line, b.who, b.kind, b.token, a.who, a.kind, a.token)
+			}
+		}
+		if weight, n, ok := permitsOf(a.kind); ok {
+			if least, known := permits[a.line]; !known || n < least {
+				permits[a.line] = n
+			}
+			if out[a.line] += weight; out[a.line] > permits[a.line] {
+				return fmt.Errorf("%d permits of %s are out when %s has its own, and there are %d", out[a.line], a.line, a.who, permits[a.line])
+			}
+		}
+	}
+	return nil
+}
+
+func permitsOf(kind string) (weight, n int64, ok bool) {
+	rest, ok := strings.CutPrefix(kind, "S")
+	a, b, found := strings.Cut(rest, "of")
+	if !ok || !found {
+		return 0, 0, false
+	}
+	weight, _ = strconv.ParseInt(a, 10, 64)
+	n, _ = strconv.ParseInt(b, 10, 64)
+	return weight, n, true
+}
+
+// granted judges the order: nobody is let in behind whom somebody has been let in that had to wait.
+func (w *world) granted(who, line string, h *coord.Hold) *claim {
+	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.grants++
+	c.excused = w.taken[c.token]
+	if _, _, weighted := permitsOf(c.kind); !weighted {
+		for kind, last := range w.last[line] {
+			if conflict(kind, c.kind) && c.token <= last {
+				w.report("%s was granted %s with token %d, after %d of kind %s", who, line, c.token, last, kind)
+			}
+		}
+	}
+	if w.last[line] == nil {
+		w.last[line] = make(map[string]coord.Token)
+	}
+	w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	w.claims = append(w.claims, c)
+	return c
+}
+
+func (w *world) released(c *claim) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, other := range w.claims {
+		if other == c {
+			w.claims = append(w.claims[:i], w.claims[i+1:]...)
+			return
+		}
+	}
+}
+
+// takeAway lets off whoever holds, or is about to hear that it does, through a node that f takes away out of the blue.
+func (w *world) takeAway(f func()) {
+	before := w.standing()
+	f()
+	after := w.standing()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for token := range before {
+		if !after[token] {
+			w.taken[token] = true
+		}
+	}
+	for _, c := range w.claims {
+		c.excused = c.excused || w.taken[c.token]
+	}
+}
+
+func (w *world) standing() map[coord.Token]bool {
+	all := make(map[coord.Token]bool)
+	for _, name := range w.service.Names("") {
+		for _, n := range w.service.Nodes(name) {
+			all[n.Token] = true
+		}
+	}
+	return all
+}
+
+// prompt judges how long a call took after its context had ended.
+func (w *world) prompt(who, what string, limit time.Time) {
+	if late := time.Since(limit); late > 110*time.Millisecond {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.report("%s: %s returned %v after its context had ended", who, what, late)
+	}
+}
+
+// report keeps the first thing that went wrong. It is called with mu held.
+func (w *world) report(format string, args ...any) {
+	if w.wrong == nil {
+		w.wrong = fmt.Errorf(format, args...)
+	}
+}

@@ -1,0 +1,266 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// scheduler is the network between drivers and service. Nothing arrives until step picks it.
+type scheduler struct {
+	profile memory.Profile
+
+	mu    sync.Mutex
+	links map[string]*link
+	late  []parcel // requests reported lost that the service will yet see
+	open  bool     // the run is over: everything arrives at once
+}
+
+// link is what is parked between one driver and the service.
+type link struct {
+	name        string
+	out, in     []parcel
+	frozen      direction
+	thaw        time.Time
+	sent, heard int
+	asked       map[asking]int
+}
+
+type direction int
+
+const (
+	toService direction = 1 << iota
+	toDriver
+)
+
+// asking tells requests apart by who asks what, so that their names do not depend on who came first.
+type asking struct{ who, op string }
+
+// parcel is something that is parked.
+type parcel struct {
+	link   string
+	who    string
+	what   string
+	n      int // the how-manieth of its kind
+	dir    direction
+	arrive func()
+	lose   func() // nobody will hear of it
+}
+
+func (p parcel) String() string {
+	arrow := "->"
+	if p.dir == toDriver {
+		arrow = "<-"
+	}
+	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
+}
+
+func (p parcel) compare(q parcel) int {
+	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
+		cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
+}
+
+var errCut = errors.New("sim: connection lost")
+
+func newScheduler(p memory.Profile) *scheduler {
+	return &scheduler{profile: p, links: make(map[string]*link)}
+}
+
+func (s *scheduler) link(name string) *link {
+	l := s.links[name]
+	if l == nil {
+		l = &link{name: name, asked: make(map[asking]int)}
+		s.links[name] = l
+	}
+	return l
+}
+
+func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) error {
+	answered := make(chan error, 1)
+	s.mu.Lock()
+	if s.open {
+		s.mu.Unlock()
+		apply()
+		return nil
+	}
+	l := s.link(r.Link)
+	key := asking{r.Who, r.Op}
+	l.asked[key]++
+	p := parcel{link: r.Link, who: r.Who, what: r.Op, n: l.asked[key], dir: toService}
+	answer := func(err error) {
+		select {
+		case answered <- err:
+		default: // it has been told already
+		}
+	}
+	p.lose = func() { answer(errCut) }
+	p.arrive = func() {
+		apply()
+		back := p
+		back.dir = toDriver
+		back.arrive = func() { answer(nil) }
+		s.park(l, back)
+	}
+	l.out = append(l.out, p)
+	s.mu.Unlock()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *scheduler) park(l *link, p parcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open {
+		p.arrive()
+		return
+	}
+	l.in = append(l.in, p)
+}
+
+func (s *scheduler) Tell(e memory.Event, deliver func()) {
+	s.mu.Lock()
+	if s.open {
+		s.mu.Unlock()
+		deliver()
+		return
+	}
+	defer s.mu.Unlock()
+	l := s.link(e.Link)
+	l.heard++
+	l.in = append(l.in, parcel{link: e.Link, what: "event " + e.What, n: l.heard, dir: toDriver, arrive: deliver, lose: func() {}})
+}
+
+// ready returns what may arrive next, in an order that does not depend on when it was parked. ZooKeeper keeps the
+// order of each way of a link; etcd keeps none.
+func (s *scheduler) ready() []parcel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []parcel
+	for _, l := range s.links {
+		if !l.thaw.IsZero() && !time.Now().Before(l.thaw) {
+			l.frozen, l.thaw = 0, time.Time{}
+		}
+		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
+			switch {
+			case len(queue) == 0 || l.frozen&dir != 0:
+			case s.profile == memory.ZooKeeper:
+				all = append(all, queue[0])
+			default:
+				all = append(all, queue...)
+			}
+		}
+	}
+	all = append(all, s.late...)
+	slices.SortFunc(all, parcel.compare)
+	return all
+}
+
+// take removes a parcel from where it is parked.
+func (s *scheduler) take(p parcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := func(q parcel) bool { return p.compare(q) == 0 }
+	l := s.link(p.link)
+	for _, queue := range []*[]parcel{&l.out, &l.in, &s.late} {
+		if i := slices.IndexFunc(*queue, same); i >= 0 {
+			*queue = slices.Delete(*queue, i, i+1)
+			return
+		}
+	}
+}
+
+// postpone tells the sender of a request that it is lost, and keeps it to arrive later.
+func (s *scheduler) postpone(p parcel) {
+	s.take(p)
+	lose := p.lose
+	late := p
+	late.what += " (late)"
+	late.lose = func() {}
+	s.mu.Lock()
+	s.late = append(s.late, late)
+	s.mu.Unlock()
+	lose()
+}
+
+// freeze lets nothing pass for a while; what is sent stays in the link.
+func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.link(name)
+	l.frozen |= dir
+	l.thaw = time.Now().Add(d)
+}
+
+// cut breaks the connection: of the requests in the link the first few arrive, but no answer ever comes back. Events
+// are lost, too, where the service does not keep them.
+func (s *scheduler) cut(name string, arrive int) {
+	s.mu.Lock()
+	l := s.link(name)
+	out := l.out
+	l.out = nil
+	s.mu.Unlock()
+	for i, p := range out {
+		if i < arrive {
+			p.arrive()
+		}
+	}
+	s.mu.Lock()
+	in := l.in
+	l.in = nil
+	if s.profile == memory.Etcd { // a watch goes on where it was
+		for _, p := range in {
+			if p.who == "" && p.n > 0 && len(p.what) > 6 && p.what[:6] == "event " {
+				l.in = append(l.in, p)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range append(out, in...) {
+		p.lose()
+	}
+}
+
+// openUp lets everything arrive, now and from now on.
+func (s *scheduler) openUp() {
+	s.mu.Lock()
+	s.open = true
+	var all []parcel
+	for _, l := range s.links {
+		all = append(all, l.out...)
+		all = append(all, l.in...)
+		l.out, l.in = nil, nil
+	}
+	all = append(all, s.late...)
+	s.late = nil
+	s.mu.Unlock()
+	slices.SortFunc(all, parcel.compare)
+	for _, p := range all {
+		p.arrive()
+	}
+}
+
+// heal ends all freezes.
+func (s *scheduler) heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		l.frozen, l.thaw = 0, time.Time{}
+	}
+}
+
+// queue returns how much is parked on the way to the service.
+func (s *scheduler) queue(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.link(name).out)
+}

@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// Config says what to run.
+type Config struct {
+	Seed    uint64
+	Profile memory.Profile
+	Recipe  string
+	Faults  bool
+	Rounds  int           // of each contender; zero: 4
+	TTL     time.Duration // zero: 10 s
+	Trace   func(string)  // nil: none
+}
+
+// Report is what a run did.
+type Report struct {
+	Wrong  error // nil: nothing
+	Grants int
+	Steps  int
+	Sum    uint64 // of all steps: equal for equal runs
+}
+
+// world is one run.
+type world struct {
+	cfg       Config
+	rand      *rand.Rand
+	scheduler *scheduler
+	service   *memory.Service
+	replicas  int
+	clients   []*client
+	lines     []string
+	steps     int
+	sum       hash.Hash64
+	began     time.Time
+
+	mu     sync.Mutex
+	claims []*claim
+	last   map[string]map[string]coord.Token // of each line and kind: the greatest granted
+	taken  map[coord.Token]bool              // nodes that were taken away out of the blue
+	grants int
+	wrong  error
+}
+
+// client is one process with several contenders.
+type client struct {
+	*coord.Client
+	driver *memory.Driver
+	name   string
+}
+
+// patience is how long the last one may take once everything is healed, in the time of the run.
+const patience = 3 * time.Minute
+
+// Run runs a simulation in a bubble of its own; it is called within synctest.Test.
+func Run(cfg Config) Report {
+	if cfg.Rounds == 0 {
+		cfg.Rounds = 4
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = 10 * time.Second
+	}
+	w := &world{
+		cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
+		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
+		taken: make(map[coord.Token]bool), lines: []string{"a", "a/b"},
+	}
+	if cfg.Profile == memory.ZooKeeper {
+		w.replicas = 1 + w.rand.IntN(3)
+	}
+	w.service = memory.NewService(memory.Config{Profile: cfg.Profile, TTL: cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
+		Rate: 0.94 + w.rand.Float64()*0.12})
+	w.run()
+	return Report{w.wrong, w.grants, w.steps, w.sum.Sum64()}
+}
+
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 2 + w.rand.IntN(3) {
+		d := w.service.NewDriver(fmt.Sprintf("c%d", i))
+		c := &client{coord.NewClient(d), d, fmt.Sprintf("c%d", i)}
+		w.clients = append(w.clients, c)
+		for j := range 1 + w.rand.IntN(2) {
+			who := &contender{world: w, name: fmt.Sprintf("%s%c", c.name, 'a'+j), client: c,
+				line: w.lines[w.rand.IntN(5)/4], rand: rand.New(rand.NewPCG(w.cfg.Seed, uint64(100*i+j+2)))}
+			all.Go(func() { who.run(ctx) })
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+
+	faulty := w.cfg.Faults
+	var healed time.Time
+	for !ended(done) && w.ok() {
+		w.step(faulty)
+		switch {
+		case faulty && w.steps > 400:
+			faulty, healed = false, time.Now()
+			w.scheduler.heal()
+			w.note("everything is healed")
+		case !faulty && !healed.IsZero() && time.Since(healed) > patience, w.steps > 20000:
+			w.mu.Lock()
+			w.report("somebody never comes through")
+			w.mu.Unlock()
+		}
+	}
+	w.finish(cancel, &all)
+}
+
+func ended(done chan struct{}) bool {
+	synctest.Wait()
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *world) ok() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wrong == nil
+}
+
+// finish lets everybody go, and looks what is left.
+func (w *world) finish(cancel func(), all *sync.WaitGroup) {
+	failed := !w.ok()
+	if failed {
+		cancel()
+	}
+	w.scheduler.openUp()
+	for i := range w.replicas {
+		w.service.CatchUp(i, 1<<30)
+	}
+	all.Wait()
+	time.Sleep(2 * w.cfg.TTL) // for clean-ups
+	if !failed {
+		w.settled()
+	}
+	for _, c := range w.clients {
+		c.Close()
+	}
+	w.service.Close()
+}
+
+func (w *world) settled() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range w.service.Names("") {
+		for _, n := range w.service.Nodes(name) {
+			w.report("%s of kind %s is left in line %s", n.ID, n.Kind, name)
+		}
+	}
+	if n := w.service.Watches(); n > 0 {
+		w.report("%d watches are left", n)
+	}
+	if len(w.claims) > 0 {
+		w.report("%d claims are left", len(w.claims))
+	}
+}
+
+// step lets one thing happen and judges what it led to.
+func (w *world) step(faulty bool) {
+	synctest.Wait()
+	w.steps++
+	what := w.happen(faulty)
+	fmt.Fprintf(w.sum, "%s|%d\n", what, time.Since(w.began))
+	w.note(what)
+	synctest.Wait()
+	if err := w.judge(); err != nil {
+		w.mu.Lock()
+		w.report("%v", err)
+		w.mu.Unlock()
+	}
+}
+
+func (w *world) note(what string) {
+	if w.cfg.Trace != nil {
+		w.cfg.Trace(fmt.Sprintf("%5d %12v  %s", w.steps, time.Since(w.began), what))
+	}
+}
+
+func (w *world) happen(faulty bool) string {
+	ready := w.scheduler.ready()
+	if faulty && w.rand.IntN(20) == 0 {
+		if what := w.fault(ready); what != "" {
+			return what
+		}
+	}
+	lagging := w.lagging()
+	choice := w.rand.IntN(len(ready) + len(lagging) + 1)
+	switch {
+	case choice < len(ready):
+		p := ready[choice]
+		w.scheduler.take(p)
+		p.arrive()
+		return p.String()
+	case choice < len(ready)+len(lagging):
+		replica := lagging[choice-len(ready)]
+		w.service.CatchUp(replica, 1)
+		return fmt.Sprintf("replica %d follows", replica)
+	}
+	d := time.Duration(w.rand.Int64N(int64(5 * time.Millisecond)))
+	if len(ready)+len(lagging) == 0 {
+		d *= 10 // nothing else can happen
+	}
+	if faulty && w.rand.IntN(30) == 0 {
+		d = time.Duration(w.rand.Int64N(int64(w.cfg.TTL / 8)))
+	}
+	time.Sleep(d)
+	return fmt.Sprintf("time passes: %v", d)
+}
+
+func (w *world) lagging() []int {
+	var all []int
+	for i := range w.replicas {
+		if w.service.CatchUp(i, 0) > 0 {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func (w *world) node() (driver.Node, bool) {
+	var all []driver.Node
+	for _, name := range w.service.Names("") {
+		all = append(all, w.service.Nodes(name)...)
+	}
+	if len(all) == 0 {
+		return driver.Node{}, false
+	}
+	return all[w.rand.IntN(len(all))], true
+}
