@@ -17,9 +17,16 @@ const (
 	// the own key anyway; the watch is for those who are removed while they go on waiting.
 	watchOwnAfter = 25 * time.Millisecond
 
-	// pollEvery is about how often a waiter looks without being told.
-	pollEvery = 20 * time.Second
+	// pollEvery is about how often a waiter looks without being told, and pollsOfAll what all in a session leave
+	// between their looks: ten thousand that wait for hours are no load.
+	pollEvery  = 20 * time.Second
+	pollsOfAll = 20 * time.Millisecond
 )
+
+func (s *session) pollPause() time.Duration {
+	d := max(pollEvery, time.Duration(s.watches.size())*pollsOfAll)
+	return d/2 + rand.N(d)
+}
 
 // awaiting is one Await.
 type awaiting struct {
@@ -110,7 +117,7 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 		defer t.Stop()
 		ownTimer = t.C
 	}
-	poll := time.NewTimer(pollEvery/2 + rand.N(pollEvery))
+	poll := time.NewTimer(a.s.pollPause())
 	defer poll.Stop()
 	for {
 		found, err := a.hear(ctx)
@@ -127,7 +134,7 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 			if found != nil || err != nil {
 				return found.result(a), err
 			}
-			poll.Reset(pollEvery/2 + rand.N(pollEvery))
+			poll.Reset(a.s.pollPause())
 		case <-ctx.Done():
 			return nil, unanswered("await", ctx, nil)
 		}

@@ -138,6 +138,13 @@ func (l *listener) take() news {
 	return n
 }
 
+// size is how many watches there are.
+func (ws *watches) size() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return len(ws.keys)
+}
+
 func ring(bell chan struct{}) {
 	select {
 	case bell <- struct{}{}:
