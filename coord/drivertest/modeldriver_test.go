@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -252,6 +251,7 @@ type modelLiveness struct {
 
 	mu       sync.Mutex
 	deadline time.Time
+	renewals int
 }
 
 func (s *modelLiveness) over() {
@@ -275,8 +275,8 @@ func (s *modelLiveness) renewed(sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if until := sent.Add(ttl - ttl/10); until.After(s.deadline) || s.d.flaw == deadlineMovesBack {
-		if s.d.flaw == deadlineMovesBack && !s.deadline.IsZero() {
-			until = until.Add(-rand.N(ttl / 2))
+		if s.renewals++; s.d.flaw == deadlineMovesBack && s.renewals%2 == 0 {
+			until = until.Add(-ttl / 2)
 		}
 		s.deadline = until
 	}
