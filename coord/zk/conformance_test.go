@@ -21,9 +21,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// By default the test servers sweep empty lines five times a second, which can keep time with a scenario.
+var sweeping = servers.JavaOptions("-Dznode.container.checkIntervalMs=1100")
+
 func TestConformance(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service {
-		return newHarness(t, servers.ZooKeeper(t, servers.Shared())).service()
+		return newHarness(t, servers.ZooKeeper(t, servers.Shared(), sweeping)).service()
 	})
 }
 
@@ -32,6 +35,6 @@ func TestConformanceOnThreeMembers(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service {
-		return newHarness(t, servers.ZooKeeper(t, servers.Shared(), servers.Members(3))).service()
+		return newHarness(t, servers.ZooKeeper(t, servers.Shared(), servers.Members(3), sweeping)).service()
 	})
 }

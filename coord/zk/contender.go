@@ -23,8 +23,9 @@ const (
 	// Curator is the way of InterProcessMutex and InterProcessReadWriteLock in Apache Curator.
 	Curator
 
-	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo. Its ReadLock, up to 2.8.0 at least, waits for
-	// writers behind it as well, and they for it, for ever (python-zk/kazoo#649): use its Lock and WriteLock.
+	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo. Directories are then plain nodes that stay,
+	// as its own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, for
+	// ever (python-zk/kazoo#649): use its Lock and WriteLock.
 	Kazoo
 )
 

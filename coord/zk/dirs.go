@@ -14,7 +14,8 @@ import (
 )
 
 // makeDir makes a line's directory and those above it, as far as they are missing. They are containers, which the
-// service removes when they have become empty; where it knows none, plain nodes.
+// service removes when they have become empty; where it knows none, plain nodes. Plain they are beside Kazoo, too: a
+// Lock of Kazoo's looks once whether its directory is there, and fails for good when it has gone since.
 func (s *session) makeDir(dir string) error {
 	for {
 		err := s.makeOne(dir)
@@ -34,7 +35,7 @@ func (s *session) makeDir(dir string) error {
 func (s *session) makeOne(dir string) error {
 	_, err := persist(s.ctx, func() (string, error) {
 		return do(s, func(c *gozk.Conn) (string, error) {
-			if !s.driver.plainDirs.Load() {
+			if s.driver.names != Kazoo && !s.driver.plainDirs.Load() {
 				p, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.driver.acl)
 				if !unimplemented(err) {
 					return p, err
@@ -84,14 +85,15 @@ const lastNumbers = 1 << 20
 func nearEnd(seq int32) bool { return seq >= 1<<31-1-lastNumbers || seq < 0 && seq >= -lastNumbers }
 
 // beginAnew is for one whose number was too close to the end, and who is not in line any more: it waits until nobody
-// is, and removes the directory. Its successor counts from zero, and its tokens are above all of this one's.
-func (j *joining) beginAnew(ctx context.Context) error {
+// is, and removes the directory. Its successor counts from zero, and its tokens are above all of this one's. Of several
+// who wait for that one will be the first; czxid tells the others that the directory is another one now.
+func (j *joining) beginAnew(ctx context.Context, czxid int64) error {
 	s := j.session
 	s.driver.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
 	j.wanted.guid = newGUID()
 	for try := 0; ; try++ {
-		names, _, err := s.children(ctx, j.dir)
-		if errors.Is(err, gozk.ErrNoNode) {
+		names, stat, err := s.children(ctx, j.dir)
+		if errors.Is(err, gozk.ErrNoNode) || err == nil && stat.Czxid != czxid {
 			return errJoinAgain
 		}
 		if err != nil {

@@ -164,7 +164,7 @@ func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node
 	}
 	if s.driver.nearEnd(j.entry.Line, c.seq) {
 		s.discard(mine)
-		return me, nil, j.beginAnew(ctx)
+		return me, nil, j.beginAnew(ctx, stat.Czxid)
 	}
 	if j.entry.Try && len(ahead) > 0 {
 		s.discard(mine)
