@@ -143,11 +143,11 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	defer func() {
 		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
-			leaveSoon(s, me)
+			a.leaveSoon(s, me)
 		}
 	}()
 	a.session = s
-	ahead, err = a.awaitTurn(ctx, s, me, ahead)
+	ahead, err = a.awaitTurn(ctx, s, &me, ahead)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
 		a.observer.Rejoining(a.shown(me))
@@ -161,13 +161,25 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 }
 
 // awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed.
-func (a *acquire) awaitTurn(ctx context.Context, s *session, me Node, ahead []Node) ([]Node, error) {
+func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead []Node) ([]Node, error) {
 	for first := true; ; first = false {
+		me := *node
 		wait := a.rule.WaitFor(me, ahead)
 		a.ahead = len(wait)
 		switch {
+		case len(wait) == 0 && s.alive():
+			return ahead, nil
 		case len(wait) == 0:
-			return ahead, s.awaitRenewal(ctx)
+			// It is my turn, but the service has not been heard from for too long. Once it is, the node may have been
+			// removed meanwhile: amending it to what it is finds out.
+			err := s.awaitRenewal(ctx)
+			if err == nil {
+				*node, err = s.Amend(ctx, me)
+			}
+			if err != nil {
+				return nil, err
+			}
+			continue
 		case a.entry.Try:
 			return nil, driver.ErrBusy
 		case first:
@@ -202,8 +214,8 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 
 // leaveSoon takes a node away on behalf of a caller whose context may have ended: it waits a moment for the service
 // to confirm, and the driver goes on from there.
-func leaveSoon(s *session, me Node) {
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+func (a *acquire) leaveSoon(s *session, me Node) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
 	defer cancel()
 	s.Leave(ctx, me, false)
 }

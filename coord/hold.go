@@ -155,7 +155,7 @@ func (h *Hold) leave() {
 	h.changing.Lock() // an Amend under way ends soon, as the hold's context has ended
 	defer h.changing.Unlock()
 	c := h.acquired.client
-	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.driver.RequestTimeout())
 	defer cancel()
 	h.session.Leave(ctx, *h.node.Load(), h.alone)
 	if *h.end.Load() == ErrReleased {

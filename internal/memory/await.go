@@ -14,20 +14,35 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 	defer s.drop(w)
 	again := time.NewTicker(s.service().cfg.TTL / 2)
 	defer again.Stop()
-	for recheck := false; ; {
+	recheck := false
+	for {
+		switch {
+		case s.ctx.Err() != nil:
+			return nil, driver.ErrSessionEnded
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
 		ahead, done, err := s.check(ctx, w, recheck)
 		if done || err != nil {
 			return ahead, err
 		}
 		select {
 		case <-w.wake:
-			recheck = false
 		case <-again.C:
 			recheck = true // no watch is trusted alone
+			select {
+			case <-w.wake:
+			default:
+			}
+			continue
 		case <-s.ctx.Done():
-			return nil, driver.ErrSessionEnded
 		case <-ctx.Done():
-			return nil, ctx.Err()
+		}
+		select { // the same whichever of two came first, so that a seed replays a run
+		case <-again.C:
+			recheck = true
+		default:
+			recheck = false
 		}
 	}
 }

@@ -54,8 +54,7 @@ func (s *session) settle(ctx context.Context, id string, e driver.Entry) (answer
 		err error
 	}
 	settled := make(chan outcome)
-	s.background(func(bg context.Context) {
-		bg = WithName(bg, nameOf(ctx))
+	s.background(ctx, func(bg context.Context) {
 		a, err := s.settleNow(bg, id, e)
 		select {
 		case settled <- outcome{a, err}:
@@ -116,7 +115,7 @@ func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
 	s.saw(me, nil)
 	err := s.leave(ctx, me, held)
 	if err != nil && !errors.Is(err, driver.ErrSessionEnded) && !planted.Is(planted.LeaveNotRetried) {
-		s.background(func(bg context.Context) { s.leave(WithName(bg, nameOf(ctx)), me, held) })
+		s.background(ctx, func(bg context.Context) { s.leave(bg, me, held) })
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,16 +19,17 @@ type session struct {
 	end      context.CancelFunc
 	deadline atomic.Pointer[time.Time]
 
-	mu      sync.Mutex
-	joins   int64
-	epoch   int64
-	watches map[string]*watch
-	nearest map[driver.Token]string // of those who wait: whom they saw right ahead when they looked
-	retired bool
+	mu       sync.Mutex
+	joins    int64
+	epoch    int64
+	watches  map[string]*watch
+	cleanups map[string]int          // of each contender: how many there have been
+	nearest  map[driver.Token]string // of those who wait: whom they saw right ahead when they looked
+	retired  bool
 }
 
 func newSession(d *Driver) *session {
-	s := &session{driver: d, watches: make(map[string]*watch), nearest: make(map[driver.Token]string)}
+	s := &session{driver: d, watches: make(map[string]*watch), nearest: make(map[driver.Token]string), cleanups: make(map[string]int)}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -88,11 +90,14 @@ func (s *session) retire() {
 }
 
 func (s *session) Close(ctx context.Context) error {
-	if s.ctx.Err() != nil {
+	defer s.end()
+	_, err := s.insist(ctx, Request{Op: "close", Upkeep: true}, func() answer {
+		s.service().close(s.id)
+		return answer{}
+	})
+	if errors.Is(err, driver.ErrSessionEnded) {
 		return nil
 	}
-	err := s.driver.do(ctx, Request{Session: s.id, Op: "close", Upkeep: true}, func() { s.service().close(s.id) })
-	s.end()
 	return err
 }
 
@@ -139,11 +144,16 @@ func (s *session) insist(ctx context.Context, r Request, apply func() answer) (a
 }
 
 // background runs a clean-up that outlives its caller. It ends with the session at the latest.
-func (s *session) background(f func(ctx context.Context)) {
+func (s *session) background(caller context.Context, f func(ctx context.Context)) {
+	name := nameOf(caller)
+	s.mu.Lock()
+	s.cleanups[name]++
+	ctx := WithName(s.ctx, fmt.Sprintf("%s'%d", name, s.cleanups[name]))
+	s.mu.Unlock()
 	s.driver.mu.Lock()
 	defer s.driver.mu.Unlock()
 	if s.ctx.Err() != nil || s.driver.closed {
 		return // its nodes go with it
 	}
-	s.driver.cleanups.Go(func() { f(s.ctx) })
+	s.driver.cleanups.Go(func() { f(ctx) })
 }

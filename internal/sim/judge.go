@@ -90,7 +90,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	defer w.mu.Unlock()
 	w.grants++
 	c.excused = w.taken[c.token]
-	if _, _, weighted := permitsOf(c.kind); !weighted {
+	if _, _, weighted := permitsOf(c.kind); !weighted && !c.excused {
 		for kind, last := range w.last[line] {
 			if conflict(kind, c.kind) && c.token <= last {
 				w.report("%s was granted %s with token %d, after %d of kind %s", who, line, c.token, last, kind)

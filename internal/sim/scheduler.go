@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type scheduler struct {
 type link struct {
 	name        string
 	out, in     []parcel
+	ordered     int // how many of out are in their final order
 	frozen      direction
 	thaw        time.Time
 	sent, heard int
@@ -150,6 +152,9 @@ func (s *scheduler) ready() []parcel {
 		if !l.thaw.IsZero() && !time.Now().Before(l.thaw) {
 			l.frozen, l.thaw = 0, time.Time{}
 		}
+		// Those that were sent since the last time were sent at once: let it not matter who came first.
+		slices.SortFunc(l.out[l.ordered:], parcel.compare)
+		l.ordered = len(l.out)
 		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
 			switch {
 			case len(queue) == 0 || l.frozen&dir != 0:
@@ -174,6 +179,7 @@ func (s *scheduler) take(p parcel) {
 	for _, queue := range []*[]parcel{&l.out, &l.in, &s.late} {
 		if i := slices.IndexFunc(*queue, same); i >= 0 {
 			*queue = slices.Delete(*queue, i, i+1)
+			l.ordered = min(l.ordered, len(l.out))
 			return
 		}
 	}
@@ -207,7 +213,7 @@ func (s *scheduler) cut(name string, arrive int) {
 	s.mu.Lock()
 	l := s.link(name)
 	out := l.out
-	l.out = nil
+	l.out, l.ordered = nil, 0
 	s.mu.Unlock()
 	for i, p := range out {
 		if i < arrive {
@@ -235,15 +241,15 @@ func (s *scheduler) openUp() {
 	s.mu.Lock()
 	s.open = true
 	var all []parcel
-	for _, l := range s.links {
+	for _, name := range slices.Sorted(maps.Keys(s.links)) {
+		l := s.links[name]
 		all = append(all, l.out...)
 		all = append(all, l.in...)
-		l.out, l.in = nil, nil
+		l.out, l.in, l.ordered = nil, nil, 0
 	}
 	all = append(all, s.late...)
 	s.late = nil
 	s.mu.Unlock()
-	slices.SortFunc(all, parcel.compare)
 	for _, p := range all {
 		p.arrive()
 	}
