@@ -29,7 +29,7 @@ func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error
 	case own.changing <- struct{}{}:
 		defer func() { <-own.changing }()
 	case <-ctx.Done():
-		return driver.Node{}, s.verdict(unanswered("amend", ctx, nil))
+		return driver.Node{}, s.verdict(unanswered(ctx, "amend", nil))
 	}
 	gone := int64(0) // the revision at which it was not there any more
 	err = s.d.ask(ctx, "amend", func(ctx context.Context) error {

@@ -62,7 +62,7 @@ func (d *service) ask(ctx context.Context, what string, do func(context.Context)
 	tokens := 0
 	for pause := time.Duration(0); ; pause = nextPause(pause) {
 		if err := sleep(ctx, pause); err != nil {
-			return unanswered(what, ctx, last)
+			return unanswered(ctx, what, last)
 		}
 		err := d.once(ctx, do)
 		if err == nil {
@@ -72,7 +72,7 @@ func (d *service) ask(ctx context.Context, what string, do func(context.Context)
 			if judge(err) == passing && codeOf(err) != codeOf(ctx.Err()) {
 				last = err
 			}
-			return unanswered(what, ctx, last)
+			return unanswered(ctx, what, last)
 		}
 		if is(err, rpctypes.ErrInvalidAuthToken) && tokens < 3 {
 			tokens++ // tokens end with a server's restart; the client fetches a new one for the next try

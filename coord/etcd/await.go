@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -82,6 +83,9 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		return ahead, s.verdict(err)
 	}
 	ahead, err := a.run(ctx)
+	if errors.Is(err, driver.ErrRemoved) {
+		s.forget(me.ID)
+	}
 	return ahead, s.verdict(err)
 }
 
@@ -122,7 +126,7 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 	for {
 		found, err := a.hear(ctx)
 		if found != nil || err != nil {
-			return found.result(a), err
+			return found.result(), err
 		}
 		select {
 		case <-a.bell:
@@ -132,11 +136,11 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 		case <-poll.C:
 			found, err := a.read(ctx, a.ears(), 0)
 			if found != nil || err != nil {
-				return found.result(a), err
+				return found.result(), err
 			}
 			poll.Reset(a.s.pollPause())
 		case <-ctx.Done():
-			return nil, unanswered("await", ctx, nil)
+			return nil, unanswered(ctx, "await", nil)
 		}
 	}
 }
@@ -144,7 +148,7 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 // finding is what makes an end of the waiting.
 type finding struct{ ahead []driver.Node }
 
-func (f *finding) result(a *awaiting) []driver.Node {
+func (f *finding) result() []driver.Node {
 	if f == nil {
 		return nil
 	}

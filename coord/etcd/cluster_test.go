@@ -18,6 +18,7 @@ func TestOneFrozenMemberOfThreeStopsNobody(t *testing.T) {
 	}
 	for _, which := range []string{"follower", "leader"} {
 		t.Run(which, func(t *testing.T) {
+			t.Parallel()
 			cluster := servers.Etcd(t, servers.Members(3))
 			frozen := cluster.Leader(t)
 			if which == "follower" {

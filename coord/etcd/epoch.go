@@ -31,7 +31,7 @@ func (e *epoch) acquire(ctx context.Context) error {
 // moveEpoch returns when nothing that compares with the epoch old can be applied any more.
 func (s *session) moveEpoch(ctx context.Context, old int64) error {
 	if err := s.epoch.acquire(ctx); err != nil {
-		return unanswered("move the epoch", ctx, nil)
+		return unanswered(ctx, "move the epoch", nil)
 	}
 	defer func() { <-s.epoch.lock }()
 	if s.epoch.rev.Load() > old {
@@ -43,7 +43,7 @@ func (s *session) moveEpoch(ctx context.Context, old int64) error {
 // confirm settles whether the lease lives, by a write that only a living one can make. It ends the session if not.
 func (s *session) confirm(ctx context.Context) error {
 	if err := s.epoch.acquire(ctx); err != nil {
-		return unanswered("confirm the lease", ctx, nil)
+		return unanswered(ctx, "confirm the lease", nil)
 	}
 	defer func() { <-s.epoch.lock }()
 	return s.putEpoch(ctx)
@@ -77,7 +77,7 @@ func (e *epoch) learn(rev int64) {
 // does not live any more.
 func (s *session) check(ctx context.Context, since int64) error {
 	if err := s.epoch.acquire(ctx); err != nil {
-		return unanswered("look for the lease", ctx, nil)
+		return unanswered(ctx, "look for the lease", nil)
 	}
 	defer func() { <-s.epoch.lock }()
 	if s.epoch.seen >= since {

@@ -101,7 +101,7 @@ func (d *service) prefixes() string {
 }
 
 // unanswered is a request given up because ctx has ended, with what the service said last.
-func unanswered(what string, ctx context.Context, last error) error {
+func unanswered(ctx context.Context, what string, last error) error {
 	err := context.Cause(ctx)
 	if own := ctx.Err(); !errors.Is(err, own) && !errors.Is(err, driver.ErrSessionEnded) {
 		err = fmt.Errorf("%w: %w", own, err)

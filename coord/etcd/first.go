@@ -45,7 +45,7 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
-			return driver.Node{}, unanswered("watch line "+line, ctx, nil)
+			return driver.Node{}, unanswered(ctx, "watch line "+line, nil)
 		}
 		news := l.take()
 		if news.refused != nil {
@@ -88,7 +88,7 @@ func (d *service) first(ctx context.Context, line string) (driver.Node, int64, e
 		})
 		if err != nil {
 			if ctx.Err() != nil {
-				err = unanswered("read line "+line, ctx, nil)
+				err = unanswered(ctx, "read line "+line, nil)
 			}
 			return driver.Node{}, 0, err
 		}

@@ -55,7 +55,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driv
 	case <-s.life.Done():
 		err = s.over()
 	case <-ctx.Done():
-		err = unanswered("join", ctx, nil)
+		err = unanswered(ctx, "join", nil)
 	}
 	if j.decided.CompareAndSwap(false, true) {
 		return driver.Node{}, nil, err

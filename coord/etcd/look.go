@@ -172,7 +172,7 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 	case s.looks <- struct{}{}:
 		defer func() { <-s.looks }()
 	case <-ctx.Done():
-		return nil, 0, unanswered(what, ctx, nil)
+		return nil, 0, unanswered(ctx, what, nil)
 	}
 	if rev > 0 {
 		at := ops(clientv3.WithRev(rev), clientv3.WithSerializable())
