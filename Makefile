@@ -31,7 +31,7 @@ test-modules: # the tests of every module, with the race detector
 
 .PHONY: test-planted
 test-planted: ## Show that the simulation notices when a safeguard is missing
-	go test -tags planted -timeout 10m ./internal/sim -run TestPlanted
+	go test -tags planted -timeout 10m ./internal/simulation -run TestPlanted
 
 .PHONY: test-quick
 test-quick: ## What needs no server, without the race detector

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/planted"
 	"github.com/turnwise/turnwise/internal/rules"
 )
 
@@ -142,6 +143,9 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	defer func() {
+		if planted.Is(planted.CancelledNotCleaned) {
+			return
+		}
 		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
 			a.leaveSoon(s, me)
 		}
@@ -156,7 +160,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	// A rule that ignores some kinds cannot know that nobody at all was ahead.
-	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
+	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil || planted.Is(planted.EveryHolderMarks)
 	return newHold(a, s, me, alone)
 }
 
@@ -167,7 +171,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead [
 		wait := a.rule.WaitFor(me, ahead)
 		a.ahead = len(wait)
 		switch {
-		case len(wait) == 0 && s.alive():
+		case len(wait) == 0 && (s.alive() || planted.Is(planted.GrantedPastDeadline)):
 			return ahead, nil
 		case len(wait) == 0:
 			// It is my turn, but the service has not been heard from for too long. Once it is, the node may have been

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/planted"
 )
 
 // session is a driver's session with the holds that stand on it.
@@ -153,7 +154,9 @@ func (s *session) keep() {
 		}
 		left := time.Until(s.Deadline())
 		if left <= 0 {
-			s.loseAll(lostDeadline)
+			if !planted.Is(planted.DeadlineIgnored) {
+				s.loseAll(lostDeadline)
+			}
 			left = stalePoll
 		}
 		timer.Reset(left)

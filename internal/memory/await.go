@@ -94,10 +94,8 @@ func (s *session) moveUp(ctx context.Context, w *waiter, i int) (ahead []driver.
 	if !a.found {
 		return nil, true, s.removed(ctx, w)
 	}
-	if s.ownGone(w) {
-		if err := s.removed(ctx, w); err != nil {
-			return nil, true, err
-		}
+	if err := s.unlessGone(ctx, w); err != nil {
+		return nil, true, err
 	}
 	s.saw(w.me, a.ahead)
 	return a.ahead, true, nil
@@ -130,15 +128,15 @@ func (s *session) handedOver(ctx context.Context, w *waiter, i int) (bool, error
 		s.mu.Lock()
 		marked := w.watches[i].gone && w.watches[i].changed
 		s.mu.Unlock()
-		if marked && s.ownGone(w) {
-			return true, s.removed(ctx, w)
-		}
-		return marked, nil
+		return marked, s.unlessGone(ctx, w)
 	}
 	a, err := s.insist(ctx, Request{Op: "handed over", Line: w.me.Line, Node: w.me.ID},
 		func() answer { return s.service().handedOver(s.id, w.me.ID, ahead.ID) })
 	if err == nil && !a.found && !planted.Is(planted.OwnNodeNotPolled) {
-		err = s.removed(ctx, w)
+		return false, s.removed(ctx, w)
+	}
+	if err == nil {
+		err = s.unlessGone(ctx, w) // the news may have overtaken the answer
 	}
 	return a.held, err
 }
@@ -179,8 +177,12 @@ func (s *session) removed(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-func (s *session) ownGone(w *waiter) bool {
-	return s.isGone(w.own) && !planted.Is(planted.OwnNodeNotPolled)
+// unlessGone is asked last before entering: news of the own node may have come meanwhile.
+func (s *session) unlessGone(ctx context.Context, w *waiter) error {
+	if s.isGone(w.own) && !planted.Is(planted.OwnNodeNotPolled) {
+		return s.removed(ctx, w)
+	}
+	return nil
 }
 
 func (s *session) ownWatch() watched {

@@ -34,6 +34,7 @@ type Event struct {
 	Session int64
 	What    string
 	Node    string
+	Own     bool // the node is of the session that is told
 }
 
 type nameKey struct{}

@@ -3,6 +3,8 @@ package memory
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -263,7 +265,7 @@ func inOrder(by map[*remote]watched) []*remote {
 }
 
 func (s *Service) tell(r *remote, e event) {
-	s.cfg.Network.Tell(Event{Link: r.link, Session: r.id, What: e.what.String(), Node: e.node}, func() { r.events(e) })
+	s.cfg.Network.Tell(Event{Link: r.link, Session: r.id, What: e.what.String(), Node: e.node, Own: ownerOf(e.node) == r.id}, func() { r.events(e) })
 }
 
 // CatchUp lets a replica follow the first one by n changes at most, and reports how many it still lacks.
@@ -391,6 +393,13 @@ func (s *Service) Close() {
 		s.tell(r, event{what: sessionExpired})
 		s.end(id)
 	}
+}
+
+// ownerOf is the session that a node's ID was made in.
+func ownerOf(node string) (session int64) {
+	digits, _, _ := strings.Cut(node, "-")
+	session, _ = strconv.ParseInt(digits, 16, 64)
+	return session
 }
 
 func nodeID(session, n int64) string { return fmt.Sprintf("%x-%d", session, n) }

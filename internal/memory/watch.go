@@ -158,7 +158,7 @@ func (s *session) armNow(ctx context.Context, id string, shared *watch, missing 
 	}
 	shared.armed.data = shared.armed.data || missing.data
 	shared.armed.life = shared.armed.life || missing.life
-	if missing.data && !planted.Is(planted.MarkNotForgotten) {
+	if missing.data {
 		shared.changed = false // it changed and stayed
 	}
 	return true, nil

@@ -14,7 +14,6 @@ const (
 	LeaveNotRetried     Bug = "a departure whose answer was lost is not repeated"
 	CancelledNotCleaned Bug = "who gives up leaves the node behind"
 	MarkTrustedAlone    Bug = "a change of the node ahead is taken for its owner's leaving"
-	MarkNotForgotten    Bug = "a change followed by a crash is taken for a hand-off"
 	EveryHolderMarks    Bug = "whoever had somebody ahead when granted marks, too"
 	OwnNodeNotPolled    Bug = "one enters though the own node has been removed"
 	ArmedUnread         Bug = "a watch is set without reading what it is set on"
@@ -27,6 +26,6 @@ const (
 // All lists the bugs there are.
 var All = []Bug{
 	DeadlineFromReceipt, DeadlineIgnored, GrantedPastDeadline, JoinNotSettled, LateJoinNotFenced, LeaveNotRetried,
-	CancelledNotCleaned, MarkTrustedAlone, MarkNotForgotten, EveryHolderMarks, OwnNodeNotPolled, ArmedUnread,
+	CancelledNotCleaned, MarkTrustedAlone, EveryHolderMarks, OwnNodeNotPolled, ArmedUnread,
 	ReconnectUnheard, LookOlderThanJoin, HolderUnwatched, LineJumped,
 }

@@ -10,7 +10,7 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
-	switch w.rand.IntN(8) {
+	switch w.rand.IntN(9) {
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)
 		w.scheduler.cut(c.name, n)
@@ -32,6 +32,10 @@ func (w *world) fault(ready []parcel) string {
 		}
 		w.takeAway(func() { w.service.ExpireLink(c.name) })
 		return fmt.Sprintf("FAULT %s's session is ended by the service", c.name)
+	case 7:
+		d := c.driver.RequestTimeout() * 4 / 5
+		w.scheduler.delayAnswers(c.name, d, 2*w.cfg.TTL)
+		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	default:
 		n, ok := w.node()
 		if !ok {

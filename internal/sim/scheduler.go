@@ -19,8 +19,9 @@ type scheduler struct {
 
 	mu    sync.Mutex
 	links map[string]*link
-	late  []parcel // requests reported lost that the service will yet see
-	open  bool     // the run is over: everything arrives at once
+	late  []parcel        // requests reported lost that the service will yet see
+	gone  map[string]bool // nodes of which their owner has heard that they are gone
+	open  bool            // the run is over: everything arrives at once
 }
 
 // link is what is parked between one driver and the service.
@@ -30,6 +31,7 @@ type link struct {
 	ordered     int // how many of out are in their final order
 	frozen      direction
 	thaw        time.Time
+	silence     time.Duration // how long nothing is to reach the service after the thaw
 	sent, heard int
 	asked       map[asking]int
 }
@@ -71,7 +73,7 @@ func (p parcel) compare(q parcel) int {
 var errCut = errors.New("sim: connection lost")
 
 func newScheduler(p memory.Profile) *scheduler {
-	return &scheduler{profile: p, links: make(map[string]*link)}
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]bool)}
 }
 
 func (s *scheduler) link(name string) *link {
@@ -139,7 +141,22 @@ func (s *scheduler) Tell(e memory.Event, deliver func()) {
 	defer s.mu.Unlock()
 	l := s.link(e.Link)
 	l.heard++
-	l.in = append(l.in, parcel{link: e.Link, what: "event " + e.What, n: l.heard, dir: toDriver, arrive: deliver, lose: func() {}})
+	l.in = append(l.in, parcel{link: e.Link, what: "event " + e.What, n: l.heard, dir: toDriver, lose: func() {},
+		arrive: func() {
+			if e.What == "gone" && e.Own {
+				s.mu.Lock()
+				s.gone[e.Node] = true
+				s.mu.Unlock()
+			}
+			deliver()
+		}})
+}
+
+// heardGone reports whether the owner of a node has heard that it is gone.
+func (s *scheduler) heardGone(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone[id]
 }
 
 // ready returns what may arrive next, in an order that does not depend on when it was parked. ZooKeeper keeps the
@@ -151,6 +168,9 @@ func (s *scheduler) ready() []parcel {
 	for _, l := range s.links {
 		if !l.thaw.IsZero() && !time.Now().Before(l.thaw) {
 			l.frozen, l.thaw = 0, time.Time{}
+			if l.silence > 0 {
+				l.frozen, l.thaw, l.silence = toService, time.Now().Add(l.silence), 0
+			}
 		}
 		// Those that were sent since the last time were sent at once: let it not matter who came first.
 		slices.SortFunc(l.out[l.ordered:], parcel.compare)
@@ -207,6 +227,15 @@ func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
 	l.thaw = time.Now().Add(d)
 }
 
+// delayAnswers holds answers back for a while, and then lets nothing through to the service: the last renewal was
+// answered late, and no other follows.
+func (s *scheduler) delayAnswers(name string, d, silence time.Duration) {
+	s.freeze(name, toDriver, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link(name).silence = silence
+}
+
 // cut breaks the connection: of the requests in the link the first few arrive, but no answer ever comes back. Events
 // are lost, too, where the service does not keep them.
 func (s *scheduler) cut(name string, arrive int) {
@@ -260,7 +289,7 @@ func (s *scheduler) heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.links {
-		l.frozen, l.thaw = 0, time.Time{}
+		l.frozen, l.thaw, l.silence = 0, time.Time{}, 0
 	}
 }
 

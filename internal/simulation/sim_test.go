@@ -1,4 +1,4 @@
-package sim
+package simulation
 
 import (
 	"flag"
@@ -45,7 +45,7 @@ func fail(t *testing.T, cfg Config, r Report) {
 	if again := inBubble(t, cfg); again.Sum != r.Sum {
 		t.Logf("(the run was not the same again: %v)", again.Wrong)
 	}
-	t.Fatalf("%v\nonce more: go test ./internal/sim -run TestSim -sim.seed=%d -sim.profile=%v -sim.recipe=%s -v",
+	t.Fatalf("%v\nonce more: go test ./internal/simulation -run TestSim -sim.seed=%d -sim.profile=%v -sim.recipe=%s -v",
 		r.Wrong, cfg.Seed, cfg.Profile, cfg.Recipe)
 }
 

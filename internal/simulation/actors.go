@@ -1,4 +1,4 @@
-package sim
+package simulation
 
 import (
 	"context"
@@ -69,7 +69,11 @@ func (c *contender) once(ctx context.Context) {
 		return
 	}
 	mine := c.granted(c.name, c.line, h)
-	c.pause(h.Context(), 100*time.Millisecond)
+	work := 100 * time.Millisecond
+	if c.rand.IntN(12) == 0 {
+		work = 2 * c.cfg.TTL
+	}
+	c.pause(h.Context(), work)
 	if w.inside != nil {
 		w.inside(ctx, h)
 		mine.kind = h.Node().Kind

@@ -1,4 +1,4 @@
-package sim
+package simulation
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type Config struct {
 	Recipe  string
 	Faults  bool
 	Rounds  int           // of each contender; zero: 4
-	TTL     time.Duration // zero: 10 s
+	TTL     time.Duration // zero: 2 or 10 s, as the seed has it
 	Trace   func(string)  // nil: none
 }
 
@@ -46,11 +46,14 @@ type world struct {
 	steps     int
 	sum       hash.Hash64
 	began     time.Time
+	healed    time.Time            // when the last fault was; zero: there may be more
+	idle      map[string]time.Time // of each line: since when nobody holds though somebody waits and nothing is on its way
 
 	mu     sync.Mutex
 	claims []*claim
 	last   map[string]map[string]coord.Token // of each line and kind: the greatest granted
-	taken  map[coord.Token]bool              // nodes that were taken away out of the blue
+	taken  map[coord.Token]time.Time         // nodes that were taken away out of the blue
+	waited map[coord.Token]bool              // nodes whose turn it was not when they joined
 	grants int
 	wrong  error
 }
@@ -71,12 +74,12 @@ func Run(cfg Config) Report {
 		cfg.Rounds = 4
 	}
 	if cfg.TTL == 0 {
-		cfg.TTL = 10 * time.Second
+		cfg.TTL = []time.Duration{2 * time.Second, 10 * time.Second}[cfg.Seed%2]
 	}
 	w := &world{
 		cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
-		taken: make(map[coord.Token]bool), lines: []string{"a", "a/b"},
+		taken: make(map[coord.Token]time.Time), waited: make(map[coord.Token]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
 	}
 	if cfg.Profile == memory.ZooKeeper {
 		w.replicas = 1 + w.rand.IntN(3)
@@ -93,7 +96,7 @@ func (w *world) run() {
 	var all sync.WaitGroup
 	for i := range 2 + w.rand.IntN(3) {
 		d := w.service.NewDriver(fmt.Sprintf("c%d", i))
-		c := &client{coord.NewClient(d), d, fmt.Sprintf("c%d", i)}
+		c := &client{coord.NewClient(d, coord.WithObserver(w.observer())), d, fmt.Sprintf("c%d", i)}
 		w.clients = append(w.clients, c)
 		for j := range 1 + w.rand.IntN(2) {
 			who := &contender{world: w, name: fmt.Sprintf("%s%c", c.name, 'a'+j), client: c,
@@ -108,21 +111,28 @@ func (w *world) run() {
 	}()
 
 	faulty := w.cfg.Faults
-	var healed time.Time
 	for !ended(done) && w.ok() {
 		w.step(faulty)
 		switch {
 		case faulty && w.steps > 400:
-			faulty, healed = false, time.Now()
+			faulty, w.healed = false, time.Now()
 			w.scheduler.heal()
 			w.note("everything is healed")
-		case !faulty && !healed.IsZero() && time.Since(healed) > patience, w.steps > 20000:
+		case !faulty && !w.healed.IsZero() && time.Since(w.healed) > patience, w.steps > 20000:
 			w.mu.Lock()
 			w.report("somebody never comes through")
 			w.mu.Unlock()
 		}
 	}
 	w.finish(cancel, &all)
+}
+
+func (w *world) observer() *coord.Observer {
+	return &coord.Observer{Waiting: func(me coord.Node, _ int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.waited[me.Token] = true
+	}}
 }
 
 func ended(done chan struct{}) bool {
@@ -153,6 +163,9 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	}
 	all.Wait()
 	time.Sleep(2 * w.cfg.TTL) // for clean-ups
+	for i := range w.replicas {
+		w.service.CatchUp(i, 1<<30)
+	}
 	if !failed {
 		w.settled()
 	}

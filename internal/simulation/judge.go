@@ -1,4 +1,4 @@
-package sim
+package simulation
 
 import (
 	"fmt"
@@ -11,12 +11,13 @@ import (
 
 // claim is a hold that a contender has, or had.
 type claim struct {
-	who     string
-	line    string
-	kind    string
-	hold    *coord.Hold
-	token   coord.Token
-	excused bool // an operator removed its node, or the service its session: it ends when word arrives
+	who   string
+	line  string
+	kind  string
+	hold  *coord.Hold
+	token coord.Token
+	// excused is when an operator removed its node, or the service its session: it ends when word arrives.
+	excused time.Time
 }
 
 // believes reports whether the claimant would say now that it holds.
@@ -45,7 +46,10 @@ func (w *world) judge() error {
 			if ended {
 				return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
 			}
-			if !c.excused {
+			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
+				return fmt.Errorf("%s never hears that its node is gone", c.who)
+			}
+			if c.excused.IsZero() {
 				believers = append(believers, c)
 			}
 		} else if !ended {
@@ -69,6 +73,35 @@ func (w *world) judge() error {
 			}
 		}
 	}
+	return w.asleep(claims)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// asleep looks for a line in which everybody waits, and nothing is on its way that would wake anybody. Looking now and
+// then would help, but much later.
+func (w *world) asleep(claims []*claim) error {
+	busy := make(map[string]bool)
+	for _, c := range claims {
+		busy[c.line] = true
+	}
+	moving := w.healed.IsZero() || len(w.scheduler.ready()) > 0 || len(w.lagging()) > 0
+	for _, line := range w.lines {
+		since, known := w.idle[line]
+		switch {
+		case moving || busy[line] || len(w.service.Nodes(line)) == 0:
+			delete(w.idle, line)
+		case !known:
+			w.idle[line] = time.Now()
+		case time.Since(since) > w.cfg.TTL/5:
+			return fmt.Errorf("nobody moves in line %s, though nobody holds it", line)
+		}
+	}
 	return nil
 }
 
@@ -90,7 +123,10 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	defer w.mu.Unlock()
 	w.grants++
 	c.excused = w.taken[c.token]
-	if _, _, weighted := permitsOf(c.kind); !weighted && !c.excused {
+	if w.waited[c.token] && w.scheduler.heardGone(h.Node().ID) {
+		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
+	}
+	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {
 		for kind, last := range w.last[line] {
 			if conflict(kind, c.kind) && c.token <= last {
 				w.report("%s was granted %s with token %d, after %d of kind %s", who, line, c.token, last, kind)
@@ -125,11 +161,13 @@ func (w *world) takeAway(f func()) {
 	defer w.mu.Unlock()
 	for token := range before {
 		if !after[token] {
-			w.taken[token] = true
+			w.taken[token] = time.Now()
 		}
 	}
 	for _, c := range w.claims {
-		c.excused = c.excused || w.taken[c.token]
+		if c.excused.IsZero() {
+			c.excused = w.taken[c.token]
+		}
 	}
 }
 

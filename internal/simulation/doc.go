@@ -1,0 +1,15 @@
+// Package simulation runs the recipes on the in-process service in an order that a seed decides.
+//
+// Between driver and service sits a [scheduler]: it parks every request, answer and event, waits until everybody has
+// come to rest (testing/synctest), and then lets exactly one thing happen: one of what is parked arrives, a replica
+// follows by one change, time passes, or something breaks. As nothing else decides anything, the same seed gives the
+// same run.
+//
+// After each step the judges, who know nothing of the rules, look at who believes to hold what. At the end everything
+// is healed, and everybody must come through within a bound of time and leave nothing behind.
+//
+//	go test ./internal/simulation                                       a few seconds of it
+//	go test ./internal/simulation -run TestSim -sim.runs=100000          more
+//	go test ./internal/simulation -run TestSim -sim.seed=7 -sim.profile=etcd -sim.recipe=mutex -v    one run, with its trace
+//	go test -tags planted ./internal/simulation -run TestPlanted         shows that missing safeguards are noticed
+package simulation

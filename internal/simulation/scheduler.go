@@ -1,0 +1,301 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// scheduler is the network between drivers and service. Nothing arrives until step picks it.
+type scheduler struct {
+	profile memory.Profile
+
+	mu    sync.Mutex
+	links map[string]*link
+	late  []parcel        // requests reported lost that the service will yet see
+	gone  map[string]bool // nodes of which their owner has heard that they are gone
+	open  bool            // the run is over: everything arrives at once
+}
+
+// link is what is parked between one driver and the service.
+type link struct {
+	name        string
+	out, in     []parcel
+	ordered     int // how many of out are in their final order
+	frozen      direction
+	thaw        time.Time
+	silence     time.Duration // how long nothing is to reach the service after the thaw
+	sent, heard int
+	asked       map[asking]int
+}
+
+type direction int
+
+const (
+	toService direction = 1 << iota
+	toDriver
+)
+
+// asking tells requests apart by who asks what, so that their names do not depend on who came first.
+type asking struct{ who, op string }
+
+// parcel is something that is parked.
+type parcel struct {
+	link   string
+	who    string
+	what   string
+	n      int // the how-manieth of its kind
+	dir    direction
+	arrive func()
+	lose   func() // nobody will hear of it
+}
+
+func (p parcel) String() string {
+	arrow := "->"
+	if p.dir == toDriver {
+		arrow = "<-"
+	}
+	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
+}
+
+func (p parcel) compare(q parcel) int {
+	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
+		cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
+}
+
+var errCut = errors.New("sim: connection lost")
+
+func newScheduler(p memory.Profile) *scheduler {
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]bool)}
+}
+
+func (s *scheduler) link(name string) *link {
+	l := s.links[name]
+	if l == nil {
+		l = &link{name: name, asked: make(map[asking]int)}
+		s.links[name] = l
+	}
+	return l
+}
+
+func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) error {
+	answered := make(chan error, 1)
+	s.mu.Lock()
+	if s.open {
+		s.mu.Unlock()
+		apply()
+		return nil
+	}
+	l := s.link(r.Link)
+	key := asking{r.Who, r.Op}
+	l.asked[key]++
+	p := parcel{link: r.Link, who: r.Who, what: r.Op, n: l.asked[key], dir: toService}
+	answer := func(err error) {
+		select {
+		case answered <- err:
+		default: // it has been told already
+		}
+	}
+	p.lose = func() { answer(errCut) }
+	p.arrive = func() {
+		apply()
+		back := p
+		back.dir = toDriver
+		back.arrive = func() { answer(nil) }
+		s.park(l, back)
+	}
+	l.out = append(l.out, p)
+	s.mu.Unlock()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *scheduler) park(l *link, p parcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open {
+		p.arrive()
+		return
+	}
+	l.in = append(l.in, p)
+}
+
+func (s *scheduler) Tell(e memory.Event, deliver func()) {
+	s.mu.Lock()
+	if s.open {
+		s.mu.Unlock()
+		deliver()
+		return
+	}
+	defer s.mu.Unlock()
+	l := s.link(e.Link)
+	l.heard++
+	l.in = append(l.in, parcel{link: e.Link, what: "event " + e.What, n: l.heard, dir: toDriver, lose: func() {},
+		arrive: func() {
+			if e.What == "gone" && e.Own {
+				s.mu.Lock()
+				s.gone[e.Node] = true
+				s.mu.Unlock()
+			}
+			deliver()
+		}})
+}
+
+// heardGone reports whether the owner of a node has heard that it is gone.
+func (s *scheduler) heardGone(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone[id]
+}
+
+// ready returns what may arrive next, in an order that does not depend on when it was parked. ZooKeeper keeps the
+// order of each way of a link; etcd keeps none.
+func (s *scheduler) ready() []parcel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []parcel
+	for _, l := range s.links {
+		if !l.thaw.IsZero() && !time.Now().Before(l.thaw) {
+			l.frozen, l.thaw = 0, time.Time{}
+			if l.silence > 0 {
+				l.frozen, l.thaw, l.silence = toService, time.Now().Add(l.silence), 0
+			}
+		}
+		// Those that were sent since the last time were sent at once: let it not matter who came first.
+		slices.SortFunc(l.out[l.ordered:], parcel.compare)
+		l.ordered = len(l.out)
+		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
+			switch {
+			case len(queue) == 0 || l.frozen&dir != 0:
+			case s.profile == memory.ZooKeeper:
+				all = append(all, queue[0])
+			default:
+				all = append(all, queue...)
+			}
+		}
+	}
+	all = append(all, s.late...)
+	slices.SortFunc(all, parcel.compare)
+	return all
+}
+
+// take removes a parcel from where it is parked.
+func (s *scheduler) take(p parcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := func(q parcel) bool { return p.compare(q) == 0 }
+	l := s.link(p.link)
+	for _, queue := range []*[]parcel{&l.out, &l.in, &s.late} {
+		if i := slices.IndexFunc(*queue, same); i >= 0 {
+			*queue = slices.Delete(*queue, i, i+1)
+			l.ordered = min(l.ordered, len(l.out))
+			return
+		}
+	}
+}
+
+// postpone tells the sender of a request that it is lost, and keeps it to arrive later.
+func (s *scheduler) postpone(p parcel) {
+	s.take(p)
+	lose := p.lose
+	late := p
+	late.what += " (late)"
+	late.lose = func() {}
+	s.mu.Lock()
+	s.late = append(s.late, late)
+	s.mu.Unlock()
+	lose()
+}
+
+// freeze lets nothing pass for a while; what is sent stays in the link.
+func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.link(name)
+	l.frozen |= dir
+	l.thaw = time.Now().Add(d)
+}
+
+// delayAnswers holds answers back for a while, and then lets nothing through to the service: the last renewal was
+// answered late, and no other follows.
+func (s *scheduler) delayAnswers(name string, d, silence time.Duration) {
+	s.freeze(name, toDriver, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link(name).silence = silence
+}
+
+// cut breaks the connection: of the requests in the link the first few arrive, but no answer ever comes back. Events
+// are lost, too, where the service does not keep them.
+func (s *scheduler) cut(name string, arrive int) {
+	s.mu.Lock()
+	l := s.link(name)
+	out := l.out
+	l.out, l.ordered = nil, 0
+	s.mu.Unlock()
+	for i, p := range out {
+		if i < arrive {
+			p.arrive()
+		}
+	}
+	s.mu.Lock()
+	in := l.in
+	l.in = nil
+	if s.profile == memory.Etcd { // a watch goes on where it was
+		for _, p := range in {
+			if p.who == "" && p.n > 0 && len(p.what) > 6 && p.what[:6] == "event " {
+				l.in = append(l.in, p)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range append(out, in...) {
+		p.lose()
+	}
+}
+
+// openUp lets everything arrive, now and from now on.
+func (s *scheduler) openUp() {
+	s.mu.Lock()
+	s.open = true
+	var all []parcel
+	for _, name := range slices.Sorted(maps.Keys(s.links)) {
+		l := s.links[name]
+		all = append(all, l.out...)
+		all = append(all, l.in...)
+		l.out, l.in, l.ordered = nil, nil, 0
+	}
+	all = append(all, s.late...)
+	s.late = nil
+	s.mu.Unlock()
+	for _, p := range all {
+		p.arrive()
+	}
+}
+
+// heal ends all freezes.
+func (s *scheduler) heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		l.frozen, l.thaw, l.silence = 0, time.Time{}, 0
+	}
+}
+
+// queue returns how much is parked on the way to the service.
+func (s *scheduler) queue(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.link(name).out)
+}
