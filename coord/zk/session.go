@@ -37,6 +37,7 @@ type session struct {
 	slots    chan struct{} // one for each request that the library has
 	watches  watches
 	troubles troubles
+	rewatch  rewatch
 
 	mu       sync.Mutex
 	up       chan struct{} // closed while connected

@@ -25,10 +25,6 @@ type wire struct {
 	greeted  bool
 	caughtUp bool // no reply is held back any more: see awaitRewatch
 
-	// rewatched is closed when the watches of the connection before were sent; nil if there were none.
-	rewatched chan struct{}
-	rewatch   sync.Once
-
 	mu      sync.Mutex
 	sent    []sentRequest // unanswered, the oldest first
 	started time.Time     // when the connect request was sent
@@ -63,11 +59,7 @@ const (
 var errForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
 func newWire(c net.Conn, addr string, s *session, rewatch bool) *wire {
-	w := &wire{Conn: c, addr: addr, session: s, caughtUp: !rewatch, in: bufio.NewReaderSize(c, 32<<10)}
-	if rewatch {
-		w.rewatched = make(chan struct{})
-	}
-	return w
+	return &wire{Conn: c, addr: addr, session: s, caughtUp: !rewatch, in: bufio.NewReaderSize(c, 32<<10)}
 }
 
 // Read hands on what the server says, frame by frame.
@@ -157,6 +149,9 @@ func (w *wire) greeting() error {
 		w.session.granted(credentials{id, b[24:40]}, timeout, w.started)
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
 	}
+	if id != 0 && !w.caughtUp {
+		w.session.rewatch.expect()
+	}
 	w.greeted = true
 	w.first = b
 	return nil
@@ -200,14 +195,17 @@ func (w *wire) answered(xid int32) {
 	}
 }
 
-// awaitRewatch holds the first reply back until the watches of the last connection were handed over. The library sends them
-// with the id of the last transaction that it knows of at that moment, and a reply that overtakes them moves that id
-// on, past changes which the watches were to tell. (The race detector calls it a race on lastZxid, with reason.)
+// awaitRewatch holds the first reply back until the watches were handed over that are to be set again on this
+// connection. The library sends them with the id of the last transaction that it knows of at that moment, and a reply
+// that overtakes them moves that id on, past changes which the watches were to tell. (The race detector calls it a race
+// on lastZxid, with reason.)
 func (w *wire) awaitRewatch() error {
 	w.caughtUp = true
+	r := &w.session.rewatch
 	select {
-	case <-w.rewatched:
-	case <-time.After(w.session.timeout() / 4): // better late than never
+	case <-r.complete():
+	case <-time.After(min(w.session.timeout()/4, time.Second)): // better late than never
+		r.giveUp()
 	case <-w.session.done:
 		return w.lastWords()
 	}
@@ -246,8 +244,8 @@ func (w *wire) Write(b []byte) (int, error) {
 		return w.Conn.Write(w.connectRequest(b))
 	}
 	n, err := w.Conn.Write(b)
-	if len(b) >= 12 && err == nil {
-		w.wrote(b)
+	if len(b) >= 12 {
+		w.wrote(b, err)
 	}
 	return n, err
 }
@@ -262,19 +260,17 @@ func (w *wire) connectRequest(b []byte) []byte {
 	return c
 }
 
-func (w *wire) wrote(b []byte) {
+func (w *wire) wrote(b []byte, err error) {
 	switch int32(binary.BigEndian.Uint32(b[8:])) {
 	case opCreate:
-		if len(b) < 16 {
+		if len(b) < 16 || err != nil {
 			return
 		}
 		if n := int(binary.BigEndian.Uint32(b[12:])); n >= 0 && n <= len(b)-16 {
 			w.session.createSent(string(b[16 : 16+n]))
 		}
 	case opSetWatches:
-		if w.rewatched != nil {
-			w.rewatch.Do(func() { close(w.rewatched) })
-		}
+		w.session.rewatch.sent()
 	}
 }
 

@@ -200,3 +200,28 @@ func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {
 	_, err = server.Read(make([]byte, 1))
 	require.Error(t, err)
 }
+
+// Watches that could not be sent on one connection are sent on the next, ahead of that one's own.
+func TestAStragglersWatchesAreNotTakenForThePresentOnes(t *testing.T) {
+	var r rewatch
+	done := func() bool {
+		select {
+		case <-r.complete():
+			return true
+		default:
+			return false
+		}
+	}
+	r.expect()
+	r.expect() // the first connection broke
+	require.False(t, done())
+	r.sent()
+	require.False(t, done())
+	r.sent()
+	require.True(t, done())
+	r.sent() // so many that it took two requests
+	r.expect()
+	require.False(t, done())
+	r.giveUp()
+	require.True(t, done())
+}
