@@ -124,12 +124,14 @@ func (s *Service) open(link string, tell func(event)) int64 {
 	s.rev++
 	r := &remote{id: s.rev, link: link, served: s.replicas[int(s.rev)%len(s.replicas)], events: tell}
 	s.sessions[r.id] = r
-	r.expiry = time.AfterFunc(s.patience(), func() { s.expire(r.id) })
+	r.expiry = time.AfterFunc(s.patience(r.id), func() { s.expire(r.id) })
 	return r.id
 }
 
-func (s *Service) patience() time.Duration {
-	return time.Duration(float64(s.cfg.TTL) / s.cfg.Rate)
+// patience is how long a session may be silent. No two sessions expire in the same instant, so that it is no matter of
+// luck whose nodes go first.
+func (s *Service) patience(session int64) time.Duration {
+	return time.Duration(float64(s.cfg.TTL)/s.cfg.Rate) + time.Duration(session)
 }
 
 // renew reports whether the session is alive.
@@ -137,7 +139,7 @@ func (s *Service) renew(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.sessions[id]
-	return r != nil && r.expiry.Reset(s.patience())
+	return r != nil && r.expiry.Reset(s.patience(id))
 }
 
 func (s *Service) expire(id int64) {

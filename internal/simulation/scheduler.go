@@ -199,7 +199,9 @@ func (s *scheduler) take(p parcel) {
 	for _, queue := range []*[]parcel{&l.out, &l.in, &s.late} {
 		if i := slices.IndexFunc(*queue, same); i >= 0 {
 			*queue = slices.Delete(*queue, i, i+1)
-			l.ordered = min(l.ordered, len(l.out))
+			if queue == &l.out && i < l.ordered {
+				l.ordered--
+			}
 			return
 		}
 	}
