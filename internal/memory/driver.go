@@ -30,7 +30,7 @@ func (s *Service) NewDriver(name string) *Driver {
 
 // do sends a request of no session.
 func (d *Driver) do(ctx context.Context, r Request, apply func()) error {
-	r.Link = d.name
+	r.Link, r.Who = d.name, nameOf(ctx)
 	ctx, cancel := context.WithTimeout(ctx, d.timeout*9/10) // so that whoever allows RequestTimeout hears of it
 	defer cancel()
 	return d.service.cfg.Network.Do(ctx, r, apply)

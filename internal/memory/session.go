@@ -108,7 +108,7 @@ func (s *session) ask(ctx context.Context, r Request, apply func() answer) (answ
 	if s.ctx.Err() != nil {
 		return answer{}, driver.ErrSessionEnded
 	}
-	r.Session, r.Who = s.id, nameOf(ctx)
+	r.Session = s.id
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
