@@ -26,7 +26,7 @@ func (s *session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		s.noteTrouble(addr, err)
 		return nil, err
 	}
-	w := newWire(c, addr, s, s.anchored.Load())
+	w := newWire(c, addr, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over() {

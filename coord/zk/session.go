@@ -32,12 +32,11 @@ type session struct {
 
 	known      atomic.Pointer[credentials]
 	introduced atomic.Bool // the service has confirmed the session
-	anchored   atomic.Bool // the library has a watch to set again after a reconnect
 
 	slots    chan struct{} // one for each request that the library has
 	watches  watches
 	troubles troubles
-	rewatch  rewatch
+	zxids    zxids
 
 	mu       sync.Mutex
 	up       chan struct{} // closed while connected
@@ -130,8 +129,7 @@ func (s *session) connect() error {
 	return nil
 }
 
-// introduce waits for the connection, says who we are, and leaves a watch on the root. There is none to tell of, but
-// so there is always one to set again after a reconnect, and wire knows what to wait for.
+// introduce waits for the connection and says who we are.
 func (s *session) introduce(ctx context.Context) error {
 	if err := s.firstContact(ctx); err != nil {
 		return err
@@ -144,17 +142,8 @@ func (s *session) introduce(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.insist(ctx, anchor); err != nil {
-		return err
-	}
-	s.anchored.Store(true)
 	s.introduced.Store(true)
 	return nil
-}
-
-func anchor(c *gozk.Conn) error {
-	_, _, _, err := c.ExistsW("/")
-	return err
 }
 
 func (s *session) firstContact(ctx context.Context) error {
@@ -205,15 +194,6 @@ func (s *session) event(ev gozk.Event) {
 func (s *session) changed(ev gozk.Event) {
 	switch ev.Type {
 	case gozk.EventNodeDataChanged:
-		if ev.Path == "/" {
-			s.anchored.Store(false)
-			s.spawn(func() {
-				if s.insist(s.ctx, anchor) == nil {
-					s.anchored.Store(true)
-				}
-			})
-			return
-		}
 		s.watches.dataChanged(ev.Path, s.notified, time.Now())
 	case gozk.EventNodeDeleted:
 		s.watches.deleted(ev.Path, s.notified, time.Now())

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,15 +21,16 @@ type wire struct {
 	addr    string
 
 	// Of the one goroutine that reads.
-	in       *bufio.Reader
-	first    []byte // what the library has not read yet of the server's first frame
-	rest     int    // what it has not read yet of the present frame
-	greeted  bool
-	caughtUp bool // no reply is held back any more: see awaitRewatch
+	in      *bufio.Reader
+	first   []byte // what the library has not read yet of what was changed for it
+	rest    int    // what it has not read yet of the present frame
+	greeted bool
 
 	mu      sync.Mutex
 	sent    []sentRequest // unanswered, the oldest first
 	started time.Time     // when the connect request was sent
+	watched bool          // what was watched on the connection before, if any, is watched on this one
+	missed  int64         // since this transaction nothing was watched
 	silent  atomic.Bool   // nothing may be written any more
 }
 
@@ -58,8 +61,11 @@ const (
 // errForeign: whoever answers at the address is no ZooKeeper.
 var errForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
-func newWire(c net.Conn, addr string, s *session, rewatch bool) *wire {
-	return &wire{Conn: c, addr: addr, session: s, caughtUp: !rewatch, in: bufio.NewReaderSize(c, 32<<10)}
+func newWire(c net.Conn, addr string, s *session) *wire {
+	return &wire{
+		Conn: c, addr: addr, session: s, in: bufio.NewReaderSize(c, 32<<10),
+		watched: !s.introduced.Load(), missed: s.zxids.watchedUntil(),
+	}
 }
 
 // Read hands on what the server says, frame by frame.
@@ -83,42 +89,33 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// nextFrame looks at the head of the next frame. For why the library is not told its zxid see zxids.
 func (w *wire) nextFrame() error {
 	if !w.greeted {
 		return w.greeting()
 	}
-	n, xid, zxid, err := w.head()
+	b, err := w.in.Peek(4)
 	if err != nil {
 		return err
 	}
-	w.rest = n
-	if !w.caughtUp && xid > 0 && zxid > 0 {
-		return w.awaitRewatch()
+	n := int(int32(binary.BigEndian.Uint32(b)))
+	if n < replyHead || n > maxFrame {
+		return fmt.Errorf("%w: a frame of %d bytes", errForeign, n)
 	}
-	return nil
-}
-
-// head looks at the head of the next frame and takes note of it. n is the length of all of it.
-func (w *wire) head() (n int, xid int32, zxid int64, err error) {
-	b, err := w.in.Peek(4)
-	if err != nil {
-		return 0, 0, 0, err
+	head := make([]byte, 4+replyHead)
+	if _, err := io.ReadFull(w.in, head); err != nil {
+		return err
 	}
-	body := int(int32(binary.BigEndian.Uint32(b)))
-	if body < replyHead || body > maxFrame {
-		return 0, 0, 0, fmt.Errorf("%w: a frame of %d bytes", errForeign, body)
-	}
-	if b, err = w.in.Peek(4 + replyHead); err != nil {
-		return 0, 0, 0, err
-	}
-	xid = int32(binary.BigEndian.Uint32(b[4:]))
-	zxid = int64(binary.BigEndian.Uint64(b[8:]))
+	xid := int32(binary.BigEndian.Uint32(head[4:]))
+	zxid := int64(binary.BigEndian.Uint64(head[8:]))
 	if xid == xidNotification {
 		w.session.notified = zxid
 	} else {
-		w.answered(xid)
+		w.answered(xid, zxid)
+		binary.BigEndian.PutUint64(head[8:], 0)
 	}
-	return 4 + body, xid, zxid, nil
+	w.first, w.rest = head, n-replyHead
+	return nil
 }
 
 // greeting takes the answer to the connect request. The library is told three fifths of the timeout: it pings at a
@@ -134,7 +131,7 @@ func (w *wire) greeting() error {
 		return errForeign
 	}
 	b := make([]byte, 4+n)
-	if _, err := readFull(w.in, b); err != nil {
+	if _, err := io.ReadFull(w.in, b); err != nil {
 		return err
 	}
 	if version := binary.BigEndian.Uint32(b[4:]); version != 0 {
@@ -149,34 +146,19 @@ func (w *wire) greeting() error {
 		w.session.granted(credentials{id, b[24:40]}, timeout, w.started)
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
 	}
-	if id != 0 && !w.caughtUp {
-		w.session.rewatch.expect()
-	}
 	w.greeted = true
 	w.first = b
 	return nil
 }
 
-func readFull(r *bufio.Reader, b []byte) (int, error) {
-	for n := 0; n < len(b); {
-		m, err := r.Read(b[n:])
-		n += m
-		if err != nil {
-			return n, err
-		}
-	}
-	return len(b), nil
-}
-
 // answered finds the request that a reply belongs to. Replies come in the order of the requests, save those to
 // authentication; pings share one xid.
-func (w *wire) answered(xid int32) {
+func (w *wire) answered(xid int32, zxid int64) {
 	w.mu.Lock()
 	var r sentRequest
-	found := false
 	for i := range w.sent {
 		if w.sent[i].xid == xid {
-			r, found = w.sent[i], true
+			r = w.sent[i]
 			if i == 0 {
 				w.sent = w.sent[1:]
 			} else {
@@ -185,8 +167,12 @@ func (w *wire) answered(xid int32) {
 			break
 		}
 	}
+	// The library sends the watches at once, if there are any.
+	w.watched = w.watched || r.op == opSetWatches || time.Since(w.started) > noWatches
+	watched := w.watched
 	w.mu.Unlock()
-	if !found {
+	w.session.zxids.saw(zxid, watched)
+	if r.at.IsZero() {
 		return
 	}
 	w.session.renewed(r.at)
@@ -195,57 +181,30 @@ func (w *wire) answered(xid int32) {
 	}
 }
 
-// awaitRewatch holds the first reply back until the watches were handed over that are to be set again on this
-// connection. The library sends them with the id of the last transaction that it knows of at that moment, and a reply
-// that overtakes them moves that id on, past changes which the watches were to tell. (The race detector calls it a race
-// on lastZxid, with reason.)
-func (w *wire) awaitRewatch() error {
-	w.caughtUp = true
-	r := &w.session.rewatch
-	select {
-	case <-r.complete():
-	case <-time.After(min(w.session.timeout()/4, time.Second)): // better late than never
-		r.giveUp()
-	case <-w.session.done:
-		return w.lastWords()
-	}
-	return nil
-}
-
-// lastWords reads on for a session that is over and waits only for the service to confirm that. The library, which
-// would set no watches again now, gets nothing of it.
-func (w *wire) lastWords() error {
-	for n := w.rest; ; {
-		if _, err := w.in.Discard(n); err != nil {
-			return err
-		}
-		var err error
-		if n, _, _, err = w.head(); err != nil {
-			return err
-		}
-	}
-}
+// noWatches is when a connection on which no watches were set again can have had none to set.
+const noWatches = 2 * time.Second
 
 // Write sends one frame: the library writes each at once.
 func (w *wire) Write(b []byte) (int, error) {
 	if w.silent.Load() {
 		return 0, net.ErrClosed
 	}
-	now := time.Now()
 	w.mu.Lock()
-	first := w.started.IsZero()
-	if first {
+	now := time.Now()
+	if w.started.IsZero() {
 		w.started = now
+		b = w.connectRequest(b)
 	} else if len(b) >= 12 {
-		w.sent = append(w.sent, sentRequest{int32(binary.BigEndian.Uint32(b[4:])), int32(binary.BigEndian.Uint32(b[8:])), now})
+		r := sentRequest{int32(binary.BigEndian.Uint32(b[4:])), int32(binary.BigEndian.Uint32(b[8:])), now}
+		w.sent = append(w.sent, r)
+		if r.op == opSetWatches {
+			b = w.setWatches(b)
+		}
 	}
 	w.mu.Unlock()
-	if first {
-		return w.Conn.Write(w.connectRequest(b))
-	}
 	n, err := w.Conn.Write(b)
-	if len(b) >= 12 {
-		w.wrote(b, err)
+	if err == nil {
+		w.wrote(b)
 	}
 	return n, err
 }
@@ -255,22 +214,28 @@ func (w *wire) connectRequest(b []byte) []byte {
 	if len(b) < 20 {
 		return b
 	}
-	c := append([]byte(nil), b...)
-	binary.BigEndian.PutUint32(c[16:], uint32(w.session.driver.timeout.Milliseconds()))
-	return c
+	b = slices.Clone(b)
+	binary.BigEndian.PutUint64(b[8:], uint64(w.session.zxids.last()))
+	binary.BigEndian.PutUint32(b[16:], uint32(w.session.driver.timeout.Milliseconds()))
+	return b
 }
 
-func (w *wire) wrote(b []byte, err error) {
-	switch int32(binary.BigEndian.Uint32(b[8:])) {
-	case opCreate:
-		if len(b) < 16 || err != nil {
-			return
-		}
-		if n := int(binary.BigEndian.Uint32(b[12:])); n >= 0 && n <= len(b)-16 {
-			w.session.createSent(string(b[16 : 16+n]))
-		}
-	case opSetWatches:
-		w.session.rewatch.sent()
+func (w *wire) setWatches(b []byte) []byte {
+	if len(b) < 20 {
+		return b
+	}
+	b = slices.Clone(b)
+	binary.BigEndian.PutUint64(b[12:], uint64(w.missed))
+	return b
+}
+
+// wrote reports a create that is on its way.
+func (w *wire) wrote(b []byte) {
+	if len(b) < 16 || int32(binary.BigEndian.Uint32(b[8:])) != opCreate {
+		return
+	}
+	if n := int(binary.BigEndian.Uint32(b[12:])); n >= 0 && n <= len(b)-16 {
+		w.session.createSent(string(b[16 : 16+n]))
 	}
 }
 

@@ -2,7 +2,6 @@ package zk
 
 import (
 	"encoding/binary"
-	"io"
 	"net"
 	"os"
 	"testing"
@@ -12,7 +11,7 @@ import (
 )
 
 // testWire is a session's wire, and the server's end of it.
-func testWire(t *testing.T, timeout time.Duration, rewatch bool) (*wire, net.Conn) {
+func testWire(t *testing.T, timeout time.Duration) (*wire, net.Conn) {
 	d, err := newDriver([]string{"a"}, []Option{WithSessionTimeout(timeout)})
 	require.NoError(t, err)
 	s := newSession(d)
@@ -25,7 +24,7 @@ func testWire(t *testing.T, timeout time.Duration, rewatch bool) (*wire, net.Con
 	server, err := l.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close(); server.Close() })
-	return newWire(client, "a", s, rewatch), server
+	return newWire(client, "a", s), server
 }
 
 func frame(parts ...any) []byte {
@@ -65,7 +64,7 @@ func greet(t *testing.T, w *wire, server net.Conn, granted time.Duration) (asked
 }
 
 func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {
-	w, server := testWire(t, 10*time.Second, false)
+	w, server := testWire(t, 10*time.Second)
 	before := time.Now()
 	asked, told := greet(t, w, server, 4*time.Second)
 	require.Equal(t, 10*time.Second, asked, "whatever the library has come to think")
@@ -78,7 +77,7 @@ func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {
 // The service counts from when it got the request; the answer may have been on its way for long.
 func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	const timeout = 10 * time.Second
-	w, server := testWire(t, timeout, false)
+	w, server := testWire(t, timeout)
 	greet(t, w, server, timeout)
 	first := w.session.Deadline()
 
@@ -102,7 +101,7 @@ func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 }
 
 func TestAnswersFindTheirRequests(t *testing.T) {
-	w, server := testWire(t, 10*time.Second, false)
+	w, server := testWire(t, 10*time.Second)
 	greet(t, w, server, 10*time.Second)
 	for xid := 1; xid <= 3; xid++ {
 		_, err := w.Write(frame(xid, 3, "/a", false))
@@ -126,7 +125,7 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 }
 
 func TestACreateIsReportedWhenItIsWritten(t *testing.T) {
-	w, server := testWire(t, 10*time.Second, false)
+	w, server := testWire(t, 10*time.Second)
 	greet(t, w, server, 10*time.Second)
 	sent := w.session.expectCreate("/a/x-")
 	_, err := w.Write(frame(1, opCreate, "/a/y-"))
@@ -143,7 +142,7 @@ func TestACreateIsReportedWhenItIsWritten(t *testing.T) {
 
 // The library's authentication waits for ten times its own patience (28 s with a session of 4 s).
 func TestAServerThatSaysNothingIsGivenUpSoon(t *testing.T) {
-	w, _ := testWire(t, 600*time.Millisecond, false)
+	w, _ := testWire(t, 600*time.Millisecond)
 	require.NoError(t, w.SetReadDeadline(time.Now().Add(time.Hour)))
 	start := time.Now()
 	_, err := w.Read(make([]byte, 4))
@@ -153,7 +152,7 @@ func TestAServerThatSaysNothingIsGivenUpSoon(t *testing.T) {
 
 func TestAnotherProtocolIsRecognized(t *testing.T) {
 	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x0a", "\x00\x00\x00\x04spam"} {
-		w, server := testWire(t, 10*time.Second, false)
+		w, server := testWire(t, 10*time.Second)
 		_, err := server.Write([]byte(says))
 		require.NoError(t, err)
 		_, err = w.Read(make([]byte, 4))
@@ -167,61 +166,89 @@ func TestAnotherProtocolIsRecognized(t *testing.T) {
 	}
 }
 
-// The library reads the id of the last transaction when it sets the watches again. A reply that came before that would
-// let it skip what happened while it was away.
-func TestRepliesWaitUntilTheWatchesAreSetAgain(t *testing.T) {
-	w, server := testWire(t, 10*time.Second, true)
+// A second connection of a session, right after the first.
+func nextWire(t *testing.T, w *wire) (*wire, net.Conn) {
+	next, server := testWire(t, 10*time.Second)
+	next.session, next.watched, next.missed = w.session, false, w.session.zxids.watchedUntil()
+	return next, server
+}
+
+func TestOneSessionNeverGoesBackInTime(t *testing.T) {
+	w, server := testWire(t, 10*time.Second)
 	greet(t, w, server, 10*time.Second)
-	_, err := w.Write(frame(1, 3, "/a", false))
-	require.NoError(t, err)
-	_, err = server.Write(frame(1, int64(9), 0))
-	require.NoError(t, err)
-	read := make(chan error, 1)
-	go func() {
-		_, err := io.ReadFull(w, make([]byte, 4))
-		read <- err
-	}()
-	select {
-	case err := <-read:
-		t.Fatalf("the reply was let through: %v", err)
-	case <-time.After(50 * time.Millisecond):
+	pass := func(zxid int64) {
+		_, err := w.Write(frame(1, 3, "/a", false))
+		require.NoError(t, err)
+		_, err = server.Write(frame(1, zxid, 0, "the rest"))
+		require.NoError(t, err)
+		reply, err := readFrame(w)
+		require.NoError(t, err)
+		require.Zero(t, binary.BigEndian.Uint64(reply[4:]), "the library is not told")
+		require.Equal(t, frame(0, int64(0), 0, "the rest")[8:], reply[4:], "but all the rest")
 	}
-	_, err = w.Write(frame(2, opSetWatches, int64(9), 0, 0, 0))
+	pass(9)
+	pass(7) // cannot be, but if it were
+	next, server2 := nextWire(t, w)
+	_, err := next.Write(frame(0, int64(0), 77, int64(42), password))
 	require.NoError(t, err)
-	require.NoError(t, <-read)
+	asked, err := readFrame(server2)
+	require.NoError(t, err)
+	require.EqualValues(t, 9, binary.BigEndian.Uint64(asked[4:]))
+}
+
+// What happened to watched nodes while the connection was away is asked for from the last moment on at which they were
+// watched, however many connections, and replies on them, there were since.
+func TestWatchesAreSetAgainFromWhereTheyWereLost(t *testing.T) {
+	w, server := testWire(t, 10*time.Second)
+	pass := func(xid, op int, zxid int64) {
+		_, err := w.Write(frame(xid, op, int64(-5), 0, 0, 0))
+		require.NoError(t, err)
+		_, err = readFrame(server)
+		require.NoError(t, err)
+		_, err = server.Write(frame(xid, zxid, 0))
+		require.NoError(t, err)
+		_, err = readFrame(w)
+		require.NoError(t, err)
+	}
+	greet(t, w, server, 10*time.Second)
+	pass(1, 3, 9) // the first connection has none to set
+
+	w, server = nextWire(t, w)
+	greet(t, w, server, 10*time.Second)
+	pass(2, 3, 12) // this one breaks before the watches were set
+
+	w, server = nextWire(t, w)
+	greet(t, w, server, 10*time.Second)
+	pass(3, 3, 15)
+	_, err := w.Write(frame(4, opSetWatches, int64(-5), 0, 0, 0))
+	require.NoError(t, err)
+	sent, err := readFrame(server)
+	require.NoError(t, err)
+	require.EqualValues(t, 9, binary.BigEndian.Uint64(sent[8:]))
+	_, err = server.Write(frame(4, int64(16), 0))
+	require.NoError(t, err)
+	_, err = readFrame(w)
+	require.NoError(t, err)
+	require.EqualValues(t, 16, w.session.zxids.watchedUntil())
+	_, err = w.Write(frame(5, opSetWatches, int64(-5), 0, 0, 0)) // they were many
+	require.NoError(t, err)
+	sent, err = readFrame(server)
+	require.NoError(t, err)
+	require.EqualValues(t, 9, binary.BigEndian.Uint64(sent[8:]))
+
+	w, server = nextWire(t, w)
+	greet(t, w, server, 10*time.Second)
+	w.started = time.Now().Add(-2 * noWatches)
+	pass(6, 3, 20) // it would have set them by now, if there were any left
+	require.EqualValues(t, 20, w.session.zxids.watchedUntil())
 }
 
 func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {
-	w, server := testWire(t, 10*time.Second, false)
+	w, server := testWire(t, 10*time.Second)
 	greet(t, w, server, 10*time.Second)
 	w.silence()
 	_, err := w.Write(frame(1, int(opClose)))
 	require.ErrorIs(t, err, net.ErrClosed)
 	_, err = server.Read(make([]byte, 1))
 	require.Error(t, err)
-}
-
-// Watches that could not be sent on one connection are sent on the next, ahead of that one's own.
-func TestAStragglersWatchesAreNotTakenForThePresentOnes(t *testing.T) {
-	var r rewatch
-	done := func() bool {
-		select {
-		case <-r.complete():
-			return true
-		default:
-			return false
-		}
-	}
-	r.expect()
-	r.expect() // the first connection broke
-	require.False(t, done())
-	r.sent()
-	require.False(t, done())
-	r.sent()
-	require.True(t, done())
-	r.sent() // so many that it took two requests
-	r.expect()
-	require.False(t, done())
-	r.giveUp()
-	require.True(t, done())
 }
