@@ -76,7 +76,9 @@ func (c *contender) once(ctx context.Context) {
 	c.pause(h.Context(), work)
 	if w.inside != nil {
 		w.inside(ctx, h)
+		c.mu.Lock()
 		mine.kind = h.Node().Kind
+		c.mu.Unlock()
 	}
 	held := h.Err() == nil
 	began := time.Now()

@@ -37,9 +37,12 @@ func conflict(a, b string) bool {
 // judge looks at all who believe to hold, at a moment at which nothing moves.
 func (w *world) judge() error {
 	w.mu.Lock()
-	claims := append([]*claim(nil), w.claims...)
+	claims := make([]claim, 0, len(w.claims))
+	for _, c := range w.claims {
+		claims = append(claims, *c)
+	}
 	w.mu.Unlock()
-	var believers []*claim
+	var believers []claim
 	for _, c := range claims {
 		ended := c.hold.Context().Err() != nil
 		if c.believes() {
@@ -85,7 +88,7 @@ func later(a, b time.Time) time.Time {
 
 // asleep looks for a line in which everybody waits, and nothing is on its way that would wake anybody. Looking now and
 // then would help, but much later.
-func (w *world) asleep(claims []*claim) error {
+func (w *world) asleep(claims []claim) error {
 	busy := make(map[string]bool)
 	for _, c := range claims {
 		busy[c.line] = true
