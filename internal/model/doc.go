@@ -1,0 +1,22 @@
+// Package model walks every interleaving of a few contenders through the rules that ship (internal/rules), as
+// exhaustively as a machine can: each sees the line through a stream of its own that lags, gives up, expires, is
+// removed by an operator, loses its connection, or downgrades, at any moment.
+//
+// The protocol around the rules is that of a driver on ZooKeeper, the harder of the two: a look may be stale but is
+// never older than the own join; a waiter watches the node that its rule names; whoever had nobody at all ahead when
+// granted leaves with a mark, which lets in the one who waits for it without another look.
+//
+// Judged apart from the rules: no two conflicting holders, no waiter that could go and that nothing will wake.
+//
+// To show that the walk can find what it looks for, each of these is planted and has to be found:
+//
+//	every holder leaves with the mark         a writer enters beside a reader
+//	the downgrade leaves with the mark        a writer enters beside the downgraded reader
+//	any change is taken for the mark          two holders
+//	the own node is not looked at last        one enters though its node was removed
+//	the service expires before the client     two holders
+//	a reader looks at the nearest only        a reader enters beside a writer
+//	a weight set one too small                a lost wake-up
+//	a semaphore that overlooks one            too many permits out
+//	a look older than the own join            two holders
+package model
