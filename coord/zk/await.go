@@ -29,7 +29,7 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 			return nil, s.given(err)
 		}
 		if s.over() {
-			return nil, errClosed
+			return nil, s.ending()
 		}
 		switch what, err := a.verdict(); what {
 		case forbidden:

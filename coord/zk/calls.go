@@ -20,7 +20,7 @@ func (s *session) enter(ctx context.Context) error {
 	}
 	select {
 	case <-s.done:
-		return errClosed
+		return s.ending()
 	case s.slots <- struct{}{}:
 	case <-ctx.Done():
 		return s.given(ctx.Err())
@@ -32,12 +32,12 @@ func (s *session) enter(ctx context.Context) error {
 	case <-up:
 		if s.over() {
 			s.exit()
-			return errClosed
+			return s.ending()
 		}
 		return nil
 	case <-s.done:
 		s.exit()
-		return errClosed
+		return s.ending()
 	case <-ctx.Done():
 		s.exit()
 		return s.given(ctx.Err())
@@ -49,7 +49,7 @@ func (s *session) exit() { <-s.slots }
 // given is the error of a call whose context has ended; it says what the servers said last if none is connected.
 func (s *session) given(err error) error {
 	if s.over() {
-		return errClosed
+		return s.ending()
 	}
 	s.mu.Lock()
 	up := s.up
@@ -80,7 +80,7 @@ func ask[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, er
 		answered <- answer{v, err}
 	}) {
 		s.exit()
-		return none, errClosed
+		return none, s.ending()
 	}
 	select {
 	case a := <-answered:
@@ -88,7 +88,7 @@ func ask[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, er
 	case <-ctx.Done():
 		return none, s.given(ctx.Err())
 	case <-s.done:
-		return none, errClosed
+		return none, s.ending()
 	}
 }
 
@@ -105,8 +105,14 @@ func do[T any](s *session, request func(*gozk.Conn) (T, error)) (T, error) {
 
 // judge gives the end of the session the name that it has here.
 func (s *session) judge(err error) error {
-	if err != nil && (s.over() || errors.Is(err, gozk.ErrSessionExpired)) {
-		return errClosed
+	if err == nil {
+		return nil
+	}
+	if s.over() {
+		return s.ending()
+	}
+	if errors.Is(err, gozk.ErrSessionExpired) {
+		return errExpired // the library will find out and say so to event
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func (d *Driver) First(ctx context.Context, line string, seen *driver.Node) (dri
 			case <-again.C:
 				again.Reset(s.lookAgain())
 			case <-s.done:
-				return driver.Node{}, errClosed
+				return driver.Node{}, s.ending()
 			case <-ctx.Done():
 				return driver.Node{}, s.given(ctx.Err())
 			}
@@ -118,7 +118,7 @@ func (s *session) setWatch(ctx context.Context, w *watch, by *waiter, directory 
 		select {
 		case <-by.bell:
 		case <-s.done:
-			return errClosed
+			return s.ending()
 		case <-ctx.Done():
 			return s.given(ctx.Err())
 		}

@@ -120,7 +120,7 @@ func (h *harness) wire(t testing.TB, opts ...Option) (*drivertest.Link, *wiring)
 	var addrs []string
 	for _, a := range h.cluster.Addrs() {
 		p := zkwire.Start(t, a)
-		p.OnRequest(func(r zkwire.Request) zkwire.Verdict { return w.decide(p, r) })
+		p.OnRequest(w.decide)
 		w.proxies = append(w.proxies, p)
 		addrs = append(addrs, p.Addr())
 	}
@@ -154,7 +154,7 @@ func (w *wiring) fate(f drivertest.Fate) <-chan struct{} {
 }
 
 // decide gives the next fate to a request that puts, changes or deletes a contender.
-func (w *wiring) decide(p *zkwire.Proxy, r zkwire.Request) zkwire.Verdict {
+func (w *wiring) decide(r zkwire.Request) zkwire.Verdict {
 	switch r.Op {
 	case zkwire.Create, zkwire.Delete, zkwire.SetData, zkwire.Multi:
 	default:
@@ -172,16 +172,25 @@ func (w *wiring) decide(p *zkwire.Proxy, r zkwire.Request) zkwire.Verdict {
 		return zkwire.DropBeforeApply
 	}
 	// ZooKeeper keeps a client's order, so nothing is applied late. When the connection has been cut, it was applied.
-	before := p.Accepted()
+	before := w.accepted()
 	go func() {
 		defer close(d.met)
 		for range 1000 {
-			if time.Sleep(time.Millisecond); p.Accepted() > before {
+			if time.Sleep(time.Millisecond); w.accepted() > before {
 				return
 			}
 		}
 	}()
 	return zkwire.DropReply
+}
+
+// accepted is how many connections have been made.
+func (w *wiring) accepted() int {
+	n := 0
+	for _, p := range w.proxies {
+		n += p.Accepted()
+	}
+	return n
 }
 
 func isContenderPath(r zkwire.Request) bool {

@@ -45,7 +45,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driv
 		}
 	}
 	if !s.spawn(func() { j.run(ctx) }) {
-		return driver.Node{}, nil, errClosed
+		return driver.Node{}, nil, s.ending()
 	}
 	var why error
 	select {
@@ -54,7 +54,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driv
 	case <-ctx.Done():
 		why = s.given(ctx.Err())
 	case <-s.done:
-		why = errClosed
+		why = s.ending()
 	}
 	if j.fate.CompareAndSwap(undecided, givenUp) {
 		return driver.Node{}, nil, why
@@ -198,7 +198,7 @@ func (j *joining) create(ctx context.Context) (mine string, names []string, stat
 		created <- answer{p, err}
 	}) {
 		s.exit()
-		return "", nil, nil, errClosed
+		return "", nil, nil, s.ending()
 	}
 	var a answer
 	answered := false

@@ -29,13 +29,13 @@ func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
 			}
 		})
 	}) {
-		return errClosed
+		return s.ending()
 	}
 	select {
 	case err := <-said:
 		return err
 	case <-s.done:
-		return errClosed
+		return s.ending()
 	case <-ctx.Done():
 		return s.given(ctx.Err())
 	}

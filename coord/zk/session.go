@@ -46,6 +46,7 @@ type session struct {
 	lines    map[string]struct{}  // directories that may have to be removed by hand
 	working  sync.WaitGroup
 	ended    bool
+	why      error // it has ended
 
 	done  chan struct{} // closed when the session is over
 	bye   chan struct{} // closed when the service has confirmed a close
@@ -56,7 +57,12 @@ type session struct {
 // inFlight is how many requests the library is given at once. It queues 16, and what waits there cannot be taken back.
 const inFlight = 256
 
-var errClosed = fmt.Errorf("%w: closed", driver.ErrSessionEnded)
+// Why a session is over.
+var (
+	errClosed    = fmt.Errorf("%w: it was closed here", driver.ErrSessionEnded)
+	errAbandoned = fmt.Errorf("%w: it was abandoned here", driver.ErrSessionEnded)
+	errExpired   = fmt.Errorf("%w: the service has expired it", driver.ErrSessionEnded)
+)
 
 func newSession(d *Driver) *session {
 	s := &session{
@@ -83,7 +89,7 @@ func newSession(d *Driver) *session {
 // open begins the session and returns when the service has confirmed it.
 func (s *session) open(ctx context.Context) error {
 	if err := s.connect(); err != nil {
-		s.finish()
+		s.finish(errClosed)
 		return err
 	}
 	if err := s.introduce(ctx); err != nil {
@@ -156,7 +162,7 @@ func (s *session) firstContact(ctx context.Context) error {
 	case <-s.troubles.refused:
 		return fmt.Errorf("%w: %w", driver.ErrDenied, s.troubles.lastWords())
 	case <-s.done:
-		return errClosed
+		return s.ending()
 	case <-ctx.Done():
 		return fmt.Errorf("no session with ZooKeeper at %v: %w: %w", s.driver.servers, ctx.Err(), s.troubles.lastWords())
 	}
@@ -184,7 +190,7 @@ func (s *session) event(ev gozk.Event) {
 		s.mu.Unlock()
 	case ev.State == gozk.StateExpired:
 		s.driver.log.Warn("session expired", "session", s.id())
-		s.finish()
+		s.finish(errExpired)
 		<-s.ready
 		s.conn.Close() // here and now: when this returns, the library would go on to a new session
 	}
@@ -285,13 +291,13 @@ func (s *session) spawn(f func()) bool {
 }
 
 // finish makes the session over for everybody here. It says nothing to the service.
-func (s *session) finish() {
+func (s *session) finish(why error) {
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
 		return
 	}
-	s.ended = true
+	s.ended, s.why = true, why
 	close(s.done)
 	s.mu.Unlock()
 	s.cancel()
@@ -300,6 +306,13 @@ func (s *session) finish() {
 		s.driver.forget(s)
 		close(s.quiet)
 	}()
+}
+
+// ending is why the session is over.
+func (s *session) ending() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
 }
 
 func (s *session) farewell() { s.byeDo.Do(func() { close(s.bye) }) }
@@ -350,7 +363,7 @@ func (s *session) end(ctx context.Context) {
 		s.hangUp()
 		<-gone
 	})
-	s.finish()
+	s.finish(errClosed)
 }
 
 // Abandon is described in package driver.
@@ -362,7 +375,7 @@ func (s *session) Abandon() {
 	}) {
 		return
 	}
-	s.finish() // from now on there is no dialing
+	s.finish(errAbandoned) // from now on there is no dialing
 	s.hangUp()
 	close(silenced)
 }

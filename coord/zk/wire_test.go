@@ -15,7 +15,7 @@ func testWire(t *testing.T, timeout time.Duration) (*wire, net.Conn) {
 	d, err := newDriver([]string{"a"}, []Option{WithSessionTimeout(timeout)})
 	require.NoError(t, err)
 	s := newSession(d)
-	t.Cleanup(func() { s.finish(); <-s.quiet })
+	t.Cleanup(func() { s.finish(errClosed); <-s.quiet })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
