@@ -14,7 +14,7 @@ deps: ## Fetch the servers that the tests run against (ZooKeeper, etcd; no root,
 	@bash scripts/deps.sh
 
 .PHONY: test
-test: deps lint test-modules test-planted ## Run everything; a missing server is a failure
+test: deps lint test-modules test-model test-planted ## Run everything; a missing server is a failure
 
 .PHONY: lint
 lint: ## gofmt and go vet, in every module
@@ -28,6 +28,10 @@ test-modules: # the tests of every module, with the race detector
 	@set -e; for m in $(MODULES); do \
 		echo "== module $$m"; (cd $$m && TURNWISE_REQUIRE_SERVERS=1 $(GO_TEST) -timeout 20m ./...); \
 	done
+
+.PHONY: test-model
+test-model: ## Walk every interleaving of the rules (the race detector would make it ten times as long)
+	go test -timeout 10m ./internal/model
 
 .PHONY: test-planted
 test-planted: ## Show that the simulation notices when a safeguard is missing

@@ -1,0 +1,50 @@
+package coord_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a", "a/b", "Größe/☃", "with space", "_c_0", "lease", "zookeeper",
+		strings.Repeat("x", 255), strings.Repeat(strings.Repeat("x", 255)+"/", 3) + strings.Repeat("y", 256-1)} {
+		if err := coord.CheckName(name); err != nil {
+			t.Errorf("%q is refused: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "/", "/a", "a/", "a//b", ".", "..", "a/./b", "a\n", "\x7f", "\u0085", "\xc3\x28",
+		strings.Repeat("x", 256), strings.Repeat("xx/", 400)} {
+		err := coord.CheckName(name)
+		if !errors.Is(err, coord.ErrInvalidName) {
+			t.Errorf("%q is allowed", name)
+		} else if len(err.Error()) > 300 {
+			t.Errorf("an endless message: %v", err)
+		}
+	}
+}
+
+func FuzzNames(f *testing.F) {
+	for _, seed := range []string{"a", "a/b", "..", "\xff", "a//b", strings.Repeat("x", 256)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if coord.CheckName(name) != nil {
+			return
+		}
+		if name == "" || len(name) > 1024 || !utf8.ValidString(name) {
+			t.Errorf("%q is allowed", name)
+		}
+		for _, segment := range strings.Split(name, "/") {
+			if segment == "" || segment == "." || segment == ".." || len(segment) > 255 {
+				t.Errorf("%q has the segment %q", name, segment)
+			}
+		}
+		if coord.CheckName("ns/"+name) != nil && len(name) <= 1021 {
+			t.Errorf("%q cannot stand below another name", name)
+		}
+	})
+}
