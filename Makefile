@@ -10,8 +10,8 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## Fetch the servers that the tests run against (ZooKeeper, etcd; no root, pinned, once)
-	@bash scripts/deps.sh
+deps: ## Fetch what the tests run against (ZooKeeper, etcd, Curator, Kazoo; no root, pinned, once)
+	@bash scripts/deps.sh --interop
 
 .PHONY: test
 test: deps lint test-modules test-model test-planted ## Run everything; a missing server is a failure

@@ -188,13 +188,12 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead [
 			return nil, driver.ErrBusy
 		case first:
 			a.observer.Waiting(a.shown(me), len(ahead))
-		default:
-			a.observer.Woken(a.shown(me))
 		}
 		var err error
 		if ahead, err = s.Await(ctx, me, a.rule.Sight, wait); err != nil {
 			return nil, err
 		}
+		a.observer.Woken(a.shown(me))
 	}
 }
 
