@@ -1,0 +1,72 @@
+package rules
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// line makes the nodes of a line from their kinds, with tokens from 1 on.
+func line(kinds string) (nodes []driver.Node) {
+	for i, k := range strings.Fields(kinds) {
+		nodes = append(nodes, driver.Node{Kind: k, Token: driver.Token(i + 1)})
+	}
+	return nodes
+}
+
+func TestWhomEachWaitsFor(t *testing.T) {
+	for _, c := range []struct {
+		ahead, me string
+		want      []driver.Token
+	}{
+		{"", "lock", nil},
+		{"lock lock", "lock", []driver.Token{2}},
+		{"R R", "W", []driver.Token{2}},
+		{"R R", "R", nil},
+		{"R W R W R", "R", []driver.Token{4}},
+		{"lock R", "R", []driver.Token{1}},
+		{"S1of3 R", "R", []driver.Token{1}},
+		{"another", "R", []driver.Token{1}},
+		{"S1of3 S1of3", "S1of3", nil},
+		{"S1of3 S1of3 S1of3", "S1of3", []driver.Token{1, 2, 3}},
+		{"S1of3 S3of3 S1of3", "S1of3", []driver.Token{2, 3}},
+		{"S1of3 S1of3 S1of3", "S3of3", []driver.Token{3}},
+		{"S1of2 S1of3", "S1of3", []driver.Token{1, 2}}, // one of them knows of two only
+		{"S1of1 S1of9", "S1of9", []driver.Token{1, 2}},
+		{"R", "S1of3", []driver.Token{1}},
+		{"S0of3", "S1of3", []driver.Token{1}}, // no permits of ours: it takes all
+	} {
+		me := line(c.ahead + " " + c.me)
+		ahead, last := me[:len(me)-1], me[len(me)-1]
+		var got []driver.Token
+		for _, n := range For(c.me)(last, ahead) {
+			got = append(got, n.Token)
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s behind [%s] waits for %v, want %v", c.me, c.ahead, got, c.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s behind [%s] waits for %v, want %v", c.me, c.ahead, got, c.want)
+			}
+		}
+	}
+}
+
+func TestKindsOfPermits(t *testing.T) {
+	for _, c := range []struct{ weight, permits int64 }{{1, 1}, {3, 8}, {math.MaxInt64 - 1, math.MaxInt64}} {
+		kind := Permits(c.weight, c.permits)
+		w, p := parsePermits(kind)
+		if w != c.weight || p != c.permits || !driver.ValidKind(kind) {
+			t.Errorf("%s: %d of %d", kind, w, p)
+		}
+	}
+	for _, kind := range []string{"", "S", "Sof", "S1of", "Sof3", "S-1of3", "S1of0", "lock", "S1of3x"} {
+		if IsPermits(kind) {
+			t.Errorf("%q passes for permits", kind)
+		}
+	}
+}
