@@ -17,6 +17,13 @@
 // DELETE right on the directory. A service may well grant CREATE and refuse DELETE; then a node stays until its session
 // ends.
 //
+// # How long a hold is surely held
+//
+// Each answer of the service vouches for the session until 73 % of its timeout after the request was sent. The rest is
+// for what a leader does not know when one of its followers dies, and for clocks that differ. Something is sent every
+// fifth of the timeout, and a server that says nothing is left for another one after two fifths, so that one server may
+// fail, or freeze, without a hold being lost.
+//
 // # The fencing token
 //
 // It is the id of the transaction that created the directory plus the number of the node in it. Each node takes at
