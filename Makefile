@@ -1,6 +1,6 @@
 # What one does with this repository. `make help` lists it.
 
-MODULES = . coord/etcd examples
+MODULES = . coord/etcd examples integration
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help
@@ -36,6 +36,16 @@ test-model: ## Walk every interleaving of the rules (the race detector would mak
 .PHONY: test-planted
 test-planted: ## Show that the simulation notices when a safeguard is missing
 	go test -tags planted -timeout 10m ./internal/simulation -run TestPlanted
+
+.PHONY: test-containers
+test-containers: ## Conformance on servers in containers; IMAGES=local builds small images first
+	@[ "$(IMAGES)" != local ] || bash scripts/images.sh
+	cd integration && TURNWISE_REQUIRE_CONTAINERS=1 $(if $(filter local,$(IMAGES)),$(LOCAL_IMAGES)) \
+		$(GO_TEST) -count=1 -timeout 20m ./containers
+
+# Where no registry is in reach there is no image of testcontainers' own clean-up either; and the engine is this machine's.
+LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1 \
+	TURNWISE_ZOOKEEPER_IMAGE=turnwise-test/zookeeper TURNWISE_ETCD_IMAGE=turnwise-test/etcd
 
 .PHONY: test-quick
 test-quick: ## What needs no server, without the race detector
