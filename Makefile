@@ -47,6 +47,12 @@ test-containers: ## Conformance on servers in containers; IMAGES=local builds sm
 LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1 \
 	TURNWISE_ZOOKEEPER_IMAGE=turnwise-test/zookeeper TURNWISE_ETCD_IMAGE=turnwise-test/etcd
 
+.PHONY: test-long
+test-long: ## The tests of the drivers with crowds of ten thousand
+	@set -e; for dir in coord coord/etcd; do \
+		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 60m ./...); \
+	done
+
 .PHONY: test-quick
 test-quick: ## What needs no server, without the race detector
 	go test -short ./coord ./coord/driver ./coord/mem ./internal/rules ./internal/memory ./recipes/...

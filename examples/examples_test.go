@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	for _, name := range []string{"mutex", "rwlock", "semaphore", "election"} {
+	for _, name := range []string{"mutex", "rwlock", "semaphore", "election", "guard"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
@@ -104,6 +105,24 @@ func TestSemaphoreNeverGivesMoreThanThereIs(t *testing.T) {
 			if !strings.HasSuffix(line, "1 of 3") && !strings.HasSuffix(line, "2 of 3") && !strings.HasSuffix(line, "3 of 3") {
 				t.Errorf("too many: %s", line)
 			}
+		}
+	})
+}
+
+func TestGuardRefusesAStaleHolder(t *testing.T) {
+	onEveryService(t, func(t *testing.T, url string) {
+		if url == "mem://" {
+			t.Skip("there are no data to guard")
+		}
+		url, _, _ = strings.Cut(url, "/some")
+		got := run(t, "guard", url)
+		want := []string{
+			"the holder writes: done",
+			"the next one writes: done",
+			"the first one wakes up and writes: refused: the lock is another's by now",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s", strings.Join(got, "\n"))
 		}
 	})
 }

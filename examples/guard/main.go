@@ -1,0 +1,91 @@
+// Guard shows what protects data when a holder is paused between looking at its lock and writing: the service refuses
+// the write of whoever no longer holds.
+//
+//	go run ./examples/guard zk://localhost:2181
+//	go run ./examples/guard etcd://localhost:2379
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+// errRefused is what a write by somebody who no longer holds comes to.
+var errRefused = errors.New("refused: the lock is another's by now")
+
+// account is something kept in the same service as the lock.
+type account interface {
+	// guard prepares writes that go through only while h holds.
+	guard(h *coord.Hold) (write func(ctx context.Context, balance string) error, err error)
+	close()
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := run(ctx, os.Args); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) < 2 {
+		return errors.New("give the URL of a service: zk://host:port or etcd://host:port")
+	}
+	scheme, hosts, _ := strings.Cut(args[1], "://")
+	open := map[string]func(context.Context, []string) (*coord.Client, account, error){"zk": openZooKeeper, "etcd": openEtcd}[scheme]
+	if open == nil {
+		return fmt.Errorf("%q: guards are for zk:// and etcd://", args[1])
+	}
+	client, account, err := open(ctx, strings.Split(hosts, ","))
+	if err != nil {
+		return err
+	}
+	defer account.close()
+	defer client.Close()
+
+	lock := mutex.New(client, "accounts/4711")
+	first, err := lock.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer first.Release()
+	write, err := account.guard(first)
+	if err != nil {
+		return err
+	}
+	fmt.Println("the holder writes:", outcome(write(ctx, "100")))
+
+	// The holder is paused. Its lock is taken away, as it is when a session ends, and somebody else goes on.
+	if err := client.Break(ctx, first.Node()); err != nil {
+		return err
+	}
+	second, err := lock.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer second.Release()
+	writeToo, err := account.guard(second)
+	if err != nil {
+		return err
+	}
+	fmt.Println("the next one writes:", outcome(writeToo(ctx, "200")))
+
+	fmt.Println("the first one wakes up and writes:", outcome(write(ctx, "99")))
+	return nil
+}
+
+func outcome(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "done"
+}
