@@ -151,7 +151,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		}
 	}()
 	a.session = s
-	ahead, err = a.awaitTurn(ctx, s, &me, ahead)
+	ahead, waited, err := a.awaitTurn(ctx, s, &me, ahead)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
 		a.observer.Rejoining(a.shown(me))
@@ -161,18 +161,22 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	// A rule that ignores some kinds cannot know that nobody at all was ahead.
 	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil || planted.Is(planted.EveryHolderMarks)
-	return newHold(a, s, me, alone)
+	if h, err = newHold(a, s, me, alone); err == nil && a.rule.Granted != "" && (waited || !me.Last) {
+		go h.announce(a.rule.Granted)
+	}
+	return h, err
 }
 
-// awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed.
-func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead []Node) ([]Node, error) {
-	for first := true; ; first = false {
+// awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed, and
+// whether I had to wait for it.
+func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead []Node) (_ []Node, waited bool, _ error) {
+	for ; ; waited = true {
 		me := *node
 		wait := a.rule.WaitFor(me, ahead)
 		a.ahead = len(wait)
 		switch {
 		case len(wait) == 0 && (s.alive() || planted.Is(planted.GrantedPastDeadline)):
-			return ahead, nil
+			return ahead, waited, nil
 		case len(wait) == 0:
 			// It is my turn, but the service has not been heard from for too long. Once it is, the node may have been
 			// removed meanwhile: amending it to what it is finds out.
@@ -181,17 +185,17 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead [
 				*node, err = s.Amend(ctx, me)
 			}
 			if err != nil {
-				return nil, err
+				return nil, waited, err
 			}
 			continue
 		case a.entry.Try:
-			return nil, driver.ErrBusy
-		case first:
+			return nil, waited, driver.ErrBusy
+		case !waited:
 			a.observer.Waiting(a.shown(me), len(ahead))
 		}
 		var err error
 		if ahead, err = s.Await(ctx, me, a.rule.Sight, wait); err != nil {
-			return nil, err
+			return nil, waited, err
 		}
 		a.observer.Woken(a.shown(me))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,7 @@ type Hold struct {
 	node  atomic.Pointer[Node]
 	since time.Time
 
-	changing sync.Mutex         // held while the node is amended or leaves
+	changing chan struct{}      // capacity 1: taken while the node is amended or leaves
 	alone    bool               // nobody at all was ahead when the turn came; guarded by changing
 	unwatch  context.CancelFunc // ends the present watch over the node; guarded by changing
 	timer    *time.Timer        // starts it
@@ -60,7 +59,7 @@ type heldKey struct {
 }
 
 func newHold(a *acquire, s *session, me Node, alone bool) (*Hold, error) {
-	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, since: time.Now(), alone: alone}
+	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, since: time.Now(), alone: alone, changing: make(chan struct{}, 1)}
 	h.node.Store(&me)
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
@@ -156,11 +155,11 @@ func (h *Hold) lose(why error) {
 
 // leave takes the node away.
 func (h *Hold) leave() {
-	h.changing.Lock() // an Amend under way ends soon, as the hold's context has ended
-	defer h.changing.Unlock()
 	c := h.acquired.client
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.driver.RequestTimeout())
 	defer cancel()
+	h.changing <- struct{}{} // an amendment under way ends soon
+	defer func() { <-h.changing }()
 	h.session.Leave(ctx, *h.node.Load(), h.alone)
 	if *h.end.Load() == ErrReleased {
 		c.observer.Released(h.Node(), time.Since(h.since))
@@ -182,11 +181,19 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	}
 	ctx, cancel := h.With(ctx)
 	defer cancel()
-	h.changing.Lock()
-	defer h.changing.Unlock()
+	h.changing <- struct{}{}
+	defer func() { <-h.changing }()
 	if err := h.Err(); err != nil {
 		return fail(err)
 	}
+	if err := h.amend(ctx, kind, data); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// amend is called with changing taken.
+func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	h.endWatch()
 	me := *h.node.Load()
 	if kind != me.Kind {
@@ -206,25 +213,37 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 		h.timer.Reset(watchAfter)
 	}
 	if end := h.Err(); err != nil && end != nil {
-		return fail(end)
+		return end
 	}
-	if err != nil {
-		return fail(translate(err))
+	return translate(err)
+}
+
+// announce lets those who wait for my turn know that it has come. Whoever has released leaves, which tells as much; a
+// release in the meantime waits until the outcome is known.
+func (h *Hold) announce(kind string) {
+	h.changing <- struct{}{}
+	defer func() { <-h.changing }()
+	for h.end.Load() == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
+		err := h.amend(ctx, kind, h.node.Load().Data)
+		cancel()
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+			return
+		}
 	}
-	return nil
 }
 
 // startWatch looks after the node of a hold that lasts, to hear if it is removed.
 func (h *Hold) startWatch() {
-	h.changing.Lock()
+	h.changing <- struct{}{}
 	if h.end.Load() != nil || h.unwatch != nil {
-		h.changing.Unlock()
+		<-h.changing
 		return
 	}
 	var ctx context.Context
 	ctx, h.unwatch = context.WithCancel(h.ctx)
 	me := *h.node.Load()
-	h.changing.Unlock()
+	<-h.changing
 
 	for ctx.Err() == nil {
 		_, err := h.session.Await(ctx, me, Sight{}, nil)
@@ -242,7 +261,7 @@ func (h *Hold) startWatch() {
 	}
 }
 
-// endWatch is called with changing held.
+// endWatch is called with changing taken.
 func (h *Hold) endWatch() {
 	h.timer.Stop()
 	if h.unwatch != nil {

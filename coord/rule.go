@@ -30,4 +30,8 @@ type Rule struct {
 	// WaitFor returns those of the nodes ahead (in order, the nearest last) of which one must go before it is worth to
 	// look again; none if it is my turn. It must be a pure function.
 	WaitFor func(me Node, ahead []Node) []Node
+
+	// Granted is the kind that the node takes on when its turn has come, unless it came with joining and nobody is
+	// behind: for rules by which others wait for my turn rather than for my leaving. Empty: it keeps its kind.
+	Granted string
 }

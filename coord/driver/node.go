@@ -19,6 +19,7 @@ type Node struct {
 	Owner Owner  // who put it there; empty for contenders of foreign make
 	Data  []byte // what the owner says of itself, such as an election's value; nil if it says nothing
 	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
+	Last  bool   // of what Join returns: the look shows nobody behind it. False if a driver cannot tell
 }
 
 // Owner is who put a node into its line.

@@ -36,10 +36,14 @@ var recipes = []obligation{
 		{name: "many readers and writers", run: manyReadersAndWriters},
 	}},
 	{"semaphore", []scenario{
-		{name: "one who asks for many is not passed", run: semaphoreInOrder},
+		{name: "one who asks for many is not passed", run: func(s *scene) { semaphoreInOrder(s, 1) }},
+		{name: "nor when there are many permits", run: func(s *scene) { semaphoreInOrder(s, 10) }},
 		{name: "the smallest number of permits rules", run: permitsChange},
-		{name: "a holder that dies gives its permits back", run: permitHolderDies},
-		{name: "many of every weight", run: manyWeights},
+		{name: "a holder that dies gives its permits back", run: func(s *scene) { permitHolderDies(s, 1) }},
+		{name: "also when there are many permits", run: func(s *scene) { permitHolderDies(s, 10) }},
+		{name: "many of every weight", run: func(s *scene) { manyWeights(s, 5) }},
+		{name: "many of every weight, of many permits", run: func(s *scene) { manyWeights(s, 25) }},
+		{name: "whoever of many holders leaves, the next one enters", run: manyHolders},
 	}},
 	{"election", []scenario{
 		{name: "one leads, the next one follows", run: leadersFollow},
@@ -252,14 +256,15 @@ func manyReadersAndWriters(s *scene) {
 	s.gone(s.line)
 }
 
-func semaphoreInOrder(s *scene) {
+// semaphoreInOrder plays with 3 permits, each of them so many.
+func semaphoreInOrder(s *scene, each int64) {
 	cs := s.clients(2)
-	a, b := semaphore.New(cs[0], s.line, 3), semaphore.New(cs[1], s.line, 3)
-	one := s.must(a.Acquire(s.ctx, 1))
-	two := s.must(b.Acquire(s.ctx, 1))
-	many := taking(func() (*coord.Hold, error) { return a.Acquire(s.ctx, 3) })
+	a, b := semaphore.New(cs[0], s.line, 3*each), semaphore.New(cs[1], s.line, 3*each)
+	one := s.must(a.Acquire(s.ctx, each))
+	two := s.must(b.Acquire(s.ctx, each))
+	many := taking(func() (*coord.Hold, error) { return a.Acquire(s.ctx, 3*each) })
 	s.queued(3)
-	few := taking(func() (*coord.Hold, error) { return b.Acquire(s.ctx, 1) })
+	few := taking(func() (*coord.Hold, error) { return b.Acquire(s.ctx, each) })
 	s.queued(4)
 	s.waits(few, "one permit is free, and somebody is ahead")
 	if _, err := b.TryAcquire(s.ctx, 1); !errors.Is(err, coord.ErrBusy) {
@@ -272,7 +277,7 @@ func semaphoreInOrder(s *scene) {
 	s.waits(few, "none is free")
 	s.release(h)
 	s.release(s.granted(soon, few, "all are free"))
-	h = s.must(b.TryAcquire(s.ctx, 3))
+	h = s.must(b.TryAcquire(s.ctx, 3*each))
 	s.release(h)
 	s.gone(s.line)
 }
@@ -294,17 +299,17 @@ func permitsChange(s *scene) {
 	s.release(s.granted(soon, loose, "all are free"))
 }
 
-func permitHolderDies(s *scene) {
+func permitHolderDies(s *scene, each int64) {
 	c, l, w := s.watchedClient()
 	s.needs("expire a session", l.Expire == nil)
 	cs := s.clients(2)
 	for range 2 {
-		s.must(semaphore.New(c, s.line, 4).Acquire(s.ctx, 2))
+		s.must(semaphore.New(c, s.line, 4*each).Acquire(s.ctx, 2*each))
 	}
 	var waiting []<-chan coord.Result
 	for i := range 4 {
-		sem := semaphore.New(cs[i%2], s.line, 4)
-		waiting = append(waiting, taking(func() (*coord.Hold, error) { return sem.Acquire(s.ctx, 1) }))
+		sem := semaphore.New(cs[i%2], s.line, 4*each)
+		waiting = append(waiting, taking(func() (*coord.Hold, error) { return sem.Acquire(s.ctx, each) }))
 		s.queued(3 + i)
 	}
 	s.waits(waiting[0], "all are taken")
@@ -314,8 +319,7 @@ func permitHolderDies(s *scene) {
 	}
 }
 
-func manyWeights(s *scene) {
-	const permits = 5
+func manyWeights(s *scene, permits int64) {
 	cs := s.clients(3)
 	var taken atomic.Int64
 	var all sync.WaitGroup
@@ -338,6 +342,42 @@ func manyWeights(s *scene) {
 		})
 	}
 	all.Wait()
+	s.gone(s.line)
+}
+
+// manyHolders leave in any order, some by dying. Those who wait enter in the order of the line.
+func manyHolders(s *scene) {
+	const permits = 20
+	c, l, w := s.watchedClient()
+	s.needs("expire a session", l.Expire == nil)
+	cs := append(s.clients(2), c)
+	var holds []*coord.Hold
+	for i := range permits - 2 {
+		holds = append(holds, s.must(semaphore.New(cs[i%2], s.line, permits).Acquire(s.ctx, 1)))
+	}
+	for range 2 {
+		s.must(semaphore.New(c, s.line, permits).Acquire(s.ctx, 1))
+	}
+	var waiting []<-chan coord.Result
+	for i := range 12 {
+		sem := semaphore.New(cs[i%2], s.line, permits)
+		waiting = append(waiting, taking(func() (*coord.Hold, error) { return sem.Acquire(s.ctx, 1) }))
+		s.queued(permits + i + 1)
+	}
+	s.waits(waiting[0], "all are taken")
+	for i := range 10 {
+		leaves := rand.IntN(len(holds))
+		s.release(holds[leaves])
+		holds[leaves] = s.granted(soon, waiting[i], fmt.Sprintf("number %d", i))
+		s.waits(waiting[i+1], "one left and one came")
+	}
+	l.Expire(s, w.last())
+	for i := 10; i < 12; i++ {
+		holds = append(holds, s.granted(soon, waiting[i], fmt.Sprintf("number %d", i)))
+	}
+	for _, h := range holds {
+		s.release(h)
+	}
 	s.gone(s.line)
 }
 

@@ -46,12 +46,12 @@ func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error
 	return me, nil
 }
 
-var errStockKind = errors.New("etcd: with stock names a hold cannot change its kind: other tools' keys have no room for it; use isolated names")
+var errStockKind = errors.New("etcd: with stock names a lock cannot become anything else: other tools' keys have no room for it; use isolated names")
 
 func (s *session) amendment(own *standing, me driver.Node) (string, error) {
 	names := s.d.names
 	at, _ := names.parse(strings.TrimPrefix(own.key, names.line(me.Line)))
-	if names.names == Stock && me.Kind != at.kind {
+	if names.names == Stock && at.kind == stockKind && me.Kind != stockKind {
 		return "", errStockKind
 	}
 	return names.encodeValue(at.kind, me.Kind, me.Owner, me.Data), nil

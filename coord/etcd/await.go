@@ -70,6 +70,13 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		floor: own.created,
 	}
 	defer a.drop()
+	if len(wait) > wide {
+		ahead, err := a.runWide(ctx, wait)
+		if errors.Is(err, driver.ErrRemoved) {
+			s.forget(me.ID)
+		}
+		return ahead, s.verdict(err)
+	}
 	for i, n := range wait {
 		key, _, ok := parseID(n.ID)
 		if !ok {

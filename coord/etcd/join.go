@@ -220,7 +220,9 @@ func (j *joining) made(rev int64, answers []*pb.ResponseOp) joined {
 	own := j.standing(rev)
 	g, err := j.s.settle(j.s.life, j.view, j.s.d.names.see(j.view, answers), rev, rev-1)
 	own.remember(j.view, g)
-	return j.done(own, g.nodes, err)
+	r := j.done(own, g.nodes, err)
+	r.me.Last = j.view.sight.All // then nothing was read after the transaction
+	return r
 }
 
 // found completes a join that turned out to have put the node at revision rev.

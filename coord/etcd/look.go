@@ -40,11 +40,12 @@ func (l layout) ranges(v view) []keyRange {
 	return append(ranges, keyRange{from, end})
 }
 
-// reads are the operations of a look at what is there now. Only keys are read: data may be large.
+// reads are the operations of a look at what is there now. Of the nearest only the key is read: data may be large. Of
+// all the values are read too, since these tell the kinds of those that were amended, which may be many.
 func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
-	opts = append(opts, clientv3.WithKeysOnly())
 	if !v.sight.All {
-		opts = append(opts, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1))
+		opts = append(opts, clientv3.WithKeysOnly(),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1))
 	}
 	var ops []clientv3.Op
 	for _, r := range l.ranges(v) {
@@ -68,7 +69,11 @@ func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 		kvs := a.GetResponseRange().GetKvs()
 		hidden := false
 		for _, kv := range kvs {
-			if n, ok := l.node(v.line, kv); ok && v.sight.Sees(n.Kind) {
+			n, ok := l.node(v.line, kv)
+			if ok && v.sight.All {
+				l.decodeKind(&n, kv.GetValue())
+			}
+			if ok && v.sight.Sees(n.Kind) {
 				g.add(n, kv)
 			} else {
 				hidden = true
@@ -96,7 +101,7 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 //
 // What was amended out of sight is found here; nothing is ever amended into it, see Amend.
 func (s *session) settle(ctx context.Context, v view, g glance, rev, before int64) (glance, error) {
-	if !g.short && len(g.amended) > 0 && s.d.names.names == Isolated {
+	if !g.short && len(g.amended) > 0 && !v.sight.All {
 		if err := s.readKinds(ctx, &g, rev); err != nil {
 			return g, err
 		}
@@ -145,8 +150,7 @@ func (s *session) readKinds(ctx context.Context, g *glance, rev int64) error {
 		for i, a := range answer {
 			n := &g.nodes[part[i]]
 			if kv := incarnation(a, n.ID); kv != nil {
-				s.d.names.decodeValue(n, kv.GetValue())
-				n.Owner, n.Data = driver.Owner{}, nil
+				s.d.names.decodeKind(n, kv.GetValue())
 			}
 		}
 	}

@@ -19,7 +19,7 @@ const (
 
 	// Stock is the layout of etcdctl lock, etcdctl elect and the package concurrency, so that they and turnwise wait
 	// for one another: <name>/<lease>. It has their properties: whatever stands below a name counts as contender, so
-	// lines a and a/b disturb one another; nobody can tell who owns a contender; and a hold can't change its kind.
+	// lines a and a/b disturb one another, and nobody can tell who owns a contender.
 	// The root is empty unless WithRoot says otherwise.
 	Stock
 )

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -134,10 +135,40 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 	if err := theirs.Resign(ctx); err != nil {
 		t.Fatal(err)
 	}
-	me.Kind = "R"
-	if _, err := s.Amend(ctx, me); !errors.Is(err, errStockKind) {
-		t.Errorf("a change of kind: %v", err)
+}
+
+// The key of a kind that other tools lack is our own, so there is room for another kind in its value.
+func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
+	s := open(t, connectLink(t, servers.Etcd(t, servers.Shared()).Addrs()...), WithNames(Stock))
+	ctx := within(t, 20*time.Second)
+	writer, _ := join(t, s, entry("downgrade", "W"))
+	reads := entry("downgrade", "R")
+	reads.Sight.Ignore = []string{"R"}
+	reader, ahead := join(t, s, reads)
+	waiting := make(chan error, 1)
+	go func() {
+		ahead, err := s.Await(ctx, reader, reads.Sight, ahead)
+		if err == nil && len(ahead) > 0 {
+			err = fmt.Errorf("%v stand in the way of a reader", ahead)
+		}
+		waiting <- err
+	}()
+	silent(t, waiting, 50*time.Millisecond, "a reader behind a writer")
+	writer.Kind = "R"
+	writer, err := s.Amend(ctx, writer)
+	if err != nil {
+		t.Fatal(err)
 	}
+	answers(t, waiting, 5*time.Second, nil, "a reader behind a reader")
+	leave(t, s, writer, false)
+	leave(t, s, reader, false)
+
+	lock, _ := join(t, s, entry("downgrade", "lock"))
+	lock.Kind = "R"
+	if _, err := s.Amend(ctx, lock); !errors.Is(err, errStockKind) {
+		t.Errorf("a lock, whose key is like those of other tools, becomes a reader: %v", err)
+	}
+	leave(t, s, lock, false)
 }
 
 // concurrency.Mutex uses one key a session: it goes and comes back as another incarnation, and who waits for the

@@ -12,10 +12,10 @@ const amendedHead = "turnwise kind "
 
 // encodeValue is what a contender's key holds. keyKind is the kind in the key.
 func (l layout) encodeValue(keyKind, kind string, o driver.Owner, data []byte) string {
-	if l.names == Stock {
-		return string(data) // what the package concurrency's Election reads
+	note := string(data) // what the package concurrency's Election reads
+	if l.names == Isolated {
+		note = string(driver.EncodeNote(o, data))
 	}
-	note := string(driver.EncodeNote(o, data))
 	if kind != keyKind {
 		return amendedHead + kind + "\n" + note
 	}
@@ -24,16 +24,23 @@ func (l layout) encodeValue(keyKind, kind string, o driver.Owner, data []byte) s
 
 // decodeValue completes a node, of which the key has told Kind.
 func (l layout) decodeValue(n *driver.Node, value []byte) {
-	if l.names == Stock {
-		if len(value) > 0 {
-			n.Data = value
-		}
-		return
-	}
-	if kind, note, ok := cutAmended(value); ok {
+	// With stock names a lock's value may be another tool's, and says nothing.
+	if kind, note, ok := cutAmended(value); ok && (l.names == Isolated || n.Kind != stockKind) {
 		n.Kind, value = kind, note
 	}
-	n.Owner, n.Data = driver.DecodeNote(value)
+	if l.names == Isolated {
+		n.Owner, n.Data = driver.DecodeNote(value)
+	} else if len(value) > 0 {
+		n.Data = value
+	}
+}
+
+// decodeKind is decodeValue for those who need no more.
+func (l layout) decodeKind(n *driver.Node, value []byte) {
+	if bytes.HasPrefix(value, []byte(amendedHead)) {
+		l.decodeValue(n, value)
+		n.Owner, n.Data = driver.Owner{}, nil
+	}
 }
 
 func cutAmended(value []byte) (kind string, note []byte, ok bool) {

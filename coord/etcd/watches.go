@@ -50,7 +50,7 @@ type request struct {
 	sent time.Time
 }
 
-// span is what a watch is for: one key, or with an end a range in which only puts matter.
+// span is what a watch is for: one key, or with an end a range.
 type span struct{ key, end string }
 
 type watch struct {
@@ -73,6 +73,7 @@ type listener struct {
 // event is a change of the key.
 type event struct {
 	rev     int64
+	key     string
 	deleted bool
 	created int64 // of a put: the incarnation
 }
@@ -165,7 +166,6 @@ func (ws *watches) ask(w *watch) {
 	create := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
 	if w.end != "" {
 		create.RangeEnd = []byte(w.end)
-		create.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NODELETE}
 	}
 	ws.post(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
 }
@@ -345,6 +345,7 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 		for _, l := range w.listeners {
 			l.events = append(l.events, event{
 				rev:     kv.GetModRevision(),
+				key:     string(kv.GetKey()),
 				deleted: e.GetType() == mvccpb.Event_DELETE,
 				created: kv.GetCreateRevision(),
 			})

@@ -19,6 +19,9 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, waiter: newWaiter()}
 	defer a.quit()
 	a.own = a.join(a.me.present())
+	if len(wait) > wide {
+		return a.awaitWide(ctx, wait)
+	}
 	for _, n := range wait {
 		a.others = append(a.others, a.join(n.ID))
 	}

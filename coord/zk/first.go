@@ -111,7 +111,7 @@ func (s *session) setWatch(ctx context.Context, w *watch, by *waiter, directory 
 			return nil
 		}
 		if directory {
-			s.armDir(w)
+			s.armDir(w, true)
 		} else {
 			s.arm(w, false)
 		}
@@ -125,12 +125,12 @@ func (s *session) setWatch(ctx context.Context, w *watch, by *waiter, directory 
 	}
 }
 
-// armDir sets a watch on the children of a directory, or, if there is none, on its coming.
-func (s *session) armDir(w *watch) {
+// armDir sets a watch on the children of a directory, or, if there may be none, on its coming.
+func (s *session) armDir(w *watch, mayMiss bool) {
 	t := &s.watches
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.children != unset || len(w.waiters) == 0 {
+	if w.children != unset || w.gone || w.denied != nil || len(w.waiters) == 0 {
 		return
 	}
 	if !s.spawn(func() {
@@ -141,15 +141,24 @@ func (s *session) armDir(w *watch) {
 			t.mu.Lock()
 			fired := w.fired
 			t.mu.Unlock()
-			there, _, _, err := s.conn.ExistsW(w.path)
+			there, err := true, error(nil)
+			if mayMiss {
+				there, _, _, err = s.conn.ExistsW(w.path)
+			}
+			var l list
 			if err == nil && there {
-				_, _, _, err = s.conn.ChildrenW(w.path)
+				if names, stat, _, e := s.conn.ChildrenW(w.path); e == nil {
+					l = list{names, stat}
+				} else {
+					err = e
+				}
 			}
 			s.exit()
-			if errors.Is(err, gozk.ErrNoNode) { // it went between the two
+			if mayMiss && errors.Is(err, gozk.ErrNoNode) { // it went between the two
 				continue
 			}
 			if s.settle(w, &w.children, err, func() {
+				w.list = l
 				if w.fired != fired {
 					w.children = unset
 				}

@@ -159,7 +159,7 @@ func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node
 	c, _ := parseContender(path.Base(mine))
 	me = driver.Node{
 		Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Token: token(stat, c),
-		Owner: j.entry.Owner, Data: j.entry.Data,
+		Owner: j.entry.Owner, Data: j.entry.Data, Last: st.isLast(),
 	}
 	if s.driver.nearEnd(j.entry.Line, c.seq) {
 		s.discard(mine)

@@ -20,6 +20,7 @@ type standing struct {
 	mu      sync.Mutex
 	names   []string         // its paths, the present one last: more than one while it is being amended
 	nearest string           // the path of the last one ahead of it that it saw
+	last    bool             // nobody stood behind it when it looked
 	seen    map[string]int32 // the versions of data, other than 0, that it has taken notice of
 }
 
@@ -65,6 +66,13 @@ func (st *standing) paths() []string {
 	return slices.Clone(st.names)
 }
 
+// isLast reports whether the last look showed nobody behind.
+func (st *standing) isLast() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.last
+}
+
 func (st *standing) rightBehind(nodePath string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -91,6 +99,7 @@ func (st *standing) ahead(names []string, dirStat *gozk.Stat, sight driver.Sight
 	mine := st.paths()
 	me, _ := parseContender(path.Base(mine[0])) // the place is the same in all
 	var found []listed
+	last := true
 	for _, name := range names {
 		c, isOne := parseContender(name)
 		if !isOne {
@@ -100,7 +109,11 @@ func (st *standing) ahead(names []string, dirStat *gozk.Stat, sight driver.Sight
 			ok = true
 			continue
 		}
-		if c.place() > me.place() || !sight.Sees(c.kind) {
+		if c.place() > me.place() {
+			last = false
+			continue
+		}
+		if !sight.Sees(c.kind) {
 			continue
 		}
 		l := listed{c, name}
@@ -119,7 +132,7 @@ func (st *standing) ahead(names []string, dirStat *gozk.Stat, sight driver.Sight
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.nearest = ""
+	st.nearest, st.last = "", last
 	if n := len(nodes); n > 0 {
 		st.nearest = nodes[n-1].ID
 	}

@@ -40,6 +40,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 		head := s.head()
 		if n := head.get(id); n != nil { // etcd: create if absent
 			a.found, a.node = true, *n
+			a.node.Last = head.last(n.Line, n.Token)
 			a.ahead = head.ahead(n.Line, n.Token, e.Sight)
 			return
 		}
@@ -55,6 +56,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 			s.catchUp(rep, s.head().applied)
 		}
 		a.found, a.node = true, n
+		a.node.Last = rep.last(n.Line, n.Token)
 		a.ahead = rep.ahead(n.Line, n.Token, e.Sight)
 	})
 }

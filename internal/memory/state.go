@@ -110,6 +110,12 @@ func (s *state) ahead(name string, t driver.Token, sight driver.Sight) []driver.
 	return nil
 }
 
+// last reports whether nobody stands behind a token.
+func (s *state) last(name string, t driver.Token) bool {
+	line := s.lines[name]
+	return position(line, t+1) == len(line)
+}
+
 // bare is a node as others see it who only need its place.
 func (n *stored) bare() driver.Node {
 	return driver.Node{Line: n.Line, ID: n.ID, Kind: n.Kind, Token: n.Token}

@@ -17,6 +17,8 @@
 //	the service expires before the client     two holders
 //	a reader looks at the nearest only        a reader enters beside a writer
 //	a weight set one too small                a lost wake-up
+//	a grant that is not announced             a lost wake-up
+//	nor one by a look in which others had joined
 //	a semaphore that overlooks one            too many permits out
 //	a look older than the own join            two holders
 package model

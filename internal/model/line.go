@@ -13,7 +13,7 @@ type Config struct {
 	GiveUp, Expire, Remove, Reconnect, Downgrade, Amend bool
 
 	// What is planted.
-	EveryHolderMarks, DowngradeMarks, AnyChangeIsMark, OwnNodeLast, ExpireFirst, StaleJoin bool
+	EveryHolderMarks, DowngradeMarks, AnyChangeIsMark, OwnNodeLast, ExpireFirst, StaleJoin, GrantedSilently, BehindOverlooked bool
 }
 
 // what happened at the service, in order. Contenders hear of it through streams that lag.
@@ -24,7 +24,7 @@ const (
 	leaves
 	leavesMarked // changed, then gone, in one
 	changes      // writes to its own node
-	downgrades   // becomes a reader in place: another node, for those who watch
+	downgrades   // takes on another kind in place: another node, for those who watch
 	isRemoved
 	kinds // how many there are
 )
@@ -74,6 +74,8 @@ type contender struct {
 	watch   byte // on whom a watch is set
 	seenAs  byte // which of wait were downgraded when it looked
 	alone   bool // nobody at all was ahead when it was granted
+	waited  bool // its first look did not let it in
+	tell    bool // it has to say that it was granted
 	own     bool // the watch on the own node is set
 	cut     bool // it has lost its connection once
 	heard   [6]byte

@@ -50,6 +50,9 @@ func TestEveryInterleavingOfTheRulesThatShip(t *testing.T) {
 		{"semaphore of 3", families(3, "S1of3", "S2of3", "S3of3"), Config{GiveUp: true}},
 		{"semaphore that rolls from 2 to 3", families(3, "S1of2", "S1of3", "S2of3"), Config{GiveUp: true, Expire: true}},
 		{"semaphore of 2, four", families(4, "S1of2", "S2of2"), Config{}},
+		{"semaphore of 2 as one of many", families(3, "Q1of2", "Q2of2"), Config{GiveUp: true, Expire: true}},
+		{"semaphore of 2 as one of many, four", families(4, "Q1of2", "Q2of2"), Config{}},
+		{"semaphore that rolls from few to many", families(4, "S1of2", "Q1of2"), Config{}},
 		{"recipes on one line", families(3, "lock", "R", "S1of2"), Config{GiveUp: true}},
 		{"mutex, four", families(4, "lock"), Config{GiveUp: true}},
 	} {
@@ -109,6 +112,8 @@ func TestWhatIsPlantedIsFound(t *testing.T) {
 		{"a look older than the own join", families(2, "lock"), Config{StaleJoin: true}, "two hold"},
 		{"a reader looks at the nearest only", families(3, "R", "W"), Config{WaitFor: map[string]rules.WaitFor{"R": nearest}}, "two hold"},
 		{"a weight set one too small", families(4, "S1of2"), Config{WaitFor: map[string]rules.WaitFor{"S1of2": tight}}, "nothing will wake"},
+		{"a grant that is not announced", families(4, "Q1of2"), Config{GrantedSilently: true}, "nothing will wake"},
+		{"a grant by a look in which others had joined", families(3, "Q1of2", "Q2of2"), Config{GiveUp: true, BehindOverlooked: true}, "nothing will wake"},
 		{"a semaphore that overlooks one", families(3, "S1of2"), Config{WaitFor: map[string]rules.WaitFor{"S1of2": generous}}, "too many permits"},
 	} {
 		t.Run(p.name, func(t *testing.T) {

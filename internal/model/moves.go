@@ -171,9 +171,11 @@ func (m *machine) look(s *state, i int) {
 	c.own = true
 	c.wait = m.waitFor(l, i)
 	if c.wait == 0 {
+		c.tell = c.waited || l.standing>>(i+1) != 0 && !m.BehindOverlooked
 		m.enter(c, m.kind(l, i), l.standing&(bit(i)-1) == 0)
 		return
 	}
+	c.waited = true
 	c.seenAs = l.downgraded & c.wait
 	c.watch &= c.wait
 	c.phase = arming
@@ -185,6 +187,8 @@ func (m *machine) look(s *state, i int) {
 // enter grants i its turn. A rule that ignores some kinds cannot know that nobody at all was ahead.
 func (m *machine) enter(c *contender, kind string, nobodyAhead bool) {
 	c.phase = holding
+	c.tell = c.tell && rules.Granted(kind) != "" && !m.GrantedSilently
+	c.waited = false
 	c.alone = nobodyAhead && kind != rules.Reader || m.EveryHolderMarks
 }
 
@@ -236,6 +240,12 @@ func (m *machine) release(s state, i int, now line, add adder) {
 	add(t, false, "", "%d releases", i)
 	if now.standing&bit(i) == 0 {
 		return
+	}
+	if s.c[i].tell {
+		t := s
+		t.c[i].tell = false
+		t.happen(downgrades, i)
+		add(t, true, "", "%d says that it is granted", i)
 	}
 	if m.Amend && s.amended == 0 {
 		t := s
@@ -319,7 +329,7 @@ func (m *machine) free(l line, i int) bool {
 			with = append(with, j)
 		}
 	}
-	if len(with) > 0 && m.kind(l, i)[0] == 'S' {
+	if len(with) > 0 && permits(m.kind(l, i)) {
 		return m.conflict(append(with, i), l) == ""
 	}
 	for _, j := range with {

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strings"
+
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/rules"
 )
@@ -43,6 +45,9 @@ func (m *machine) node(l line, i int) driver.Node {
 
 func (m *machine) kind(l line, i int) string {
 	if l.downgraded&bit(i) != 0 {
+		if granted := rules.Granted(m.Kinds[i]); granted != "" {
+			return granted
+		}
 		return rules.Reader
 	}
 	return m.Kinds[i]
@@ -59,12 +64,12 @@ func (m *machine) conflict(holders []int, l line) string {
 		for _, j := range holders[:x] {
 			b := m.kind(l, j)
 			bothRead := a == "R" && b == "R"
-			bothPermits := a[0] == 'S' && b[0] == 'S'
+			bothPermits := permits(a) && permits(b)
 			if !bothRead && !bothPermits {
 				return "two hold that must not"
 			}
 		}
-		if a[0] == 'S' {
+		if permits(a) {
 			out += int64(a[1] - '0')
 			least = min(least, int64(a[4]-'0'))
 			if out > least {
@@ -74,3 +79,5 @@ func (m *machine) conflict(holders []int, l line) string {
 	}
 	return ""
 }
+
+func permits(kind string) bool { return strings.IndexByte("SQG", kind[0]) >= 0 }

@@ -3,7 +3,8 @@
 //
 //	mutex, election    nobody may be ahead            else wait for the node right ahead
 //	reader             no writer may be ahead         else wait for the nearest writer
-//	semaphore          the weights must fit           else wait for any of the nearest that do not fit
+//	semaphore          the weights must fit           else wait for any of the nearest that do not fit;
+//	                                                  of many permits: for the node right ahead to have its turn
 //
 // None ever turns from "my turn" to "wait": nobody joins ahead of me. A kind that a rule does not know is taken for
 // exclusive.
@@ -47,18 +48,52 @@ func Shared(_ driver.Node, ahead []driver.Node) []driver.Node {
 	return nil
 }
 
-// Permits is the kind of one who asks for weight of the line's permits.
+// few is up to how many permits a semaphore has nothing but weight sets; see Weighted.
+const few = 8
+
+// Permits is the kind of one who asks for weight of the line's permits: S for a few permits, Q for many.
 func Permits(weight, permits int64) string {
-	return "S" + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
+	form := "S"
+	if permits > few {
+		form = "Q"
+	}
+	return form + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
 }
+
+// Granted is the kind that a node takes on when it has its turn after a wait, so that the one behind looks again;
+// empty for most, which keep theirs.
+func Granted(kind string) string {
+	if announces(kind) {
+		return "G" + kind[1:]
+	}
+	return ""
+}
+
+func announces(kind string) bool { return kind[0] == 'Q' && IsPermits(kind) }
 
 // Weighted lets me in when my weight and those ahead fit into the permits: the smallest number that anyone among us
 // states, since it may change while a deployment rolls.
 //
-// Otherwise I wait for any of the nearest whose weights, with mine, do not fit. While all of them stand there is no
-// room for me whatever those further ahead do, so nothing else is worth a wake-up; and as soon as there may be room
-// one of them has gone.
+// Otherwise I wait for any of the nearest whose weights, with mine, do not fit: a weight set. While all of them stand
+// there is no room for me whatever those further ahead do, and as soon as there may be room one of them has gone.
+//
+// With n permits that is up to n nodes for everyone who waits, and whoever gives a permit back wakes up to n, of whom one
+// may go. So of many permits only the first in waiting looks out for room. All others wait for the one right ahead
+// to go or to say that it is granted, which it does if it had to wait. If it had not, it was granted by its own join;
+// a look of mine is later than that, and shows that it fits.
 func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
+	wait := weightSet(me, ahead)
+	if len(wait) == 0 {
+		return nil
+	}
+	last := len(ahead) - 1
+	if announces(ahead[last].Kind) && len(weightSet(ahead[last], ahead[:last])) > 0 {
+		return ahead[last:]
+	}
+	return wait
+}
+
+func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {
 	sum, permits := parsePermits(me.Kind)
 	for i := len(ahead) - 1; i >= 0; i-- {
 		w, p := parsePermits(ahead[i].Kind)
@@ -77,9 +112,8 @@ func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
 
 // parsePermits takes a semaphore's kind apart. Any other kind takes all there is.
 func parsePermits(kind string) (weight, permits int64) {
-	s, ok := strings.CutPrefix(kind, "S")
-	if ok {
-		if w, p, ok := strings.Cut(s, "of"); ok {
+	if len(kind) > 0 && strings.IndexByte("SQG", kind[0]) >= 0 {
+		if w, p, ok := strings.Cut(kind[1:], "of"); ok {
 			weight, err1 := strconv.ParseInt(w, 10, 64)
 			permits, err2 := strconv.ParseInt(p, 10, 64)
 			if err1 == nil && err2 == nil && weight > 0 && permits > 0 {

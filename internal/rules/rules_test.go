@@ -36,6 +36,14 @@ func TestWhomEachWaitsFor(t *testing.T) {
 		{"S1of2 S1of3", "S1of3", []driver.Token{1, 2}}, // one of them knows of two only
 		{"S1of1 S1of9", "S1of9", []driver.Token{1, 2}},
 		{"R", "S1of3", []driver.Token{1}},
+		{"Q1of2", "Q1of2", nil},
+		{"Q1of2 Q1of2", "Q1of2", []driver.Token{1, 2}},       // they fit, so I am the first in waiting
+		{"Q1of2 Q1of2 Q1of2", "Q1of2", []driver.Token{3}},    // that one is the first in waiting
+		{"Q1of2 G1of2", "Q1of2", []driver.Token{1, 2}},       // it says that it is granted
+		{"Q1of2 Q1of2 G1of2", "Q1of2", []driver.Token{2, 3}}, // it does, though one has gone that I still see
+		{"Q1of2 Q1of2 Q1of2", "S1of2", []driver.Token{3}},    // the limit rolls from many to few
+		{"S1of2 S1of2 S1of2", "Q1of2", []driver.Token{2, 3}}, // and back: those of few say nothing
+		{"lock", "Q1of2", []driver.Token{1}},
 		{"S0of3", "S1of3", []driver.Token{1}}, // no permits of ours: it takes all
 	} {
 		me := line(c.ahead + " " + c.me)

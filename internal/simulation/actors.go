@@ -124,8 +124,11 @@ func (c *contender) wish() wish {
 		}
 		return w
 	case "semaphore":
-		s := semaphore.New(c.client.Client, c.line, 2+c.rand.Int64N(2))
-		n := 1 + c.rand.Int64N(2)
+		permits, n := 2+c.rand.Int64N(2), 1+c.rand.Int64N(2)
+		if c.cfg.Seed%2 == 0 { // many permits have a rule of their own
+			permits, n = 9+c.rand.Int64N(2), 4+c.rand.Int64N(2)
+		}
+		s := semaphore.New(c.client.Client, c.line, permits)
 		return pick(func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) },
 			func(ctx context.Context) (*coord.Hold, error) { return s.TryAcquire(ctx, n) })
 	default:

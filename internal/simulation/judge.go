@@ -28,7 +28,7 @@ func conflict(a, b string) bool {
 	switch {
 	case a == "R" && b == "R":
 		return false
-	case strings.HasPrefix(a, "S") && strings.HasPrefix(b, "S"):
+	case isPermits(a) && isPermits(b):
 		return false // judged together
 	}
 	return true
@@ -108,12 +108,17 @@ func (w *world) asleep(claims []claim) error {
 	return nil
 }
 
+func isPermits(kind string) bool {
+	_, _, ok := permitsOf(kind)
+	return ok
+}
+
 func permitsOf(kind string) (weight, n int64, ok bool) {
-	rest, ok := strings.CutPrefix(kind, "S")
-	a, b, found := strings.Cut(rest, "of")
-	if !ok || !found {
+	a, b, found := strings.Cut(kind, "of")
+	if !found || strings.IndexByte("SQG", kind[0]) < 0 {
 		return 0, 0, false
 	}
+	a = a[1:]
 	weight, _ = strconv.ParseInt(a, 10, 64)
 	n, _ = strconv.ParseInt(b, 10, 64)
 	return weight, n, true

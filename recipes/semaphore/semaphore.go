@@ -14,6 +14,11 @@ import (
 // Semaphore is a name, a number of permits and a client. It holds no state and does no I/O until asked; make one
 // wherever you need it.
 //
+// With up to eight permits whoever waits watches those ahead of it, and one that is given back wakes n of n permits at
+// most. With more, each waits for the one right ahead to enter, which costs a write for who had to wait and two
+// wake-ups, whatever n; but a process that is frozen just as its turn comes holds up those behind it until its session
+// ends. It was chosen by measurement: at eight permits both take the same time, at a hundred the second takes a half.
+//
 // The number may change while a deployment rolls: the smallest that anyone in line states is the one that counts.
 type Semaphore struct {
 	client  *coord.Client
@@ -30,8 +35,6 @@ func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore
 	return &Semaphore{client: c, name: name, permits: permits, opts: append([]Option{coord.Anew()}, opts...)}
 }
 
-var rule = coord.Rule{WaitFor: rules.Weighted, Sight: coord.Sight{All: true}}
-
 // Acquire waits in line for n permits, which one Release gives back together. ctx governs the wait, not the hold. On
 // failure nothing stays behind. To ask for none, or for more than there are, is coord.ErrInvalid.
 //
@@ -40,7 +43,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
 	if err := s.check(n); err != nil {
 		return nil, err
 	}
-	return s.client.Acquire(ctx, s.name, rules.Permits(n, s.permits), nil, rule, s.opts...)
+	kind := rules.Permits(n, s.permits)
+	return s.client.Acquire(ctx, s.name, kind, nil, rule(kind), s.opts...)
 }
 
 // TryAcquire is Acquire if n permits are free and nobody waits, and returns coord.ErrBusy otherwise.
@@ -48,7 +52,12 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*coord.Hold, error
 	if err := s.check(n); err != nil {
 		return nil, err
 	}
-	return s.client.TryAcquire(ctx, s.name, rules.Permits(n, s.permits), nil, rule, s.opts...)
+	kind := rules.Permits(n, s.permits)
+	return s.client.TryAcquire(ctx, s.name, kind, nil, rule(kind), s.opts...)
+}
+
+func rule(kind string) coord.Rule {
+	return coord.Rule{WaitFor: rules.Weighted, Sight: coord.Sight{All: true}, Granted: rules.Granted(kind)}
 }
 
 // AcquireChan is Acquire for a select. If ctx ends, or the hold is lost, before the result has been received, the

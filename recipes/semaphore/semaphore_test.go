@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -150,4 +153,43 @@ func Example() {
 	// Output:
 	// a third: true
 	// after a release: <nil>
+}
+
+// A permit that is given back wakes those whom it concerns, however many wait and however many permits there are. With
+// few permits all who watch the holder look again, half of n + 1 on average; with many the first in waiting does,
+// and once it has entered, the one behind it.
+func TestWakeUpsAGrantAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		permits int64
+		most    float64
+	}{{1, 1}, {8, 4.5 * 1.2}, {100, 2}} {
+		t.Run(fmt.Sprint(c.permits), func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *mem.Service) {
+				var woken atomic.Int64
+				client := s.Client(coord.WithObserver(&coord.Observer{Woken: func(coord.Node) { woken.Add(1) }}))
+				sem := semaphore.New(client, "pool", c.permits)
+				var holds []*coord.Hold
+				for range c.permits {
+					holds = append(holds, acquire(t, sem, 1))
+				}
+				var waiting []<-chan coord.Result
+				for range 300 {
+					waiting = append(waiting, sem.AcquireChan(t.Context(), 1))
+					synctest.Wait()
+				}
+				for _, next := range waiting { // the holders leave in any order
+					leaves := rand.IntN(len(holds))
+					holds[leaves].Release()
+					synctest.Wait()
+					holds[leaves] = bubble.Enters(t, next)
+				}
+				perGrant := float64(woken.Load()) / float64(len(waiting))
+				t.Logf("%d permits: %.2f wake-ups a grant", c.permits, perGrant)
+				assert.LessOrEqual(t, perGrant, c.most)
+				for _, h := range holds {
+					h.Release()
+				}
+			})
+		})
+	}
 }
