@@ -1,0 +1,2 @@
+// Package loss shows, on real servers, that a holder which loses touch with the service stops before the next one starts.
+package loss
