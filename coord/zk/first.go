@@ -145,10 +145,10 @@ func (s *session) armDir(w *watch, mayMiss bool) {
 			if mayMiss {
 				there, _, _, err = s.conn.ExistsW(w.path)
 			}
-			var l list
+			var l *list
 			if err == nil && there {
 				if names, stat, _, e := s.conn.ChildrenW(w.path); e == nil {
-					l = list{names, stat}
+					l = &list{names, stat}
 				} else {
 					err = e
 				}

@@ -40,7 +40,7 @@ type watch struct {
 	fired   uint64 // how often the data watch fired
 	epoch   uint64 // the connection on which the data watch was set
 	denied  error  // it may not be read
-	list    list   // of a directory: what it held when the watch on its children was set
+	list    *list  // of a directory: what it held when the watch on its children was set; never changed, but replaced
 
 	marked   bool // a write that may be the first half of a departure
 	markedAt time.Time

@@ -73,7 +73,7 @@ func (s *session) lastList(w *watch) (l *list, gone bool, denied error) {
 	if w.children != set {
 		return nil, w.gone, w.denied
 	}
-	return &w.list, w.gone, w.denied
+	return w.list, w.gone, w.denied
 }
 
 // stillAhead reports whether all of some nodes are among those ahead.
