@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/integration/service"
 	"github.com/turnwise/turnwise/internal/faultproxy"
 	"github.com/turnwise/turnwise/internal/servers"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -110,18 +110,18 @@ func (p *play) each(do func(*faultproxy.Proxy)) func() {
 }
 
 func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
-	for _, s := range services {
+	for _, s := range service.Both {
 		for _, f := range faults {
-			t.Run(s.name+"/"+f.name, func(t *testing.T) {
+			t.Run(s.Name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				cluster := s.start(t, servers.Members(max(f.members, 1)))
+				cluster := s.Start(t, servers.Members(max(f.members, 1)))
 				stopsFirst(t, s, f, cluster)
 			})
 		}
 	}
 }
 
-func stopsFirst(t *testing.T, s service, f fault, cluster *servers.Cluster) {
+func stopsFirst(t *testing.T, s service.Service, f fault, cluster *servers.Cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	p := &play{T: t, cluster: cluster}
@@ -131,7 +131,7 @@ func stopsFirst(t *testing.T, s service, f fault, cluster *servers.Cluster) {
 		p.proxies = append(p.proxies, x)
 		addrs = append(addrs, x.Addr())
 	}
-	first, second := s.client(t, ctx, addrs), s.client(t, ctx, cluster.Addrs())
+	first, second := s.Client(t, addrs, ttl), s.Client(t, cluster.Addrs(), ttl)
 	hold, err := mutex.New(first, "line").Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -151,8 +151,12 @@ func stopsFirst(t *testing.T, s service, f fault, cluster *servers.Cluster) {
 
 	end := f.begin(p)
 	begun := time.Now()
-	heal := time.AfterFunc(2*ttl, end)
-	defer heal.Stop()
+	healed := make(chan struct{})
+	time.AfterFunc(2*ttl, func() {
+		defer close(healed)
+		end()
+	})
+	defer func() { <-healed }()
 	believed := begun
 	for time.Since(begun) < 2*ttl+5*time.Second {
 		now := time.Now()
@@ -186,11 +190,11 @@ func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecon
 
 // A process that was paused for longer than its session does not believe for a moment after it goes on.
 func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
-	for _, s := range services {
-		t.Run(s.name, func(t *testing.T) {
+	for _, s := range service.Both {
+		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			cluster := s.start(t)
-			holder := exec.Command(os.Args[0], append([]string{"hold", s.name}, cluster.Addrs()...)...)
+			cluster := s.Start(t)
+			holder := exec.Command(os.Args[0], append([]string{"hold", s.Name}, cluster.Addrs()...)...)
 			holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			holder.Stderr = os.Stderr
 			out, err := holder.StdoutPipe()
@@ -209,7 +213,7 @@ func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			holder.Process.Signal(syscall.SIGSTOP)
-			next, err := mutex.New(s.client(t, ctx, cluster.Addrs()), "line").Lock(ctx)
+			next, err := mutex.New(s.Client(t, cluster.Addrs(), ttl), "line").Lock(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,55 +234,33 @@ func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
 // holdAndTell is the process that is going to be paused. A pause shows as a gap between two readings of the clock.
 func holdAndTell(name string, addrs []string) {
 	ctx := context.Background()
-	for _, s := range services {
-		if s.name != name {
-			continue
-		}
-		c, err := s.connect(ctx, addrs)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		hold, err := mutex.New(c, "line").Lock(ctx)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("holds")
-		first := "it was not paused"
-		for before := time.Now(); ; {
-			time.Sleep(time.Millisecond)
-			after, err := time.Now(), hold.Err()
-			if after.Sub(before) > ttl/2 {
-				first = "first look after the pause: held"
-				if err != nil {
-					first = "first look after the pause: lost"
-				}
-			}
-			if err != nil {
-				break
-			}
-			before = after
-		}
-		fmt.Println("lost")
-		fmt.Println(first)
-		select {} // until it is killed
-	}
-}
-
-// service is a way to start a service and reach it.
-type service struct {
-	name    string
-	start   func(t testing.TB, opts ...servers.Option) *servers.Cluster
-	connect func(ctx context.Context, addrs []string) (*coord.Client, error)
-}
-
-func (s service) client(t *testing.T, ctx context.Context, addrs []string) *coord.Client {
-	t.Helper()
-	c, err := s.connect(ctx, addrs)
+	c, err := service.Named(name).Connect(ctx, addrs, ttl)
 	if err != nil {
-		t.Fatal(err)
+		fmt.Println(err)
+		return
 	}
-	t.Cleanup(func() { c.Close() })
-	return c
+	hold, err := mutex.New(c, "line").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("holds")
+	first := "it was not paused"
+	for before := time.Now(); ; {
+		time.Sleep(time.Millisecond)
+		after, err := time.Now(), hold.Err()
+		if after.Sub(before) > ttl/2 {
+			first = "first look after the pause: held"
+			if err != nil {
+				first = "first look after the pause: lost"
+			}
+		}
+		if err != nil {
+			break
+		}
+		before = after
+	}
+	fmt.Println("lost")
+	fmt.Println(first)
+	select {} // until it is killed
 }

@@ -12,13 +12,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
-	"go.uber.org/zap"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/etcd"
-	"github.com/turnwise/turnwise/coord/zk"
+	"github.com/turnwise/turnwise/integration/service"
 	"github.com/turnwise/turnwise/internal/servers"
 	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -45,32 +42,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestOnZooKeeper(t *testing.T) {
-	t.Parallel()
-	cluster := servers.ZooKeeper(t)
-	play(t, cluster, func(ctx context.Context) (*coord.Client, error) {
-		return zk.Connect(ctx, cluster.Addrs(), zk.WithSessionTimeout(ttl))
-	})
-}
-
-func TestOnEtcd(t *testing.T) {
-	t.Parallel()
-	cluster := servers.Etcd(t)
-	play(t, cluster, func(ctx context.Context) (*coord.Client, error) {
-		return etcd.Connect(ctx, clientv3.Config{Endpoints: cluster.Addrs(), Logger: zap.NewNop()}, etcd.WithTTL(ttl))
-	})
+func TestAMinuteUnderRestarts(t *testing.T) {
+	for _, s := range service.Both {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			cluster := s.Start(t)
+			play(t, cluster, s.Client(t, cluster.Addrs(), ttl))
+		})
+	}
 }
 
 // play has sixteen workers use four lines by one client while the server is restarted, now killed, now told to stop.
-func play(t *testing.T, cluster *servers.Cluster, connect func(context.Context) (*coord.Client, error)) {
+func play(t *testing.T, cluster *servers.Cluster, c *coord.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), *length+2*time.Minute)
 	defer cancel()
-	c, err := connect(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-
 	workers := []*worker{}
 	add := func(n int, take func(ctx context.Context, inside *room) error, inside *room) {
 		for range n {
