@@ -244,20 +244,27 @@ func holdAndTell(name string, addrs []string) {
 		fmt.Println(err)
 		return
 	}
+	before := time.Now()
 	fmt.Println("holds")
-	first := "it was not paused"
-	for before := time.Now(); ; {
+	first, paused := "it was not paused", false
+	for {
 		time.Sleep(time.Millisecond)
-		after, err := time.Now(), hold.Err()
-		if after.Sub(before) > ttl/2 {
+		asked := time.Now()
+		err := hold.Err()
+		after := time.Now()
+		// A pause while it looked may have come after the answer was ready: then the next look is the first.
+		paused = paused || asked.Sub(before) > ttl/2 || after.Sub(asked) > ttl/2 && err != nil
+		if paused && err == nil {
 			first = "first look after the pause: held"
-			if err != nil {
-				first = "first look after the pause: lost"
-			}
-		}
-		if err != nil {
 			break
 		}
+		if err != nil {
+			if paused {
+				first = "first look after the pause: lost"
+			}
+			break
+		}
+		paused = after.Sub(asked) > ttl/2
 		before = after
 	}
 	fmt.Println("lost")
