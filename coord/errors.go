@@ -80,7 +80,7 @@ func translate(err error) error {
 		{driver.ErrSessionEnded, ErrUnavailable},
 		{context.DeadlineExceeded, ErrUnavailable},
 	} {
-		if err == w.from {
+		if err == w.from && err != context.DeadlineExceeded { // that the caller's time is up it wants to see
 			return w.to
 		}
 		if errors.Is(err, w.from) {
