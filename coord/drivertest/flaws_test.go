@@ -17,16 +17,19 @@ func TestSuiteCatches(t *testing.T) {
 			sc := find(t, name)
 			check := func() {
 				t.Run(string(f)+"/"+name, func(t *testing.T) {
-					r := record(t, func(t testing.TB) {
-						svc := modelHarness(f)(t)
-						svc.hurry = true
-						sc.play(t, svc)
-					})
-					if !r.Failed() {
-						t.Errorf("not caught (skipped: %q)", r.skipped)
-					} else {
-						t.Log(r.failures[0])
+					var r *recorder
+					for range 3 { // some need a moment that a busy machine may not give at the first try
+						r = record(t, func(t testing.TB) {
+							svc := modelHarness(f)(t)
+							svc.hurry = true
+							sc.play(t, svc)
+						})
+						if r.Failed() {
+							t.Log(r.failures[0])
+							return
+						}
 					}
+					t.Errorf("not caught (skipped: %q)", r.skipped)
 				})
 			}
 			if sc.alone {

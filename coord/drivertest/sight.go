@@ -13,6 +13,7 @@ var sights = []scenario{
 	{name: "nobody of the kinds", run: nobodyOfKinds},
 	{name: "the nearest of every kind", run: nearestOfAll},
 	{name: "after a wait as after a join", run: sightAfterWait},
+	{name: "nobody behind is not said when there may be somebody", run: lastInLine},
 }
 
 // looks fails unless the nodes are in order and all ahead of me.
@@ -141,4 +142,44 @@ func sightAfterWait(s *scene) {
 	if _, ok := nearest(e.Sight, a.ahead); a.err != nil || ok {
 		s.Fatalf("ahead %v, error %v; no writer stands", brief(a.ahead...), a.err)
 	}
+}
+
+// A rule by which others wait for my turn must know whether somebody stood behind me already in the look that let me
+// in: here the one who joins loses the answer, and another joins before it can look.
+func lastInLine(s *scene) {
+	sess, l := s.session()
+	behind, _ := s.session()
+	s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
+	first, _ := s.joinAs(sess, s.entry("S1of3"))
+	e := s.entry("S1of3")
+	e.Sight = driver.Sight{All: true}
+	thaw := l.Freeze(Replies)
+	defer thaw()
+	type answer struct {
+		me  driver.Node
+		err error
+	}
+	joined := make(chan answer, 1)
+	go func() {
+		me, _, err := sess.Join(s.ctx, e)
+		joined <- answer{me, err}
+	}()
+	for len(s.svc.Stored(s, s.line)) < 2 && s.ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	next, _ := s.joinAs(behind, s.entry("S1of3"))
+	heal := l.Cut()
+	thaw()
+	heal()
+	a := <-joined
+	if a.err != nil {
+		s.Fatalf("Join: %v", a.err)
+	}
+	if a.me.Last && next.Token > a.me.Token {
+		s.Errorf("%v stands behind %v, which is said to be the last", brief(next), brief(a.me))
+	}
+	s.leave(sess, first, true)
+	s.leave(sess, a.me, false)
+	s.leave(behind, next, false)
+	s.gone(s.line)
 }
