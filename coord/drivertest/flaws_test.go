@@ -99,6 +99,7 @@ var caughtBy = map[flaw][]string{
 	nestedLinesCount:    {"10 nested lines do not disturb each other"},
 	foreignersCount:     {"10 foreign children do not count"},
 	namesFold:           {"10 names that look alike"},
+	removalDoubted:      {"09 of a holder whose requests stall"},
 	dataCut:             {"10 a line shows its nodes in order, with owner and data"},
 	blindLook:           {"14 the nearest of some kinds", "14 all of them", "15 many at once: one at most"},
 	firstByID:           {"17 as it changes"},

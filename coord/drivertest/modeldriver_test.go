@@ -54,6 +54,7 @@ const (
 	newsLostInCut       flaw = "what happened while the link was cut is not looked for"
 	waitOutlivesSession flaw = "a wait goes on when its session ends"
 	blindLook           flaw = "a join does not see the node right ahead"
+	removalDoubted      flaw = "a holder told of its removal believes until the service has confirmed it"
 	dataCut             flaw = "data is cut at 60 KiB"
 )
 
@@ -194,6 +195,7 @@ type modelSub struct {
 	mu   sync.Mutex
 	news []modelNews
 	more chan struct{}
+	left bool // what was taken last says that the waiter's own node has gone
 }
 
 func (s *modelSub) add(n modelNews) {
@@ -497,7 +499,17 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 	defer unsubscribe()
 	for first := true; ctx.Err() == nil; first = false {
 		broken := s.d.link.broken()
-		seen, err := request(ctx, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
+		asking, cancelAsking := ctx, func() {}
+		told := len(wait) == 0 && sub.left && s.d.flaw != removalDoubted // of a holder's node, that it has gone
+		if told {
+			asking, cancelAsking = context.WithTimeout(ctx, 20*time.Millisecond)
+		}
+		seen, err := request(asking, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
+		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
+			cancelAsking()
+			return nil, driver.ErrRemoved
+		}
+		cancelAsking()
 		if err != nil {
 			continue
 		}
@@ -564,6 +576,7 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 			return false
 		}
 		news := sub.take()
+		sub.left = slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID && n.left })
 		if slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID }) || len(wait) == 0 {
 			return false
 		}

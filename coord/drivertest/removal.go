@@ -11,6 +11,7 @@ import (
 // Obligation 9.
 var removals = []scenario{
 	{name: "of a holder", run: holderRemoved},
+	{name: "of a holder whose requests stall", run: holderRemovedWhileRequestsStall},
 	{name: "of a waiter", run: waiterRemoved},
 	{name: "of a waiter before it waits", run: removedBeforeWait},
 	{name: "of a waiter whose turn it is at the same time", run: removedAtItsTurn},
@@ -40,6 +41,20 @@ func holderRemoved(s *scene) {
 	if ended(sess) {
 		s.Error("the session has ended with the node")
 	}
+}
+
+// The news is enough: a holder that asks once more goes on believing until its deadline if the link stalls just then.
+func holderRemovedWhileRequestsStall(s *scene) {
+	sess, link := s.session()
+	s.needs("freeze a link", link.Freeze == nil)
+	_, operator := s.session()
+	me, _ := s.join(sess)
+	holder := s.await(sess, me)
+	s.noAnswer(50*time.Millisecond, holder, "nothing happens")
+	thaw := link.Freeze(Requests)
+	s.remove(operator, s.look(operator)[0])
+	s.mustBeRemoved(min(soon, s.svc.TTL/4), holder, "the holder's node was removed, and no request passes")
+	thaw()
 }
 
 func waiterRemoved(s *scene) {

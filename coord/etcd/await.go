@@ -181,7 +181,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	if a.self != nil && a.self.armed > 0 {
 		for _, ev := range a.self.pending.events {
 			if ev.deleted && ev.rev > a.self.since {
-				return nil, a.s.removed(ctx, ev.rev)
+				return nil, a.removed(ctx, ev.rev)
 			}
 		}
 	}
@@ -208,6 +208,24 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 		rev = max(rev, e.pending.opened, e.pending.last)
 	}
 	return a.read(ctx, deaf, rev)
+}
+
+// inDoubt is how long a holder who heard that its key is gone goes on asking whether the session has ended with it.
+const inDoubt = 20 * time.Millisecond
+
+// removed is the error of one who was told that its key is gone. For a holder the news is enough: it must not go on
+// believing until a stalled link answers.
+func (a *awaiting) removed(ctx context.Context, rev int64) error {
+	if len(a.ahead) > 0 {
+		return a.s.removed(ctx, rev)
+	}
+	asking, cancel := context.WithTimeout(ctx, inDoubt)
+	defer cancel()
+	err := a.s.removed(asking, rev)
+	if err != nil && asking.Err() != nil && ctx.Err() == nil {
+		return driver.ErrRemoved
+	}
+	return err
 }
 
 // lookOut is a look that makes an end of the waiting.

@@ -16,7 +16,7 @@ import (
 // It sets a watch on the own node and on those waited for, and sleeps. When one of those has gone it looks at the line
 // again, unless its departure said it all. No watch is trusted alone: once in a while it asks.
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
-	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, waiter: newWaiter()}
+	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, holds: len(wait) == 0, waiter: newWaiter()}
 	defer a.quit()
 	a.own = a.join(a.me.present())
 	if len(wait) > wide {
@@ -71,6 +71,7 @@ type awaiting struct {
 	session *session
 	me      *standing
 	sight   driver.Sight
+	holds   bool // it waits for nobody: it watches over its node
 	waiter  *waiter
 	own     *watch
 	others  []*watch
@@ -151,13 +152,27 @@ func (a *awaiting) look(ctx context.Context) ([]driver.Node, error) {
 	}
 }
 
+// inDoubt is how long a holder who heard that its node is gone goes on asking whether the session has ended with it.
+const inDoubt = 20 * time.Millisecond
+
 // whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session has ended
 // and its connection not yet been closed. It returns ErrRemoved only if the service says on a live session that
 // the node is nowhere. An amendment goes from the older path to the newer, so that order misses nothing.
 func (a *awaiting) whereAmI(ctx context.Context) error {
 	s := a.session
-	for _, p := range a.me.paths() {
-		there, err := s.exists(ctx, p)
+	paths := a.me.paths()
+	asking := ctx
+	holder := a.holds && len(paths) == 1 && paths[0] == a.own.path // and it is not being amended
+	if holder {
+		var cancel context.CancelFunc
+		asking, cancel = context.WithTimeout(ctx, inDoubt)
+		defer cancel()
+	}
+	for _, p := range paths {
+		there, err := s.exists(asking, p)
+		if err != nil && holder && asking.Err() != nil && ctx.Err() == nil && !s.over() {
+			return driver.ErrRemoved // the news is enough: a holder must not go on believing until a stalled link answers
+		}
 		if err != nil {
 			return err
 		}

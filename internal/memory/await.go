@@ -160,9 +160,32 @@ func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 	}
 }
 
+// inDoubt is how long a holder who heard that its node is gone goes on asking whether the session has ended with it.
+const inDoubt = 20 * time.Millisecond
+
+// plainlyRemoved reports whether a node that is gone belongs to a holder, and nobody of ours amends it. Then the news
+// is enough: a holder must not go on believing until a stalled link answers.
+func (s *session) plainlyRemoved(w *waiter) bool {
+	if planted.Is(planted.RemovalDoubted) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(w.wait) == 0 && s.amending[origin(w.me.ID)] == 0 && !w.own.renamed
+}
+
 // removed is called when the own node is gone, it seems: with the session, without it, or was it amended?
 func (s *session) removed(ctx context.Context, w *waiter) error {
-	a, err := s.insist(ctx, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return s.service().find(s.id, w.me.ID) })
+	asking := ctx
+	if s.plainlyRemoved(w) {
+		var cancel context.CancelFunc
+		asking, cancel = context.WithTimeout(ctx, inDoubt)
+		defer cancel()
+	}
+	a, err := s.insist(asking, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return s.service().find(s.id, w.me.ID) })
+	if err != nil && asking.Err() != nil && ctx.Err() == nil && s.ctx.Err() == nil {
+		return driver.ErrRemoved
+	}
 	if err != nil {
 		return err
 	}

@@ -128,6 +128,8 @@ func (s *session) leave(ctx context.Context, me driver.Node, held bool) error {
 }
 
 func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
+	s.beginAmending(me.ID)
+	defer s.endAmending(me.ID)
 	a, err := s.insist(ctx, Request{Op: "find", Line: me.Line, Node: me.ID}, func() answer { return s.service().find(s.id, me.ID) })
 	version := a.node.version
 	for err == nil && a.found {
@@ -149,4 +151,22 @@ func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error
 		err = driver.ErrRemoved
 	}
 	return me, err
+}
+
+// beginAmending and endAmending let those who watch over the node know that it may go and yet stay.
+func (s *session) beginAmending(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.amending[origin(id)]++
+}
+
+func (s *session) endAmending(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.amending[origin(id)]--; s.amending[origin(id)] == 0 {
+		delete(s.amending, origin(id))
+	}
+	if shared := s.watches[id]; shared != nil {
+		shared.renamed = true // perhaps: its watchers ask
+	}
 }

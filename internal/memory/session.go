@@ -23,13 +23,14 @@ type session struct {
 	joins    int64
 	epoch    int64
 	watches  map[string]*watch
+	amending map[string]int          // of each node, by its first ID: amendments under way
 	cleanups map[string]int          // of each contender: how many there have been
 	nearest  map[driver.Token]string // of those who wait: whom they saw right ahead when they looked
 	retired  bool
 }
 
 func newSession(d *Driver) *session {
-	s := &session{driver: d, watches: make(map[string]*watch), nearest: make(map[driver.Token]string), cleanups: make(map[string]int)}
+	s := &session{driver: d, watches: make(map[string]*watch), nearest: make(map[driver.Token]string), amending: make(map[string]int), cleanups: make(map[string]int)}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -21,11 +21,12 @@ const (
 	LookOlderThanJoin   Bug = "a look may be older than the own join"
 	HolderUnwatched     Bug = "nobody watches over a held node"
 	LineJumped          Bug = "a waiter enters when anybody ahead has left"
+	RemovalDoubted      Bug = "a holder told that its node is gone believes until it has asked"
 )
 
 // All lists the bugs there are.
 var All = []Bug{
 	DeadlineFromReceipt, DeadlineIgnored, GrantedPastDeadline, JoinNotSettled, LateJoinNotFenced, LeaveNotRetried,
 	CancelledNotCleaned, MarkTrustedAlone, EveryHolderMarks, OwnNodeNotPolled, ArmedUnread,
-	ReconnectUnheard, LookOlderThanJoin, HolderUnwatched, LineJumped,
+	ReconnectUnheard, LookOlderThanJoin, HolderUnwatched, LineJumped, RemovalDoubted,
 }
