@@ -5,22 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/internal/servers"
 )
 
-func TestMain(m *testing.M) {
-	code := servers.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			os.Stderr.WriteString("goroutines stay:\n" + err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
 // By default the test servers sweep empty lines five times a second, which can keep time with a scenario.
 var sweeping = servers.JavaOptions("-Dznode.container.checkIntervalMs=1100")

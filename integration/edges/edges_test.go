@@ -13,7 +13,6 @@ import (
 
 	gozk "github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/turnwise/turnwise/coord"
@@ -25,16 +24,7 @@ import (
 
 const ttl = 10 * time.Second
 
-func TestMain(m *testing.M) {
-	code := servers.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
 func onBoth(t *testing.T, play func(t *testing.T, ctx context.Context, s service.Service, cluster *servers.Cluster)) {
 	for _, s := range service.Both {

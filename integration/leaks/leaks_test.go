@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/integration/service"
 	"github.com/turnwise/turnwise/internal/faultproxy"
@@ -28,16 +26,7 @@ var length = flag.Duration("leaks.length", 10*time.Second, "how long locks are u
 
 const ttl = 2 * time.Second
 
-func TestMain(m *testing.M) {
-	code := servers.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
 func TestNothingGrows(t *testing.T) {
 	for _, s := range service.Both {

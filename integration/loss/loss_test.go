@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/turnwise/turnwise/integration/service"
 	"github.com/turnwise/turnwise/internal/faultproxy"
 	"github.com/turnwise/turnwise/internal/servers"
@@ -26,14 +24,7 @@ func TestMain(m *testing.M) {
 		holdAndTell(os.Args[2], os.Args[3:])
 		return
 	}
-	code := servers.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(servers.Main(m))
 }
 
 // play is one holder with a bad network before it, and somebody who waits for its lock on a good one.

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/integration/service"
@@ -31,16 +28,7 @@ const (
 	permits  = 5
 )
 
-func TestMain(m *testing.M) {
-	code := servers.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
 func TestAMinuteUnderRestarts(t *testing.T) {
 	for _, s := range service.Both {

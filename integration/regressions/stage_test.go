@@ -2,12 +2,9 @@ package regressions
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/integration/service"
@@ -22,16 +19,7 @@ const (
 	slack = 400 * time.Millisecond // what a busy machine may add to the 100 ms that a call may take after its context
 )
 
-func TestMain(m *testing.M) {
-	code := servers.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
 // stage has a server, a client whose network can be made bad, and one whose network is good.
 type stage struct {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // ZooKeeper starts ZooKeeper for the test, which ends it.
@@ -52,11 +54,20 @@ func Need(t testing.TB, name string) string {
 	return path
 }
 
-// Main runs the tests of a package that shares servers between them, and ends those. TestMain calls it.
+// Main runs the tests of a package that shares servers between them, and ends those. Goroutines that stay are a failure.
+// TestMain calls it.
 func Main(m *testing.M) int {
 	shared.on = true
-	defer shared.close()
-	return m.Run()
+	code := m.Run()
+	shared.close()
+	if code != 0 {
+		return code
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, "goroutines stay:", err)
+		return 1
+	}
+	return 0
 }
 
 type starter func(context.Context, string, config) (*Cluster, error)
