@@ -52,6 +52,7 @@ type remote struct {
 	id     int64
 	link   string
 	expiry *time.Timer
+	ends   time.Time // when that goes off
 	epoch  int64
 	served *replica // answers its reads
 	events func(event)
@@ -125,6 +126,7 @@ func (s *Service) open(link string, tell func(event)) int64 {
 	r := &remote{id: s.rev, link: link, served: s.replicas[int(s.rev)%len(s.replicas)], events: tell}
 	s.sessions[r.id] = r
 	r.expiry = time.AfterFunc(s.patience(r.id), func() { s.expire(r.id) })
+	r.ends = time.Now().Add(s.patience(r.id))
 	return r.id
 }
 
@@ -139,7 +141,11 @@ func (s *Service) renew(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.sessions[id]
-	return r != nil && r.expiry.Reset(s.patience(id))
+	if r == nil {
+		return false
+	}
+	r.ends = time.Now().Add(s.patience(id))
+	return r.expiry.Reset(s.patience(id))
 }
 
 func (s *Service) expire(id int64) {
@@ -361,6 +367,16 @@ func (s *Service) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
+}
+
+// Expiry is when the session that made a node will end if nothing more is heard from it; zero: it has ended.
+func (s *Service) Expiry(node string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.sessions[ownerOf(node)]; r != nil {
+		return r.ends
+	}
+	return time.Time{}
 }
 
 // Watches is how many watches there are at all replicas.

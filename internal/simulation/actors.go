@@ -54,8 +54,12 @@ func (c *contender) once(ctx context.Context) {
 		asking, cancel = context.WithDeadline(ctx, limit)
 	}
 	defer cancel()
+	asked, heard := time.Now(), c.scheduler.heard(c.name)
 	h, err := w.acquire(asking)
 	if err != nil {
+		if w.try && errors.Is(err, coord.ErrBusy) {
+			c.refused(c.name, c.line, asked, heard)
+		}
 		switch {
 		case !limit.IsZero() && asking.Err() != nil:
 			c.prompt(c.name, "acquire", limit)

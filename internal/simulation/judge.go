@@ -54,6 +54,9 @@ func (w *world) judge() error {
 			}
 			if c.excused.IsZero() {
 				believers = append(believers, c)
+				if err := w.outlived(c); err != nil {
+					return err
+				}
 			}
 		} else if !ended {
 			return fmt.Errorf("%s: the context outlived the hold (%v)", c.who, c.hold.Err())
@@ -79,6 +82,29 @@ func (w *world) judge() error {
 	return w.asleep(claims)
 }
 
+// outlived looks for a hold that is believed in for longer than the service keeps its session.
+func (w *world) outlived(c claim) error {
+	expiry, deadline := w.service.Expiry(c.hold.Node().ID), c.hold.Deadline()
+	if deadline.After(expiry) {
+		return fmt.Errorf("%s holds until %v by its own account, and its session until %v", c.who, deadline.Sub(w.began), expiry.Sub(w.began))
+	}
+	return nil
+}
+
+// refused judges the answer of a try that somebody stands in the way: the service must have said so, and it be so.
+func (w *world) refused(who, line string, began time.Time, heard int) {
+	if w.scheduler.heard(who) == heard {
+		w.mu.Lock()
+		w.report("%s: busy, though the service has not answered", who)
+		w.mu.Unlock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.service.Nodes(line)) == 0 && w.crowded[line].Before(began) {
+		w.report("%s: busy, though nobody stood in %s", who, line)
+	}
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -95,13 +121,18 @@ func (w *world) asleep(claims []claim) error {
 	}
 	moving := w.healed.IsZero() || len(w.scheduler.ready()) > 0 || len(w.lagging()) > 0
 	for _, line := range w.lines {
+		if len(w.service.Nodes(line)) > 0 {
+			w.mu.Lock()
+			w.crowded[line] = time.Now()
+			w.mu.Unlock()
+		}
 		since, known := w.idle[line]
 		switch {
 		case moving || busy[line] || len(w.service.Nodes(line)) == 0:
 			delete(w.idle, line)
 		case !known:
 			w.idle[line] = time.Now()
-		case time.Since(since) > w.cfg.TTL/5:
+		case time.Since(since) > w.nap:
 			return fmt.Errorf("nobody moves in line %s, though nobody holds it", line)
 		}
 	}

@@ -21,6 +21,7 @@ type scheduler struct {
 	links map[string]*link
 	late  []parcel        // requests reported lost that the service will yet see
 	gone  map[string]bool // nodes of which their owner has heard that they are gone
+	told  map[string]int  // of each contender: the answers that have come
 	open  bool            // the run is over: everything arrives at once
 }
 
@@ -73,7 +74,7 @@ func (p parcel) compare(q parcel) int {
 var errCut = errors.New("sim: connection lost")
 
 func newScheduler(p memory.Profile) *scheduler {
-	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]bool)}
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]bool), told: make(map[string]int)}
 }
 
 func (s *scheduler) link(name string) *link {
@@ -108,7 +109,12 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 		apply()
 		back := p
 		back.dir = toDriver
-		back.arrive = func() { answer(nil) }
+		back.arrive = func() {
+			s.mu.Lock()
+			s.told[r.Who]++
+			s.mu.Unlock()
+			answer(nil)
+		}
 		s.park(l, back)
 	}
 	l.out = append(l.out, p)
@@ -123,12 +129,20 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 
 func (s *scheduler) park(l *link, p parcel) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.open {
+		s.mu.Unlock()
 		p.arrive()
 		return
 	}
+	defer s.mu.Unlock()
 	l.in = append(l.in, p)
+}
+
+// heard is how many answers have come to a contender.
+func (s *scheduler) heard(who string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told[who]
 }
 
 func (s *scheduler) Tell(e memory.Event, deliver func()) {

@@ -49,13 +49,16 @@ type world struct {
 	healed    time.Time            // when the last fault was; zero: there may be more
 	idle      map[string]time.Time // of each line: since when nobody holds though somebody waits and nothing is on its way
 
-	mu     sync.Mutex
-	claims []*claim
-	last   map[string]map[string]coord.Token // of each line and kind: the greatest granted
-	taken  map[coord.Token]time.Time         // nodes that were taken away out of the blue
-	waited map[coord.Token]bool              // nodes whose turn it was not when they joined
-	grants int
-	wrong  error
+	nap time.Duration // how long that may last
+
+	mu      sync.Mutex
+	crowded map[string]time.Time // of each line: when somebody stood in it
+	claims  []*claim
+	last    map[string]map[string]coord.Token // of each line and kind: the greatest granted
+	taken   map[coord.Token]time.Time         // nodes that were taken away out of the blue
+	waited  map[coord.Token]bool              // nodes whose turn it was not when they joined
+	grants  int
+	wrong   error
 }
 
 // client is one process with several contenders.
@@ -76,18 +79,37 @@ func Run(cfg Config) Report {
 	if cfg.TTL == 0 {
 		cfg.TTL = []time.Duration{2 * time.Second, 10 * time.Second}[cfg.Seed%2]
 	}
-	w := &world{
-		cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
-		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
-		taken: make(map[coord.Token]time.Time), waited: make(map[coord.Token]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
-	}
+	w := newWorld(cfg)
 	if cfg.Profile == memory.ZooKeeper {
 		w.replicas = 1 + w.rand.IntN(3)
 	}
-	w.service = memory.NewService(memory.Config{Profile: cfg.Profile, TTL: cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
-		Rate: 0.94 + w.rand.Float64()*0.12})
+	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
-	return Report{w.wrong, w.grants, w.steps, w.sum.Sum64()}
+	return w.reported()
+}
+
+func newWorld(cfg Config) *world {
+	return &world{
+		cfg: cfg, nap: cfg.TTL / 5, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
+		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
+		taken: make(map[coord.Token]time.Time), waited: make(map[coord.Token]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
+	}
+}
+
+// start starts the service, whose clock runs at a rate of its own.
+func (w *world) start(rate float64) {
+	w.service = memory.NewService(memory.Config{Profile: w.cfg.Profile, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
+		Rate: rate})
+}
+
+func (w *world) reported() Report { return Report{w.wrong, w.grants, w.steps, w.sum.Sum64()} }
+
+// join adds a client.
+func (w *world) join(name string) *client {
+	d := w.service.NewDriver(name)
+	c := &client{coord.NewClient(d, coord.WithObserver(w.observer())), d, name}
+	w.clients = append(w.clients, c)
+	return c
 }
 
 func (w *world) run() {
@@ -95,9 +117,7 @@ func (w *world) run() {
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range 2 + w.rand.IntN(3) {
-		d := w.service.NewDriver(fmt.Sprintf("c%d", i))
-		c := &client{coord.NewClient(d, coord.WithObserver(w.observer())), d, fmt.Sprintf("c%d", i)}
-		w.clients = append(w.clients, c)
+		c := w.join(fmt.Sprintf("c%d", i))
 		for j := range 1 + w.rand.IntN(2) {
 			who := &contender{world: w, name: fmt.Sprintf("%s%c", c.name, 'a'+j), client: c,
 				line: w.lines[w.rand.IntN(5)/4], rand: rand.New(rand.NewPCG(w.cfg.Seed, uint64(100*i+j+2)))}
