@@ -379,6 +379,16 @@ func (s *Service) Expiry(node string) time.Time {
 	return time.Time{}
 }
 
+// LinkOf is the link of the session that made a node; "" if it has ended.
+func (s *Service) LinkOf(node string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.sessions[ownerOf(node)]; r != nil {
+		return r.link
+	}
+	return ""
+}
+
 // Watches is how many watches there are at all replicas.
 func (s *Service) Watches() int {
 	s.mu.Lock()

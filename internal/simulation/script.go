@@ -1,0 +1,285 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// Fault is something that breaks when At parcels have arrived, just before the next one does.
+type Fault struct {
+	Kind string
+	At   int
+}
+
+func (f Fault) String() string { return f.Kind + "@" + strconv.Itoa(f.At) }
+
+// Script is a run in which nothing is left to chance: the same few contenders each time, parcels that arrive in turn,
+// and faults where they are written. As it depends on no generator of random numbers, it goes on meaning the same.
+type Script struct {
+	Profile memory.Profile
+	Play    string
+	Faults  []Fault
+}
+
+func (s Script) String() string {
+	faults := make([]string, len(s.Faults))
+	for i, f := range s.Faults {
+		faults[i] = f.String()
+	}
+	return fmt.Sprintf("%v %s %s", s.Profile, s.Play, strings.Join(faults, ","))
+}
+
+// ParseScript reads what String wrote.
+func ParseScript(text string) (s Script, err error) {
+	words := strings.Fields(text)
+	if len(words) != 3 {
+		return s, fmt.Errorf("sim: %q is no script: want profile, play and faults", text)
+	}
+	s.Play = words[1]
+	if s.Profile = memory.ZooKeeper; words[0] == memory.Etcd.String() {
+		s.Profile = memory.Etcd
+	}
+	if plays[s.Play] == nil || words[0] != s.Profile.String() {
+		return s, fmt.Errorf("sim: %q is no script", text)
+	}
+	for _, w := range strings.Split(words[2], ",") {
+		kind, at, _ := strings.Cut(w, "@")
+		n, err := strconv.Atoi(at)
+		if err != nil || !slices.Contains(Kinds, kind) {
+			return s, fmt.Errorf("sim: %q is no fault", w)
+		}
+		s.Faults = append(s.Faults, Fault{kind, n})
+	}
+	return s, nil
+}
+
+// script is a run of a Script.
+type script struct {
+	*world
+	faults  []Fault
+	trace   func(string)
+	arrived int
+	turn    int                  // whose parcel is next
+	due     map[string]time.Time // of what is applied late: when
+	quiet   time.Time            // since when nothing could arrive
+	broken  time.Time            // until when something is
+	cancels map[string]func()    // of those who ask
+	rate    float64
+	steps   []parcel // that have arrived
+}
+
+// Outcome is what came of a Script.
+type Outcome struct {
+	Report
+	Steps []string // what arrived, in order
+	met   int      // how many of the faults found something to break
+}
+
+const scriptTTL = 2 * time.Second
+
+// RunScript runs a script in a bubble; it is called within synctest.Test.
+func RunScript(sc Script, trace func(string)) Outcome {
+	w := newWorld(Config{Profile: sc.Profile, Recipe: sc.Play, TTL: scriptTTL, Trace: trace})
+	if sc.Profile == memory.ZooKeeper {
+		w.replicas = 2
+	}
+	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), rate: 1.06}
+	for _, f := range sc.Faults {
+		if f.Kind == "slowclock" {
+			s.rate = 0.94
+		}
+	}
+	w.start(s.rate)
+	return s.run(plays[sc.Play])
+}
+
+func (s *script) run(parts []part) Outcome {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range parts {
+		c := s.join(fmt.Sprintf("c%d", i))
+		all.Go(func() { s.play(ctx, c, i, parts[i]) })
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	met := 0
+	for !ended(done) && s.ok() {
+		for len(s.faults) > 0 && s.faults[0].At <= s.arrived {
+			if s.breaks(s.faults[0].Kind) {
+				met++
+				s.note("FAULT " + s.faults[0].String())
+			}
+			s.faults = s.faults[1:]
+			synctest.Wait()
+		}
+		s.move()
+		synctest.Wait()
+		s.world.steps++
+		if len(s.faults) == 0 && s.healed.IsZero() && !time.Now().Before(s.broken) {
+			s.healed = time.Now()
+		}
+		err := s.judge()
+		s.mu.Lock()
+		if err != nil {
+			s.report("%v", err)
+		}
+		if time.Since(s.began) > patience || s.world.steps > 50000 {
+			s.report("somebody never comes through")
+		}
+		s.mu.Unlock()
+	}
+	s.finish(cancel, &all)
+	o := Outcome{Report: s.reported(), met: met}
+	for _, p := range s.steps {
+		o.Steps = append(o.Steps, p.String())
+	}
+	return o
+}
+
+// next is the parcel that will arrive next, if any may. The links take turns.
+func (s *script) next() (parcel, bool) {
+	ready := slices.DeleteFunc(s.scheduler.ready(), func(p parcel) bool {
+		return time.Now().Before(s.due[p.String()])
+	})
+	if len(ready) == 0 {
+		return parcel{}, false
+	}
+	return ready[s.turn%len(ready)], true
+}
+
+// move lets the next parcel arrive or a replica follow, and time pass.
+func (s *script) move() {
+	p, some := s.next()
+	switch {
+	case some:
+		s.turn++
+		s.arrived++
+		s.steps = append(s.steps, p)
+		s.note(p.String())
+		s.scheduler.take(p)
+		p.arrive()
+		s.quiet = time.Time{}
+		time.Sleep(97 * time.Microsecond)
+		return
+	case s.quiet.IsZero():
+		s.quiet = time.Now()
+	}
+	// A replica lags behind until nothing else moves.
+	if lagging := s.lagging(); len(lagging) > 0 && time.Since(s.quiet) > time.Millisecond {
+		s.service.CatchUp(lagging[0], 1)
+		return
+	}
+	time.Sleep(min(10*time.Millisecond, max(200*time.Microsecond, time.Since(s.quiet)/2)))
+}
+
+// part is what one of the contenders does.
+type part struct {
+	after time.Duration
+	acts  []act
+}
+
+type act struct {
+	acquire func(ctx context.Context, c *client) (*coord.Hold, error)
+	try     bool
+	works   time.Duration
+	inside  func(ctx context.Context, c *client, h *coord.Hold) error // while it holds; may be nil
+	becomes string                                                    // the kind that inside may make of it; "": none
+}
+
+func (s *script) play(ctx context.Context, c *client, i int, p part) {
+	name := c.name + "a"
+	asking, cancel := context.WithCancel(memory.WithName(ctx, name))
+	defer cancel()
+	var cancelled time.Time
+	s.mu.Lock()
+	s.cancels[c.name] = func() {
+		s.mu.Lock()
+		cancelled = time.Now()
+		s.mu.Unlock()
+		cancel()
+	}
+	s.mu.Unlock()
+	time.Sleep(p.after + time.Duration(i))
+	for _, a := range p.acts {
+		s.act(asking, c, name, a)
+		s.mu.Lock()
+		gaveUp := cancelled
+		s.mu.Unlock()
+		if !gaveUp.IsZero() {
+			s.prompt(name, "what it asked for", gaveUp.Add(a.works+c.driver.RequestTimeout()))
+			return
+		}
+	}
+}
+
+func (s *script) act(ctx context.Context, c *client, name string, a act) {
+	asked, heard := time.Now(), s.scheduler.heard(name)
+	line := s.lines[0]
+	h, err := a.acquire(ctx, c)
+	switch {
+	case err == nil:
+	case a.try && errors.Is(err, coord.ErrBusy):
+		s.refused(name, line, asked, heard)
+		return
+	case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved), a.try && errors.Is(err, coord.ErrUnavailable):
+		return
+	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.report("%s: acquire failed with %v", name, err)
+		return
+	}
+	mine := s.granted(name, line, h)
+	rest(h, a.works)
+	if a.inside != nil && h.Err() == nil {
+		s.mu.Lock()
+		if a.becomes != "" {
+			mine.kind = a.becomes // those who wait may be let in before we hear
+		}
+		s.mu.Unlock()
+		if err := a.inside(ctx, c, h); err != nil && h.Err() == nil && ctx.Err() == nil {
+			s.mu.Lock()
+			s.report("%s: what it does while it holds fails: %v", name, err)
+			s.mu.Unlock()
+		}
+		rest(h, a.works)
+	}
+	held, began := h.Err() == nil, time.Now()
+	s.released(mine)
+	err = h.Release()
+	s.mu.Lock()
+	switch again := h.Release(); {
+	case held && err != nil && time.Since(began) == 0:
+		s.report("%s: Release says %v of a hold that was held", name, err)
+	case !held && err == nil:
+		s.report("%s: Release says nothing of a hold that was lost", name)
+	case (again == nil) != (err == nil):
+		s.report("%s: Release says %v and then %v", name, err, again)
+	}
+	s.mu.Unlock()
+	s.prompt(name, "release", began.Add(c.driver.RequestTimeout()))
+}
+
+// rest takes d, or until the hold has ended.
+func rest(h *coord.Hold, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-h.Context().Done():
+	}
+}
