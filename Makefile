@@ -33,6 +33,13 @@ test-modules: # the tests of every module, with the race detector
 test-model: ## Walk every interleaving of the rules (the race detector would make it ten times as long)
 	go test -timeout 10m ./internal/model
 
+.PHONY: sim
+sim: ## Simulate two million acquisitions under faults, and every single fault at every step (10 minutes)
+	go test -count=1 -timeout 60m -v ./internal/simulation -run 'TestSim$$|TestEvery|TestWhatOnceFailed' \
+		-sim.runs=$(SIM_RUNS) -sim.pairs=200000 | grep -vE '^(=== |    --- )'
+
+SIM_RUNS = 19000
+
 .PHONY: test-planted
 test-planted: ## Show that the simulation notices when a safeguard is missing
 	go test -tags planted -timeout 10m ./internal/simulation -run TestPlanted

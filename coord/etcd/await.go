@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/bell"
 )
 
 const (
@@ -35,7 +36,7 @@ type awaiting struct {
 	view view
 	own  *standing
 	seen *sighting // by the caller
-	bell chan struct{}
+	bell bell.Bell
 
 	self  *ear   // listens to the own key; nil: not yet
 	ahead []*ear // in the order of wait
@@ -66,7 +67,7 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		view:  view{me.Line, sight},
 		own:   own,
 		seen:  own.saw(sight),
-		bell:  make(chan struct{}, 1),
+		bell:  bell.New(),
 		floor: own.created,
 	}
 	defer a.drop()
@@ -141,7 +142,7 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 			ownTimer = nil
 			a.listenToSelf()
 		case <-poll.C:
-			found, err := a.read(ctx, a.ears(), 0)
+			found, err := a.ask(ctx, a.ears(), 0)
 			if found != nil || err != nil {
 				return found.result(), err
 			}
@@ -178,11 +179,9 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 			deaf = append(deaf, e)
 		}
 	}
-	if a.self != nil && a.self.armed > 0 {
-		for _, ev := range a.self.pending.events {
-			if ev.deleted && ev.rev > a.self.since {
-				return nil, a.removed(ctx, ev.rev)
-			}
+	if a.self != nil {
+		if rev, gone := a.myEnd(a.self.pending.events); gone {
+			return nil, a.removed(ctx, rev)
 		}
 	}
 	for _, e := range a.ahead {
@@ -207,7 +206,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	for _, e := range deaf {
 		rev = max(rev, e.pending.opened, e.pending.last)
 	}
-	return a.read(ctx, deaf, rev)
+	return a.ask(ctx, deaf, rev)
 }
 
 // inDoubt is how long a holder who heard that its key is gone goes on asking whether the session has ended with it.
@@ -250,15 +249,23 @@ func (a *awaiting) look(ctx context.Context, rev int64) ([]driver.Node, error) {
 
 // stillThere is the last thing to ask before somebody may be let in: has word of my own removal come meanwhile?
 func (a *awaiting) stillThere(ctx context.Context) error {
-	if a.self == nil || a.self.armed == 0 {
+	if a.self == nil {
 		return nil
 	}
-	for _, ev := range a.self.take().events {
-		if ev.deleted && ev.rev > a.self.since {
-			return a.s.removed(ctx, ev.rev)
-		}
+	if rev, gone := a.myEnd(a.self.take().events); gone {
+		return a.s.removed(ctx, rev)
 	}
 	return nil
+}
+
+// myEnd looks for the deletion of the own key, which is made once.
+func (a *awaiting) myEnd(events []event) (rev int64, gone bool) {
+	for _, ev := range events {
+		if ev.deleted && ev.rev > a.own.created {
+			return ev.rev, true
+		}
+	}
+	return 0, false
 }
 
 // handOff finds out with two point reads whether the node right ahead left as the holder, at the revision of its
@@ -289,6 +296,18 @@ func (e *ear) leftAsHolder(answer *pb.ResponseOp) bool {
 	kvs := answer.GetResponseRange().GetKvs()
 	_, created, _ := parseID(e.node.ID)
 	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(created)
+}
+
+// ask is read; but a holder whose question stalls must hear the news all the same.
+func (a *awaiting) ask(ctx context.Context, ears []*ear, rev int64) (found *finding, err error) {
+	if len(a.ahead) > 0 {
+		return a.read(ctx, ears, rev)
+	}
+	err = a.bell.Unless(ctx, func(ctx context.Context) error {
+		found, err = a.read(ctx, ears, rev)
+		return err
+	})
+	return found, err
 }
 
 // read finds out by point reads whether the nodes that ears listen to, and my own, stand at revision rev, 0: now.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/bell"
 )
 
 // service is the driver: one etcd cluster, reached through one client.
@@ -90,7 +91,7 @@ func (d *service) newWatches(life context.Context, start func(func()) bool, know
 		deny:   d.explain,
 		keys:   make(map[span]*watch),
 		ids:    make(map[int64]*watch),
-		send:   make(chan struct{}, 1),
+		send:   bell.New(),
 	}
 }
 

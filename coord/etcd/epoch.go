@@ -6,6 +6,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/internal/bell"
 )
 
 // epoch is the session's epoch key, which every join compares. When a join's outcome is open the key is written again:
@@ -103,7 +105,7 @@ func (s *session) check(ctx context.Context, since int64) error {
 // watchOver listens whether the lease is taken away out of the blue: by an operator, or by a leader that was frozen
 // and does not know of the renewals since.
 func (s *session) watchOver() {
-	bell := make(chan struct{}, 1)
+	bell := bell.New()
 	w := s.watches.add(span{key: s.d.names.epoch(s.lease)}, bell)
 	defer s.watches.drop(w)
 	watch := int64(0)

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/bell"
 )
 
 // First reads, and listens to what can make another the first: the first node itself, since nobody joins ahead of it,
@@ -26,7 +27,7 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	if key, _, ok := parseID(seen.ID); ok {
 		what = span{key: key}
 	}
-	bell := make(chan struct{}, 1)
+	bell := bell.New()
 	l := d.watches.add(what, bell)
 	defer d.watches.drop(l)
 	watch := int64(0)

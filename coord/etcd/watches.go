@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+
+	"github.com/turnwise/turnwise/internal/bell"
 )
 
 var waitForReady = grpc.WaitForReady(true)
@@ -42,7 +44,7 @@ type watches struct {
 	idle   time.Time // since when nobody listens
 	spoke  time.Time // when something arrived last
 	out    []*pb.WatchRequest
-	send   chan struct{} // there is something in out
+	send   bell.Bell // there is something in out
 }
 
 type request struct {
@@ -66,7 +68,7 @@ type watch struct {
 type listener struct {
 	hub    *watches
 	watch  *watch
-	bell   chan struct{} // capacity 1; may be shared by the listeners of one waiter
+	bell   bell.Bell // may be shared by the listeners of one waiter
 	events []event
 }
 
@@ -88,7 +90,7 @@ type news struct {
 }
 
 // add listens to a key. bell rings when there is news: the watch is open, it had to be opened anew, the key changed.
-func (ws *watches) add(what span, bell chan struct{}) *listener {
+func (ws *watches) add(what span, bell bell.Bell) *listener {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w := ws.keys[what]
@@ -100,7 +102,7 @@ func (ws *watches) add(what span, bell chan struct{}) *listener {
 	l := &listener{hub: ws, watch: w, bell: bell}
 	w.listeners = append(w.listeners, l)
 	if w.opened > 0 || w.refused != nil {
-		ring(bell)
+		bell.Ring()
 	}
 	if !ws.runs {
 		ws.runs = ws.start(ws.run)
@@ -146,13 +148,6 @@ func (ws *watches) size() int {
 	return len(ws.keys)
 }
 
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
-}
-
 // ask requests a watch on the present stream; without one it will be asked for when there is. The caller holds mu, as
 // for all below.
 func (ws *watches) ask(w *watch) {
@@ -177,7 +172,7 @@ func cancelRequest(id int64) *pb.WatchRequest {
 func (ws *watches) post(r *pb.WatchRequest) {
 	if ws.live {
 		ws.out = append(ws.out, r)
-		ring(ws.send)
+		ws.send.Ring()
 	}
 }
 
@@ -252,7 +247,7 @@ func (ws *watches) broken() {
 	for _, w := range ws.keys {
 		w.id, w.opened = 0, 0
 		for _, l := range w.listeners {
-			ring(l.bell)
+			l.bell.Ring()
 		}
 	}
 }
@@ -352,7 +347,7 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 		}
 	}
 	for _, l := range w.listeners {
-		ring(l.bell)
+		l.bell.Ring()
 	}
 	return nil
 }
@@ -389,7 +384,7 @@ func (ws *watches) answered(said *pb.WatchResponse) error {
 	}
 	if w != nil {
 		for _, l := range w.listeners {
-			ring(l.bell)
+			l.bell.Ring()
 		}
 	}
 	return nil

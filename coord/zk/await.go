@@ -51,7 +51,8 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		select {
 		case <-a.waiter.bell:
 		case <-again.C:
-			if err := a.ask(ctx); err != nil {
+			// Somebody whose question stalls must hear the news all the same.
+			if err := a.waiter.bell.Unless(ctx, a.ask); err != nil {
 				return nil, err
 			}
 			again.Reset(s.lookAgain())

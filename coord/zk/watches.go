@@ -4,6 +4,8 @@ import (
 	"path"
 	"sync"
 	"time"
+
+	"github.com/turnwise/turnwise/internal/bell"
 )
 
 // watches is what a session watches: one entry a node, shared by all who wait for it. The library cannot take a watch
@@ -61,17 +63,14 @@ const (
 
 // waiter is one Await.
 type waiter struct {
-	bell chan struct{} // capacity 1: look at your watches
+	bell bell.Bell // look at your watches
 }
 
-func newWaiter() *waiter { return &waiter{bell: make(chan struct{}, 1)} }
+func newWaiter() *waiter { return &waiter{bell: bell.New()} }
 
 func (w *watch) ring() {
 	for waiter := range w.waiters {
-		select {
-		case waiter.bell <- struct{}{}:
-		default:
-		}
+		waiter.bell.Ring()
 	}
 }
 

@@ -27,11 +27,11 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 			return ahead, err
 		}
 		select {
-		case <-w.wake:
+		case <-w.bell:
 		case <-again.C:
 			recheck = true // no watch is trusted alone
 			select {
-			case <-w.wake:
+			case <-w.bell:
 			default:
 			}
 			continue
@@ -149,8 +149,19 @@ func trustsMark(kind string) bool { return kind == rules.Lock || kind == rules.W
 func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 	for {
 		if !s.isGone(w.own) {
-			found, err := s.arm(ctx, w.me.ID, w.own, s.ownWatch(), recheck)
-			if found || err != nil {
+			var found, answered bool
+			arm := func(ctx context.Context) (err error) {
+				found, err = s.arm(ctx, w.me.ID, w.own, s.ownWatch(), recheck)
+				answered = err == nil
+				return err
+			}
+			var err error
+			if len(w.wait) == 0 && !planted.Is(planted.StalledDeaf) { // a holder whose question stalls must hear the news all the same
+				err = w.bell.Unless(ctx, arm)
+			} else {
+				err = arm(ctx)
+			}
+			if found || err != nil || !answered {
 				return err
 			}
 		}

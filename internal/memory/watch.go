@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/bell"
 	"github.com/turnwise/turnwise/internal/planted"
 )
 
@@ -24,11 +25,11 @@ type waiter struct {
 	wait    []driver.Node
 	own     *watch
 	watches []*watch // of wait
-	wake    chan struct{}
+	bell    bell.Bell
 }
 
 func (s *session) newWaiter(me driver.Node, sight driver.Sight, wait []driver.Node) *waiter {
-	w := &waiter{me: me, sight: sight, wait: wait, wake: make(chan struct{}, 1)}
+	w := &waiter{me: me, sight: sight, wait: wait, bell: bell.New()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.own = s.shared(me.ID, w)
@@ -113,10 +114,7 @@ func (s *session) disarmAll() {
 
 func (w *watch) wakeAll() {
 	for waiter := range w.waiters {
-		select {
-		case waiter.wake <- struct{}{}:
-		default:
-		}
+		waiter.bell.Ring()
 	}
 }
 

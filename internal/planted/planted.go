@@ -22,11 +22,12 @@ const (
 	HolderUnwatched     Bug = "nobody watches over a held node"
 	LineJumped          Bug = "a waiter enters when anybody ahead has left"
 	RemovalDoubted      Bug = "a holder told that its node is gone believes until it has asked"
+	StalledDeaf         Bug = "a holder whose question stalls does not hear that its node is gone"
 )
 
 // All lists the bugs there are.
 var All = []Bug{
 	DeadlineFromReceipt, DeadlineIgnored, GrantedPastDeadline, JoinNotSettled, LateJoinNotFenced, LeaveNotRetried,
 	CancelledNotCleaned, MarkTrustedAlone, EveryHolderMarks, OwnNodeNotPolled, ArmedUnread,
-	ReconnectUnheard, LookOlderThanJoin, HolderUnwatched, LineJumped, RemovalDoubted,
+	ReconnectUnheard, LookOlderThanJoin, HolderUnwatched, LineJumped, RemovalDoubted, StalledDeaf,
 }

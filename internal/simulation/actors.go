@@ -62,7 +62,7 @@ func (c *contender) once(ctx context.Context) {
 		}
 		switch {
 		case !limit.IsZero() && asking.Err() != nil:
-			c.prompt(c.name, "acquire", limit)
+			c.inTime(c.name, "acquire", limit)
 		case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved):
 		case w.try && (errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable)):
 		default:
@@ -79,6 +79,9 @@ func (c *contender) once(ctx context.Context) {
 	}
 	c.pause(h.Context(), work)
 	if w.inside != nil {
+		c.mu.Lock()
+		mine.amended = true
+		c.mu.Unlock()
 		w.inside(ctx, h)
 		c.mu.Lock()
 		mine.kind = h.Node().Kind
@@ -92,7 +95,7 @@ func (c *contender) once(ctx context.Context) {
 		c.report("%s: Release says %v of a hold that was held", c.name, err)
 		c.mu.Unlock()
 	}
-	c.prompt(c.name, "release", began.Add(c.client.driver.RequestTimeout()))
+	c.inTime(c.name, "release", began.Add(c.client.driver.RequestTimeout()))
 }
 
 // pause takes some of d, in odd nanoseconds, so that no two timers go off together.

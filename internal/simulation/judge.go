@@ -16,9 +16,17 @@ type claim struct {
 	kind  string
 	hold  *coord.Hold
 	token coord.Token
+	since time.Time
 	// excused is when an operator removed its node, or the service its session: it ends when word arrives.
 	excused time.Time
+	amended bool // so that its node may be gone under one name and stand under another
 }
+
+// prompt is how long what should happen at once may take.
+const prompt = 110 * time.Millisecond
+
+// unwatched is how long a hold is too young to be watched over: most are given back sooner.
+const unwatched = 100 * time.Millisecond
 
 // believes reports whether the claimant would say now that it holds.
 func (c *claim) believes() bool { return c.hold.Err() == nil }
@@ -51,6 +59,9 @@ func (w *world) judge() error {
 			}
 			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
+			}
+			if told := w.scheduler.heardGone(c.hold.Node().ID); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
+				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 			}
 			if c.excused.IsZero() {
 				believers = append(believers, c)
@@ -85,7 +96,11 @@ func (w *world) judge() error {
 // outlived looks for a hold that is believed in for longer than the service keeps its session.
 func (w *world) outlived(c claim) error {
 	expiry, deadline := w.service.Expiry(c.hold.Node().ID), c.hold.Deadline()
-	if deadline.After(expiry) {
+	switch {
+	case deadline.IsZero():
+	case expiry.IsZero():
+		return fmt.Errorf("%s holds until %v by its own account, and its session has ended", c.who, deadline.Sub(w.began))
+	case deadline.After(expiry):
 		return fmt.Errorf("%s holds until %v by its own account, and its session until %v", c.who, deadline.Sub(w.began), expiry.Sub(w.began))
 	}
 	return nil
@@ -157,12 +172,12 @@ func permitsOf(kind string) (weight, n int64, ok bool) {
 
 // granted judges the order: nobody is let in behind whom somebody has been let in that had to wait.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
-	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token()}
+	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants++
 	c.excused = w.taken[c.token]
-	if w.waited[c.token] && w.scheduler.heardGone(h.Node().ID) {
+	if w.waited[c.token] && !w.scheduler.heardGone(h.Node().ID).IsZero() {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {
@@ -220,9 +235,9 @@ func (w *world) standing() map[coord.Token]bool {
 	return all
 }
 
-// prompt judges how long a call took after its context had ended.
-func (w *world) prompt(who, what string, limit time.Time) {
-	if late := time.Since(limit); late > 110*time.Millisecond {
+// inTime judges how long a call took after its context had ended.
+func (w *world) inTime(who, what string, limit time.Time) {
+	if late := time.Since(limit); late > prompt {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.report("%s: %s returned %v after its context had ended", who, what, late)

@@ -19,10 +19,10 @@ type scheduler struct {
 
 	mu    sync.Mutex
 	links map[string]*link
-	late  []parcel        // requests reported lost that the service will yet see
-	gone  map[string]bool // nodes of which their owner has heard that they are gone
-	told  map[string]int  // of each contender: the answers that have come
-	open  bool            // the run is over: everything arrives at once
+	late  []parcel             // requests reported lost that the service will yet see
+	gone  map[string]time.Time // nodes of which their owner has heard that they are gone, and when
+	told  map[string]int       // of each contender: the answers that have come
+	open  bool                 // the run is over: everything arrives at once
 }
 
 // link is what is parked between one driver and the service.
@@ -74,7 +74,7 @@ func (p parcel) compare(q parcel) int {
 var errCut = errors.New("sim: connection lost")
 
 func newScheduler(p memory.Profile) *scheduler {
-	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]bool), told: make(map[string]int)}
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int)}
 }
 
 func (s *scheduler) link(name string) *link {
@@ -159,15 +159,15 @@ func (s *scheduler) Tell(e memory.Event, deliver func()) {
 		arrive: func() {
 			if e.What == "gone" && e.Own {
 				s.mu.Lock()
-				s.gone[e.Node] = true
+				s.gone[e.Node] = time.Now()
 				s.mu.Unlock()
 			}
 			deliver()
 		}})
 }
 
-// heardGone reports whether the owner of a node has heard that it is gone.
-func (s *scheduler) heardGone(id string) bool {
+// heardGone is when the owner of a node heard that it is gone; zero: it has not.
+func (s *scheduler) heardGone(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone[id]

@@ -220,7 +220,7 @@ func (s *script) play(ctx context.Context, c *client, i int, p part) {
 		gaveUp := cancelled
 		s.mu.Unlock()
 		if !gaveUp.IsZero() {
-			s.prompt(name, "what it asked for", gaveUp.Add(a.works+c.driver.RequestTimeout()))
+			s.inTime(name, "what it asked for", gaveUp.Add(a.works+c.driver.RequestTimeout()))
 			return
 		}
 	}
@@ -247,6 +247,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	rest(h, a.works)
 	if a.inside != nil && h.Err() == nil {
 		s.mu.Lock()
+		mine.amended = true
 		if a.becomes != "" {
 			mine.kind = a.becomes // those who wait may be let in before we hear
 		}
@@ -271,7 +272,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		s.report("%s: Release says %v and then %v", name, err, again)
 	}
 	s.mu.Unlock()
-	s.prompt(name, "release", began.Add(c.driver.RequestTimeout()))
+	s.inTime(name, "release", began.Add(c.driver.RequestTimeout()))
 }
 
 // rest takes d, or until the hold has ended.

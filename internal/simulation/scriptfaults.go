@@ -192,7 +192,7 @@ func (s *script) quits(how, link string) {
 			go func() {
 				began := time.Now()
 				c.Close()
-				s.prompt(c.name, "Close", began.Add(2*c.driver.RequestTimeout()))
+				s.inTime(c.name, "Close", began.Add(2*c.driver.RequestTimeout()))
 			}()
 		case "retires":
 			go func() {
@@ -200,7 +200,7 @@ func (s *script) quits(how, link string) {
 				defer cancel()
 				began := time.Now()
 				c.Shutdown(ctx)
-				s.prompt(c.name, "Shutdown", began.Add(s.cfg.TTL))
+				s.inTime(c.name, "Shutdown", began.Add(s.cfg.TTL))
 			}()
 		}
 	}
