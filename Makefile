@@ -1,6 +1,6 @@
 # What one does with this repository. `make help` lists it.
 
-MODULES = . coord/etcd examples integration
+MODULES = . bench coord/etcd examples integration
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help
@@ -36,7 +36,7 @@ test-model: ## Walk every interleaving of the rules (the race detector would mak
 .PHONY: sim
 sim: ## Simulate two million acquisitions under faults, and every single fault at every step (10 minutes)
 	go test -count=1 -timeout 60m -v ./internal/simulation -run 'TestSim$$|TestEvery|TestWhatOnceFailed' \
-		-sim.runs=$(SIM_RUNS) -sim.pairs=200000 | grep -vE '^(=== |    --- )'
+		-sim.runs=$(SIM_RUNS) -sim.pairs=200000
 
 SIM_RUNS = 19000
 
@@ -63,6 +63,14 @@ test-long: ## The tests of the drivers with crowds of ten thousand
 .PHONY: test-quick
 test-quick: ## What needs no server, without the race detector
 	go test -short ./coord ./coord/driver ./coord/mem ./internal/rules ./internal/memory ./recipes/...
+
+.PHONY: bench
+bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)
+	cd bench && go run . $(BENCH)
+
+.PHONY: bench-smoke
+bench-smoke: ## See that the benchmarks run, in tiny sizes; what noise cannot change is checked
+	cd bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz names and the parsing of nodes and keys, half a minute each

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
+	"github.com/turnwise/turnwise/recipes/semaphore"
+)
+
+// ours is the same for every service.
+func ours(c *coord.Client) Client {
+	return alone{
+		acquire: func(ctx context.Context, w Want) (func() error, error) {
+			h, err := take(ctx, c, w)
+			if err != nil {
+				return nil, err
+			}
+			return h.Release, nil
+		},
+		close: func() { _ = c.Close() },
+	}
+}
+
+func take(ctx context.Context, c *coord.Client, w Want) (*coord.Hold, error) {
+	switch w.Kind {
+	case Read:
+		return rwlock.New(c, w.Line).RLock(ctx)
+	case Write:
+		return rwlock.New(c, w.Line).Lock(ctx)
+	case Permit:
+		return semaphore.New(c, w.Line, w.Permits).Acquire(ctx, 1)
+	}
+	return mutex.New(c, w.Line).Lock(ctx)
+}
+
+// watching counts wake-ups.
+func watching(s Setting) coord.Option {
+	return coord.WithObserver(&coord.Observer{Woken: func(coord.Node) { s.Woken.Add(1) }})
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Service is what a contestant runs on.
+type Service string
+
+// The services.
+const (
+	ZooKeeper Service = "zookeeper"
+	Etcd      Service = "etcd"
+	Redis     Service = "redis"
+)
+
+// Kind is what one turn is asked for.
+type Kind string
+
+// The kinds.
+const (
+	Lock   Kind = "lock"
+	Read   Kind = "read"
+	Write  Kind = "write"
+	Permit Kind = "permit"
+)
+
+// Want is one turn asked for.
+type Want struct {
+	Kind    Kind
+	Line    string
+	Permits int64 // of a semaphore
+}
+
+// Client is one process's worth of a contestant: its own connection, its own session.
+type Client interface {
+	// Acquire waits for the turn and returns how to end it.
+	Acquire(ctx context.Context, w Want) (release func() error, err error)
+	// Another is for a second goroutine that shares the connection.
+	Another(ctx context.Context) (Client, error)
+	Close()
+}
+
+// Setting is what a client is opened with.
+type Setting struct {
+	Addr    string
+	Timeout time.Duration // of the session
+	Woken   *atomic.Int64 // counts waiters that looked again, where the contestant can tell
+}
+
+// Contestant is one of those who are measured side by side.
+type Contestant struct {
+	Name    string
+	Service Service
+	Kinds   []Kind
+
+	// Open is for those written in Go.
+	Open func(ctx context.Context, s Setting) (Client, error)
+	// Program is for the others: a child that runs the scenario by itself and prints what came out.
+	Program func(addr string, s Scenario) (*exec.Cmd, error)
+
+	// Place is where those who stand in line are to be seen at the service.
+	Place func(line string) string
+
+	Ours bool
+	Bare bool // no lock at all: the writes that one needs, and no more
+}
+
+func (c *Contestant) does(kinds ...Kind) bool {
+	for _, k := range kinds {
+		if !slices.Contains(c.Kinds, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// roster is everybody. The order is that of the tables.
+func roster() []*Contestant {
+	return slices.Concat(zooKeeperContestants(), etcdContestants(), redisContestants())
+}
+
+// alone is a Client whose methods may be called by many goroutines.
+type alone struct {
+	acquire func(ctx context.Context, w Want) (func() error, error)
+	close   func()
+}
+
+func (a alone) Acquire(ctx context.Context, w Want) (func() error, error) { return a.acquire(ctx, w) }
+func (a alone) Another(context.Context) (Client, error)                   { return alone{a.acquire, func() {}}, nil }
+func (a alone) Close()                                                    { a.close() }

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is docs/benchmarks.md and what belongs to it. It is written anew after each work.
+type report struct {
+	dir   string
+	works []*Work
+	book  *Book
+}
+
+func openReport(dir string, all []*Work) (*report, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "benchmarks"), 0o755); err != nil {
+		return nil, err
+	}
+	book, err := readBook(filepath.Join(dir, "benchmarks", "results.json"))
+	return &report{dir, all, book}, err
+}
+
+func (r *report) add(w *Work, results []Result, versions []string) error {
+	r.book.Works[w.Name] = results
+	had := r.book.Machine.Versions
+	r.book.Machine = machine()
+	r.book.Machine.Versions = merge(had, versions)
+	if err := r.book.write(filepath.Join(r.dir, "benchmarks", "results.json")); err != nil {
+		return err
+	}
+	return r.write()
+}
+
+func (r *report) write() error {
+	var doc strings.Builder
+	m := r.book.Machine
+	fmt.Fprintf(&doc, `# Benchmarks
+
+Written by `+"`make bench`"+`. Everybody runs on the same server on the same machine, in turn (A B A B …), several rounds;
+each figure is the median of the rounds, with the least and the most beside it. The machine is not idle otherwise, so
+the ratios of one run count, and the figures of two runs should not be compared. Server data are in memory, except in
+the last work.
+
+| | |
+|---|---|
+| when | %s |
+| machine | %s, %d cores, %s |
+| system | %s |
+| Go | %s |
+`, m.When, m.CPU, m.Cores, m.Memory, m.System, m.Go)
+	for _, v := range m.Versions {
+		name, version, _ := strings.Cut(v, " ")
+		fmt.Fprintf(&doc, "| %s | %s |\n", name, version)
+	}
+	doc.WriteString("\n`-work <name>` measures one work again, and leaves the others as they are.\n")
+	if lines := r.verdicts(); len(lines) > 0 {
+		doc.WriteString("\n## Where it must get\n\n| work | service | beside | wanted | measured | |\n|---|---|---|---|---|---|\n")
+		doc.WriteString(strings.Join(lines, "\n") + "\n")
+	}
+	for _, w := range r.works {
+		results := r.book.Works[w.Name]
+		if len(results) == 0 {
+			continue
+		}
+		fmt.Fprintf(&doc, "\n## %s\n\n`-work %s`. %s\n", w.Title, w.Name, w.About)
+		if svg := plot(w, results); svg != "" {
+			name := filepath.Join("benchmarks", w.Name+".svg")
+			if err := os.WriteFile(filepath.Join(r.dir, name), []byte(svg), 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintf(&doc, "\n![%s](%s)\n", w.Title, name)
+		}
+		doc.WriteString("\n" + tabulate(w, results))
+	}
+	return os.WriteFile(filepath.Join(r.dir, "benchmarks.md"), []byte(doc.String()), 0o644)
+}
+
+func (r *report) verdicts() []string {
+	var lines []string
+	for _, t := range targets {
+		if line, ok := t.verdict(r.book); ok {
+			lines = append(lines, line)
+		}
+	}
+	return append(lines, failoverVerdicts(r.book)...)
+}
+
+// tabulate leaves out columns that nobody has a figure for.
+func tabulate(w *Work, results []Result) string {
+	if len(results) > 0 && slices.ContainsFunc(results, func(r Result) bool { return len(r.Extra) > 0 }) {
+		return extraTable(results)
+	}
+	requests := func(r Result) float64 { return r.middle(func(s Sample) float64 { return s.Requests }) }
+	wakes := func(r Result) float64 { return r.middle(func(s Sample) float64 { return s.Wakes }) }
+	bytes := func(r Result) float64 {
+		if r.Counted == nil {
+			return 0
+		}
+		return r.Counted.Bytes
+	}
+	type column struct {
+		title string
+		of    func(Result) float64
+	}
+	var columns []column
+	for _, c := range []column{{"requests", requests}, {"bytes", bytes}, {"wake-ups", wakes}} {
+		if slices.ContainsFunc(results, func(r Result) bool { return c.of(r) > 0 }) {
+			columns = append(columns, c)
+		}
+	}
+	var doc strings.Builder
+	fmt.Fprintf(&doc, "| | service | who | time a %s | least … most | a second |", w.Unit)
+	for _, c := range columns {
+		fmt.Fprintf(&doc, " %s |", c.title)
+	}
+	doc.WriteString("\n|---|---|---|---|---|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	last := ""
+	for _, r := range results {
+		name := r.Case
+		if name == last {
+			name = ""
+		}
+		last = r.Case
+		who := r.Contestant
+		if r.Ours {
+			who = "**" + who + "**"
+		}
+		if r.Error != "" && len(r.Rounds) == 0 {
+			fmt.Fprintf(&doc, "| %s | %s | %s | failed: %s |\n", name, r.Service, who, oneLine(r.Error))
+			continue
+		}
+		low, mid, high := r.spread()
+		fmt.Fprintf(&doc, "| %s | %s | %s | %s | %s … %s | %.0f |", name, r.Service, who, shown(mid), shown(low), shown(high), float64(time.Second)/float64(mid))
+		for _, c := range columns {
+			if v := c.of(r); v > 0.005 {
+				fmt.Fprintf(&doc, " %s |", rounded(v))
+			} else {
+				doc.WriteString(" |")
+			}
+		}
+		doc.WriteString("\n")
+		if r.Error != "" {
+			fmt.Fprintf(&doc, "| | | | failed after %d rounds: %s |\n", len(r.Rounds), oneLine(r.Error))
+		}
+	}
+	return doc.String()
+}
+
+func extraTable(results []Result) string {
+	var doc strings.Builder
+	var titles []string
+	for _, r := range results {
+		for _, c := range r.Extra {
+			if title := strings.TrimSpace(c.Name + " " + c.Unit); !slices.Contains(titles, title) {
+				titles = append(titles, title)
+			}
+		}
+	}
+	fmt.Fprintf(&doc, "| | service | who | %s |\n|---|---|---|%s\n", strings.Join(titles, " | "), strings.Repeat("---|", len(titles)))
+	for _, r := range results {
+		fmt.Fprintf(&doc, "| %s | %s | %s |", r.Case, r.Service, r.Contestant)
+		if r.Error != "" {
+			fmt.Fprintf(&doc, " failed: %s |\n", oneLine(r.Error))
+			continue
+		}
+		for _, c := range r.Extra {
+			fmt.Fprintf(&doc, " %s |", rounded(c.Value))
+		}
+		doc.WriteString("\n")
+	}
+	return doc.String()
+}
+
+func oneLine(s string) string {
+	s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", "/")
+	return s[:min(len(s), 160)]
+}
+
+func rounded(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// shown is a duration with three digits.
+func shown(d time.Duration) string {
+	if d <= 0 {
+		return "0"
+	}
+	digits := time.Duration(math.Pow(10, math.Max(0, math.Floor(math.Log10(float64(d)))-2)))
+	return d.Round(digits).String()
+}
+
+func machine() Machine {
+	m := Machine{When: time.Now().UTC().Format("2006-01-02"), Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: runtime.GOARCH}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				m.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var kib int64
+		if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err == nil {
+			m.Memory = fmt.Sprintf("%d GiB", (kib+1<<19)>>20)
+		}
+	}
+	if out, err := exec.Command("uname", "-srm").Output(); err == nil {
+		m.System = strings.TrimSpace(string(out))
+	}
+	return m
+}
+
+// versions is what took part in this run: the servers that were started, and the libraries built in.
+func (b *bench) versions() []string {
+	var all []string
+	for _, s := range b.stages {
+		s.mu.Lock()
+		for _, one := range s.ready {
+			all = append(all, one.name)
+		}
+		s.mu.Unlock()
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			for _, wanted := range []string{"go-zookeeper/zk", "etcd/client/v3", "redsync/v4", "redis/rueidis"} {
+				if strings.HasSuffix(d.Path, wanted) {
+					all = append(all, d.Path+" "+d.Version)
+				}
+			}
+		}
+	}
+	if out, err := exec.Command("java", "-version").CombinedOutput(); err == nil {
+		first, _, _ := strings.Cut(string(out), "\n")
+		all = append(all, "Java "+first)
+	}
+	if out, err := exec.Command("python3", "--version").Output(); err == nil {
+		all = append(all, strings.TrimSpace(string(out)))
+	}
+	return all
+}
+
+// merge has the newer version of each name.
+func merge(old, fresh []string) []string {
+	byName := map[string]string{}
+	for _, v := range slices.Concat(old, fresh) {
+		name, _, _ := strings.Cut(v, " ")
+		byName[name] = v
+	}
+	var all []string
+	for _, v := range byName {
+		all = append(all, v)
+	}
+	slices.Sort(all)
+	return all
+}

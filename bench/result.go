@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// Result is what one contestant did in one case.
+type Result struct {
+	Work, Case string
+	Contestant string
+	Service    Service
+	Ours, Bare bool     `json:",omitempty"`
+	Rounds     []Sample `json:",omitempty"`
+	Counted    *Sample  `json:",omitempty"` // through the proxy
+	Error      string   `json:",omitempty"`
+
+	// Columns of works that are no scenarios, and their values.
+	Extra []Column `json:",omitempty"`
+}
+
+// Column is a figure under a name.
+type Column struct {
+	Name  string
+	Value float64
+	Unit  string
+}
+
+// Median, with the least and the most.
+func (r *Result) Median() time.Duration {
+	low, mid, high := r.spread()
+	_, _ = low, high
+	return mid
+}
+
+func (r *Result) spread() (low, mid, high time.Duration) {
+	if len(r.Rounds) == 0 {
+		return 0, 0, 0
+	}
+	times := make([]time.Duration, len(r.Rounds))
+	for i, s := range r.Rounds {
+		times[i] = s.Per
+	}
+	slices.Sort(times)
+	return times[0], times[len(times)/2], times[len(times)-1]
+}
+
+// middle is the median of one figure of all rounds.
+func (r *Result) middle(of func(Sample) float64) float64 {
+	if len(r.Rounds) == 0 {
+		return 0
+	}
+	all := make([]float64, len(r.Rounds))
+	for i, s := range r.Rounds {
+		all[i] = of(s)
+	}
+	slices.SortFunc(all, cmp.Compare)
+	return all[len(all)/2]
+}
+
+// Machine is where it was measured, and with what.
+type Machine struct {
+	When     string
+	CPU      string
+	Cores    int
+	Memory   string
+	System   string
+	Go       string
+	Versions []string
+}
+
+// Book is all results, kept beside the report so that one work can be measured again by itself.
+type Book struct {
+	Machine Machine
+	Works   map[string][]Result
+}
+
+func readBook(path string) (*Book, error) {
+	b := &Book{Works: map[string][]Result{}}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, json.Unmarshal(text, b)
+}
+
+func (b *Book) write(path string) error {
+	text, err := json.MarshalIndent(b, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Shape is what those who take part do.
+type Shape string
+
+// The shapes.
+const (
+	// Turns: everyone acquires and releases, again and again, for a window of time.
+	Turns Shape = "turns"
+	// Drain: everyone waits in one line; then the holder lets go, and each lets go as soon as it holds.
+	Drain Shape = "drain"
+	// Crowd: many readers hold and a writer waits; then the readers let go, and the writer gets in.
+	Crowd Shape = "crowd"
+)
+
+// Scenario is one thing that is measured.
+type Scenario struct {
+	Shape   Shape
+	Kind    Kind
+	Line    string // of its own for each run
+	Clients int
+	Workers int // of each client; 1 if none are stated
+	Lines   int // how many lines the turns go round; 1 if none are stated
+	Reads   int // percent; the kind is Write then
+	Permits int64
+	Warm    time.Duration
+	Window  time.Duration
+}
+
+// Sample is what one run of a scenario gave.
+type Sample struct {
+	Per      time.Duration // of one turn: the time on the wall over the turns of all
+	Turns    int64
+	Requests float64 `json:",omitempty"` // at the server, a turn
+	Bytes    float64 `json:",omitempty"` // both ways, a turn
+	Wakes    float64 `json:",omitempty"` // waiters that looked again, a turn
+}
+
+// run runs a scenario with one contestant. meter counts the server's requests, and may be nil.
+func run(ctx context.Context, c *Contestant, addr string, s Scenario, meter func() (float64, error)) (Sample, error) {
+	if c.Program != nil {
+		return runChild(ctx, c, addr, s)
+	}
+	var woken atomic.Int64
+	t := &table{scenario: s, contestant: c, woken: &woken, meter: meter}
+	defer t.leave()
+	if err := t.sit(ctx, Setting{Addr: addr, Timeout: 30 * time.Second, Woken: &woken}); err != nil {
+		return Sample{}, err
+	}
+	switch s.Shape {
+	case Drain:
+		return t.drain(ctx)
+	case Crowd:
+		return t.crowd(ctx)
+	}
+	return t.turns(ctx)
+}
+
+// table is a scenario under way: its clients, and a seat for each worker.
+type table struct {
+	scenario   Scenario
+	contestant *Contestant
+	woken      *atomic.Int64
+	meter      func() (float64, error)
+	clients    []Client
+	seats      []Client
+}
+
+func (t *table) sit(ctx context.Context, s Setting) error {
+	for range t.scenario.Clients {
+		c, err := t.contestant.Open(ctx, s)
+		if err != nil {
+			return err
+		}
+		t.clients = append(t.clients, c)
+		t.seats = append(t.seats, c)
+		for range t.scenario.Workers - 1 {
+			seat, err := c.Another(ctx)
+			if err != nil {
+				return err
+			}
+			t.seats = append(t.seats, seat)
+		}
+	}
+	return nil
+}
+
+func (t *table) leave() {
+	var all sync.WaitGroup
+	for i := len(t.seats) - 1; i >= 0; i-- {
+		all.Go(t.seats[i].Close)
+	}
+	all.Wait()
+}
+
+// count is what the server and the observer have counted so far.
+func (t *table) count() (requests, wakes float64, err error) {
+	if t.meter != nil {
+		requests, err = t.meter()
+	}
+	return requests, float64(t.woken.Load()), err
+}
+
+// over is a sample of what lies between two counts.
+func (t *table) over(turns int64, elapsed time.Duration, requests, wakes float64) (Sample, error) {
+	if turns == 0 {
+		return Sample{}, errors.New("not one turn in the window")
+	}
+	r, w, err := t.count()
+	n := float64(turns)
+	return Sample{Per: elapsed / time.Duration(turns), Turns: turns, Requests: (r - requests) / n, Wakes: (w - wakes) / n}, err
+}
+
+func (t *table) want(seat, turn int) Want {
+	w := Want{Kind: t.scenario.Kind, Line: t.scenario.Line, Permits: t.scenario.Permits}
+	draw := seat*31 + turn*17
+	if t.scenario.Lines > 1 {
+		w.Line = fmt.Sprintf("%s-%d", w.Line, draw%t.scenario.Lines)
+	}
+	if w.Kind == Write && draw%100 < t.scenario.Reads {
+		w.Kind = Read
+	}
+	return w
+}
+
+func (t *table) turns(ctx context.Context) (Sample, error) {
+	var stop atomic.Bool
+	var done atomic.Int64
+	failed := make(chan error, len(t.seats))
+	var all sync.WaitGroup
+	for i, seat := range t.seats {
+		all.Go(func() {
+			for turn := 0; !stop.Load(); turn++ {
+				if err := take1(ctx, seat, t.want(i, turn)); err != nil {
+					failed <- err
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	defer all.Wait()
+	defer stop.Store(true)
+	if err := pause(ctx, t.scenario.Warm, failed); err != nil {
+		return Sample{}, err
+	}
+	requests, wakes, err := t.count()
+	if err != nil {
+		return Sample{}, err
+	}
+	before, since := done.Load(), time.Now()
+	if err := pause(ctx, t.scenario.Window, failed); err != nil {
+		return Sample{}, err
+	}
+	turns, elapsed := done.Load()-before, time.Since(since)
+	return t.over(turns, elapsed, requests, wakes)
+}
+
+// take1 takes one turn.
+func take1(ctx context.Context, c Client, w Want) error {
+	release, err := c.Acquire(ctx, w)
+	if err != nil {
+		return err
+	}
+	return release()
+}
+
+func pause(ctx context.Context, d time.Duration, failed <-chan error) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *table) drain(ctx context.Context) (Sample, error) {
+	first, err := t.contestant.Open(ctx, Setting{Addr: addrOf(ctx), Timeout: 30 * time.Second, Woken: t.woken})
+	if err != nil {
+		return Sample{}, err
+	}
+	defer first.Close()
+	release, err := first.Acquire(ctx, t.want(0, 0))
+	if err != nil {
+		return Sample{}, err
+	}
+	failed := make(chan error, len(t.seats))
+	var all sync.WaitGroup
+	for i, seat := range t.seats {
+		all.Go(func() {
+			if err := take1(ctx, seat, t.want(i, 0)); err != nil {
+				failed <- err
+			}
+		})
+	}
+	if err := t.stand(ctx, len(t.seats)+1, failed); err != nil {
+		release()
+		return Sample{}, err
+	}
+	requests, wakes, err := t.count()
+	if err != nil {
+		return Sample{}, err
+	}
+	bytes := bytesOf(ctx)
+	since := time.Now()
+	if err := release(); err != nil {
+		return Sample{}, err
+	}
+	all.Wait()
+	elapsed := time.Since(since)
+	if len(failed) > 0 {
+		return Sample{}, <-failed
+	}
+	s, err := t.over(int64(len(t.seats)), elapsed, requests, wakes)
+	s.Bytes = float64(bytesOf(ctx)-bytes) / float64(s.Turns)
+	return s, err
+}
+
+func (t *table) crowd(ctx context.Context) (Sample, error) {
+	writer, err := t.contestant.Open(ctx, Setting{Addr: addrOf(ctx), Timeout: 30 * time.Second, Woken: t.woken})
+	if err != nil {
+		return Sample{}, err
+	}
+	defer writer.Close()
+	failed := make(chan error, len(t.seats)+1)
+	var inside, all sync.WaitGroup
+	inside.Add(len(t.seats))
+	leave := make(chan struct{})
+	want := t.want(0, 0)
+	want.Kind = Read
+	for _, seat := range t.seats {
+		all.Go(func() {
+			release, err := seat.Acquire(ctx, want)
+			inside.Done()
+			if err == nil {
+				<-leave
+				err = release()
+			}
+			if err != nil {
+				failed <- err
+			}
+		})
+	}
+	inside.Wait()
+	requests, wakes, err := t.count()
+	if err != nil {
+		close(leave)
+		return Sample{}, err
+	}
+	written := make(chan time.Time, 1)
+	all.Go(func() {
+		want := want
+		want.Kind = Write
+		release, err := writer.Acquire(ctx, want)
+		written <- time.Now()
+		if err == nil {
+			err = release()
+		}
+		if err != nil {
+			failed <- err
+		}
+	})
+	err = t.stand(ctx, len(t.seats)+1, failed)
+	since := time.Now()
+	close(leave)
+	all.Wait()
+	if err == nil && len(failed) > 0 {
+		err = <-failed
+	}
+	if err != nil {
+		return Sample{}, err
+	}
+	return t.over(1, (<-written).Sub(since), requests, wakes)
+}
+
+// stand waits until n stand in line, and then for their watches to be set.
+func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
+	place := t.contestant.Place(t.scenario.Line)
+	for {
+		have, err := standing(ctx, place)
+		if err != nil {
+			return err
+		}
+		if have >= n {
+			return pause(ctx, 500*time.Millisecond, failed)
+		}
+		if err := pause(ctx, 20*time.Millisecond, failed); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// target is a ratio that issue 5 asks for: at least so many times faster than a peer, or at most so many times slower.
+type target struct {
+	work     string
+	ourCase  string // a prefix of the case's name
+	peerCase string // the same unless told
+	service  Service
+	peer     string // "turnwise" for another case of our own
+	atLeast  float64
+	atMost   float64
+}
+
+var targets = []target{
+	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "bare create + delete", atMost: 1.2},
+	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "bare put + delete", atMost: 1.1},
+	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "zk.Lock", atLeast: 1},
+	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "Curator", atLeast: 1},
+	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "Kazoo", atLeast: 1},
+	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "concurrency.Mutex", atLeast: 1},
+	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "concurrency.Election", atLeast: 1},
+	{work: "handoff", ourCase: "2 contenders", service: Etcd, peer: "concurrency.Mutex", atLeast: 10},
+	{work: "handoff", ourCase: "2 contenders", service: ZooKeeper, peer: "zk.Lock", atLeast: 1},
+	{work: "handoff", ourCase: "16 contenders", service: Etcd, peer: "concurrency.Mutex", atLeast: 2},
+	{work: "handoff", ourCase: "16 contenders", service: ZooKeeper, peer: "zk.Lock", atLeast: 1.4},
+	{work: "handoff", ourCase: "16 contenders", service: ZooKeeper, peer: "Curator", atLeast: 1.6},
+	{work: "drain", ourCase: "4000 waiters", peerCase: "2 waiters", service: ZooKeeper, peer: "turnwise", atMost: 1.3},
+	{work: "drain", ourCase: "4000 waiters", peerCase: "2 waiters", service: Etcd, peer: "turnwise", atMost: 1.3},
+	{work: "drain", ourCase: "4000 waiters", service: ZooKeeper, peer: "zk.Lock", atLeast: 4},
+	{work: "drain", ourCase: "4000 waiters", service: Etcd, peer: "concurrency.Mutex", atLeast: 3},
+	{work: "rwlock", ourCase: "90 %", service: ZooKeeper, peer: "Curator", atLeast: 1},
+	{work: "rwlock", ourCase: "50 %", service: ZooKeeper, peer: "Curator", atLeast: 1},
+	{work: "rwlock", ourCase: "10 %", service: ZooKeeper, peer: "Curator", atLeast: 1},
+	{work: "rwlock", ourCase: "a writer", service: ZooKeeper, peer: "Curator", atLeast: 1},
+	{work: "rwlock", ourCase: "90 %", service: Etcd, peer: "recipes.RWMutex", atLeast: 1},
+	{work: "rwlock", ourCase: "50 %", service: Etcd, peer: "recipes.RWMutex", atLeast: 1},
+	{work: "rwlock", ourCase: "10 %", service: Etcd, peer: "recipes.RWMutex", atLeast: 1},
+	{work: "rwlock", ourCase: "a writer", service: Etcd, peer: "recipes.RWMutex", atLeast: 1},
+	{work: "semaphore", ourCase: "8 permits", service: ZooKeeper, peer: "Curator", atLeast: 3},
+	{work: "semaphore", ourCase: "100 permits", service: ZooKeeper, peer: "Curator", atLeast: 1},
+}
+
+// find gives a row of the book.
+func (b *Book) find(work, casePrefix string, s Service, contestant string) *Result {
+	for i, r := range b.Works[work] {
+		if strings.HasPrefix(r.Case, casePrefix) && r.Service == s && r.Contestant == contestant && len(r.Rounds) > 0 {
+			return &b.Works[work][i]
+		}
+	}
+	return nil
+}
+
+// verdict is one line of the table of targets; ok is false when there is nothing to compare.
+func (t target) verdict(b *Book) (line string, ok bool) {
+	peerCase := t.peerCase
+	if peerCase == "" {
+		peerCase = t.ourCase
+	}
+	we, they := b.find(t.work, t.ourCase, t.service, "turnwise"), b.find(t.work, peerCase, t.service, t.peer)
+	if we == nil || they == nil {
+		return "", false
+	}
+	against := t.peer
+	if peerCase != t.ourCase {
+		against = "with " + they.Case
+	}
+	var wanted, got string
+	var reached bool
+	if t.atMost > 0 {
+		ratio := float64(we.Median()) / float64(they.Median())
+		wanted, got, reached = fmt.Sprintf("at most %.1f x its time", t.atMost), fmt.Sprintf("%.2f x", ratio), ratio <= t.atMost
+	} else {
+		ratio := float64(they.Median()) / float64(we.Median())
+		wanted, got, reached = fmt.Sprintf("at least %.1f x faster", t.atLeast), fmt.Sprintf("%.2f x", ratio), ratio >= t.atLeast
+	}
+	yes := "reached"
+	if !reached {
+		yes = "**not reached**"
+	}
+	return fmt.Sprintf("| %s, %s | %s | %s | %s | %s | %s |", t.work, we.Case, t.service, against, wanted, got, yes), true
+}
+
+// The kill of a leader must be over within the session timeout, a tick of the server, and this.
+const failoverBound = failoverTimeout + 100*time.Millisecond + 100*time.Millisecond
+
+func failoverVerdicts(b *Book) []string {
+	var lines []string
+	for _, s := range []Service{ZooKeeper, Etcd} {
+		if r := b.find("failover", "kill -9", s, "turnwise"); r != nil {
+			yes := "reached"
+			_, _, most := r.spread()
+			if most > failoverBound {
+				yes = "**not reached**"
+			}
+			lines = append(lines, fmt.Sprintf("| failover, kill -9, the slowest | %s | the session timeout | at most %v | %v | %s |", s, failoverBound, shown(most), yes))
+		}
+	}
+	return lines
+}

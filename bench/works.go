@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// Work is one of the things that issue a figure each for everyone who can do it.
+type Work struct {
+	Name  string // as the flag -work has it
+	Title string
+	About string
+	Unit  string // what one turn is
+	Cases []Case
+	Disk  bool // the servers wait for the disk at every write
+
+	// Special is for what is no scenario.
+	Special func(b *bench, w *Work) ([]Result, error)
+}
+
+// Case is one row of a work.
+type Case struct {
+	Name     string
+	Scenario Scenario
+	Kinds    []Kind // who takes part must know these
+	Bare     bool   // so do the bare writes
+	Skip     []string
+	Count    bool // also run once through a proxy, for the bytes
+	Rounds   int  // 0: as many as the flag says
+}
+
+// size makes works small for the smoke test.
+type size struct {
+	warm, window time.Duration
+	waiters      []int
+	contenders   []int
+	readers      int
+	footprint    int
+	lines        int
+	semaphores   [][2]int // permits, clients
+}
+
+var full = size{
+	warm: 300 * time.Millisecond, window: time.Second,
+	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, lines: 1000,
+	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}},
+}
+
+var small = size{
+	warm: 50 * time.Millisecond, window: 150 * time.Millisecond,
+	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, lines: 20,
+	semaphores: [][2]int{{2, 8}},
+}
+
+func works(s size) []*Work {
+	turns := func(sc Scenario) Scenario {
+		sc.Shape, sc.Warm, sc.Window = Turns, s.warm, s.window
+		return sc
+	}
+	uncontended := Case{Name: "1 client", Bare: true, Kinds: []Kind{Lock}, Scenario: turns(Scenario{Kind: Lock, Clients: 1})}
+	handOff := func(n int) Case {
+		return Case{Name: fmt.Sprintf("%d contenders", n), Kinds: []Kind{Lock}, Scenario: turns(Scenario{Kind: Lock, Clients: n})}
+	}
+
+	one := &Work{Name: "uncontended", Title: "Uncontended acquire and release", Unit: "acquire and release", Cases: []Case{uncontended},
+		About: "One client, one line, nobody else. The bare writes are the limit: a create and a delete, or a put and a delete, over the same client library, without any lock."}
+	two := &Work{Name: "handoff", Title: "Hand-off between contenders", Unit: "turn",
+		About: "Each contender has a connection and a session of its own, and asks for the line again as soon as it let go. The figure is the time on the wall over the turns of all."}
+	for _, n := range s.contenders {
+		two.Cases = append(two.Cases, handOff(n))
+	}
+	three := &Work{Name: "drain", Title: "A queue drained", Unit: "hand-off",
+		About: "So many wait on one connection; then the holder lets go, and each lets go as soon as it holds. Requests are those which the server had, bytes those which went both ways in a run of their own, through a proxy."}
+	for _, n := range s.waiters {
+		c := Case{Name: fmt.Sprintf("%d waiters", n), Kinds: []Kind{Lock}, Count: true, Rounds: 3,
+			Scenario: Scenario{Shape: Drain, Kind: Lock, Clients: 1, Workers: n}}
+		if n <= 20 { // a few hand-offs are soon over
+			c.Rounds = 9
+		}
+		if n > 1000 {
+			c.Skip = []string{"Kazoo", "concurrency.Election"}
+		}
+		three.Cases = append(three.Cases, c)
+	}
+	four := &Work{Name: "lines", Title: "Many lines from one client", Unit: "acquire and release",
+		About: "One connection, 64 workers that go round a thousand lines: who can use a connection for more than one thing at a time.",
+		Cases: []Case{{Name: fmt.Sprintf("%d lines, 64 workers", s.lines), Bare: true, Kinds: []Kind{Lock},
+			Scenario: turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.lines})}}}
+	five := &Work{Name: "rwlock", Title: "Read/write lock", Unit: "turn",
+		About: "Sixteen clients take turns in one line. In the last row so many readers hold, a writer waits, all readers let go at once; the time is until the writer is in."}
+	for _, reads := range []int{90, 50, 10} {
+		five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("%d %% reads, 16 clients", reads), Kinds: []Kind{Read, Write},
+			Scenario: turns(Scenario{Kind: Write, Clients: 16, Reads: reads})})
+	}
+	five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("a writer behind %d readers", s.readers), Kinds: []Kind{Read, Write},
+		Scenario: Scenario{Shape: Crowd, Kind: Write, Clients: 1, Workers: s.readers}})
+	six := &Work{Name: "semaphore", Title: "Semaphore", Unit: "turn",
+		About: "Each client takes one permit, lets it go and asks again. Wake-ups are the waiters of turnwise that looked again."}
+	for _, n := range s.semaphores {
+		c := Case{Name: fmt.Sprintf("%d permits, %d clients", n[0], n[1]), Kinds: []Kind{Permit}, Rounds: 3,
+			Scenario: turns(Scenario{Kind: Permit, Permits: int64(n[0]), Clients: n[1]})}
+		c.Scenario.Warm, c.Scenario.Window = 2*s.warm, 2*s.window
+		if n[1] > 100 {
+			c.Scenario.Warm, c.Scenario.Window = 5*s.warm, 4*s.window
+			c.Skip = []string{"Kazoo"} // a thousand Python threads
+		}
+		six.Cases = append(six.Cases, c)
+	}
+	seven := &Work{Name: "failover", Title: "A leader's end", Unit: "change of leader", Special: failover,
+		About: "The leading process is killed (kill -9); the time is from the kill to the next one leading. The session timeout is 2 s everywhere. A clean resign beside it."}
+	eight := &Work{Name: "footprint", Title: "What a waiter takes", Unit: "waiter", Special: func(b *bench, w *Work) ([]Result, error) { return footprint(b, w, s.footprint) },
+		About: "So many wait in one process on one connection, in lines of ten. The bare row is the client library's own share: a goroutine, a node and a watch for each."}
+	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
+		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
+		Cases: []Case{uncontended, handOff(2)}}
+	return []*Work{one, two, three, four, five, six, seven, eight, disk}
+}

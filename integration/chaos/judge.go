@@ -1,0 +1,282 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// An attempt is one want of one worker, put together from its events.
+type attempt struct {
+	worker     int
+	want       int64
+	line, kind string
+	node       string
+	token      int64
+	wanted     time.Duration
+	granted    time.Duration // 0: never
+	softened   time.Duration // when a writer became a reader; 0: never
+	believed   time.Duration // until when it surely believed
+	releasing  time.Duration
+	ended      time.Duration // 0: the log ends before
+	outcome    string        // released, lost, busy, failed; empty: the log ends before
+}
+
+// attempts puts events together. Those of one worker are in the order in which they happened.
+func attempts(events []Event) []*attempt {
+	type id struct {
+		worker int
+		want   int64
+	}
+	byID := map[id]*attempt{}
+	var all []*attempt
+	for _, e := range events {
+		a := byID[id{e.Worker, e.Want}]
+		if e.What == want {
+			a = &attempt{worker: e.Worker, want: e.Want, line: e.Line, kind: e.Kind, wanted: e.At}
+			byID[id{e.Worker, e.Want}] = a
+			all = append(all, a)
+		}
+		if a == nil {
+			continue
+		}
+		switch e.What {
+		case granted:
+			a.granted, a.believed, a.node, a.token = e.At, e.At, e.Node, e.Token
+		case believed:
+			a.believed = max(a.believed, e.At)
+		case downgraded:
+			a.softened = e.At
+		case lost:
+			a.outcome = lost
+		case releasing:
+			a.releasing = e.At
+		case released:
+			a.ended = e.At
+			a.outcome = cmp.Or(a.outcome, released)
+		case busy, failed:
+			a.ended, a.outcome = e.At, e.What
+		}
+	}
+	return all
+}
+
+// A pause is a time in which somebody was stopped, or a worker did not live any more.
+type pause struct {
+	worker   int // of a worker
+	from, to time.Duration
+}
+
+// Evidence is all that the judge looks at.
+type evidence struct {
+	attempts []*attempt
+	truth    *truth
+	writes   []write
+	pauses   []pause               // workers that were stopped
+	killed   map[int]time.Duration // workers that were killed, and when
+	frozen   []pause               // servers that were stopped; worker is 0
+	drained  time.Duration         // when everybody was told to finish
+}
+
+// A flaw is one thing that must not be.
+type flaw struct {
+	line string
+	text string
+}
+
+func (f flaw) String() string { return f.line + ": " + f.text }
+
+// A belief is a time in which two believed to hold what only one may.
+type belief struct {
+	line  string
+	first *attempt
+	next  *attempt
+	lasts time.Duration
+	cause string // empty: nothing explains it
+}
+
+// A verdict is what the judge found, each kind apart.
+type verdict struct {
+	granted  map[string]int // by line
+	overlaps []flaw         // at the server
+	stale    []flaw         // writes that the fenced register took
+	refused  map[string]int // writes that it refused, by line
+	beliefs  []belief
+	stuck    []flaw
+	left     []flaw
+}
+
+func judge(e *evidence) *verdict {
+	v := &verdict{granted: map[string]int{}, refused: map[string]int{}}
+	for _, a := range e.attempts {
+		if a.granted > 0 {
+			v.granted[a.line]++
+		}
+	}
+	v.overlaps = serverOverlaps(e)
+	v.stale = staleWrites(e.writes)
+	for _, w := range e.writes {
+		if !w.accepted {
+			v.refused[w.line]++
+		}
+	}
+	v.beliefs = beliefs(e)
+	v.stuck = stuck(e)
+	for _, s := range e.truth.nodes {
+		if s.gone == 0 {
+			v.left = append(v.left, flaw{s.line, "left standing: " + s.node})
+		}
+	}
+	return v
+}
+
+// serverOverlaps finds grants that came while somebody who excludes them still stood ahead. A node's end is taken as
+// early as it can have been, so what is found is certain.
+func serverOverlaps(e *evidence) []flaw {
+	byNode := map[string]*standing{}
+	byLine := map[string][]*standing{}
+	for _, s := range e.truth.nodes {
+		byNode[s.node] = s
+		byLine[s.line] = append(byLine[s.line], s)
+	}
+	for _, nodes := range byLine {
+		slices.SortFunc(nodes, func(a, b *standing) int {
+			return cmp.Or(cmp.Compare(a.order[0], b.order[0]), cmp.Compare(a.order[1], b.order[1]))
+		})
+	}
+	var found []flaw
+	for _, a := range e.attempts {
+		if a.granted == 0 {
+			continue
+		}
+		mine := byNode[a.node]
+		if mine == nil {
+			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s, which the service never had", a.worker, a.node)})
+			continue
+		}
+		if isSemaphore(a.kind) {
+			sum := weight(a.kind)
+			for _, other := range standingAhead(byLine[a.line], mine) {
+				if e.truth.notBefore(other.gone) > a.granted {
+					sum += weight(other.kind)
+				}
+			}
+			if sum > permits {
+				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s: %d of %d permits", a.worker, a.node, sum, permits)})
+			}
+			continue
+		}
+		for _, other := range standingAhead(byLine[a.line], mine) {
+			end := other.gone
+			if a.kind == "R" && other.softened > 0 {
+				end = other.softened
+			}
+			if conflict(a.kind, other.kind) && e.truth.notBefore(end) > a.granted {
+				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s at %v while %s stood ahead, until %v at least",
+					a.worker, a.node, a.granted, other.node, e.truth.notBefore(end))})
+			}
+		}
+	}
+	return found
+}
+
+func standingAhead(line []*standing, mine *standing) []*standing {
+	i := slices.Index(line, mine)
+	return line[:max(i, 0)]
+}
+
+// staleWrites finds writes that were taken after one with a greater token.
+func staleWrites(writes []write) []flaw {
+	greatest := map[string]int64{}
+	var found []flaw
+	for _, w := range writes {
+		if !w.accepted || w.token == 0 {
+			continue
+		}
+		if w.token < greatest[w.line] {
+			found = append(found, flaw{w.line, fmt.Sprintf("worker %d wrote with token %d after %d", w.worker, w.token, greatest[w.line])})
+		}
+		greatest[w.line] = max(greatest[w.line], w.token)
+	}
+	return found
+}
+
+// beliefs finds times in which workers who exclude one another both asked for their hold and were told it is good.
+func beliefs(e *evidence) []belief {
+	byLine := map[string][]*attempt{}
+	for _, a := range e.attempts {
+		if a.granted > 0 {
+			byLine[a.line] = append(byLine[a.line], a)
+		}
+	}
+	nodes := map[string]*standing{}
+	for _, s := range e.truth.nodes {
+		nodes[s.node] = s
+	}
+	var found []belief
+	for line, all := range byLine {
+		slices.SortFunc(all, func(a, b *attempt) int { return cmp.Compare(a.granted, b.granted) })
+		var open []*attempt // those before who may still believe
+		for _, next := range all {
+			open = slices.DeleteFunc(open, func(a *attempt) bool { return a.believed <= next.granted })
+			if isSemaphore(next.kind) {
+				sum := weight(next.kind)
+				for _, first := range open {
+					sum += weight(first.kind)
+				}
+				if sum > permits {
+					// The longest believer is who should have ended.
+					first := slices.MinFunc(open, func(a, b *attempt) int { return cmp.Compare(a.granted, b.granted) })
+					found = append(found, explain(e, nodes, belief{line: line, first: first, next: next}))
+				}
+			} else {
+				for _, first := range open {
+					if conflict(first.kind, next.kind) && !(next.kind == "R" && first.softened > 0) {
+						found = append(found, explain(e, nodes, belief{line: line, first: first, next: next}))
+					}
+				}
+			}
+			open = append(open, next)
+		}
+	}
+	return found
+}
+
+// explain measures an overlap and looks for its cause.
+func explain(e *evidence, nodes map[string]*standing, b belief) belief {
+	until := min(b.first.believed, max(b.next.believed, b.next.granted))
+	b.lasts = max(until-b.next.granted, 1)
+	for _, p := range e.pauses {
+		if p.worker == b.first.worker && p.from < b.first.believed && p.to > b.first.granted {
+			b.cause = "the first was paused"
+			return b
+		}
+	}
+	// The service took the node of one who still believed. It may do so by mistake when a server was frozen while
+	// the hold lasted: its clock went on, and the renewals it did not hear count for nothing with it.
+	if s := nodes[b.first.node]; s != nil && s.gone > 0 {
+		for _, p := range e.frozen {
+			if p.to+10*time.Second > b.next.granted && p.from < b.first.believed && b.first.outcome == lost {
+				b.cause = "early revocation by a server that was frozen"
+				return b
+			}
+		}
+	}
+	return b
+}
+
+// stuck finds those who were still waiting when everybody should have been served, and did not die.
+func stuck(e *evidence) []flaw {
+	var found []flaw
+	for _, a := range e.attempts {
+		if _, dead := e.killed[a.worker]; !dead && a.ended == 0 {
+			found = append(found, flaw{a.line, fmt.Sprintf("worker %d, want %d: still there %v after everybody was told to finish; granted: %v",
+				a.worker, a.want, patience, a.granted > 0)})
+		}
+	}
+	return found
+}
+
+// patience is how long those who still wait may take once all faults are healed and nobody new comes.
+const patience = 40 * time.Second

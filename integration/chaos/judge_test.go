@@ -1,0 +1,130 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const ms = time.Millisecond
+
+// stamped has a stamp at every position from 1 to 100, sent that many milliseconds after the start.
+func stamped(nodes ...*standing) *truth {
+	t := &truth{nodes: nodes}
+	for i := range int64(100) {
+		t.stamps = append(t.stamps, stamp{i + 1, time.Duration(i+1) * ms})
+	}
+	return t
+}
+
+func hold(worker int, node string, from, to time.Duration) *attempt {
+	return &attempt{worker: worker, line: "l", kind: "lock", node: node, wanted: from, granted: from, believed: to, ended: to, outcome: released}
+}
+
+func node(name string, born, gone int64) *standing {
+	return &standing{line: "l", node: name, kind: "lock", born: born, order: [2]int64{born}, gone: gone}
+}
+
+func TestOneAfterTheOtherIsFine(t *testing.T) {
+	v := judge(&evidence{truth: stamped(node("a", 1, 20), node("b", 2, 40)),
+		attempts: []*attempt{hold(1, "a", 5*ms, 19*ms), hold(2, "b", 21*ms, 39*ms)}})
+	require.Empty(t, v.overlaps)
+	require.Empty(t, v.beliefs)
+	require.Empty(t, v.stuck)
+	require.Empty(t, v.left)
+	require.Equal(t, 2, v.granted["l"])
+}
+
+func TestAGrantBeforeTheNodeAheadIsGoneIsAnOverlapAtTheServer(t *testing.T) {
+	v := judge(&evidence{truth: stamped(node("a", 1, 30), node("b", 2, 40)),
+		attempts: []*attempt{hold(1, "a", 5*ms, 10*ms), hold(2, "b", 21*ms, 39*ms)}})
+	require.Len(t, v.overlaps, 1)
+	require.Empty(t, v.beliefs)
+}
+
+func TestAGrantOfANodeThatNeverWasIsNoted(t *testing.T) {
+	v := judge(&evidence{truth: stamped(), attempts: []*attempt{hold(1, "a", 5*ms, 10*ms)}})
+	require.Len(t, v.overlaps, 1)
+}
+
+func TestReadersMayBeTogetherAndAWriterMayNot(t *testing.T) {
+	a, b, c := node("a", 1, 30), node("b", 2, 40), node("c", 3, 0)
+	a.kind, b.kind, c.kind = "R", "R", "W"
+	x, y, z := hold(1, "a", 5*ms, 29*ms), hold(2, "b", 6*ms, 39*ms), hold(3, "c", 35*ms, 50*ms)
+	x.kind, y.kind, z.kind = "R", "R", "W"
+	v := judge(&evidence{truth: stamped(a, b, c), attempts: []*attempt{x, y, z}})
+	require.Len(t, v.overlaps, 1)
+	require.Len(t, v.beliefs, 1)
+	require.Len(t, v.left, 1)
+}
+
+func TestAWriterThatBecameAReaderLetsReadersIn(t *testing.T) {
+	a, b := node("a", 1, 30), node("b", 2, 40)
+	a.kind, b.kind, a.softened = "W", "R", 10
+	x, y := hold(1, "a", 5*ms, 29*ms), hold(2, "b", 12*ms, 39*ms)
+	x.kind, y.kind, x.softened = "W", "R", 11*ms
+	v := judge(&evidence{truth: stamped(a, b), attempts: []*attempt{x, y}})
+	require.Empty(t, v.overlaps)
+	require.Empty(t, v.beliefs)
+}
+
+func TestTooManyPermitsAreNoted(t *testing.T) {
+	a, b := node("a", 1, 30), node("b", 2, 40)
+	a.kind, b.kind = "S2of3", "S2of3"
+	x, y := hold(1, "a", 5*ms, 29*ms), hold(2, "b", 12*ms, 39*ms)
+	x.kind, y.kind = "S2of3", "S2of3"
+	v := judge(&evidence{truth: stamped(a, b), attempts: []*attempt{x, y}})
+	require.Len(t, v.overlaps, 1)
+	require.Len(t, v.beliefs, 1)
+}
+
+func TestTwoWhoBelieveAreNotedWithTheCause(t *testing.T) {
+	e := &evidence{truth: stamped(node("a", 1, 20), node("b", 2, 40)),
+		attempts: []*attempt{hold(1, "a", 5*ms, 29*ms), hold(2, "b", 21*ms, 39*ms)}}
+	v := judge(e)
+	require.Empty(t, v.overlaps, "at the server one went before the other came")
+	require.Len(t, v.beliefs, 1)
+	require.Empty(t, v.beliefs[0].cause)
+	require.Equal(t, 8*ms, v.beliefs[0].lasts)
+
+	e.pauses = []pause{{worker: 1, from: 8 * ms, to: 28 * ms}}
+	require.Equal(t, "the first was paused", judge(e).beliefs[0].cause)
+	e.pauses[0].worker = 2
+	require.Empty(t, judge(e).beliefs[0].cause)
+}
+
+func TestAWriteWithAnOlderTokenIsNoted(t *testing.T) {
+	v := judge(&evidence{truth: stamped(), writes: []write{
+		{line: "l", token: 5, accepted: true}, {line: "l", token: 4}, {line: "m", token: 1, accepted: true},
+	}})
+	require.Empty(t, v.stale)
+	require.Equal(t, 1, v.refused["l"])
+	v = judge(&evidence{truth: stamped(), writes: []write{
+		{line: "l", token: 5, accepted: true}, {line: "l", token: 4, accepted: true},
+	}})
+	require.Len(t, v.stale, 1)
+}
+
+func TestOneWhoStillWaitsIsStuckUnlessItWasKilled(t *testing.T) {
+	e := &evidence{truth: stamped(), attempts: []*attempt{{worker: 1, want: 1, line: "l", wanted: ms}}}
+	require.Len(t, judge(e).stuck, 1)
+	e.killed = map[int]time.Duration{1: 2 * ms}
+	require.Empty(t, judge(e).stuck)
+}
+
+func TestAttemptsAreReadFromEvents(t *testing.T) {
+	all := attempts([]Event{
+		{At: 1, Worker: 1, Want: 1, Line: "l", Kind: "lock", What: want},
+		{At: 2, Worker: 1, Want: 1, What: granted, Node: "a", Token: 7},
+		{At: 3, Worker: 1, Want: 1, What: believed},
+		{At: 5, Worker: 1, Want: 1, What: lost},
+		{At: 6, Worker: 1, Want: 1, What: releasing},
+		{At: 7, Worker: 1, Want: 1, What: released},
+		{At: 8, Worker: 2, Want: 1, Line: "l", Kind: "lock", What: want},
+	})
+	require.Len(t, all, 2)
+	require.Equal(t, attempt{worker: 1, want: 1, line: "l", kind: "lock", node: "a", token: 7, wanted: 1, granted: 2,
+		believed: 3, releasing: 6, ended: 7, outcome: lost}, *all[0])
+	require.Zero(t, all[1].ended)
+}

@@ -1,0 +1,58 @@
+// Chaos runs the recipes on real servers while servers, workers and the network between them fail, and judges by the
+// service's own history what came of it.
+//
+//	go run ./chaos -service etcd -members 3 -length 10m
+//
+// Workers are processes of their own. Each goes for every recipe's line again and again, through proxies that only it
+// uses, and notes on the machine's monotonic clock what it wants, was given and believes. Faults come one at a time,
+// in an order and for a time that the seed decides, and each is healed. The judge then compares the notes with what
+// the service had: etcd's watch from the first revision on, or ZooKeeper's transaction log.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"time"
+)
+
+func main() {
+	if text := os.Getenv(jobVariable); text != "" {
+		work(text)
+		return
+	}
+	p := plan{logf: log.Printf}
+	flag.StringVar(&p.service, "service", "etcd", "etcd or zk")
+	flag.IntVar(&p.members, "members", 1, "how many servers")
+	flag.DurationVar(&p.length, "length", 90*time.Second, "for how long faults come")
+	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "decides which faults come when")
+	flag.BoolVar(&p.peers, "peers", false, "run the stock libraries in the same faults")
+	flag.IntVar(&p.workers, "workers", 4, "how many worker processes")
+	flag.DurationVar(&p.session, "session", 2*time.Second, "the sessions' time to live")
+	flag.StringVar(&p.dir, "dir", "", "where logs and data are kept; a temporary folder unless told")
+	flag.Parse()
+	if p.dir == "" {
+		dir, err := os.MkdirTemp("", "chaos-")
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		p.dir = dir
+	} else if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("%s, %d servers, %d workers, for %v, seed %d", p.service, p.members, p.workers, p.length, p.seed)
+	v, s, err := run(p)
+	if err != nil {
+		log.Fatal(err)
+	}
+	v.write(os.Stdout, s.recoveries)
+	failures := v.failures(s.recoveries)
+	for _, f := range failures {
+		fmt.Println(f)
+	}
+	if len(failures) > 0 {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/etcd"
+	"github.com/turnwise/turnwise/coord/zk"
+	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
+	"github.com/turnwise/turnwise/recipes/semaphore"
+)
+
+// permits is how many both semaphores have.
+const permits = 3
+
+func (w *worker) runOurs() {
+	var client *coord.Client
+	for client == nil { // the service may be down just now
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		c, err := w.connect(ctx)
+		cancel()
+		if err == nil {
+			client = c
+			break
+		}
+		select {
+		case <-w.draining:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	var all sync.WaitGroup
+	for i, wish := range ourWishes(client) {
+		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
+		all.Go(func() { w.pursue(wish, random) })
+	}
+	all.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = client.Shutdown(ctx) // what it leaves behind, the judge sees
+}
+
+func (w *worker) connect(ctx context.Context) (*coord.Client, error) {
+	if w.job.Service == "zk" {
+		return zk.Connect(ctx, w.job.Servers, zk.WithSessionTimeout(w.job.Session))
+	}
+	return etcd.Connect(ctx, clientv3.Config{Endpoints: w.job.Servers}, etcd.WithTTL(w.job.Session))
+}
+
+func always(kind string) func(*rand.Rand) string { return func(*rand.Rand) string { return kind } }
+
+// oneOrTwo are the kinds of contenders for a semaphore's permits.
+func oneOrTwo(random *rand.Rand) string { return [...]string{"S1of3", "S2of3"}[random.IntN(2)] }
+
+func weight(kind string) int64 {
+	if kind == "S2of3" {
+		return 2
+	}
+	return 1
+}
+
+func ourWishes(client *coord.Client) []wish {
+	m, try := mutex.New(client, "mutex"), mutex.New(client, "try-mutex")
+	rw := rwlock.New(client, "rwlock")
+	sem, trySem := semaphore.New(client, "semaphore", permits), semaphore.New(client, "try-semaphore", permits)
+	seat := election.New(client, "election")
+	return []wish{
+		{line: "mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
+			return ours(m.Lock(ctx))
+		}},
+		{line: "try-mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
+			return ours(try.TryLock(ctx))
+		}},
+		{line: "semaphore", kind: oneOrTwo, acquire: func(ctx context.Context, kind string) (*claim, error) {
+			return ours(sem.Acquire(ctx, weight(kind)))
+		}},
+		{line: "try-semaphore", kind: oneOrTwo, acquire: func(ctx context.Context, kind string) (*claim, error) {
+			return ours(trySem.TryAcquire(ctx, weight(kind)))
+		}},
+		{line: "rwlock", kind: func(random *rand.Rand) string { return [...]string{"W", "R", "R"}[random.IntN(3)] },
+			fenced: true, acquire: func(ctx context.Context, kind string) (*claim, error) {
+				if kind == "R" {
+					return ours(rw.RLock(ctx))
+				}
+				h, err := rw.Lock(ctx)
+				c, err := ours(h, err)
+				if err == nil {
+					c.downgrade = func() error { return rw.Downgrade(context.Background(), h) }
+				}
+				return c, err
+			}},
+		{line: "election", kind: always("lead"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
+			term, err := seat.Campaign(ctx, []byte("me"))
+			if err != nil {
+				return nil, err
+			}
+			return ours(term.Hold, nil)
+		}},
+	}
+}
+
+func ours(h *coord.Hold, err error) (*claim, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &claim{
+		node:    h.Node().ID,
+		token:   int64(h.Token()),
+		valid:   func() bool { return h.Err() == nil },
+		release: h.Release,
+	}, nil
+}

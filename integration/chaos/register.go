@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// A register is what the holders write to. It lives outside of all workers, with a fence for each line, and
+// remembers every write: the judge looks at what it took.
+type register struct {
+	listener net.Listener
+
+	mu     sync.Mutex
+	fences map[string]*coord.Fence
+	writes []write
+}
+
+// A write is what a worker asked of the register, and what became of it.
+type write struct {
+	at       time.Duration
+	line     string
+	token    int64
+	worker   int
+	accepted bool
+}
+
+func newRegister() (*register, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &register{listener: l, fences: map[string]*coord.Fence{}}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go r.serve(conn)
+		}
+	}()
+	return r, nil
+}
+
+func (r *register) serve(conn net.Conn) {
+	defer conn.Close()
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		var w write
+		if _, err := fmt.Sscan(lines.Text(), &w.line, &w.token, &w.worker); err != nil {
+			return
+		}
+		answer := "refused"
+		if r.take(&w) {
+			answer = "accepted"
+		}
+		if _, err := fmt.Fprintln(conn, answer); err != nil {
+			return
+		}
+	}
+}
+
+func (r *register) take(w *write) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fence := r.fences[w.line]
+	if fence == nil {
+		fence = coord.NewFence(0)
+		r.fences[w.line] = fence
+	}
+	w.at = mono()
+	w.accepted = w.token == 0 || fence.Pass(coord.Token(w.token)) == nil
+	r.writes = append(r.writes, *w)
+	return w.accepted
+}
+
+// firstAfter is when the first write in a line of that prefix came after t; 0 if none has yet.
+func (r *register) firstAfter(line string, t time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.writes) - 1; i >= 0; i-- {
+		if r.writes[i].at <= t {
+			break
+		}
+		if r.writes[i].line == line {
+			first := r.writes[i].at
+			for ; i >= 0 && r.writes[i].at > t; i-- {
+				if r.writes[i].line == line {
+					first = r.writes[i].at
+				}
+			}
+			return first
+		}
+	}
+	return 0
+}
+
+func (r *register) all() []write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]write(nil), r.writes...)
+}

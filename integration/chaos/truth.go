@@ -1,0 +1,68 @@
+package main
+
+import (
+	"sort"
+	"strings"
+	"time"
+)
+
+// A standing is one node as the service had it, in the service's own count of changes: etcd's revisions, ZooKeeper's
+// transaction ids.
+type standing struct {
+	line     string
+	node     string // as workers name it
+	kind     string
+	order    [2]int64 // its place in the line: smaller is ahead
+	born     int64
+	softened int64 // when a writer became a reader; 0: never
+	gone     int64 // 0: it stands still
+}
+
+// A stamp is a write of the judge's own that carries the time at which it was sent: whatever has a greater position
+// happened later than that.
+type stamp struct {
+	position int64
+	sent     time.Duration
+}
+
+// A truth is what the service's own history says.
+type truth struct {
+	nodes  []*standing
+	stamps []stamp // by position, their times made to grow
+}
+
+func (t *truth) order() {
+	sort.Slice(t.stamps, func(i, j int) bool { return t.stamps[i].position < t.stamps[j].position })
+	for i := 1; i < len(t.stamps); i++ {
+		t.stamps[i].sent = max(t.stamps[i].sent, t.stamps[i-1].sent)
+	}
+}
+
+const forever = time.Duration(1<<63 - 1)
+
+// notBefore is a time that surely had passed when the change at this position was made.
+func (t *truth) notBefore(position int64) time.Duration {
+	if position == 0 {
+		return forever
+	}
+	i := sort.Search(len(t.stamps), func(i int) bool { return t.stamps[i].position >= position })
+	if i == 0 {
+		return 0
+	}
+	return t.stamps[i-1].sent
+}
+
+// ahead tells which of two nodes in a line came first.
+func (s *standing) ahead(of *standing) bool {
+	if s.order[0] != of.order[0] {
+		return s.order[0] < of.order[0]
+	}
+	return s.order[1] < of.order[1]
+}
+
+// conflict tells whether two kinds exclude one another. Semaphores are counted instead.
+func conflict(a, b string) bool {
+	return !(a == "R" && b == "R") && !isSemaphore(a) && !isSemaphore(b)
+}
+
+func isSemaphore(kind string) bool { return strings.HasPrefix(kind, "S") }

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// A job is what a worker process is told. It finds it in its environment.
+type job struct {
+	Worker   int
+	Service  string // etcd or zk
+	Peers    bool   // the stock libraries instead of ours
+	Servers  []string
+	Register string
+	Journal  string
+	Session  time.Duration
+	Seed     uint64
+}
+
+const jobVariable = "TURNWISE_CHAOS_JOB"
+
+// work is a worker's main. It goes on until its standard input says drain (or ends), then finishes what it has begun.
+func work(text string) {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		panic(err)
+	}
+	file, err := os.OpenFile(j.Journal, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	w := &worker{job: j, journal: &journal{file: file, worker: j.Worker}, draining: make(chan struct{})}
+	go func() {
+		bufio.NewScanner(os.Stdin).Scan()
+		close(w.draining)
+	}()
+	if j.Peers {
+		w.runPeers()
+	} else {
+		w.runOurs()
+	}
+	fmt.Println("drained")
+}
+
+type worker struct {
+	job      job
+	journal  *journal
+	draining chan struct{}
+	wants    atomic.Int64
+	register sync.Mutex // one exchange at a time
+	conn     net.Conn
+	answers  *bufio.Reader
+}
+
+// A claim is a hold of ours or of a peer's, as far as the harness needs to know it.
+type claim struct {
+	node  string
+	token int64
+	// valid asks the library whether the hold is still good.
+	valid   func() bool
+	release func() error
+	// downgrade turns a writer into a reader; nil if that is not asked for.
+	downgrade func() error
+}
+
+// A wish is one line that a worker's goroutine goes for again and again.
+type wish struct {
+	line    string
+	kind    func(*rand.Rand) string
+	fenced  bool
+	acquire func(ctx context.Context, kind string) (*claim, error)
+	always  bool // never give up waiting
+}
+
+// pursue goes for the wish until the worker drains.
+func (w *worker) pursue(wish wish, random *rand.Rand) {
+	for {
+		select {
+		case <-w.draining:
+			return
+		case <-time.After(time.Duration(5+random.IntN(40)) * time.Millisecond):
+		}
+		w.once(wish, random)
+	}
+}
+
+func (w *worker) once(wish wish, random *rand.Rand) {
+	n := w.wants.Add(1)
+	kind := wish.kind(random)
+	note := func(e Event) {
+		e.Want, e.Line, e.Kind = n, wish.line, kind
+		w.journal.note(e)
+	}
+	ctx, cancel := context.Background(), func() {}
+	if !wish.always && random.IntN(5) == 0 { // some lose patience
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(10+random.IntN(500))*time.Millisecond)
+	}
+	defer cancel()
+	note(Event{What: want})
+	c, err := wish.acquire(ctx, kind)
+	switch {
+	case errors.Is(err, coord.ErrBusy):
+		note(Event{What: busy})
+		return
+	case err != nil:
+		note(Event{What: failed, Err: err.Error()})
+		return
+	}
+	note(Event{What: granted, Node: c.node, Token: c.token})
+	if wish.fenced && kind != "R" {
+		w.write(wish.line, c.token)
+	}
+	hold := time.Duration(random.IntN(15)) * time.Millisecond
+	switch random.IntN(40) {
+	case 0:
+		hold = w.job.Session + time.Duration(random.IntN(500))*time.Millisecond
+	case 1, 2, 3:
+		hold = time.Duration(50+random.IntN(150)) * time.Millisecond
+	}
+	ok := w.believe(c, hold, note)
+	if ok && c.downgrade != nil && kind == "W" && random.IntN(3) == 0 {
+		if c.downgrade() == nil {
+			note(Event{What: downgraded})
+			ok = w.believe(c, hold, note)
+		}
+	}
+	if ok && wish.fenced && kind != "R" && c.downgrade == nil {
+		w.write(wish.line, c.token)
+	}
+	if !ok {
+		note(Event{What: lost})
+	}
+	note(Event{What: releasing})
+	err = c.release()
+	e := Event{What: released}
+	if err != nil {
+		e.Err = err.Error()
+	}
+	note(e)
+}
+
+// believe asks once a millisecond whether the hold is still good, and notes when it was. The clock is read before
+// the question: a pause between the two then makes the note earlier, never later, than what was believed.
+func (w *worker) believe(c *claim, hold time.Duration, note func(Event)) bool {
+	end := mono() + hold
+	var last, noted time.Duration
+	defer func() {
+		if last > noted {
+			note(Event{What: believed, At: last})
+		}
+	}()
+	for {
+		now := mono()
+		if !c.valid() {
+			return false
+		}
+		last = now
+		if last-noted > 20*time.Millisecond {
+			note(Event{What: believed, At: last})
+			noted = last
+		}
+		if now >= end {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// write puts the token to the register, which is always reachable: its answer is not what is tested here.
+func (w *worker) write(line string, token int64) {
+	w.register.Lock()
+	defer w.register.Unlock()
+	if w.conn == nil {
+		conn, err := net.Dial("tcp", w.job.Register)
+		if err != nil {
+			return // the run is over
+		}
+		w.conn, w.answers = conn, bufio.NewReader(conn)
+	}
+	if _, err := fmt.Fprintln(w.conn, line, token, w.job.Worker); err == nil {
+		_, _ = w.answers.ReadString('\n')
+	}
+}
