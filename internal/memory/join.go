@@ -129,7 +129,12 @@ func (s *session) leave(ctx context.Context, me driver.Node, held bool) error {
 
 func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
 	s.beginAmending(me.ID)
-	defer s.endAmending(me.ID)
+	after, err := s.amend(ctx, me)
+	s.endAmending(me.ID, err == nil && after.ID == me.ID)
+	return after, err
+}
+
+func (s *session) amend(ctx context.Context, me driver.Node) (driver.Node, error) {
 	a, err := s.insist(ctx, Request{Op: "find", Line: me.Line, Node: me.ID}, func() answer { return s.service().find(s.id, me.ID) })
 	version := a.node.version
 	for err == nil && a.found {
@@ -160,13 +165,13 @@ func (s *session) beginAmending(id string) {
 	s.amending[origin(id)]++
 }
 
-func (s *session) endAmending(id string) {
+func (s *session) endAmending(id string, stays bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.amending[origin(id)]--; s.amending[origin(id)] == 0 {
 		delete(s.amending, origin(id))
 	}
-	if shared := s.watches[id]; shared != nil {
+	if shared := s.watches[id]; shared != nil && !stays {
 		shared.renamed = true // perhaps: its watchers ask
 	}
 }

@@ -300,6 +300,18 @@ func (s *scheduler) openUp() {
 	}
 }
 
+// flows reports whether no link is frozen, or will be.
+func (s *scheduler) flows() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		if !l.thaw.IsZero() && (time.Now().Before(l.thaw) || l.silence > 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // heal ends all freezes.
 func (s *scheduler) heal() {
 	s.mu.Lock()

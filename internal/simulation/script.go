@@ -72,7 +72,7 @@ type script struct {
 	turn    int                  // whose parcel is next
 	due     map[string]time.Time // of what is applied late: when
 	quiet   time.Time            // since when nothing could arrive
-	broken  time.Time            // until when something is
+	broken  time.Time            // until when what is late is not applied
 	cancels map[string]func()    // of those who ask
 	rate    float64
 	steps   []parcel // that have arrived
@@ -129,7 +129,7 @@ func (s *script) run(parts []part) Outcome {
 		s.move()
 		synctest.Wait()
 		s.world.steps++
-		if len(s.faults) == 0 && s.healed.IsZero() && !time.Now().Before(s.broken) {
+		if len(s.faults) == 0 && s.healed.IsZero() && !time.Now().Before(s.broken) && s.scheduler.flows() {
 			s.healed = time.Now()
 		}
 		err := s.judge()

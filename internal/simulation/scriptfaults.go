@@ -41,11 +41,6 @@ func (s *script) breaks(kind string) bool {
 	event := some && strings.HasPrefix(p.what, "event ")
 	request := some && p.dir == toService
 	ordered := s.cfg.Profile == memory.ZooKeeper
-	last := func(d time.Duration) {
-		if until := time.Now().Add(d); until.After(s.broken) {
-			s.broken = until
-		}
-	}
 	switch kind {
 	case "lost":
 		if !some {
@@ -96,9 +91,9 @@ func (s *script) breaks(kind string) bool {
 		s.due[p.String()] = time.Now().Add(d)
 		p.what = strings.TrimSuffix(p.what, " (late)")
 		s.scheduler.postpone(p)
-		last(d)
+		s.broken = later(s.broken, time.Now().Add(d))
 	case "delayed":
-		return s.hold(some, p.link, p.dir, s.cfg.TTL/5, last)
+		return s.hold(some, p.link, p.dir, s.cfg.TTL/5)
 	case "twice":
 		if !event {
 			return false
@@ -111,25 +106,24 @@ func (s *script) breaks(kind string) bool {
 		s.scheduler.cut(p.link, 1<<30)
 		s.service.Reconnect(p.link)
 	case "stalls":
-		return s.hold(some, p.link, toService|toDriver, s.cfg.TTL*3/2, last)
+		return s.hold(some, p.link, toService|toDriver, s.cfg.TTL*3/2)
 	case "mute":
-		return s.hold(some, p.link, toService, s.cfg.TTL*3/2, last)
+		return s.hold(some, p.link, toService, s.cfg.TTL*3/2)
 	case "deaf":
-		return s.hold(some, p.link, toDriver, s.cfg.TTL*3/2, last)
+		return s.hold(some, p.link, toDriver, s.cfg.TTL*3/2)
 	case "tardy":
 		if !some {
 			return false
 		}
 		d := s.clients[0].driver.RequestTimeout() * 4 / 5
 		s.scheduler.delayAnswers(p.link, d, s.cfg.TTL*3/2)
-		last(d + s.cfg.TTL*3/2)
 	case "freezes", "outage", "slowclock":
 		d := s.cfg.TTL / 2
 		if kind != "freezes" {
 			d *= 3
 		}
 		for _, c := range s.clients {
-			s.hold(true, c.name, toService|toDriver, d, last)
+			s.hold(true, c.name, toService|toDriver, d)
 		}
 	case "expires":
 		if !some {
@@ -151,17 +145,16 @@ func (s *script) breaks(kind string) bool {
 			n = nodes[len(nodes)-1]
 		}
 		if kind == "firstmute" {
-			s.hold(true, s.ownerOf(n), toService, s.cfg.TTL*3/2, last)
+			s.hold(true, s.ownerOf(n), toService, s.cfg.TTL*3/2)
 		}
 		s.takeAway(func() { s.service.Remove(n.ID) })
 	}
 	return true
 }
 
-func (s *script) hold(some bool, link string, dir direction, d time.Duration, last func(time.Duration)) bool {
+func (s *script) hold(some bool, link string, dir direction, d time.Duration) bool {
 	if some {
 		s.scheduler.freeze(link, dir, d)
-		last(d)
 	}
 	return some
 }
