@@ -173,11 +173,13 @@ func permitsOf(kind string) (weight, n int64, ok bool) {
 // granted judges the order: nobody is let in behind whom somebody has been let in that had to wait.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
+	c.amended = c.kind[0] == 'Q' // who has one of many permits says so in its node
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants++
 	c.excused = w.taken[c.token]
-	if w.waited[c.token] && !w.scheduler.heardGone(h.Node().ID).IsZero() {
+	// Who comes late to its turn asks by an amendment, and does not listen then.
+	if w.waited[c.token] && !w.scheduler.heardGone(h.Node().ID).IsZero() && w.scheduler.lastAnswer(who) != "amend" {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {

@@ -22,6 +22,7 @@ type scheduler struct {
 	late  []parcel             // requests reported lost that the service will yet see
 	gone  map[string]time.Time // nodes of which their owner has heard that they are gone, and when
 	told  map[string]int       // of each contender: the answers that have come
+	last  map[string]string    // and what the last of them answers
 	open  bool                 // the run is over: everything arrives at once
 }
 
@@ -74,7 +75,7 @@ func (p parcel) compare(q parcel) int {
 var errCut = errors.New("sim: connection lost")
 
 func newScheduler(p memory.Profile) *scheduler {
-	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int)}
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int), last: make(map[string]string)}
 }
 
 func (s *scheduler) link(name string) *link {
@@ -112,6 +113,7 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 		back.arrive = func() {
 			s.mu.Lock()
 			s.told[r.Who]++
+			s.last[r.Who] = r.Op
 			s.mu.Unlock()
 			answer(nil)
 		}
@@ -143,6 +145,13 @@ func (s *scheduler) heard(who string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.told[who]
+}
+
+// lastAnswer is what the last answer that has come to a contender answers.
+func (s *scheduler) lastAnswer(who string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[who]
 }
 
 func (s *scheduler) Tell(e memory.Event, deliver func()) {
