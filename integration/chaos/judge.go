@@ -96,6 +96,12 @@ type belief struct {
 	cause string // empty: nothing explains it
 }
 
+// Why two may believe.
+const (
+	paused  = "the first was paused"
+	revoked = "revoked early by a server that was frozen"
+)
+
 // A verdict is what the judge found, each kind apart.
 type verdict struct {
 	granted  map[string]int // by line
@@ -105,6 +111,7 @@ type verdict struct {
 	beliefs  []belief
 	stuck    []flaw
 	left     []flaw
+	readings []reading
 }
 
 func judge(e *evidence) *verdict {
@@ -123,6 +130,7 @@ func judge(e *evidence) *verdict {
 	}
 	v.beliefs = beliefs(e)
 	v.stuck = stuck(e)
+	v.readings = readHistories(e)
 	for _, s := range e.truth.nodes {
 		if s.gone == 0 {
 			v.left = append(v.left, flaw{s.line, "left standing: " + s.node})
@@ -141,9 +149,7 @@ func serverOverlaps(e *evidence) []flaw {
 		byLine[s.line] = append(byLine[s.line], s)
 	}
 	for _, nodes := range byLine {
-		slices.SortFunc(nodes, func(a, b *standing) int {
-			return cmp.Or(cmp.Compare(a.order[0], b.order[0]), cmp.Compare(a.order[1], b.order[1]))
-		})
+		slices.SortFunc(nodes, func(a, b *standing) int { return slices.Compare(a.order[:], b.order[:]) })
 	}
 	var found []flaw
 	for _, a := range e.attempts {
@@ -181,8 +187,9 @@ func serverOverlaps(e *evidence) []flaw {
 	return found
 }
 
+// standingAhead is without a node of mine that I was amended to: it has my place.
 func standingAhead(line []*standing, mine *standing) []*standing {
-	i := slices.Index(line, mine)
+	i := slices.IndexFunc(line, func(s *standing) bool { return !s.ahead(mine) })
 	return line[:max(i, 0)]
 }
 
@@ -249,7 +256,7 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	b.lasts = max(until-b.next.granted, 1)
 	for _, p := range e.pauses {
 		if p.worker == b.first.worker && p.from < b.first.believed && p.to > b.first.granted {
-			b.cause = "the first was paused"
+			b.cause = paused
 			return b
 		}
 	}
@@ -258,7 +265,7 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	if s := nodes[b.first.node]; s != nil && s.gone > 0 {
 		for _, p := range e.frozen {
 			if p.to+10*time.Second > b.next.granted && p.from < b.first.believed && b.first.outcome == lost {
-				b.cause = "early revocation by a server that was frozen"
+				b.cause = revoked
 				return b
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,6 +15,7 @@ func stamped(nodes ...*standing) *truth {
 	t := &truth{nodes: nodes}
 	for i := range int64(100) {
 		t.stamps = append(t.stamps, stamp{i + 1, time.Duration(i+1) * ms})
+		t.acks = append(t.acks, stamp{i + 1, time.Duration(i+1)*ms + ms/2})
 	}
 	return t
 }
@@ -69,6 +71,14 @@ func TestAWriterThatBecameAReaderLetsReadersIn(t *testing.T) {
 	require.Empty(t, v.beliefs)
 }
 
+func TestAWriterIsNotInTheWayOfTheReaderThatItBecomes(t *testing.T) {
+	a, b := node("a-W", 1, 10), node("a-R", 10, 30)
+	a.kind, b.kind, b.order = "W", "R", a.order
+	x := hold(1, "a-W", 5*ms, 29*ms)
+	x.kind, x.softened = "W", 11*ms
+	require.Empty(t, judge(&evidence{truth: stamped(a, b), attempts: []*attempt{x}}).overlaps)
+}
+
 func TestTooManyPermitsAreNoted(t *testing.T) {
 	a, b := node("a", 1, 30), node("b", 2, 40)
 	a.kind, b.kind = "S2of3", "S2of3"
@@ -89,7 +99,7 @@ func TestTwoWhoBelieveAreNotedWithTheCause(t *testing.T) {
 	require.Equal(t, 8*ms, v.beliefs[0].lasts)
 
 	e.pauses = []pause{{worker: 1, from: 8 * ms, to: 28 * ms}}
-	require.Equal(t, "the first was paused", judge(e).beliefs[0].cause)
+	require.Equal(t, paused, judge(e).beliefs[0].cause)
 	e.pauses[0].worker = 2
 	require.Empty(t, judge(e).beliefs[0].cause)
 }
@@ -127,4 +137,45 @@ func TestAttemptsAreReadFromEvents(t *testing.T) {
 	require.Equal(t, attempt{worker: 1, want: 1, line: "l", kind: "lock", node: "a", token: 7, wanted: 1, granted: 2,
 		believed: 3, releasing: 6, ended: 7, outcome: lost}, *all[0])
 	require.Zero(t, all[1].ended)
+}
+
+// tries are two who hold one after the other, and a third who tries meanwhile and is told that it is busy.
+func tries(asks, told time.Duration) *evidence {
+	e := &evidence{truth: stamped(node("a", 1, 20), node("b", 30, 40)),
+		attempts: []*attempt{hold(1, "a", 5*ms, 19*ms), hold(2, "b", 30*ms, 39*ms),
+			{worker: 3, line: "try-mutex", kind: "lock", wanted: asks, ended: told, outcome: busy}}}
+	for _, a := range e.attempts {
+		a.line = "try-mutex"
+	}
+	for _, s := range e.truth.nodes {
+		s.line = "try-mutex"
+	}
+	return e
+}
+
+func readingOf(e *evidence, line string) porcupine.CheckResult {
+	for _, r := range readHistories(e) {
+		if r.line == line {
+			return r.result
+		}
+	}
+	return porcupine.Unknown
+}
+
+func TestATryIsToldTheTruth(t *testing.T) {
+	require.Equal(t, porcupine.Ok, readingOf(tries(10*ms, 11*ms), "try-mutex"))
+	require.Equal(t, porcupine.Ok, readingOf(tries(18*ms, 25*ms), "try-mutex"))
+	require.Equal(t, porcupine.Illegal, readingOf(tries(22*ms, 28*ms), "try-mutex"), "nobody was there")
+
+	ghost := tries(22*ms, 28*ms)
+	ghost.truth.nodes = append(ghost.truth.nodes, node("c", 21, 29))
+	ghost.truth.nodes[2].line = "try-mutex"
+	require.Equal(t, porcupine.Ok, readingOf(ghost, "try-mutex"), "the node of one who was never granted")
+}
+
+func TestAHistoryInWhichTwoWereInsideIsNotLinearizable(t *testing.T) {
+	e := tries(10*ms, 11*ms)
+	e.truth.nodes[0].gone = 35
+	e.attempts[0].believed = 34 * ms
+	require.Equal(t, porcupine.Illegal, readingOf(e, "try-mutex"))
 }

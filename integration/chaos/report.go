@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/anishathalye/porcupine"
 )
 
 // failures are what our own recipes must never show. The peers are only counted.
@@ -24,6 +27,11 @@ func (v *verdict) failures(r []recovery) []string {
 	for _, b := range v.beliefs {
 		if b.cause == "" && !isPeer(b.line) {
 			all = append(all, "both believed: "+b.String())
+		}
+	}
+	for _, r := range v.readings {
+		if r.result != porcupine.Ok {
+			all = append(all, fmt.Sprintf("the history of %s, %d steps: %s%s", r.line, r.length, r.result, r.broken))
 		}
 	}
 	for _, f := range r {
@@ -45,7 +53,7 @@ func isPeer(line string) bool {
 
 // write prints everything, one table for the lines and one for the faults.
 func (v *verdict) write(out io.Writer, faults []recovery) {
-	fmt.Fprintf(out, "| line | granted | overlaps at the server | stale writes taken (refused) | both believed: paused | revoked early | unexplained | longest | stuck | nodes left |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(out, "| line | granted | overlaps at the server | stale writes taken (refused) | both believed: paused | revoked early | unexplained | stuck | nodes left |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, line := range slices.Sorted(maps.Keys(v.granted)) {
 		count := func(all []flaw) (n int) {
 			for _, f := range all {
@@ -56,18 +64,20 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 			return n
 		}
 		causes := map[string]int{}
-		var longest time.Duration
 		for _, b := range v.beliefs {
 			if b.line == line {
 				causes[b.cause]++
-				longest = max(longest, b.lasts)
 			}
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %d (%d) | %d | %d | %d | %v | %d | %d |\n", line, v.granted[line], count(v.overlaps), count(v.stale),
-			v.refused[line], causes["the first was paused"], causes["early revocation by a server that was frozen"], causes[""],
-			longest.Round(time.Millisecond/10), count(v.stuck), count(v.left))
+		fmt.Fprintf(out, "| %s | %d | %d | %d (%d) | %d | %d | %d | %d | %d |\n", line, v.granted[line], count(v.overlaps), count(v.stale),
+			v.refused[line], causes[paused], causes[revoked], causes[""], count(v.stuck), count(v.left))
 	}
-	fmt.Fprintf(out, "\n| fault | times | a grant again after the heal: median | p99 | max |\n|---|---|---|---|---|\n")
+	v.histogram(out)
+	for _, r := range v.readings {
+		fmt.Fprintf(out, "\nThe history of %s, %d steps, is %s.", r.line, r.length, map[porcupine.CheckResult]string{
+			porcupine.Ok: "linearizable", porcupine.Illegal: "NOT linearizable", porcupine.Unknown: "too long to be checked"}[r.result])
+	}
+	fmt.Fprintf(out, "\n\n| fault | times | a grant again after the heal: median | p99 | max |\n|---|---|---|---|---|\n")
 	byFault := map[string][]time.Duration{}
 	for _, r := range faults {
 		byFault[r.fault] = append(byFault[r.fault], r.again)
@@ -77,6 +87,31 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 		slices.Sort(times)
 		n := len(times)
 		fmt.Fprintf(out, "| %s | %d | %v | %v | %v |\n", name, n, round(times[n/2]), round(times[(n*99)/100]), round(times[n-1]))
+	}
+}
+
+// histogram tells for how long two believed, by cause.
+func (v *verdict) histogram(out io.Writer) {
+	if len(v.beliefs) == 0 {
+		return
+	}
+	limits := []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, forever}
+	type row struct{ line, cause string }
+	counts := map[row][]int{}
+	for _, b := range v.beliefs {
+		r := row{b.line, cmp.Or(b.cause, "unexplained")}
+		if counts[r] == nil {
+			counts[r] = make([]int, len(limits))
+		}
+		counts[r][slices.IndexFunc(limits, func(l time.Duration) bool { return b.lasts < l })]++
+	}
+	fmt.Fprintf(out, "\n| both believed, for | cause | < 1 ms | < 10 ms | < 100 ms | < 1 s | longer |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range slices.SortedFunc(maps.Keys(counts), func(a, b row) int { return cmp.Compare(a.line+a.cause, b.line+b.cause) }) {
+		fmt.Fprintf(out, "| %s | %s |", r.line, r.cause)
+		for _, n := range counts[r] {
+			fmt.Fprintf(out, " %d |", n)
+		}
+		fmt.Fprintln(out)
 	}
 }
 

@@ -207,6 +207,7 @@ func (s *scene) finish() (*evidence, error) {
 		s.history = nil
 	} else {
 		s.stamps.close()
+		acks := s.stamps.acks
 		s.stamps = nil
 		for _, m := range s.cluster.Members() {
 			m.Kill()
@@ -214,6 +215,8 @@ func (s *scene) finish() (*evidence, error) {
 		var all []transaction
 		if all, err = readTransactions(s.cluster); err == nil {
 			e.truth = replay(all)
+			e.truth.acks = acks
+			e.truth.order()
 		}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -18,23 +19,28 @@ type standing struct {
 	gone     int64 // 0: it stands still
 }
 
-// A stamp is a write of the judge's own that carries the time at which it was sent: whatever has a greater position
-// happened later than that.
+// A stamp is a write of the judge's own, with a time. It carries the time at which it was sent: whatever has a greater
+// position happened later than that.
 type stamp struct {
 	position int64
-	sent     time.Duration
+	at       time.Duration
 }
 
 // A truth is what the service's own history says.
 type truth struct {
 	nodes  []*standing
 	stamps []stamp // by position, their times made to grow
+	acks   []stamp // of writes whose answer had come at that time: what is not later in position happened before
 }
 
 func (t *truth) order() {
 	sort.Slice(t.stamps, func(i, j int) bool { return t.stamps[i].position < t.stamps[j].position })
 	for i := 1; i < len(t.stamps); i++ {
-		t.stamps[i].sent = max(t.stamps[i].sent, t.stamps[i-1].sent)
+		t.stamps[i].at = max(t.stamps[i].at, t.stamps[i-1].at)
+	}
+	sort.Slice(t.acks, func(i, j int) bool { return t.acks[i].position < t.acks[j].position })
+	for i := len(t.acks) - 2; i >= 0; i-- {
+		t.acks[i].at = min(t.acks[i].at, t.acks[i+1].at)
 	}
 }
 
@@ -49,16 +55,11 @@ func (t *truth) notBefore(position int64) time.Duration {
 	if i == 0 {
 		return 0
 	}
-	return t.stamps[i-1].sent
+	return t.stamps[i-1].at
 }
 
 // ahead tells which of two nodes in a line came first.
-func (s *standing) ahead(of *standing) bool {
-	if s.order[0] != of.order[0] {
-		return s.order[0] < of.order[0]
-	}
-	return s.order[1] < of.order[1]
-}
+func (s *standing) ahead(of *standing) bool { return slices.Compare(s.order[:], of.order[:]) < 0 }
 
 // conflict tells whether two kinds exclude one another. Semaphores are counted instead.
 func conflict(a, b string) bool {
@@ -66,3 +67,12 @@ func conflict(a, b string) bool {
 }
 
 func isSemaphore(kind string) bool { return strings.HasPrefix(kind, "S") }
+
+// notAfter is a time at which the change at this position surely had been made.
+func (t *truth) notAfter(position int64) time.Duration {
+	i := sort.Search(len(t.acks), func(i int) bool { return t.acks[i].position >= position })
+	if position == 0 || i == len(t.acks) {
+		return forever
+	}
+	return t.acks[i].at
+}

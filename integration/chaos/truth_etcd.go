@@ -108,7 +108,11 @@ func etcdPlace(key string) (line, kind string, ok bool) {
 func (h *etcdHistory) stamp(ctx context.Context) {
 	for ctx.Err() == nil {
 		once, cancel := context.WithTimeout(ctx, time.Second)
-		_, _ = h.client.Put(once, stampKey, strconv.FormatInt(int64(mono()), 10))
+		if answer, err := h.client.Put(once, stampKey, strconv.FormatInt(int64(mono()), 10)); err == nil {
+			h.mu.Lock()
+			h.truth.acks = append(h.truth.acks, stamp{answer.Header.Revision, mono()})
+			h.mu.Unlock()
+		}
 		cancel()
 		time.Sleep(10 * time.Millisecond)
 	}

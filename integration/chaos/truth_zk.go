@@ -27,6 +27,7 @@ type zkStamps struct {
 	conn *gozk.Conn
 	stop chan struct{}
 	done sync.WaitGroup
+	acks []stamp
 }
 
 func stampZooKeeper(addrs []string) (*zkStamps, error) {
@@ -44,7 +45,9 @@ func stampZooKeeper(addrs []string) (*zkStamps, error) {
 			case <-z.stop:
 				return
 			case <-time.After(10 * time.Millisecond):
-				_, _ = conn.Set(stampPath, strconv.AppendInt(nil, int64(mono()), 10), -1)
+				if stat, err := conn.Set(stampPath, strconv.AppendInt(nil, int64(mono()), 10), -1); err == nil {
+					z.acks = append(z.acks, stamp{stat.Mzxid, mono()})
+				}
 			}
 		}
 	})
@@ -93,7 +96,18 @@ func readTransactions(c *servers.Cluster) ([]transaction, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no transactions in the logs of %s", c.Name())
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) }), nil
+	sorted := slices.SortedFunc(maps.Values(all), func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
+	return sorted, complete(sorted)
+}
+
+// complete sees to it that no transaction is missing: within the time of one leader they are numbered one by one.
+func complete(all []transaction) error {
+	for i, t := range all[1:] {
+		if before := all[i].zxid; t.zxid>>32 == before>>32 && t.zxid != before+1 {
+			return fmt.Errorf("the logs of all members together lack what was between %#x and %#x", before, t.zxid)
+		}
+	}
+	return nil
 }
 
 var dumped = regexp.MustCompile(`^\S+, \S+.*session (0x[0-9a-f]+) cxid 0x[0-9a-f]+ zxid 0x([0-9a-f]+) (.*)$`)
@@ -115,8 +129,8 @@ func parseDump(text []byte) []transaction {
 
 var (
 	// An operation within a transaction of several: its path follows a length that is not text.
-	operation = regexp.MustCompile(`(?:^multi |;)\s*(create|createContainer|create2|delete|setData):[^/]*(/[^\s,;]+)`)
-	alone     = regexp.MustCompile(`^(create|createContainer|create2|delete|setData) (/[^\s,;]+)(?:,(\d+),)?`)
+	operation = regexp.MustCompile(`(?:^multi |;)\s*(create|createContainer|create2|delete|setData):[^/]*(/[^\s,;\x00]+)`)
+	alone     = regexp.MustCompile(`^(create|createContainer|create2|delete|setData) '?(/[^\s,;\x00]+)(?:,(\d+),)?`)
 	contender = regexp.MustCompile(`^(.*)/_c_[0-9a-f]{32}-(lock|lead|R|W|S\dof\d)-(-?\d+)$`)
 )
 
@@ -167,6 +181,5 @@ func replay(all []transaction) *truth {
 			delete(bySession, tx.session)
 		}
 	}
-	t.order()
 	return t
 }

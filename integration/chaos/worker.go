@@ -122,10 +122,10 @@ func (w *worker) once(wish wish, random *rand.Rand) {
 		w.write(wish.line, c.token)
 	}
 	hold := time.Duration(random.IntN(15)) * time.Millisecond
-	switch random.IntN(40) {
+	switch random.IntN(20) {
 	case 0:
 		hold = w.job.Session + time.Duration(random.IntN(500))*time.Millisecond
-	case 1, 2, 3:
+	case 1, 2:
 		hold = time.Duration(50+random.IntN(150)) * time.Millisecond
 	}
 	ok := w.believe(c, hold, note)
