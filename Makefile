@@ -44,6 +44,12 @@ SIM_RUNS = 19000
 test-planted: ## Show that the simulation notices when a safeguard is missing
 	go test -tags planted -timeout 10m ./internal/simulation -run TestPlanted
 
+.PHONY: chaos
+chaos: deps ## Break servers, workers and links on both services, peers beside ours (CHAOS='-length 3m' for less)
+	@cd integration && set -e; for s in etcd zk; do go run ./chaos -service $$s $(CHAOS); done
+
+CHAOS ?= -members 3 -length 10m -peers
+
 .PHONY: test-containers
 test-containers: ## Conformance on servers in containers; IMAGES=local builds small images first
 	@[ "$(IMAGES)" != local ] || bash scripts/images.sh

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/internal/servers"
 )
 
-var length = flag.Duration("chaos.length", 40*time.Second, "for how long faults come, in each of the four runs")
+var length = flag.Duration("chaos.length", 45*time.Second, "for how long faults come, in each of the four runs")
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(jobVariable); text != "" { // as main does
@@ -24,19 +24,22 @@ func TestMain(m *testing.M) {
 }
 
 func TestChaos(t *testing.T) {
-	for service, needed := range map[string]string{"etcd": "etcd", "zk": "zookeeper"} {
-		for _, members := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/%d", service, members), func(t *testing.T) {
-				servers.Need(t, needed)
-				p := plan{service: service, members: members, length: *length, seed: uint64(time.Now().UnixNano()), workers: 4,
-					session: 2 * time.Second, dir: t.TempDir(), logf: t.Logf}
-				v, s, err := run(p)
-				require.NoError(t, err, "seed %d", p.seed)
-				var report strings.Builder
-				v.write(&report, s.recoveries)
-				t.Log("\n" + report.String())
-				require.Empty(t, v.failures(s.recoveries), "seed %d", p.seed)
-			})
-		}
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			for service, needed := range map[string]string{"etcd": "etcd", "zk": "zookeeper"} {
+				t.Run(service, func(t *testing.T) {
+					servers.Need(t, needed)
+					t.Parallel()
+					p := plan{service: service, members: members, length: *length, seed: uint64(time.Now().UnixNano()), workers: 4,
+						session: 2 * time.Second, dir: t.TempDir(), logf: t.Logf}
+					v, s, err := run(p)
+					require.NoError(t, err, "seed %d", p.seed)
+					var report strings.Builder
+					v.write(&report, s.recoveries)
+					t.Log("\n" + report.String())
+					require.Empty(t, v.failures(s.recoveries), "seed %d", p.seed)
+				})
+			}
+		})
 	}
 }
