@@ -94,8 +94,9 @@ func (s *session) amending(st *standing, next string) {
 	st.mu.Lock()
 	if st.names[len(st.names)-1] != next {
 		st.names = append(st.names, next)
+		st.known = append(st.known, next)
 	}
-	known := st.names
+	known := st.known
 	st.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()

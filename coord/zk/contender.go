@@ -2,6 +2,7 @@ package zk
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
@@ -228,18 +229,39 @@ const guidSalt = "turnwise"
 func newGUID() string {
 	var b [16]byte
 	rand.Read(b[:12])
-	sum := crc32.ChecksumIEEE(append(b[:12:12], guidSalt...))
-	b[12], b[13], b[14], b[15] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+	binary.BigEndian.PutUint32(b[12:], checkSum([12]byte(b[:])))
 	return hex.EncodeToString(b[:])
 }
 
+// ourGUID is asked for every name in a list, so it does not allocate.
 func ourGUID(guid string) bool {
-	var b [16]byte
-	if n, err := hex.Decode(b[:], []byte(guid)); err != nil || n != 16 {
+	if len(guid) != 32 || !isHex(guid) {
 		return false
 	}
-	sum := crc32.ChecksumIEEE(append(b[:12:12], guidSalt...))
-	return b[12] == byte(sum>>24) && b[13] == byte(sum>>16) && b[14] == byte(sum>>8) && b[15] == byte(sum)
+	var b [16]byte
+	for i := range b {
+		b[i] = unhex(guid[2*i])<<4 | unhex(guid[2*i+1])
+	}
+	return binary.BigEndian.Uint32(b[12:]) == checkSum([12]byte(b[:]))
+}
+
+func unhex(digit byte) byte {
+	if digit >= 'a' {
+		return digit - 'a' + 10
+	}
+	return digit - '0'
+}
+
+// checkSum is crc32.ChecksumIEEE of b and the salt.
+func checkSum(b [12]byte) uint32 {
+	sum := ^uint32(0)
+	for _, c := range b {
+		sum = crc32.IEEETable[byte(sum)^c] ^ sum>>8
+	}
+	for i := range len(guidSalt) {
+		sum = crc32.IEEETable[byte(sum)^guidSalt[i]] ^ sum>>8
+	}
+	return ^sum
 }
 
 // markable reports whether the node is one that leaves a mark when it hands over: nothing else ever writes its data.

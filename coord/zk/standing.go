@@ -18,6 +18,7 @@ type standing struct {
 	dir  string
 
 	mu      sync.Mutex
+	known   []string         // all paths that it ever had
 	names   []string         // its paths, the present one last: more than one while it is being amended
 	nearest string           // the path of the last one ahead of it that it saw
 	last    bool             // nobody stood behind it when it looked
@@ -26,7 +27,7 @@ type standing struct {
 
 // stands makes a node one of those that the session has in line.
 func (s *session) stands(line, dir, nodePath string) *standing {
-	st := &standing{line: line, dir: dir, names: []string{nodePath}}
+	st := &standing{line: line, dir: dir, known: []string{nodePath}, names: []string{nodePath}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.standing[nodePath] = st
@@ -47,8 +48,10 @@ func (s *session) standingAs(me driver.Node) *standing {
 func (s *session) left(st *standing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for p, other := range s.standing {
-		if other == st {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, p := range st.known {
+		if s.standing[p] == st {
 			delete(s.standing, p)
 		}
 	}
