@@ -20,6 +20,7 @@ var reports = []report{
 	{"CURATOR-205", "an acquire that is given up leaves its node when its clean-up is disturbed, too", cleanUpDisturbed},
 	{"CURATOR-462", "a semaphore's acquire that is given up leaves its node", semaphoreGivenUp},
 	{"etcd #11456, CURATOR-604", "a lock is returned after the session that waited for it has ended", sessionEndsInWait},
+	{"etcd #19597", "a waiter whose session has ended hears of it when the holder leaves, and no sooner", sessionEndsUnnoticed},
 	{"etcd #11051", "a campaign is won after its session has ended", campaignOutlivesSession},
 	{"etcd #16221", "a writer's lock is returned after its session has ended", writerOutlivesSession},
 	{"etcd #22082", "a release that is retried removes a newer lock", releaseRetried},
@@ -123,6 +124,22 @@ func (s *stage) outlives(take func() (*coord.Hold, error)) {
 
 func sessionEndsInWait(s *stage) {
 	s.outlives(func() (*coord.Hold, error) { return mutex.New(s.victim, line).Lock(s.ctx) })
+}
+
+func sessionEndsUnnoticed(s *stage) {
+	first := s.must(mutex.New(s.other, line).Lock(s.ctx))
+	got := taking(func() (*coord.Hold, error) { return mutex.New(s.victim, line).Lock(s.ctx) })
+	before := s.stand(2)[1]
+	s.endSession(1)
+	if now := s.stand(2)[1]; now.ID == before.ID || now.Token <= before.Token {
+		s.Errorf("it stands as %v, and stood as %v", now, before)
+	}
+	s.waits(got)
+	if err := first.Err(); err != nil {
+		s.Errorf("the holder was disturbed: %v", err)
+	}
+	first.Release()
+	s.granted(got).Release()
 }
 
 func campaignOutlivesSession(s *stage) {
