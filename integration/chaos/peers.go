@@ -4,14 +4,13 @@ import (
 	"context"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"sync"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
-
-	"strconv"
 )
 
 // runPeers goes for the lines of the stock libraries, used as their documentation shows.
