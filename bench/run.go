@@ -66,7 +66,7 @@ func (b *bench) rows(w *Work, c Case) []Result {
 		results[i] = Result{Work: w.Name, Case: c.Name, Contestant: p.Name, Service: p.Service, Ours: p.Ours, Bare: p.Bare}
 	}
 	rounds := b.rounds
-	if c.Rounds > 0 {
+	if c.Rounds > 0 && rounds > 1 {
 		rounds = min(c.Rounds, max(rounds, c.Rounds/2))
 	}
 	for round := range rounds {

@@ -5,11 +5,15 @@
 // follows by one change, time passes, or something breaks. As nothing else decides anything, the same seed gives the
 // same run.
 //
+// A [Script] leaves nothing to a seed either: the same few contenders, parcels that arrive in turn, and faults where
+// they are written. So every single fault is tried at every step of every recipe, and pairs of them.
+//
 // After each step the judges, who know nothing of the rules, look at who believes to hold what. At the end everything
 // is healed, and everybody must come through within a bound of time and leave nothing behind.
 //
 //	go test ./internal/simulation                                       a few seconds of it
-//	go test ./internal/simulation -run TestSim -sim.runs=100000          more
+//	make sim                                                            two million acquisitions
 //	go test ./internal/simulation -run TestSim -sim.seed=7 -sim.profile=etcd -sim.recipe=mutex -v    one run, with its trace
+//	go test ./internal/simulation -run TestScript -sim.script='etcd mutex lost@7,cut@9' -v                 one script, with its trace
 //	go test -tags planted ./internal/simulation -run TestPlanted         shows that missing safeguards are noticed
 package simulation
