@@ -30,8 +30,8 @@ test-modules: # the tests of every module, with the race detector
 	done
 
 .PHONY: test-model
-test-model: ## Walk every interleaving of the rules (the race detector would make it ten times as long)
-	go test -timeout 10m ./internal/model
+test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)
+	go test -timeout 10m ./internal/model ./internal/simulation
 
 .PHONY: sim
 sim: ## Simulate two million acquisitions under faults, and every single fault at every step (10 minutes)
