@@ -112,6 +112,20 @@ func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
 	}
 }
 
+// The oldest etcd has no safeguard against a leader that goes on: it may revoke what is alive.
+func TestAHolderHearsOfAnEarlyEnd(t *testing.T) {
+	for _, f := range faults {
+		if !f.early {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			servers.Need(t, "etcd-3.4")
+			t.Parallel()
+			stopsFirst(t, service.Etcd, f, service.Etcd.Start(t, servers.Members(f.members), servers.OldEtcd()))
+		})
+	}
+}
+
 func stopsFirst(t *testing.T, s service.Service, f fault, cluster *servers.Cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
