@@ -161,7 +161,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	// A rule that ignores some kinds cannot know that nobody at all was ahead.
 	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil || planted.Is(planted.EveryHolderMarks)
-	if h, err = newHold(a, s, me, alone); err == nil && a.rule.Granted != "" && (waited || !me.Last) {
+	if h, err = newHold(a, s, me, alone); err == nil && a.rule.Granted != "" && (waited || !me.Last) && !planted.Is(planted.GrantedSilently) {
 		go h.announce(a.rule.Granted)
 	}
 	return h, err

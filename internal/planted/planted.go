@@ -23,6 +23,7 @@ const (
 	LineJumped          Bug = "a waiter enters when anybody ahead has left"
 	RemovalDoubted      Bug = "a holder told that its node is gone believes until it has asked"
 	StalledDeaf         Bug = "a holder whose question stalls does not hear that its node is gone"
+	GrantedSilently     Bug = "who has one of many permits after a wait does not say so"
 )
 
 // All lists the bugs there are.
@@ -30,4 +31,5 @@ var All = []Bug{
 	DeadlineFromReceipt, DeadlineIgnored, GrantedPastDeadline, JoinNotSettled, LateJoinNotFenced, LeaveNotRetried,
 	CancelledNotCleaned, MarkTrustedAlone, EveryHolderMarks, OwnNodeNotPolled, ArmedUnread,
 	ReconnectUnheard, LookOlderThanJoin, HolderUnwatched, LineJumped, RemovalDoubted, StalledDeaf,
+	GrantedSilently,
 }

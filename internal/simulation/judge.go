@@ -2,11 +2,13 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // claim is a hold that a contender has, or had.
@@ -127,31 +129,47 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// asleep looks for a line in which everybody waits, and nothing is on its way that would wake anybody. Looking now and
-// then would help, but much later.
+// asleep looks for somebody whose turn it is by the service, while nothing is on its way that would tell. Looking now
+// and then would help, but much later.
 func (w *world) asleep(claims []claim) error {
-	busy := make(map[string]bool)
+	mine := make(map[coord.Token]bool)
 	for _, c := range claims {
-		busy[c.line] = true
+		mine[c.token] = true
 	}
 	moving := w.healed.IsZero() || len(w.scheduler.ready()) > 0 || len(w.lagging()) > 0
 	for _, line := range w.lines {
-		if len(w.service.Nodes(line)) > 0 {
+		nodes := w.service.Nodes(line)
+		if len(nodes) > 0 {
 			w.mu.Lock()
 			w.crowded[line] = time.Now()
 			w.mu.Unlock()
 		}
+		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[n.Token] })
 		since, known := w.idle[line]
 		switch {
-		case moving || busy[line] || len(w.service.Nodes(line)) == 0:
+		case moving || next < 0 || !fits(nodes[:next+1]):
 			delete(w.idle, line)
 		case !known:
 			w.idle[line] = time.Now()
 		case time.Since(since) > w.nap:
-			return fmt.Errorf("nobody moves in line %s, though nobody holds it", line)
+			return fmt.Errorf("nobody moves in line %s, though it is the turn of token %d", line, nodes[next].Token)
 		}
 	}
 	return nil
+}
+
+// fits reports whether the last of some nodes may hold while all before it stand.
+func fits(nodes []driver.Node) bool {
+	last := nodes[len(nodes)-1]
+	sum, permits, weighted := permitsOf(last.Kind)
+	for _, n := range nodes[:len(nodes)-1] {
+		if conflict(n.Kind, last.Kind) {
+			return false
+		}
+		weight, p, _ := permitsOf(n.Kind)
+		sum, permits = sum+weight, min(permits, p)
+	}
+	return !weighted || sum <= permits
 }
 
 func isPermits(kind string) bool {

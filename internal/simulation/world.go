@@ -47,7 +47,7 @@ type world struct {
 	sum       hash.Hash64
 	began     time.Time
 	healed    time.Time            // when the last fault was; zero: there may be more
-	idle      map[string]time.Time // of each line: since when nobody holds though somebody waits and nothing is on its way
+	idle      map[string]time.Time // of each line: since when somebody's turn is not told, and nothing is on its way
 
 	nap time.Duration // how long that may last
 
