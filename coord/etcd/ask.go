@@ -42,15 +42,21 @@ func (p *pace) timedOut() { p.patience.Store(int64(p.try() * 3 / 2)) }
 
 // once is one try of a request.
 func (d *service) once(ctx context.Context, do func(context.Context) error) error {
-	try, cancel := context.WithTimeout(ctx, d.pace.try())
-	defer cancel()
+	// A deadline would go with the request, and cost the service a timer for each.
+	try, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
+	defer time.AfterFunc(d.pace.try(), func() { cancel(context.DeadlineExceeded) }).Stop()
 	begun := time.Now()
 	err := do(try)
 	switch {
 	case err == nil:
 		d.pace.answered(time.Since(begun))
-	case try.Err() != nil && ctx.Err() == nil:
-		d.pace.timedOut()
+	case try.Err() != nil:
+		err = context.Cause(try)
+		if ctx.Err() == nil {
+			d.pace.timedOut()
+		}
 	}
 	return err
 }

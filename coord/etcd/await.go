@@ -52,6 +52,7 @@ type ear struct {
 	armed   int64  // the watch that was open when it was read; 0: none yet
 	since   int64  // the revision of that read: it stood then, and later events count
 	mark    bool   // it was nearest in sight, so if it left as the holder nobody is ahead
+	only    bool   // it was alone in sight, so once it has left, however it did, nobody is ahead
 	pending news
 }
 
@@ -84,7 +85,9 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 			continue // not a node of this driver, so it has gone
 		}
 		e := a.listen(n, key)
-		e.mark = i == len(wait)-1 && n.ID == a.seen.nearest && e.left != ""
+		nearest := i == len(wait)-1 && n.ID == a.seen.nearest
+		e.only = nearest && a.seen.only
+		e.mark = nearest && !e.only && e.left != ""
 	}
 	if len(wait) != len(a.ahead) {
 		ahead, err := a.look(ctx, own.created)
@@ -192,7 +195,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 			if ev.rev <= e.since {
 				continue
 			}
-			if ev.deleted && e.mark {
+			if ev.deleted && (e.mark || e.only) {
 				return a.handOff(ctx, e, ev.rev)
 			}
 			return a.lookOut(ctx, ev.rev)
@@ -268,14 +271,15 @@ func (a *awaiting) myEnd(events []event) (rev int64, gone bool) {
 	return 0, false
 }
 
-// handOff finds out with two point reads whether the node right ahead left as the holder, at the revision of its
-// deletion. A look would cost the service the whole line.
+// handOff finds out with point reads at the revision of its deletion whether the node right ahead left as the holder,
+// and whether I still stand. A look would cost the service the whole line.
 func (a *awaiting) handOff(ctx context.Context, e *ear, rev int64) (*finding, error) {
 	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-		return []clientv3.Op{
-			clientv3.OpGet(a.own.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...),
-			clientv3.OpGet(e.left, opts...),
+		ops := []clientv3.Op{clientv3.OpGet(a.own.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)}
+		if e.mark {
+			ops = append(ops, clientv3.OpGet(e.left, opts...))
 		}
+		return ops
 	}
 	answer, at, err := a.s.readAt(ctx, "look for the hand-off", rev, ops)
 	if err != nil {
@@ -284,7 +288,7 @@ func (a *awaiting) handOff(ctx context.Context, e *ear, rev int64) (*finding, er
 	if incarnation(answer[0], a.own.node.ID) == nil {
 		return nil, a.s.removed(ctx, at)
 	}
-	if e.leftAsHolder(answer[1]) {
+	if e.only || e.leftAsHolder(answer[1]) {
 		return &finding{}, a.stillThere(ctx)
 	}
 	return a.lookOut(ctx, rev)
@@ -342,11 +346,13 @@ func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, 
 			}
 			kv := incarnation(answer[0], e.node.ID)
 			answer = answer[1:]
+			handed := e.only
 			if e.mark {
-				if kv == nil && e.leftAsHolder(answer[0]) {
-					return &finding{}, a.stillThere(ctx)
-				}
+				handed = e.leftAsHolder(answer[0])
 				answer = answer[1:]
+			}
+			if kv == nil && handed {
+				return &finding{}, a.stillThere(ctx)
 			}
 			if kv == nil || kv.GetModRevision() != a.known(e.node, kv.GetCreateRevision()) {
 				return a.lookOut(ctx, at)

@@ -158,7 +158,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	head, _ := join(t, holder, entry(line, "lock"))
 
 	ctx := within(t, 4*time.Minute)
-	before := heap()
+	before := heapInUse()
 	begun := time.Now()
 	nodes := make([]driver.Node, n)
 	var wakeUps atomic.Int64
@@ -179,7 +179,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	}
 	joined := time.Since(begun)
 	quiet(t, l) // every watch has been set
-	memory := float64(heap()-before) / float64(n)
+	memory := float64(heapInUse()-before) / float64(n)
 
 	// Some hand-overs in the midst of the crowd are counted, and then it drains.
 	measured := min(n-1, 20)
@@ -224,7 +224,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	}
 }
 
-func heap() int64 {
+func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)

@@ -30,13 +30,14 @@ type joined struct {
 	me    driver.Node
 	ahead []driver.Node
 	err   error
+	open  bool // it may yet be applied
 }
 
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Node{}, nil, err
 	}
-	key := s.d.names.contender(e.Line, e.Kind, s.lease, s.joined.Add(1))
+	key := s.numbers.take(func(n int64) string { return s.d.names.contender(e.Line, e.Kind, s.lease, n) })
 	j := &joining{
 		s:      s,
 		entry:  e,
@@ -98,6 +99,8 @@ func (j *joining) run() {
 	default:
 		if r.me.ID != "" {
 			j.s.take(j.s.life, r.me.ID, "")
+		} else if !r.open {
+			j.s.numbers.give(j.key, 0)
 		}
 		j.fail(r.err)
 	}
@@ -139,7 +142,7 @@ func (j *joining) attempt() joined {
 		default:
 			s.d.log.Info("etcd: the outcome of a join is open", "line", j.entry.Line, "err", err)
 			if rev, err := j.settle(epoch); err != nil {
-				return joined{err: s.verdict(err)}
+				return joined{err: s.verdict(err), open: true}
 			} else if rev > 0 {
 				return j.found(rev)
 			}
@@ -219,7 +222,9 @@ func (j *joining) settle(epoch int64) (int64, error) {
 func (j *joining) made(rev int64, answers []*pb.ResponseOp) joined {
 	own := j.standing(rev)
 	g, err := j.s.settle(j.s.life, j.view, j.s.d.names.see(j.view, answers), rev, rev-1)
+	own.first = g.all == 0 && len(j.view.sight.Ignore) == 0
 	own.remember(j.view, g)
+	own.last.Load().only = g.all == 1 && len(g.nodes) == 1
 	r := j.done(own, g.nodes, err)
 	r.me.Last = j.view.sight.All // then nothing was read after the transaction
 	return r
@@ -236,6 +241,7 @@ func (j *joining) found(rev int64) joined {
 }
 
 func (j *joining) standing(rev int64) *standing {
+	j.s.numbers.made(j.key, rev)
 	return &standing{
 		key:      j.key,
 		created:  rev,
@@ -254,5 +260,5 @@ func (j *joining) standing(rev int64) *standing {
 
 func (j *joining) done(own *standing, ahead []driver.Node, err error) joined {
 	j.s.joinedAs(own)
-	return joined{own.node, ahead, j.s.verdict(err)}
+	return joined{me: own.node, ahead: ahead, err: j.s.verdict(err)}
 }

@@ -335,3 +335,40 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 		leave(t, s, n, false)
 	}
 }
+
+// A key that is new each time would stay in the service's index until it is compacted, and every later look at the line
+// would walk over it: after four thousand turns a join took twice as long.
+func TestKeysAreUsedAgain(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	ids, keys := map[string]bool{}, map[string]bool{}
+	for range 20 {
+		me, _ := join(t, s, entry("again", "lock"))
+		key, _, _ := parseID(me.ID)
+		ids[me.ID], keys[key] = true, true
+		if err := s.Leave(within(t, 10*time.Second), me, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ids) != 20 || len(keys) != 1 {
+		t.Errorf("20 joins have %d ids and %d keys", len(ids), len(keys))
+	}
+}
+
+func TestAKeyIsNotUsedTwiceAtOnce(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	leave := func(n driver.Node) {
+		if err := s.Leave(within(t, 10*time.Second), n, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, _ := join(t, s, entry("at once", "lock"))
+	leave(old)
+	first, _ := join(t, s, entry("at once", "lock"))
+	leave(old) // again, which must not free the key of the newer one
+	second, ahead := join(t, s, entry("at once", "lock"))
+	if len(ahead) != 1 || ahead[0].ID != first.ID {
+		t.Errorf("%s is behind %v, want %s", second.ID, ahead, first.ID)
+	}
+}

@@ -14,9 +14,8 @@ func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
 	if err != nil {
 		return err
 	}
-	s.forget(me.ID)
 	mark := ""
-	if held {
+	if held && !own.first {
 		mark = s.d.names.left(s.lease)
 	}
 	bound, unbind := s.bind(ctx)
@@ -36,7 +35,7 @@ func (s *session) take(ctx context.Context, id, mark string) error {
 	s.forget(id)
 	key, created, _ := parseID(id)
 	full := false
-	return s.d.ask(ctx, "leave", func(ctx context.Context) error {
+	err := s.d.ask(ctx, "leave", func(ctx context.Context) error {
 		ops := []clientv3.Op{clientv3.OpDelete(key)}
 		if mark != "" && !full {
 			ops = append(ops, clientv3.OpPut(mark, leftValue(created), clientv3.WithLease(s.lease)))
@@ -51,4 +50,8 @@ func (s *session) take(ctx context.Context, id, mark string) error {
 		}
 		return err
 	})
+	if err == nil {
+		s.numbers.give(key, created)
+	}
+	return err
 }

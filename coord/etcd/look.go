@@ -58,6 +58,7 @@ func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
 type glance struct {
 	nodes   []driver.Node
 	amended map[string]int64 // mod revision, by ID, of those that were changed since they joined
+	all     int64            // how many keys there are where it looked, contenders or not
 	short   bool             // there may be more in sight: what was nearest is none of those
 }
 
@@ -67,6 +68,7 @@ func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 	var g glance
 	for _, a := range answers {
 		kvs := a.GetResponseRange().GetKvs()
+		g.all += a.GetResponseRange().GetCount()
 		hidden := false
 		for _, kv := range kvs {
 			n, ok := l.node(v.line, kv)

@@ -26,7 +26,7 @@ type session struct {
 	kill context.CancelCauseFunc
 
 	sent    atomic.Int64 // when the last renewal that succeeded was sent, in ns since begun
-	joined  atomic.Int64 // numbers the contenders
+	numbers numbers
 	epoch   epoch
 	watches *watches
 	joins   chan struct{} // a place for each join on its way to the service
@@ -35,7 +35,7 @@ type session struct {
 	mu    sync.Mutex
 	nodes map[string]*standing // by ID: what we know of our own contenders
 	ended bool
-	work  sync.WaitGroup
+	crew  *crew
 }
 
 // At most so many requests of a session are under way at once. Ten thousand that come at the same moment would only
@@ -54,6 +54,9 @@ func newSession(d *service, lease clientv3.LeaseID, ttl int64, sent time.Time) *
 		joins: make(chan struct{}, maxJoins),
 		looks: make(chan struct{}, maxLooks),
 		nodes: make(map[string]*standing),
+		crew:  newCrew(),
+
+		numbers: numbers{taken: make(map[string]taken)},
 	}
 	s.epoch.lock = make(chan struct{}, 1)
 	s.life, s.kill = context.WithCancelCause(clientv3.WithRequireLeader(context.Background()))
@@ -73,7 +76,7 @@ func (s *session) background(f func()) bool {
 	if s.ended {
 		return false
 	}
-	s.work.Go(f)
+	s.crew.do(s.life, f)
 	return true
 }
 
@@ -137,7 +140,7 @@ func (s *session) renewed(sent time.Time) { s.sent.Store(int64(sent.Sub(s.begun)
 func (s *session) Close(ctx context.Context) error {
 	alive := s.life.Err() == nil || errors.Is(context.Cause(s.life), errClosed)
 	s.end(errClosed)
-	idle(ctx, &s.work)
+	idle(ctx, &s.crew.work)
 	if !alive {
 		return nil
 	}
@@ -180,6 +183,9 @@ type standing struct {
 	changing chan struct{}
 	modified int64
 
+	// first says that nobody stood in line when it joined: whoever is right behind it knows that, and needs no mark.
+	first bool
+
 	// last is what the last look showed, for the next Await. It is replaced as a whole.
 	last atomic.Pointer[sighting]
 }
@@ -188,6 +194,7 @@ type standing struct {
 type sighting struct {
 	sight   driver.Sight
 	nearest string           // the ID of the nearest in sight
+	only    bool             // and nobody else in sight was ahead
 	amended map[string]int64 // the mod revisions, by ID, of those in sight that had been amended
 }
 
