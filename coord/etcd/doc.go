@@ -28,7 +28,8 @@
 //
 // An acquire that meets nobody is one transaction, a release is one transaction, and the next in line learns of it by
 // one event and one serializable request of two point reads, however long the line is. A session has one watch stream
-// for all its waiters and renews its lease by itself.
+// for all its waiters and renews its lease by itself. It uses its keys again: one that is new each time would stay in
+// etcd's index until it is compacted, and every look at the line would come across it.
 //
 // # What it stands on
 //
