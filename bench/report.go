@@ -29,7 +29,7 @@ func openReport(dir string, all []*Work) (*report, error) {
 }
 
 func (r *report) add(w *Work, results []Result, versions []string) error {
-	r.book.Works[w.Name] = results
+	r.book.Works[w.Name] = renew(r.book.Works[w.Name], results)
 	had := r.book.Machine.Versions
 	r.book.Machine = machine()
 	r.book.Machine.Versions = merge(had, versions)
@@ -37,6 +37,20 @@ func (r *report) add(w *Work, results []Result, versions []string) error {
 		return err
 	}
 	return r.write()
+}
+
+// renew puts fresh results in the place of those of the same case and contestant; -only leaves the others as they are.
+func renew(old, fresh []Result) []Result {
+	all := slices.Clone(old)
+	for _, f := range fresh {
+		same := func(r Result) bool { return r.Case == f.Case && r.Service == f.Service && r.Contestant == f.Contestant }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i] = f
+		} else {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 func (r *report) write() error {

@@ -284,7 +284,8 @@ func (t *table) crowd(ctx context.Context) (Sample, error) {
 	return t.over(1, (<-written).Sub(since), requests, wakes)
 }
 
-// stand waits until n stand in line, and then for their watches to be set.
+// stand waits until n stand in line, and then until the server has nothing more to do for them: a long line may take
+// seconds to read for all.
 func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
 	place := t.contestant.Place(t.scenario.Line)
 	for {
@@ -293,10 +294,23 @@ func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
 			return err
 		}
 		if have >= n {
-			return pause(ctx, 500*time.Millisecond, failed)
+			return t.settle(ctx, failed)
 		}
 		if err := pause(ctx, 20*time.Millisecond, failed); err != nil {
 			return err
 		}
+	}
+}
+
+func (t *table) settle(ctx context.Context, failed <-chan error) error {
+	for last := -1000.0; ; {
+		if err := pause(ctx, 500*time.Millisecond, failed); err != nil {
+			return err
+		}
+		requests, _, err := t.count()
+		if err != nil || requests-last < 20 { // renewals, and the question itself
+			return err
+		}
+		last = requests
 	}
 }
