@@ -99,12 +99,21 @@ the last work.
 
 func (r *report) verdicts() []string {
 	var lines []string
+	var reasons []string
 	for _, t := range targets {
-		if line, ok := t.verdict(r.book); ok {
+		line, reached, ok := t.verdict(r.book)
+		if ok {
 			lines = append(lines, line)
 		}
+		if ok && !reached && t.why != "" && !slices.Contains(reasons, t.why) {
+			reasons = append(reasons, t.why)
+		}
 	}
-	return append(lines, failoverVerdicts(r.book)...)
+	lines = append(lines, failoverVerdicts(r.book)...)
+	for _, why := range reasons {
+		lines = append(lines, "\n"+why)
+	}
+	return lines
 }
 
 // tabulate leaves out columns that nobody has a figure for.

@@ -15,20 +15,32 @@ type target struct {
 	peer     string // "turnwise" for another case of our own
 	atLeast  float64
 	atMost   float64
+	why      string // it is not reached, as far as is known
 }
+
+// Why some are not reached.
+const (
+	transactions = "On etcd an acquire compares, reads and puts in one transaction, and a release compares before it deletes, so that " +
+		"one that is applied late does no harm (etcd #22082). The server takes 183 and 175 µs for these, and 146 and 140 µs " +
+		"for a put and a delete; concurrency.Mutex deletes by key alone. The rest is on our side: a join has a goroutine of its own, so " +
+		"that its caller can leave at any time, which costs 20 µs."
+	sixRequests = "On ZooKeeper a turn that had to wait takes six requests, and zk.Lock's five: a watch on the own node, so that who was " +
+		"removed never enters, and two on the one ahead, so that its departure says everything and the line need not be read " +
+		"again. None of them is waited for, but here the server and all clients share two cores. With a thousand waiters it pays."
+)
 
 var targets = []target{
 	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "bare create + delete", atMost: 1.2},
-	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "bare put + delete", atMost: 1.1},
+	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "bare put + delete", atMost: 1.1, why: transactions},
 	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "zk.Lock", atLeast: 1},
 	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "Curator", atLeast: 1},
 	{work: "uncontended", ourCase: "1 client", service: ZooKeeper, peer: "Kazoo", atLeast: 1},
-	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "concurrency.Mutex", atLeast: 1},
+	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "concurrency.Mutex", atLeast: 1, why: transactions},
 	{work: "uncontended", ourCase: "1 client", service: Etcd, peer: "concurrency.Election", atLeast: 1},
 	{work: "handoff", ourCase: "2 contenders", service: Etcd, peer: "concurrency.Mutex", atLeast: 10},
-	{work: "handoff", ourCase: "2 contenders", service: ZooKeeper, peer: "zk.Lock", atLeast: 1},
+	{work: "handoff", ourCase: "2 contenders", service: ZooKeeper, peer: "zk.Lock", atLeast: 1, why: sixRequests},
 	{work: "handoff", ourCase: "16 contenders", service: Etcd, peer: "concurrency.Mutex", atLeast: 2},
-	{work: "handoff", ourCase: "16 contenders", service: ZooKeeper, peer: "zk.Lock", atLeast: 1.4},
+	{work: "handoff", ourCase: "16 contenders", service: ZooKeeper, peer: "zk.Lock", atLeast: 1.4, why: sixRequests},
 	{work: "handoff", ourCase: "16 contenders", service: ZooKeeper, peer: "Curator", atLeast: 1.6},
 	{work: "drain", ourCase: "4000 waiters", peerCase: "2 waiters", service: ZooKeeper, peer: "turnwise", atMost: 1.3},
 	{work: "drain", ourCase: "4000 waiters", peerCase: "2 waiters", service: Etcd, peer: "turnwise", atMost: 1.3},
@@ -57,21 +69,20 @@ func (b *Book) find(work, casePrefix string, s Service, contestant string) *Resu
 }
 
 // verdict is one line of the table of targets; ok is false when there is nothing to compare.
-func (t target) verdict(b *Book) (line string, ok bool) {
+func (t target) verdict(b *Book) (line string, reached, ok bool) {
 	peerCase := t.peerCase
 	if peerCase == "" {
 		peerCase = t.ourCase
 	}
 	we, they := b.find(t.work, t.ourCase, t.service, "turnwise"), b.find(t.work, peerCase, t.service, t.peer)
 	if we == nil || they == nil {
-		return "", false
+		return "", false, false
 	}
 	against := t.peer
 	if peerCase != t.ourCase {
 		against = "with " + they.Case
 	}
 	var wanted, got string
-	var reached bool
 	if t.atMost > 0 {
 		ratio := float64(we.Median()) / float64(they.Median())
 		wanted, got, reached = fmt.Sprintf("at most %.1f x its time", t.atMost), fmt.Sprintf("%.2f x", ratio), ratio <= t.atMost
@@ -83,7 +94,7 @@ func (t target) verdict(b *Book) (line string, ok bool) {
 	if !reached {
 		yes = "**not reached**"
 	}
-	return fmt.Sprintf("| %s, %s | %s | %s | %s | %s | %s |", t.work, we.Case, t.service, against, wanted, got, yes), true
+	return fmt.Sprintf("| %s, %s | %s | %s | %s | %s | %s |", t.work, we.Case, t.service, against, wanted, got, yes), reached, true
 }
 
 // The kill of a leader must be over within the session timeout, a tick of the server, and this.
