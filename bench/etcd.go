@@ -39,22 +39,31 @@ func dialEtcd(s Setting) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 }
 
-// openBareEtcd puts a key with a lease for an acquire and deletes it for a release.
-func openBareEtcd(ctx context.Context, s Setting) (Client, error) {
+// leased is a client with a lease that nobody renews: it outlives what is measured.
+func leased(ctx context.Context, s Setting) (*clientv3.Client, clientv3.LeaseID, error) {
 	client, err := dialEtcd(s)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	lease, err := client.Grant(ctx, 600)
 	if err != nil {
 		client.Close()
+		return nil, 0, err
+	}
+	return client, lease.ID, nil
+}
+
+// openBareEtcd puts a key with a lease for an acquire and deletes it for a release.
+func openBareEtcd(ctx context.Context, s Setting) (Client, error) {
+	client, lease, err := leased(ctx, s)
+	if err != nil {
 		return nil, err
 	}
 	var numbers atomic.Int64
 	return alone{
 		acquire: func(ctx context.Context, w Want) (func() error, error) {
-			key := fmt.Sprintf("bare/%s/%x-%d", w.Line, lease.ID, numbers.Add(1))
-			if _, err := client.Put(ctx, key, "", clientv3.WithLease(lease.ID)); err != nil {
+			key := fmt.Sprintf("bare/%s/%x-%d", w.Line, lease, numbers.Add(1))
+			if _, err := client.Put(ctx, key, "", clientv3.WithLease(lease)); err != nil {
 				return nil, err
 			}
 			return func() error {

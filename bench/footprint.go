@@ -163,20 +163,15 @@ func openZooKeeperWatches(ctx context.Context, s Setting) (Client, error) {
 }
 
 func openEtcdWatches(ctx context.Context, s Setting) (Client, error) {
-	client, err := dialEtcd(s)
+	client, lease, err := leased(ctx, s)
 	if err != nil {
-		return nil, err
-	}
-	lease, err := client.Grant(ctx, 600)
-	if err != nil {
-		client.Close()
 		return nil, err
 	}
 	var numbers atomic.Int64
 	return alone{
 		acquire: func(ctx context.Context, w Want) (func() error, error) {
 			key := fmt.Sprintf("watches/%s/%d", w.Line, numbers.Add(1))
-			if _, err := client.Put(ctx, key, "", clientv3.WithLease(lease.ID)); err != nil {
+			if _, err := client.Put(ctx, key, "", clientv3.WithLease(lease)); err != nil {
 				return nil, err
 			}
 			<-client.Watch(ctx, key)

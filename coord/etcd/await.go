@@ -72,12 +72,16 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		floor: own.created,
 	}
 	defer a.drop()
+	ahead, err := a.wait(ctx, wait)
+	if errors.Is(err, driver.ErrRemoved) {
+		s.forget(me.ID)
+	}
+	return ahead, s.verdict(err)
+}
+
+func (a *awaiting) wait(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	if len(wait) > wide {
-		ahead, err := a.runWide(ctx, wait)
-		if errors.Is(err, driver.ErrRemoved) {
-			s.forget(me.ID)
-		}
-		return ahead, s.verdict(err)
+		return a.runWide(ctx, wait)
 	}
 	for i, n := range wait {
 		key, _, ok := parseID(n.ID)
@@ -90,14 +94,9 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		e.mark = nearest && !e.only && e.left != ""
 	}
 	if len(wait) != len(a.ahead) {
-		ahead, err := a.look(ctx, own.created)
-		return ahead, s.verdict(err)
+		return a.look(ctx, a.floor)
 	}
-	ahead, err := a.run(ctx)
-	if errors.Is(err, driver.ErrRemoved) {
-		s.forget(me.ID)
-	}
-	return ahead, s.verdict(err)
+	return a.run(ctx)
 }
 
 func (a *awaiting) listen(n driver.Node, key string) *ear {

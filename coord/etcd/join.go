@@ -224,7 +224,6 @@ func (j *joining) made(rev int64, answers []*pb.ResponseOp) joined {
 	g, err := j.s.settle(j.s.life, j.view, j.s.d.names.see(j.view, answers), rev, rev-1)
 	own.first = g.all == 0 && len(j.view.sight.Ignore) == 0
 	own.remember(j.view, g)
-	own.last.Load().only = g.all == 1 && len(g.nodes) == 1
 	r := j.done(own, g.nodes, err)
 	r.me.Last = j.view.sight.All // then nothing was read after the transaction
 	return r

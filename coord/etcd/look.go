@@ -237,7 +237,7 @@ func (s *session) look(ctx context.Context, v view, own *standing, rev int64) (a
 
 // remember keeps of a look what the next Await has to know.
 func (own *standing) remember(v view, g glance) {
-	last := &sighting{sight: v.sight, amended: g.amended}
+	last := &sighting{sight: v.sight, amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
 	if len(g.nodes) > 0 {
 		last.nearest = g.nodes[len(g.nodes)-1].ID
 	}

@@ -28,11 +28,8 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 	again := time.NewTimer(s.lookAgain())
 	defer again.Stop()
 	for {
-		if err := ctx.Err(); err != nil {
-			return nil, s.given(err)
-		}
-		if s.over() {
-			return nil, s.ending()
+		if err := s.stopped(ctx); err != nil {
+			return nil, err
 		}
 		switch what, err := a.verdict(); what {
 		case forbidden:
@@ -60,6 +57,17 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		case <-ctx.Done():
 		}
 	}
+}
+
+// stopped is why nothing is to be waited for any more; nil: it goes on.
+func (s *session) stopped(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return s.given(err)
+	}
+	if s.over() {
+		return s.ending()
+	}
+	return nil
 }
 
 // lookAgain is when to ask although no watch has fired.

@@ -21,11 +21,8 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 	again := time.NewTimer(s.lookAgain())
 	defer again.Stop()
 	for {
-		if err := ctx.Err(); err != nil {
-			return nil, s.given(err)
-		}
-		if s.over() {
-			return nil, s.ending()
+		if err := s.stopped(ctx); err != nil {
+			return nil, err
 		}
 		known, gone, denied := s.lastList(line)
 		switch {

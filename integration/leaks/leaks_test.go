@@ -141,16 +141,7 @@ func look(t *testing.T, s service.Service, cluster *servers.Cluster, c *coord.Cl
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for {
-		lines, err := c.Lines(ctx, "")
-		if err == nil && len(lines) == 0 {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("left behind: %q, %v", lines, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	service.AwaitEmpty(ctx, t, c)
 	time.Sleep(2 * ttl) // what is on its way ends, empty lines are swept
 	runtime.GC()
 	runtime.GC()

@@ -111,17 +111,7 @@ func play(t *testing.T, cluster *servers.Cluster, c *coord.Client) {
 	}
 	t.Logf("%d turns, %d that failed or were lost, in %v with %d restarts", turns, failures, *length, restarts)
 
-	// Nothing is left.
-	for {
-		lines, err := c.Lines(ctx, "")
-		if err == nil && len(lines) == 0 {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("left behind: %q (%v)", lines, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	service.AwaitEmpty(ctx, t, c)
 	if err := c.Shutdown(ctx); err != nil {
 		t.Errorf("shut down: %v", err)
 	}

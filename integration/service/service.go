@@ -62,3 +62,18 @@ func (s Service) Client(t testing.TB, addrs []string, ttl time.Duration, opts ..
 	t.Cleanup(func() { c.Close() })
 	return c
 }
+
+// AwaitEmpty waits until nobody stands in any line. If ctx ends before, something is left behind, and the test fails.
+func AwaitEmpty(ctx context.Context, t testing.TB, c *coord.Client) {
+	t.Helper()
+	for {
+		lines, err := c.Lines(ctx, "")
+		if err == nil && len(lines) == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("left behind: %q (%v)", lines, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
