@@ -37,8 +37,10 @@ func TestNothingGrows(t *testing.T) {
 			direct := s.Client(t, cluster.Addrs(), time.Minute)
 
 			first := use(t, client, link, *length/4)
+			haveATurn(t, client)
 			before := look(t, s, cluster, direct)
 			rest := use(t, client, link, *length)
+			haveATurn(t, client)
 			after := look(t, s, cluster, direct)
 			t.Logf("%d acquisitions before, %d after", first, rest)
 			t.Logf("before: %v", before)
@@ -123,6 +125,16 @@ func use(t *testing.T, c *coord.Client, link *faultproxy.Proxy, d time.Duration)
 	all.Wait()
 	link.Heal()
 	return turns.Load()
+}
+
+// haveATurn leaves the client with a session, which it may have lost last and not have needed since.
+func haveATurn(t *testing.T, c *coord.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := mutex.New(c, "one turn").Do(ctx, func(context.Context, *coord.Hold) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // sizes are what may grow.
