@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/bell"
+	"github.com/turnwise/turnwise/internal/doubt"
 )
 
 const (
@@ -211,22 +212,13 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	return a.ask(ctx, deaf, rev)
 }
 
-// inDoubt is how long a holder who heard that its key is gone goes on asking whether the session has ended with it.
-const inDoubt = 20 * time.Millisecond
-
-// removed is the error of one who was told that its key is gone. For a holder the news is enough: it must not go on
-// believing until a stalled link answers.
+// removed is the error of one who was told that its key is gone.
 func (a *awaiting) removed(ctx context.Context, rev int64) error {
 	if len(a.ahead) > 0 {
 		return a.s.removed(ctx, rev)
 	}
-	asking, cancel := context.WithTimeout(ctx, inDoubt)
-	defer cancel()
-	err := a.s.removed(asking, rev)
-	if err != nil && asking.Err() != nil && ctx.Err() == nil {
-		return driver.ErrRemoved
-	}
-	return err
+	over := func() bool { return a.s.life.Err() != nil }
+	return doubt.Ask(ctx, over, func(ctx context.Context) error { return a.s.removed(ctx, rev) })
 }
 
 // lookOut is a look that makes an end of the waiting.

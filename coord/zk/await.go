@@ -9,6 +9,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/doubt"
 )
 
 // Await is described in package driver.
@@ -161,27 +162,22 @@ func (a *awaiting) look(ctx context.Context) ([]driver.Node, error) {
 	}
 }
 
-// inDoubt is how long a holder who heard that its node is gone goes on asking whether the session has ended with it.
-const inDoubt = 20 * time.Millisecond
-
 // whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session has ended
 // and its connection not yet been closed. It returns ErrRemoved only if the service says on a live session that
 // the node is nowhere. An amendment goes from the older path to the newer, so that order misses nothing.
 func (a *awaiting) whereAmI(ctx context.Context) error {
-	s := a.session
 	paths := a.me.paths()
-	asking := ctx
-	holder := a.holds && len(paths) == 1 && paths[0] == a.own.path // and it is not being amended
-	if holder {
-		var cancel context.CancelFunc
-		asking, cancel = context.WithTimeout(ctx, inDoubt)
-		defer cancel()
+	find := func(ctx context.Context) error { return a.findAt(ctx, paths) }
+	if a.holds && len(paths) == 1 && paths[0] == a.own.path { // and it is not being amended
+		return doubt.Ask(ctx, a.session.over, find)
 	}
+	return find(ctx)
+}
+
+func (a *awaiting) findAt(ctx context.Context, paths []string) error {
+	s := a.session
 	for _, p := range paths {
-		there, err := s.exists(asking, p)
-		if err != nil && holder && asking.Err() != nil && ctx.Err() == nil && !s.over() {
-			return driver.ErrRemoved // the news is enough: a holder must not go on believing until a stalled link answers
-		}
+		there, err := s.exists(ctx, p)
 		if err != nil {
 			return err
 		}

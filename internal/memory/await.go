@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/doubt"
 	"github.com/turnwise/turnwise/internal/planted"
 	"github.com/turnwise/turnwise/internal/rules"
 )
@@ -171,9 +172,6 @@ func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 	}
 }
 
-// inDoubt is how long a holder who heard that its node is gone goes on asking whether the session has ended with it.
-const inDoubt = 20 * time.Millisecond
-
 // plainlyRemoved reports whether a node that is gone belongs to a holder, and nobody of ours amends it. Then the news
 // is enough: a holder must not go on believing until a stalled link answers.
 func (s *session) plainlyRemoved(w *waiter) bool {
@@ -187,16 +185,16 @@ func (s *session) plainlyRemoved(w *waiter) bool {
 
 // removed is called when the own node is gone, it seems: with the session, without it, or was it amended?
 func (s *session) removed(ctx context.Context, w *waiter) error {
-	asking := ctx
+	find := func(ctx context.Context) error { return s.find(ctx, w) }
 	if s.plainlyRemoved(w) {
-		var cancel context.CancelFunc
-		asking, cancel = context.WithTimeout(ctx, inDoubt)
-		defer cancel()
+		return doubt.Ask(ctx, func() bool { return s.ctx.Err() != nil }, find)
 	}
-	a, err := s.insist(asking, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return s.service().find(s.id, w.me.ID) })
-	if err != nil && asking.Err() != nil && ctx.Err() == nil && s.ctx.Err() == nil {
-		return driver.ErrRemoved
-	}
+	return find(ctx)
+}
+
+// find looks for the own node, which may go by another name now.
+func (s *session) find(ctx context.Context, w *waiter) error {
+	a, err := s.insist(ctx, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return s.service().find(s.id, w.me.ID) })
 	if err != nil {
 		return err
 	}
