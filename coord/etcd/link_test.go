@@ -241,7 +241,12 @@ func (l *link) trouble(f fault) (end func()) {
 	l.last++
 	id := l.last
 	l.faults[id] = f
-	l.apply(f)
+	for _, p := range l.proxies {
+		f.applyTo(p)
+		if f.cut {
+			p.Cut()
+		}
+	}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -250,30 +255,28 @@ func (l *link) trouble(f fault) (end func()) {
 		}
 		delete(l.faults, id)
 		for _, p := range l.proxies {
-			p.Heal()
-		}
-		for _, f := range l.faults {
-			f.cut = false
-			l.apply(f)
+			p.Together(func() {
+				p.Heal()
+				for _, f := range l.faults {
+					f.applyTo(p)
+				}
+			})
 		}
 	}
 }
 
-func (l *link) apply(f fault) {
-	for _, p := range l.proxies {
-		if f.stall&drivertest.Requests != 0 {
-			p.Stall(faultproxy.ToServer)
-		}
-		if f.stall&drivertest.Replies != 0 {
-			p.Stall(faultproxy.ToClient)
-		}
-		if f.delay > 0 {
-			p.Delay(f.delay)
-		}
-		if f.cut {
-			p.Refuse()
-			p.Cut()
-		}
+func (f fault) applyTo(p *faultproxy.Proxy) {
+	if f.stall&drivertest.Requests != 0 {
+		p.Stall(faultproxy.ToServer)
+	}
+	if f.stall&drivertest.Replies != 0 {
+		p.Stall(faultproxy.ToClient)
+	}
+	if f.delay > 0 {
+		p.Delay(f.delay)
+	}
+	if f.cut {
+		p.Refuse()
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error
 	if err := s.replace(ctx, now, next, note); err != nil {
 		return me, amendError(err, now)
 	}
-	st.amended(next)
+	st.amended(next, s.zxids.last())
 	me.ID = next
 	return me, nil
 }
@@ -106,8 +106,8 @@ func (s *session) amending(st *standing, next string) {
 }
 
 // amended takes down that the node is there. Older paths still lead to it, for those who know no other.
-func (st *standing) amended(next string) {
+func (st *standing) amended(next string, made int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.names = []string{next}
+	st.names, st.made = []string{next}, made
 }

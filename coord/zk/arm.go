@@ -2,97 +2,73 @@ package zk
 
 import (
 	"errors"
+	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 )
 
-// arm sees to it that a watch is set on a node, or that it is known to be gone, and rings when that is so. It is for
-// the node, not for one who waits, and goes on when that one has left. For the hand-off both are set, by requests
-// that go out together.
-func (s *session) arm(w *watch, handOff bool) {
+// wish is what somebody wants to be told of a node.
+type wish struct {
+	*watch
+	aspect aspect
+}
+
+// arm sees to it, by one request, that watches are set for all that is wished for. Whatever happened since that
+// transaction rings at once. It does not wait for the answer; after a reconnect, or trouble, everybody is rung who waits,
+// and asks again.
+func (s *session) arm(since int64, wishes ...wish) {
 	t := &s.watches
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w.gone || w.denied != nil || len(w.waiters) == 0 {
+	epoch := t.epoch
+	var asked []asking
+	var paths [aspects][]string
+	for _, w := range wishes {
+		// Between the two halves of a departure there is nothing to ask.
+		if set := &w.settings[w.aspect]; !w.gone && !w.marked && !set.tells(since) {
+			set.ask(since)
+			asked = append(asked, asking{w, w.changes})
+			paths[w.aspect] = append(paths[w.aspect], w.path)
+		}
+	}
+	t.mu.Unlock()
+	link := s.spoken.Load()
+	if len(asked) == 0 || link == nil {
 		return
 	}
-	// Between the two halves of a departure there is nothing to ask.
-	if w.data == unset && !w.marked && s.spawn(func() { s.armData(w) }) {
-		w.data = asked
-	}
-	if w.children == unset && handOff && w.markable && s.spawn(func() { s.armChildren(w) }) {
-		w.children = asked
-	}
+	link.send(watchRequest(since, paths, func(err error) {
+		t.settle(asked, epoch, err)
+		if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
+			time.AfterFunc(backOff(4), func() { t.ring(asked) })
+		}
+	}))
 }
 
-func (s *session) armData(w *watch) {
-	t := &s.watches
-	for try := 0; ; try++ {
-		if s.enter(s.ctx) != nil {
-			return
-		}
-		t.mu.Lock()
-		fired, epoch := w.fired, t.epoch
-		t.mu.Unlock()
-		_, stat, _, err := s.conn.GetW(w.path)
-		s.exit()
-		if s.settle(w, &w.data, err, func() {
-			w.version, w.owner = stat.Version, stat.EphemeralOwner
-			// The reply may be older than the event that followed it: that watch is spent.
-			if w.fired != fired {
-				w.data = unset
-			}
-			w.epoch = 0
-			if epoch == t.epoch {
-				w.epoch = epoch
-			}
-		}) {
-			return
-		}
-		if sleep(s.ctx, backOff(try)) != nil {
-			return
-		}
-	}
+// asking is a wish on its way.
+type asking struct {
+	wish
+	changes int // of the node until then
 }
 
-func (s *session) armChildren(w *watch) {
-	for try := 0; ; try++ {
-		if s.enter(s.ctx) != nil {
-			return
-		}
-		_, _, _, err := s.conn.ChildrenW(w.path)
-		s.exit()
-		if s.settle(w, &w.children, err, func() {}) {
-			return
-		}
-		if sleep(s.ctx, backOff(try)) != nil {
-			return
-		}
-	}
-}
-
-// settle takes down the answer to the request for a watch. It returns false if it has to be asked for again.
-func (s *session) settle(w *watch, which *setting, err error, isSet func()) bool {
-	t := &s.watches
+// settle takes down that a request for watches was answered.
+func (t *watches) settle(asked []asking, epoch uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case err == nil:
-		*which = set
-		isSet()
-	case errors.Is(err, gozk.ErrNoNode):
-		*which = unset
-		w.gone = true
-	case !passing(err):
-		*which = unset
-		w.denied = explain(err, "waiting for", w.path, "READ", "")
-	default:
-		if len(w.waiters) > 0 {
-			return false
-		}
-		*which = unset
+	if epoch != t.epoch {
+		return // nothing is set any more
 	}
-	w.ring()
-	t.drop(w)
-	return true
+	for _, a := range asked {
+		set := &a.settings[a.aspect]
+		set.asked--
+		// What was told between the request and its answer may have used the watch up.
+		set.set = set.set || err == nil && a.changes == a.watch.changes
+		t.drop(a.watch)
+	}
+}
+
+func (t *watches) ring(asked []asking) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range asked {
+		a.watch.ring()
+	}
 }

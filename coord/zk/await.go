@@ -2,7 +2,6 @@ package zk
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -14,27 +13,35 @@ import (
 
 // Await is described in package driver.
 //
-// It sets a watch on the own node and on those waited for, and sleeps. When one of those has gone it looks at the line
+// It sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the line
 // again, unless its departure said it all. No watch is trusted alone: once in a while it asks.
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
 	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, holds: len(wait) == 0, waiter: newWaiter()}
+	a.since, a.ownSince = a.me.seen()
+	if a.since == 0 { // a look that is known to the caller alone
+		ahead, err := a.look(ctx)
+		if err != nil || !stillAhead(wait, ahead) {
+			return ahead, err
+		}
+		a.since, a.ownSince = a.me.seen()
+	}
 	defer a.quit()
 	a.own = a.join(a.me.present())
 	if len(wait) > wide {
 		return a.awaitWide(ctx, wait)
 	}
 	for _, n := range wait {
-		a.others = append(a.others, a.join(n.ID))
+		w := a.join(n.ID)
+		changes, _ := s.watches.look(w)
+		a.others = append(a.others, other{w, changes})
 	}
-	again := time.NewTimer(s.lookAgain())
+	again := time.NewTimer(a.firstAsk())
 	defer again.Stop()
 	for {
 		if err := s.stopped(ctx); err != nil {
 			return nil, err
 		}
-		switch what, err := a.verdict(); what {
-		case forbidden:
-			return nil, err
+		switch a.verdict() {
 		case removed:
 			if err := a.whereAmI(ctx); err != nil {
 				return nil, err
@@ -77,24 +84,40 @@ func (s *session) lookAgain() time.Duration {
 	return d + rand.N(d/2)
 }
 
+// firstAsk is when to ask for the first time. Newer servers do not tell those who may not read a node that it has gone.
+// That is soon to be found out where not everybody may do everything.
+func (a *awaiting) firstAsk() time.Duration {
+	if a.session.driver.openToAll() {
+		return a.session.lookAgain()
+	}
+	return min(time.Second, a.session.lookAgain())
+}
+
 type awaiting struct {
-	session *session
-	me      *standing
-	sight   driver.Sight
-	holds   bool // it waits for nobody: it watches over its node
-	waiter  *waiter
-	own     *watch
-	others  []*watch
+	session  *session
+	me       *standing
+	sight    driver.Sight
+	holds    bool  // it waits for nobody: it watches over its node
+	since    int64 // what happened ahead after this transaction is news
+	ownSince int64 // and what happened to the own node after this one
+	waiter   *waiter
+	own      *watch
+	others   []other
+}
+
+// other is one waited for, and how often it had changed before.
+type other struct {
+	*watch
+	changes int
 }
 
 type verdict int
 
 const (
-	nothing   verdict = iota
-	forbidden         // what has to be read may not be
-	removed           // my own node is not where it was
-	myTurn            // the node ahead left as the holder
-	moved             // somebody left, or was amended
+	nothing verdict = iota
+	removed         // my own node is not where it was
+	myTurn          // the node ahead left as the holder
+	moved           // somebody left, or was amended
 )
 
 func (a *awaiting) join(nodePath string) *watch {
@@ -104,56 +127,56 @@ func (a *awaiting) join(nodePath string) *watch {
 func (a *awaiting) quit() {
 	a.session.watches.quit(a.own, a.waiter)
 	for _, w := range a.others {
-		a.session.watches.quit(w, a.waiter)
+		a.session.watches.quit(w.watch, a.waiter)
 	}
 }
 
+// arm asks to be told of what matters: of the own node that it goes, of the others that they change, too.
 func (a *awaiting) arm() {
-	a.session.arm(a.own, false)
-	for _, w := range a.others {
-		a.session.arm(w, true)
+	wishes := make([]wish, 1, 3)
+	wishes[0] = wish{a.own, ofChildren}
+	if a.ownSince > a.since {
+		a.session.arm(a.ownSince, wishes...)
+		wishes = wishes[:0]
 	}
+	for _, w := range a.others {
+		wishes = append(wishes, wish{w.watch, ofData})
+		if w.markable {
+			wishes = append(wishes, wish{w.watch, ofChildren})
+		}
+	}
+	a.session.arm(a.since, wishes...)
 }
 
 // verdict says what the watches know by now. The own node comes first: an answer that lets me in must not overtake the
 // news of my own removal, which the service told before.
-func (a *awaiting) verdict() (verdict, error) {
+func (a *awaiting) verdict() verdict {
 	t := &a.session.watches
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.own.gone {
-		return removed, nil
+		return removed
 	}
-	if a.own.data == set && a.own.owner != a.session.sessionID() {
-		return forbidden, fmt.Errorf("%w: %s belongs to another session", driver.ErrRemoved, a.own.path)
+	if n := len(a.others) - 1; n >= 0 && a.others[n].left && a.own.settings[ofChildren].set && a.me.rightBehind(a.others[n].path) {
+		return myTurn
 	}
-	if a.own.denied != nil {
-		return forbidden, a.own.denied
-	}
-	what := nothing
 	for _, w := range a.others {
-		switch {
-		case w.denied != nil:
-			return forbidden, w.denied
-		case w.gone, w.data == set && a.me.news(w.path, w.version):
-			what = moved
+		if w.gone || w.changes != w.watch.changes {
+			return moved
 		}
 	}
-	if n := len(a.others) - 1; n >= 0 && a.others[n].left && a.own.data == set && a.me.rightBehind(a.others[n].path) {
-		return myTurn, nil
-	}
-	return what, nil
+	return nothing
 }
 
 // look reads the line.
 func (a *awaiting) look(ctx context.Context) ([]driver.Node, error) {
 	s := a.session
 	for {
-		names, stat, err := s.children(ctx, a.me.dir)
+		l, err := s.children(ctx, a.me.dir)
 		if err != nil {
 			return nil, err
 		}
-		if ahead, ok := a.me.ahead(names, stat, a.sight); ok {
+		if ahead, ok := a.me.ahead(l, a.sight); ok {
 			return ahead, nil
 		}
 		if err := a.whereAmI(ctx); err != nil {
@@ -183,39 +206,39 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 		}
 		if there {
 			s.watches.quit(a.own, a.waiter)
-			a.own = a.join(p)
+			a.own, a.ownSince = a.join(p), s.zxids.last()
 			return nil
 		}
 	}
 	return driver.ErrRemoved
 }
 
-// ask is the look without being told: a point read of the own node and of the one waited for, or of the line if these
-// are several.
+// ask is the look without being told: a point read of the own node and of the one waited for, which also tells whether
+// that may be read at all, or of the line if these are several.
 func (a *awaiting) ask(ctx context.Context) error {
 	s := a.session
 	switch len(a.others) {
 	case 0:
 	case 1:
-		there, err := s.exists(ctx, a.others[0].path)
+		_, gone, err := s.read(ctx, driver.Node{ID: a.others[0].path})
 		if err != nil {
 			return err
 		}
-		if !there {
-			a.missed(a.others[0])
+		if gone {
+			a.missed(a.others[0].watch)
 		}
 	default:
-		names, _, err := s.children(ctx, a.me.dir)
+		l, err := s.children(ctx, a.me.dir)
 		if err != nil {
 			return err
 		}
-		stands := make(map[string]bool, len(names))
-		for _, n := range names {
+		stands := make(map[string]bool, len(l.names))
+		for _, n := range l.names {
 			stands[a.me.dir+"/"+n] = true
 		}
 		for _, w := range a.others {
 			if !stands[w.path] {
-				a.missed(w)
+				a.missed(w.watch)
 			}
 		}
 	}
@@ -239,7 +262,7 @@ func (a *awaiting) missed(w *watch) {
 }
 
 func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
-	return persist(ctx, func() (bool, error) {
+	return persist(ctx, s, func() (bool, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
 			there, _, err := c.Exists(nodePath)
 			return there, err

@@ -3,8 +3,6 @@ package zk
 import (
 	"testing"
 
-	gozk "github.com/go-zookeeper/zk"
-
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -12,15 +10,16 @@ import (
 func BenchmarkALookAtAThousand(b *testing.B) {
 	var names []string
 	for i := range int32(1000) {
-		names = append(names, contender{guid: newGUID(), kind: kindLock, seq: i, ours: true}.name())
+		names = append(names, contender{guid: newGUID(), kind: kindLock, seq: i}.name())
 	}
+	seen := &list{names: names}
 	me := "/line/" + names[len(names)-1]
 	st := &standing{line: "line", dir: "/line", names: []string{me}}
 	for name, sight := range map[string]driver.Sight{"nearest": {}, "all": {All: true}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := st.ahead(names, &gozk.Stat{}, sight); !ok {
+				if _, ok := st.ahead(seen, sight); !ok {
 					b.Fatal("not in the line")
 				}
 			}

@@ -12,8 +12,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// enter returns when the library may be given a request: it is connected and has not too many. So nothing piles up in
-// there while the service is out of reach. Each enter that succeeds is followed by an exit.
+// enter returns when a request may be made whose answer takes time: there is a connection, and it has not too many. So
+// nothing piles up in the library while the service is out of reach, and the watchdog does not take a long queue for a
+// dead server. Each enter that succeeds is followed by an exit.
 func (s *session) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return s.given(err)
@@ -25,23 +26,28 @@ func (s *session) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return s.given(ctx.Err())
 	}
+	err := s.isUp(ctx)
+	if err != nil {
+		s.exit()
+	}
+	return err
+}
+
+// isUp returns when there is a connection.
+func (s *session) isUp(ctx context.Context) error {
 	s.mu.Lock()
 	up := s.up
 	s.mu.Unlock()
 	select {
 	case <-up:
-		if s.over() {
-			s.exit()
-			return s.ending()
-		}
-		return nil
 	case <-s.done:
-		s.exit()
-		return s.ending()
 	case <-ctx.Done():
-		s.exit()
 		return s.given(ctx.Err())
 	}
+	if s.over() {
+		return s.ending()
+	}
+	return nil
 }
 
 func (s *session) exit() { <-s.slots }
@@ -119,14 +125,14 @@ func (s *session) judge(err error) error {
 
 // insist repeats a request that may be repeated until it has an answer that counts.
 func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) error {
-	_, err := persist(ctx, func() (struct{}, error) {
+	_, err := persist(ctx, s, func() (struct{}, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, request(c) })
 	})
 	return err
 }
 
 // persist repeats a call until it succeeds, or fails in a way that trying again does not help.
-func persist[T any](ctx context.Context, call func() (T, error)) (T, error) {
+func persist[T any](ctx context.Context, s *session, call func() (T, error)) (T, error) {
 	for try := 0; ; try++ {
 		v, err := call()
 		if !passing(err) {
@@ -134,6 +140,9 @@ func persist[T any](ctx context.Context, call func() (T, error)) (T, error) {
 		}
 		if sleep(ctx, backOff(try)) != nil {
 			var none T
+			if s.over() {
+				return none, s.ending()
+			}
 			return none, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}

@@ -43,7 +43,6 @@ type contender struct {
 	kind string
 	seq  int32 // as the service counts: it may have gone below zero
 	way  Names
-	ours bool // made by this package, not by another tool
 }
 
 // prefix is the name that a node is created with; the service adds the number.
@@ -100,7 +99,6 @@ func parseContender(name string) (c contender, ok bool) {
 			c.way = Curator
 			c.kind, ok = curatorKind(rest)
 		}
-		c.ours = ok && ourGUID(c.guid)
 		return c, ok
 	}
 	c.way = Kazoo
@@ -109,7 +107,6 @@ func parseContender(name string) (c contender, ok bool) {
 	}
 	c.guid = head[:32]
 	c.kind, ok = kazooKind(head[32:])
-	c.ours = ok && ourGUID(c.guid)
 	return c, ok
 }
 
@@ -192,12 +189,20 @@ func cutUUID(s string) (guid, rest string, ok bool) {
 
 func isHex(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'f') {
+		if !hexDigit[s[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// hexDigit is a table because every name in every list is looked at.
+var hexDigit = func() (is [256]bool) {
+	for _, c := range "0123456789abcdef" {
+		is[c] = true
+	}
+	return is
+}()
 
 func isDecimal(s string) bool {
 	for i := 0; i < len(s); i++ {
@@ -233,7 +238,6 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// ourGUID is asked for every name in a list, so it does not allocate.
 func ourGUID(guid string) bool {
 	if len(guid) != 32 || !isHex(guid) {
 		return false
@@ -266,5 +270,5 @@ func checkSum(b [12]byte) uint32 {
 
 // markable reports whether the node is one that leaves a mark when it hands over: nothing else ever writes its data.
 func (c contender) markable() bool {
-	return c.ours && (c.kind == kindLock || c.kind == kindWriter)
+	return (c.kind == kindLock || c.kind == kindWriter) && ourGUID(c.guid)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -17,10 +16,11 @@ func TestNamesOfContendersComeBack(t *testing.T) {
 	for _, way := range []Names{GoLock, Curator, Kazoo} {
 		for _, kind := range []string{"lock", "lead", "R", "W", "S3of17"} {
 			for _, seq := range []int32{0, 1, 999_999_999, 1_000_000_000, math.MaxInt32, math.MinInt32, -1_000_000_000, -999_999_999, -1} {
-				want := contender{guid: newGUID(), kind: kind, seq: seq, way: way, ours: true}
+				want := contender{guid: newGUID(), kind: kind, seq: seq, way: way}
 				got, ok := parseContender(want.name())
 				require.True(t, ok, want.name())
 				require.Equal(t, want, got, want.name())
+				require.True(t, ourGUID(got.guid), want.name())
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func TestContendersOfOtherTools(t *testing.T) {
 		require.Equal(t, want.kind, got.kind, name)
 		require.Equal(t, want.way, got.way, name)
 		require.EqualValues(t, 7, got.seq, name)
-		require.False(t, got.ours, name)
+		require.False(t, ourGUID(got.guid), name)
 		require.False(t, got.markable(), name)
 	}
 }
@@ -115,25 +115,24 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 		names = append(names, contender{guid: newGUID(), kind: kind, seq: int32(i)}.name())
 	}
 	st := &standing{line: "a", dir: dir, names: []string{dir + "/" + names[5]}}
-	stat := &gozk.Stat{Czxid: 1000}
 	for range 20 {
 		mixed := append([]string{"foreign", "_c_x"}, names...)
 		rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 
-		ahead, ok := st.ahead(mixed, stat, driver.Sight{})
+		ahead, ok := st.ahead(&list{names: mixed, born: 1000}, driver.Sight{})
 		require.True(t, ok)
 		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[4], Kind: "R", Token: 1004}}, ahead)
 		require.True(t, st.rightBehind(ahead[0].ID))
 
-		ahead, ok = st.ahead(mixed, stat, driver.Sight{Ignore: []string{"R"}})
+		ahead, ok = st.ahead(&list{names: mixed, born: 1000}, driver.Sight{Ignore: []string{"R"}})
 		require.True(t, ok)
 		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[3], Kind: "lock", Token: 1003}}, ahead)
 
-		ahead, ok = st.ahead(mixed, stat, driver.Sight{All: true, Ignore: []string{"R"}})
+		ahead, ok = st.ahead(&list{names: mixed, born: 1000}, driver.Sight{All: true, Ignore: []string{"R"}})
 		require.True(t, ok)
 		require.Len(t, ahead, 2)
 		require.Equal(t, "W", ahead[0].Kind)
 	}
-	_, ok := st.ahead(names[:5], stat, driver.Sight{})
+	_, ok := st.ahead(&list{names: names[:5], born: 1000}, driver.Sight{})
 	require.False(t, ok, "I am not in the list")
 }

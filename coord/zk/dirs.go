@@ -30,7 +30,7 @@ func (s *session) makeDir(dir string) error {
 }
 
 func (s *session) makeOne(dir string) error {
-	_, err := persist(s.ctx, func() (string, error) {
+	_, err := persist(s.ctx, s, func() (string, error) {
 		return do(s, func(c *gozk.Conn) (string, error) {
 			if s.driver.names != Kazoo && !s.driver.plainDirs.Load() {
 				p, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.driver.acl)

@@ -31,17 +31,17 @@ func (s *session) discard(nodePath string) {
 
 // audit looks after a create that had no answer, twice and later on. A server may yet take requests from the
 // connection that broke, in the moment in which it takes the new one; what such a straggler makes belongs to nobody.
-func (s *session) audit(dir, guid string) {
+func (s *session) audit(dir string, made contender) {
 	s.spawn(func() {
 		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
 			if sleep(s.ctx, after) != nil {
 				return
 			}
-			names, _, err := s.freshChildren(s.ctx, dir)
+			l, err := s.freshChildren(s.ctx, dir)
 			if err != nil {
 				continue
 			}
-			for _, name := range byGUID(names, guid) {
+			for _, name := range made.twins(l.names) {
 				s.mu.Lock()
 				wanted := s.standing[dir+"/"+name] != nil
 				s.mu.Unlock()

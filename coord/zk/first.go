@@ -52,6 +52,11 @@ type observing struct {
 
 // watch exchanges what is watched; "" for nothing.
 func (o *observing) watch(nodePath string) {
+	if o.on != nil && o.on.path == nodePath {
+		if _, gone := o.session.watches.look(o.on); !gone {
+			return
+		}
+	}
 	if o.on != nil {
 		o.session.watches.quit(o.on, o.waiter)
 		o.on = nil
@@ -61,113 +66,36 @@ func (o *observing) watch(nodePath string) {
 	}
 }
 
-// look reads who is first. If it is to be waited for the next, a watch has been set before the reading.
+// look reads who is first. If it is to be waited for the next, whatever changes from then on rings.
 func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 	s := o.session
 	for {
-		names, stat, err := s.freshChildren(ctx, o.dir)
-		if err != nil && !errors.Is(err, gozk.ErrNoNode) {
+		l, err := s.freshChildren(ctx, o.dir)
+		missing := errors.Is(err, gozk.ErrNoNode)
+		if missing {
+			l, err = new(list), nil
+		}
+		if err != nil {
 			return driver.Node{}, err
 		}
-		all := contenders(names)
-		target := o.dir
-		if len(all) > 0 {
-			target = o.dir + "/" + all[0].name
+		all := contenders(l.names)
+		target, aspect := o.dir, ofChildren
+		switch {
+		case missing:
+			aspect = ofComing
+		case len(all) > 0:
+			target, aspect = o.dir+"/"+all[0].name, ofData
 		}
-		if wait && (o.on == nil || o.on.path != target || !s.isSet(o.on)) {
+		if wait {
 			o.watch(target)
-			if err := s.setWatch(ctx, o.on, o.waiter, len(all) == 0); err != nil {
-				return driver.Node{}, err
-			}
-			continue // what was read before the watch was set may be old
+			s.arm(l.asOf, wish{o.on, aspect})
 		}
 		if len(all) == 0 {
 			return driver.Node{}, nil
 		}
-		n, gone, err := s.read(ctx, all[0].node(o.line, o.dir, stat))
+		n, gone, err := s.read(ctx, all[0].node(o.line, o.dir, l.born))
 		if err != nil || !gone {
 			return n, err
 		}
 	}
-}
-
-// isSet reports whether news of a node, or of a directory's children, will ring.
-func (s *session) isSet(w *watch) bool {
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	return !w.gone && (w.data == set || w.children == set)
-}
-
-// setWatch returns when a watch is set on a node, or on the children of a directory that may not exist yet.
-func (s *session) setWatch(ctx context.Context, w *watch, by *waiter, directory bool) error {
-	for {
-		s.watches.mu.Lock()
-		gone, denied := w.gone, w.denied
-		s.watches.mu.Unlock()
-		if denied != nil {
-			return denied
-		}
-		if gone || s.isSet(w) {
-			return nil
-		}
-		if directory {
-			s.armDir(w, true)
-		} else {
-			s.arm(w, false)
-		}
-		select {
-		case <-by.bell:
-		case <-s.done:
-			return s.ending()
-		case <-ctx.Done():
-			return s.given(ctx.Err())
-		}
-	}
-}
-
-// armDir sets a watch on the children of a directory, or, if there may be none, on its coming.
-func (s *session) armDir(w *watch, mayMiss bool) {
-	t := &s.watches
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w.children != unset || w.gone || w.denied != nil || len(w.waiters) == 0 {
-		return
-	}
-	if !s.spawn(func() {
-		for try := 0; ; try++ {
-			if s.enter(s.ctx) != nil {
-				return
-			}
-			t.mu.Lock()
-			fired := w.fired
-			t.mu.Unlock()
-			there, err := true, error(nil)
-			if mayMiss {
-				there, _, _, err = s.conn.ExistsW(w.path)
-			}
-			var l *list
-			if err == nil && there {
-				if names, stat, _, e := s.conn.ChildrenW(w.path); e == nil {
-					l = &list{names, stat}
-				} else {
-					err = e
-				}
-			}
-			s.exit()
-			if mayMiss && errors.Is(err, gozk.ErrNoNode) { // it went between the two
-				continue
-			}
-			if s.settle(w, &w.children, err, func() {
-				w.list = l
-				if w.fired != fired {
-					w.children = unset
-				}
-			}) || sleep(s.ctx, backOff(try)) != nil {
-				return
-			}
-		}
-	}) {
-		return
-	}
-	w.children = asked
 }

@@ -88,7 +88,7 @@ func TestWaitersShareTheirWatches(t *testing.T) {
 		defer readers.watches.mu.Unlock()
 		entry := readers.watches.all[w.ID]
 		own := readers.watches.all[last.ID]
-		return len(readers.watches.all) == 51 && entry.data == set && entry.children == set && own != nil && own.data == set
+		return len(readers.watches.all) == 51 && entry.settings[ofData].set && entry.settings[ofChildren].set && own != nil && own.settings[ofChildren].set
 	}, patience, time.Millisecond)
 	s.leave(s.sess, w, true)
 	for _, a := range answers {
@@ -124,7 +124,7 @@ func TestAMissedEventIsFoundOut(t *testing.T) {
 		s.sess.watches.mu.Lock()
 		defer s.sess.watches.mu.Unlock()
 		w := s.sess.watches.all[head.ID]
-		return w != nil && w.data == set && w.children == set
+		return w != nil && w.settings[ofData].set && w.settings[ofChildren].set
 	}, patience, time.Millisecond)
 	s.sess.watches.mu.Lock()
 	s.sess.watches.all["/nowhere"] = s.sess.watches.all[head.ID]

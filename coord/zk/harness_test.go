@@ -205,18 +205,20 @@ func isContenderPath(r zkwire.Request) bool {
 // apply brings the faults of the moment about, anew.
 func (w *wiring) apply() {
 	for _, p := range w.proxies {
-		p.Heal()
-		for d, n := range w.frozen {
-			if n > 0 {
-				p.Stall(faultproxy.Direction(d))
+		p.Together(func() {
+			p.Heal()
+			for d, n := range w.frozen {
+				if n > 0 {
+					p.Stall(faultproxy.Direction(d))
+				}
 			}
-		}
-		if w.delay > 0 {
-			p.Delay(w.delay)
-		}
-		if w.cuts > 0 {
-			p.Refuse()
-		}
+			if w.delay > 0 {
+				p.Delay(w.delay)
+			}
+			if w.cuts > 0 {
+				p.Refuse()
+			}
+		})
 	}
 }
 

@@ -95,7 +95,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 func TestWhichErrorsPass(t *testing.T) {
 	for _, err := range []error{
 		gozk.ErrConnectionClosed, gozk.ErrNoServer, gozk.ErrSessionMoved, errors.New("write tcp: broken pipe"),
-		errors.New("unknown error: -4"), errMoved,
+		errors.New("unknown error: -4"), errForeign,
 	} {
 		require.True(t, passing(err), err)
 	}

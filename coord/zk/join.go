@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	gozk "github.com/go-zookeeper/zk"
@@ -119,7 +120,7 @@ func (j *joining) run(ctx context.Context) {
 			j.session.discard(me.ID)
 		}
 		if j.open {
-			j.session.audit(j.dir, j.wanted.guid)
+			j.session.audit(j.dir, j.wanted)
 		}
 		return
 	}
@@ -131,15 +132,15 @@ var errJoinAgain = errors.New("join again")
 // once makes a node and looks at the line. After an error there is none.
 func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node, err error) {
 	s := j.session
-	mine, names, stat, err := j.create(ctx)
+	mine, seen, err := j.create()
 	if err != nil {
 		return me, nil, err
 	}
 	st := s.stands(j.entry.Line, j.dir, mine)
 	ahead, ok := []driver.Node(nil), false
 	for try := 0; !ok; try++ {
-		if stat != nil {
-			if ahead, ok = st.ahead(names, stat, j.entry.Sight); ok {
+		if seen != nil {
+			if ahead, ok = st.ahead(seen, j.entry.Sight); ok {
 				break
 			}
 		}
@@ -148,22 +149,22 @@ func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node
 			err = j.stillThere(mine)
 		}
 		if err == nil {
-			names, stat, err = s.children(s.ctx, j.dir)
+			seen, err = s.children(s.ctx, j.dir)
 		}
 		if err != nil {
 			s.discard(mine)
 			return me, nil, err
 		}
 	}
-	j.dropTwins(names, mine)
+	j.dropTwins(seen.names, mine)
 	c, _ := parseContender(path.Base(mine))
 	me = driver.Node{
-		Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Token: token(stat, c),
+		Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Token: token(seen.born, c),
 		Owner: j.entry.Owner, Data: j.entry.Data, Last: st.isLast(),
 	}
 	if s.driver.nearEnd(j.entry.Line, c.seq) {
 		s.discard(mine)
-		return me, nil, j.beginAnew(ctx, stat.Czxid)
+		return me, nil, j.beginAnew(ctx, seen.born)
 	}
 	if j.entry.Try && len(ahead) > 0 {
 		s.discard(mine)
@@ -173,83 +174,62 @@ func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node
 }
 
 // create makes the node, and lists the line in the same round trip: the list is sent right behind the create, on the
-// same connection, so that it shows all who are ahead. names and stat are nil if the list did not arrive.
-func (j *joining) create(ctx context.Context) (mine string, names []string, stat *gozk.Stat, err error) {
+// same connection, so that it shows all who are ahead. It is nil if it did not arrive.
+func (j *joining) create() (mine string, seen *list, err error) {
 	s := j.session
-	if err := s.enter(ctx); err != nil {
-		return "", nil, nil, err
+	if err := s.enter(s.ctx); err != nil {
+		return "", nil, err
 	}
 	if err := j.wantedStill(); err != nil {
 		s.exit()
-		return "", nil, nil, err
+		return "", nil, err
 	}
-	prefix := j.dir + "/" + j.wanted.prefix()
-	sent := s.expectCreate(prefix)
-	defer s.forgetCreate(prefix)
-	type answer struct {
-		path string
-		err  error
-	}
-	created := make(chan answer, 1)
-	if !s.spawn(func() {
-		p, err := s.conn.Create(prefix, j.note, gozk.FlagEphemeralSequential, s.driver.acl)
-		s.exit()
-		created <- answer{p, err}
-	}) {
-		s.exit()
-		return "", nil, nil, s.ending()
-	}
-	var a answer
-	answered := false
-	select {
-	case <-sent:
-	case a = <-created:
-		answered = true
-	}
-	if !answered || a.err == nil {
-		l, err := do(s, func(c *gozk.Conn) (list, error) { return listChildren(c, j.dir) })
-		if err == nil {
-			names, stat = l.names, l.stat
-		}
-	}
-	if !answered {
-		a = <-created // the library answers each request, at the latest when the session ends
+	make, made := createRequest(j.dir+"/"+j.wanted.prefix(), j.note, s.driver.acl)
+	look, looked := s.listRequest(j.dir, false)
+	s.spoken.Load().send(make, look)
+	a, l := <-made, <-looked // each request is answered, at the latest when the connection ends
+	s.exit()
+	if l.err == nil {
+		seen = l.value
 	}
 	err = s.judge(a.err)
 	switch {
 	case err == nil:
-		return a.path, names, stat, nil
+		return a.value, seen, nil
 	case errors.Is(err, gozk.ErrNoNode):
 		if err := j.wantedStill(); err != nil {
-			return "", nil, nil, err
+			return "", nil, err
 		}
 		if err := s.makeDir(j.dir); err != nil {
-			return "", nil, nil, err
+			return "", nil, err
 		}
-		return "", nil, nil, errJoinAgain
+		return "", nil, errJoinAgain
 	case passing(err):
 		return j.settle()
 	}
-	return "", nil, nil, explain(err, "joining in", j.dir, "CREATE", "")
+	return "", nil, explain(err, "joining in", j.dir, "CREATE", "")
 }
 
 // settle finds out what became of a create that had no answer: once the session is connected again, on a server that
 // has caught up, the node stands in the line or it was never made.
-func (j *joining) settle() (mine string, names []string, stat *gozk.Stat, err error) {
+func (j *joining) settle() (mine string, seen *list, err error) {
 	s := j.session
 	s.driver.log.Debug("a join had no answer", "line", j.entry.Line)
 	j.open = true
-	names, stat, err = s.freshChildren(s.ctx, j.dir)
-	if err != nil && !errors.Is(err, gozk.ErrNoNode) {
-		return "", nil, nil, err
+	seen, err = s.freshChildren(s.ctx, j.dir)
+	if errors.Is(err, gozk.ErrNoNode) {
+		seen, err = new(list), nil
 	}
-	if twins := byGUID(names, j.wanted.guid); len(twins) > 0 {
-		return j.dir + "/" + twins[0], names, stat, nil
+	if err != nil {
+		return "", nil, err
+	}
+	if twins := j.wanted.twins(seen.names); len(twins) > 0 {
+		return j.dir + "/" + twins[0], seen, nil
 	}
 	if err := j.wantedStill(); err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
-	return "", nil, nil, errJoinAgain
+	return "", nil, errJoinAgain
 }
 
 // stillThere tells a list that is slow to show a node from a node that has been removed.
@@ -263,18 +243,22 @@ func (j *joining) stillThere(mine string) error {
 
 // dropTwins takes away what else was made for this join, by a request that was thought lost.
 func (j *joining) dropTwins(names []string, mine string) {
-	for _, name := range byGUID(names, j.wanted.guid) {
+	for _, name := range j.wanted.twins(names) {
 		if p := j.dir + "/" + name; p != mine {
 			j.session.spawn(func() { j.session.discard(p) })
 		}
 	}
 }
 
-// byGUID gives the nodes that were made for one join, the first in line first.
-func byGUID(names []string, guid string) []string {
+// twins are the nodes that were made for one join, the first in line first.
+func (c contender) twins(names []string) []string {
+	prefix := c.prefix()
 	var twins []listed
 	for _, name := range names {
-		if c, ok := parseContender(name); ok && c.guid == guid {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if c, ok := parseContender(name); ok {
 			twins = append(twins, listed{c, name})
 		}
 	}
@@ -290,41 +274,17 @@ func byGUID(names []string, guid string) []string {
 // so the bad news is made sure of.
 func (j *joining) lookFirst(ctx context.Context) error {
 	s := j.session
-	for _, look := range []func(context.Context, string) ([]string, *gozk.Stat, error){s.children, s.freshChildren} {
-		names, _, err := look(ctx, j.dir)
+	for _, look := range []func(context.Context, string) (*list, error){s.children, s.freshChildren} {
+		l, err := look(ctx, j.dir)
 		if errors.Is(err, gozk.ErrNoNode) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(contenders(names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
+		if !slices.ContainsFunc(contenders(l.names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
 			return nil
 		}
 	}
 	return driver.ErrBusy
-}
-
-// expectCreate gives a channel that is closed when the create of that path has been written to the connection.
-func (s *session) expectCreate(nodePath string) <-chan struct{} {
-	c := make(chan struct{})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.creates[nodePath] = c
-	return c
-}
-
-func (s *session) forgetCreate(nodePath string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.creates, nodePath)
-}
-
-func (s *session) createSent(nodePath string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.creates[nodePath]; c != nil {
-		close(c)
-		delete(s.creates, nodePath)
-	}
 }

@@ -15,11 +15,11 @@ var mark = []byte("turnwise left\n")
 
 // Leave is described in package driver.
 func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
-	if err := ctx.Err(); err != nil {
-		s.spawn(func() { s.leave(s.standingAs(me), held, func(error) {}) })
-		return err
-	}
 	st := s.standingAs(me)
+	if s.takeAway(ctx, st, held) == nil {
+		s.left(st)
+		return nil
+	}
 	said := make(chan error, 1)
 	if !s.spawn(func() {
 		s.leave(st, held, func(err error) {
@@ -44,7 +44,7 @@ func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
 // leave goes on until the node is gone or the session has ended. It says nil, or what it is refused for.
 func (s *session) leave(st *standing, held bool, say func(error)) {
 	for try := 0; ; try++ {
-		err := s.takeAway(st, held)
+		err := s.takeAway(s.ctx, st, held)
 		if err == nil {
 			s.left(st)
 			say(nil)
@@ -63,10 +63,10 @@ func (s *session) leave(st *standing, held bool, say func(error)) {
 // takeAway deletes the node under whatever path it has. If an amendment may be under way that goes from the older path
 // to the newer, so once the older is deleted it fails, and if the older is gone the newer is all there is. The paths are
 // those of this one node, for ever: the number in them is not used again.
-func (s *session) takeAway(st *standing, held bool) error {
+func (s *session) takeAway(ctx context.Context, st *standing, held bool) error {
 	paths := st.paths()
 	for i, p := range paths {
-		err := s.takeAwayPath(p, held && i == len(paths)-1)
+		err := s.takeAwayPath(ctx, p, held && i == len(paths)-1)
 		if !errors.Is(err, gozk.ErrNoNode) {
 			return explain(err, "leaving", p, "DELETE", path.Dir(p))
 		}
@@ -74,20 +74,21 @@ func (s *session) takeAway(st *standing, held bool) error {
 	return nil
 }
 
-func (s *session) takeAwayPath(nodePath string, held bool) error {
-	c, _ := parseContender(path.Base(nodePath))
-	if held && c.markable() {
-		_, err := do(s, func(conn *gozk.Conn) (struct{}, error) {
-			_, err := conn.Multi(
-				&gozk.SetDataRequest{Path: nodePath, Data: mark, Version: -1},
-				&gozk.DeleteRequest{Path: nodePath, Version: -1},
-			)
-			return struct{}{}, err
-		})
+func (s *session) takeAwayPath(ctx context.Context, nodePath string, held bool) error {
+	w, err := s.link(ctx)
+	if err != nil {
+		return err
+	}
+	if c, _ := parseContender(path.Base(nodePath)); held && c.markable() {
+		depart, departed := departRequest(nodePath, mark)
+		w.send(depart)
+		_, err := answer(ctx, s, departed)
 		if !errors.Is(err, gozk.ErrNoAuth) { // there are rights that allow the one and not the other
 			return err
 		}
 	}
-	_, err := do(s, func(conn *gozk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(nodePath, -1) })
+	remove, removed := deleteRequest(nodePath)
+	w.send(remove)
+	_, err = answer(ctx, s, removed)
 	return err
 }

@@ -22,18 +22,18 @@ func (d *Driver) Line(ctx context.Context, line string) ([]driver.Node, error) {
 	return withSession(ctx, d, func(s *session) ([]driver.Node, error) {
 		dir := d.path(line)
 		for {
-			names, stat, err := s.freshChildren(ctx, dir)
+			l, err := s.freshChildren(ctx, dir)
 			if errors.Is(err, gozk.ErrNoNode) {
 				return nil, nil
 			}
 			if err != nil {
 				return nil, err
 			}
-			listed := contenders(names)
+			listed := contenders(l.names)
 			nodes := make([]driver.Node, len(listed))
 			gone := make([]bool, len(listed))
 			err = forEach(len(listed), func(i int) error {
-				n := listed[i].node(line, dir, stat)
+				n := listed[i].node(line, dir, l.born)
 				var err error
 				nodes[i], gone[i], err = s.read(ctx, n)
 				return err
@@ -43,7 +43,7 @@ func (d *Driver) Line(ctx context.Context, line string) ([]driver.Node, error) {
 			}
 			// One that was amended between the list and the read has gone from its path, not from the line.
 			if slices.Contains(gone, true) && len(listed) > 0 {
-				if again, _, err := s.children(ctx, dir); err == nil && replaced(listed, gone, again) {
+				if again, err := s.children(ctx, dir); err == nil && replaced(listed, gone, again.names) {
 					continue
 				}
 			}
@@ -76,7 +76,7 @@ func replaced(listed []listed, gone []bool, names []string) bool {
 
 // read fills in what a node says of itself.
 func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
-	data, err := persist(ctx, func() ([]byte, error) {
+	data, err := persist(ctx, s, func() ([]byte, error) {
 		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
 			data, _, err := c.Get(n.ID)
 			return data, err
@@ -168,11 +168,14 @@ func (s *session) inside(ctx context.Context, line string) (used bool, inner []s
 	if top {
 		dir = "/"
 	}
-	names, _, err := s.children(ctx, dir)
+	l, err := s.children(ctx, dir)
 	if errors.Is(err, gozk.ErrNoNode) {
 		return false, nil, nil
 	}
-	for _, name := range names {
+	if err != nil {
+		return false, nil, err
+	}
+	for _, name := range l.names {
 		if _, ok := parseContender(name); ok {
 			used = line != ""
 		} else if segment, ok := decodeSegment(name, top); ok && line == "" {
@@ -181,7 +184,7 @@ func (s *session) inside(ctx context.Context, line string) (used bool, inner []s
 			inner = append(inner, line+"/"+segment)
 		}
 	}
-	return used, inner, err
+	return used, inner, nil
 }
 
 // Remove is described in package driver.

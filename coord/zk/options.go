@@ -142,3 +142,6 @@ func (c *config) placeRoot() error {
 	}
 	return nil
 }
+
+// openToAll reports whether our nodes may be read, and more, by everybody.
+func (c *config) openToAll() bool { return slices.Equal(c.acl, gozk.WorldACL(gozk.PermAll)) }

@@ -24,24 +24,22 @@ type session struct {
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
 
-	base     time.Time     // what deadline counts from, for its monotonic clock
-	deadline atomic.Int64  // ns after base
-	ttl      atomic.Int64  // as granted; ns
-	epoch    atomic.Uint64 // counts connections
-	notified int64         // zxid of the event being delivered; of the goroutine that delivers
+	base     time.Time    // what deadline counts from, for its monotonic clock
+	deadline atomic.Int64 // ns after base
+	ttl      atomic.Int64 // as granted; ns
 
 	known      atomic.Pointer[credentials]
 	introduced atomic.Bool // the service has confirmed the session
 
-	slots    chan struct{} // one for each request that the library has
+	slots    chan struct{}        // one for each request whose answer takes time
+	spoken   atomic.Pointer[wire] // the latest connection that was usable
 	watches  watches
 	troubles troubles
 	zxids    zxids
 
 	mu       sync.Mutex
-	up       chan struct{} // closed while connected
-	wire     *wire         // the present or latest connection
-	creates  map[string]chan struct{}
+	up       chan struct{}        // closed while there is a usable connection
+	wire     *wire                // the present or latest connection
 	standing map[string]*standing // those of us in line, by path
 	lines    map[string]struct{}  // directories that may have to be removed by hand
 	working  sync.WaitGroup
@@ -54,7 +52,7 @@ type session struct {
 	quiet chan struct{} // closed when nothing of it runs any more
 }
 
-// inFlight is how many requests the library is given at once. It queues 16, and what waits there cannot be taken back.
+// inFlight is how many requests are made at once. The library queues 16, and what waits there cannot be taken back.
 const inFlight = 256
 
 // Why a session is over.
@@ -71,7 +69,6 @@ func newSession(d *Driver) *session {
 		base:     time.Now(),
 		slots:    make(chan struct{}, inFlight),
 		up:       make(chan struct{}),
-		creates:  make(map[string]chan struct{}),
 		standing: make(map[string]*standing),
 		lines:    make(map[string]struct{}),
 		done:     make(chan struct{}),
@@ -170,17 +167,15 @@ func (s *session) firstContact(ctx context.Context) error {
 
 // event is called by the library, in the order of the service, and must not block.
 func (s *session) event(ev gozk.Event) {
-	switch {
-	case ev.Type != gozk.EventSession:
-		s.changed(ev)
-	case ev.State == gozk.StateHasSession:
-		s.epoch.Add(1)
-		s.watches.reconnected(s.epoch.Load())
+	switch ev.State {
+	case gozk.StateHasSession:
 		s.mu.Lock()
-		close(s.up)
+		w := s.wire
 		s.mu.Unlock()
-		s.driver.log.Debug("connected", "server", ev.Server, "session", s.id())
-	case ev.State == gozk.StateDisconnected:
+		if w.isProven() {
+			s.usable(w)
+		}
+	case gozk.StateDisconnected:
 		s.mu.Lock()
 		select {
 		case <-s.up:
@@ -188,7 +183,7 @@ func (s *session) event(ev gozk.Event) {
 		default:
 		}
 		s.mu.Unlock()
-	case ev.State == gozk.StateExpired:
+	case gozk.StateExpired:
 		s.driver.log.Warn("session expired", "session", s.id())
 		s.finish(errExpired)
 		<-s.ready
@@ -196,15 +191,26 @@ func (s *session) event(ev gozk.Event) {
 	}
 }
 
-// changed takes the news of a node.
-func (s *session) changed(ev gozk.Event) {
-	switch ev.Type {
+// usable is called when a connection takes requests, and knows again who we are.
+func (s *session) usable(w *wire) {
+	s.spoken.Store(w)
+	s.watches.reconnected()
+	s.mu.Lock()
+	close(s.up)
+	s.mu.Unlock()
+	s.driver.log.Debug("connected", "server", w.addr, "session", s.id())
+}
+
+// notified takes the news of a node, in the order of the service.
+func (s *session) notified(in *decoder, zxid int64) {
+	what, _, nodePath := gozk.EventType(in.int()), in.int(), in.string()
+	switch what {
 	case gozk.EventNodeDataChanged:
-		s.watches.dataChanged(ev.Path, s.notified, time.Now())
+		s.watches.dataChanged(nodePath, zxid, time.Now())
 	case gozk.EventNodeDeleted:
-		s.watches.deleted(ev.Path, s.notified, time.Now())
+		s.watches.deleted(nodePath, zxid, time.Now())
 	case gozk.EventNodeCreated, gozk.EventNodeChildrenChanged:
-		s.watches.dirChanged(ev.Path)
+		s.watches.dirChanged(nodePath)
 	}
 }
 

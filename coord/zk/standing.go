@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	gozk "github.com/go-zookeeper/zk"
-
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -18,11 +16,12 @@ type standing struct {
 	dir  string
 
 	mu      sync.Mutex
-	known   []string         // all paths that it ever had
-	names   []string         // its paths, the present one last: more than one while it is being amended
-	nearest string           // the path of the last one ahead of it that it saw
-	last    bool             // nobody stood behind it when it looked
-	seen    map[string]int32 // the versions of data, other than 0, that it has taken notice of
+	known   []string // all paths that it ever had
+	names   []string // its paths, the present one last: more than one while it is being amended
+	made    int64    // a transaction no older than the one that made the present one
+	asOf    int64    // what happened up to this transaction it has seen
+	nearest string   // the path of the last one ahead of it that it saw
+	last    bool     // nobody stood behind it when it looked
 }
 
 // stands makes a node one of those that the session has in line.
@@ -82,28 +81,21 @@ func (st *standing) rightBehind(nodePath string) bool {
 	return st.nearest == nodePath
 }
 
-// news reports whether a node's data has changed since this was asked last.
-func (st *standing) news(nodePath string, version int32) bool {
+// seen is up to which transaction it knows what happened ahead of it, and to itself; 0: it has not looked yet.
+func (st *standing) seen() (ahead, own int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.seen[nodePath] == version {
-		return false
-	}
-	if st.seen == nil {
-		st.seen = make(map[string]int32)
-	}
-	st.seen[nodePath] = version
-	return true
+	return st.asOf, max(st.asOf, st.made)
 }
 
 // ahead picks out of a list what stands ahead of me and in my way; ok is false if I am not in the list. Without
 // sight.All it is the nearest alone, found without sorting: a list may be long, and everybody who joins gets one.
-func (st *standing) ahead(names []string, dirStat *gozk.Stat, sight driver.Sight) (nodes []driver.Node, ok bool) {
+func (st *standing) ahead(in *list, sight driver.Sight) (nodes []driver.Node, ok bool) {
 	mine := st.paths()
 	me, _ := parseContender(path.Base(mine[0])) // the place is the same in all
 	var found []listed
 	last := true
-	for _, name := range names {
+	for _, name := range in.names {
 		c, isOne := parseContender(name)
 		if !isOne {
 			continue
@@ -131,11 +123,11 @@ func (st *standing) ahead(names []string, dirStat *gozk.Stat, sight driver.Sight
 	}
 	slices.SortFunc(found, compareListed)
 	for _, l := range found {
-		nodes = append(nodes, l.node(st.line, st.dir, dirStat))
+		nodes = append(nodes, l.node(st.line, st.dir, in.born))
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.nearest, st.last = "", last
+	st.nearest, st.last, st.asOf = "", last, in.asOf
 	if n := len(nodes); n > 0 {
 		st.nearest = nodes[n-1].ID
 	}
@@ -156,13 +148,11 @@ func compareListed(a, b listed) int {
 }
 
 // node is a contender as the engine knows it, with its token; see the package's comment.
-func (l listed) node(line, dir string, dirStat *gozk.Stat) driver.Node {
-	return driver.Node{Line: line, ID: dir + "/" + l.name, Kind: l.kind, Token: token(dirStat, l.contender)}
+func (l listed) node(line, dir string, born int64) driver.Node {
+	return driver.Node{Line: line, ID: dir + "/" + l.name, Kind: l.kind, Token: token(born, l.contender)}
 }
 
-func token(dirStat *gozk.Stat, c contender) driver.Token {
-	return driver.Token(dirStat.Czxid + int64(c.place()))
-}
+func token(born int64, c contender) driver.Token { return driver.Token(born + int64(c.place())) }
 
 // contenders picks those out of a directory's children and puts them in order.
 func contenders(children []string) []listed {

@@ -8,8 +8,8 @@ import (
 	"github.com/turnwise/turnwise/internal/bell"
 )
 
-// watches is what a session watches: one entry a node, shared by all who wait for it. The library cannot take a watch
-// back, so an entry stays until the node changes, whether or not anybody still waits.
+// watches is what a session watches: one entry a node, shared by all who wait for it. No watch is taken back, so an
+// entry stays until the node changes, whether or not anybody still waits.
 //
 // The hand-off. Whoever held with nobody ahead leaves by one transaction that writes its data and deletes it. Two
 // watches are on the node, one on its data and one on its (never existing) children. The write fires the first,
@@ -22,7 +22,7 @@ import (
 type watches struct {
 	mu    sync.Mutex
 	all   map[string]*watch
-	epoch uint64 // the present connection
+	epoch uint64 // counts the connections
 }
 
 // markLife is how long a write to a node is taken for the first half of a departure.
@@ -31,18 +31,11 @@ const markLife = 5 * time.Millisecond
 type watch struct {
 	path     string
 	markable bool
+	settings [aspects]setting
 
-	// The two watches at the server.
-	data, children setting
-
+	changes int // how often its data, or a directory's children, have changed
 	gone    bool
-	left    bool   // gone, and it left as the holder
-	version int32  // of its data, as read last
-	owner   int64  // the session it belongs to, as read last
-	fired   uint64 // how often the data watch fired
-	epoch   uint64 // the connection on which the data watch was set
-	denied  error  // it may not be read
-	list    *list  // of a directory: what it held when the watch on its children was set; never changed, but replaced
+	left    bool // gone, and it left as the holder
 
 	marked   bool // a write that may be the first half of a departure
 	markedAt time.Time
@@ -52,14 +45,33 @@ type watch struct {
 	waiters map[*waiter]struct{}
 }
 
-// setting is the state of a watch at the server.
-type setting int
+// aspect is what there is to watch at a node, in the order of the request that sets watches.
+type aspect int
 
 const (
-	unset setting = iota
-	asked
-	set
+	ofData     aspect = iota // its data, and its end
+	ofComing                 // that it is made
+	ofChildren               // its children, and its end
+	aspects
 )
+
+// setting is a watch at the server.
+type setting struct {
+	asked int // requests for it under way
+	set   bool
+	since int64 // from this transaction on it tells, or will
+}
+
+// tells reports whether what happens after a transaction is told, or soon will be.
+func (s *setting) tells(since int64) bool { return (s.set || s.asked > 0) && s.since <= since }
+
+func (s *setting) ask(since int64) {
+	if s.set || s.asked > 0 {
+		since = min(since, s.since)
+	}
+	s.since = since
+	s.asked++
+}
 
 // waiter is one Await.
 type waiter struct {
@@ -97,7 +109,7 @@ func (t *watches) quit(w *watch, by *waiter) {
 
 // drop is called with mu held. It forgets an entry that nobody needs, unless the server still has a watch for it.
 func (t *watches) drop(w *watch) {
-	if len(w.waiters) > 0 || !w.gone && (w.data != unset || w.children != unset) {
+	if len(w.waiters) > 0 || !w.gone && w.isSet() {
 		return
 	}
 	if t.all[w.path] == w {
@@ -105,14 +117,38 @@ func (t *watches) drop(w *watch) {
 	}
 }
 
-// reconnected: what was set on another connection is set again by the library, but between the two connections a
-// departure and a mere write followed by a crash look the same.
-func (t *watches) reconnected(epoch uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.epoch = epoch
+func (w *watch) isSet() bool {
+	for _, s := range w.settings {
+		if s.set || s.asked > 0 {
+			return true
+		}
+	}
+	return false
 }
 
+// reconnected: what was set on another connection has to be set again. Between the two a departure and a mere write
+// followed by a crash look the same.
+func (t *watches) reconnected() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.epoch++
+	for _, w := range t.all {
+		w.settings = [aspects]setting{}
+		w.marked = false
+		w.ring()
+		t.drop(w)
+	}
+}
+
+// connection counts the connections.
+func (t *watches) connection() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.epoch
+}
+
+// dataChanged: the first half of a departure is one that a watch tells. Before that is set the service tells of changes
+// that are no news, too.
 func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,11 +156,11 @@ func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
 	if w == nil {
 		return
 	}
-	w.data = unset
-	w.fired++
-	if !w.markable || w.epoch != t.epoch {
-		w.ring()
-		t.drop(w)
+	data := &w.settings[ofData]
+	watched := data.set && data.asked == 0
+	data.set = false
+	if !w.markable || !watched {
+		t.changed(w)
 		return
 	}
 	w.marked, w.markedAt, w.markZxid = true, now, zxid
@@ -135,16 +171,21 @@ func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
 	}
 }
 
+// changed is called with mu held.
+func (t *watches) changed(w *watch) {
+	w.changes++
+	w.ring()
+	t.drop(w)
+}
+
 // unmark forgets a write that no deletion followed.
 func (t *watches) unmark(w *watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.gone {
-		return
+	if w.marked && !w.gone {
+		w.marked = false
+		t.changed(w)
 	}
-	w.marked = false
-	w.ring()
-	t.drop(w)
 }
 
 func (t *watches) deleted(nodePath string, zxid int64, now time.Time) {
@@ -155,7 +196,7 @@ func (t *watches) deleted(nodePath string, zxid int64, now time.Time) {
 		return
 	}
 	w.gone = true
-	w.left = w.marked && w.epoch == t.epoch && w.sameTransaction(zxid, now)
+	w.left = w.marked && w.sameTransaction(zxid, now)
 	if w.forget != nil {
 		w.forget.Stop()
 	}
@@ -171,16 +212,20 @@ func (w *watch) sameTransaction(zxid int64, now time.Time) bool {
 	return now.Sub(w.markedAt) < markLife
 }
 
-// dirChanged: a watched directory has come, or its children are others.
+// dirChanged: a directory has come, or its children are others.
 func (t *watches) dirChanged(dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := t.all[dir]
-	if w == nil {
-		return
+	if w := t.all[dir]; w != nil {
+		w.settings[ofComing].set = false
+		w.settings[ofChildren].set = false
+		t.changed(w)
 	}
-	w.children = unset
-	w.fired++
-	w.ring()
-	t.drop(w)
+}
+
+// look gives what the entry of a directory, or a node, says by now.
+func (t *watches) look(w *watch) (changes int, gone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return w.changes, w.gone
 }

@@ -9,16 +9,21 @@ import (
 
 // watched is a node with one who waits, both watches set.
 func watched(t *testing.T, nodePath string) (*watches, *watch, *waiter) {
-	ws := &watches{all: map[string]*watch{}, epoch: 1}
+	ws := &watches{all: map[string]*watch{}}
 	by := newWaiter()
 	w := ws.join(nodePath, by)
-	w.data, w.children, w.epoch = set, set, 1
+	setBoth(w)
 	t.Cleanup(func() {
 		if w.forget != nil {
 			w.forget.Stop()
 		}
 	})
 	return ws, w, by
+}
+
+func setBoth(w *watch) {
+	w.settings[ofData].set = true
+	w.settings[ofChildren].set = true
 }
 
 func lockPath(kind string) string { return "/a/" + contender{guid: newGUID(), kind: kind}.name() }
@@ -80,18 +85,53 @@ func TestTwoTransactionsAreNoDeparture(t *testing.T) {
 }
 
 func TestAMarkIsNotTrustedAcrossAReconnect(t *testing.T) {
+	ws, w, by := watched(t, lockPath("lock"))
 	now := time.Now()
-	ws, w, _ := watched(t, lockPath("lock"))
 	ws.dataChanged(w.path, -1, now)
-	ws.reconnected(2)
+	ws.reconnected()
+	require.True(t, rang(by), "so that the watches are set again")
 	ws.deleted(w.path, -1, now)
-	require.False(t, w.left, "between the two")
+	require.False(t, w.left)
+}
 
-	ws, w, _ = watched(t, lockPath("lock"))
-	ws.reconnected(2) // the library sets the watches again and tells what it finds
+// What the service tells while a watch is being set may be a write of long ago.
+func TestAMarkIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
+	ws, w, by := watched(t, lockPath("lock"))
+	ws.reconnected()
+	require.True(t, rang(by))
+	now := time.Now()
+	w.settings[ofData].ask(7)
+	w.settings[ofChildren].ask(7)
 	ws.dataChanged(w.path, -1, now)
+	require.True(t, rang(by), "it is news")
+	ws.settle([]asking{{wish{w, ofData}, 0}, {wish{w, ofChildren}, 0}}, ws.epoch, nil)
+	require.False(t, w.settings[ofData].set, "it was used up")
 	ws.deleted(w.path, -1, now)
-	require.False(t, w.left, "before the two")
+	require.False(t, w.left)
+}
+
+func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
+	ws, w, _ := watched(t, lockPath("lock"))
+	ws.reconnected()
+	w.settings[ofData].ask(7)
+	old := []asking{{wish{w, ofData}, 0}}
+	epoch := ws.epoch
+	ws.reconnected()
+	ws.settle(old, epoch, nil)
+	require.Equal(t, setting{}, w.settings[ofData])
+}
+
+// Whoever has an older look must be told what happened since that, too.
+func TestAWatchFromALaterMomentOnIsSetAgainForAnEarlierOne(t *testing.T) {
+	var s setting
+	require.False(t, s.tells(7))
+	s.ask(7)
+	require.True(t, s.tells(7))
+	require.True(t, s.tells(8))
+	require.False(t, s.tells(6))
+	s.ask(6)
+	s.asked, s.set = 0, true
+	require.True(t, s.tells(6))
 }
 
 func TestOnlyOurLocksAndWritersAreTrusted(t *testing.T) {

@@ -18,59 +18,51 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 	s := a.session
 	line := a.join(a.me.dir)
 	defer s.watches.quit(line, a.waiter)
-	again := time.NewTimer(s.lookAgain())
-	defer again.Stop()
 	for {
-		if err := s.stopped(ctx); err != nil {
+		s.arm(a.ownSince, wish{a.own, ofChildren})
+		changes, gone := s.watches.look(line)
+		connection := s.watches.connection()
+		l, err := s.watchedChildren(ctx, a.me.dir)
+		if err != nil {
 			return nil, err
 		}
-		known, gone, denied := s.lastList(line)
-		switch {
-		case denied != nil:
-			return nil, denied
-		case gone:
+		ahead, ok := a.me.ahead(l, a.sight)
+		if !ok {
 			if err := a.whereAmI(ctx); err != nil {
 				return nil, err
 			}
-			s.watches.quit(line, a.waiter)
-			line = a.join(a.me.dir)
 			continue
-		case known != nil:
-			ahead, ok := a.me.ahead(known.names, known.stat, a.sight)
-			if !ok {
-				if err := a.whereAmI(ctx); err != nil {
-					return nil, err
-				}
-				return a.look(ctx)
-			}
-			if !stillAhead(wait, ahead) {
-				return ahead, nil
-			}
-		default:
-			s.armDir(line, false)
 		}
-		select {
-		case <-a.waiter.bell:
-		case <-again.C:
-			ahead, err := a.look(ctx)
-			if err != nil || !stillAhead(wait, ahead) {
-				return ahead, err
-			}
-			again.Reset(s.lookAgain())
-		case <-s.done:
-		case <-ctx.Done():
+		if gone || !stillAhead(wait, ahead) {
+			return ahead, nil
+		}
+		news := func() bool {
+			now, gone := s.watches.look(line)
+			return now != changes || gone || s.watches.connection() != connection || a.verdict() == removed
+		}
+		if err := a.sleep(ctx, news); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// lastList is what a directory held when the watch on it was set; nil if it has changed since, or no watch is set.
-func (s *session) lastList(w *watch) (l *list, gone bool, denied error) {
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	if w.children != set {
-		return nil, w.gone, w.denied
+// sleep returns when there is news, or when it is time to look without any.
+func (a *awaiting) sleep(ctx context.Context, news func() bool) error {
+	again := time.NewTimer(a.session.lookAgain())
+	defer again.Stop()
+	for !news() {
+		select {
+		case <-a.waiter.bell:
+		case <-again.C:
+			return nil
+		case <-a.session.done:
+		case <-ctx.Done():
+		}
+		if err := a.session.stopped(ctx); err != nil {
+			return err
+		}
 	}
-	return w.list, w.gone, w.denied
+	return nil
 }
 
 // stillAhead reports whether all of some nodes are among those ahead.

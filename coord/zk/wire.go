@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	gozk "github.com/go-zookeeper/zk"
 )
 
 // wire is a connection to a server, as the client library gets it, with an eye on what passes. The library tells
@@ -22,21 +24,26 @@ type wire struct {
 
 	// Of the one goroutine that reads.
 	in      *bufio.Reader
+	head    [4 + replyHead]byte
 	first   []byte // what the library has not read yet of what was changed for it
 	rest    int    // what it has not read yet of the present frame
 	greeted bool
 
-	mu      sync.Mutex
-	sent    []sentRequest // unanswered, the oldest first
-	started time.Time     // when the connect request was sent
-	watched bool          // what was watched on the connection before, if any, is watched on this one
-	missed  int64         // since this transaction nothing was watched
-	silent  atomic.Bool   // nothing may be written any more
+	mu       sync.Mutex
+	sent     []sentRequest // unanswered, the oldest first
+	started  time.Time     // when the connect request was sent
+	unproven int           // how many credentials the library has yet to give again
+	lastXid  int32         // of our own requests
+	out      []byte        // of those, what is to be written
+	flushing bool          // by a goroutine that does
+	ended    bool          // there will be no answers any more
+	silent   atomic.Bool   // nothing may be written any more
 }
 
 type sentRequest struct {
 	xid, op int32
 	at      time.Time
+	done    func(*decoder, error) // of our own requests
 }
 
 // credentials are what the service knows a session by.
@@ -48,10 +55,20 @@ type credentials struct {
 // What is known of the protocol. A frame begins with its length.
 const (
 	xidNotification = -1
+	lowestXid       = -100 // of those with a meaning
 
-	opCreate     = 1
-	opSetWatches = 101
-	opClose      = -11
+	opCreate       = 1
+	opDelete       = 2
+	opSetData      = 5
+	opSync         = 9
+	opGetChildren2 = 12
+	opMulti        = 14
+	opAuth         = 100
+	opSetWatches   = 101
+	opClose        = -11
+	opError        = -1 // of one within a multi
+
+	statBytes = 68
 
 	greetingBody = 36        // protocol version, timeout, session, password of 16 bytes; newer servers add a byte
 	replyHead    = 16        // xid, zxid, error
@@ -62,30 +79,33 @@ const (
 var errForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
 func newWire(c net.Conn, addr string, s *session) *wire {
-	return &wire{
-		Conn: c, addr: addr, session: s, in: bufio.NewReaderSize(c, 32<<10),
-		watched: !s.introduced.Load(), missed: s.zxids.watchedUntil(),
+	w := &wire{Conn: c, addr: addr, session: s, in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid}
+	if s.introduced.Load() {
+		w.unproven = len(s.driver.auth)
 	}
+	return w
 }
 
-// Read hands on what the server says, frame by frame.
+// Read hands on what the server says to the library, frame by frame. Answers to our own requests are not for it, and
+// neither is news of nodes: all watches are ours.
 func (w *wire) Read(p []byte) (int, error) {
+	for len(w.first) == 0 && w.rest == 0 {
+		if err := w.nextFrame(); err != nil {
+			w.session.noteTrouble(w.addr, err)
+			w.end()
+			return 0, err
+		}
+	}
 	if len(w.first) > 0 {
 		n := copy(p, w.first)
 		w.first = w.first[n:]
 		return n, nil
 	}
-	if w.rest == 0 {
-		if err := w.nextFrame(); err != nil {
-			w.session.noteTrouble(w.addr, err)
-			return 0, err
-		}
-		if len(w.first) > 0 {
-			return w.Read(p)
-		}
-	}
 	n, err := w.in.Read(p[:min(len(p), w.rest)])
 	w.rest -= n
+	if err != nil {
+		w.end()
+	}
 	return n, err
 }
 
@@ -102,20 +122,38 @@ func (w *wire) nextFrame() error {
 	if n < replyHead || n > maxFrame {
 		return fmt.Errorf("%w: a frame of %d bytes", errForeign, n)
 	}
-	head := make([]byte, 4+replyHead)
+	head := w.head[:]
 	if _, err := io.ReadFull(w.in, head); err != nil {
 		return err
 	}
 	xid := int32(binary.BigEndian.Uint32(head[4:]))
 	zxid := int64(binary.BigEndian.Uint64(head[8:]))
 	if xid == xidNotification {
-		w.session.notified = zxid
-	} else {
-		w.answered(xid, zxid)
-		binary.BigEndian.PutUint64(head[8:], 0)
+		in, err := w.body(n - replyHead)
+		if err == nil {
+			w.session.notified(in, zxid)
+		}
+		return err
 	}
+	if r := w.answered(xid, zxid); r.done != nil {
+		in, err := w.body(n - replyHead)
+		if err != nil {
+			r.done(nil, gozk.ErrConnectionClosed)
+			return err
+		}
+		r.done(in, errorOf(int32(binary.BigEndian.Uint32(head[16:]))))
+		return nil
+	}
+	binary.BigEndian.PutUint64(head[8:], 0)
 	w.first, w.rest = head, n-replyHead
 	return nil
+}
+
+// body reads the rest of a frame that is not for the library.
+func (w *wire) body(n int) (*decoder, error) {
+	b := make([]byte, n)
+	_, err := io.ReadFull(w.in, b)
+	return &decoder{b: b}, err
 }
 
 // greeting takes the answer to the connect request. The library is told three fifths of the timeout: it pings at a
@@ -153,36 +191,31 @@ func (w *wire) greeting() error {
 
 // answered finds the request that a reply belongs to. Replies come in the order of the requests, save those to
 // authentication; pings share one xid.
-func (w *wire) answered(xid int32, zxid int64) {
+func (w *wire) answered(xid int32, zxid int64) sentRequest {
 	w.mu.Lock()
 	var r sentRequest
 	for i := range w.sent {
 		if w.sent[i].xid == xid {
 			r = w.sent[i]
 			if i == 0 {
+				w.sent[0] = sentRequest{}
 				w.sent = w.sent[1:]
 			} else {
-				w.sent = append(w.sent[:i], w.sent[i+1:]...)
+				w.sent = slices.Delete(w.sent, i, i+1)
 			}
 			break
 		}
 	}
-	// The library sends the watches at once, if there are any.
-	w.watched = w.watched || r.op == opSetWatches || time.Since(w.started) > noWatches
-	watched := w.watched
 	w.mu.Unlock()
-	w.session.zxids.saw(zxid, watched)
-	if r.at.IsZero() {
-		return
+	w.session.zxids.saw(zxid)
+	if !r.at.IsZero() {
+		w.session.renewed(r.at)
 	}
-	w.session.renewed(r.at)
 	if r.op == opClose {
 		w.session.farewell()
 	}
+	return r
 }
-
-// noWatches is when a connection on which no watches were set again can have had none to set.
-const noWatches = 2 * time.Second
 
 // Write sends one frame: the library writes each at once.
 func (w *wire) Write(b []byte) (int, error) {
@@ -191,22 +224,30 @@ func (w *wire) Write(b []byte) (int, error) {
 	}
 	w.mu.Lock()
 	now := time.Now()
+	proven := false
 	if w.started.IsZero() {
 		w.started = now
 		b = w.connectRequest(b)
 	} else if len(b) >= 12 {
-		r := sentRequest{int32(binary.BigEndian.Uint32(b[4:])), int32(binary.BigEndian.Uint32(b[8:])), now}
+		r := sentRequest{xid: int32(binary.BigEndian.Uint32(b[4:])), op: int32(binary.BigEndian.Uint32(b[8:])), at: now}
 		w.sent = append(w.sent, r)
-		if r.op == opSetWatches {
-			b = w.setWatches(b)
+		if r.op == opAuth && w.unproven > 0 {
+			w.unproven--
+			proven = w.unproven == 0
 		}
 	}
 	w.mu.Unlock()
 	n, err := w.Conn.Write(b)
-	if err == nil {
-		w.wrote(b)
+	if proven && err == nil {
+		w.session.usable(w)
 	}
 	return n, err
+}
+
+func (w *wire) isProven() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unproven == 0
 }
 
 // connectRequest asks for the timeout that was wanted at first, not for what greeting made of it.
@@ -218,25 +259,6 @@ func (w *wire) connectRequest(b []byte) []byte {
 	binary.BigEndian.PutUint64(b[8:], uint64(w.session.zxids.last()))
 	binary.BigEndian.PutUint32(b[16:], uint32(w.session.driver.timeout.Milliseconds()))
 	return b
-}
-
-func (w *wire) setWatches(b []byte) []byte {
-	if len(b) < 20 {
-		return b
-	}
-	b = slices.Clone(b)
-	binary.BigEndian.PutUint64(b[12:], uint64(w.missed))
-	return b
-}
-
-// wrote reports a create that is on its way.
-func (w *wire) wrote(b []byte) {
-	if len(b) < 16 || int32(binary.BigEndian.Uint32(b[8:])) != opCreate {
-		return
-	}
-	if n := int(binary.BigEndian.Uint32(b[12:])); n >= 0 && n <= len(b)-16 {
-		w.session.createSent(string(b[16 : 16+n]))
-	}
 }
 
 // waiting is for how long the oldest request has had no answer.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,6 +39,8 @@ func frame(parts ...any) []byte {
 		case string:
 			b = binary.BigEndian.AppendUint32(b, uint32(len(p)))
 			b = append(b, p...)
+		case rawByte:
+			b = append(b, byte(p))
 		case bool:
 			b = append(b, 0)
 		}
@@ -45,6 +48,9 @@ func frame(parts ...any) []byte {
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
 }
+
+// rawByte is one byte of a frame.
+type rawByte byte
 
 const password = "0123456789abcdef"
 
@@ -117,27 +123,12 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 	require.Len(t, w.sent, 2)
 	require.Greater(t, w.waiting(time.Now()), time.Duration(0))
 	answer(1)
-	answer(-1) // an event
+	_, err := server.Write(frame(xidNotification, int64(9), 0, int(gozk.EventNodeDeleted), 3, "/a")) // which is not for the library
+	require.NoError(t, err)
 	answer(99) // to nothing we know
 	answer(3)
 	require.Empty(t, w.sent)
 	require.Zero(t, w.waiting(time.Now()))
-}
-
-func TestACreateIsReportedWhenItIsWritten(t *testing.T) {
-	w, server := testWire(t, 10*time.Second)
-	greet(t, w, server, 10*time.Second)
-	sent := w.session.expectCreate("/a/x-")
-	_, err := w.Write(frame(1, opCreate, "/a/y-"))
-	require.NoError(t, err)
-	select {
-	case <-sent:
-		t.Fatal("another create was taken for it")
-	default:
-	}
-	_, err = w.Write(frame(2, opCreate, "/a/x-"))
-	require.NoError(t, err)
-	<-sent
 }
 
 // The library's authentication waits for ten times its own patience (28 s with a session of 4 s).
@@ -169,7 +160,7 @@ func TestAnotherProtocolIsRecognized(t *testing.T) {
 // A second connection of a session, right after the first.
 func nextWire(t *testing.T, w *wire) (*wire, net.Conn) {
 	next, server := testWire(t, 10*time.Second)
-	next.session, next.watched, next.missed = w.session, false, w.session.zxids.watchedUntil()
+	next.session = w.session
 	return next, server
 }
 
@@ -194,53 +185,6 @@ func TestOneSessionNeverGoesBackInTime(t *testing.T) {
 	asked, err := readFrame(server2)
 	require.NoError(t, err)
 	require.EqualValues(t, 9, binary.BigEndian.Uint64(asked[4:]))
-}
-
-// What happened to watched nodes while the connection was away is asked for from the last moment on at which they were
-// watched, however many connections, and replies on them, there were since.
-func TestWatchesAreSetAgainFromWhereTheyWereLost(t *testing.T) {
-	w, server := testWire(t, 10*time.Second)
-	pass := func(xid, op int, zxid int64) {
-		_, err := w.Write(frame(xid, op, int64(-5), 0, 0, 0))
-		require.NoError(t, err)
-		_, err = readFrame(server)
-		require.NoError(t, err)
-		_, err = server.Write(frame(xid, zxid, 0))
-		require.NoError(t, err)
-		_, err = readFrame(w)
-		require.NoError(t, err)
-	}
-	greet(t, w, server, 10*time.Second)
-	pass(1, 3, 9) // the first connection has none to set
-
-	w, server = nextWire(t, w)
-	greet(t, w, server, 10*time.Second)
-	pass(2, 3, 12) // this one breaks before the watches were set
-
-	w, server = nextWire(t, w)
-	greet(t, w, server, 10*time.Second)
-	pass(3, 3, 15)
-	_, err := w.Write(frame(4, opSetWatches, int64(-5), 0, 0, 0))
-	require.NoError(t, err)
-	sent, err := readFrame(server)
-	require.NoError(t, err)
-	require.EqualValues(t, 9, binary.BigEndian.Uint64(sent[8:]))
-	_, err = server.Write(frame(4, int64(16), 0))
-	require.NoError(t, err)
-	_, err = readFrame(w)
-	require.NoError(t, err)
-	require.EqualValues(t, 16, w.session.zxids.watchedUntil())
-	_, err = w.Write(frame(5, opSetWatches, int64(-5), 0, 0, 0)) // they were many
-	require.NoError(t, err)
-	sent, err = readFrame(server)
-	require.NoError(t, err)
-	require.EqualValues(t, 9, binary.BigEndian.Uint64(sent[8:]))
-
-	w, server = nextWire(t, w)
-	greet(t, w, server, 10*time.Second)
-	w.started = time.Now().Add(-2 * noWatches)
-	pass(6, 3, 20) // it would have set them by now, if there were any left
-	require.EqualValues(t, 20, w.session.zxids.watchedUntil())
 }
 
 func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {

@@ -72,7 +72,7 @@ func (d *Driver) check(ctx context.Context) error {
 	if root == "" {
 		root = "/"
 	}
-	_, _, err = s.children(ctx, root)
+	_, err = s.children(ctx, root)
 	if errors.Is(err, gozk.ErrNoNode) {
 		return nil
 	}

@@ -51,7 +51,9 @@ func (n *network) fault(add func(by int)) func() {
 	return sync.OnceFunc(func() { change(-1) })
 }
 
-func (n *network) apply() {
+func (n *network) apply() { n.proxy.Together(n.applyAnew) }
+
+func (n *network) applyAnew() {
 	n.proxy.Heal()
 	for d, times := range n.frozen {
 		if times > 0 && d&drivertest.Requests != 0 {

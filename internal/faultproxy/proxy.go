@@ -38,6 +38,8 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	faults  faults
+	next    faults        // what they will be when all changes that belong together are made
+	held    int           // such changes under way
 	changed chan struct{} // closed when faults change
 	links   map[*link]bool
 	closed  bool
@@ -167,7 +169,28 @@ func (p *Proxy) Close() {
 func (p *Proxy) change(apply func(*faults)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	apply(&p.faults)
+	apply(&p.next)
+	p.publish()
+}
+
+// Together makes several changes one: what is stalled before and after them was so all the time.
+func (p *Proxy) Together(changes func()) {
+	p.mu.Lock()
+	p.held++
+	p.mu.Unlock()
+	changes()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held--
+	p.publish()
+}
+
+// publish is called with mu held.
+func (p *Proxy) publish() {
+	if p.held > 0 {
+		return
+	}
+	p.faults = p.next
 	close(p.changed)
 	p.changed = make(chan struct{})
 }

@@ -188,6 +188,23 @@ func TestAStallTowardsTheClientKeepsAnswersBack(t *testing.T) {
 	c.hears("applied\n")
 }
 
+func TestWhatIsStalledBeforeAndAfterAChangeStaysStalled(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	p.Stall(faultproxy.ToClient)
+	c.say("applied\n")
+	e.hears(t, "applied\n")
+	for range 100 {
+		p.Together(func() {
+			p.Heal()
+			p.Stall(faultproxy.ToClient)
+		})
+	}
+	c.hearsNothing()
+	p.Heal()
+	c.hears("applied\n")
+}
+
 func TestTheServerDoesNotLearnOfAnEndThatIsStalled(t *testing.T) {
 	e, p := start(t)
 	c := dial(t, p)

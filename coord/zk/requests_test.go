@@ -1,0 +1,179 @@
+package zk
+
+import (
+	"encoding/binary"
+	"net"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// reads has the wire read for the library, in the background, as the library does.
+func reads(t *testing.T, w *wire) <-chan []byte {
+	frames := make(chan []byte, 10)
+	go func() {
+		defer close(frames)
+		for {
+			f, err := readFrame(w)
+			if err != nil {
+				return
+			}
+			frames <- f
+		}
+	}()
+	t.Cleanup(func() {
+		w.Conn.Close()
+		for range frames {
+		}
+	})
+	return frames
+}
+
+func soon[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func stat(pzxid int64) []any {
+	return []any{int64(11), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, pzxid}
+}
+
+func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
+	w, server := testWire(t, 10*time.Second)
+	greet(t, w, server, 10*time.Second)
+	forLibrary := reads(t, w)
+
+	create, created := createRequest("/a/x-", []byte("note"), gozk.WorldACL(gozk.PermAll))
+	look, looked := w.session.listRequest("/a", false)
+	w.send(create, look)
+	first, err := readFrame(server)
+	require.NoError(t, err)
+	require.EqualValues(t, opCreate, binary.BigEndian.Uint32(first[4:]))
+	second, err := readFrame(server)
+	require.NoError(t, err)
+	require.EqualValues(t, opGetChildren2, binary.BigEndian.Uint32(second[4:]))
+	xid := func(f []byte) int { return int(int32(binary.BigEndian.Uint32(f))) }
+	require.Less(t, xid(first), lowestXid)
+	require.NotEqual(t, xid(first), xid(second))
+
+	for _, f := range [][]byte{
+		frame(xid(first), int64(20), 0, "/a/x-0000000003"),
+		frame(7, int64(20), 0, "for the library"),
+		frame(append([]any{xid(second), int64(20), 0, 1, "x-0000000003"}, stat(19)...)...),
+	} {
+		_, err := server.Write(f)
+		require.NoError(t, err)
+	}
+	require.Equal(t, reply[string]{value: "/a/x-0000000003"}, soon(t, created))
+	l := soon(t, looked)
+	require.NoError(t, l.err)
+	require.Equal(t, &list{names: []string{"x-0000000003"}, born: 11, asOf: 19}, l.value)
+	require.Equal(t, 7, xid(soon(t, forLibrary)))
+	require.Empty(t, w.sent)
+}
+
+func TestErrorsHaveTheLibrarysNames(t *testing.T) {
+	for code, want := range map[int]error{-101: gozk.ErrNoNode, -102: gozk.ErrNoAuth, -112: gozk.ErrSessionExpired, 0: nil} {
+		require.Equal(t, want, errorOf(int32(code)))
+	}
+	require.False(t, passing(errorOf(-6)), "unimplemented")
+	require.True(t, passing(errorOf(-4)), "connection loss")
+}
+
+func TestOfADepartureThatFailedTheReasonIsTold(t *testing.T) {
+	w, server := testWire(t, 10*time.Second)
+	greet(t, w, server, 10*time.Second)
+	reads(t, w)
+	ask := func(parts ...any) error {
+		depart, departed := departRequest("/a/x", mark)
+		w.send(depart)
+		f, err := readFrame(server)
+		require.NoError(t, err)
+		_, err = server.Write(frame(append([]any{int(int32(binary.BigEndian.Uint32(f))), int64(9), 0}, parts...)...))
+		require.NoError(t, err)
+		return soon(t, departed).err
+	}
+	head := func(op int, last byte) []any { return []any{op, rawByte(last), -1} }
+	join := func(parts ...[]any) (all []any) {
+		for _, p := range parts {
+			all = append(all, p...)
+		}
+		return all
+	}
+	require.NoError(t, ask(join(head(opSetData, 0), stat(1), head(opDelete, 0), head(-1, 1))...))
+	require.Equal(t, gozk.ErrNoNode, ask(join(head(opError, 0), []any{-101}, head(opError, 0), []any{-2}, head(-1, 1))...))
+	require.Equal(t, gozk.ErrNoAuth, ask(join(head(opError, 0), []any{0}, head(opError, 0), []any{-102}, head(-1, 1))...))
+}
+
+func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
+	for name, end := range map[string]func(*wire, net.Conn){
+		"the server ends it": func(_ *wire, server net.Conn) { server.Close() },
+		"the library does":   func(w *wire, _ net.Conn) { w.Close() },
+		"in half a frame": func(_ *wire, server net.Conn) {
+			server.Write(frame(lowestXid-1, int64(9), 0, "/a/x-0000000003")[:25])
+			server.Close()
+		},
+	} {
+		w, server := testWire(t, 10*time.Second)
+		greet(t, w, server, 10*time.Second)
+		reads(t, w)
+		create, created := createRequest("/a/x-", nil, nil)
+		w.send(create)
+		_, err := readFrame(server)
+		require.NoError(t, err)
+		end(w, server)
+		require.Equal(t, gozk.ErrConnectionClosed, soon(t, created).err, name)
+		late, answered := createRequest("/a/x-", nil, nil)
+		w.send(late)
+		require.Equal(t, gozk.ErrConnectionClosed, soon(t, answered).err, name)
+	}
+}
+
+func TestAnAnswerThatIsTooShortIsNone(t *testing.T) {
+	w, server := testWire(t, 10*time.Second)
+	greet(t, w, server, 10*time.Second)
+	reads(t, w)
+	create, created := createRequest("/a/x-", nil, nil)
+	w.send(create)
+	f, err := readFrame(server)
+	require.NoError(t, err)
+	_, err = server.Write(frame(int(int32(binary.BigEndian.Uint32(f))), int64(9), 0, 100))
+	require.NoError(t, err)
+	require.ErrorIs(t, soon(t, created).err, errForeign)
+}
+
+// A caller is not to wait for a connection that takes nothing.
+func TestSendingDoesNotWait(t *testing.T) {
+	w, server := testWire(t, 10*time.Second)
+	greet(t, w, server, 10*time.Second)
+	reads(t, w)
+	note := make([]byte, 1<<20)
+	start := time.Now()
+	var last <-chan reply[string]
+	for range 30 {
+		create, created := createRequest("/a/x-", note, nil)
+		w.send(create)
+		last = created
+	}
+	require.Less(t, time.Since(start), patience/2)
+	server.Close()
+	require.Error(t, soon(t, last).err)
+}
+
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 2, 'a', 'b'})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		(&decoder{b: b}).strings()
+		(&decoder{b: b}).operations()
+		_ = (&decoder{b: b}).string()
+	})
+}
