@@ -332,24 +332,23 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 		}
 		cancel()
 	}
-	s.watches.mu.Lock()
-	here := len(s.watches.keys)
-	s.watches.mu.Unlock()
-	if here != 1 { // the session's own
+	if here := s.watches.size(); here > 2 { // the session's own, and for a moment the one that all of them shared
 		t.Errorf("%d watches are left here", here)
 	}
+	var here int
 	var there float64
 	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		numbers, err := cluster.Member(0).Metrics(within(t, 10*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if there = numbers.Sum("etcd_debugging_mvcc_watcher_total"); there <= 2 {
+		here, there = s.watches.size(), numbers.Sum("etcd_debugging_mvcc_watcher_total")
+		if here == 1 && there <= 2 {
 			break
 		}
 	}
-	if there > 2 { // the session's own, and for a moment its test whether the stream answers
-		t.Errorf("%v watches are left at the service", there)
+	if here != 1 || there > 2 { // the session's own, and for a moment its test whether the stream answers
+		t.Errorf("%d watches are left here, and %v at the service", here, there)
 	}
 	leave(t, s, me, false)
 	leave(t, s, head, true)

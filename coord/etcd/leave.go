@@ -29,22 +29,21 @@ func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
 }
 
 // take removes one incarnation of a key, and with a mark says in the same transaction that it left as the holder: at
-// the revision of the deletion, mark holds which it was. It may be sent as often as one likes: by key alone, without
-// the comparison, a late one could remove a newer node (etcd #22082).
+// the revision of the deletion, mark holds which it was. It may be sent as often as one likes.
 func (s *session) take(ctx context.Context, id, mark string) error {
 	s.forget(id)
 	key, created, _ := parseID(id)
-	full := false
+	me := departure{key: key, created: created}
 	err := s.d.ask(ctx, "leave", func(ctx context.Context) error {
-		ops := []clientv3.Op{clientv3.OpDelete(key)}
-		if mark != "" && !full {
-			ops = append(ops, clientv3.OpPut(mark, leftValue(created), clientv3.WithLease(s.lease)))
+		if mark == "" {
+			return s.leaving.try(ctx, key, created)
 		}
-		_, err := s.d.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).Then(ops...).Commit()
+		_, err := s.d.kv.Txn(ctx).If(me.stands()).Then(clientv3.OpDelete(key),
+			clientv3.OpPut(mark, leftValue(created), clientv3.WithLease(s.lease))).Commit()
 		switch {
-		case is(err, rpctypes.ErrNoSpace) && len(ops) > 1:
-			full = true // a deletion by itself is still allowed
-			_, err = s.d.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).Then(ops[:1]...).Commit()
+		case is(err, rpctypes.ErrNoSpace):
+			mark = "" // a deletion by itself is still allowed
+			return s.leaving.try(ctx, key, created)
 		case is(err, rpctypes.ErrLeaseNotFound):
 			s.end(errLeaseGone)
 		}

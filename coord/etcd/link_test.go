@@ -145,6 +145,9 @@ func changesNode(_ string, req any) bool {
 		return false
 	}
 	for _, op := range txn.Success {
+		if inner := op.GetRequestTxn(); inner != nil && changesNode("", inner) {
+			return true
+		}
 		for _, key := range [][]byte{op.GetRequestPut().GetKey(), op.GetRequestDeleteRange().GetKey()} {
 			if len(key) > 0 && !ofSession(key) {
 				return true

@@ -29,6 +29,7 @@ type session struct {
 	numbers numbers
 	epoch   epoch
 	watches *watches
+	leaving departures
 	joins   chan struct{} // a place for each join on its way to the service
 	looks   chan struct{} // and for each read
 
@@ -58,6 +59,7 @@ func newSession(d *service, lease clientv3.LeaseID, ttl int64, sent time.Time) *
 
 		numbers: numbers{taken: make(map[string]taken)},
 	}
+	s.leaving.s = s
 	s.epoch.lock = make(chan struct{}, 1)
 	s.life, s.kill = context.WithCancelCause(clientv3.WithRequireLeader(context.Background()))
 	s.watches = d.newWatches(s.life, s.background, d.names.epoch(lease))

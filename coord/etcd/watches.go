@@ -42,6 +42,7 @@ type watches struct {
 	runs   bool
 	live   bool
 	idle   time.Time // since when nobody listens
+	left   []*watch  // that nobody listened to when the last listener went, in that order
 	spoke  time.Time // when something arrived last
 	out    []*pb.WatchRequest
 	send   bell.Bell // there is something in out
@@ -61,6 +62,7 @@ type watch struct {
 	opened    int64 // at which revision it was opened on the present stream; 0: it is not
 	last      int64 // the revision of the last event
 	listeners []*listener
+	leftAt    time.Time // when the last one went
 	refused   error
 }
 
@@ -110,7 +112,8 @@ func (ws *watches) add(what span, bell bell.Bell) *listener {
 	return l
 }
 
-// drop ends the listening. The last one to do so closes the watch.
+// drop ends the listening. A watch that nobody listens to is closed a little later, and with it all others: a crowd that
+// goes at once has better things to ask of the service.
 func (ws *watches) drop(l *listener) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -123,14 +126,31 @@ func (ws *watches) drop(l *listener) {
 	if len(w.listeners) > 0 {
 		return
 	}
-	delete(ws.keys, w.span)
-	if len(ws.keys) == 0 {
-		ws.idle = time.Now()
+	w.leftAt = time.Now()
+	ws.left = append(ws.left, w)
+	if !ws.live {
+		ws.sweep(w.leftAt)
 	}
-	if ws.ids[w.id] == w {
-		delete(ws.ids, w.id)
-		ws.post(cancelRequest(w.id))
+}
+
+// sweep closes the watches that nobody has listened to since a moment ago.
+func (ws *watches) sweep(ago time.Time) {
+	n := 0
+	for ; n < len(ws.left) && !ws.left[n].leftAt.After(ago); n++ {
+		w := ws.left[n]
+		if len(w.listeners) > 0 || ws.keys[w.span] != w {
+			continue
+		}
+		delete(ws.keys, w.span)
+		if len(ws.keys) == 0 {
+			ws.idle = w.leftAt
+		}
+		if ws.ids[w.id] == w {
+			delete(ws.ids, w.id)
+			ws.post(cancelRequest(w.id))
+		}
 	}
+	ws.left = slices.Delete(ws.left, 0, n)
 }
 
 func (l *listener) take() news {
@@ -231,6 +251,7 @@ func (ws *watches) serve() error {
 func (ws *watches) begin() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	ws.sweep(time.Now())
 	ws.live = true
 	for _, w := range ws.keys {
 		ws.ask(w)
@@ -244,6 +265,7 @@ func (ws *watches) broken() {
 	ws.live = false
 	clear(ws.ids)
 	ws.asked, ws.out = nil, nil
+	ws.sweep(time.Now())
 	for _, w := range ws.keys {
 		w.id, w.opened = 0, 0
 		for _, l := range w.listeners {
@@ -278,6 +300,9 @@ const (
 	// pingEvery is how often a quiet stream is made to speak, so that one that leads nowhere is noticed.
 	pingEvery = 3 * time.Second
 
+	// leftFor is how long a watch stays open that nobody listens to.
+	leftFor = 500 * time.Millisecond
+
 	// idleFor is how long a stream stays open that nobody listens to.
 	idleFor = 10 * time.Second
 )
@@ -295,6 +320,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 			return
 		}
 		ws.mu.Lock()
+		ws.sweep(time.Now().Add(-leftFor))
 		silent := len(ws.asked) > 0 && time.Since(ws.asked[0].sent) > silence && time.Since(ws.spoke) > silence
 		idle := len(ws.keys) == 0 && time.Since(ws.idle) > idleFor
 		if silent || idle {

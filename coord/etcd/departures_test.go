@@ -1,0 +1,101 @@
+package etcd
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/servers"
+)
+
+// crowdIn has many readers stand in a line.
+func crowdIn(t *testing.T, s *session, line string, n int) []driver.Node {
+	t.Helper()
+	e := entry(line, "R")
+	e.Sight = driver.Sight{Ignore: []string{"R"}}
+	crowd := make([]driver.Node, n)
+	var all sync.WaitGroup
+	for i := range crowd {
+		all.Go(func() { crowd[i], _, _ = s.Join(within(t, 30*time.Second), e) })
+	}
+	all.Wait()
+	return crowd
+}
+
+func leaveAtOnce(t *testing.T, s *session, crowd []driver.Node) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, me := range crowd {
+		all.Go(func() {
+			if err := s.Leave(within(t, 30*time.Second), me, false); err != nil {
+				t.Errorf("leave: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestACrowdLeavesTogether(t *testing.T) {
+	const n = 300
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	crowd := crowdIn(t, s, "crowd", n)
+	start := l.counted()
+	leaveAtOnce(t, s, crowd)
+	if left := stored(t, l.client, "crowd"); len(left) > 0 {
+		t.Errorf("%d of %d are still there", len(left), n)
+	}
+	if spent := l.counted().Sub(start); spent.Writes > n/3 {
+		t.Errorf("%d left with %d transactions", n, spent.Writes)
+	}
+}
+
+func TestACrowdLeavesWhateverIsLost(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	for _, fate := range []drivertest.Fate{drivertest.LostBefore, drivertest.LostAfter, drivertest.AppliedLate} {
+		l := connectLink(t, cluster.Addrs()...)
+		s := open(t, l)
+		crowd := crowdIn(t, s, "lossy crowd", 200)
+		for range 10 {
+			l.fate(fate, changesNode)
+		}
+		leaveAtOnce(t, s, crowd)
+		if left := stored(t, l.client, "lossy crowd"); len(left) > 0 {
+			t.Errorf("%d are still there", len(left))
+		}
+	}
+}
+
+// etcd #22082, in a crowd: who is told to go is an incarnation, not a key.
+func TestInACrowdNobodyElseIsTakenAway(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	crowd := crowdIn(t, s, "mixed crowd", 3)
+	var who []departure
+	for _, me := range crowd {
+		key, created, _ := parseID(me.ID)
+		who = append(who, departure{key: key, created: created})
+	}
+	who[1].created-- // one that had that key before
+	if err := s.leaving.commit(within(t, 10*time.Second), who...); err != nil {
+		t.Fatal(err)
+	}
+	if left := stored(t, l.client, "mixed crowd"); len(left) != 1 || left[0] != who[1].key {
+		t.Errorf("%q are left, want %q", left, who[1].key)
+	}
+	leave(t, s, crowd[1], true)
+}
+
+func TestACrowdLeavesOneByOneWhereItMayNotTogether(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Flags("--max-txn-ops=8"))
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	leaveAtOnce(t, s, crowdIn(t, s, "small steps", 100))
+	if left := stored(t, l.client, "small steps"); len(left) > 0 {
+		t.Errorf("%d are still there", len(left))
+	}
+}
