@@ -17,6 +17,8 @@ import (
 // again, unless its departure said it all. No watch is trusted alone: once in a while it asks.
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
 	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, holds: len(wait) == 0, waiter: newWaiter()}
+	a.own = a.join(a.me.present())
+	defer a.quit()
 	a.since, a.ownSince = a.me.seen()
 	if a.since == 0 { // a look that is known to the caller alone
 		ahead, err := a.look(ctx)
@@ -25,8 +27,6 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 		}
 		a.since, a.ownSince = a.me.seen()
 	}
-	defer a.quit()
-	a.own = a.join(a.me.present())
 	if len(wait) > wide {
 		return a.awaitWide(ctx, wait)
 	}

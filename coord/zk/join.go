@@ -132,7 +132,7 @@ var errJoinAgain = errors.New("join again")
 // once makes a node and looks at the line. After an error there is none.
 func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node, err error) {
 	s := j.session
-	mine, seen, err := j.create()
+	mine, seen, err := j.create(ctx)
 	if err != nil {
 		return me, nil, err
 	}
@@ -175,9 +175,9 @@ func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node
 
 // create makes the node, and lists the line in the same round trip: the list is sent right behind the create, on the
 // same connection, so that it shows all who are ahead. It is nil if it did not arrive.
-func (j *joining) create() (mine string, seen *list, err error) {
+func (j *joining) create(ctx context.Context) (mine string, seen *list, err error) {
 	s := j.session
-	if err := s.enter(s.ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return "", nil, err
 	}
 	if err := j.wantedStill(); err != nil {

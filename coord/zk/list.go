@@ -1,8 +1,6 @@
 package zk
 
-import (
-	"context"
-)
+import "context"
 
 // list is what a directory holds, in no order.
 type list struct {

@@ -8,8 +8,8 @@ import (
 )
 
 // wide is for how many nodes waited for it is cheaper to watch the line as a whole. Who has just become the first in
-// waiting for many permits waits for all who hold: a watch on each would cost the service a request each. There is one
-// such waiter in a line, so it is no herd.
+// waiting for many permits waits for all who hold: with a watch on each it would be told of each that leaves, long after
+// it was let in itself. There is one such waiter in a line, so it is no herd.
 const wide = 8
 
 // awaitWide is Await for any of many. It reads the line again whenever somebody has come or gone. An amendment of data
