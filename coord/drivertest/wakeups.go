@@ -143,7 +143,13 @@ func anyOfSeveral(s *scene) {
 				s.leave(a, n, false)
 			}
 		}
-		s.turn(soon, s.awaitIn(s.ctx, b, me, e.Sight, w.ahead...), "all have left")
+		// A member that lags behind may tell of two departures one by one.
+		for left := len(w.ahead); left > 0; left = len(w.ahead) {
+			w = s.within(soon, s.awaitIn(s.ctx, b, me, e.Sight, w.ahead...), "all have left")
+			if w.err != nil || len(w.ahead) >= left {
+				s.Fatalf("all have left: ahead %v, error %v; want fewer each time", brief(w.ahead...), w.err)
+			}
+		}
 	}
 }
 

@@ -41,7 +41,6 @@ type awaiting struct {
 
 	self  *ear   // listens to the own key; nil: not yet
 	ahead []*ear // in the order of wait
-	floor int64  // no look may be older than this
 }
 
 // ear listens to one node.
@@ -65,12 +64,11 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 	ctx, unbind := s.bind(ctx)
 	defer unbind()
 	a := &awaiting{
-		s:     s,
-		view:  view{me.Line, sight},
-		own:   own,
-		seen:  own.saw(sight),
-		bell:  bell.New(),
-		floor: own.created,
+		s:    s,
+		view: view{me.Line, sight},
+		own:  own,
+		seen: own.saw(sight),
+		bell: bell.New(),
 	}
 	defer a.drop()
 	ahead, err := a.wait(ctx, wait)
@@ -95,7 +93,7 @@ func (a *awaiting) wait(ctx context.Context, wait []driver.Node) ([]driver.Node,
 		e.mark = nearest && !e.only && e.left != ""
 	}
 	if len(wait) != len(a.ahead) {
-		return a.look(ctx, a.floor)
+		return a.look(ctx, 0)
 	}
 	return a.run(ctx)
 }
@@ -145,7 +143,7 @@ func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
 			ownTimer = nil
 			a.listenToSelf()
 		case <-poll.C:
-			found, err := a.ask(ctx, a.ears(), 0)
+			found, err := a.ask(ctx, a.ears())
 			if found != nil || err != nil {
 				return found.result(), err
 			}
@@ -204,12 +202,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	if len(deaf) == 0 || !open {
 		return nil, nil
 	}
-	// No older than my own join, and no older than what anybody heard through these watches before I listened.
-	rev := a.floor
-	for _, e := range deaf {
-		rev = max(rev, e.pending.opened, e.pending.last)
-	}
-	return a.ask(ctx, deaf, rev)
+	return a.ask(ctx, deaf)
 }
 
 // removed is the error of one who was told that its key is gone.
@@ -230,8 +223,9 @@ func (a *awaiting) lookOut(ctx context.Context, rev int64) (*finding, error) {
 	return &finding{ahead}, nil
 }
 
+// look is what stands ahead at revision rev, 0: now.
 func (a *awaiting) look(ctx context.Context, rev int64) ([]driver.Node, error) {
-	ahead, stands, at, err := a.s.look(ctx, a.view, a.own, max(rev, a.floor))
+	ahead, stands, at, err := a.s.look(ctx, a.view, a.own, rev)
 	if err != nil {
 		return nil, err
 	}
@@ -294,20 +288,22 @@ func (e *ear) leftAsHolder(answer *pb.ResponseOp) bool {
 }
 
 // ask is read; but a holder whose question stalls must hear the news all the same.
-func (a *awaiting) ask(ctx context.Context, ears []*ear, rev int64) (found *finding, err error) {
+func (a *awaiting) ask(ctx context.Context, ears []*ear) (found *finding, err error) {
 	if len(a.ahead) > 0 {
-		return a.read(ctx, ears, rev)
+		return a.read(ctx, ears)
 	}
 	err = a.bell.Unless(ctx, func(ctx context.Context) error {
-		found, err = a.read(ctx, ears, rev)
+		found, err = a.read(ctx, ears)
 		return err
 	})
 	return found, err
 }
 
-// read finds out by point reads whether the nodes that ears listen to, and my own, stand at revision rev, 0: now.
-// From then on events tell.
-func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, error) {
+// read finds out by point reads whether the nodes that ears listen to, and my own, stand now. From then on events tell.
+//
+// A read at the revision of the watch would be cheaper for the service, but the past: the watch may be older than this
+// wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
+func (a *awaiting) read(ctx context.Context, ears []*ear) (*finding, error) {
 	for part := range slices.Chunk(ears, maxOps/2-1) {
 		ops := func(opts ...clientv3.OpOption) []clientv3.Op {
 			keys := append(slices.Clone(opts), clientv3.WithKeysOnly())
@@ -322,7 +318,7 @@ func (a *awaiting) read(ctx context.Context, ears []*ear, rev int64) (*finding, 
 			}
 			return ops
 		}
-		answer, at, err := a.s.readAt(ctx, "look at the node ahead", rev, ops)
+		answer, at, err := a.s.readAt(ctx, "look at the node ahead", 0, ops)
 		if err != nil {
 			return nil, err
 		}

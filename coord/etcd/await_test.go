@@ -82,6 +82,44 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	}
 }
 
+// A watch may be older than the wait that shares it, and its member may lag behind: what it has to tell is no news, and
+// must not pass for what stands now.
+func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	crowd := open(t, connectLink(t, cluster.Addrs()...))
+	var some []driver.Node
+	for range 3 {
+		n, _ := join(t, crowd, entry("long gone", "S1of3"))
+		some = append(some, n)
+	}
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	e := entry("long gone", "S3of3")
+	e.Sight = driver.Sight{All: true}
+	me, ahead := join(t, s, e)
+	await := func() []driver.Node {
+		t.Helper()
+		ahead, err := s.Await(within(t, 3*time.Second), me, e.Sight, ahead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ahead
+	}
+	time.AfterFunc(50*time.Millisecond, func() { leave(t, crowd, some[0], false) })
+	if ahead = await(); len(ahead) != 2 {
+		t.Fatalf("ahead are %v, want the two that stand", ahead)
+	}
+	end := make(chan struct{})
+	defer close(end)
+	late := func() { <-end }
+	l.onEvent.Store(&late)
+	leave(t, crowd, some[1], false)
+	leave(t, crowd, some[2], false)
+	if ahead = await(); len(ahead) != 0 {
+		t.Errorf("ahead are %v, but all had left", ahead)
+	}
+}
+
 // The revision of the deletion may be compacted between the event and the read that it makes the waiter do.
 func TestHandOverWhoseRevisionIsCompacted(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())

@@ -34,7 +34,8 @@ type link struct {
 	last    int
 	traffic drivertest.Traffic
 
-	onSend atomic.Pointer[func(method string, req any)] // sees every request and message sent
+	onSend  atomic.Pointer[func(method string, req any)] // sees every request and message sent
+	onEvent atomic.Pointer[func()]                       // called before news of a change is taken in
 }
 
 type fault struct {
@@ -226,6 +227,9 @@ func (s *countedStream) SendMsg(m any) error {
 func (s *countedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if w, ok := m.(*pb.WatchResponse); ok && err == nil {
+		if f := s.link.onEvent.Load(); f != nil && len(w.Events) > 0 {
+			(*f)()
+		}
 		s.link.mu.Lock()
 		for _, e := range w.Events {
 			if !ofSession(e.Kv.Key) {

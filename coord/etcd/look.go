@@ -214,7 +214,7 @@ func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (*cl
 	return answer, err
 }
 
-// look returns what stands ahead of own at revision rev or later, and whether own itself stands.
+// look returns what stands ahead of own at revision rev or later, 0: now, and whether own itself stands.
 func (s *session) look(ctx context.Context, v view, own *standing, rev int64) (ahead []driver.Node, stands bool, at int64, err error) {
 	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
 		self := clientv3.OpGet(own.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)

@@ -60,7 +60,6 @@ type watch struct {
 	span
 	id        int64
 	opened    int64 // at which revision it was opened on the present stream; 0: it is not
-	last      int64 // the revision of the last event
 	listeners []*listener
 	leftAt    time.Time // when the last one went
 	refused   error
@@ -86,7 +85,6 @@ type event struct {
 type news struct {
 	watch   int64 // events may be missing if it is another than last time
 	opened  int64 // the revision from which on the key is listened to; 0: not yet
-	last    int64 // the last event that anybody was told of
 	events  []event
 	refused error
 }
@@ -156,7 +154,7 @@ func (ws *watches) sweep(ago time.Time) {
 func (l *listener) take() news {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
-	n := news{watch: l.watch.id, opened: l.watch.opened, last: l.watch.last, events: l.events, refused: l.watch.refused}
+	n := news{watch: l.watch.id, opened: l.watch.opened, events: l.events, refused: l.watch.refused}
 	l.events = nil
 	return n
 }
@@ -362,7 +360,6 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	}
 	for _, e := range said.GetEvents() {
 		kv := e.GetKv()
-		w.last = max(w.last, kv.GetModRevision())
 		for _, l := range w.listeners {
 			l.events = append(l.events, event{
 				rev:     kv.GetModRevision(),

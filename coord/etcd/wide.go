@@ -53,8 +53,7 @@ func (a *awaiting) runWide(ctx context.Context, wait []driver.Node) ([]driver.No
 				return nil, unanswered(ctx, "await", nil)
 			}
 		}
-		// No older than what anybody heard through this watch before I listened.
-		ahead, stands, at, err := a.s.look(ctx, a.view, a.own, max(a.floor, news.opened, news.last))
+		ahead, stands, at, err := a.s.look(ctx, a.view, a.own, 0)
 		switch {
 		case err != nil:
 			return nil, err
