@@ -37,8 +37,7 @@ type departure struct {
 var errTogether = errors.New("refused to one of many")
 
 // try is one try to take a key away. It may go on when ctx has ended.
-func (d *departures) try(ctx context.Context, key string, created int64) error {
-	me := departure{key: key, created: created}
+func (d *departures) try(ctx context.Context, me departure) error {
 	d.mu.Lock()
 	if d.sent < alone {
 		d.sent++

@@ -36,14 +36,14 @@ func (s *session) take(ctx context.Context, id, mark string) error {
 	me := departure{key: key, created: created}
 	err := s.d.ask(ctx, "leave", func(ctx context.Context) error {
 		if mark == "" {
-			return s.leaving.try(ctx, key, created)
+			return s.leaving.try(ctx, me)
 		}
 		_, err := s.d.kv.Txn(ctx).If(me.stands()).Then(clientv3.OpDelete(key),
 			clientv3.OpPut(mark, leftValue(created), clientv3.WithLease(s.lease))).Commit()
 		switch {
 		case is(err, rpctypes.ErrNoSpace):
 			mark = "" // a deletion by itself is still allowed
-			return s.leaving.try(ctx, key, created)
+			return s.leaving.try(ctx, me)
 		case is(err, rpctypes.ErrLeaseNotFound):
 			s.end(errLeaseGone)
 		}

@@ -24,8 +24,9 @@ var waitForReady = grpc.WaitForReady(true)
 // two goroutines a watch and opens them one by one, a round trip each: thousands of waiters would take seconds to listen
 // again after a broken connection.
 //
-// The stream is there as long as somebody listens. Every watch begins at "now", not at a revision: etcd serves those that begin in the past from a loop that comes round
-// every 100 ms. So who listens has to read once the watch is open, and again when another stream had to be opened.
+// The stream is there as long as somebody listens. Every watch begins at "now", not at a revision: etcd serves those that
+// begin in the past from a loop that comes round every 100 ms. So who listens has to read once the watch is open, and
+// again when another stream had to be opened.
 type watches struct {
 	life   context.Context
 	events pb.WatchClient
@@ -110,8 +111,8 @@ func (ws *watches) add(what span, bell bell.Bell) *listener {
 	return l
 }
 
-// drop ends the listening. A watch that nobody listens to is closed a little later, and with it all others: a crowd that
-// goes at once has better things to ask of the service.
+// drop ends the listening. A watch that nobody listens to is closed a little later: a crowd that leaves at once has
+// better things to ask of the service.
 func (ws *watches) drop(l *listener) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -249,7 +250,6 @@ func (ws *watches) serve() error {
 func (ws *watches) begin() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.sweep(time.Now())
 	ws.live = true
 	for _, w := range ws.keys {
 		ws.ask(w)
@@ -305,8 +305,8 @@ const (
 	idleFor = 10 * time.Second
 )
 
-// listenForSilence returns when the stream does not answer, or nobody listens to it. A frozen member, or a link that swallows everything,
-// breaks no stream; the client library notices after 10 s at best, and by default never.
+// listenForSilence returns when the stream does not answer, or nobody listens to it. A frozen member, or a link that
+// swallows everything, breaks no stream; the client library notices after 10 s at best, and by default never.
 func (ws *watches) listenForSilence(ctx context.Context) {
 	tick := time.NewTicker(silence / 4)
 	defer tick.Stop()

@@ -31,11 +31,10 @@ func (s *session) arm(since int64, wishes ...wish) {
 		}
 	}
 	t.mu.Unlock()
-	link := s.spoken.Load()
-	if len(asked) == 0 || link == nil {
+	if len(asked) == 0 {
 		return
 	}
-	link.send(watchRequest(since, paths, func(err error) {
+	s.spoken.Load().send(watchRequest(since, paths, func(err error) {
 		t.settle(asked, epoch, err)
 		if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
 			time.AfterFunc(backOff(4), func() { t.ring(asked) })

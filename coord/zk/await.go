@@ -87,7 +87,7 @@ func (s *session) lookAgain() time.Duration {
 // firstAsk is when to ask for the first time. Newer servers do not tell those who may not read a node that it has gone.
 // That is soon to be found out where not everybody may do everything.
 func (a *awaiting) firstAsk() time.Duration {
-	if a.session.driver.openToAll() {
+	if a.session.driver.openToAll {
 		return a.session.lookAgain()
 	}
 	return min(time.Second, a.session.lookAgain())

@@ -42,12 +42,8 @@ func (s *session) isUp(ctx context.Context) error {
 	case <-up:
 	case <-s.done:
 	case <-ctx.Done():
-		return s.given(ctx.Err())
 	}
-	if s.over() {
-		return s.ending()
-	}
-	return nil
+	return s.stopped(ctx)
 }
 
 func (s *session) exit() { <-s.slots }
@@ -75,38 +71,16 @@ func ask[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, er
 	if err := s.enter(ctx); err != nil {
 		return none, err
 	}
-	type answer struct {
-		value T
-		err   error
-	}
-	answered := make(chan answer, 1)
+	answered := make(chan reply[T], 1)
 	if !s.spawn(func() {
 		v, err := request(s.conn)
 		s.exit()
-		answered <- answer{v, err}
+		answered <- reply[T]{v, err}
 	}) {
 		s.exit()
 		return none, s.ending()
 	}
-	select {
-	case a := <-answered:
-		return a.value, s.judge(a.err)
-	case <-ctx.Done():
-		return none, s.given(ctx.Err())
-	case <-s.done:
-		return none, s.ending()
-	}
-}
-
-// do is for a goroutine of the session's own, which may block: one request, without a context.
-func do[T any](s *session, request func(*gozk.Conn) (T, error)) (T, error) {
-	if err := s.enter(s.ctx); err != nil {
-		var none T
-		return none, err
-	}
-	v, err := request(s.conn)
-	s.exit()
-	return v, s.judge(err)
+	return answer(ctx, s, answered)
 }
 
 // judge gives the end of the session the name that it has here.

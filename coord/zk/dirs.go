@@ -30,18 +30,17 @@ func (s *session) makeDir(dir string) error {
 }
 
 func (s *session) makeOne(dir string) error {
-	_, err := persist(s.ctx, s, func() (string, error) {
-		return do(s, func(c *gozk.Conn) (string, error) {
-			if s.driver.names != Kazoo && !s.driver.plainDirs.Load() {
-				p, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.driver.acl)
-				if !unimplemented(err) {
-					return p, err
-				}
-				s.driver.log.Info("the service has no container nodes, so directories are plain ones")
-				s.driver.plainDirs.Store(true)
+	err := s.insist(s.ctx, func(c *gozk.Conn) error {
+		if s.driver.names != Kazoo && !s.driver.plainDirs.Load() {
+			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.driver.acl)
+			if !unimplemented(err) {
+				return err
 			}
-			return c.Create(dir, nil, gozk.FlagPersistent, s.driver.acl)
-		})
+			s.driver.log.Info("the service has no container nodes, so directories are plain ones")
+			s.driver.plainDirs.Store(true)
+		}
+		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.driver.acl)
+		return err
 	})
 	if err == nil && s.driver.plainDirs.Load() {
 		s.mu.Lock()

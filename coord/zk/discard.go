@@ -12,7 +12,7 @@ import (
 // discard takes a node of ours away and does not return before that is done or the session has ended.
 func (s *session) discard(nodePath string) {
 	for try := 0; ; try++ {
-		_, err := do(s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, c.Delete(nodePath, -1) })
+		err := s.takeAwayPath(s.ctx, nodePath, false)
 		if err == nil || errors.Is(err, gozk.ErrNoNode) || errors.Is(err, driver.ErrSessionEnded) {
 			break
 		}

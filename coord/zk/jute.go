@@ -25,6 +25,11 @@ func (e *encoder) string(s string) {
 	e.b = append(e.b, s...)
 }
 
+func (e *encoder) bytes(v []byte) {
+	e.int(int32(len(v)))
+	e.b = append(e.b, v...)
+}
+
 func (e *encoder) strings(all []string) {
 	e.int(int32(len(all)))
 	for _, s := range all {

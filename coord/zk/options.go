@@ -26,16 +26,17 @@ const (
 type Option func(*config)
 
 type config struct {
-	servers []string
-	timeout time.Duration
-	root    string // without a slash at its end: "" is the root of the service
-	chroot  string // as the last server said
-	auth    []credential
-	acl     []gozk.ACL
-	tls     *tls.Config
-	log     *slog.Logger
-	names   Names
-	client  []coord.Option
+	servers   []string
+	timeout   time.Duration
+	root      string // without a slash at its end: "" is the root of the service
+	chroot    string // as the last server said
+	auth      []credential
+	acl       []gozk.ACL
+	openToAll bool // our nodes may be read, and more, by everybody
+	tls       *tls.Config
+	log       *slog.Logger
+	names     Names
+	client    []coord.Option
 }
 
 type credential struct {
@@ -99,6 +100,7 @@ func configure(servers []string, opts []Option) (*config, error) {
 			c.acl = gozk.AuthACL(gozk.PermAll)
 		}
 	}
+	c.openToAll = slices.Equal(c.acl, gozk.WorldACL(gozk.PermAll))
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -142,6 +144,3 @@ func (c *config) placeRoot() error {
 	}
 	return nil
 }
-
-// openToAll reports whether our nodes may be read, and more, by everybody.
-func (c *config) openToAll() bool { return slices.Equal(c.acl, gozk.WorldACL(gozk.PermAll)) }

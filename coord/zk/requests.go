@@ -62,7 +62,7 @@ func createRequest(prefix string, note []byte, acl []gozk.ACL) (request, <-chan 
 	var e encoder
 	e.b = make([]byte, 0, len(prefix)+len(note)+64)
 	e.string(prefix)
-	e.string(string(note))
+	e.bytes(note)
 	e.acl(acl)
 	e.int(gozk.FlagEphemeralSequential)
 	return newRequest(opCreate, e, func(in *decoder) (string, error) { return in.string(), nil })
@@ -86,7 +86,7 @@ func departRequest(path string, data []byte) (request, <-chan reply[struct{}]) {
 	e.b = make([]byte, 0, 2*len(path)+len(data)+64)
 	e.operation(opSetData, false)
 	e.string(path)
-	e.string(string(data))
+	e.bytes(data)
 	e.int(-1) // whatever its version
 	e.operation(opDelete, false)
 	e.deletion(path)

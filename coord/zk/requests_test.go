@@ -31,6 +31,24 @@ func reads(t *testing.T, w *wire) <-chan []byte {
 	return frames
 }
 
+// greeted is a connection on which requests may be made.
+func greeted(t *testing.T) (w *wire, server net.Conn, forLibrary <-chan []byte) {
+	w, server = testWire(t, 10*time.Second)
+	greet(t, w, server, 10*time.Second)
+	return w, server, reads(t, w)
+}
+
+// sends has one request made, and returns the xid that the server sees.
+func sends(t *testing.T, w *wire, server net.Conn, r request) int {
+	t.Helper()
+	w.send(r)
+	f, err := readFrame(server)
+	require.NoError(t, err)
+	return xidOf(f)
+}
+
+func xidOf(frame []byte) int { return int(int32(binary.BigEndian.Uint32(frame))) }
+
 func soon[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
@@ -47,9 +65,7 @@ func stat(pzxid int64) []any {
 }
 
 func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
-	w, server := testWire(t, 10*time.Second)
-	greet(t, w, server, 10*time.Second)
-	forLibrary := reads(t, w)
+	w, server, forLibrary := greeted(t)
 
 	create, created := createRequest("/a/x-", []byte("note"), gozk.WorldACL(gozk.PermAll))
 	look, looked := w.session.listRequest("/a", false)
@@ -60,14 +76,13 @@ func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
 	second, err := readFrame(server)
 	require.NoError(t, err)
 	require.EqualValues(t, opGetChildren2, binary.BigEndian.Uint32(second[4:]))
-	xid := func(f []byte) int { return int(int32(binary.BigEndian.Uint32(f))) }
-	require.Less(t, xid(first), lowestXid)
-	require.NotEqual(t, xid(first), xid(second))
+	require.Less(t, xidOf(first), lowestXid)
+	require.NotEqual(t, xidOf(first), xidOf(second))
 
 	for _, f := range [][]byte{
-		frame(xid(first), int64(20), 0, "/a/x-0000000003"),
+		frame(xidOf(first), int64(20), 0, "/a/x-0000000003"),
 		frame(7, int64(20), 0, "for the library"),
-		frame(append([]any{xid(second), int64(20), 0, 1, "x-0000000003"}, stat(19)...)...),
+		frame(append([]any{xidOf(second), int64(20), 0, 1, "x-0000000003"}, stat(19)...)...),
 	} {
 		_, err := server.Write(f)
 		require.NoError(t, err)
@@ -76,7 +91,7 @@ func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
 	l := soon(t, looked)
 	require.NoError(t, l.err)
 	require.Equal(t, &list{names: []string{"x-0000000003"}, born: 11, asOf: 19}, l.value)
-	require.Equal(t, 7, xid(soon(t, forLibrary)))
+	require.Equal(t, 7, xidOf(soon(t, forLibrary)))
 	require.Empty(t, w.sent)
 }
 
@@ -89,15 +104,10 @@ func TestErrorsHaveTheLibrarysNames(t *testing.T) {
 }
 
 func TestOfADepartureThatFailedTheReasonIsTold(t *testing.T) {
-	w, server := testWire(t, 10*time.Second)
-	greet(t, w, server, 10*time.Second)
-	reads(t, w)
+	w, server, _ := greeted(t)
 	ask := func(parts ...any) error {
 		depart, departed := departRequest("/a/x", mark)
-		w.send(depart)
-		f, err := readFrame(server)
-		require.NoError(t, err)
-		_, err = server.Write(frame(append([]any{int(int32(binary.BigEndian.Uint32(f))), int64(9), 0}, parts...)...))
+		_, err := server.Write(frame(append([]any{sends(t, w, server, depart), int64(9), 0}, parts...)...))
 		require.NoError(t, err)
 		return soon(t, departed).err
 	}
@@ -122,13 +132,9 @@ func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
 			server.Close()
 		},
 	} {
-		w, server := testWire(t, 10*time.Second)
-		greet(t, w, server, 10*time.Second)
-		reads(t, w)
+		w, server, _ := greeted(t)
 		create, created := createRequest("/a/x-", nil, nil)
-		w.send(create)
-		_, err := readFrame(server)
-		require.NoError(t, err)
+		sends(t, w, server, create)
 		end(w, server)
 		require.Equal(t, gozk.ErrConnectionClosed, soon(t, created).err, name)
 		late, answered := createRequest("/a/x-", nil, nil)
@@ -138,23 +144,16 @@ func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
 }
 
 func TestAnAnswerThatIsTooShortIsNone(t *testing.T) {
-	w, server := testWire(t, 10*time.Second)
-	greet(t, w, server, 10*time.Second)
-	reads(t, w)
+	w, server, _ := greeted(t)
 	create, created := createRequest("/a/x-", nil, nil)
-	w.send(create)
-	f, err := readFrame(server)
-	require.NoError(t, err)
-	_, err = server.Write(frame(int(int32(binary.BigEndian.Uint32(f))), int64(9), 0, 100))
+	_, err := server.Write(frame(sends(t, w, server, create), int64(9), 0, 100))
 	require.NoError(t, err)
 	require.ErrorIs(t, soon(t, created).err, errForeign)
 }
 
 // A caller is not to wait for a connection that takes nothing.
 func TestSendingDoesNotWait(t *testing.T) {
-	w, server := testWire(t, 10*time.Second)
-	greet(t, w, server, 10*time.Second)
-	reads(t, w)
+	w, server, _ := greeted(t)
 	note := make([]byte, 1<<20)
 	start := time.Now()
 	var last <-chan reply[string]
