@@ -179,6 +179,9 @@ func (j *joining) send(epoch int64, try bool) (*clientv3.TxnResponse, error) {
 // clear says that what is there is in nobody's way, but cannot be left out of a comparison.
 func (j *joining) refused(answer *clientv3.TxnResponse, epoch int64, try bool) (busy, clear bool, err error) {
 	s := j.s
+	if err := s.goesOn(answer.Header.Revision, epoch); err != nil {
+		return false, false, s.verdict(err)
+	}
 	kvs := answer.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 { // gone with the lease, or removed by somebody
 		return false, false, s.verdict(s.check(s.life, answer.Header.Revision))

@@ -198,11 +198,12 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 			break
 		}
 	}
+	since := s.epoch.rev.Load()
 	answer, err := s.read(ctx, what, ops())
 	if err != nil {
 		return nil, 0, err
 	}
-	return answer.Responses, answer.Header.Revision, nil
+	return answer.Responses, answer.Header.Revision, s.goesOn(answer.Header.Revision, since)
 }
 
 func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (*clientv3.TxnResponse, error) {

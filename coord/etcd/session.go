@@ -101,6 +101,7 @@ func (s *session) end(why error) {
 var (
 	errAbandoned = errors.New("abandoned")
 	errLeaseGone = errors.New("its lease has expired or was revoked")
+	errWentBack  = errors.New("the service has lost what it had")
 )
 
 // over is the error of whoever meets a session that has ended.

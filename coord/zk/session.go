@@ -30,6 +30,7 @@ type session struct {
 
 	known      atomic.Pointer[credentials]
 	introduced atomic.Bool // the service has confirmed the session
+	snubbed    atomic.Bool // the server that was tried last hung up without a word
 
 	slots    chan struct{}        // one for each request whose answer takes time
 	spoken   atomic.Pointer[wire] // the latest connection that was usable
@@ -246,6 +247,13 @@ func (s *session) renewed(sent time.Time) {
 			return
 		}
 	}
+}
+
+// isInDoubt reports whether to ask a server, next, no more than whether it knows the session. A server hangs up on those
+// who have seen what it has not, before it looks whether it knows them. So when the service comes back without its data,
+// nobody would ever hear that the session has ended.
+func (s *session) isInDoubt() bool {
+	return s.snubbed.Swap(false) && s.introduced.Load() && time.Now().After(s.Deadline())
 }
 
 // Deadline is described in package driver.

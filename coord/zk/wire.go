@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type wire struct {
 	first   []byte // what the library has not read yet of what was changed for it
 	rest    int    // what it has not read yet of the present frame
 	greeted bool
+	probe   bool // it is to find out only whether the service still knows the session
 
 	mu       sync.Mutex
 	sent     []sentRequest // unanswered, the oldest first
@@ -78,8 +80,11 @@ const (
 // errForeign: whoever answers at the address is no ZooKeeper.
 var errForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
+// errBehind: the session lives, and this server must not be used for it yet.
+var errBehind = errors.New("the server knows less than the session has seen")
+
 func newWire(c net.Conn, addr string, s *session) *wire {
-	w := &wire{Conn: c, addr: addr, session: s, in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid}
+	w := &wire{Conn: c, addr: addr, session: s, in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid, probe: s.isInDoubt()}
 	if s.introduced.Load() {
 		w.unproven = len(s.driver.auth)
 	}
@@ -162,6 +167,7 @@ func (w *wire) body(n int) (*decoder, error) {
 func (w *wire) greeting() error {
 	head, err := w.in.Peek(4)
 	if err != nil {
+		w.session.snubbed.Store(!errors.Is(err, os.ErrDeadlineExceeded))
 		return err
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
@@ -180,6 +186,9 @@ func (w *wire) greeting() error {
 	if id != 0 {
 		if timeout <= 0 {
 			return errForeign
+		}
+		if w.probe {
+			return errBehind
 		}
 		w.session.granted(credentials{id, b[24:40]}, timeout, w.started)
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
@@ -256,7 +265,9 @@ func (w *wire) connectRequest(b []byte) []byte {
 		return b
 	}
 	b = slices.Clone(b)
-	binary.BigEndian.PutUint64(b[8:], uint64(w.session.zxids.last()))
+	if !w.probe {
+		binary.BigEndian.PutUint64(b[8:], uint64(w.session.zxids.last()))
+	}
 	binary.BigEndian.PutUint32(b[16:], uint32(w.session.driver.timeout.Milliseconds()))
 	return b
 }

@@ -17,6 +17,10 @@ func testWire(t *testing.T, timeout time.Duration) (*wire, net.Conn) {
 	require.NoError(t, err)
 	s := newSession(d)
 	t.Cleanup(func() { s.finish(errClosed); <-s.quiet })
+	return wireOf(t, s)
+}
+
+func wireOf(t *testing.T, s *session) (*wire, net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -67,6 +71,52 @@ func greet(t *testing.T, w *wire, server net.Conn, granted time.Duration) (asked
 	require.EqualValues(t, 42, binary.BigEndian.Uint64(hello[8:]))
 	return time.Duration(binary.BigEndian.Uint32(body[12:])) * time.Millisecond,
 		time.Duration(binary.BigEndian.Uint32(hello[4:])) * time.Millisecond
+}
+
+// A server hangs up on those who have seen more than it has, so one that has lost its data never tells that it does not
+// know the session (CURATOR-724).
+func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
+	const seen = 77
+	hello := func(w *wire, server net.Conn) (zxid int64) {
+		_, err := w.Write(frame(0, int64(0), 77, int64(42), password))
+		require.NoError(t, err)
+		body, err := readFrame(server)
+		require.NoError(t, err)
+		return int64(binary.BigEndian.Uint64(body[4:]))
+	}
+	snub := func(s *session) (zxid int64) {
+		w, server := wireOf(t, s)
+		zxid = hello(w, server)
+		server.Close()
+		_, err := readFrame(w)
+		require.Error(t, err)
+		return zxid
+	}
+	first, _ := testWire(t, 10*time.Second)
+	s := first.session
+	s.introduced.Store(true)
+	s.zxids.saw(seen)
+	s.renewed(time.Now())
+	require.EqualValues(t, seen, snub(s))
+	require.EqualValues(t, seen, snub(s), "the session cannot have ended yet")
+	s.base = s.base.Add(-time.Minute)
+
+	w, server := wireOf(t, s)
+	require.Zero(t, hello(w, server))
+	_, err := server.Write(frame(0, 4000, int64(42), password, false))
+	require.NoError(t, err)
+	_, err = readFrame(w)
+	require.ErrorIs(t, err, errBehind, "the session lives, and this connection is not for it")
+	require.True(t, time.Now().After(s.Deadline()), "a server that may be behind renews nothing")
+
+	require.EqualValues(t, seen, snub(s), "every other time")
+	w, server = wireOf(t, s)
+	require.Zero(t, hello(w, server))
+	_, err = server.Write(frame(0, 0, int64(0), password, false))
+	require.NoError(t, err)
+	answer, err := readFrame(w)
+	require.NoError(t, err)
+	require.Zero(t, binary.BigEndian.Uint64(answer[8:]), "the library is told that the session has ended")
 }
 
 func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {

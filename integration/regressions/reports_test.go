@@ -30,6 +30,8 @@ var reports = []report{
 	{"CURATOR-376", "a lock is returned that cannot be released", releasedByMany},
 	{"kazoo #170", "nobody goes on after a lost connection", connectionComesAndGoes},
 	{"CURATOR-644", "a candidate loses its node, or makes a second, as it reconnects", candidateReconnects},
+	{"CURATOR-724", "a candidate does not recover when the service comes back without its data", comesBackEmpty},
+	{"kazoo #732", "a try that fails while the connection is bad leaves its node", tryDisturbed},
 	{"consul #18271", "a holder does not notice for minutes that it is cut off", cutOffUnnoticed},
 	{"consul #4902", "a lock that was lost cannot be taken again", takenAgain},
 }
@@ -343,6 +345,54 @@ func candidateReconnects(s *stage) {
 		h.Release()
 	}
 	s.stand(0)
+}
+
+func comesBackEmpty(s *stage) {
+	lead := func(c *coord.Client) <-chan coord.Result {
+		return taking(func() (*coord.Hold, error) {
+			t, err := election.New(c, line).Campaign(s.ctx, []byte("me"))
+			if err != nil {
+				return nil, err
+			}
+			return t.Hold, nil
+		})
+	}
+	leads := s.granted(lead(s.victim))
+	candidate := lead(s.other)
+	s.stand(2)
+	s.loseData()
+	select {
+	case <-leads.Context().Done():
+		leads.Release()
+	case <-time.After(5 * ttl):
+		s.Error("the leader is not told")
+	}
+	next := s.granted(candidate)
+	s.stand(1)
+	again := lead(s.victim)
+	s.stand(2)
+	next.Release()
+	s.granted(again).Release()
+	s.stand(0)
+}
+
+func tryDisturbed(s *stage) {
+	first := s.must(mutex.New(s.other, line).Lock(s.ctx))
+	for range 10 {
+		cut := s.loseReplies()
+		try := taking(func() (*coord.Hold, error) { return mutex.New(s.victim, line).TryLock(s.ctx) })
+		time.Sleep(30 * time.Millisecond)
+		cut()
+		if r := <-try; !errors.Is(r.Err, coord.ErrBusy) && !errors.Is(r.Err, coord.ErrUnavailable) {
+			s.Errorf("a try behind the holder: %v, %v", r.Hold, r.Err)
+		}
+	}
+	s.stand(1)
+	if err := first.Release(); err != nil {
+		s.Error(err)
+	}
+	s.stand(0)
+	s.must(mutex.New(s.other, line).TryLock(s.ctx)).Release()
 }
 
 func cutOffUnnoticed(s *stage) {

@@ -3,6 +3,7 @@ package regressions
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -128,4 +129,18 @@ func (s *stage) endSession(others int) {
 	s.stand(others)
 	s.link.Cut()
 	s.link.Heal()
+}
+
+// loseData has the server start anew, as on the first day.
+func (s *stage) loseData() {
+	m := s.cluster.Member(0)
+	m.Kill()
+	data := filepath.Join(m.Dir(), "data")
+	if err := os.RemoveAll(data); err != nil {
+		s.Fatal(err)
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		s.Fatal(err)
+	}
+	m.Restart(s)
 }
