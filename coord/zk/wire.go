@@ -80,8 +80,8 @@ const (
 // errForeign: whoever answers at the address is no ZooKeeper.
 var errForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
-// errBehind: the session lives, and this server must not be used for it yet.
-var errBehind = errors.New("the server knows less than the session has seen")
+// errBehind: the session lives, and must not be used by a connection that was not asked what it has seen.
+var errBehind = errors.New("the server knows the session, and may be behind it")
 
 func newWire(c net.Conn, addr string, s *session) *wire {
 	w := &wire{Conn: c, addr: addr, session: s, in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid, probe: s.isInDoubt()}
