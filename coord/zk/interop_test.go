@@ -159,10 +159,7 @@ func TestInOneLineWithKazoo(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			interop(t, Kazoo, kind == "writers", func(t *testing.T, addr, path, umpire string) *exec.Cmd {
 				folder := servers.Need(t, "kazoo")
-				if _, err := exec.LookPath("python3"); err != nil {
-					t.Skip(err)
-				}
-				cmd := exec.Command("python3", "testdata/peer.py", addr, path, umpire, kind, strconv.Itoa(peers), strconv.Itoa(peersTurns))
+				cmd := exec.Command(servers.NeedProgram(t, "python3"), "testdata/peer.py", addr, path, umpire, kind, strconv.Itoa(peers), strconv.Itoa(peersTurns))
 				cmd.Env = append(os.Environ(), "PYTHONPATH="+folder, "PYTHONDONTWRITEBYTECODE=1")
 				return cmd
 			})
@@ -175,9 +172,7 @@ func TestInOneLineWithCurator(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			interop(t, Curator, kind == "rw", func(t *testing.T, addr, path, umpire string) *exec.Cmd {
 				folder := servers.Need(t, "curator")
-				if _, err := exec.LookPath("javac"); err != nil {
-					t.Skip(err)
-				}
+				servers.NeedProgram(t, "javac") // without it java runs no source
 				return exec.Command("java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 					"-cp", filepath.Join(folder, "*"), "testdata/Peer.java",
 					addr, path, umpire, kind, strconv.Itoa(peers), strconv.Itoa(peersTurns))

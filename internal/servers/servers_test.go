@@ -171,9 +171,7 @@ func TestConfigAndFlagsMayAskForPortsOfTheirOwn(t *testing.T) {
 }
 
 func TestAServerThatRefusesItsConfigurationSaysWhy(t *testing.T) {
-	if _, err := servers.Find("zookeeper"); err != nil {
-		t.Skip(err)
-	}
+	servers.Need(t, "zookeeper")
 	_, err := servers.StartZooKeeper(t.Context(), t.TempDir(), servers.Config("tickTime=never"))
 	require.ErrorContains(t, err, "ended by itself")
 	require.ErrorContains(t, err, "never", "the end of its log")

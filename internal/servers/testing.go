@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"sync"
 	"testing"
 
@@ -48,6 +49,16 @@ func (m *Member) Restart(t testing.TB) {
 func Need(t testing.TB, name string) string {
 	t.Helper()
 	path, err := Find(name)
+	if err != nil {
+		skip(t, err)
+	}
+	return path
+}
+
+// NeedProgram gives the path of a program that the machine itself must have, or skips the test as Need does.
+func NeedProgram(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
 	if err != nil {
 		skip(t, err)
 	}
