@@ -2,6 +2,7 @@ package zk
 
 import (
 	"testing"
+	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -120,6 +121,26 @@ func TestWaitingNeedsToRead(t *testing.T) {
 	require.ErrorContains(t, w.err, "needs the READ permission")
 	s.leave(s.sess, me, false)
 	s.leave(s.sess, first, true)
+	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
+	require.NoError(t, s.admin.Delete(s.root, -1))
+}
+
+// Servers with the fix for CVE-2024-23944, as Debian's 3.8.0, tell nobody of a node's end who may not read it.
+func TestTheEndOfANodeThatMayNotBeReadIsFoundOut(t *testing.T) {
+	s := play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
+	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	first, _ := s.join(s.sess, "lock")
+	me, ahead := s.join(s.sess, "lock")
+	waiter := s.await(s.sess, me, ahead...)
+	time.Sleep(100 * time.Millisecond)
+	left := time.Now()
+	s.leave(s.sess, first, true)
+	w := s.answer(waiter)
+	require.NoError(t, w.err)
+	require.Empty(t, w.ahead)
+	t.Logf("found out after %v", time.Since(left).Round(time.Millisecond))
+	s.leave(s.sess, me, true)
 	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
 	require.NoError(t, s.admin.Delete(s.root, -1))
 }
