@@ -301,8 +301,8 @@ func (a *awaiting) ask(ctx context.Context, ears []*ear) (found *finding, err er
 
 // read finds out by point reads whether the nodes that ears listen to, and my own, stand now. From then on events tell.
 //
-// A read at the revision of the watch would be cheaper for the service, but the past: the watch may be older than this
-// wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
+// A read at the revision of the watch would be cheaper for the service, but show the past: the watch may be older than
+// this wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
 func (a *awaiting) read(ctx context.Context, ears []*ear) (*finding, error) {
 	for part := range slices.Chunk(ears, maxOps/2-1) {
 		ops := func(opts ...clientv3.OpOption) []clientv3.Op {
