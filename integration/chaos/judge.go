@@ -162,14 +162,16 @@ func serverOverlaps(e *evidence) []flaw {
 			continue
 		}
 		if isSemaphore(a.kind) {
-			sum := weight(a.kind)
+			sum, who := weight(a.kind), ""
 			for _, other := range standingAhead(byLine[a.line], mine) {
-				if e.truth.notBefore(other.gone) > a.granted {
+				if until := e.truth.notBefore(other.gone); until > a.granted {
 					sum += weight(other.kind)
+					who += fmt.Sprintf(", %s until %v at least", other.node, until)
 				}
 			}
 			if sum > permits {
-				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s: %d of %d permits", a.worker, a.node, sum, permits)})
+				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s at %v: %d of %d permits%s",
+					a.worker, a.node, a.granted, sum, permits, who)})
 			}
 			continue
 		}

@@ -71,11 +71,12 @@ type transaction struct {
 	text    string // what was done, over several lines at times
 }
 
-// readTransactions puts the logs of all members together. Who was down for long may have got a snapshot instead of
-// the transactions, so no member's log alone need be complete.
+// readTransactions puts the logs of all members together.
 func readTransactions(c *servers.Cluster) ([]transaction, error) {
-	all := map[int64]transaction{}
+	var logged []map[int64]transaction
 	for _, m := range c.Members() {
+		own := map[int64]transaction{}
+		logged = append(logged, own)
 		logs, err := filepath.Glob(filepath.Join(m.Dir(), "data", "version-2", "log.*"))
 		if err != nil {
 			return nil, err
@@ -89,15 +90,42 @@ func readTransactions(c *servers.Cluster) ([]transaction, error) {
 				continue // a file that was begun when the server was killed
 			}
 			for _, t := range parseDump(text) {
-				all[t.zxid] = t
+				own[t.zxid] = t
 			}
 		}
 	}
+	all := agreed(logged)
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no transactions in the logs of %s", c.Name())
 	}
+	return all, complete(all)
+}
+
+// agreed is what came to pass, in order. Who was down for long may have got a snapshot instead of the transactions, so no
+// member's log alone need be complete. And a leader that was stopped may have logged, last, what no majority has ever
+// seen; the next leader knows nothing of it.
+func agreed(logged []map[int64]transaction) []transaction {
+	all := map[int64]transaction{}
+	logs := map[int64]int{} // how many have it
+	for _, own := range logged {
+		for zxid, t := range own {
+			all[zxid] = t
+			logs[zxid]++
+		}
+	}
+	last, settled := int64(0), map[int64]int64{} // the last leader's time, and by leader what is surely agreed on
+	for zxid, n := range logs {
+		leader := zxid >> 32
+		last = max(last, leader)
+		if n > len(logged)/2 {
+			settled[leader] = max(settled[leader], zxid)
+		}
+	}
 	sorted := slices.SortedFunc(maps.Values(all), func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
-	return sorted, complete(sorted)
+	return slices.DeleteFunc(sorted, func(t transaction) bool {
+		leader := t.zxid >> 32
+		return leader < last && t.zxid > settled[leader]
+	})
 }
 
 // complete sees to it that no transaction is missing: within the time of one leader they are numbered one by one.
