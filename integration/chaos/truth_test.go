@@ -1,11 +1,69 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/internal/servers"
 )
+
+func TestTheHistoryIsWhatTheServiceKnows(t *testing.T) {
+	ctx := t.Context()
+	ensemble := servers.ZooKeeper(t, servers.Members(3))
+	leader := ensemble.Leader(t)
+	followers := slices.DeleteFunc(ensemble.Members(), func(m *servers.Member) bool { return m == leader })
+	create := func(conn *gozk.Conn, i int) error {
+		_, err := conn.Create(fmt.Sprintf("/n%d", i), nil, 0, gozk.WorldACL(gozk.PermAll))
+		return err
+	}
+	dial := func(m *servers.Member) *gozk.Conn {
+		conn, _, err := gozk.Connect([]string{m.Addr()}, 4*time.Second, gozk.WithLogInfo(false), gozk.WithLogger(silent{}))
+		require.NoError(t, err)
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	alone := dial(leader)
+	require.NoError(t, create(alone, 0))
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() { _ = create(alone, 1000+i) })
+	}
+	for _, m := range followers {
+		all.Go(m.Kill)
+	}
+	time.Sleep(200 * time.Millisecond)
+	leader.Kill()
+	for _, m := range followers {
+		require.NoError(t, m.Launch())
+	}
+	require.NoError(t, followers[0].Start(ctx))
+	next := dial(followers[0])
+	for i := 1; i < 20; i++ {
+		require.Eventually(t, func() bool { return create(next, i) == nil }, 20*time.Second, 20*time.Millisecond)
+	}
+	leader.Restart(t)
+	names, _, err := next.Children("/")
+	require.NoError(t, err)
+
+	history, err := readTransactions(ensemble)
+	require.NoError(t, err)
+	created := 0
+	for _, tx := range history {
+		if strings.HasPrefix(tx.text, "create /n") {
+			created++
+		}
+	}
+	require.Equal(t, len(names)-1, created, "but for /zookeeper")
+	all.Wait()
+}
 
 func TestWhatOnlyALeaderThatWasStoppedHasLoggedDidNotComeToPass(t *testing.T) {
 	log := func(zxids ...int64) map[int64]transaction {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func (c *Cluster) Addrs() []string {
 }
 
 // Members gives all members, also those that were killed.
-func (c *Cluster) Members() []*Member { return c.members }
+func (c *Cluster) Members() []*Member { return slices.Clone(c.members) }
 
 // Member gives the i-th member, from 0.
 func (c *Cluster) Member(i int) *Member { return c.members[i] }
