@@ -69,34 +69,13 @@ func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte,
 }
 
 func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
-	a.user, a.since = ctx, time.Now()
-	a.line, a.rule = line, rule
-	name, err := a.fullName(line)
-	if err == nil {
-		err = checkEntry(kind, data, rule)
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
+	held, err := a.prepare(ctx, line, kind, data, rule, opts)
 	if err != nil {
 		return nil, a.wrap(err)
 	}
-	for _, o := range opts {
-		o(a)
-	}
-	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
-		switch {
-		case !rules.Covers(held.node.Load().Kind, kind):
-			return nil, a.wrap(ErrUpgrade)
-		case a.ifHeld == refuseHeld:
-			return nil, a.wrap(ErrHeld)
-		}
+	if held != nil {
 		return held.nest(ctx)
 	}
-	owner := a.owner
-	owner.Since = a.since
-	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: data, Sight: rule.Sight, Try: a.entry.Try}
-
 	if a.maxWait > 0 {
 		var cancel context.CancelFunc
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
@@ -121,6 +100,38 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	}
 }
 
+// prepare says what is asked for. It returns the hold that the caller has already, if the new one is to be nested in it.
+func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
+	a.user, a.since = ctx, time.Now()
+	a.line, a.rule = line, rule
+	name, err := a.fullName(line)
+	if err == nil {
+		err = checkEntry(kind, data, rule)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range opts {
+		o(a)
+	}
+	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
+		switch {
+		case !rules.Covers(held.node.Load().Kind, kind):
+			return nil, ErrUpgrade
+		case a.ifHeld == refuseHeld:
+			return nil, ErrHeld
+		}
+		return held, nil
+	}
+	owner := a.owner
+	owner.Since = a.since
+	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: data, Sight: rule.Sight, Try: a.entry.Try}
+	return nil, nil
+}
+
 // once goes through one session: join, look, wait, grant. Unless it is granted nothing stays in the line.
 func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := ctx.Err(); err != nil {
@@ -135,11 +146,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := a.lookFirst(ctx); err != nil {
 		return nil, err
 	}
-	me, ahead, err := s.Join(ctx, a.entry)
+	me, ahead, err := a.join(ctx, s)
 	if err != nil {
-		if errors.Is(err, driver.ErrSessionEnded) {
-			a.dropSession(s)
-		}
 		return nil, err
 	}
 	defer func() {
@@ -151,10 +159,10 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		}
 	}()
 	a.session = s
-	ahead, waited, err := a.awaitTurn(ctx, s, &me, ahead)
+	ahead, waited, err := a.awaitTurn(ctx, s, me, ahead)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
-		a.observer.Rejoining(a.shown(me))
+		a.tell(a.observer.Rejoining, me)
 	}
 	if err != nil {
 		return nil, err
@@ -167,38 +175,61 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	return h, err
 }
 
+// Thousands may wait, each with a stack of its own. A node is large, and handed on by value it takes room in the frame of
+// whoever does so; these are here to take it only for a moment.
+
+func (a *acquire) join(ctx context.Context, s *session) (*Node, []Node, error) {
+	me, ahead, err := s.Join(ctx, a.entry)
+	if errors.Is(err, driver.ErrSessionEnded) {
+		a.dropSession(s)
+	}
+	return &me, ahead, err
+}
+
+//go:noinline
+func (a *acquire) waitFor(me *Node, ahead []Node) []Node {
+	wait := a.rule.WaitFor(*me, ahead)
+	a.ahead = len(wait)
+	return wait
+}
+
+//go:noinline
+func (a *acquire) tell(what func(Node), me *Node) { what(a.shown(*me)) }
+
 // awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed, and
 // whether I had to wait for it.
-func (a *acquire) awaitTurn(ctx context.Context, s *session, node *Node, ahead []Node) (_ []Node, waited bool, _ error) {
+func (a *acquire) awaitTurn(ctx context.Context, s *session, me *Node, ahead []Node) (_ []Node, waited bool, _ error) {
 	for ; ; waited = true {
-		me := *node
-		wait := a.rule.WaitFor(me, ahead)
-		a.ahead = len(wait)
+		wait := a.waitFor(me, ahead)
 		switch {
 		case len(wait) == 0 && (s.alive() || planted.Is(planted.GrantedPastDeadline)):
 			return ahead, waited, nil
 		case len(wait) == 0:
-			// It is my turn, but the service has not been heard from for too long. Once it is, the node may have been
-			// removed meanwhile: amending it to what it is finds out.
-			err := s.awaitRenewal(ctx)
-			if err == nil {
-				*node, err = s.Amend(ctx, me)
-			}
-			if err != nil {
+			if err := a.confirm(ctx, s, me); err != nil {
 				return nil, waited, err
 			}
 			continue
 		case a.entry.Try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
-			a.observer.Waiting(a.shown(me), len(ahead))
+			a.tell(func(n Node) { a.observer.Waiting(n, len(ahead)) }, me)
 		}
 		var err error
-		if ahead, err = s.Await(ctx, me, a.rule.Sight, wait); err != nil {
+		if ahead, err = s.Await(ctx, *me, a.rule.Sight, wait); err != nil {
 			return nil, waited, err
 		}
-		a.observer.Woken(a.shown(me))
+		a.tell(a.observer.Woken, me)
 	}
+}
+
+// confirm is for somebody whose turn it is while the service has not been heard from for too long. Once it has been, the
+// node may have been removed meanwhile: amending it to what it is finds out.
+func (a *acquire) confirm(ctx context.Context, s *session, me *Node) error {
+	err := s.awaitRenewal(ctx)
+	if err == nil {
+		*me, err = s.Amend(ctx, *me)
+	}
+	return err
 }
 
 // lookFirst keeps a try whose rule must see all that is ahead from joining in vain: the driver's own look knows only
@@ -221,10 +252,10 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 
 // leaveSoon takes a node away on behalf of a caller whose context may have ended: it waits a moment for the service
 // to confirm, and the driver goes on from there.
-func (a *acquire) leaveSoon(s *session, me Node) {
+func (a *acquire) leaveSoon(s *session, me *Node) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
 	defer cancel()
-	s.Leave(ctx, me, false)
+	s.Leave(ctx, *me, false)
 }
 
 // reason says why the call ended, so that "somebody has it" and "the service is away" can be told apart.

@@ -58,9 +58,9 @@ type heldKey struct {
 	line   string
 }
 
-func newHold(a *acquire, s *session, me Node, alone bool) (*Hold, error) {
+func newHold(a *acquire, s *session, me *Node, alone bool) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, since: time.Now(), alone: alone, changing: make(chan struct{}, 1)}
-	h.node.Store(&me)
+	h.node.Store(me)
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
