@@ -215,7 +215,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, me *Node, ahead []N
 			a.tell(func(n Node) { a.observer.Waiting(n, len(ahead)) }, me)
 		}
 		var err error
-		if ahead, err = s.Await(ctx, *me, a.rule.Sight, wait); err != nil {
+		if ahead, err = s.Session.Await(ctx, *me, a.rule.Sight, wait); err != nil {
 			return nil, waited, err
 		}
 		a.tell(a.observer.Woken, me)

@@ -15,7 +15,7 @@ import (
 // key is that of the join, and the value tells the present one. A contender can only come to ask for less: who looks
 // for a kind alone looks at the keys that have it.
 func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
-	own, err := s.stand(me)
+	own, err := s.stand(&me)
 	if err != nil {
 		return driver.Node{}, err
 	}

@@ -57,7 +57,7 @@ type ear struct {
 }
 
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
-	own, err := s.stand(me)
+	own, err := s.stand(&me)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,8 @@ func (a *awaiting) wait(ctx context.Context, wait []driver.Node) ([]driver.Node,
 	if len(wait) > wide {
 		return a.runWide(ctx, wait)
 	}
-	for i, n := range wait {
+	for i := range wait {
+		n := &wait[i]
 		key, _, ok := parseID(n.ID)
 		if !ok {
 			continue // not a node of this driver, so it has gone
@@ -98,8 +99,8 @@ func (a *awaiting) wait(ctx context.Context, wait []driver.Node) ([]driver.Node,
 	return a.run(ctx)
 }
 
-func (a *awaiting) listen(n driver.Node, key string) *ear {
-	e := &ear{node: n, key: key, left: a.s.d.names.leftOf(n.Line, key), listener: a.s.watches.add(span{key: key}, a.bell)}
+func (a *awaiting) listen(n *driver.Node, key string) *ear {
+	e := &ear{node: *n, key: key, left: a.s.d.names.leftOf(n.Line, key), listener: a.s.watches.add(span{key: key}, a.bell)}
 	a.ahead = append(a.ahead, e)
 	return e
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
-	own, err := s.stand(me)
+	own, err := s.stand(&me)
 	if err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ type sighting struct {
 }
 
 // stand returns what is known of a contender of this session.
-func (s *session) stand(n driver.Node) (*standing, error) {
+func (s *session) stand(n *driver.Node) (*standing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if own := s.nodes[n.ID]; own != nil {
@@ -212,7 +212,7 @@ func (s *session) stand(n driver.Node) (*standing, error) {
 	if !ok {
 		return nil, fmt.Errorf("etcd: %q is no node of this driver", n.ID)
 	}
-	own := &standing{node: n, key: key, created: created, modified: created, changing: make(chan struct{}, 1)}
+	own := &standing{node: *n, key: key, created: created, modified: created, changing: make(chan struct{}, 1)}
 	return own, nil
 }
 

@@ -19,7 +19,7 @@ func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error
 	if len(note) > maxBytes {
 		return me, fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(note), me.ID, maxBytes)
 	}
-	st := s.standingAs(me)
+	st := s.standingAs(&me)
 	now, err := s.whereIs(ctx, st)
 	if err != nil {
 		return me, err

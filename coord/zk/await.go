@@ -16,7 +16,7 @@ import (
 // It sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the line
 // again, unless its departure said it all. No watch is trusted alone: once in a while it asks.
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
-	a := &awaiting{session: s, me: s.standingAs(me), sight: sight, holds: len(wait) == 0, waiter: newWaiter()}
+	a := &awaiting{session: s, me: s.standingAs(&me), sight: sight, holds: len(wait) == 0, waiter: newWaiter()}
 	a.own = a.join(a.me.present())
 	defer a.quit()
 	a.since, a.ownSince = a.me.seen()
@@ -30,8 +30,8 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 	if len(wait) > wide {
 		return a.awaitWide(ctx, wait)
 	}
-	for _, n := range wait {
-		w := a.join(n.ID)
+	for i := range wait {
+		w := a.join(wait[i].ID)
 		changes, _ := s.watches.look(w)
 		a.others = append(a.others, other{w, changes})
 	}

@@ -15,7 +15,7 @@ var mark = []byte("turnwise left\n")
 
 // Leave is described in package driver.
 func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
-	st := s.standingAs(me)
+	st := s.standingAs(&me)
 	if s.takeAway(ctx, st, held) == nil {
 		s.left(st)
 		return nil

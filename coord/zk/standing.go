@@ -34,7 +34,7 @@ func (s *session) stands(line, dir, nodePath string) *standing {
 }
 
 // standingAs is what is known of a node under any of its paths.
-func (s *session) standingAs(me driver.Node) *standing {
+func (s *session) standingAs(me *driver.Node) *standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st := s.standing[me.ID]; st != nil {
