@@ -203,6 +203,12 @@ func (t *table) drain(ctx context.Context) (Sample, error) {
 				failed <- err
 			}
 		})
+		if (i+1)%atOnce == 0 {
+			if err := t.reach(ctx, i+2, failed); err != nil {
+				release()
+				return Sample{}, err
+			}
+		}
 	}
 	if err := t.stand(ctx, len(t.seats)+1, failed); err != nil {
 		release()
@@ -287,14 +293,22 @@ func (t *table) crowd(ctx context.Context) (Sample, error) {
 // stand waits until n stand in line, and then until the server has nothing more to do for them: a long line may take
 // seconds to read for all.
 func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
+	if err := t.reach(ctx, n, failed); err != nil {
+		return err
+	}
+	return t.settle(ctx, failed)
+}
+
+// atOnce is how many join a queue at the same time. That is not measured, and more than that would time out with some.
+const atOnce = 200
+
+// reach waits until so many stand in line.
+func (t *table) reach(ctx context.Context, n int, failed <-chan error) error {
 	place := t.contestant.Place(t.scenario.Line)
 	for {
 		have, err := standing(ctx, place)
-		if err != nil {
+		if err != nil || have >= n {
 			return err
-		}
-		if have >= n {
-			return t.settle(ctx, failed)
 		}
 		if err := pause(ctx, 20*time.Millisecond, failed); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// target is a ratio that issue 5 asks for: at least so many times faster than a peer, or at most so many times slower.
+// target is a ratio that is to be reached: at least so many times faster than a peer, or at most so many times slower.
 type target struct {
 	work     string
 	ourCase  string // a prefix of the case's name
