@@ -50,6 +50,7 @@ func TestTheHistoryIsWhatTheServiceKnows(t *testing.T) {
 		require.Eventually(t, func() bool { return create(next, i) == nil }, 20*time.Second, 20*time.Millisecond)
 	}
 	leader.Restart(t)
+	all.Wait() // what was not sent before is sent now
 	names, _, err := next.Children("/")
 	require.NoError(t, err)
 
@@ -62,7 +63,6 @@ func TestTheHistoryIsWhatTheServiceKnows(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(names)-1, created, "but for /zookeeper")
-	all.Wait()
 }
 
 func TestWhatOnlyALeaderThatWasStoppedHasLoggedDidNotComeToPass(t *testing.T) {
