@@ -110,10 +110,19 @@ func TestALineInsideAContenderIsExplained(t *testing.T) {
 	require.NoError(t, s.admin.Delete(s.root, -1))
 }
 
-func TestWaitingNeedsToRead(t *testing.T) {
-	s := play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
+// playUnreadable has a line that all may read, and contenders that none may. tidy takes the line away.
+func playUnreadable(t *testing.T) (s *scene, tidy func()) {
+	s = play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
 	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	return s, func() {
+		require.NoError(t, s.admin.Delete(s.root+"/a", -1))
+		require.NoError(t, s.admin.Delete(s.root, -1))
+	}
+}
+
+func TestWaitingNeedsToRead(t *testing.T) {
+	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")
 	me, ahead := s.join(s.sess, "lock")
 	w := s.answer(s.await(s.sess, me, ahead...))
@@ -121,15 +130,12 @@ func TestWaitingNeedsToRead(t *testing.T) {
 	require.ErrorContains(t, w.err, "needs the READ permission")
 	s.leave(s.sess, me, false)
 	s.leave(s.sess, first, true)
-	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
-	require.NoError(t, s.admin.Delete(s.root, -1))
+	tidy()
 }
 
 // Servers with the fix for CVE-2024-23944, as Debian's 3.8.0, tell nobody of a node's end who may not read it.
 func TestTheEndOfANodeThatMayNotBeReadIsFoundOut(t *testing.T) {
-	s := play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
-	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
-	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")
 	me, ahead := s.join(s.sess, "lock")
 	waiter := s.await(s.sess, me, ahead...)
@@ -141,6 +147,5 @@ func TestTheEndOfANodeThatMayNotBeReadIsFoundOut(t *testing.T) {
 	require.Empty(t, w.ahead)
 	t.Logf("found out after %v", time.Since(left).Round(time.Millisecond))
 	s.leave(s.sess, me, true)
-	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
-	require.NoError(t, s.admin.Delete(s.root, -1))
+	tidy()
 }

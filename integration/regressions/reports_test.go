@@ -145,13 +145,7 @@ func sessionEndsUnnoticed(s *stage) {
 }
 
 func campaignOutlivesSession(s *stage) {
-	s.outlives(func() (*coord.Hold, error) {
-		t, err := election.New(s.victim, line).Campaign(s.ctx, []byte("me"))
-		if err != nil {
-			return nil, err
-		}
-		return t.Hold, nil
-	})
+	s.outlives(func() (*coord.Hold, error) { return s.campaign(s.victim) })
 }
 
 func writerOutlivesSession(s *stage) {
@@ -323,13 +317,7 @@ func connectionComesAndGoes(s *stage) {
 
 func candidateReconnects(s *stage) {
 	leads := s.must(mutex.New(s.other, line).Lock(s.ctx))
-	got := taking(func() (*coord.Hold, error) {
-		t, err := election.New(s.victim, line).Campaign(s.ctx, []byte("me"))
-		if err != nil {
-			return nil, err
-		}
-		return t.Hold, nil
-	})
+	got := taking(func() (*coord.Hold, error) { return s.campaign(s.victim) })
 	mine := s.stand(2)[1]
 	for range 10 {
 		s.link.Cut()
@@ -349,13 +337,7 @@ func candidateReconnects(s *stage) {
 
 func comesBackEmpty(s *stage) {
 	lead := func(c *coord.Client) <-chan coord.Result {
-		return taking(func() (*coord.Hold, error) {
-			t, err := election.New(c, line).Campaign(s.ctx, []byte("me"))
-			if err != nil {
-				return nil, err
-			}
-			return t.Hold, nil
-		})
+		return taking(func() (*coord.Hold, error) { return s.campaign(c) })
 	}
 	leads := s.granted(lead(s.victim))
 	candidate := lead(s.other)

@@ -11,6 +11,7 @@ import (
 	"github.com/turnwise/turnwise/integration/service"
 	"github.com/turnwise/turnwise/internal/faultproxy"
 	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -69,6 +70,14 @@ func taking(take func() (*coord.Hold, error)) <-chan coord.Result {
 		got <- coord.Result{Hold: h, Err: err}
 	}()
 	return got
+}
+
+func (s *stage) campaign(c *coord.Client) (*coord.Hold, error) {
+	t, err := election.New(c, line).Campaign(s.ctx, []byte("me"))
+	if err != nil {
+		return nil, err
+	}
+	return t.Hold, nil
 }
 
 func (s *stage) must(h *coord.Hold, err error) *coord.Hold {
