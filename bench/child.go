@@ -63,11 +63,11 @@ func (s Scenario) args(addr, root string) []string {
 
 // unpack puts a program where its interpreter finds it.
 func unpack(name string, program []byte) (string, error) {
-	dir, err := scratch()
+	f, err := scratch()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, name)
+	path := filepath.Join(f.path, name)
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, program) {
 		return path, nil
 	}

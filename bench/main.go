@@ -84,9 +84,9 @@ func benchmark(ctx context.Context) error {
 
 // clean removes what was written beside the report.
 func clean() {
-	for _, dir := range []func() (string, error){scratch, diskScratch} {
-		if d, err := dir(); err == nil {
-			_ = os.RemoveAll(d)
+	for _, made := range []func() (folder, error){scratch, diskScratch} {
+		if f, err := made(); err == nil {
+			f.remove()
 		}
 	}
 }

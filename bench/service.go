@@ -43,18 +43,18 @@ func (s *stage) service(ctx context.Context, name Service) (*service, error) {
 	if found := s.ready[name]; found != nil {
 		return found, nil
 	}
-	dir, err := s.dir()
+	f, err := s.folder()
 	if err != nil {
 		return nil, err
 	}
 	var made *service
 	switch name {
 	case ZooKeeper:
-		made, err = s.zooKeeper(ctx, dir)
+		made, err = s.zooKeeper(ctx, f.path)
 	case Etcd:
-		made, err = s.etcd(ctx, dir)
+		made, err = s.etcd(ctx, f.path)
 	case Redis:
-		made, err = redisServer(ctx, dir)
+		made, err = redisServer(ctx, f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -74,19 +74,23 @@ func (s *stage) close() {
 	}
 }
 
-// scratch is a folder for what is written while measuring, removed at the end; in memory where there is such a place.
-var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp(inMemory(), "turnwise-bench-") })
-
-func inMemory() string {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		return "/dev/shm"
-	}
-	return ""
+// folder is for what is written while measuring, and removed at the end.
+type folder struct {
+	path   string
+	remove func()
 }
 
-var diskScratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "turnwise-bench-") })
+var scratch = sync.OnceValues(func() (folder, error) {
+	path, remove, err := servers.Scratch()
+	return folder{path, remove}, err
+})
 
-func (s *stage) dir() (string, error) {
+var diskScratch = sync.OnceValues(func() (folder, error) {
+	path, err := os.MkdirTemp("", "turnwise-bench-")
+	return folder{path, func() { _ = os.RemoveAll(path) }}, err
+})
+
+func (s *stage) folder() (folder, error) {
 	if s.onDisk {
 		return diskScratch()
 	}

@@ -1,6 +1,9 @@
 package drivertest
 
 import (
+	"io"
+	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -156,4 +159,29 @@ type Budget struct {
 type Cost struct {
 	Writes, Reads, Events int
 	Trips                 int
+}
+
+// Logger is for a driver that a harness makes: what it says is shown if t fails.
+func Logger(t testing.TB) *slog.Logger {
+	w := &untilTheEnd{to: t.Output()}
+	t.Cleanup(w.end)
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+// untilTheEnd drops what is said when the test is over, which would be a panic.
+type untilTheEnd struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *untilTheEnd) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(text)
+}
+
+func (w *untilTheEnd) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = io.Discard
 }

@@ -11,7 +11,7 @@ import (
 // Obligation 9.
 var removals = []scenario{
 	{name: "of a holder", run: holderRemoved},
-	{name: "of a holder whose requests stall", run: holderRemovedWhileRequestsStall},
+	{name: "of a holder whose requests stall", alone: true, run: holderRemovedWhileRequestsStall},
 	{name: "of a waiter", run: waiterRemoved},
 	{name: "of a waiter before it waits", run: removedBeforeWait},
 	{name: "of a waiter whose turn it is at the same time", run: removedAtItsTurn},

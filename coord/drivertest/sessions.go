@@ -17,7 +17,7 @@ var deadSessions = []scenario{
 	{name: "what was asked of a session is not done in another", run: sessionsArePinned(false)},
 	{name: "what was asked of a session is not done in another after a cut", run: sessionsArePinned(true)},
 	{name: "a session that has ended says so", run: endedSessionSaysSo},
-	{name: "the end of a session is not taken for a removal", run: endIsNoRemoval},
+	{name: "the end of a session is not taken for a removal", alone: true, run: endIsNoRemoval},
 	{name: "closing removes at once", run: closeRemovesAtOnce},
 	{name: "closing the driver ends its sessions", run: driverCloseEndsSessions},
 	{name: "abandoning leaves the nodes to the TTL", run: abandonLeavesToTTL},

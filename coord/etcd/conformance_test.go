@@ -38,6 +38,7 @@ func TestConformanceOnOldEtcd(t *testing.T) {
 
 // conformance is the harness for etcd.
 func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
+	const ttl = 3 * time.Second
 	root := direct(t, cluster)
 	names := layout{root: defaultRoot}
 	keys := func(t testing.TB, prefix string) []string {
@@ -53,12 +54,12 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 		return keys
 	}
 	return &drivertest.Service{
-		TTL:   2 * time.Second,
+		TTL:   ttl,
 		Grace: 1500 * time.Millisecond, // etcd looks for expired leases twice a second
 		Connect: func(t testing.TB) *drivertest.Link {
 			l := connectLink(t, cluster.Addrs()...)
 			return &drivertest.Link{
-				Driver:  l.service(t, WithTTL(2*time.Second)),
+				Driver:  l.service(t, WithTTL(ttl), WithLogger(drivertest.Logger(t))),
 				Fate:    func(f drivertest.Fate) <-chan struct{} { return l.fate(f, changesNode).met },
 				Freeze:  l.freeze,
 				Cut:     l.cut,

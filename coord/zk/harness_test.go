@@ -43,7 +43,7 @@ func newHarness(t testing.TB, cluster *servers.Cluster, opts ...Option) *harness
 		cluster: cluster,
 		admin:   adminConn(t, cluster.Addrs()),
 		root:    fmt.Sprintf("/conformance%d", harnesses.Add(1)),
-		ttl:     2 * time.Second,
+		ttl:     3 * time.Second,
 		opts:    opts,
 		ends:    make(map[string]int32),
 		empty:   make(map[string]time.Time),
@@ -124,7 +124,7 @@ func (h *harness) wire(t testing.TB, opts ...Option) (*drivertest.Link, *wiring)
 		w.proxies = append(w.proxies, p)
 		addrs = append(addrs, p.Addr())
 	}
-	all := append([]Option{WithSessionTimeout(h.ttl), WithRoot(h.root)}, h.opts...)
+	all := append([]Option{WithSessionTimeout(h.ttl), WithRoot(h.root), WithLogger(drivertest.Logger(t))}, h.opts...)
 	d, err := newDriver(addrs, append(all, opts...))
 	require.NoError(t, err)
 	d.nearEnd = h.isNearEnd

@@ -44,16 +44,16 @@ func configure(opts []Option) config {
 // Members sets the number of servers that form the cluster; 1 unless told.
 func Members(n int) Option { return func(c *config) { c.members = n } }
 
-// Dir has the servers keep their data and logs in a new folder inside one of the caller's choice, such as one in
-// memory below /dev/shm. It is not removed.
+// Dir has the servers keep their data and logs in a new folder inside one of the caller's choice, which is not removed,
+// instead of one from [Scratch].
 func Dir(path string) Option { return func(c *config) { c.dir = path } }
 
 // Shared has every test of one binary that asks for it with the same options use the same cluster. It is
 // started by the first of them, and ended by [Main]. For tests that leave the servers as they found them.
 func Shared() Option { return func(c *config) { c.shared = true } }
 
-// Fsync has the servers wait for the disk at every write, as they do in production. Without it a write is
-// still safe from a kill -9, since the page cache outlives the process, and tests don't depend on the disk.
+// Fsync has the servers wait for the disk at every write, as they do in production, if [Dir] is on one. Without it a
+// write is still safe from a kill -9, since the page cache outlives the process.
 func Fsync() Option { return func(c *config) { c.fsync = true } }
 
 // Tick sets ZooKeeper's tick, 100 ms unless told. Sessions may last from 2 ticks to 1,000 s, and a server ends

@@ -39,6 +39,15 @@ func allThreadsStopped(pid int) bool {
 	return len(stats) > 0
 }
 
+// roomIn tells how many bytes fit into a folder, 0 if there is none.
+func roomIn(dir string) int64 {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0
+	}
+	return int64(fs.Bavail) * int64(fs.Bsize)
+}
+
 // listens tells whether it is this process that listens on the port, and not somebody else who was quicker.
 func (p *Process) listens(port int) bool {
 	sockets := listeningSockets(port)

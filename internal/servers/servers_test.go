@@ -4,9 +4,12 @@ package servers_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -155,6 +158,28 @@ func TestASharedServerIsStartedOnce(t *testing.T) {
 	require.Same(t, servers.ZooKeeper(t, servers.Shared()), servers.ZooKeeper(t, servers.Shared()))
 	require.NotSame(t, servers.ZooKeeper(t, servers.Shared()), servers.ZooKeeper(t, servers.Shared(), servers.Tick(50*time.Millisecond)))
 	goleak.VerifyNone(t, goleak.IgnoreAnyFunction(servers.Supervisor))
+}
+
+func TestScratchOfAProcessThatWasKilledIsRemovedByTheNext(t *testing.T) {
+	mine, remove, err := servers.Scratch()
+	require.NoError(t, err)
+	defer remove()
+	if os.Getenv("TURNWISE_TEST_SCRATCH") != "" {
+		fmt.Println(mine)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	child.Env = append(os.Environ(), "TURNWISE_TEST_SCRATCH=1")
+	said, err := child.Output()
+	require.Error(t, err, "it was killed")
+	left := strings.TrimSpace(string(said))
+	require.DirExists(t, left)
+
+	_, removeAnother, err := servers.Scratch()
+	require.NoError(t, err)
+	removeAnother()
+	require.NoDirExists(t, left)
+	require.DirExists(t, mine)
 }
 
 func TestConfigAndFlagsMayAskForPortsOfTheirOwn(t *testing.T) {

@@ -93,11 +93,10 @@ func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
 	case cfg.shared:
 		c, err = shared.get(name, start, cfg)
 	default:
-		dir := cfg.dir
-		if dir == "" {
-			dir = t.TempDir()
+		if cfg.dir == "" {
+			cfg.dir = scratchFor(t)
 		}
-		if c, err = start(t.Context(), dir, cfg); err == nil {
+		if c, err = start(t.Context(), cfg.dir, cfg); err == nil {
 			t.Cleanup(c.Close)
 		}
 	}
@@ -116,6 +115,16 @@ func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
 		t.Logf("servers: testing against %s", c.Name())
 	}
 	return c
+}
+
+func scratchFor(t testing.TB) string {
+	t.Helper()
+	dir, remove, err := Scratch()
+	if err != nil {
+		t.Fatalf("servers: %v", err)
+	}
+	t.Cleanup(remove)
+	return dir
 }
 
 // announced holds what was said already, once for each test binary.
@@ -137,6 +146,7 @@ type sharedClusters struct {
 
 	mu       sync.Mutex
 	dir      string
+	remove   func() // dir and what is in it
 	clusters map[string]*Cluster
 }
 
@@ -148,11 +158,11 @@ func (s *sharedClusters) get(name string, start starter, cfg config) (*Cluster, 
 		return c, nil
 	}
 	if s.dir == "" {
-		dir, err := os.MkdirTemp("", "turnwise-shared-")
+		dir, remove, err := Scratch()
 		if err != nil {
 			return nil, err
 		}
-		s.dir, s.clusters = dir, map[string]*Cluster{}
+		s.dir, s.remove, s.clusters = dir, remove, map[string]*Cluster{}
 	}
 	dir := cfg.dir
 	if dir == "" {
@@ -175,6 +185,6 @@ func (s *sharedClusters) close() {
 		c.Close()
 	}
 	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
+		s.remove()
 	}
 }
