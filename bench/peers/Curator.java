@@ -115,10 +115,12 @@ public class Curator {
         Thread.sleep(number("warm"));
         long turns = done.get();
         long since = System.nanoTime();
-        Thread.sleep(number("window"));
+        do {
+            Thread.sleep(number("window"));
+            check(failed);
+        } while (done.get() == turns);
         turns = done.get() - turns;
         long nanos = System.nanoTime() - since;
-        check(failed);
         System.out.println("turns " + turns + " nanos " + nanos);
     }
 

@@ -66,8 +66,10 @@ def turns():
         start(work, seat)
     time.sleep(int(told["warm"]) / 1000)
     before, since = sum(done), time.monotonic_ns()
-    time.sleep(int(told["window"]) / 1000)
-    after, until = sum(done), time.monotonic_ns()
+    after = before
+    while after == before and not failed:
+        time.sleep(int(told["window"]) / 1000)
+        after, until = sum(done), time.monotonic_ns()
     say(after - before, until - since)
 
 
