@@ -32,6 +32,7 @@ func TestWorksRun(t *testing.T) {
 	if testing.Verbose() {
 		b.log = os.Stderr
 	}
+	defer clean()
 	defer b.close()
 	r, err := openReport(t.TempDir(), works(small))
 	if err != nil {
