@@ -78,8 +78,8 @@ func lacking(folder, program string) bool {
 	return missing != nil || err != nil
 }
 
-// checkRequests asserts what the budget says and noise cannot change. The server may tell its count a few turns early or
-// late, and renewals fall into the window, but one request more in each turn is seen.
+// checkRequests asserts what the budget says and noise cannot change. A renewal or two may fall into a window, and the
+// server may tell its count a few turns early or late.
 func checkRequests(t *testing.T, book *Book) {
 	t.Helper()
 	for _, want := range []struct {
@@ -87,10 +87,10 @@ func checkRequests(t *testing.T, book *Book) {
 		service      Service
 		most         float64
 	}{
-		{"uncontended", "1 client", ZooKeeper, 3.6}, // create, its list, delete
-		{"uncontended", "1 client", Etcd, 2.6},      // two transactions
-		{"handoff", "8 contenders", ZooKeeper, 4.7}, // create, its list, watches, departure
-		{"semaphore", "2 permits", ZooKeeper, 6.2},  // and a look
+		{"uncontended", "1 client", ZooKeeper, 3.3}, // create, its list, delete
+		{"uncontended", "1 client", Etcd, 2.3},      // two transactions
+		{"handoff", "8 contenders", ZooKeeper, 4.3}, // create, its list, watches, departure
+		{"semaphore", "2 permits", ZooKeeper, 5.5},  // and a look
 	} {
 		r := book.find(want.work, want.prefix, want.service, "turnwise")
 		if r == nil {

@@ -47,7 +47,7 @@ var full = size{
 }
 
 var small = size{
-	warm: 50 * time.Millisecond, window: 150 * time.Millisecond,
+	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
 	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, lines: 20,
 	semaphores: [][2]int{{2, 8}},
 }

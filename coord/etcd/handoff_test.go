@@ -199,11 +199,11 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 		if err := <-turns[i+1]; err != nil {
 			t.Fatalf("turn %d: %v", i+1, err)
 		}
+		time.Sleep(10 * time.Millisecond) // for what may follow a hand-over
 		// The least counts: of many who wait some always look without being told.
 		spent := l.counted().Sub(start)
 		requests = min(requests, float64(spent.Requests()))
 		bytes = min(bytes, float64(spent.Sent+spent.Received))
-		time.Sleep(10 * time.Millisecond)
 	}
 	begun = time.Now()
 	for i := measured; i < n; i++ {

@@ -30,11 +30,8 @@ func TestChaos(t *testing.T) {
 				t.Run(service, func(t *testing.T) {
 					servers.Need(t, needed)
 					t.Parallel()
-					dir, remove, err := servers.Scratch()
-					require.NoError(t, err)
-					defer remove()
 					p := plan{service: service, members: members, length: *length, seed: uint64(time.Now().UnixNano()), workers: 4,
-						session: 2 * time.Second, dir: dir, logf: t.Logf}
+						session: 2 * time.Second, dir: servers.ScratchFor(t), logf: t.Logf}
 					v, s, err := run(p)
 					require.NoError(t, err, "seed %d", p.seed)
 					var report strings.Builder

@@ -65,6 +65,17 @@ func NeedProgram(t testing.TB, name string) string {
 	return path
 }
 
+// ScratchFor is [Scratch] for the test, which removes it.
+func ScratchFor(t testing.TB) string {
+	t.Helper()
+	dir, remove, err := Scratch()
+	if err != nil {
+		t.Fatalf("servers: %v", err)
+	}
+	t.Cleanup(remove)
+	return dir
+}
+
 // Main runs the tests of a package that shares servers between them, and ends those. Goroutines that stay are a failure.
 // TestMain calls it.
 func Main(m *testing.M) int {
@@ -94,7 +105,7 @@ func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
 		c, err = shared.get(name, start, cfg)
 	default:
 		if cfg.dir == "" {
-			cfg.dir = scratchFor(t)
+			cfg.dir = ScratchFor(t)
 		}
 		if c, err = start(t.Context(), cfg.dir, cfg); err == nil {
 			t.Cleanup(c.Close)
@@ -115,16 +126,6 @@ func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
 		t.Logf("servers: testing against %s", c.Name())
 	}
 	return c
-}
-
-func scratchFor(t testing.TB) string {
-	t.Helper()
-	dir, remove, err := Scratch()
-	if err != nil {
-		t.Fatalf("servers: %v", err)
-	}
-	t.Cleanup(remove)
-	return dir
 }
 
 // announced holds what was said already, once for each test binary.
