@@ -1,6 +1,6 @@
 # What one does with this repository. `make help` lists it.
 
-MODULES = . bench coord/etcd examples integration
+MODULES = . coord/etcd examples verify/bench verify/integration
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help
@@ -25,35 +25,35 @@ lint: ## gofmt and go vet, in every module
 
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector; the benchmarks are no test of it
-	@set -e; for m in $(filter-out bench,$(MODULES)); do \
+	@set -e; for m in $(filter-out verify/bench,$(MODULES)); do \
 		echo "== module $$m"; (cd $$m && TURNWISE_REQUIRE_SERVERS=1 $(GO_TEST) -timeout 20m ./...); \
 	done
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)
-	go test -timeout 10m ./internal/model ./internal/simulation
+	go test -timeout 10m ./verify/model ./verify/simulation
 
 .PHONY: sim
 sim: ## Simulate two million acquisitions under faults, and every single fault at every step (10 minutes)
-	go test -count=1 -timeout 60m -v ./internal/simulation -run 'TestSim$$|TestEvery|TestWhatOnceFailed' \
+	go test -count=1 -timeout 60m -v ./verify/simulation -run 'TestSim$$|TestEvery|TestWhatOnceFailed' \
 		-sim.runs=$(SIM_RUNS) -sim.pairs=200000
 
 SIM_RUNS = 19000
 
 .PHONY: test-planted
 test-planted: ## Show that the simulation notices when a safeguard is missing
-	go test -tags planted -timeout 10m ./internal/simulation -run TestPlanted
+	go test -tags planted -timeout 10m ./verify/simulation -run TestPlanted
 
 .PHONY: chaos
 chaos: deps ## Break servers, workers and links on both services, peers beside ours (CHAOS='-length 3m' for less)
-	@cd integration && set -e; for s in etcd zk; do go run ./chaos -service $$s $(CHAOS); done
+	@cd verify/integration && set -e; for s in etcd zk; do go run ./chaos -service $$s $(CHAOS); done
 
 CHAOS ?= -members 3 -length 10m -peers
 
 .PHONY: test-containers
 test-containers: ## Conformance on servers in containers; IMAGES=local builds small images first
 	@[ "$(IMAGES)" != local ] || bash scripts/images.sh
-	cd integration && TURNWISE_CONTAINERS=1 $(if $(filter local,$(IMAGES)),$(LOCAL_IMAGES)) \
+	cd verify/integration && TURNWISE_CONTAINERS=1 $(if $(filter local,$(IMAGES)),$(LOCAL_IMAGES)) \
 		$(GO_TEST) -count=1 -timeout 20m ./containers
 
 # Where no registry is in reach there is no image of testcontainers' own clean-up either; and the engine is this machine's.
@@ -72,11 +72,11 @@ test-quick: ## What needs no server, without the race detector
 
 .PHONY: bench
 bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)
-	cd bench && go run . $(BENCH)
+	cd verify/bench && go run . $(BENCH)
 
 .PHONY: bench-smoke
 bench-smoke: ## See that the benchmarks run, in tiny sizes; what noise cannot change is checked
-	cd bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 ./...
+	cd verify/bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz names and the parsing of nodes and keys, half a minute each

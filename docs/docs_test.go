@@ -12,7 +12,7 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 	list := read(t, "planted-bugs.md")
 	for file, pattern := range map[string]string{
 		"../internal/planted/planted.go":          `Bug = "(.+)"`,
-		"../internal/model/model_test.go":         `\{"(.+)", families\(.*\}, ".+"\},`,
+		"../verify/model/model_test.go":           `\{"(.+)", families\(.*\}, ".+"\},`,
 		"../coord/drivertest/modeldriver_test.go": `flaw = "(.+)"`,
 	} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, file), -1)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // The examples are run as a reader would run them: as programs, on every service.

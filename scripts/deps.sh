@@ -8,7 +8,7 @@
 # They go to $TURNWISE_SERVERS, by default turnwise/ in the user's cache directory:
 #
 #   zookeeper/*.jar    ZooKeeper and all it needs on its class path
-#   etcd, etcdctl      built from internal/servers/etcdbuild
+#   etcd, etcdctl      built from verify/servers/etcdbuild
 #   etcd-3.4/etcd      the oldest etcd we speak to
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
@@ -26,7 +26,7 @@ KAZOO=2.8.0 SIX=1.16.0 PURE_SASL=0.5.1
 REDIS=7.0.15 JEMALLOC=5.3.0 LIBLZF=3.6 LIBATOMIC=12.2.0
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-etcdbuild=$here/internal/servers/etcdbuild
+etcdbuild=$here/verify/servers/etcdbuild
 ETCD=$(sed -n 's|.*go\.etcd\.io/etcd/server/v3 v\([^ ]*\).*|\1|p' "$etcdbuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 

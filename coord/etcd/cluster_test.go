@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // A frozen member keeps its connections, and requests go on being sent to it in turn. (Stock watches there missed the

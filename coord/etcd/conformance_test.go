@@ -9,7 +9,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestConformance(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/etcd/client/v3/namespace"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/servers"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestConnectGivesAClientThatLocks(t *testing.T) {

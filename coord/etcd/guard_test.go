@@ -15,8 +15,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/etcd"
 	"github.com/turnwise/turnwise/coord/mem"
-	"github.com/turnwise/turnwise/internal/servers"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // A holder that was paused past the end of its hold writes: the service itself refuses it.

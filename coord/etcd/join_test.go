@@ -14,7 +14,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // stored are the keys of a line.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func ended(t testing.TB, s driver.Session, d time.Duration, what string) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }

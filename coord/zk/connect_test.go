@@ -15,7 +15,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/internal/rules"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 var exclusive = coord.Rule{WaitFor: rules.Exclusive}

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
-	"github.com/turnwise/turnwise/internal/servers"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // A crowd of one client waits; each is served once, in order, and a release wakes one of them.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
 // Whoever writes to a node, be it an operator or Curator's Revoker, does half of what a departing holder does. With a

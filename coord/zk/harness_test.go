@@ -18,9 +18,9 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/faultproxy"
-	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // harness is what drivertest needs to know of a ZooKeeper and do to it.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestRecipes(t *testing.T) {

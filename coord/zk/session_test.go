@@ -14,8 +14,8 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
-	"github.com/turnwise/turnwise/internal/faultproxy/zkwire"
-	"github.com/turnwise/turnwise/internal/servers"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // The client library sleeps a second after each round of servers, so that a session of one second does not survive

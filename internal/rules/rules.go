@@ -1,5 +1,5 @@
 // Package rules holds what makes one recipe different from another: given the nodes ahead of me, for which do I
-// wait? The rules are pure functions, so that internal/model can walk every interleaving of them.
+// wait? The rules are pure functions, so that verify/model can walk every interleaving of them.
 //
 //	mutex, election    nobody may be ahead            else wait for the node right ahead
 //	reader             no writer may be ahead         else wait for the nearest writer

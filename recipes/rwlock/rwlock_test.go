@@ -14,10 +14,10 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
-	"github.com/turnwise/turnwise/internal/bubble"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/recipes/semaphore"
+	"github.com/turnwise/turnwise/verify/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func TestMain(m *testing.M) {
+	if who := os.Getenv(leadVariable); who != "" { // as main does, for the work failover
+		if err := lead(context.Background(), who); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// All works run in tiny sizes with those written in Go, and whoever has the other languages at hand, with those too.
+// Times are not looked at.
+func TestWorksRun(t *testing.T) {
+	servers.Need(t, "zookeeper")
+	servers.Need(t, "etcd")
+	b := &bench{ctx: t.Context(), log: io.Discard, rounds: 1}
+	if testing.Verbose() {
+		b.log = os.Stderr
+	}
+	defer clean()
+	defer b.close()
+	r, err := openReport(t.TempDir(), works(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[Service]bool{}
+	if _, err := servers.Find("redis/redis-server"); err != nil {
+		missing[Redis] = true
+	}
+	lacks := map[string]bool{"Curator": lacking("curator", "java"), "Kazoo": lacking("kazoo", "python3")}
+	for _, w := range r.works {
+		since := time.Now()
+		results, err := b.work(w)
+		if err != nil {
+			t.Fatal(w.Name, err)
+		}
+		for _, result := range results {
+			if result.Error != "" && !missing[result.Service] && !lacks[result.Contestant] {
+				t.Errorf("%s, %s: %s/%s: %s", w.Name, result.Case, result.Service, result.Contestant, result.Error)
+			}
+		}
+		if err := r.add(w, results, b.versions()); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %v", w.Name, time.Since(since).Round(time.Millisecond))
+	}
+	checkRequests(t, r.book)
+
+	text, err := os.ReadFile(filepath.Join(r.dir, "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range r.works {
+		if !strings.Contains(string(text), "## "+w.Title) {
+			t.Errorf("the report lacks %q", w.Title)
+		}
+	}
+}
+
+func lacking(folder, program string) bool {
+	_, missing := servers.Find(folder)
+	_, err := exec.LookPath(program)
+	return missing != nil || err != nil
+}
+
+// checkRequests asserts what the budget says and noise cannot change. A renewal or two may fall into a window, and the
+// server may tell its count a few turns early or late.
+func checkRequests(t *testing.T, book *Book) {
+	t.Helper()
+	for _, want := range []struct {
+		work, prefix string
+		service      Service
+		most         float64
+	}{
+		{"uncontended", "1 client", ZooKeeper, 3.3}, // create, its list, delete
+		{"uncontended", "1 client", Etcd, 2.3},      // two transactions
+		{"handoff", "8 contenders", ZooKeeper, 4.3}, // create, its list, watches, departure
+		{"semaphore", "2 permits", ZooKeeper, 5.5},  // and a look
+	} {
+		r := book.find(want.work, want.prefix, want.service, "turnwise")
+		if r == nil {
+			t.Errorf("%s on %s was not measured", want.work, want.service)
+			continue
+		}
+		if got := r.Rounds[0].Requests; got > want.most {
+			t.Errorf("%s on %s takes %.2f requests a turn, at most %.2f are allowed", want.work, want.service, got, want.most)
+		}
+	}
+	for _, s := range []Service{ZooKeeper, Etcd} {
+		r := book.find("drain", "20 waiters", s, "turnwise")
+		if r == nil || r.Counted == nil {
+			t.Errorf("drain on %s was not measured and counted", s)
+			continue
+		}
+		if got := r.Rounds[0].Wakes; got > 1.1 {
+			t.Errorf("a hand-off on %s wakes %.2f waiters", s, got)
+		}
+		if got := r.Rounds[0].Requests; got > 5 {
+			t.Errorf("a hand-off on %s takes %.2f requests", s, got)
+		}
+		if got := r.Counted.Bytes; got <= 0 || got > 4000 {
+			t.Errorf("a hand-off on %s takes %.0f bytes", s, got)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+var length = flag.Duration("chaos.length", 45*time.Second, "for how long faults come, in each of the four runs")
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(jobVariable); text != "" { // as main does
+		work(text)
+		return
+	}
+	os.Exit(servers.Main(m))
+}
+
+func TestChaos(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			for service, needed := range map[string]string{"etcd": "etcd", "zk": "zookeeper"} {
+				t.Run(service, func(t *testing.T) {
+					servers.Need(t, needed)
+					t.Parallel()
+					p := plan{service: service, members: members, length: *length, seed: uint64(time.Now().UnixNano()), workers: 4,
+						session: 2 * time.Second, dir: servers.ScratchFor(t), logf: t.Logf}
+					v, s, err := run(p)
+					require.NoError(t, err, "seed %d", p.seed)
+					var report strings.Builder
+					v.write(&report, s.recoveries)
+					t.Log("\n" + report.String())
+					require.Empty(t, v.failures(s.recoveries), "seed %d", p.seed)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// A fault goes wrong for a while and is healed then.
+type fault struct {
+	name    string
+	members int  // how many servers there must be at least
+	etcd    bool // only there
+	do      func(s *scene) (heal func() error, err error)
+	lasts   func(s *scene) time.Duration
+}
+
+func about(d time.Duration) func(*scene) time.Duration {
+	return func(s *scene) time.Duration { return d/2 + time.Duration(s.random.Int64N(int64(d))) }
+}
+
+func shorter(s *scene) time.Duration { return s.session/5 + s.part(s.session/5) }
+func longer(s *scene) time.Duration  { return s.session*3/2 + s.part(s.session/2) }
+func atOnce(*scene) time.Duration    { return 0 }
+
+func (s *scene) part(d time.Duration) time.Duration { return time.Duration(s.random.Int64N(int64(d))) }
+
+func (s *scene) any() *servers.Member {
+	return s.cluster.Member(s.random.IntN(len(s.cluster.Members())))
+}
+
+func (s *scene) leader() (*servers.Member, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return s.cluster.FindLeader(ctx)
+}
+
+func (s *scene) follower() (*servers.Member, error) {
+	leader, err := s.leader()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if m := s.any(); m != leader {
+			return m, nil
+		}
+	}
+}
+
+func start(members ...*servers.Member) func() error {
+	return func() error {
+		for _, m := range members {
+			if err := m.Launch(); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for _, m := range members {
+			if err := m.Start(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func killed(pick func(*scene) (*servers.Member, error)) func(*scene) (func() error, error) {
+	return func(s *scene) (func() error, error) {
+		m, err := pick(s)
+		if err != nil {
+			return nil, err
+		}
+		m.Kill()
+		return start(m), nil
+	}
+}
+
+func frozen(pick func(*scene) (*servers.Member, error)) func(*scene) (func() error, error) {
+	return func(s *scene) (func() error, error) {
+		m, err := pick(s)
+		if err != nil {
+			return nil, err
+		}
+		from := mono()
+		m.Freeze()
+		return func() error {
+			m.Thaw()
+			s.frozen = append(s.frozen, pause{from: from, to: mono()})
+			return nil
+		}, nil
+	}
+}
+
+// linked does something to all connections of one worker, or of all.
+func linked(do func(*faultproxy.Proxy)) func(*scene) (func() error, error) {
+	return func(s *scene) (func() error, error) {
+		slots := s.slots
+		if s.random.IntN(2) == 0 {
+			i := s.random.IntN(len(slots))
+			slots = slots[i : i+1]
+		}
+		for _, slot := range slots {
+			for _, p := range slot.proxies {
+				do(p)
+			}
+		}
+		return func() error {
+			for _, slot := range slots {
+				for _, p := range slot.proxies {
+					p.Heal()
+				}
+			}
+			return nil
+		}, nil
+	}
+}
+
+func workerFrozen(s *scene) (func() error, error) {
+	slot := s.slots[s.random.IntN(len(s.slots))]
+	from := mono()
+	slot.each(func(w *running) { w.process.Freeze() })
+	return func() error {
+		slot.each(func(w *running) {
+			w.process.Thaw()
+			s.pauses = append(s.pauses, pause{worker: w.id, from: from, to: mono()})
+		})
+		return nil
+	}, nil
+}
+
+func workerKilled(s *scene) (func() error, error) {
+	slot := s.slots[s.random.IntN(len(s.slots))]
+	slot.each(func(w *running) {
+		w.process.Kill()
+		s.killed[w.id] = mono()
+	})
+	return func() error { return s.hire(slot) }, nil
+}
+
+var faults = []fault{
+	{name: "kill -9 the leader", do: killed((*scene).leader), lasts: about(time.Second)},
+	{name: "kill -9 a follower", members: 3, do: killed((*scene).follower), lasts: about(time.Second)},
+	{name: "kill -9 all", members: 3, lasts: about(500 * time.Millisecond), do: func(s *scene) (func() error, error) {
+		for _, m := range s.cluster.Members() {
+			m.Kill()
+		}
+		return start(s.cluster.Members()...), nil
+	}},
+	{name: "quorum lost", members: 3, lasts: about(2 * time.Second), do: func(s *scene) (func() error, error) {
+		a, b := s.cluster.Member(0), s.cluster.Member(1+s.random.IntN(2))
+		a.Kill()
+		b.Kill()
+		return start(a, b), nil
+	}},
+	{name: "rolling restart", members: 3, lasts: atOnce, do: func(s *scene) (func() error, error) {
+		for _, m := range s.cluster.Members() {
+			m.Terminate()
+			if err := start(m)(); err != nil {
+				return nil, err
+			}
+		}
+		return func() error { return nil }, nil
+	}},
+	{name: "freeze the leader, short", do: frozen((*scene).leader), lasts: shorter},
+	{name: "freeze the leader, long", do: frozen((*scene).leader), lasts: longer},
+	{name: "freeze a follower, long", members: 3, do: frozen((*scene).follower), lasts: longer},
+	{name: "compaction", etcd: true, lasts: atOnce, do: func(s *scene) (func() error, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return func() error { return nil }, s.history.compact(ctx)
+	}},
+	{name: "cut", do: linked((*faultproxy.Proxy).Cut), lasts: atOnce},
+	{name: "blackhole, short", do: linked((*faultproxy.Proxy).Blackhole), lasts: shorter},
+	{name: "blackhole, long", do: linked((*faultproxy.Proxy).Blackhole), lasts: longer},
+	{name: "blackhole to the server", do: linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToServer) }), lasts: longer},
+	{name: "blackhole to the client", do: linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToClient) }), lasts: longer},
+	{name: "latency", do: linked(func(p *faultproxy.Proxy) { p.Delay(60 * time.Millisecond) }), lasts: about(time.Second)},
+	{name: "stall and cut", lasts: atOnce, do: func(s *scene) (func() error, error) {
+		heal, err := linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToClient) })(s)
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(s.part(200 * time.Millisecond))
+		for _, slot := range s.slots {
+			for _, p := range slot.proxies {
+				p.Cut()
+			}
+		}
+		return heal, nil
+	}},
+	{name: "freeze a worker, short", do: workerFrozen, lasts: shorter},
+	{name: "freeze a worker, long", do: workerFrozen, lasts: longer},
+	{name: "kill -9 a worker", do: workerKilled, lasts: about(300 * time.Millisecond)},
+	{name: "disk full on one member", members: 3, lasts: longer, do: fillDisk},
+}
+
+// recovery is how one fault went by.
+type recovery struct {
+	fault  string
+	begun  time.Duration
+	healed time.Duration
+	// again is when a grant in the mutex's line came after the heal, counted from there.
+	again time.Duration
+	// nobody is set when none came.
+	nobody bool
+}
+
+// plague lets faults happen until the time is over, each kind once before any comes twice.
+func (s *scene) plague(until time.Time) error {
+	var deck []fault
+	for time.Now().Before(until) {
+		if len(deck) == 0 {
+			for _, f := range faults {
+				if f.members <= len(s.cluster.Members()) && (!f.etcd || s.history != nil) && (f.name != "disk full on one member" || s.disk != "") {
+					deck = append(deck, f)
+				}
+			}
+			s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+		}
+		f := deck[0]
+		deck = deck[1:]
+		lasts := f.lasts(s)
+		r := recovery{fault: f.name, begun: mono()}
+		heal, err := f.do(s)
+		if err == nil {
+			time.Sleep(lasts)
+			err = heal()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		r.healed = mono()
+		line := s.mainLine()
+		for r.again == 0 && !r.nobody {
+			if first := s.register.firstAfter(line, r.healed); first > 0 {
+				r.again = first - r.healed
+			} else if mono()-r.healed > patience {
+				r.nobody = true
+			} else {
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+		s.recoveries = append(s.recoveries, r)
+		s.logf("%-26s lasted %6v, a grant again after %v", f.name, (r.healed - r.begun).Round(time.Millisecond), r.again.Round(time.Millisecond))
+		if r.nobody {
+			return nil // the judge tells
+		}
+		time.Sleep(100*time.Millisecond + s.part(300*time.Millisecond))
+	}
+	return nil
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

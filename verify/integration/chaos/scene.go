@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// A plan says what to run.
+type plan struct {
+	service string // etcd or zk
+	members int
+	length  time.Duration
+	seed    uint64
+	peers   bool // the stock libraries beside ours, in the same faults
+	workers int
+	session time.Duration
+	dir     string
+	logf    func(format string, args ...any)
+}
+
+// A scene is a run: servers, workers with links of their own to them, and what was done to both.
+type scene struct {
+	plan
+	cluster  *servers.Cluster
+	history  *etcdHistory // etcd only
+	stamps   *zkStamps    // ZooKeeper only
+	register *register
+	slots    []*slot
+	disk     string // where a member's small disk is mounted
+	random   *rand.Rand
+	hired    int
+	all      []*running
+
+	recoveries []recovery
+	pauses     []pause
+	frozen     []pause
+	killed     map[int]time.Duration
+}
+
+// A slot is a worker's place. When the worker is killed, another one takes it.
+type slot struct {
+	proxies []*faultproxy.Proxy // one for each server
+	workers []*running
+}
+
+func (s *slot) each(do func(*running)) {
+	for _, w := range s.workers {
+		do(w)
+	}
+}
+
+// running is one worker process.
+type running struct {
+	id      int
+	process *servers.Process
+	stdin   io.Closer
+	journal string
+	peers   bool
+}
+
+// run does what the plan says and hands the judge what came of it.
+func run(p plan) (*verdict, *scene, error) {
+	s := &scene{plan: p, random: newRandom(p.seed), killed: map[int]time.Duration{}}
+	defer s.close()
+	if err := s.open(); err != nil {
+		return nil, s, err
+	}
+	time.Sleep(500 * time.Millisecond)
+	if err := s.plague(time.Now().Add(p.length)); err != nil {
+		return nil, s, err
+	}
+	e, err := s.finish()
+	if err != nil {
+		return nil, s, err
+	}
+	return judge(e), s, nil
+}
+
+func (s *scene) open() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var err error
+	if s.service == "zk" {
+		s.cluster, err = servers.StartZooKeeper(ctx, s.dir, servers.Members(s.members))
+	} else {
+		s.cluster, err = servers.StartEtcd(ctx, s.dir, servers.Members(s.members))
+	}
+	if err != nil {
+		return err
+	}
+	if s.members > 1 {
+		if err := s.giveSmallDisk(); err != nil {
+			return err
+		}
+	}
+	if s.service == "zk" {
+		s.stamps, err = stampZooKeeper(s.cluster.Addrs())
+	} else {
+		s.history, err = followEtcd(s.cluster.Addrs())
+	}
+	if err != nil {
+		return err
+	}
+	if s.register, err = newRegister(); err != nil {
+		return err
+	}
+	for range s.workers {
+		slot := &slot{}
+		for _, addr := range s.cluster.Addrs() {
+			p, err := faultproxy.New(addr)
+			if err != nil {
+				return err
+			}
+			slot.proxies = append(slot.proxies, p)
+		}
+		s.slots = append(s.slots, slot)
+		if err := s.hire(slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mainLine is the line that recovery is measured by.
+func (s *scene) mainLine() string { return "mutex" }
+
+// hire starts the slot's worker, and a peer beside it if the plan says so.
+func (s *scene) hire(slot *slot) error {
+	slot.workers = nil
+	for _, peers := range []bool{false, true} {
+		if peers && !s.peers {
+			continue
+		}
+		s.hired++
+		w := &running{id: s.hired, peers: peers, journal: filepath.Join(s.dir, fmt.Sprintf("worker-%d.jsonl", s.hired))}
+		j := job{Worker: w.id, Service: s.service, Peers: peers, Register: s.register.listener.Addr().String(),
+			Journal: w.journal, Session: s.session, Seed: s.seed + uint64(w.id)}
+		for _, p := range slot.proxies {
+			j.Servers = append(j.Servers, p.Addr())
+		}
+		text, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		out, err := os.Create(w.journal + ".log")
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
+		cmd.Stdout, cmd.Stderr = out, out
+		// A pipe of our own: the one of exec is closed when the child is waited for.
+		r, stdin, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		cmd.Stdin, w.stdin = r, stdin
+		if w.process, err = servers.StartProcess(cmd); err != nil {
+			return err
+		}
+		slot.workers = append(slot.workers, w)
+		s.all = append(s.all, w)
+	}
+	return nil
+}
+
+// finish has everybody come to an end and gathers the evidence.
+func (s *scene) finish() (*evidence, error) {
+	e := &evidence{drained: mono()}
+	for _, slot := range s.slots {
+		slot.each(func(w *running) { _ = w.stdin.Close() })
+	}
+	deadline := time.After(patience)
+	for _, slot := range s.slots {
+		for _, w := range slot.workers {
+			select {
+			case <-w.process.Exited():
+			case <-deadline:
+				deadline = time.After(time.Millisecond)
+				s.logf("worker %d (peer: %v) did not come to its end", w.id, w.peers)
+			}
+		}
+	}
+	// Nodes of sessions that are renewed still stand now; those of the dead have had their time.
+	time.Sleep(2*s.session + time.Second)
+	var err error
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if s.history != nil {
+		e.truth, err = s.history.finish(ctx)
+		s.history = nil
+	} else {
+		s.stamps.close()
+		acks := s.stamps.acks
+		s.stamps = nil
+		for _, m := range s.cluster.Members() {
+			m.Kill()
+		}
+		var all []transaction
+		if all, err = readTransactions(s.cluster); err == nil {
+			e.truth = replay(all)
+			e.truth.acks = acks
+			e.truth.order()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range s.all {
+		events, err := readEvents(w.journal)
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		e.attempts = append(e.attempts, attempts(events)...)
+	}
+	e.writes, e.pauses, e.frozen, e.killed = s.register.all(), s.pauses, s.frozen, s.killed
+	return e, nil
+}
+
+func (s *scene) close() {
+	for _, w := range s.all {
+		w.process.Kill()
+		_ = w.stdin.Close()
+	}
+	for _, slot := range s.slots {
+		for _, p := range slot.proxies {
+			p.Close()
+		}
+	}
+	if s.register != nil {
+		_ = s.register.listener.Close()
+	}
+	if s.cluster != nil {
+		s.cluster.Close()
+	}
+	if s.history != nil {
+		s.history.close()
+	}
+	if s.stamps != nil {
+		s.stamps.close()
+	}
+	s.takeSmallDisk()
+}

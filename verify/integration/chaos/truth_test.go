@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func TestTheHistoryIsWhatTheServiceKnows(t *testing.T) {
+	ctx := t.Context()
+	ensemble := servers.ZooKeeper(t, servers.Members(3))
+	leader := ensemble.Leader(t)
+	followers := slices.DeleteFunc(ensemble.Members(), func(m *servers.Member) bool { return m == leader })
+	create := func(conn *gozk.Conn, i int) error {
+		_, err := conn.Create(fmt.Sprintf("/n%d", i), nil, 0, gozk.WorldACL(gozk.PermAll))
+		return err
+	}
+	dial := func(m *servers.Member) *gozk.Conn {
+		conn, _, err := gozk.Connect([]string{m.Addr()}, 4*time.Second, gozk.WithLogInfo(false), gozk.WithLogger(silent{}))
+		require.NoError(t, err)
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	alone := dial(leader)
+	require.NoError(t, create(alone, 0))
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() { _ = create(alone, 1000+i) })
+	}
+	for _, m := range followers {
+		all.Go(m.Kill)
+	}
+	time.Sleep(200 * time.Millisecond)
+	leader.Kill()
+	for _, m := range followers {
+		require.NoError(t, m.Launch())
+	}
+	require.NoError(t, followers[0].Start(ctx))
+	next := dial(followers[0])
+	for i := 1; i < 20; i++ {
+		require.Eventually(t, func() bool { return create(next, i) == nil }, 20*time.Second, 20*time.Millisecond)
+	}
+	leader.Restart(t)
+	all.Wait() // what was not sent before is sent now
+	names, _, err := next.Children("/")
+	require.NoError(t, err)
+
+	history, err := readTransactions(ensemble)
+	require.NoError(t, err)
+	created := 0
+	for _, tx := range history {
+		if strings.HasPrefix(tx.text, "create /n") {
+			created++
+		}
+	}
+	require.Equal(t, len(names)-1, created, "but for /zookeeper")
+}
+
+func TestWhatOnlyALeaderThatWasStoppedHasLoggedDidNotComeToPass(t *testing.T) {
+	log := func(zxids ...int64) map[int64]transaction {
+		own := map[int64]transaction{}
+		for _, z := range zxids {
+			own[z] = transaction{zxid: z}
+		}
+		return own
+	}
+	var got []int64
+	for _, t := range agreed([]map[int64]transaction{
+		log(0x1_00000001, 0x1_00000002, 0x1_00000003, 0x1_00000004, 0x2_00000001), // led first; had a snapshot of what came next
+		log(0x1_00000001, 0x1_00000002, 0x2_00000001, 0x2_00000002, 0x2_00000003),
+		log(0x1_00000002, 0x2_00000002), // had a snapshot of what was before
+	}) {
+		got = append(got, t.zxid)
+	}
+	require.Equal(t, []int64{0x1_00000001, 0x1_00000002, 0x2_00000001, 0x2_00000002, 0x2_00000003}, got,
+		"without the last two of the first leader; of the present one nothing is undone")
+}
+
+// What the server's own tool makes of a log, with every way in which a node comes and goes.
+func TestATransactionLogIsReplayed(t *testing.T) {
+	text, err := os.ReadFile("testdata/transactions.txt")
+	require.NoError(t, err)
+	all := parseDump(text)
+	require.NoError(t, complete(all))
+	truth := replay(all)
+	type life struct {
+		line, kind string
+		born, gone int64
+	}
+	var lives []life
+	for _, s := range truth.nodes {
+		lives = append(lives, life{s.line, s.kind, s.born, s.gone})
+	}
+	require.Equal(t, []life{
+		{"election", "lead", 0x103, 0x107}, // deleted alone
+		{"mutex", "lock", 0x104, 0x108},    // marked and deleted
+		{"rwlock", "W", 0x105, 0x109},      // amended to
+		{"rwlock", "R", 0x109, 0x10b},      // a reader, whose session is closed
+		{"mutex", "lock", 0x10a, 0},        // stands
+	}, lives)
+	require.Equal(t, []stamp{{0x106, 25545912809268}}, truth.stamps)
+	require.Error(t, complete(append(all[:3:3], all[5:]...)))
+}

@@ -1,0 +1,185 @@
+package leaks
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
+	"github.com/turnwise/turnwise/recipes/semaphore"
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/integration/service"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+var length = flag.Duration("leaks.length", 10*time.Second, "how long locks are used between two looks")
+
+const ttl = 2 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+
+func TestNothingGrows(t *testing.T) {
+	for _, s := range service.Both {
+		t.Run(s.Name, func(t *testing.T) {
+			cluster := s.Start(t)
+			link := faultproxy.Start(t, cluster.Addrs()[0])
+			client := s.Client(t, []string{link.Addr()}, ttl)
+			direct := s.Client(t, cluster.Addrs(), time.Minute)
+
+			first := use(t, client, link, *length/4)
+			haveATurn(t, client)
+			before := look(t, s, cluster, direct)
+			rest := use(t, client, link, *length)
+			haveATurn(t, client)
+			after := look(t, s, cluster, direct)
+			t.Logf("%d acquisitions before, %d after", first, rest)
+			t.Logf("before: %v", before)
+			t.Logf("after:  %v", after)
+			if after.goroutines > before.goroutines+10 {
+				t.Errorf("goroutines grew from %d to %d", before.goroutines, after.goroutines)
+			}
+			if after.files > before.files+5 {
+				t.Errorf("open files grew from %d to %d", before.files, after.files)
+			}
+			if after.heap > before.heap*3/2+(4<<20) {
+				t.Errorf("the heap grew from %d to %d KiB", before.heap>>10, after.heap>>10)
+			}
+			if after.watches > before.watches+10 {
+				t.Errorf("watches at the server grew from %d to %d", before.watches, after.watches)
+			}
+			if after.nodes > before.nodes+10 {
+				t.Errorf("nodes at the server grew from %d to %d", before.nodes, after.nodes)
+			}
+		})
+	}
+}
+
+// use locks, cancels, times out, loses sessions and reconnects, and returns how often it had a turn.
+func use(t *testing.T, c *coord.Client, link *faultproxy.Proxy, d time.Duration) int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	var turns atomic.Int64
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				line := fmt.Sprintf("%d", rand.IntN(8))
+				try, cancel := context.WithTimeout(ctx, time.Second)
+				switch rand.IntN(4) {
+				case 0: // it will give up at any moment
+					cancel()
+					try, cancel = context.WithTimeout(ctx, rand.N(5*time.Millisecond))
+				case 1: // somebody loses interest in a channel
+					results := mutex.New(c, "mutex "+line).LockChan(try)
+					time.Sleep(rand.N(3 * time.Millisecond))
+					cancel()
+					if r, ok := <-results; ok && r.Hold != nil {
+						r.Hold.Release()
+					}
+					continue
+				}
+				var h *coord.Hold
+				var err error
+				switch i % 4 {
+				case 0:
+					h, err = mutex.New(c, "mutex "+line).Lock(try)
+				case 1:
+					h, err = rwlock.New(c, "rwlock "+line).Lock(try)
+				case 2:
+					h, err = rwlock.New(c, "rwlock "+line).RLock(try)
+				case 3:
+					h, err = semaphore.New(c, "semaphore "+line, 10).Acquire(try, 1+rand.Int64N(9))
+				}
+				if err == nil {
+					turns.Add(1)
+					time.Sleep(rand.N(2 * time.Millisecond))
+					h.Release()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(rand.N(time.Second))
+			if rand.IntN(4) > 0 {
+				link.Cut()
+				continue
+			}
+			link.Stall()
+			time.Sleep(ttl + ttl/2) // the session is lost
+			link.Cut()
+			link.Heal()
+		}
+	})
+	all.Wait()
+	link.Heal()
+	return turns.Load()
+}
+
+// haveATurn leaves the client with a session, which it may have lost last and not have needed since.
+func haveATurn(t *testing.T, c *coord.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := mutex.New(c, "one turn").Do(ctx, func(context.Context, *coord.Hold) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sizes are what may grow.
+type sizes struct {
+	goroutines, files int
+	heap              uint64
+	watches, nodes    int64
+}
+
+func (s sizes) String() string {
+	return fmt.Sprintf("%d goroutines, %d open files, %d KiB of heap, %d watches, %d nodes", s.goroutines, s.files, s.heap>>10, s.watches, s.nodes)
+}
+
+// look waits until all sessions but the present ones are over, and every line is empty.
+func look(t *testing.T, s service.Service, cluster *servers.Cluster, c *coord.Client) sizes {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	service.AwaitEmpty(ctx, t, c)
+	time.Sleep(2 * ttl) // what is on its way ends, empty lines are swept
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	files, _ := os.ReadDir("/proc/self/fd")
+	z := sizes{goroutines: runtime.NumGoroutine(), files: len(files), heap: m.HeapAlloc}
+	if s.Name == "ZooKeeper" {
+		said, err := cluster.Member(0).Mntr(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z.watches, z.nodes = said["zk_watch_count"], said["zk_znode_count"]
+		return z
+	}
+	said, err := cluster.Member(0).Metrics(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range said {
+		switch {
+		case strings.HasPrefix(name, "etcd_debugging_mvcc_watcher_total"):
+			z.watches = int64(value)
+		case strings.HasPrefix(name, "etcd_debugging_mvcc_keys_total"):
+			z.nodes = int64(value)
+		}
+	}
+	return z
+}

@@ -1,0 +1,278 @@
+package loss
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/integration/service"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+const ttl = 2 * time.Second // the least that etcd grants
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "hold" {
+		holdAndTell(os.Args[2], os.Args[3:])
+		return
+	}
+	os.Exit(servers.Main(m))
+}
+
+// play is one holder with a bad network before it, and somebody who waits for its lock on a good one.
+type play struct {
+	*testing.T
+	cluster *servers.Cluster
+	proxies []*faultproxy.Proxy // the holder's, one before each member
+}
+
+// fault is what happens to the holder or the service. It is over when end is called, which must be after longer than a
+// session lasts.
+type fault struct {
+	name    string
+	members int
+	begin   func(p *play) (end func())
+
+	// early says that the service may take a session away that has not expired.
+	early bool
+}
+
+var faults = []fault{
+	{name: "nothing passes", begin: func(p *play) func() {
+		return p.each(func(x *faultproxy.Proxy) { x.Stall(); x.Freeze() })
+	}},
+	{name: "no request passes", begin: func(p *play) func() {
+		return p.each(func(x *faultproxy.Proxy) { x.Stall(faultproxy.ToServer) })
+	}},
+	{name: "no reply passes", begin: func(p *play) func() {
+		return p.each(func(x *faultproxy.Proxy) { x.Stall(faultproxy.ToClient) })
+	}},
+	{name: "connections are cut and refused", begin: func(p *play) func() {
+		return p.each(func(x *faultproxy.Proxy) { x.Refuse(); x.Cut() })
+	}},
+	{name: "connections are cut, new ones lead nowhere", begin: func(p *play) func() {
+		return p.each(func(x *faultproxy.Proxy) { x.Freeze(); x.Cut() })
+	}},
+	{name: "everything takes half a session", begin: func(p *play) func() {
+		return p.each(func(x *faultproxy.Proxy) { x.Delay(ttl / 4) })
+	}},
+	{name: "the server is frozen", begin: func(p *play) func() {
+		p.cluster.Member(0).Freeze()
+		return p.cluster.Member(0).Thaw
+	}},
+	{name: "the server is killed", begin: func(p *play) func() {
+		p.cluster.Member(0).Kill()
+		return func() { p.cluster.Member(0).Restart(p) }
+	}},
+	{name: "the leader is killed", members: 3, begin: func(p *play) func() {
+		leader := p.cluster.Leader(p)
+		leader.Kill()
+		return func() { leader.Restart(p) }
+	}},
+	{name: "the leader is frozen and goes on", members: 3, early: true, begin: func(p *play) func() {
+		leader := p.cluster.Leader(p)
+		leader.Freeze()
+		return leader.Thaw
+	}},
+	{name: "the quorum is frozen and goes on", members: 3, early: true, begin: func(p *play) func() {
+		p.cluster.Member(0).Freeze()
+		p.cluster.Member(1).Freeze()
+		return func() { p.cluster.Member(0).Thaw(); p.cluster.Member(1).Thaw() }
+	}},
+}
+
+func (p *play) each(do func(*faultproxy.Proxy)) func() {
+	for _, x := range p.proxies {
+		do(x)
+	}
+	return func() {
+		for _, x := range p.proxies {
+			x.Heal()
+		}
+	}
+}
+
+func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
+	for _, s := range service.Both {
+		for _, f := range faults {
+			t.Run(s.Name+"/"+f.name, func(t *testing.T) {
+				t.Parallel()
+				cluster := s.Start(t, servers.Members(max(f.members, 1)))
+				stopsFirst(t, s, f, cluster)
+			})
+		}
+	}
+}
+
+// The oldest etcd has no safeguard against a leader that goes on: it may revoke what is alive.
+func TestAHolderHearsOfAnEarlyEnd(t *testing.T) {
+	for _, f := range faults {
+		if !f.early {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			servers.Need(t, "etcd-3.4")
+			t.Parallel()
+			stopsFirst(t, service.Etcd, f, service.Etcd.Start(t, servers.Members(f.members), servers.OldEtcd()))
+		})
+	}
+}
+
+func stopsFirst(t *testing.T, s service.Service, f fault, cluster *servers.Cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := &play{T: t, cluster: cluster}
+	var addrs []string
+	for _, a := range cluster.Addrs() {
+		x := faultproxy.Start(t, a)
+		p.proxies = append(p.proxies, x)
+		addrs = append(addrs, x.Addr())
+	}
+	first, second := s.Client(t, addrs, ttl), s.Client(t, cluster.Addrs(), ttl)
+	hold, err := mutex.New(first, "line").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := make(chan time.Time, 1)
+	go func() {
+		next, err := mutex.New(second, "line").Lock(ctx)
+		if err != nil {
+			t.Errorf("the one who waits: %v", err)
+			close(granted)
+			return
+		}
+		granted <- time.Now()
+		next.Release()
+	}()
+	time.Sleep(200 * time.Millisecond) // it waits
+
+	end := f.begin(p)
+	begun := time.Now()
+	healed := make(chan struct{})
+	time.AfterFunc(2*ttl, func() {
+		defer close(healed)
+		end()
+	})
+	defer func() { <-healed }()
+	believed := begun
+	for time.Since(begun) < 2*ttl+5*time.Second {
+		now := time.Now()
+		if hold.Err() != nil {
+			break
+		}
+		believed = now
+		time.Sleep(50 * time.Microsecond)
+	}
+	lost := hold.Err()
+	hold.Release() // if it outlived the fault
+	at, ok := <-granted
+	switch {
+	case !ok:
+		return
+	case lost == nil:
+		t.Log("the hold outlived it")
+	case believed.Before(at):
+		t.Logf("the holder stopped after %v, the next one started %v later (%v)", round(believed.Sub(begun)), round(at.Sub(believed)), lost)
+	case f.early && believed.Sub(at) < time.Second:
+		t.Logf("the session was taken away early: the holder heard of it %v after the next one had started (%v)", round(believed.Sub(at)), lost)
+	default:
+		t.Errorf("both believed to hold for %v (%v)", believed.Sub(at), lost)
+	}
+	if lost == nil && !f.early && f.members == 0 && strings.HasPrefix(f.name, "no") {
+		t.Error("nothing was heard for two sessions, and the hold did not end")
+	}
+}
+
+func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+
+// A process that was paused for longer than its session does not believe for a moment after it goes on.
+func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
+	for _, s := range service.Both {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			cluster := s.Start(t)
+			holder := exec.Command(os.Args[0], append([]string{"hold", s.Name}, cluster.Addrs()...)...)
+			holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			holder.Stderr = os.Stderr
+			out, err := holder.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := holder.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer holder.Wait()
+			defer holder.Process.Kill()
+			lines := bufio.NewScanner(out)
+			if !lines.Scan() || lines.Text() != "holds" {
+				t.Fatalf("the holder says %q", lines.Text())
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			holder.Process.Signal(syscall.SIGSTOP)
+			next, err := mutex.New(s.Client(t, cluster.Addrs(), ttl), "line").Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holder.Process.Signal(syscall.SIGCONT)
+			if !lines.Scan() || lines.Text() != "lost" {
+				t.Fatalf("the holder says %q", lines.Text())
+			}
+			if !lines.Scan() || lines.Text() != "first look after the pause: lost" {
+				t.Errorf("it was paused, and then: %s", lines.Text())
+			}
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// holdAndTell is the process that is going to be paused. A pause shows as a gap between two readings of the clock.
+func holdAndTell(name string, addrs []string) {
+	ctx := context.Background()
+	c, err := service.Named(name).Connect(ctx, addrs, ttl)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	hold, err := mutex.New(c, "line").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	before := time.Now()
+	fmt.Println("holds")
+	first, paused := "it was not paused", false
+	for {
+		time.Sleep(time.Millisecond)
+		asked := time.Now()
+		err := hold.Err()
+		after := time.Now()
+		// A pause while it looked may have come after the answer was ready: then the next look is the first.
+		paused = paused || asked.Sub(before) > ttl/2 || after.Sub(asked) > ttl/2 && err != nil
+		if paused && err == nil {
+			first = "first look after the pause: held"
+			break
+		}
+		if err != nil {
+			if paused {
+				first = "first look after the pause: lost"
+			}
+			break
+		}
+		paused = after.Sub(asked) > ttl/2
+		before = after
+	}
+	fmt.Println("lost")
+	fmt.Println(first)
+	select {} // until it is killed
+}

@@ -1,0 +1,79 @@
+// Package service has both services, so that a test can be written once for both.
+package service
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/etcd"
+	"github.com/turnwise/turnwise/coord/zk"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// Service is a way to start a service and reach it.
+type Service struct {
+	Name    string
+	Start   func(t testing.TB, opts ...servers.Option) *servers.Cluster
+	Connect func(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error)
+}
+
+// ZooKeeper and Etcd are the services there are.
+var (
+	ZooKeeper = Service{"ZooKeeper", servers.ZooKeeper, connectZooKeeper}
+	Etcd      = Service{"etcd", servers.Etcd, connectEtcd}
+)
+
+// Both are both.
+var Both = []Service{ZooKeeper, Etcd}
+
+// Named is the service of that name.
+func Named(name string) Service {
+	for _, s := range Both {
+		if s.Name == name {
+			return s
+		}
+	}
+	panic("no service is called " + name)
+}
+
+func connectZooKeeper(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {
+	return zk.Connect(ctx, addrs, zk.WithSessionTimeout(ttl), zk.WithClient(opts...))
+}
+
+func connectEtcd(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {
+	cfg := clientv3.Config{Endpoints: addrs, Logger: zap.NewNop(), DialKeepAliveTime: 10 * time.Second}
+	return etcd.Connect(ctx, cfg, etcd.WithTTL(ttl), etcd.WithClient(opts...))
+}
+
+// Client connects, and closes the client when the test ends.
+func (s Service) Client(t testing.TB, addrs []string, ttl time.Duration, opts ...coord.Option) *coord.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := s.Connect(ctx, addrs, ttl, opts...)
+	if err != nil {
+		t.Fatalf("connect to %s: %v", s.Name, err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// AwaitEmpty waits until nobody stands in any line. If ctx ends before, something is left behind, and the test fails.
+func AwaitEmpty(ctx context.Context, t testing.TB, c *coord.Client) {
+	t.Helper()
+	for {
+		lines, err := c.Lines(ctx, "")
+		if err == nil && len(lines) == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("left behind: %q (%v)", lines, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,102 @@
+//go:build unix
+
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+)
+
+// Supervisor is the one goroutine that each live process has. A leak check in a test that shares a server
+// has to ignore it: goleak.IgnoreAnyFunction(servers.Supervisor).
+const Supervisor = "github.com/turnwise/turnwise/verify/servers.(*Process).supervise"
+
+// A Process is a child that dies with us, whatever we die of. Besides servers, tests start clients so, to
+// kill or freeze the holder of a lock.
+type Process struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
+	frozen atomic.Bool
+}
+
+// StartProcess starts cmd, and reaps it when it ends.
+func StartProcess(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, exited: make(chan struct{})}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	// A group of its own: Ctrl-C is for us, who then end our children in our own order.
+	cmd.SysProcAttr.Setpgid = true
+	dieWithParent(cmd.SysProcAttr)
+	started := make(chan error)
+	go p.supervise(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// supervise keeps its thread to itself for as long as the child lives: to the kernel, the parent whose
+// death kills the child is the thread that forked it, and Go ends threads as it likes.
+func (p *Process) supervise(started chan<- error) {
+	runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = p.cmd.Wait() // its verdict is in ProcessState
+		close(p.exited)
+	}
+}
+
+// Pid is the process's id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Exited is closed when the process has ended and was reaped.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Alive tells whether the process has not ended; it may be frozen.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Frozen tells whether the process was frozen and not thawed since.
+func (p *Process) Frozen() bool { return p.frozen.Load() }
+
+// Kill ends the process at once, as kill -9 does, and returns when it is gone. Killing one that is gone already does nothing.
+func (p *Process) Kill() { p.end(syscall.SIGKILL) }
+
+// Terminate asks the process to end in good order and returns when it is gone.
+func (p *Process) Terminate() { p.end(syscall.SIGTERM) }
+
+func (p *Process) end(sig os.Signal) {
+	// Signals go through os.Process, which knows when the child was reaped: its id may be somebody else's by then.
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		panic(fmt.Sprintf("servers: cannot end process %d that we started: %v", p.Pid(), err))
+	}
+	<-p.exited
+}
+
+// Freeze stops the process where it is (SIGSTOP): it keeps its connections, and nobody answers on them. All of
+// its threads stand still when Freeze returns.
+func (p *Process) Freeze() {
+	p.frozen.Store(true)
+	if p.cmd.Process.Signal(syscall.SIGSTOP) == nil {
+		p.awaitFrozen()
+	}
+}
+
+// Thaw lets a frozen process go on (SIGCONT).
+func (p *Process) Thaw() {
+	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is gone needs no thaw
+	p.frozen.Store(false)
+}

@@ -1,0 +1,147 @@
+//go:build !race
+
+package simulation
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
+	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
+)
+
+func playScript(t *testing.T, sc Script, trace func(string)) (o Outcome) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { o = RunScript(sc, trace) })
+	return o
+}
+
+// playAll runs scripts on all cores, and shows the first that fails.
+func playAll(t *testing.T, scripts []Script) {
+	t.Helper()
+	began := time.Now()
+	var next, ran, grants, failing atomic.Int64
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(scripts) || failing.Load() > 5 {
+					return
+				}
+				o := playScript(t, scripts[i], nil)
+				ran.Add(1)
+				grants.Add(int64(o.Grants))
+				if o.Wrong != nil {
+					mu.Lock()
+					if failing.Add(1) <= 6 {
+						t.Errorf("%v\nonce more: go test ./verify/simulation -run TestScript -v -sim.script=%q", o.Wrong, scripts[i])
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d scripts, %d acquisitions in %v", ran.Load(), grants.Load(), time.Since(began).Round(time.Millisecond))
+}
+
+func TestScript(t *testing.T) {
+	if *scriptText == "" {
+		t.Skip("-sim.script names none")
+	}
+	sc, err := ParseScript(*scriptText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := playScript(t, sc, func(line string) { t.Log(line) }); o.Wrong != nil {
+		t.Fatal(o.Wrong)
+	}
+}
+
+// length is how many parcels arrive when nothing breaks.
+func length(t *testing.T, sc Script) int {
+	o := playScript(t, sc, nil)
+	if o.Wrong != nil || o.Grants == 0 {
+		t.Fatalf("%v, without faults: %d grants, %v", sc, o.Grants, o.Wrong)
+	}
+	return len(o.Steps)
+}
+
+// singles are all faults at all steps.
+func singles(t *testing.T, plays []string) []Script {
+	var all []Script
+	for _, p := range profiles {
+		for _, play := range plays {
+			n := length(t, Script{Profile: p, Play: play})
+			for at := range n {
+				for _, k := range Kinds {
+					all = append(all, Script{p, play, []Fault{{k, at}}})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestEveryFaultAtEveryStep(t *testing.T) {
+	playAll(t, singles(t, fullPlays))
+}
+
+func TestEveryPairOfFaults(t *testing.T) {
+	var all []Script
+	for _, one := range singles(t, shortPlays) {
+		first := one.Faults[0]
+		n := length(t, Script{Profile: one.Profile, Play: one.Play})
+		for at := first.At; at < n+10; at++ { // a fault makes for more steps
+			for _, k := range Kinds {
+				all = append(all, Script{one.Profile, one.Play, []Fault{first, {k, at}}})
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	t.Logf("%d pairs", len(all))
+	if *pairs > 0 {
+		all = all[:min(*pairs, len(all))]
+	}
+	playAll(t, all)
+}
+
+// What once failed is run again for ever. See testdata/scripts.txt.
+func TestWhatOnceFailed(t *testing.T) {
+	f, err := os.Open("testdata/scripts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []Script
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		sc, err := ParseScript(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ParseScript(fmt.Sprint(sc)); err != nil || again.String() != sc.String() {
+			t.Fatalf("%v reads as %v, %v", sc, again, err)
+		}
+		all = append(all, sc)
+	}
+	playAll(t, all)
+}

@@ -1,0 +1,113 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+var (
+	runs    = flag.Int("sim.runs", 150, "how many runs of each recipe and profile")
+	seed    = flag.Uint64("sim.seed", 0, "run this seed only, with its trace")
+	profile = flag.String("sim.profile", "", "run this profile only: zookeeper or etcd")
+	recipe  = flag.String("sim.recipe", "", "run this recipe only: mutex, rwlock, semaphore or election")
+)
+
+var profiles = []memory.Profile{memory.ZooKeeper, memory.Etcd}
+
+// each calls f for every profile and recipe that the flags do not rule out.
+func each(t *testing.T, f func(t *testing.T, cfg Config)) {
+	for _, p := range profiles {
+		for _, r := range Recipes {
+			if *profile != "" && *profile != p.String() || *recipe != "" && *recipe != r {
+				continue
+			}
+			t.Run(p.String()+"/"+r, func(t *testing.T) { f(t, Config{Profile: p, Recipe: r, Faults: true}) })
+		}
+	}
+}
+
+// inBubble runs a simulation.
+func inBubble(t *testing.T, cfg Config) (r Report) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { r = Run(cfg) })
+	return r
+}
+
+// fail shows what went wrong, and the trace of the run, which is run again for it.
+func fail(t *testing.T, cfg Config, r Report) {
+	t.Helper()
+	cfg.Trace = func(line string) { t.Log(line) }
+	if again := inBubble(t, cfg); again.Sum != r.Sum {
+		t.Logf("(the run was not the same again: %v)", again.Wrong)
+	}
+	t.Fatalf("%v\nonce more: go test ./verify/simulation -run TestSim -sim.seed=%d -sim.profile=%v -sim.recipe=%s -v",
+		r.Wrong, cfg.Seed, cfg.Profile, cfg.Recipe)
+}
+
+func TestSim(t *testing.T) {
+	each(t, func(t *testing.T, cfg Config) {
+		t.Parallel()
+		if *seed != 0 {
+			cfg.Seed = *seed
+			cfg.Trace = func(line string) { t.Log(line) }
+			if r := inBubble(t, cfg); r.Wrong != nil {
+				t.Fatal(r.Wrong)
+			}
+			return
+		}
+		began := time.Now()
+		var grants, steps int
+		for i := range *runs {
+			cfg.Seed = uint64(i + 1)
+			r := inBubble(t, cfg)
+			if r.Wrong != nil {
+				fail(t, cfg, r)
+			}
+			grants, steps = grants+r.Grants, steps+r.Steps
+		}
+		took := time.Since(began)
+		t.Logf("%d runs, %d acquisitions, %d steps in %v: %.0f acquisitions a second", *runs, grants, steps, took.Round(time.Millisecond),
+			float64(grants)/took.Seconds())
+	})
+}
+
+func TestWithoutFaultsEverybodyIsServed(t *testing.T) {
+	each(t, func(t *testing.T, cfg Config) {
+		cfg.Faults = false
+		for i := range 20 {
+			cfg.Seed = uint64(i + 1)
+			if r := inBubble(t, cfg); r.Wrong != nil {
+				fail(t, cfg, r)
+			} else if r.Grants == 0 {
+				t.Fatal("nobody was")
+			}
+		}
+	})
+}
+
+func TestASeedReplaysARunExactly(t *testing.T) {
+	for _, p := range profiles {
+		t.Run(p.String(), func(t *testing.T) {
+			sums := make(map[string]uint64)
+			differ := 0
+			for i := range 1000 {
+				cfg := Config{Seed: uint64(i%250 + 1), Profile: p, Recipe: Recipes[i%len(Recipes)], Faults: true}
+				r := inBubble(t, cfg)
+				key := fmt.Sprint(cfg.Seed, cfg.Recipe)
+				if sum, ran := sums[key]; ran && sum != r.Sum {
+					differ++
+				}
+				sums[key] = r.Sum
+			}
+			t.Logf("1000 runs, %d different seeds, %d differences", len(sums), differ)
+			if differ > 0 {
+				t.Fatalf("%d of 1000 runs were not the same again", differ)
+			}
+		})
+	}
+}
