@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/planted"
 	"github.com/turnwise/turnwise/internal/rules"
 )
 
@@ -151,9 +150,6 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	defer func() {
-		if planted.Is(planted.CancelledNotCleaned) {
-			return
-		}
 		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
 			a.leaveSoon(s, me)
 		}
@@ -168,8 +164,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	// A rule that ignores some kinds cannot know that nobody at all was ahead.
-	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil || planted.Is(planted.EveryHolderMarks)
-	if h, err = newHold(a, s, me, alone); err == nil && a.rule.Granted != "" && (waited || !me.Last) && !planted.Is(planted.GrantedSilently) {
+	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
+	if h, err = newHold(a, s, me, alone); err == nil && a.rule.Granted != "" && (waited || !me.Last) {
 		go h.announce(a.rule.Granted)
 	}
 	return h, err
@@ -202,7 +198,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, me *Node, ahead []N
 	for ; ; waited = true {
 		wait := a.waitFor(me, ahead)
 		switch {
-		case len(wait) == 0 && (s.alive() || planted.Is(planted.GrantedPastDeadline)):
+		case len(wait) == 0 && s.alive():
 			return ahead, waited, nil
 		case len(wait) == 0:
 			if err := a.confirm(ctx, s, me); err != nil {

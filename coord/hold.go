@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/planted"
 )
 
 // Hold is what you have while it is your turn.
@@ -64,9 +63,6 @@ func newHold(a *acquire, s *session, me *Node, alone bool) (*Hold, error) {
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
-	if planted.Is(planted.HolderUnwatched) {
-		h.timer.Stop()
-	}
 	if err := s.add(h); err != nil {
 		h.finish(err)
 		return nil, err
@@ -102,7 +98,7 @@ func (h *Hold) Node() Node {
 // Err is nil while the line is surely held, and then why it no longer is. It reads the clock at each call, so it is
 // right also just after a long pause, when the context has not come round to ending yet.
 func (h *Hold) Err() error {
-	if h.end.Load() == nil && !h.session.alive() && !planted.Is(planted.DeadlineIgnored) {
+	if h.end.Load() == nil && !h.session.alive() {
 		h.lose(lostDeadline)
 	}
 	if err := h.end.Load(); err != nil {

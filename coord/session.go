@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/planted"
 )
 
 // session is a driver's session with the holds that stand on it.
@@ -154,9 +153,7 @@ func (s *session) keep() {
 		}
 		left := time.Until(s.Deadline())
 		if left <= 0 {
-			if !planted.Is(planted.DeadlineIgnored) {
-				s.loseAll(lostDeadline)
-			}
+			s.loseAll(lostDeadline)
 			left = stalePoll
 		}
 		timer.Reset(left)

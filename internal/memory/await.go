@@ -6,7 +6,6 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/doubt"
-	"github.com/turnwise/turnwise/internal/planted"
 	"github.com/turnwise/turnwise/internal/rules"
 )
 
@@ -55,10 +54,6 @@ func (s *session) check(ctx context.Context, w *waiter, recheck bool) (ahead []d
 		return nil, true, err
 	}
 	for i, n := range w.wait {
-		changed := s.isChanged(w.watches[i])
-		if changed && planted.Is(planted.MarkTrustedAlone) {
-			return nil, true, nil
-		}
 		if !s.isGone(w.watches[i]) {
 			found, err := s.arm(ctx, n.ID, w.watches[i], watched{data: true, life: true}, recheck)
 			if err != nil {
@@ -75,9 +70,6 @@ func (s *session) check(ctx context.Context, w *waiter, recheck bool) (ahead []d
 
 // moveUp is called when the i-th of those I wait for has left or changed its kind.
 func (s *session) moveUp(ctx context.Context, w *waiter, i int) (ahead []driver.Node, done bool, err error) {
-	if planted.Is(planted.LineJumped) {
-		return nil, true, nil
-	}
 	if i == len(w.wait)-1 && s.isNearest(w.me, w.wait[i]) {
 		handed, err := s.handedOver(ctx, w, i)
 		if err != nil {
@@ -133,7 +125,7 @@ func (s *session) handedOver(ctx context.Context, w *waiter, i int) (bool, error
 	}
 	a, err := s.insist(ctx, Request{Op: "handed over", Line: w.me.Line, Node: w.me.ID},
 		func() answer { return s.service().handedOver(s.id, w.me.ID, ahead.ID) })
-	if err == nil && !a.found && !planted.Is(planted.OwnNodeNotPolled) {
+	if err == nil && !a.found {
 		return false, s.removed(ctx, w)
 	}
 	if err == nil {
@@ -157,7 +149,7 @@ func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 				return err
 			}
 			var err error
-			if len(w.wait) == 0 && !planted.Is(planted.StalledDeaf) { // a holder whose question stalls must hear the news all the same
+			if len(w.wait) == 0 { // a holder whose question stalls must hear the news all the same
 				err = w.bell.Unless(ctx, arm)
 			} else {
 				err = arm(ctx)
@@ -175,9 +167,6 @@ func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 // plainlyRemoved reports whether a node that is gone belongs to a holder, and nobody of ours amends it. Then the news
 // is enough: a holder must not go on believing until a stalled link answers.
 func (s *session) plainlyRemoved(w *waiter) bool {
-	if planted.Is(planted.RemovalDoubted) {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(w.wait) == 0 && s.amending[origin(w.me.ID)] == 0 && !w.own.renamed
@@ -211,7 +200,7 @@ func (s *session) find(ctx context.Context, w *waiter) error {
 
 // unlessGone is asked last before entering: news of the own node may have come meanwhile.
 func (s *session) unlessGone(ctx context.Context, w *waiter) error {
-	if s.isGone(w.own) && !planted.Is(planted.OwnNodeNotPolled) {
+	if s.isGone(w.own) {
 		return s.removed(ctx, w)
 	}
 	return nil
@@ -225,12 +214,6 @@ func (s *session) isGone(w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.gone
-}
-
-func (s *session) isChanged(w *watch) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return w.changed
 }
 
 func (s *session) kindOf(w *watch) string {

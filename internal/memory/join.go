@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/planted"
 )
 
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
@@ -46,9 +45,6 @@ func (s *session) sawEpoch(epoch int64) {
 // settle finds out what became of a join whose answer was lost, in the background if ctx ends first; then a node that
 // was made is taken away. An answer that found nothing says there is none, and never will be.
 func (s *session) settle(ctx context.Context, id string, e driver.Entry) (answer, error) {
-	if planted.Is(planted.JoinNotSettled) {
-		return answer{}, ctx.Err()
-	}
 	type outcome struct {
 		answer
 		err error
@@ -75,7 +71,7 @@ func (s *session) settle(ctx context.Context, id string, e driver.Entry) (answer
 }
 
 func (s *session) settleNow(ctx context.Context, id string, e driver.Entry) (answer, error) {
-	if s.profile() == Etcd && !planted.Is(planted.LateJoinNotFenced) {
+	if s.profile() == Etcd {
 		// The join may be applied after any number of looks that do not find it; so first make sure that it cannot.
 		a, err := s.insist(ctx, Request{Op: "bump"}, func() answer { return s.service().bump(s.id) })
 		if err != nil {
@@ -114,7 +110,7 @@ func (s *session) ended(err error) error {
 func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
 	s.saw(me, nil)
 	err := s.leave(ctx, me, held)
-	if err != nil && !errors.Is(err, driver.ErrSessionEnded) && !planted.Is(planted.LeaveNotRetried) {
+	if err != nil && !errors.Is(err, driver.ErrSessionEnded) {
 		s.background(ctx, func(bg context.Context) { s.leave(bg, me, held) })
 	}
 	return err

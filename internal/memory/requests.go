@@ -2,7 +2,6 @@ package memory
 
 import (
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/planted"
 )
 
 // answer is what the service says to a request of a session.
@@ -52,9 +51,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 			Line: e.Line, ID: id, Kind: e.Kind, Token: driver.Token(s.rev + 1), Owner: e.Owner, Data: e.Data}}
 		s.record(change{kind: joined, node: n})
 		rep := s.reads(r)
-		if !planted.Is(planted.LookOlderThanJoin) {
-			s.catchUp(rep, s.head().applied)
-		}
+		s.catchUp(rep, s.head().applied)
 		a.found, a.node = true, n
 		a.node.Last = rep.last(n.Line, n.Token)
 		a.ahead = rep.ahead(n.Line, n.Token, e.Sight)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/planted"
 )
 
 type session struct {
@@ -46,9 +45,6 @@ func (s *session) Deadline() time.Time { return *s.deadline.Load() }
 // renewed moves the deadline: the service has heard us at the time of sending or later. A tenth is left for clocks
 // that run apart.
 func (s *session) renewed(sent time.Time) {
-	if planted.Is(planted.DeadlineFromReceipt) {
-		sent = time.Now()
-	}
 	ttl := s.service().cfg.TTL
 	deadline := sent.Add(ttl - ttl/10)
 	for {

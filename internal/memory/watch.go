@@ -5,7 +5,6 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/bell"
-	"github.com/turnwise/turnwise/internal/planted"
 )
 
 // watch is what a session hears of a node. All who are interested in the node share it; it is forgotten with the last.
@@ -100,9 +99,6 @@ func (s *session) hear(e event) {
 
 // disarmAll forgets all that was heard: after a reconnect, what happened meanwhile may never be told.
 func (s *session) disarmAll() {
-	if planted.Is(planted.ReconnectUnheard) {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, shared := range s.watches {
@@ -142,9 +138,6 @@ func (s *session) armNow(ctx context.Context, id string, shared *watch, missing 
 	a, err := s.insist(ctx, Request{Op: "watch", Node: id}, func() answer { return s.service().watch(s.id, id, missing) })
 	if err != nil {
 		return false, err
-	}
-	if planted.Is(planted.ArmedUnread) {
-		a.found = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

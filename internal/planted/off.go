@@ -1,6 +1,0 @@
-//go:build !planted
-
-package planted
-
-// Is reports whether a bug is planted.
-func Is(Bug) bool { return false }
