@@ -63,7 +63,7 @@ test-long: ## The tests of the drivers with crowds of ten thousand
 
 .PHONY: test-quick
 test-quick: ## What needs no server, without the race detector
-	go test -short ./coord ./coord/driver ./coord/mem ./internal/rules ./internal/memory ./recipes/...
+	go test -short ./coord ./coord/driver ./coord/mem ./coord/driver/rules ./internal/memory ./recipes/...
 
 .PHONY: bench
 bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)

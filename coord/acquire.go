@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line.
@@ -118,7 +118,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
 		switch {
-		case !rules.Covers(held.node.Load().Kind, kind):
+		case !rules.Covers(held.place.Node().Kind, kind):
 			return nil, ErrUpgrade
 		case a.ifHeld == refuseHeld:
 			return nil, ErrHeld
@@ -145,85 +145,69 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := a.lookFirst(ctx); err != nil {
 		return nil, err
 	}
-	me, ahead, err := a.join(ctx, s)
+	place, ahead, err := s.Join(ctx, a.entry)
+	if errors.Is(err, driver.ErrSessionEnded) {
+		a.dropSession(s)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
-			a.leaveSoon(s, me)
+			a.leaveSoon(place)
 		}
 	}()
 	a.session = s
-	ahead, waited, err := a.awaitTurn(ctx, s, me, ahead)
+	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
-		a.tell(a.observer.Rejoining, me)
+		a.observer.Rejoining(a.shown(place.Node()))
 	}
 	if err != nil {
 		return nil, err
 	}
 	// A rule that ignores some kinds cannot know that nobody at all was ahead.
 	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
-	if h, err = newHold(a, s, me, alone); err == nil && a.rule.Granted != "" && (waited || !me.Last) {
+	if h, err = newHold(a, s, place, alone); err == nil && a.rule.Granted != "" && (waited || !place.Last()) {
 		go h.announce(a.rule.Granted)
 	}
 	return h, err
 }
 
-// Thousands may wait, each with a stack of its own. A node is large, and handed on by value it takes room in the frame of
-// whoever does so; these are here to take it only for a moment.
-
-func (a *acquire) join(ctx context.Context, s *session) (*Node, []Node, error) {
-	me, ahead, err := s.Join(ctx, a.entry)
-	if errors.Is(err, driver.ErrSessionEnded) {
-		a.dropSession(s)
-	}
-	return &me, ahead, err
-}
-
-//go:noinline
-func (a *acquire) waitFor(me *Node, ahead []Node) []Node {
-	wait := a.rule.WaitFor(*me, ahead)
-	a.ahead = len(wait)
-	return wait
-}
-
-//go:noinline
-func (a *acquire) tell(what func(Node), me *Node) { what(a.shown(*me)) }
-
 // awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed, and
 // whether I had to wait for it.
-func (a *acquire) awaitTurn(ctx context.Context, s *session, me *Node, ahead []Node) (_ []Node, waited bool, _ error) {
+func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place, ahead []Node) (_ []Node, waited bool, _ error) {
 	for ; ; waited = true {
-		wait := a.waitFor(me, ahead)
+		wait := a.rule.WaitFor(place.Node(), ahead)
+		a.ahead = len(wait)
 		switch {
 		case len(wait) == 0 && s.alive():
 			return ahead, waited, nil
 		case len(wait) == 0:
-			if err := a.confirm(ctx, s, me); err != nil {
+			if err := confirm(ctx, s, place); err != nil {
 				return nil, waited, err
 			}
 			continue
 		case a.entry.Try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
-			a.tell(func(n Node) { a.observer.Waiting(n, len(ahead)) }, me)
+			a.observer.Waiting(a.shown(place.Node()), len(ahead))
 		}
 		var err error
-		if ahead, err = s.Session.Await(ctx, *me, a.rule.Sight, wait); err != nil {
+		if ahead, _, err = place.Await(ctx, wait); err != nil {
 			return nil, waited, err
 		}
-		a.tell(a.observer.Woken, me)
+		a.observer.Woken(a.shown(place.Node()))
 	}
 }
 
 // confirm is for somebody whose turn it is while the service has not been heard from for too long. Once it has been, the
 // node may have been removed meanwhile: amending it to what it is finds out.
-func (a *acquire) confirm(ctx context.Context, s *session, me *Node) error {
+func confirm(ctx context.Context, s *session, place driver.Place) error {
 	err := s.awaitRenewal(ctx)
 	if err == nil {
-		*me, err = s.Amend(ctx, *me)
+		me := place.Node()
+		err = place.Amend(ctx, me.Kind, me.Data)
 	}
 	return err
 }
@@ -248,10 +232,10 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 
 // leaveSoon takes a node away on behalf of a caller whose context may have ended: it waits a moment for the service
 // to confirm, and the driver goes on from there.
-func (a *acquire) leaveSoon(s *session, me *Node) {
+func (a *acquire) leaveSoon(place driver.Place) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
 	defer cancel()
-	s.Leave(ctx, *me, false)
+	_ = place.Leave(ctx, false)
 }
 
 // reason says why the call ended, so that "somebody has it" and "the service is away" can be told apart.
@@ -283,6 +267,14 @@ func (a *acquire) wrap(err error) error {
 
 // shown is a node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
-	n.Line = c.ownName(n.Line)
+	n.Line, n.Token = c.ownName(n.Line), shownToken(n.Token)
 	return n
 }
+
+// turnBits are the low bits of a token that a driver's own leave free: for turns that goroutines of one process will hand
+// to each other on one node. Fences remember tokens, so this cannot be changed after a first release.
+const turnBits = 8
+
+func shownToken(raw Token) Token { return raw << turnBits }
+
+func rawToken(shown Token) Token { return shown >> turnBits }

@@ -20,7 +20,7 @@ type Hold struct {
 	cancel context.CancelCauseFunc
 	end    atomic.Pointer[error] // why it ended; nil: it has not
 
-	node  atomic.Pointer[Node]
+	place driver.Place
 	since time.Time
 
 	changing chan struct{}      // capacity 1: taken while the node is amended or leaves
@@ -57,9 +57,8 @@ type heldKey struct {
 	line   string
 }
 
-func newHold(a *acquire, s *session, me *Node, alone bool) (*Hold, error) {
-	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, since: time.Now(), alone: alone, changing: make(chan struct{}, 1)}
-	h.node.Store(me)
+func newHold(a *acquire, s *session, place driver.Place, alone bool) (*Hold, error) {
+	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, place: place, since: time.Now(), alone: alone, changing: make(chan struct{}, 1)}
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
@@ -86,11 +85,11 @@ func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Token is the fencing token: each hold of a line has a greater one than all before it.
-func (h *Hold) Token() Token { return h.node.Load().Token }
+func (h *Hold) Token() Token { return shownToken(h.place.Node().Token) }
 
 // Node is the hold's place in the line.
 func (h *Hold) Node() Node {
-	n := h.acquired.client.shown(*h.node.Load())
+	n := h.acquired.client.shown(h.place.Node())
 	n.Holds = h.end.Load() == nil
 	return n
 }
@@ -156,7 +155,7 @@ func (h *Hold) leave() {
 	defer cancel()
 	h.changing <- struct{}{} // an amendment under way ends soon
 	defer func() { <-h.changing }()
-	h.session.Leave(ctx, *h.node.Load(), h.alone)
+	_ = h.place.Leave(ctx, h.alone)
 	if *h.end.Load() == ErrReleased {
 		c.observer.Released(h.Node(), time.Since(h.since))
 	}
@@ -191,15 +190,11 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 // amend is called with changing taken.
 func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	h.endWatch()
-	me := *h.node.Load()
-	if kind != me.Kind {
+	if kind != h.place.Node().Kind {
 		h.alone = false // what is left behind is not what was granted
 	}
-	me.Kind, me.Data = kind, data
-	me, err := h.session.Amend(ctx, me)
+	err := h.place.Amend(ctx, kind, data)
 	switch {
-	case err == nil:
-		h.node.Store(&me)
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
@@ -221,7 +216,7 @@ func (h *Hold) announce(kind string) {
 	defer func() { <-h.changing }()
 	for h.end.Load() == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
-		err := h.amend(ctx, kind, h.node.Load().Data)
+		err := h.amend(ctx, kind, h.place.Node().Data)
 		cancel()
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 			return
@@ -238,11 +233,10 @@ func (h *Hold) startWatch() {
 	}
 	var ctx context.Context
 	ctx, h.unwatch = context.WithCancel(h.ctx)
-	me := *h.node.Load()
 	<-h.changing
 
 	for ctx.Err() == nil {
-		_, err := h.session.Await(ctx, me, Sight{}, nil)
+		err := h.place.Watch(ctx)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, driver.ErrSessionEnded):
 			return // the session's keeper tells

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // Line returns who stands in a line, in order. Holds tells those whose turn it is, for the kinds of the recipes.
@@ -24,7 +24,7 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	}
 	for i, n := range nodes {
 		nodes[i].Holds = len(rules.For(n.Kind)(n, nodes[:i])) == 0
-		nodes[i].Line = name
+		nodes[i].Line, nodes[i].Token = name, shownToken(n.Token)
 	}
 	return nodes, nil
 }
@@ -49,7 +49,7 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 		return Node{}, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
 	if n.ID != "" {
-		n.Line, n.Holds = name, true
+		n.Line, n.Token, n.Holds = name, shownToken(n.Token), true
 	}
 	return n, nil
 }
@@ -63,8 +63,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 		defer cancel()
 		defer context.AfterFunc(c.life, cancel)()
 		var seen *Node
-		pause := firstRetry
-		for {
+		for tries := 0; ; {
 			n, err := c.first(ctx, name, seen)
 			if ctx.Err() != nil && c.life.Err() == nil {
 				return
@@ -76,15 +75,12 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 				return
 			}
 			if err == nil {
-				seen, pause = &n, firstRetry
+				seen, tries = &n, 0
 				continue
 			}
 			seen = nil // say it again when the service is back
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
-			pause = min(2*pause, lastRetry)
+			_ = driverkit.Sleep(ctx, driverkit.Pause(tries))
+			tries++
 		}
 	}
 }
@@ -113,7 +109,7 @@ func (c *Client) Break(ctx context.Context, n Node) error {
 	full, err := c.fullName(n.Line)
 	if err == nil {
 		line := n.Line
-		n.Line = full
+		n.Line, n.Token = full, rawToken(n.Token)
 		ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
 		defer cancel()
 		if err = c.driver.Remove(ctx, n); err == nil {

@@ -14,8 +14,7 @@ func (c *Client) Held(ctx context.Context, line string) *Hold {
 
 // nest returns a hold within h. It has h's node and token, ends when h does, and leaves h as it is when released.
 func (h *Hold) nest(ctx context.Context) (*Hold, error) {
-	n := &Hold{acquired: h.acquired, session: h.session, outer: h, since: h.since}
-	n.node.Store(h.node.Load())
+	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since}
 	base := context.WithValue(context.WithoutCancel(ctx), heldKey{h.acquired.client, h.acquired.line}, n)
 	n.ctx, n.cancel = context.WithCancelCause(base)
 	context.AfterFunc(h.ctx, func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // session is a driver's session with the holds that stand on it.
@@ -29,13 +30,8 @@ type opening struct {
 	err     error         // valid after done
 }
 
-const (
-	firstRetry = 20 * time.Millisecond
-	lastRetry  = time.Second
-
-	// stalePoll is how often a session past its deadline is looked at for being renewed after all.
-	stalePoll = 10 * time.Millisecond
-)
+// stalePoll is how often a session past its deadline is looked at for being renewed after all.
+const stalePoll = 10 * time.Millisecond
 
 // openSession returns the session, opening one if there is none. If ctx ends first the error says what the service
 // said last.
@@ -90,7 +86,7 @@ func (c *Client) leaveOpening(o *opening) error {
 func (c *Client) open(ctx context.Context, o *opening) {
 	defer o.cancel()
 	defer close(o.done)
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+	for tries := 0; ; tries++ {
 		ds, err := c.driver.Open(ctx)
 		if err == nil {
 			c.adopt(ds, o)
@@ -114,10 +110,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 			return
 		}
 		c.mu.Unlock()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		_ = driverkit.Sleep(ctx, driverkit.Pause(tries))
 	}
 }
 

@@ -3,18 +3,21 @@
 // It is for the author of a driver; users of the recipes never need it. The comments are the contract, and
 // coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this loop:
 //
-//	me, ahead, err := s.Join(ctx, entry)
+//	place, ahead, err := s.Join(ctx, entry)
 //	for err == nil {
-//		wait := rule.WaitFor(me, ahead)
+//		wait := rule.WaitFor(place.Node(), ahead)
 //		if len(wait) == 0 {
-//			return grant(me)
+//			return grant(place)
 //		}
-//		ahead, err = s.Await(ctx, me, entry.Sight, wait)
+//		ahead, _, err = place.Await(ctx, wait)
 //	}
-//	s.Leave(background, me, false)
+//	place.Leave(background, false)
 //
 // How a driver learns of a change is its own affair: an event that says it all, an event and a point read, a
 // poll. So the budget of round trips is met inside Join, Await and Leave, and the engine knows nothing of it.
+//
+// What drivers do alike is in package driverkit, and which rule a kind follows in package rules: a driver that sees
+// the whole line may say whose turn it is.
 package driver
 
 import (
@@ -66,43 +69,18 @@ type Driver interface {
 // has. Each request inside has a shorter deadline of its own, and trouble that passes is ridden out. So an error
 // other than ctx's, ErrSessionEnded, ErrRemoved, ErrBusy and ErrDenied says that more waiting would not help.
 type Session interface {
-	// Join puts a node at the end of the line. It returns the node (with the entry's Owner and Data) and the nodes
-	// ahead of it within e.Sight, nearest last; those need no Owner and no Data. The look may show nodes that have
-	// gone; it never misses one that stands.
+	// Join puts a node at the end of the line. It returns the place that it took, and the nodes ahead of it within
+	// e.Sight, nearest last; those need no Owner and no Data. The look may show nodes that have gone; it never misses
+	// one that stands.
 	//
 	// Exactly once: success is one node; an error is none, now or later. When a reply is lost it is the driver that
 	// finds the node or fences it off, on a context of its own, until that is done or the session has ended, even
-	// if ctx ended first. Other Joins of the session may run meanwhile and are not to be confused with it.
+	// if ctx ended first. Other Joins of the session may run meanwhile and are not to be confused with it. A Join that
+	// had trouble, or took long, makes sure that its session still lives before it returns.
 	//
 	// With e.Try a line with somebody in sight yields ErrBusy and no node. Best look before joining; if a node was
 	// made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
-	Join(ctx context.Context, e Entry) (me Node, ahead []Node, err error)
-
-	// Await blocks until one of wait has left or was amended, then returns the nodes now ahead of me within sight, as
-	// Join does. It may return early, at the price of a look. It never sleeps through a change: what happened
-	// between the look that the caller has and this call counts. Every now and then it looks without being told.
-	//
-	// When me itself has been removed while the session lives it returns ErrRemoved, at once and in preference to any
-	// answer that might let me in. With an empty wait that, the end of the session or of ctx is all it returns
-	// for: this is how the engine watches over a node that is held, and only if it is held for long.
-	//
-	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then
-	// nobody is ahead, and the answer is empty without asking the service. A write by anybody else must never be
-	// taken for that mark.
-	//
-	// When ctx ends nothing that grows may stay behind: share watches by node.
-	Await(ctx context.Context, me Node, sight Sight, wait []Node) (ahead []Node, err error)
-
-	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the ID may change. It is
-	// retried inside and never re-creates: ErrRemoved if the node is gone. After another error the node is as it
-	// was or as asked, and Leave, given either, removes it.
-	Amend(ctx context.Context, me Node) (Node, error)
-
-	// Leave takes me away: one write. held says that I had my turn with nobody at all ahead of me, so that whoever stands
-	// right behind may enter on the news of it. nil: the service confirmed it, or the node was gone. On any error the
-	// driver goes on in the background until the node is gone or the session has ended. However often it tries,
-	// it removes this incarnation only.
-	Leave(ctx context.Context, me Node, held bool) error
+	Join(ctx context.Context, e Entry) (place Place, ahead []Node, err error)
 
 	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
 	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of
@@ -121,7 +99,68 @@ type Session interface {
 	Abandon()
 }
 
-// What a Driver or Session may say. Wrap them together with the service's own words.
+// Place is one contender of ours in a line, from its Join until it has left. What a driver has to remember of it, it
+// keeps here. Calls may come from several goroutines at once; the engine never has two Amends, or an Amend and a
+// Leave, under way together, but it may Watch meanwhile, and it may give up any call and go on with Leave.
+//
+// Its calls return like those of its Session. After Leave none is made but another Leave.
+type Place interface {
+	// Node is the contender as it joined or was last amended, with Owner and Data. Token and Line never change.
+	Node() Node
+
+	// Last reports whether the look that came with the Join shows nobody behind. False if the driver cannot tell.
+	Last() bool
+
+	// Await blocks until one of wait has left or was amended, then returns the nodes now ahead of me within sight, as
+	// Join does. wait are nodes that the last look showed. It may return early, at the price of a look. It never sleeps
+	// through a change: what happened between the look that the caller has and this call counts. Every now and then
+	// it looks without being told.
+	//
+	// how says what became of those waited for, as far as the service told.
+	//
+	// When my own node has been removed while the session lives it returns ErrRemoved, at once and in preference to any
+	// answer that might let me in.
+	//
+	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then
+	// nobody is ahead, and the answer is empty without asking the service. A write by anybody else must never be
+	// taken for that mark.
+	//
+	// When ctx ends nothing that grows may stay behind: share watches by node.
+	Await(ctx context.Context, wait []Node) (ahead []Node, how Change, err error)
+
+	// Watch is for one who waits for nobody: it blocks until my own node has been removed while the session lives
+	// (ErrRemoved), or the session or ctx ends. So the engine watches over a node that is held, and only if it is held
+	// for long. Who holds must hear of a removal even while a question to the service stalls. An amendment is none.
+	Watch(ctx context.Context) error
+
+	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. It is
+	// retried inside and never re-creates: ErrRemoved if the node is gone. An Amend that changes nothing asks the
+	// service all the same, so that its success says that the node stands. After another error the node is as it was
+	// or as asked, and Leave removes it either way.
+	Amend(ctx context.Context, kind string, data []byte) error
+
+	// Leave takes the node away: one write. held says that I had my turn with nobody at all ahead of me, so that whoever
+	// stands right behind may enter on the news of it. nil: the service confirmed it, or the node was gone. On any error
+	// the driver goes on in the background until the node is gone or the session has ended. However often it tries,
+	// it removes this incarnation only.
+	Leave(ctx context.Context, held bool) error
+}
+
+// Change is what made an Await return, as far as the service told.
+type Change int
+
+const (
+	Looked   Change = iota // nothing was told: the look says what there is
+	HandedOn               // one of those waited for left as the holder: see Place.Leave
+	Gone                   // one left otherwise: it gave up, was removed, or its session has ended
+	Amended                // one was amended
+)
+
+func (c Change) String() string {
+	return [...]string{"looked", "handed on", "gone", "amended"}[c]
+}
+
+// What a Driver, a Session or a Place may say. Wrap them together with the service's own words.
 var (
 	ErrSessionEnded = errors.New("session ended")
 	ErrRemoved      = errors.New("node removed")

@@ -16,10 +16,9 @@ type Node struct {
 	ID    string // unique at the service for ever, never used again
 	Kind  string // what it asks for; see ValidKind
 	Token Token  // its place in the line
-	Owner Owner  // who put it there; empty for contenders of foreign make
+	Owner Owner  // who put it there; empty for foreign contenders
 	Data  []byte // what the owner says of itself, such as an election's value; nil if it says nothing
 	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
-	Last  bool   // of what Join returns: the look shows nobody behind it. False if a driver cannot tell
 }
 
 // Owner is who put a node into its line.
@@ -43,7 +42,7 @@ type Entry struct {
 // Sight says which of the nodes ahead a rule needs to see, so that a service which can search is asked for no more.
 // A driver may always return more of the nodes ahead than that.
 type Sight struct {
-	Ignore []string // these kinds never stand in my way; all others do, those of foreign make included
+	Ignore []string // these kinds never stand in my way; all others do, foreign ones included
 	All    bool     // show each that may stand in my way; otherwise the nearest is enough
 }
 
@@ -54,8 +53,8 @@ func (s Sight) Sees(kind string) bool { return !slices.Contains(s.Ignore, kind) 
 const MaxKind = 48
 
 // ValidKind reports whether kind consists of 1 to MaxKind letters and digits, so that it can be part of a znode's
-// name or an etcd key. The recipes use "lock", "lead", "R", "W" and "S<weight>of<permits>". A contender of foreign
-// make has the kind that its own tool means, or "lock".
+// name or an etcd key. The recipes use "lock", "lead", "R", "W" and, for semaphores, S, Q or G followed by
+// "<weight>of<permits>": see package rules. A foreign contender has the kind that its own tool means, or "lock".
 func ValidKind(kind string) bool {
 	if len(kind) == 0 || len(kind) > MaxKind {
 		return false

@@ -6,7 +6,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/doubt"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {

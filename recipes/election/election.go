@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // ErrNoLeader says that the seat is vacant.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // Mutex is a name and a client. It holds no state and does no I/O until asked; make one wherever you need it.

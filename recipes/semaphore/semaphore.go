@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // Semaphore is a name, a number of permits and a client. It holds no state and does no I/O until asked; make one

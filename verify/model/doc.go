@@ -1,4 +1,4 @@
-// Package model walks every interleaving of a few contenders through the rules that ship (internal/rules), as
+// Package model walks every interleaving of a few contenders through the rules that ship (coord/driver/rules), as
 // exhaustively as a machine can: each sees the line through a stream of its own that lags, gives up, expires, is
 // removed by an operator, loses its connection, or downgrades, at any moment.
 //

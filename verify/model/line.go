@@ -1,6 +1,6 @@
 package model
 
-import "github.com/turnwise/turnwise/internal/rules"
+import "github.com/turnwise/turnwise/coord/driver/rules"
 
 // Contenders are numbered in the order of the line; a set of them is a mask.
 const most = 4

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // families returns every line of n contenders out of some kinds.

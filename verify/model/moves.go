@@ -3,7 +3,7 @@ package model
 import (
 	"fmt"
 
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // machine makes the moves of a configuration.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/rules"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // asked is the outcome of a rule, kept since the same is asked millions of times.

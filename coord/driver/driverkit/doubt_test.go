@@ -1,7 +1,8 @@
-package doubt
+package driverkit
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -10,11 +11,9 @@ import (
 
 func stalled(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
-func never() bool { return false }
-
 func TestTheNewsIsEnoughWhenTheServiceDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := Ask(t.Context(), never, stalled); err != driver.ErrRemoved {
+		if err := Doubt(t.Context(), NewLife(t.Context()), stalled); err != driver.ErrRemoved {
 			t.Fatalf("got %v", err)
 		}
 	})
@@ -22,7 +21,7 @@ func TestTheNewsIsEnoughWhenTheServiceDoesNotAnswer(t *testing.T) {
 
 func TestAnAnswerCounts(t *testing.T) {
 	for _, want := range []error{nil, driver.ErrSessionEnded, driver.ErrRemoved} {
-		if err := Ask(t.Context(), never, func(context.Context) error { return want }); err != want {
+		if err := Doubt(t.Context(), NewLife(t.Context()), func(context.Context) error { return want }); err != want {
 			t.Fatalf("got %v, want %v", err, want)
 		}
 	}
@@ -30,7 +29,9 @@ func TestAnAnswerCounts(t *testing.T) {
 
 func TestTheEndOfTheSessionIsNoRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		err := Ask(t.Context(), func() bool { return true }, func(ctx context.Context) error {
+		life := NewLife(t.Context())
+		err := Doubt(t.Context(), life, func(ctx context.Context) error {
+			life.End(errors.New("expired"))
 			stalled(ctx)
 			return driver.ErrSessionEnded
 		})

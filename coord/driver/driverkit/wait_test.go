@@ -1,4 +1,4 @@
-package bell
+package driverkit
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestWhatTakesLongIsGivenUpWhenTheBellRings(t *testing.T) {
-	b := New()
+	b := NewBell()
 	began := make(chan struct{})
 	go func() {
 		<-began
@@ -29,7 +29,7 @@ func TestWhatTakesLongIsGivenUpWhenTheBellRings(t *testing.T) {
 }
 
 func TestWhatIsDoneInTimeIsTold(t *testing.T) {
-	b, wrong := New(), errors.New("wrong")
+	b, wrong := NewBell(), errors.New("wrong")
 	if err := b.Unless(t.Context(), func(context.Context) error { return wrong }); err != wrong {
 		t.Fatalf("got %v", err)
 	}
@@ -41,7 +41,7 @@ func TestWhatIsDoneInTimeIsTold(t *testing.T) {
 }
 
 func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
-	b := New()
+	b := NewBell()
 	b.Ring()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

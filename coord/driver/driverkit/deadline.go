@@ -1,0 +1,43 @@
+package driverkit
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Deadline is until when a session is surely kept if nothing more is heard from the service; see driver.Session.
+type Deadline struct {
+	base  time.Time // for its monotonic clock
+	until Max       // ns after base
+}
+
+// NewDeadline returns one that has passed: nothing has been heard yet.
+func NewDeadline() *Deadline { return &Deadline{base: time.Now()} }
+
+// Renewed says that a renewal sent at that time was answered, and for how long after the sending the service surely keeps
+// the session. An answer that comes late moves nothing back.
+func (d *Deadline) Renewed(sent time.Time, kept time.Duration) {
+	d.until.Saw(int64(sent.Sub(d.base) + kept))
+}
+
+// Time is the deadline, with a monotonic reading.
+func (d *Deadline) Time() time.Time { return d.base.Add(time.Duration(d.until.Load())) }
+
+// Passed reports whether it has passed.
+func (d *Deadline) Passed() bool { return !time.Now().Before(d.Time()) }
+
+// Max is the greatest number seen so far: a revision, a transaction. Its zero value has seen none.
+type Max struct{ seen atomic.Int64 }
+
+// Saw raises the maximum if n is above it. It never goes back: replies may overtake each other.
+func (m *Max) Saw(n int64) {
+	for {
+		seen := m.seen.Load()
+		if n <= seen || m.seen.CompareAndSwap(seen, n) {
+			return
+		}
+	}
+}
+
+// Load returns the maximum.
+func (m *Max) Load() int64 { return m.seen.Load() }

@@ -1,0 +1,14 @@
+// Package driverkit has what drivers do alike, for authors of drivers anywhere. A driver for a service on a network has
+// to do each of these, and each is easy to get wrong by a little:
+//
+//	Life       how long a session lasts, and what runs for it
+//	Deliver    a join that reaches its caller or is taken back
+//	UntilGone  a departure that does not rest until the node is gone
+//	Deadline   until when a session is surely kept
+//	Bell       how somebody who waits is woken
+//	Doubt      what a holder does who hears that its node is gone
+//	Pause      how long to wait between tries
+//	Max        a number that only grows
+//
+// Nothing here knows a service; coord/zk and coord/etcd show how it is used.
+package driverkit

@@ -1,0 +1,88 @@
+package driverkit
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Deliver has run do something whose result must not get lost, such as a join, on the life of a session, and returns what
+// it brings. When ctx or the life ends first Deliver returns that error at once; run goes on, and what it then
+// brings goes to takeBack. There is always exactly one who gets it.
+//
+// run can ask whether its result is still wanted, and stop where there is nothing to take back yet.
+func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool) (T, error), takeBack func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	if err := life.Stopped(ctx); err != nil {
+		return none, err
+	}
+	var decided atomic.Bool // by the first of the two: the caller, when it goes without a result, or the one who brings it
+	results := make(chan result, 1)
+	if !life.Go(func() {
+		v, err := run(func() bool { return !decided.Load() })
+		if decided.CompareAndSwap(false, true) {
+			results <- result{v, err}
+		} else if err == nil {
+			takeBack(v)
+		}
+	}) {
+		return none, life.Why()
+	}
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+	case <-life.Done():
+	}
+	if decided.CompareAndSwap(false, true) {
+		return none, life.Stopped(ctx)
+	}
+	r := <-results
+	return r.value, r.err
+}
+
+// UntilGone takes a node away by try, once on ctx, and unless that succeeds in the background, until a try returns nil or
+// the life is over. It waits for that as long as ctx lasts. nil says that the node is gone.
+//
+// mends reports whether an error is trouble that another try may mend at once. Any other is returned without waiting;
+// but what is refused today may be granted tomorrow, so the tries go on, slowly.
+func UntilGone(ctx context.Context, life *Life, try func(context.Context) error, mends func(error) bool) error {
+	if err := life.Stopped(ctx); err == nil && try(ctx) == nil {
+		return nil
+	}
+	said := make(chan error, 1)
+	say := func(err error) {
+		select {
+		case said <- err:
+		default:
+		}
+	}
+	if !life.Go(func() {
+		for tries := 0; ; tries++ {
+			err := try(life.Context())
+			if err == nil || life.Over() {
+				say(life.Verdict(err))
+				return
+			}
+			if !mends(err) {
+				say(err)
+				tries = max(tries, Slowly)
+			}
+			if Sleep(life.Context(), Jitter(Pause(tries))) != nil {
+				return
+			}
+		}
+	}) {
+		return life.Why()
+	}
+	select {
+	case err := <-said:
+		return err
+	case <-life.Done():
+	case <-ctx.Done():
+	}
+	return life.Stopped(ctx)
+}

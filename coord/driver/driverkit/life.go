@@ -1,0 +1,150 @@
+package driverkit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Life is how long a session lasts: from NewLife to the first End. Whatever runs for the session runs on its life.
+type Life struct {
+	ctx  context.Context
+	kill context.CancelCauseFunc
+	idle chan func()  // to the goroutines that have nothing to do
+	rest atomic.Int32 // how many these are
+
+	mu   sync.Mutex
+	over bool
+	work sync.WaitGroup
+}
+
+// A few goroutines that have nothing to do stay for a while: a stack that has grown for one request is large enough for
+// the next.
+const (
+	maxIdle   = 4
+	lingerFor = time.Second
+)
+
+// NewLife begins a life. Its context has the values of base, and ends with base as well.
+func NewLife(base context.Context) *Life {
+	l := &Life{idle: make(chan func())}
+	l.ctx, l.kill = context.WithCancelCause(base)
+	return l
+}
+
+// Context ends with the life.
+func (l *Life) Context() context.Context { return l.ctx }
+
+// Done is closed when the life is over.
+func (l *Life) Done() <-chan struct{} { return l.ctx.Done() }
+
+// Over reports whether the life is over.
+func (l *Life) Over() bool { return l.ctx.Err() != nil }
+
+// Why is nil while it lasts. Then it is the reason given to End, and always driver.ErrSessionEnded.
+func (l *Life) Why() error {
+	if l.ctx.Err() == nil {
+		return nil
+	}
+	return &ended{context.Cause(l.ctx)}
+}
+
+// ended says why a session is over.
+type ended struct{ why error }
+
+func (e *ended) Error() string   { return driver.ErrSessionEnded.Error() + ": " + e.why.Error() }
+func (e *ended) Unwrap() []error { return []error{driver.ErrSessionEnded, e.why} }
+
+// End ends the life. It reports whether it was the first to do so: the reason of the first counts.
+func (l *Life) End(why error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	l.over = true
+	l.kill(why)
+	return true
+}
+
+// Go runs f on a goroutine that Rest waits for. It does nothing, and says so, when the life is over.
+func (l *Life) Go(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.ctx.Err() != nil {
+		return false
+	}
+	select {
+	case l.idle <- f:
+	default:
+		l.work.Go(func() {
+			for f != nil {
+				f()
+				f = l.next()
+			}
+		})
+	}
+	return true
+}
+
+// next is nil when there is no more to do.
+func (l *Life) next() func() {
+	defer l.rest.Add(-1)
+	if l.rest.Add(1) > maxIdle {
+		return nil
+	}
+	t := time.NewTimer(lingerFor)
+	defer t.Stop()
+	select {
+	case f := <-l.idle:
+		return f
+	case <-t.C:
+	case <-l.ctx.Done():
+	}
+	return nil
+}
+
+// Rest waits until nothing runs on the life any more, or ctx ends. It is for after the End.
+func (l *Life) Rest(ctx context.Context) error {
+	resting := make(chan struct{})
+	go func() {
+		l.work.Wait()
+		close(resting)
+	}()
+	select {
+	case <-resting:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stopped is why a call on ctx is to return: the life is over, or ctx has ended. Nil: it goes on.
+func (l *Life) Stopped(ctx context.Context) error {
+	if err := l.Why(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// Bind returns a context that ends with ctx or with the life.
+func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ctx, func() { cancel(driver.ErrSessionEnded) })
+	return bound, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// Verdict turns the error of a call into what the contract wants: once the life is over it is that which counts.
+func (l *Life) Verdict(err error) error {
+	if err != nil && l.Over() && !errors.Is(err, driver.ErrSessionEnded) {
+		return l.Why()
+	}
+	return err
+}

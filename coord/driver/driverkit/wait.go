@@ -1,0 +1,101 @@
+package driverkit
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Bell wakes one waiter. Rung more than once before it is heard, it wakes once.
+type Bell chan struct{}
+
+// NewBell returns a bell that has not been rung.
+func NewBell() Bell { return make(Bell, 1) }
+
+// Ring never blocks.
+func (b Bell) Ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
+// Unless does what may take long, and has it given up when the bell rings: its context ends, what it returns is of no
+// interest, and the bell is still to be heard. Otherwise Unless returns the error of do.
+func (b Bell) Unless(ctx context.Context, do func(context.Context) error) error {
+	doing, giveUp := context.WithCancel(ctx)
+	listened := make(chan bool)
+	go func() {
+		select {
+		case <-b:
+			giveUp()
+			listened <- true
+		case <-doing.Done():
+			listened <- false
+		}
+	}()
+	err := do(doing)
+	giveUp()
+	if rang := <-listened; rang {
+		b.Ring()
+		if ctx.Err() == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// doubtFor is how long a holder goes on asking. A busy machine takes 20 ms to hear that a session has ended.
+const doubtFor = 50 * time.Millisecond
+
+// Doubt is for a holder who hears that its node is gone: with its session, or without? It asks the service. If that does
+// not answer soon the news is enough, and the node counts as removed: a holder must not go on believing until a stalled
+// link answers.
+func Doubt(ctx context.Context, life *Life, ask func(context.Context) error) error {
+	asking, cancel := context.WithTimeout(ctx, doubtFor)
+	defer cancel()
+	err := ask(asking)
+	if err != nil && asking.Err() != nil && ctx.Err() == nil && !life.Over() {
+		return driver.ErrRemoved
+	}
+	return err
+}
+
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// Pause is how long to wait after so many tries that failed, counted from 0: it doubles from 10 ms to half a second. So a
+// moment's trouble costs a moment, and a service that is away for an hour is asked twice a second.
+func Pause(tries int) time.Duration {
+	return min(firstPause<<min(max(tries, 0), 10), lastPause)
+}
+
+// Slowly counts as many tries as it takes for Pause to be at its longest: for what is refused rather than lost.
+const Slowly = 10
+
+// Jitter returns d give or take a quarter, so that many who failed together do not try together.
+func Jitter(d time.Duration) time.Duration {
+	if d < 4 {
+		return d
+	}
+	return d*3/4 + rand.N(d/2)
+}
+
+// Sleep waits, or returns ctx's error as soon as it ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
