@@ -270,4 +270,3 @@ func (c *Client) shown(n Node) Node {
 	n.Line, n.Token = c.ownName(n.Line), n.Token<<TurnBits
 	return n
 }
-
