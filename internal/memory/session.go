@@ -25,7 +25,6 @@ type session struct {
 	amending map[string]int          // of each node, by its first ID: amendments under way
 	cleanups map[string]int          // of each contender: how many there have been
 	nearest  map[driver.Token]string // of those who wait: whom they saw right ahead when they looked
-	retired  bool
 }
 
 func newSession(d *Driver) *session {

@@ -28,14 +28,14 @@ type scheduler struct {
 
 // link is what is parked between one driver and the service.
 type link struct {
-	name        string
-	out, in     []parcel
-	ordered     int // how many of out are in their final order
-	frozen      direction
-	thaw        time.Time
-	silence     time.Duration // how long nothing is to reach the service after the thaw
-	sent, heard int
-	asked       map[asking]int
+	name    string
+	out, in []parcel
+	ordered int // how many of out are in their final order
+	frozen  direction
+	thaw    time.Time
+	silence time.Duration // how long nothing is to reach the service after the thaw
+	heard   int
+	asked   map[asking]int
 }
 
 type direction int

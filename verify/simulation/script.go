@@ -67,7 +67,6 @@ func ParseScript(text string) (s Script, err error) {
 type script struct {
 	*world
 	faults  []Fault
-	trace   func(string)
 	arrived int
 	turn    int                  // whose parcel is next
 	due     map[string]time.Time // of what is applied late: when
