@@ -67,6 +67,12 @@ func (p parcel) String() string {
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
 }
 
+// late is how a request is called that arrives after its sender heard that it is lost.
+func (p parcel) late() parcel {
+	p.what += " (late)"
+	return p
+}
+
 func (p parcel) compare(q parcel) int {
 	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
 		cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
@@ -234,8 +240,7 @@ func (s *scheduler) take(p parcel) {
 func (s *scheduler) postpone(p parcel) {
 	s.take(p)
 	lose := p.lose
-	late := p
-	late.what += " (late)"
+	late := p.late()
 	late.lose = func() {}
 	s.mu.Lock()
 	s.late = append(s.late, late)
