@@ -14,7 +14,7 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Curator, Kazoo; no r
 	@bash scripts/deps.sh --interop
 
 .PHONY: test
-test: deps lint test-modules test-model bench-smoke ## Run everything; a missing server is a failure
+test: deps lint test-oldest-go test-modules test-model bench-smoke ## Run everything; a missing server is a failure
 
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities
@@ -87,7 +87,13 @@ test-long: ## The tests of the drivers with crowds of ten thousand
 
 .PHONY: test-quick
 test-quick: ## What needs no server, without the race detector
-	go test -short ./coord ./coord/driver ./coord/mem ./internal/rules ./internal/memory ./recipes/...
+	go test -short $(QUICK)
+
+QUICK = ./coord ./coord/driver ./coord/mem ./internal/... ./recipes/...
+
+.PHONY: test-oldest-go
+test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, and run what needs no server
+	@QUICK="$(QUICK)" bash scripts/oldest-go.sh $(MODULES)
 
 .PHONY: bench
 bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)
