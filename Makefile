@@ -14,7 +14,7 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Curator, Kazoo; no r
 	@bash scripts/deps.sh --interop
 
 .PHONY: test
-test: deps lint test-oldest-go test-modules test-model bench-smoke ## Run everything; a missing server is a failure
+test: deps lint test-oldest-go test-modules test-model test-release bench-smoke ## Run everything; a missing server is a failure
 
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities
@@ -78,6 +78,10 @@ test-containers: ## Conformance on servers in containers; IMAGES=local builds sm
 # Where no registry is in reach there is no image of testcontainers' own clean-up either; and the engine is this machine's.
 LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1 \
 	TURNWISE_ZOOKEEPER_IMAGE=turnwise-test/zookeeper TURNWISE_ETCD_IMAGE=turnwise-test/etcd
+
+.PHONY: test-release
+test-release: ## Release to nobody, and use it
+	@scripts/release.sh --dry-run v0.0.1-test
 
 .PHONY: test-long
 test-long: ## The tests of the drivers with crowds of ten thousand

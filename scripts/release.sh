@@ -11,9 +11,6 @@
 # program in a module of its own, scripts/testdata/consumer/MODULE, which gets it from there.
 set -euo pipefail
 
-# The library modules within the root's, which it is released with.
-NESTED=(coord/etcd)
-
 fail() { echo "release.sh: $*" >&2; exit 1; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -23,8 +20,10 @@ if [ "${1:-}" = --dry-run ]; then dry=1; shift; fi
 version=$1
 [[ $version =~ ^v[01]\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] ||
 	fail "$version is no version such as v0.3.1; from v2 on the paths of the modules would have to change"
+# The library modules within the root's, which it is released with: those that are not for development.
+nested=($(git -C "$here" ls-files -co --exclude-standard '*/go.mod' | grep -vE '^(examples|tools|verify)/' | xargs -n1 dirname))
 tags=("$version")
-for m in "${NESTED[@]}"; do tags+=("$m/$version"); done
+for m in "${nested[@]}"; do tags+=("$m/$version"); done
 
 if [ -z "$dry" ]; then
 	[ "$(git -C "$here" branch --show-current)" = main ] || fail "this is not main"
@@ -52,7 +51,7 @@ export GOWORK=off
 module_in() { sed -n 's/^module //p' "$clone/$1/go.mod"; }
 users=()
 for file in $(git ls-files '*go.mod'); do
-	for m in . "${NESTED[@]}"; do
+	for m in . "${nested[@]}"; do
 		module=$(module_in "$m")
 		if grep -qE "^(require)?[[:space:]]+$module v" "$clone/$file"; then
 			go mod edit -require="$module@$version" "$clone/$file"
@@ -70,7 +69,7 @@ git commit -q -a -m "release: $version"
 for tag in "${tags[@]}"; do git tag -a -m "$tag" "$tag"; done
 
 # Those who use it. Modules of others come from this machine's cache as far as it has them.
-go -C "$here/tools" run ./modproxy "$clone" "$work/proxy" "$version" "${NESTED[@]}"
+go -C "$here/tools" run ./modproxy "$clone" "$work/proxy" "$version" "${nested[@]}"
 GOPROXY=file://$work/proxy,file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 export GOPROXY GOMODCACHE=$work/cache GOFLAGS="-mod=mod -modcacherw -trimpath -buildvcs=false"
 export GOENV=off GONOSUMDB='github.com/turnwise/*'
@@ -83,12 +82,12 @@ use() { # use FOLDER CONSUMER, in a folder of its own
 	cp "$here/scripts/testdata/consumer/$2/"*.go .
 	cp "$clone/$1/go.sum" . # or each module of others would be asked for at the checksum database
 	go mod init example.com/consumer 2>/dev/null
-	go get "$module@$version"
+	go get "$module@$version" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 	go build -o consumer .
 	./consumer
 	[ "$(go list -m "$module")" = "$module $version" ]
 }
-for m in . "${NESTED[@]}"; do
+for m in . "${nested[@]}"; do
 	(use "$m" "${m/#./root}")
 done
 
