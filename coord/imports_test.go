@@ -1,7 +1,14 @@
 package coord_test
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,4 +31,65 @@ func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// useInternals are the library modules that do import what is internal to the root's. They should not.
+var useInternals = map[string]bool{
+	"coord/etcd": true, // bell, doubt
+}
+
+// A library module is released with the root's, and yet who uses it may have another version of that. What is internal
+// changes from one to the next. Tests may use it. All files are read, whatever system they are for.
+func TestLibraryModulesKeepToWhatIsPublic(t *testing.T) {
+	for _, module := range libraryModules(t) {
+		t.Run(module, func(t *testing.T) {
+			found := false
+			for _, file := range filesWithin(t, module, func(name string) bool {
+				return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+			}) {
+				parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", file), nil, parser.ImportsOnly)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, imported := range parsed.Imports {
+					name, ours := strings.CutPrefix(strings.Trim(imported.Path.Value, `"`), "github.com/turnwise/turnwise/")
+					if ours && strings.Contains("/"+name+"/", "/internal/") && !strings.HasPrefix(name, module+"/") {
+						found = true
+						if !useInternals[module] {
+							t.Errorf("%s imports %s", file, name)
+						}
+					}
+				}
+			}
+			if useInternals[module] && !found {
+				t.Error("it imports nothing internal any more: take it out of useInternals")
+			}
+		})
+	}
+}
+
+// libraryModules are the modules within the root's that others import.
+func libraryModules(t *testing.T) (modules []string) {
+	for _, file := range filesWithin(t, ".", func(name string) bool { return name == "go.mod" }) {
+		dir := path.Dir(file)
+		top, _, _ := strings.Cut(dir, "/")
+		if dir != "." && !slices.Contains([]string{"examples", "tools", "verify"}, top) {
+			modules = append(modules, dir)
+		}
+	}
+	return modules
+}
+
+// filesWithin are the files of a folder of the repository whose names are wanted.
+func filesWithin(t *testing.T, dir string, wanted func(name string) bool) (files []string) {
+	err := fs.WalkDir(os.DirFS(".."), dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && wanted(d.Name()) {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

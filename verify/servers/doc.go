@@ -35,5 +35,6 @@
 //
 // From the folder that `make deps` (scripts/deps.sh) fills: $TURNWISE_SERVERS, by default turnwise in the
 // user's cache directory. etcd may also be on PATH. Tests that find none are skipped, and fail when
-// TURNWISE_REQUIRE_SERVERS=1 says that they must not be.
+// TURNWISE_REQUIRE_SERVERS=1 says that they must not be. On Windows there are none: this package compiles there, and
+// starts nothing.
 package servers

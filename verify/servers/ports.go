@@ -1,5 +1,3 @@
-//go:build unix
-
 package servers
 
 import (
@@ -11,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // A reservation keeps a port from other test binaries of this user: it is a lock on a file named after the
@@ -37,7 +34,7 @@ func reservePort() (reservation, error) {
 		if err != nil {
 			return reservation{}, err
 		}
-		if last = errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), free(port)); last == nil {
+		if last = errors.Join(tryLockFile(lock), free(port)); last == nil {
 			return reservation{port, lock}, nil
 		}
 		_ = lock.Close()

@@ -1,5 +1,3 @@
-//go:build unix
-
 package servers
 
 import (
@@ -30,8 +28,7 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	// A group of its own: Ctrl-C is for us, who then end our children in our own order.
-	cmd.SysProcAttr.Setpgid = true
+	ownGroup(cmd.SysProcAttr)
 	dieWithParent(cmd.SysProcAttr)
 	started := make(chan error)
 	go p.supervise(started)
@@ -90,13 +87,13 @@ func (p *Process) end(sig os.Signal) {
 // its threads stand still when Freeze returns.
 func (p *Process) Freeze() {
 	p.frozen.Store(true)
-	if p.cmd.Process.Signal(syscall.SIGSTOP) == nil {
+	if p.stop() == nil {
 		p.awaitFrozen()
 	}
 }
 
 // Thaw lets a frozen process go on (SIGCONT).
 func (p *Process) Thaw() {
-	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is gone needs no thaw
+	_ = p.goOn() // one that is gone needs no thaw
 	p.frozen.Store(false)
 }

@@ -1,12 +1,9 @@
-//go:build unix
-
 package servers
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 const (
@@ -50,7 +47,7 @@ func lockScratch(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX), os.Rename(lock.Name(), filepath.Join(dir, scratchLock)))
+	err = errors.Join(lockFile(lock), os.Rename(lock.Name(), filepath.Join(dir, scratchLock)))
 	if err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -65,7 +62,7 @@ func removeAbandoned(parent string) {
 		if err != nil {
 			continue // not locked yet, or not ours
 		}
-		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if tryLockFile(lock) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		_ = lock.Close()

@@ -58,6 +58,9 @@ func TestOneServerServesAndNobodyIsLeftAfterTheTest(t *testing.T) {
 			require.NotEmpty(t, c.Version())
 			require.Same(t, c.Member(0), c.Leader(t))
 		})
+		if pid == 0 {
+			t.SkipNow() // the test within has said why
+		}
 		require.Equal(t, syscall.ESRCH, syscall.Kill(pid, 0))
 		goleak.VerifyNone(t, before)
 	})

@@ -28,14 +28,14 @@ type scheduler struct {
 
 // link is what is parked between one driver and the service.
 type link struct {
-	name        string
-	out, in     []parcel
-	ordered     int // how many of out are in their final order
-	frozen      direction
-	thaw        time.Time
-	silence     time.Duration // how long nothing is to reach the service after the thaw
-	sent, heard int
-	asked       map[asking]int
+	name    string
+	out, in []parcel
+	ordered int // how many of out are in their final order
+	frozen  direction
+	thaw    time.Time
+	silence time.Duration // how long nothing is to reach the service after the thaw
+	heard   int
+	asked   map[asking]int
 }
 
 type direction int
@@ -65,6 +65,12 @@ func (p parcel) String() string {
 		arrow = "<-"
 	}
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
+}
+
+// late is how a request is called that arrives after its sender heard that it is lost.
+func (p parcel) late() parcel {
+	p.what += " (late)"
+	return p
 }
 
 func (p parcel) compare(q parcel) int {
@@ -234,8 +240,7 @@ func (s *scheduler) take(p parcel) {
 func (s *scheduler) postpone(p parcel) {
 	s.take(p)
 	lose := p.lose
-	late := p
-	late.what += " (late)"
+	late := p.late()
 	late.lose = func() {}
 	s.mu.Lock()
 	s.late = append(s.late, late)

@@ -17,11 +17,11 @@ import (
 
 // Fault is something that breaks when At parcels have arrived, just before the next one does.
 type Fault struct {
-	Kind string
+	Kind *Kind
 	At   int
 }
 
-func (f Fault) String() string { return f.Kind + "@" + strconv.Itoa(f.At) }
+func (f Fault) String() string { return f.Kind.name + "@" + strconv.Itoa(f.At) }
 
 // Script is a run in which nothing is left to chance: the same few contenders each time, parcels that arrive in turn,
 // and faults where they are written. As it depends on no generator of random numbers, it goes on meaning the same.
@@ -53,9 +53,10 @@ func ParseScript(text string) (s Script, err error) {
 		return s, fmt.Errorf("sim: %q is no script", text)
 	}
 	for _, w := range strings.Split(words[2], ",") {
-		kind, at, _ := strings.Cut(w, "@")
+		name, at, _ := strings.Cut(w, "@")
+		kind := kindOf(name)
 		n, err := strconv.Atoi(at)
-		if err != nil || !slices.Contains(Kinds, kind) {
+		if err != nil || kind == nil {
 			return s, fmt.Errorf("sim: %q is no fault", w)
 		}
 		s.Faults = append(s.Faults, Fault{kind, n})
@@ -67,7 +68,6 @@ func ParseScript(text string) (s Script, err error) {
 type script struct {
 	*world
 	faults  []Fault
-	trace   func(string)
 	arrived int
 	turn    int                  // whose parcel is next
 	due     map[string]time.Time // of what is applied late: when
@@ -95,7 +95,7 @@ func RunScript(sc Script, trace func(string)) Outcome {
 	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), rate: 1.06}
 	for _, f := range sc.Faults {
-		if f.Kind == "slowclock" {
+		if f.Kind.slowClock {
 			s.rate = 0.94
 		}
 	}
@@ -119,7 +119,7 @@ func (s *script) run(parts []part) Outcome {
 	met := 0
 	for !ended(done) && s.ok() {
 		for len(s.faults) > 0 && s.faults[0].At <= s.arrived {
-			if s.breaks(s.faults[0].Kind) {
+			if s.breakIt(s.faults[0].Kind) {
 				met++
 				s.note("FAULT " + s.faults[0].String())
 			}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,155 +10,179 @@ import (
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
-// Kinds are the faults that a Script may have. Those that need a parcel befall the one that is about to arrive.
-var Kinds = []string{
-	"lost",      // it never arrives; where the service keeps order the connection breaks with it
-	"unheard",   // an event never arrives, and nothing tells that it did not
-	"unacked",   // a request arrives, and its answer does not
-	"late",      // its sender hears that it is lost, and it arrives a little later
-	"later",     // the same, and everything else arrives before it
-	"delayed",   // its way of the link stands for a fifth of the TTL
-	"twice",     // an event arrives twice
-	"cut",       // the connection breaks when all that was sent has arrived; another replica serves, which lags behind
-	"stalls",    // nothing passes its link, for longer than the session lives
-	"mute",      // no requests pass its link, for as long
-	"deaf",      // no answers and events do
-	"tardy",     // the answers are held back, and then no request passes: the deadline must count from the sending
-	"freezes",   // the service is frozen for half the TTL
-	"outage",    // and for longer than sessions live, which then end, as soon as it goes on
-	"slowclock", // the same, and the service's clock is slow
-	"expires",   // the service ends the session out of the blue
-	"cancelled", // the context of the one concerned ends
-	"closes",    // its client is closed
-	"retires",   // its client is shut down
-	"first",     // an operator removes the node at the head of the line
-	"last",      // or the last one
-	"firstmute", // the node at the head is removed, and then its owner's requests stall
+// Kind is a fault that a Script may have.
+type Kind struct {
+	name      string
+	needs     func(*script, parcel) bool // what must be there to break; p is about to arrive, if any parcel is
+	breaks    func(*script, parcel)
+	slowClock bool // the service's clock is slow in the whole run
 }
 
-// breaks breaks something, and reports whether there was anything to break.
-func (s *script) breaks(kind string) bool {
-	p, some := s.next()
-	event := some && strings.HasPrefix(p.what, "event ")
-	request := some && p.dir == toService
-	ordered := s.cfg.Profile == memory.ZooKeeper
-	switch kind {
-	case "lost":
-		if !some {
-			return false
-		}
-		if ordered {
-			s.scheduler.cut(p.link, 0)
-			s.service.Reconnect(p.link)
-			return true
-		}
-		if event {
-			return false // a watch goes on where it was
-		}
-		s.scheduler.take(p)
-		p.lose()
-	case "unheard":
-		if !event {
-			return false
-		}
-		s.scheduler.take(p)
-		s.nap = s.cfg.TTL // until the waiter looks without being told
-	case "unacked":
-		if !request {
-			return false
-		}
-		if ordered {
-			s.scheduler.cut(p.link, 1)
-			s.service.Reconnect(p.link)
-			return true
-		}
-		s.scheduler.take(p)
-		p.arrive()
-		for _, back := range s.scheduler.ready() {
-			if back.dir == toDriver && back.link == p.link && back.who == p.who && back.what == p.what && back.n == p.n {
-				s.scheduler.take(back)
-				back.lose()
-			}
-		}
-	case "late", "later":
-		if !request || ordered {
-			return false
-		}
-		d := 3 * time.Millisecond
-		if kind == "later" {
-			d = s.cfg.TTL / 10
-		}
-		p.what += " (late)"
-		s.due[p.String()] = time.Now().Add(d)
-		p.what = strings.TrimSuffix(p.what, " (late)")
-		s.scheduler.postpone(p)
-		s.broken = later(s.broken, time.Now().Add(d))
-	case "delayed":
-		return s.hold(some, p.link, p.dir, s.cfg.TTL/5)
-	case "twice":
-		if !event {
-			return false
-		}
-		p.arrive()
-	case "cut":
-		if !some {
-			return false
-		}
-		s.scheduler.cut(p.link, 1<<30)
-		s.service.Reconnect(p.link)
-	case "stalls":
-		return s.hold(some, p.link, toService|toDriver, s.cfg.TTL*3/2)
-	case "mute":
-		return s.hold(some, p.link, toService, s.cfg.TTL*3/2)
-	case "deaf":
-		return s.hold(some, p.link, toDriver, s.cfg.TTL*3/2)
-	case "tardy":
-		if !some {
-			return false
-		}
-		d := s.clients[0].driver.RequestTimeout() * 4 / 5
-		s.scheduler.delayAnswers(p.link, d, s.cfg.TTL*3/2)
-	case "freezes", "outage", "slowclock":
-		d := s.cfg.TTL / 2
-		if kind != "freezes" {
-			d *= 3
-		}
-		for _, c := range s.clients {
-			s.hold(true, c.name, toService|toDriver, d)
-		}
-	case "expires":
-		if !some {
-			return false
-		}
+// Kinds are all of them. Those that need a parcel befall the one that is about to arrive.
+var Kinds = []*Kind{
+	// It never arrives; where the service keeps order the connection breaks with it.
+	{name: "lost", needs: losable, breaks: (*script).lose},
+	// An event never arrives, and nothing tells that it did not.
+	{name: "unheard", needs: event, breaks: (*script).loseEvent},
+	// A request arrives, and its answer does not.
+	{name: "unacked", needs: request, breaks: (*script).loseAnswer},
+	// Its sender hears that it is lost, and it arrives a little later.
+	{name: "late", needs: reorderable, breaks: lateBy(3 * time.Millisecond)},
+	// The same, and everything else arrives before it.
+	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
+	// Its way of the link stands for a fifth of the TTL.
+	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
+	// An event arrives twice.
+	{name: "twice", needs: event, breaks: func(_ *script, p parcel) { p.arrive() }},
+	// The connection breaks when all that was sent has arrived; another replica serves, which lags behind.
+	{name: "cut", needs: anything, breaks: func(s *script, p parcel) { s.cutAfter(p.link, 1<<30) }},
+	// Nothing passes its link, for longer than the session lives.
+	{name: "stalls", needs: anything, breaks: stall(toService | toDriver)},
+	// No requests pass its link, for as long.
+	{name: "mute", needs: anything, breaks: stall(toService)},
+	// No answers and events do.
+	{name: "deaf", needs: anything, breaks: stall(toDriver)},
+	// The answers are held back, and then no request passes: the deadline must count from the sending.
+	{name: "tardy", needs: anything, breaks: (*script).delayAnswers},
+	// The service is frozen for half the TTL.
+	{name: "freezes", needs: nothing, breaks: freezeAll(scriptTTL / 2)},
+	// And for longer than sessions live, which then end, as soon as it goes on.
+	{name: "outage", needs: nothing, breaks: freezeAll(outlastsSessions)},
+	// The same, and the service's clock is slow.
+	{name: "slowclock", needs: nothing, breaks: freezeAll(outlastsSessions), slowClock: true},
+	// The service ends the session out of the blue.
+	{name: "expires", needs: anything, breaks: func(s *script, p parcel) {
 		s.takeAway(func() { s.service.ExpireLink(p.link) })
-	case "cancelled", "closes", "retires":
-		if !some {
-			return false
-		}
-		s.quits(kind, p.link)
-	case "first", "last", "firstmute":
-		nodes := s.service.Nodes(s.lines[0])
-		if len(nodes) == 0 {
-			return false
-		}
-		n := nodes[0]
-		if kind == "last" {
-			n = nodes[len(nodes)-1]
-		}
-		if kind == "firstmute" {
-			s.hold(true, s.ownerOf(n), toService, s.cfg.TTL*3/2)
-		}
-		s.takeAway(func() { s.service.Remove(n.ID) })
+	}},
+	// The context of the one concerned ends.
+	{name: "cancelled", needs: anything, breaks: (*script).cancel},
+	// Its client is closed.
+	{name: "closes", needs: anything, breaks: (*script).closeClient},
+	// Its client is shut down.
+	{name: "retires", needs: anything, breaks: (*script).shutClientDown},
+	// An operator removes the node at the head of the line.
+	{name: "first", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[0]) }},
+	// Or the last one.
+	{name: "last", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[len(s.nodes())-1]) }},
+	// The node at the head is removed, and then its owner's requests stall.
+	{name: "firstmute", needs: aNode, breaks: func(s *script, _ parcel) {
+		head := s.nodes()[0]
+		s.scheduler.freeze(s.ownerOf(head), toService, outlastsSessions)
+		s.remove(head)
+	}},
+}
+
+const outlastsSessions = scriptTTL * 3 / 2
+
+// kindOf gives the Kind of that name, or nil.
+func kindOf(name string) *Kind {
+	if i := slices.IndexFunc(Kinds, func(k *Kind) bool { return k.name == name }); i >= 0 {
+		return Kinds[i]
 	}
+	return nil
+}
+
+// breakIt breaks something, and reports whether there was anything to break.
+func (s *script) breakIt(k *Kind) bool {
+	p, _ := s.next()
+	if !k.needs(s, p) {
+		return false
+	}
+	k.breaks(s, p)
 	return true
 }
 
-func (s *script) hold(some bool, link string, dir direction, d time.Duration) bool {
-	if some {
-		s.scheduler.freeze(link, dir, d)
+// What a fault may need.
+
+func nothing(*script, parcel) bool { return true }
+
+func anything(_ *script, p parcel) bool { return p.arrive != nil }
+
+func event(_ *script, p parcel) bool { return strings.HasPrefix(p.what, "event ") }
+
+func request(_ *script, p parcel) bool { return p.dir == toService }
+
+// losable holds for all but an event of a service that keeps no order: there a watch goes on where it was.
+func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder() || !event(s, p)) }
+
+// reorderable is a request that others may overtake.
+func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
+
+func aNode(s *script, _ parcel) bool { return len(s.nodes()) > 0 }
+
+func (s *script) keepsOrder() bool { return s.cfg.Profile == memory.ZooKeeper }
+
+func (s *script) nodes() []driver.Node { return s.service.Nodes(s.lines[0]) }
+
+// What befalls parcels.
+
+func (s *script) lose(p parcel) {
+	if s.keepsOrder() {
+		s.cutAfter(p.link, 0)
+		return
 	}
-	return some
+	s.scheduler.take(p)
+	p.lose()
 }
+
+func (s *script) loseEvent(p parcel) {
+	s.scheduler.take(p)
+	s.nap = scriptTTL // until the waiter looks without being told
+}
+
+func (s *script) loseAnswer(p parcel) {
+	if s.keepsOrder() {
+		s.cutAfter(p.link, 1)
+		return
+	}
+	s.scheduler.take(p)
+	p.arrive()
+	answer := p
+	answer.dir = toDriver
+	for _, back := range s.scheduler.ready() {
+		if back.compare(answer) == 0 {
+			s.scheduler.take(back)
+			back.lose()
+		}
+	}
+}
+
+func lateBy(d time.Duration) func(*script, parcel) {
+	return func(s *script, p parcel) {
+		until := time.Now().Add(d)
+		s.due[p.late().String()] = until
+		s.scheduler.postpone(p)
+		s.broken = later(s.broken, until)
+	}
+}
+
+// What befalls links.
+
+// cutAfter breaks a connection when a few more requests have arrived.
+func (s *script) cutAfter(link string, arrive int) {
+	s.scheduler.cut(link, arrive)
+	s.service.Reconnect(link)
+}
+
+func stall(dir direction) func(*script, parcel) {
+	return func(s *script, p parcel) { s.scheduler.freeze(p.link, dir, outlastsSessions) }
+}
+
+func (s *script) delayAnswers(p parcel) {
+	s.scheduler.delayAnswers(p.link, s.clients[0].driver.RequestTimeout()*4/5, outlastsSessions)
+}
+
+func freezeAll(d time.Duration) func(*script, parcel) {
+	return func(s *script, _ parcel) {
+		for _, c := range s.clients {
+			s.scheduler.freeze(c.name, toService|toDriver, d)
+		}
+	}
+}
+
+// What befalls nodes.
+
+func (s *script) remove(n driver.Node) { s.takeAway(func() { s.service.Remove(n.ID) }) }
 
 func (s *script) ownerOf(n driver.Node) string {
 	for _, c := range s.clients {
@@ -168,33 +193,36 @@ func (s *script) ownerOf(n driver.Node) string {
 	return ""
 }
 
-// quits lets one go away in the midst of it.
-func (s *script) quits(how, link string) {
-	for _, c := range s.clients {
-		if c.name != link {
-			continue
-		}
-		switch how {
-		case "cancelled":
-			s.mu.Lock()
-			cancel := s.cancels[c.name]
-			s.mu.Unlock()
-			cancel()
-		case "closes":
-			s.nap = s.cfg.TTL * 3 / 2 // what it held is left to the TTL
-			go func() {
-				began := time.Now()
-				c.Close()
-				s.inTime(c.name, "Close", began.Add(2*c.driver.RequestTimeout()))
-			}()
-		case "retires":
-			go func() {
-				ctx, cancel := context.WithTimeout(context.Background(), s.cfg.TTL)
-				defer cancel()
-				began := time.Now()
-				c.Shutdown(ctx)
-				s.inTime(c.name, "Shutdown", began.Add(s.cfg.TTL))
-			}()
-		}
-	}
+// Who goes away in the midst of it.
+
+func (s *script) clientOf(p parcel) *client {
+	return s.clients[slices.IndexFunc(s.clients, func(c *client) bool { return c.name == p.link })]
+}
+
+func (s *script) cancel(p parcel) {
+	s.mu.Lock()
+	cancel := s.cancels[p.link]
+	s.mu.Unlock()
+	cancel()
+}
+
+func (s *script) closeClient(p parcel) {
+	c := s.clientOf(p)
+	s.nap = outlastsSessions // what it held is left to the TTL
+	go func() {
+		began := time.Now()
+		c.Close()
+		s.inTime(c.name, "Close", began.Add(2*c.driver.RequestTimeout()))
+	}()
+}
+
+func (s *script) shutClientDown(p parcel) {
+	c := s.clientOf(p)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), scriptTTL)
+		defer cancel()
+		began := time.Now()
+		c.Shutdown(ctx)
+		s.inTime(c.name, "Shutdown", began.Add(scriptTTL))
+	}()
 }

@@ -22,7 +22,7 @@ func (s *scene) giveSmallDisk() error {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return err
 	}
-	mounted := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=256m,mode=0700")
+	mounted := mountSmallDisk(data)
 	if out, err := exec.Command("cp", "-a", aside+"/.", data).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -36,7 +36,7 @@ func (s *scene) giveSmallDisk() error {
 
 func (s *scene) takeSmallDisk() {
 	if s.disk != "" {
-		_ = syscall.Unmount(s.disk, syscall.MNT_DETACH)
+		unmount(s.disk)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -200,29 +199,30 @@ func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
 			t.Parallel()
 			cluster := s.Start(t)
 			holder := exec.Command(os.Args[0], append([]string{"hold", s.Name}, cluster.Addrs()...)...)
-			holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			holder.Stderr = os.Stderr
-			out, err := holder.StdoutPipe()
+			out, in, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := holder.Start(); err != nil {
+			defer out.Close()
+			holder.Stdout, holder.Stderr = in, os.Stderr
+			process, err := servers.StartProcess(holder)
+			in.Close() // the child has its own
+			if err != nil {
 				t.Fatal(err)
 			}
-			defer holder.Wait()
-			defer holder.Process.Kill()
+			defer process.Kill()
 			lines := bufio.NewScanner(out)
 			if !lines.Scan() || lines.Text() != "holds" {
 				t.Fatalf("the holder says %q", lines.Text())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			holder.Process.Signal(syscall.SIGSTOP)
+			process.Freeze()
 			next, err := mutex.New(s.Client(t, cluster.Addrs(), ttl), "line").Lock(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			holder.Process.Signal(syscall.SIGCONT)
+			process.Thaw()
 			if !lines.Scan() || lines.Text() != "lost" {
 				t.Fatalf("the holder says %q", lines.Text())
 			}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Tries each module with exactly the Go that its go.mod names, without go.work: scripts/oldest-go.sh MODULE...
+#
+# Every package is built and vetted. Of the tests, libraries run those that need no server: in the root $QUICK, in
+# coord/* all. A Go that cannot be fetched is said in one line, and is no failure.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export GOWORK=off TURNWISE_SERVERS=/nowhere TURNWISE_REQUIRE_SERVERS=
+
+for m in "$@"; do
+	cd "$here/$m"
+	export GOTOOLCHAIN=go$(sed -n 's/^go //p' go.mod)
+	if ! why=$(go version 2>&1); then
+		echo "module $m is not tried with $GOTOOLCHAIN, which cannot be had: ${why##*$'\n'}"
+		continue
+	fi
+	echo "== module $m with $GOTOOLCHAIN"
+	go vet ./... # which builds them
+	case $m in
+	.) go test -short $QUICK ;;
+	coord/*) go test -short ./... ;;
+	esac
+done

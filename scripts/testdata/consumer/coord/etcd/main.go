@@ -1,0 +1,30 @@
+// What somebody may write who uses the driver for etcd; it is run without a server, and says so.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/etcd"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	client, err := etcd.Connect(ctx, clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+	if err != nil {
+		fmt.Println("no server:", err)
+		return
+	}
+	defer client.Close()
+	err = mutex.New(client, "orders").Do(ctx, func(context.Context, *coord.Hold) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+}

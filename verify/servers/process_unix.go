@@ -1,0 +1,22 @@
+//go:build unix
+
+package servers
+
+import (
+	"os"
+	"syscall"
+)
+
+// ownGroup gives a child a group of its own: Ctrl-C is for us, who then end our children in our own order.
+func ownGroup(attr *syscall.SysProcAttr) { attr.Setpgid = true }
+
+func (p *Process) stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+func (p *Process) goOn() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// lockFile waits for the lock on a file, which the kernel drops when we die.
+func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
+
+func tryLockFile(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
