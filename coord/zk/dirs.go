@@ -30,19 +30,19 @@ func (s *session) makeDir(dir string) error {
 }
 
 func (s *session) makeOne(dir string) error {
-	err := s.insist(s.ctx, func(c *gozk.Conn) error {
-		if s.driver.names != Kazoo && !s.driver.plainDirs.Load() {
-			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.driver.acl)
+	err := s.insist(s.life.Context(), func(c *gozk.Conn) error {
+		if s.service.names != Kazoo && !s.service.plainDirs.Load() {
+			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.service.acl)
 			if !unimplemented(err) {
 				return err
 			}
-			s.driver.log.Info("the service has no container nodes, so directories are plain ones")
-			s.driver.plainDirs.Store(true)
+			s.service.log.Info("the service has no container nodes, so directories are plain ones")
+			s.service.plainDirs.Store(true)
 		}
-		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.driver.acl)
+		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.service.acl)
 		return err
 	})
-	if err == nil && s.driver.plainDirs.Load() {
+	if err == nil && s.service.plainDirs.Load() {
 		s.mu.Lock()
 		s.lines[dir] = struct{}{}
 		s.mu.Unlock()

@@ -3,19 +3,15 @@ package zk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	gozk "github.com/go-zookeeper/zk"
-
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Driver is turnwise's driver for ZooKeeper. It has a connection for each session.
-type Driver struct {
+// service is the driver. It has a connection for each session.
+type service struct {
 	*config
 	plainDirs atomic.Bool // the service has no container nodes
 	nearEnd   func(line string, seq int32) bool
@@ -28,61 +24,23 @@ type Driver struct {
 
 // New returns a driver for the ensemble of these servers, each given as host or host:port. It does not connect yet.
 // The driver belongs to the client that it is given to.
-func New(servers []string, opts ...Option) (driver.Driver, error) { return newDriver(servers, opts) }
+func New(servers []string, opts ...Option) (driver.Driver, error) { return newService(servers, opts) }
 
-func newDriver(servers []string, opts []Option) (*Driver, error) {
+func newService(servers []string, opts []Option) (*service, error) {
 	c, err := configure(servers, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{
+	return &service{
 		config:   c,
 		nearEnd:  func(_ string, seq int32) bool { return nearEnd(seq) },
 		sessions: make(map[*session]struct{}),
 	}, nil
 }
 
-// Connect returns a client on a new driver, once the service has answered. If it does not before ctx ends, or refuses
-// the credentials or to show what is below the root, the error says so.
-func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
-	d, err := newDriver(servers, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.check(ctx); err != nil {
-		quick, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxDial)
-		defer cancel()
-		_ = d.Close(quick)
-		if errors.Is(err, driver.ErrDenied) {
-			err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
-		} else if isCtx(err) {
-			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
-		}
-		return nil, fmt.Errorf("zk: connect: %w", err)
-	}
-	return coord.NewClient(d, d.client...), nil
-}
-
-func (d *Driver) check(ctx context.Context) error {
-	s, err := d.anySession(ctx)
-	if err != nil {
-		return err
-	}
-	root := d.root
-	if root == "" {
-		root = "/"
-	}
-	_, err = s.children(ctx, root)
-	if errors.Is(err, gozk.ErrNoNode) {
-		return nil
-	}
-	return err
-}
-
 var errDriverClosed = errors.New("the driver is closed")
 
-// Open is described in package driver.
-func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
+func (d *service) Open(ctx context.Context) (driver.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -90,7 +48,7 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	spare := d.spare
 	d.spare = nil
 	d.mu.Unlock()
-	if spare != nil && !spare.over() && time.Now().Before(spare.Deadline()) {
+	if spare != nil && !spare.life.Over() && !spare.deadline.Passed() {
 		return spare, nil
 	}
 	if spare != nil {
@@ -103,7 +61,7 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	return s, nil
 }
 
-func (d *Driver) openSession(ctx context.Context) (*session, error) {
+func (d *service) openSession(ctx context.Context) (*session, error) {
 	s := newSession(d)
 	d.mu.Lock()
 	if d.closed {
@@ -115,12 +73,12 @@ func (d *Driver) openSession(ctx context.Context) (*session, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	d.log.Info("session opened", "session", s.id(), "timeout", s.timeout())
+	d.log.Info("session opened", "session", s.name(), "timeout", s.timeout())
 	return s, nil
 }
 
 // anySession is for what needs no session of its own: one that is there, or else the spare one.
-func (d *Driver) anySession(ctx context.Context) (*session, error) {
+func (d *service) anySession(ctx context.Context) (*session, error) {
 	d.mu.Lock()
 	var found *session
 	for s := range d.sessions {
@@ -137,19 +95,19 @@ func (d *Driver) anySession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	d.mu.Lock()
-	if d.spare == nil || d.spare.over() {
+	if d.spare == nil || d.spare.life.Over() {
 		d.spare, s = s, nil
 	}
 	use := d.spare
 	d.mu.Unlock()
 	if s != nil { // another caller was faster
-		s.end(ctx)
+		s.sayGoodbye(ctx)
 	}
 	return use, nil
 }
 
 // withSession does something by any session, and again by another one if that one ends meanwhile.
-func withSession[T any](ctx context.Context, d *Driver, f func(*session) (T, error)) (T, error) {
+func withSession[T any](ctx context.Context, d *service, f func(*session) (T, error)) (T, error) {
 	for {
 		var v T
 		s, err := d.anySession(ctx)
@@ -162,7 +120,7 @@ func withSession[T any](ctx context.Context, d *Driver, f func(*session) (T, err
 	}
 }
 
-func (d *Driver) forget(s *session) {
+func (d *service) forget(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, s)
@@ -171,11 +129,9 @@ func (d *Driver) forget(s *session) {
 	}
 }
 
-// RequestTimeout is described in package driver.
-func (d *Driver) RequestTimeout() time.Duration { return min(d.timeout/2, 5*time.Second) }
+func (d *service) RequestTimeout() time.Duration { return min(d.ttl/2, 5*time.Second) }
 
-// Close is described in package driver.
-func (d *Driver) Close(ctx context.Context) error {
+func (d *service) Close(ctx context.Context) error {
 	d.mu.Lock()
 	d.closed = true
 	var all []*session
