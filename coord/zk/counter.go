@@ -11,13 +11,6 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// lastNumbers is how many numbers before the end of a line's counter are not given out any more. The counter ends at
-// 2147483647; servers before 3.6 went on at -2147483648, newer ones stick there, and then a newcomer has the same
-// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so this many late-comers may meet.
-const lastNumbers = 1 << 20
-
-func nearEnd(seq int32) bool { return seq >= 1<<31-1-lastNumbers || seq < 0 && seq >= -lastNumbers }
-
 // beginAnew is for one whose number was too close to the end, and who is not in line any more: it waits until nobody
 // is, and removes the directory. Its successor counts from zero, and its tokens are above all of this one's. Of several
 // who wait for that one will be the first; its birth tells the others that the directory is another one now.

@@ -13,8 +13,8 @@ import (
 // service is the driver. It has a connection for each session.
 type service struct {
 	*config
-	plainDirs atomic.Bool // the service has no container nodes
-	nearEnd   func(line string, seq int32) bool
+	plainDirs atomic.Bool                       // the service has no container nodes
+	nearEnd   func(line string, seq int32) bool // the same for every line, but in tests
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
@@ -33,7 +33,7 @@ func newService(servers []string, opts []Option) (*service, error) {
 	}
 	return &service{
 		config:   c,
-		nearEnd:  func(_ string, seq int32) bool { return nearEnd(seq) },
+		nearEnd:  nearEnd,
 		sessions: make(map[*session]struct{}),
 	}, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// First watches that node alone: while somebody is first nobody ever joins ahead of it. In an empty line it is the directory that is watched, or, when there is none, its coming.
+// First watches the first node alone: nobody ever joins ahead of it. In an empty line it watches the directory or, when
+// there is none, for its coming.
 func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	return withSession(ctx, d, func(s *session) (driver.Node, error) {
 		o := &observing{session: s, line: line, dir: d.path(line), bell: driverkit.NewBell()}
@@ -54,10 +55,8 @@ type observing struct {
 
 // watch exchanges what is watched; "" for nothing.
 func (o *observing) watch(nodePath string) {
-	if o.on != nil && o.on.path == nodePath {
-		if !o.session.watches.state(o.on).gone {
-			return
-		}
+	if o.on != nil && o.on.path == nodePath && !o.session.watches.state(o.on).gone {
+		return
 	}
 	if o.on != nil {
 		o.session.watches.quit(o.on, o.bell)
@@ -68,7 +67,7 @@ func (o *observing) watch(nodePath string) {
 	}
 }
 
-// look reads who is first. If it is to be waited for the next, whatever changes from then on rings.
+// look reads who is first. With wait, whatever changes from then on rings.
 func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 	s := o.session
 	for {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -49,6 +51,34 @@ func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatBecameOfTheNodeAheadIsTold(t *testing.T) {
+	s := play(t)
+	other := s.another()
+	behind := func(how func(driver.Place)) woken {
+		head, _ := s.join(other, "W")
+		me, ahead := s.join(s.sess, "W")
+		waiter := s.await(me, ahead...)
+		require.Eventually(t, func() bool {
+			s.sess.watches.mu.Lock()
+			defer s.sess.watches.mu.Unlock()
+			w := s.sess.watches.all[head.Node().ID]
+			return w != nil && w.settings[ofData].stands() && w.settings[ofChildren].stands()
+		}, patience, time.Millisecond)
+		how(head)
+		w := s.answer(waiter)
+		require.NoError(t, w.err)
+		_ = head.Leave(s.ctx, false)
+		s.leave(me, false)
+		return w
+	}
+	require.Equal(t, driver.HandedOn, behind(func(p driver.Place) { s.leave(p, true) }).how)
+	require.Equal(t, driver.Gone, behind(func(p driver.Place) { s.leave(p, false) }).how)
+	require.Equal(t, driver.Gone, behind(func(p driver.Place) { require.NoError(t, s.link.Remove(s.ctx, p.Node())) }).how)
+	w := behind(func(p driver.Place) { require.NoError(t, p.Amend(s.ctx, "R", nil)) })
+	require.Equal(t, driver.Amended, w.how)
+	require.Equal(t, "R", w.ahead[0].Kind)
 }
 
 // A write to one's own node must not make its watch go unnoticed.

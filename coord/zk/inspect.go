@@ -14,7 +14,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// atOnce is how many reads for one look are under way together.
+// atOnce is how many reads run at the same time for one Line or Lines.
 const atOnce = 16
 
 func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) {
@@ -92,8 +92,7 @@ func forEach(n int, f func(i int) error) error {
 	return first
 }
 
-// Lines walks through the directories level by level, from the one that all names
-// with the prefix have in common.
+// Lines walks through the directories level by level, from the one that all names with the prefix have in common.
 func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	start := "" // no line: the root
 	if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {

@@ -17,7 +17,8 @@ import (
 var mark = []byte("turnwise left\n")
 
 func (p *place) Leave(ctx context.Context, held bool) error {
-	err := driverkit.UntilGone(ctx, p.session.life, func(ctx context.Context) error { return p.takeAway(ctx, held) }, passing)
+	try := func(ctx context.Context) error { return p.takeAway(ctx, held) }
+	err := driverkit.UntilGone(ctx, p.session.life, try, passing)
 	if err != nil && err == ctx.Err() {
 		err = p.session.stopped(ctx)
 	}

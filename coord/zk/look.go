@@ -15,7 +15,7 @@ func (s *session) children(ctx context.Context, dir string) (*wire.Listing, erro
 	return s.list(ctx, dir, false, false)
 }
 
-// watchedChildren does so, too, and has the next change told.
+// watchedChildren does the same, and has the next change told.
 func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
 	return s.list(ctx, dir, true, false)
 }

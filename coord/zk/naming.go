@@ -27,8 +27,8 @@ const (
 	Curator
 
 	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo. Directories are then plain nodes that stay,
-	// as its own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, for
-	// ever (python-zk/kazoo#649): use its Lock and WriteLock.
+	// as its own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it,
+	// forever (python-zk/kazoo#649): use its Lock and WriteLock.
 	Kazoo
 )
 
@@ -78,6 +78,15 @@ func (c contender) name() string { return c.prefix() + fmt.Sprintf("%010d", c.se
 
 // rank orders the contenders of a line. The number goes from 2147483647 to -2147483648 on servers before 3.6.
 func (c contender) rank() uint32 { return uint32(c.seq) }
+
+// lastNumbers is how many numbers before the end of a line's counter are not given out any more. The counter ends at
+// 2147483647; servers before 3.6 went on at -2147483648, newer ones stick there, and then a newcomer has the same
+// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so this many latecomers may meet.
+const lastNumbers = 1 << 20
+
+func nearEnd(_ string, seq int32) bool {
+	return seq >= 1<<31-1-lastNumbers || seq < 0 && seq >= -lastNumbers
+}
 
 // parseContender takes a node's name apart; ok is false for what is no contender.
 func parseContender(name string) (c contender, ok bool) {

@@ -153,6 +153,14 @@ func TestNumbersBelowZero(t *testing.T) {
 	}))
 }
 
+// foreigners are names of what may be found beside contenders.
+var foreigners = []string{
+	"_c_", "_c_x", "_c_0000000000", "0000000000", "9999999999", "lock", "lock-0000000000", "lock-9999999999", "~",
+	"_c_00000000000000000000000000000000-lock-000000000", "_c_ffffffffffffffffffffffffffffffff-lock-00000000000",
+	"_c_0123456789abcdef0123456789abcdeg-lock-0000000000", "_c_0123456789abcdef0123456789abcdef-lo.ck-0000000000",
+	"_c_0123456789abcdef0123456789abcdef-0000000000", "x__lock__0000000000", "-2147483648", "__lock__-000000001",
+}
+
 func TestForeignNamesAreNoContenders(t *testing.T) {
 	for _, name := range append([]string{
 		"", "-", "_c_0123456789abcdef0123456789abcdef-lock-2147483648", "_c_0123456789abcdef0123456789abcdef-lock--2147483649",

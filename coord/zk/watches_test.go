@@ -58,7 +58,7 @@ func TestADeletionAloneIsNoDeparture(t *testing.T) {
 	ws.deleted(w.path, -1, time.Now())
 	require.True(t, rang(by))
 	require.True(t, w.gone)
-	require.NotEqual(t, driver.HandedOn, w.became)
+	require.Equal(t, driver.Gone, w.became)
 }
 
 func TestALoneWriteIsForgotten(t *testing.T) {
@@ -68,7 +68,7 @@ func TestALoneWriteIsForgotten(t *testing.T) {
 	require.Eventually(t, func() bool { return rang(by) }, 10*time.Second, time.Millisecond, "so that the watch is set again")
 	ws.deleted(w.path, -1, time.Now())
 	require.True(t, w.gone)
-	require.NotEqual(t, driver.HandedOn, w.became)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestALateDeletionIsNoDeparture(t *testing.T) {
@@ -76,7 +76,7 @@ func TestALateDeletionIsNoDeparture(t *testing.T) {
 	now := time.Now()
 	ws.dataChanged(w.path, -1, now)
 	ws.deleted(w.path, -1, now.Add(2*markLife)) // though nobody has come round to forgetting the write
-	require.NotEqual(t, driver.HandedOn, w.became)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestTwoTransactionsAreNoDeparture(t *testing.T) {
@@ -84,7 +84,7 @@ func TestTwoTransactionsAreNoDeparture(t *testing.T) {
 	now := time.Now()
 	ws.dataChanged(w.path, 77, now)
 	ws.deleted(w.path, 78, now)
-	require.NotEqual(t, driver.HandedOn, w.became)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestAMarkIsNotTrustedAcrossAReconnect(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAMarkIsNotTrustedAcrossAReconnect(t *testing.T) {
 	ws.reconnected()
 	require.True(t, rang(by), "so that the watches are set again")
 	ws.deleted(w.path, -1, now)
-	require.NotEqual(t, driver.HandedOn, w.became)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 // What the service tells while a watch is being set may be a write of long ago.
@@ -110,7 +110,7 @@ func TestAMarkIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
 	ws.answered([]wished{{wish{w, ofData}, 0}, {wish{w, ofChildren}, 0}}, ws.connection, nil)
 	require.False(t, w.settings[ofData].set, "it was used up")
 	ws.deleted(w.path, -1, now)
-	require.NotEqual(t, driver.HandedOn, w.became)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
@@ -148,7 +148,7 @@ func TestOnlyOurLocksAndWritersAreTrusted(t *testing.T) {
 		require.True(t, rang(by), "its data are news")
 		ws.deleted(nodePath, -1, now)
 		require.True(t, w.gone)
-		require.NotEqual(t, driver.HandedOn, w.became, nodePath)
+		require.Equal(t, driver.Looked, w.became, nodePath)
 	}
 }
 
@@ -173,4 +173,15 @@ func TestNewsOfStrangersAreNothing(t *testing.T) {
 	ws.deleted("/x", -1, time.Now())
 	ws.dirChanged("/x")
 	require.Empty(t, ws.all)
+}
+
+// A node that was amended has gone from its path, not from the line.
+func TestTheListTellsAnAmendmentFromADeparture(t *testing.T) {
+	c := contender{guid: newGUID(), kind: "W", seq: 7}
+	ws, w, _ := watched(t, "/a/"+c.name())
+	ws.deleted(w.path, -1, time.Now())
+	c.guid, c.kind = newGUID(), "R"
+	behind := contender{guid: newGUID(), kind: "W", seq: 17}
+	require.Equal(t, driver.Amended, ws.change(w, []string{behind.name(), c.name()}))
+	require.Equal(t, driver.Gone, ws.change(w, []string{behind.name()}))
 }
