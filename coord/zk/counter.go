@@ -17,7 +17,7 @@ import (
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
 	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
-	j.made.guid = newGUID()
+	j.contender.guid = newGUID()
 	for tries := 0; ; tries++ {
 		l, err := s.children(ctx, j.dir)
 		if errors.Is(err, gozk.ErrNoNode) || err == nil && l.Born != born {

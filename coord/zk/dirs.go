@@ -31,7 +31,7 @@ func (s *session) makeDir(dir string) error {
 
 func (s *session) makeOne(dir string) error {
 	err := s.insist(s.life.Context(), func(c *gozk.Conn) error {
-		if s.service.names != Kazoo && !s.service.plainDirs.Load() {
+		if s.service.way != Kazoo && !s.service.plainDirs.Load() {
 			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.service.acl)
 			if !unimplemented(err) {
 				return err

@@ -73,7 +73,7 @@ func (d *service) openSession(ctx context.Context) (*session, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	d.log.Info("session opened", "session", s.name(), "timeout", s.timeout())
+	d.log.Info("session opened", "session", s.id(), "timeout", s.timeout())
 	return s, nil
 }
 

@@ -64,7 +64,7 @@ func TestWhatBecameOfTheNodeAheadIsTold(t *testing.T) {
 			s.sess.watches.mu.Lock()
 			defer s.sess.watches.mu.Unlock()
 			w := s.sess.watches.all[head.Node().ID]
-			return w != nil && w.settings[ofData].stands() && w.settings[ofChildren].stands()
+			return w != nil && w.settings[ofData].armed() && w.settings[ofChildren].armed()
 		}, patience, time.Millisecond)
 		how(head)
 		w := s.answer(waiter)

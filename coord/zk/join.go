@@ -28,11 +28,11 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		return nil, nil, err
 	}
 	j := &joining{
-		session: s,
-		entry:   e,
-		dir:     s.service.path(e.Line),
-		made:    contender{guid: newGUID(), kind: e.Kind, way: s.service.names},
-		note:    driver.EncodeNote(e.Owner, e.Data),
+		session:   s,
+		entry:     e,
+		dir:       s.service.path(e.Line),
+		contender: contender{guid: newGUID(), kind: e.Kind, way: s.service.way},
+		note:      driver.EncodeNote(e.Owner, e.Data),
 	}
 	if len(j.note) > maxBytes {
 		return nil, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.note), j.dir, maxBytes)
@@ -56,13 +56,13 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 
 // joining is one Join.
 type joining struct {
-	session *session
-	entry   driver.Entry
-	dir     string
-	made    contender // without its number
-	note    []byte
-	wanted  func() bool // somebody still waits for the result
-	open    bool        // a create had no answer
+	session    *session
+	entry      driver.Entry
+	dir        string
+	contender  contender // without its number
+	note       []byte
+	wanted     func() bool // somebody still waits for the result
+	unanswered bool        // a create had no answer
 }
 
 type joined struct {
@@ -92,7 +92,7 @@ func (j *joining) run(ctx context.Context) (joined, error) {
 			}
 			err = j.session.stopped(ctx)
 		}
-		if j.open {
+		if j.unanswered {
 			j.audit(p)
 		}
 		return joined{p, ahead}, err
@@ -138,7 +138,7 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 		s.exit()
 		return "", nil, err
 	}
-	create, created := wire.Create(j.dir+"/"+j.made.prefix(), j.note, s.service.acl)
+	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
 	list, listed := wire.List(j.dir, false, s.zxids.Load())
 	s.usable.Load().Send(create, list)
 	c, l := <-created, <-listed // each request is answered, at the latest when the connection ends
@@ -169,7 +169,7 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	s := j.session
 	s.service.log.Debug("a join had no answer", "line", j.entry.Line)
-	j.open = true
+	j.unanswered = true
 	seen, err = s.freshChildren(s.life.Context(), j.dir)
 	if errors.Is(err, gozk.ErrNoNode) {
 		seen, err = new(wire.Listing), nil
@@ -177,7 +177,7 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if twins := j.made.twins(seen.Names); len(twins) > 0 {
+	if twins := j.contender.twins(seen.Names); len(twins) > 0 {
 		return j.dir + "/" + twins[0], seen, nil
 	}
 	if err := j.unlessGivenUp(); err != nil {
@@ -214,7 +214,7 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 
 // dropTwins takes away what else was made for this join, by a request that was thought lost.
 func (j *joining) dropTwins(names []string, mine string) {
-	for _, name := range j.made.twins(names) {
+	for _, name := range j.contender.twins(names) {
 		if p := j.dir + "/" + name; p != mine {
 			j.session.life.Go(func() { j.session.discard(p) })
 		}

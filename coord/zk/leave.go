@@ -86,7 +86,7 @@ func (j *joining) audit(p *place) {
 				return
 			}
 			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {
-				for _, name := range j.made.twins(l.Names) {
+				for _, name := range j.contender.twins(l.Names) {
 					if nodePath := j.dir + "/" + name; nodePath != mine {
 						s.discard(nodePath)
 					}

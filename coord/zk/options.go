@@ -35,7 +35,7 @@ type config struct {
 	openToAll bool // our nodes may be read, and more, by everybody
 	tls       *tls.Config
 	log       *slog.Logger
-	names     Names
+	way       Names
 	client    []coord.Option
 }
 
@@ -70,7 +70,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithNames has the nodes named as another tool names its own, so that both can stand in the same lines; set
 // WithRoot to where the other tool has its paths.
-func WithNames(n Names) Option { return func(c *config) { c.names = n } }
+func WithNames(n Names) Option { return func(c *config) { c.way = n } }
 
 // WithClient is for Connect, which hands the options on to coord.NewClient.
 func WithClient(opts ...coord.Option) Option {
@@ -91,8 +91,8 @@ func configure(servers []string, opts []Option) (*config, error) {
 	switch {
 	case c.ttl < minTTL:
 		return nil, fmt.Errorf("turnwise: zk: a TTL of %v is too short, %v is the least", c.ttl, minTTL)
-	case c.names < 0 || c.names > Kazoo:
-		return nil, fmt.Errorf("turnwise: zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.names)
+	case c.way < 0 || c.way > Kazoo:
+		return nil, fmt.Errorf("turnwise: zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
 	}
 	if c.acl == nil {
 		c.acl = gozk.WorldACL(gozk.PermAll)

@@ -65,7 +65,7 @@ func (p *place) seen() (ahead, own int64) {
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
-	var seen []listed
+	var chosen []listed
 	last = true
 	for _, name := range l.Names {
 		c, ok := parseContender(name)
@@ -76,18 +76,18 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		case c.rank() > me.rank():
 			last = false
 		case !p.sight.Sees(c.kind):
-		case len(seen) == 0 || p.sight.All:
-			seen = append(seen, listed{c, name})
-		case compareListed(listed{c, name}, seen[0]) > 0:
-			seen[0] = listed{c, name}
+		case len(chosen) == 0 || p.sight.All:
+			chosen = append(chosen, listed{c, name})
+		case compareListed(listed{c, name}, chosen[0]) > 0:
+			chosen[0] = listed{c, name}
 		}
 	}
 	if !found {
 		return nil, false, false
 	}
-	slices.SortFunc(seen, compareListed)
-	for _, s := range seen {
-		ahead = append(ahead, s.node(line, p.dir, l.Born))
+	slices.SortFunc(chosen, compareListed)
+	for _, c := range chosen {
+		ahead = append(ahead, c.node(line, p.dir, l.Born))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,13 @@ func contenders(children []string) []listed {
 // twins are the nodes that were made for one join, the first in line first.
 func (c contender) twins(names []string) (twins []string) {
 	prefix := c.prefix()
-	for _, l := range contenders(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, prefix) })) {
+	var made []string
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			made = append(made, name)
+		}
+	}
+	for _, l := range contenders(made) {
 		twins = append(twins, l.name)
 	}
 	return twins

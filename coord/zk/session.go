@@ -75,7 +75,7 @@ func newSession(d *service) *session {
 // isOpen reports whether the session was confirmed and is not over.
 func (s *session) isOpen() bool { return s.introduced.Load() && !s.life.Over() }
 
-func (s *session) name() string {
+func (s *session) id() string {
 	if id := s.identity.Load(); id != nil {
 		return fmt.Sprintf("%#x", uint64(id.ID))
 	}
@@ -127,7 +127,7 @@ func (s *session) event(ev gozk.Event) {
 		}
 		s.mu.Unlock()
 	case gozk.StateExpired:
-		s.service.log.Warn("session expired", "session", s.name())
+		s.service.log.Warn("session expired", "session", s.id())
 		s.end(errExpired)
 		<-s.ready
 		s.conn.Close() // here and now: when this returns, the library would go on to a new session
@@ -141,7 +141,7 @@ func (s *session) Proven(w *wire.Conn) {
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
-	s.service.log.Debug("connected", "server", w.Server, "session", s.name())
+	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
 // Granted is told at each connect, which renews the session.
@@ -254,9 +254,9 @@ func (s *session) Close(ctx context.Context) error {
 // sayGoodbye makes the session over here and has the library say so to the service, which has until the end of ctx to
 // confirm: then the channel is closed.
 func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
-	over := make(chan struct{})
+	ended := make(chan struct{})
 	s.life.Go(func() {
-		<-over
+		<-ended
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
@@ -273,7 +273,7 @@ func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
 	if w := s.latest(); w != nil {
 		bye = w.Bye()
 	}
-	close(over)
+	close(ended)
 	return bye
 }
 

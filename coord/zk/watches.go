@@ -67,8 +67,8 @@ type setting struct {
 	since   int64 // from this transaction on it tells, or will
 }
 
-// stands reports whether the next change is told.
-func (s *setting) stands() bool { return s.set && s.pending == 0 }
+// armed reports whether the next change is told.
+func (s *setting) armed() bool { return s.set && s.pending == 0 }
 
 // tells reports whether what happens after a transaction is told, or soon will be.
 func (s *setting) tells(since int64) bool { return (s.set || s.pending > 0) && s.since <= since }
@@ -151,7 +151,7 @@ func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
 		return
 	}
 	data := &w.settings[ofData]
-	watched := data.stands()
+	watched := data.armed()
 	data.set = false
 	if !w.markable || !watched {
 		t.changed(w)
@@ -193,7 +193,7 @@ func (t *watches) deleted(nodePath string, zxid int64, now time.Time) {
 	switch {
 	case w.marked && w.sameTransaction(zxid, now):
 		w.became = driver.HandedOn
-	case w.markable && w.settings[ofData].stands():
+	case w.markable && w.settings[ofData].armed():
 		w.became = driver.Gone // a mark would have been told
 	}
 	if w.forget != nil {

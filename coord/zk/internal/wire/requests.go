@@ -130,7 +130,7 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	e.bool(watched)
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
 		l := &Listing{Names: in.strings(), Born: in.long()}
-		in.take(statBytes - 2*8)
+		in.next(statBytes - 2*8)
 		l.AsOf = max(in.long(), seen) // a stat ends with the transaction that changed the children last
 		return l, nil
 	})
@@ -252,36 +252,36 @@ type decoder struct {
 	short bool
 }
 
-func (d *decoder) take(n int) []byte {
+func (d *decoder) next(n int) []byte {
 	if n < 0 || n > len(d.b) {
 		d.short, d.b = true, nil
 		return nil
 	}
-	taken := d.b[:n]
+	part := d.b[:n]
 	d.b = d.b[n:]
-	return taken
+	return part
 }
 
 func (d *decoder) int() int32 {
-	if b := d.take(4); b != nil {
+	if b := d.next(4); b != nil {
 		return int32(binary.BigEndian.Uint32(b))
 	}
 	return 0
 }
 
 func (d *decoder) long() int64 {
-	if b := d.take(8); b != nil {
+	if b := d.next(8); b != nil {
 		return int64(binary.BigEndian.Uint64(b))
 	}
 	return 0
 }
 
 func (d *decoder) bool() bool {
-	b := d.take(1)
+	b := d.next(1)
 	return b != nil && b[0] != 0
 }
 
-func (d *decoder) string() string { return string(d.take(int(d.int()))) }
+func (d *decoder) string() string { return string(d.next(int(d.int()))) }
 
 func (d *decoder) strings() []string {
 	n := d.int()
@@ -307,7 +307,7 @@ func (d *decoder) operations() error {
 		case last:
 			return nil
 		case op == opSetData:
-			d.take(statBytes)
+			d.next(statBytes)
 		case op == opError:
 			if err := errorOf(d.int()); err != nil {
 				return err
