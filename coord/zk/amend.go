@@ -12,8 +12,8 @@ import (
 )
 
 // Amend gives the node a plain ephemeral one with the same number as its successor, in one transaction, when its kind
-// changes, which is part of the name, and when a mere write to it could be taken for its departure: see watches. Elsewhere
-// the data are just written.
+// changes, which is part of the name, and when a mere write to it could be taken for its departure: see watches.
+// Elsewhere the data are just written.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	s, me := p.session, p.Node()
 	me.Kind, me.Data = kind, data

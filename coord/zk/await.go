@@ -145,8 +145,8 @@ const (
 	moved        // somebody left, or was amended
 )
 
-// news is what the watches say by now, and of whom. The own node comes first: an answer that lets me in must not overtake
-// the news of my own removal, which the service told before.
+// news is what the watches say by now, and of whom. The own node comes first: an answer that lets me in must not
+// overtake the news of my own removal, which the service told before.
 func (a *awaiting) news() (news, *watch) {
 	t := &a.session.watches
 	t.mu.Lock()

@@ -3,9 +3,9 @@
 //	client, err := zk.Connect(ctx, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
 //	m := mutex.New(client, "orders/42")
 //
-// It makes its own connections: New takes addresses and no *zk.Conn that you already have. Such a Conn goes on with a new
-// session when the service has ended the old one, and does there what was still queued: a lock that was asked for in
-// one session would be held in another. So the driver has a Conn for each session, closes it in the callback that
+// It makes its own connections: New takes addresses and no *zk.Conn that you already have. Such a Conn goes on with a
+// new session when the service has ended the old one, and does there what was still queued: a lock that was asked for
+// in one session would be held in another. So the driver has a Conn for each session, closes it in the callback that
 // brings the news of the end, and tells from the frames on its wire how long a session is surely kept.
 //
 // A line is a directory, and whoever stands in it is an ephemeral sequential node there, named as zk.Lock of the

@@ -22,9 +22,8 @@ type service struct {
 	closed   bool
 }
 
-// New returns a driver for the ensemble of these servers, each given as host or host:port. It does not connect yet, and it
-// makes its own connections: see the package comment.
-// The driver belongs to the client that it is given to.
+// New returns a driver for the ensemble of these servers, each given as host or host:port. It does not connect yet, and
+// it makes its own connections: see the package comment. The driver belongs to the client that it is given to.
 func New(servers []string, opts ...Option) (driver.Driver, error) { return newService(servers, opts) }
 
 func newService(servers []string, opts []Option) (*service, error) {

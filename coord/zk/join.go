@@ -18,8 +18,8 @@ import (
 // with that connection every other request of the session.
 const maxBytes = 1_000_000
 
-// Join has a goroutine of the session's own make the node. It does not rest until it knows what became of it, whether or
-// not the caller still waits; if not, it takes the node away.
+// Join has a goroutine of the session's own make the node. It does not rest until it knows what became of it, whether
+// or not the caller still waits; if not, it takes the node away.
 //
 // The client library's own protected create is not up to it: it looks for its node only after one of the errors that
 // leave the outcome open, may do so on a server that lags, and gives up if that fails, too.

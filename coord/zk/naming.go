@@ -46,8 +46,9 @@ type contender struct {
 //	Curator   _c_<guid with dashes>-lock-    -__READ__    -__WRIT__    -<any other kind>-lock-
 //	Kazoo     <guid>__lock__                 __rlock__    -<any other kind>__lock__
 //
-// Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__" or
-// "__rlock__", whatever stands before it. So the names of the kinds that they lack make them wait, and we still know.
+// Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__"
+// or "__rlock__", whatever stands before it. So the names of the kinds that they lack make them wait, and we still
+// know.
 func (c contender) prefix() string {
 	switch c.way {
 	case Curator:

@@ -44,8 +44,8 @@ type credential struct {
 	data   []byte
 }
 
-// WithTTL is the timeout of sessions: how long the service keeps the nodes of a process that it hears nothing from. Unless
-// told it is 10 s. The service has the last word; by default it allows 2 to 20 of its ticks.
+// WithTTL is the timeout of sessions: how long the service keeps the nodes of a process that it hears nothing from.
+// Unless told it is 10 s. The service has the last word; by default it allows 2 to 20 of its ticks.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot puts all lines below a path: "/turnwise" unless told, "/" for none. Line "a/b" is then the directory

@@ -273,8 +273,8 @@ type wished struct {
 }
 
 // arm sees to it, by one request, that watches are set for all that is wished for. Whatever happened since that
-// transaction rings at once. It does not wait for the answer; after a reconnect, or trouble, everybody is rung who waits,
-// and arms again.
+// transaction rings at once. It does not wait for the answer; after a reconnect, or trouble, everybody is rung who
+// waits, and arms again.
 func (s *session) arm(since int64, wishes ...wish) {
 	t := &s.watches
 	t.mu.Lock()

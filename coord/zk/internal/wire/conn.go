@@ -23,8 +23,8 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 )
 
-// Session is whose connections these are. It hears what passes from whoever reads or writes the connection, so that none
-// of its methods may block.
+// Session is whose connections these are. It hears what passes from whoever reads or writes the connection, so that
+// none of its methods may block.
 type Session interface {
 	// Granted is told what the service says of the session as it takes a connection that was asked for at that time.
 	Granted(id Identity, timeout time.Duration, sent time.Time)
@@ -126,8 +126,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// nextFrame looks at the head of the next frame. The library is told no zxid: it keeps the last one in a way that the race
-// detector objects to (lastZxid, in conn.go). connectRequest puts in what is right where the library sends one.
+// nextFrame looks at the head of the next frame. The library is told no zxid: it keeps the last one in a way that the
+// race detector objects to (lastZxid, in conn.go). connectRequest puts in what is right where the library sends one.
 func (c *Conn) nextFrame() error {
 	if !c.greeted {
 		return c.greeting()

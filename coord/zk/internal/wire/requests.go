@@ -164,8 +164,8 @@ func Depart(path string, data []byte) (Request, <-chan Reply[struct{}]) {
 }
 
 // Watch sets watches, in the way in which clients set them again after a reconnect: what has changed since a
-// transaction, or is no more, is told at once, before done. paths are those whose data, whose coming, and whose children
-// are watched.
+// transaction, or is no more, is told at once, before done. paths are those whose data, whose coming, and whose
+// children are watched.
 func Watch(since int64, paths [3][]string, done func(error)) Request {
 	e := encoder{make([]byte, 0, 32+80*(len(paths[0])+len(paths[1])+len(paths[2])))}
 	e.long(since)
