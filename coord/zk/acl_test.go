@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -15,7 +17,7 @@ func TestWithCredentialsEverythingIsTheUsersOwn(t *testing.T) {
 	s := play(t, WithDigestAuth("alice", "secret"))
 	me, _ := s.join(s.sess, "lock")
 	want := gozk.DigestACL(gozk.PermAll, "alice", "secret")
-	for _, p := range []string{me.ID, s.root + "/a", s.root} {
+	for _, p := range []string{me.Node().ID, s.root + "/a", s.root} {
 		acl, _, err := s.sess.conn.GetACL(p)
 		require.NoError(t, err)
 		require.Equal(t, want, acl, p)
@@ -26,18 +28,18 @@ func TestWithCredentialsEverythingIsTheUsersOwn(t *testing.T) {
 		_, _, err := stranger.Join(s.ctx, entry("lock"))
 		require.ErrorIs(t, err, driver.ErrDenied, who)
 		require.ErrorContains(t, err, "joining in "+s.root+"/a needs the CREATE permission", who)
-		_, err = stranger.driver.Line(s.ctx, "a")
+		_, err = stranger.service.Line(s.ctx, "a")
 		require.ErrorIs(t, err, driver.ErrDenied, who)
 		require.ErrorContains(t, err, "listing "+s.root+"/a needs the READ permission", who)
-		err = stranger.driver.Remove(s.ctx, me)
+		err = stranger.service.Remove(s.ctx, me.Node())
 		require.ErrorIs(t, err, driver.ErrDenied, who)
 		require.ErrorContains(t, err, "DELETE permission on "+s.root+"/a", who)
 	}
 
 	again := s.another(WithDigestAuth("alice", "secret"))
 	second, ahead := s.join(again, "lock")
-	waiter := s.await(again, second, ahead...)
-	s.leave(s.sess, me, true)
+	waiter := s.await(second, ahead...)
+	s.leave(me, true)
 	require.NoError(t, s.answer(waiter).err)
 }
 
@@ -48,8 +50,8 @@ func TestCredentialsSurviveAReconnect(t *testing.T) {
 	for range 3 {
 		s.cut()()
 		me, ahead := s.join(s.sess, "lock")
-		require.Equal(t, first.ID, ahead[0].ID)
-		s.leave(s.sess, me, false)
+		require.Equal(t, first.Node().ID, ahead[0].ID)
+		s.leave(me, false)
 	}
 }
 
@@ -67,9 +69,9 @@ func TestLeavingWithoutTheRightTo(t *testing.T) {
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
 	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermRead|gozk.PermCreate))
 	me, _ := s.join(s.sess, "lock")
-	err := s.sess.Leave(s.ctx, me, true)
+	err := me.Leave(s.ctx, true)
 	require.ErrorIs(t, err, driver.ErrDenied)
-	require.ErrorContains(t, err, "leaving "+me.ID+" needs the DELETE permission on "+s.root+"/a")
+	require.ErrorContains(t, err, "leaving "+me.Node().ID+" needs the DELETE permission on "+s.root+"/a")
 	require.NoError(t, s.sess.Close(s.ctx))
 	require.Empty(t, s.stored(t, "a"), "the end of the session takes it away")
 	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
@@ -80,14 +82,14 @@ func TestOtherRights(t *testing.T) {
 	acl := gozk.WorldACL(gozk.PermRead | gozk.PermCreate | gozk.PermDelete)
 	s := play(t, WithACL(acl...))
 	me, _ := s.join(s.sess, "lock")
-	got, _, err := s.admin.GetACL(me.ID)
+	got, _, err := s.admin.GetACL(me.Node().ID)
 	require.NoError(t, err)
 	require.Equal(t, acl, got)
 	second, ahead := s.join(s.sess, "lock")
-	waiter := s.await(s.sess, second, ahead...)
-	s.leave(s.sess, me, true) // without the mark, which would be a write
+	waiter := s.await(second, ahead...)
+	s.leave(me, true) // without the mark, which would be a write
 	require.NoError(t, s.answer(waiter).err)
-	s.leave(s.sess, second, true)
+	s.leave(second, true)
 }
 
 func TestRightsOfNobodyAreExplained(t *testing.T) {
@@ -125,11 +127,11 @@ func TestWaitingNeedsToRead(t *testing.T) {
 	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")
 	me, ahead := s.join(s.sess, "lock")
-	w := s.answer(s.await(s.sess, me, ahead...))
+	w := s.answer(s.await(me, ahead...))
 	require.ErrorIs(t, w.err, driver.ErrDenied)
 	require.ErrorContains(t, w.err, "needs the READ permission")
-	s.leave(s.sess, me, false)
-	s.leave(s.sess, first, true)
+	s.leave(me, false)
+	s.leave(first, true)
 	tidy()
 }
 
@@ -138,14 +140,14 @@ func TestTheEndOfANodeThatMayNotBeReadIsFoundOut(t *testing.T) {
 	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")
 	me, ahead := s.join(s.sess, "lock")
-	waiter := s.await(s.sess, me, ahead...)
+	waiter := s.await(me, ahead...)
 	time.Sleep(100 * time.Millisecond)
 	left := time.Now()
-	s.leave(s.sess, first, true)
+	s.leave(first, true)
 	w := s.answer(waiter)
 	require.NoError(t, w.err)
 	require.Empty(t, w.ahead)
 	t.Logf("found out after %v", time.Since(left).Round(time.Millisecond))
-	s.leave(s.sess, me, true)
+	s.leave(me, true)
 	tidy()
 }

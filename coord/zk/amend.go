@@ -11,52 +11,49 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Amend is described in package driver. A kind is part of the name, so for another kind a plain ephemeral node with the
-// same number takes the node's place, in one transaction. So it is for other data too, where a write to the node
-// could be taken for its departure: see watches. Elsewhere the data are just written.
-func (s *session) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
+// Amend gives the node a plain ephemeral one with the same number as its successor, in one transaction, when its kind
+// changes, which is part of the name, and when a mere write to it could be taken for its departure: see watches.
+// Elsewhere the data are just written.
+func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
+	s, me := p.session, p.Node()
+	me.Kind, me.Data = kind, data
 	note := driver.EncodeNote(me.Owner, me.Data)
 	if len(note) > maxBytes {
-		return me, fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(note), me.ID, maxBytes)
+		return fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(note), me.ID, maxBytes)
 	}
-	st := s.standingAs(&me)
-	now, err := s.whereIs(ctx, st)
+	now, err := p.whereIs(ctx)
 	if err != nil {
-		return me, err
+		return err
 	}
-	c, ok := parseContender(path.Base(now))
-	if !ok {
-		return me, fmt.Errorf("%q is not the path of a contender", me.ID)
-	}
-	if c.kind == me.Kind && !c.markable() {
+	c, _ := parseContender(path.Base(now))
+	if c.kind == kind && !c.markable() {
 		err = s.insist(ctx, func(conn *gozk.Conn) error {
 			_, err := conn.Set(now, note, -1)
 			return err
 		})
 		me.ID = now
-		return me, amendError(err, now)
+	} else {
+		c.kind, c.guid = kind, newGUID() // a path is never used again
+		me.ID = p.dir + "/" + c.name()
+		p.amending(me.ID)
+		err = s.replace(ctx, now, me.ID, note)
 	}
-	c.kind, c.guid = me.Kind, newGUID() // a path is never used again
-	next := st.dir + "/" + c.name()
-	s.amending(st, next)
-	if err := s.replace(ctx, now, next, note); err != nil {
-		return me, amendError(err, now)
+	if err == nil {
+		p.amended(me, me.ID != now)
 	}
-	st.amended(next, s.zxids.last())
-	me.ID = next
-	return me, nil
+	return amendError(err, now)
 }
 
 // whereIs finds the path of a node whose last amendment was given up with its outcome open.
-func (s *session) whereIs(ctx context.Context, st *standing) (string, error) {
-	paths := st.paths()
+func (p *place) whereIs(ctx context.Context) (string, error) {
+	paths := p.allPaths()
 	if len(paths) == 1 {
 		return paths[0], nil
 	}
-	for _, p := range paths {
-		there, err := s.exists(ctx, p)
+	for _, nodePath := range paths {
+		there, err := p.session.exists(ctx, nodePath)
 		if err != nil || there {
-			return p, err
+			return nodePath, err
 		}
 	}
 	return "", driver.ErrRemoved
@@ -66,7 +63,7 @@ func (s *session) whereIs(ctx context.Context, st *standing) (string, error) {
 func (s *session) replace(ctx context.Context, now, next string, note []byte) error {
 	err := s.insist(ctx, func(conn *gozk.Conn) error {
 		_, err := conn.Multi(
-			&gozk.CreateRequest{Path: next, Data: note, Acl: s.driver.acl, Flags: gozk.FlagEphemeral},
+			&gozk.CreateRequest{Path: next, Data: note, Acl: s.service.acl, Flags: gozk.FlagEphemeral},
 			&gozk.DeleteRequest{Path: now, Version: -1},
 		)
 		return err
@@ -89,25 +86,19 @@ func amendError(err error, nodePath string) error {
 	return explain(err, "amending", nodePath, "WRITE on it, or the CREATE and DELETE", path.Dir(nodePath))
 }
 
-// amending takes down, before it is sent, where an amendment will put the node; from then on it has both paths.
-func (s *session) amending(st *standing, next string) {
-	st.mu.Lock()
-	if st.names[len(st.names)-1] != next {
-		st.names = append(st.names, next)
-		st.known = append(st.known, next)
-	}
-	known := st.known
-	st.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range known {
-		s.standing[p] = st
-	}
+// amending records, before it is sent, where an amendment will put the node; from then on it has both paths.
+func (p *place) amending(next string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paths = append(p.paths, next)
 }
 
-// amended takes down that the node is there. Older paths still lead to it, for those who know no other.
-func (st *standing) amended(next string, made int64) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.names, st.made = []string{next}, made
+// amended records what the node is now. A node that was replaced is nowhere but at its new path.
+func (p *place) amended(me driver.Node, replaced bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.node = me
+	if replaced {
+		p.paths, p.made = []string{me.ID}, p.session.zxids.Load()
+	}
 }

@@ -3,104 +3,46 @@ package zk
 import (
 	"context"
 	"math/rand/v2"
+	"path"
+	"slices"
 	"time"
 
-	gozk "github.com/go-zookeeper/zk"
-
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/doubt"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Await is described in package driver.
-//
-// It sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the line
-// again, unless its departure said it all. No watch is trusted alone: once in a while it asks.
-func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
-	a := &awaiting{session: s, me: s.standingAs(&me), sight: sight, holds: len(wait) == 0, waiter: newWaiter()}
-	a.own = a.join(a.me.present())
+// Await sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the
+// line again, unless its departure said it all.
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+	a := p.awaiting()
 	defer a.quit()
-	a.since, a.ownSince = a.me.seen()
-	if a.since == 0 { // a look that is known to the caller alone
-		ahead, err := a.look(ctx)
-		if err != nil || !stillAhead(wait, ahead) {
-			return ahead, err
-		}
-		a.since, a.ownSince = a.me.seen()
-	}
-	if len(wait) > wide {
+	if len(wait) > rules.Few {
 		return a.awaitWide(ctx, wait)
 	}
 	for i := range wait {
 		w := a.join(wait[i].ID)
-		changes, _ := s.watches.look(w)
-		a.others = append(a.others, other{w, changes})
+		a.others = append(a.others, other{w, a.session.watches.state(w).changes})
 	}
-	again := time.NewTimer(a.firstAsk())
-	defer again.Stop()
-	for {
-		if err := s.stopped(ctx); err != nil {
-			return nil, err
-		}
-		switch a.verdict() {
-		case removed:
-			if err := a.whereAmI(ctx); err != nil {
-				return nil, err
-			}
-			continue
-		case myTurn:
-			return nil, nil
-		case moved:
-			return a.look(ctx)
-		}
-		a.arm()
-		select {
-		case <-a.waiter.bell:
-		case <-again.C:
-			// Somebody whose question stalls must hear the news all the same.
-			if err := a.waiter.bell.Unless(ctx, a.ask); err != nil {
-				return nil, err
-			}
-			again.Reset(s.lookAgain())
-		case <-s.done:
-		case <-ctx.Done():
-		}
-	}
+	return a.sleep(ctx)
 }
 
-// stopped is why nothing is to be waited for any more; nil: it goes on.
-func (s *session) stopped(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return s.given(err)
-	}
-	if s.over() {
-		return s.ending()
-	}
-	return nil
+// Watch is to wait with nobody ahead.
+func (p *place) Watch(ctx context.Context) error {
+	a := p.awaiting()
+	defer a.quit()
+	a.holds = true
+	_, _, err := a.sleep(ctx)
+	return err
 }
 
-// lookAgain is when to ask although no watch has fired.
-func (s *session) lookAgain() time.Duration {
-	d := max(s.timeout(), time.Second)
-	return d + rand.N(d/2)
-}
-
-// firstAsk is when to ask for the first time. Newer servers do not tell those who may not read a node that it has gone.
-// That is soon to be found out where not everybody may do everything.
-func (a *awaiting) firstAsk() time.Duration {
-	if a.session.driver.openToAll {
-		return a.session.lookAgain()
-	}
-	return min(time.Second, a.session.lookAgain())
-}
-
+// awaiting is one Await or Watch.
 type awaiting struct {
-	session  *session
-	me       *standing
-	sight    driver.Sight
-	holds    bool  // it waits for nobody: it watches over its node
+	*place
+	holds    bool  // it waits for nobody
 	since    int64 // what happened ahead after this transaction is news
 	ownSince int64 // and what happened to the own node after this one
-	waiter   *waiter
+	bell     driverkit.Bell
 	own      *watch
 	others   []other
 }
@@ -111,24 +53,70 @@ type other struct {
 	changes int
 }
 
-type verdict int
-
-const (
-	nothing verdict = iota
-	removed         // my own node is not where it was
-	myTurn          // the node ahead left as the holder
-	moved           // somebody left, or was amended
-)
-
-func (a *awaiting) join(nodePath string) *watch {
-	return a.session.watches.join(nodePath, a.waiter)
+func (p *place) awaiting() *awaiting {
+	a := &awaiting{place: p, bell: driverkit.NewBell()}
+	a.own = a.join(p.presentPath())
+	a.since, a.ownSince = p.seen()
+	return a
 }
 
+func (a *awaiting) join(nodePath string) *watch { return a.session.watches.join(nodePath, a.bell) }
+
 func (a *awaiting) quit() {
-	a.session.watches.quit(a.own, a.waiter)
+	a.session.watches.quit(a.own, a.bell)
 	for _, w := range a.others {
-		a.session.watches.quit(w.watch, a.waiter)
+		a.session.watches.quit(w.watch, a.bell)
 	}
+}
+
+// sleep waits for news. No watch is trusted alone: once in a while it looks without being told.
+func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, error) {
+	s := a.session
+	again := time.NewTimer(a.firstPoll())
+	defer again.Stop()
+	for {
+		if err := s.stopped(ctx); err != nil {
+			return nil, driver.Looked, err
+		}
+		switch what, of := a.news(); what {
+		case ownGone:
+			if err := a.whereAmI(ctx); err != nil {
+				return nil, driver.Looked, err
+			}
+			continue
+		case myTurn:
+			return nil, driver.HandedOn, nil
+		case moved:
+			return a.look(ctx, of)
+		}
+		a.arm()
+		select {
+		case <-a.bell:
+		case <-again.C:
+			// Somebody whose question stalls must hear the news all the same.
+			if err := a.bell.Unless(ctx, a.poll); err != nil {
+				return nil, driver.Looked, err
+			}
+			again.Reset(s.pollAgain())
+		case <-s.life.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// pollAgain is when to look although no watch has fired.
+func (s *session) pollAgain() time.Duration {
+	d := max(s.timeout(), time.Second)
+	return d + rand.N(d/2)
+}
+
+// firstPoll is when to do so first. Newer servers do not tell those who may not read a node that it has gone. That is
+// soon to be found out where not everybody may do everything.
+func (a *awaiting) firstPoll() time.Duration {
+	if a.session.service.openToAll {
+		return a.session.pollAgain()
+	}
+	return min(time.Second, a.session.pollAgain())
 }
 
 // arm asks to be told of what matters: of the own node that it goes, of the others that they change, too.
@@ -148,55 +136,67 @@ func (a *awaiting) arm() {
 	a.session.arm(a.since, wishes...)
 }
 
-// verdict says what the watches know by now. The own node comes first: an answer that lets me in must not overtake the
-// news of my own removal, which the service told before.
-func (a *awaiting) verdict() verdict {
+type news int
+
+const (
+	nothing news = iota
+	ownGone      // my own node is not where it was
+	myTurn       // the node right ahead left as the holder
+	moved        // somebody left, or was amended
+)
+
+// news is what the watches say by now, and of whom. The own node comes first: an answer that lets me in must not
+// overtake the news of my own removal, which the service told before.
+func (a *awaiting) news() (news, *watch) {
 	t := &a.session.watches
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.own.gone {
-		return removed
+		return ownGone, a.own
 	}
-	if n := len(a.others) - 1; n >= 0 && a.others[n].left && a.own.settings[ofChildren].set && a.me.rightBehind(a.others[n].path) {
-		return myTurn
+	if n := len(a.others) - 1; n >= 0 {
+		last := a.others[n].watch
+		if last.became == driver.HandedOn && a.own.settings[ofChildren].set && a.rightBehind(last.path) {
+			return myTurn, last
+		}
 	}
 	for _, w := range a.others {
 		if w.gone || w.changes != w.watch.changes {
-			return moved
+			return moved, w.watch
 		}
 	}
-	return nothing
+	return nothing, nil
 }
 
-// look reads the line.
-func (a *awaiting) look(ctx context.Context) ([]driver.Node, error) {
-	s := a.session
+// look reads the line, after somebody moved.
+func (a *awaiting) look(ctx context.Context, of *watch) ([]driver.Node, driver.Change, error) {
 	for {
-		l, err := s.children(ctx, a.me.dir)
+		l, err := a.session.children(ctx, a.dir)
 		if err != nil {
-			return nil, err
+			return nil, driver.Looked, err
 		}
-		if ahead, ok := a.me.ahead(l, a.sight); ok {
-			return ahead, nil
+		if ahead, _, found := a.pick(l); found {
+			return ahead, a.session.watches.change(of, l.Names), nil
 		}
 		if err := a.whereAmI(ctx); err != nil {
-			return nil, err
+			return nil, driver.Looked, err
 		}
 	}
 }
 
 // whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session has ended
 // and its connection not yet been closed. It returns ErrRemoved only if the service says on a live session that
-// the node is nowhere. An amendment goes from the older path to the newer, so that order misses nothing.
+// the node is nowhere.
 func (a *awaiting) whereAmI(ctx context.Context) error {
-	paths := a.me.paths()
+	paths := a.allPaths()
 	find := func(ctx context.Context) error { return a.findAt(ctx, paths) }
 	if a.holds && len(paths) == 1 && paths[0] == a.own.path { // and it is not being amended
-		return doubt.Ask(ctx, a.session.over, find)
+		return driverkit.Doubt(ctx, a.session.life, find)
 	}
 	return find(ctx)
 }
 
+// findAt tries the older path first: an amendment goes from it to the newer, so that this order misses nothing.
 func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 	s := a.session
 	for _, p := range paths {
@@ -205,17 +205,17 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 			return err
 		}
 		if there {
-			s.watches.quit(a.own, a.waiter)
-			a.own, a.ownSince = a.join(p), s.zxids.last()
+			s.watches.quit(a.own, a.bell)
+			a.own, a.ownSince = a.join(p), s.zxids.Load()
 			return nil
 		}
 	}
 	return driver.ErrRemoved
 }
 
-// ask is the look without being told: a point read of the own node and of the one waited for, which also tells whether
+// poll is the look without being told: a point read of the own node and of the one waited for, which also tells whether
 // that may be read at all, or of the line if these are several.
-func (a *awaiting) ask(ctx context.Context) error {
+func (a *awaiting) poll(ctx context.Context) error {
 	s := a.session
 	switch len(a.others) {
 	case 0:
@@ -225,47 +225,92 @@ func (a *awaiting) ask(ctx context.Context) error {
 			return err
 		}
 		if gone {
-			a.missed(a.others[0].watch)
+			s.missed(a.others[0].watch)
 		}
 	default:
-		l, err := s.children(ctx, a.me.dir)
+		l, err := s.children(ctx, a.dir)
 		if err != nil {
 			return err
 		}
-		stands := make(map[string]bool, len(l.names))
-		for _, n := range l.names {
-			stands[a.me.dir+"/"+n] = true
+		stands := make(map[string]bool, len(l.Names))
+		for _, name := range l.Names {
+			stands[name] = true
 		}
 		for _, w := range a.others {
-			if !stands[w.path] {
-				a.missed(w.watch)
+			if !stands[path.Base(w.path)] {
+				s.missed(w.watch)
 			}
 		}
 	}
 	there, err := s.exists(ctx, a.own.path)
 	if err == nil && !there {
-		a.missed(a.own)
+		s.missed(a.own)
 	}
 	return err
 }
 
 // missed is for a node that has gone without a watch telling.
-func (a *awaiting) missed(w *watch) {
-	t := &a.session.watches
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !w.gone {
-		a.session.driver.log.Debug("a node had gone unnoticed", "node", w.path)
-		w.gone = true
-		w.ring()
+func (s *session) missed(w *watch) {
+	if s.watches.notice(w) {
+		s.service.log.Debug("a node had gone unnoticed", "node", w.path)
 	}
 }
 
-func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
-	return persist(ctx, s, func() (bool, error) {
-		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
-			there, _, err := c.Exists(nodePath)
-			return there, err
-		})
-	})
+// awaitWide is Await for any of many. Who has just become the first in waiting for many permits waits for all who hold:
+// with a watch on each it would be told of each that leaves, long after it was let in itself. So it watches the line
+// as a whole, and reads it again whenever somebody has come or gone. There is one such waiter in a line, so it is no
+// herd. An amendment of data alone goes unnoticed: nodes ahead are shown without theirs, so it makes no difference to
+// anybody.
+func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+	t := &a.session.watches
+	line := a.join(a.dir)
+	defer t.quit(line, a.bell)
+	for {
+		a.session.arm(a.ownSince, wish{a.own, ofChildren})
+		before := t.state(line)
+		l, err := a.session.watchedChildren(ctx, a.dir)
+		if err != nil {
+			return nil, driver.Looked, err
+		}
+		ahead, _, found := a.pick(l)
+		if found && (before.gone || !stillAhead(wait, ahead)) {
+			return ahead, driver.Looked, nil
+		}
+		if found {
+			err = a.sleepUnless(ctx, func() bool { return t.state(line) != before || t.state(a.own).gone })
+		} else {
+			err = a.whereAmI(ctx)
+		}
+		if err != nil {
+			return nil, driver.Looked, err
+		}
+	}
+}
+
+// sleepUnless returns when there is news, or when it is time to look without any.
+func (a *awaiting) sleepUnless(ctx context.Context, news func() bool) error {
+	again := time.NewTimer(a.session.pollAgain())
+	defer again.Stop()
+	for !news() {
+		select {
+		case <-a.bell:
+		case <-again.C:
+			return nil
+		case <-a.session.life.Done():
+		case <-ctx.Done():
+		}
+		if err := a.session.stopped(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stillAhead reports whether all of some nodes are among those ahead.
+func stillAhead(nodes, ahead []driver.Node) bool {
+	stands := make(map[string]bool, len(ahead))
+	for _, n := range ahead {
+		stands[n.ID] = true
+	}
+	return !slices.ContainsFunc(nodes, func(n driver.Node) bool { return !stands[n.ID] })
 }

@@ -4,22 +4,24 @@ import (
 	"testing"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // What the one who joins last makes of a line of a thousand.
 func BenchmarkALookAtAThousand(b *testing.B) {
 	var names []string
 	for i := range int32(1000) {
-		names = append(names, contender{guid: newGUID(), kind: kindLock, seq: i}.name())
+		names = append(names, contender{guid: newGUID(), kind: rules.Lock, seq: i}.name())
 	}
-	seen := &list{names: names}
+	seen := &wire.Listing{Names: names}
 	me := "/line/" + names[len(names)-1]
-	st := &standing{line: "line", dir: "/line", names: []string{me}}
 	for name, sight := range map[string]driver.Sight{"nearest": {}, "all": {All: true}} {
 		b.Run(name, func(b *testing.B) {
+			p := &place{dir: "/line", sight: sight, paths: []string{me}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := st.ahead(seen, sight); !ok {
+				if _, _, ok := p.pick(seen); !ok {
 					b.Fatal("not in the line")
 				}
 			}

@@ -11,45 +11,38 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// lastNumbers is how many numbers before the end of a line's counter are not given out any more. The counter ends at
-// 2147483647; servers before 3.6 went on at -2147483648, newer ones stick there, and then a newcomer has the same
-// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so this many late-comers may meet.
-const lastNumbers = 1 << 20
-
-func nearEnd(seq int32) bool { return seq >= 1<<31-1-lastNumbers || seq < 0 && seq >= -lastNumbers }
-
 // beginAnew is for one whose number was too close to the end, and who is not in line any more: it waits until nobody
 // is, and removes the directory. Its successor counts from zero, and its tokens are above all of this one's. Of several
 // who wait for that one will be the first; its birth tells the others that the directory is another one now.
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
-	s.driver.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
-	j.wanted.guid = newGUID()
-	for try := 0; ; try++ {
+	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
+	j.contender.guid = newGUID()
+	for tries := 0; ; tries++ {
 		l, err := s.children(ctx, j.dir)
-		if errors.Is(err, gozk.ErrNoNode) || err == nil && l.born != born {
+		if errors.Is(err, gozk.ErrNoNode) || err == nil && l.Born != born {
 			return errJoinAgain
 		}
 		if err != nil {
 			return err
 		}
 		switch {
-		case len(contenders(l.names)) == 0:
+		case len(contenders(l.Names)) == 0:
 			err = s.insist(ctx, func(c *gozk.Conn) error { return c.Delete(j.dir, -1) })
 			switch {
 			case err == nil, errors.Is(err, gozk.ErrNoNode):
 				return errJoinAgain
 			case !errors.Is(err, gozk.ErrNotEmpty):
 				return explain(err, "removing", j.dir, "DELETE", path.Dir(j.dir))
-			case len(l.names) > 0:
+			case len(l.Names) > 0:
 				return fmt.Errorf("%s has used up its numbers and cannot be removed to begin anew, because it holds %q: "+
-					"remove what is below it, or use another name", j.dir, l.names[0])
+					"remove what is below it, or use another name", j.dir, l.Names[0])
 			}
 		case j.entry.Try:
 			return driver.ErrBusy
 		}
-		if err := sleep(ctx, backOff(try)); err != nil {
-			return s.given(err)
+		if pause(ctx, tries) != nil {
+			return s.stopped(ctx)
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -89,7 +91,7 @@ func TestALineNearItsEndBeginsAnew(t *testing.T) {
 	require.Len(t, ahead, 1)
 
 	type joined struct {
-		me    driver.Node
+		me    driver.Place
 		ahead []driver.Node
 		err   error
 	}
@@ -111,17 +113,17 @@ func TestALineNearItsEndBeginsAnew(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 
-	s.leave(s.sess, first, true)
-	s.leave(s.sess, second, true)
+	s.leave(first, true)
+	s.leave(second, true)
 	seen := map[driver.Token]bool{}
 	alone := 0
 	for range cap(late) {
 		j := <-late
 		require.NoError(t, j.err)
-		require.Greater(t, j.me.Token, second.Token)
-		require.Less(t, seqOf(t, j.me), int32(100))
-		require.False(t, seen[j.me.Token])
-		seen[j.me.Token] = true
+		require.Greater(t, j.me.Node().Token, second.Node().Token)
+		require.Less(t, seqOf(t, j.me.Node()), int32(100))
+		require.False(t, seen[j.me.Node().Token])
+		seen[j.me.Node().Token] = true
 		if len(j.ahead) == 0 {
 			alone++
 		}
@@ -143,9 +145,9 @@ func TestAtTheVeryEndNobodyIsLetInBesideAnother(t *testing.T) {
 	for range 3 {
 		me, ahead := s.join(s.sess, "lock")
 		require.Empty(t, ahead)
-		require.Greater(t, me.Token, tokens)
-		tokens = me.Token
-		s.leave(s.sess, me, true)
+		require.Greater(t, me.Node().Token, tokens)
+		tokens = me.Node().Token
+		s.leave(me, true)
 	}
 	require.Greater(t, tokens, driver.Token(1<<31))
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -36,7 +38,7 @@ func drain(t *testing.T, proxy *zkwire.Proxy, n int) (requests, wakes float64) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var waiting, woken atomic.Int64
-	client, err := Connect(ctx, []string{proxy.Addr()}, WithSessionTimeout(10*time.Minute), WithClient(coord.WithObserver(&coord.Observer{
+	client, err := Connect(ctx, []string{proxy.Addr()}, WithTTL(10*time.Minute), WithClient(coord.WithObserver(&coord.Observer{
 		Waiting: func(coord.Node, int) { waiting.Add(1) },
 		Woken:   func(coord.Node) { woken.Add(1) },
 	})))

@@ -11,8 +11,8 @@ import (
 )
 
 // makeDir makes a line's directory and those above it, as far as they are missing. They are containers, which the
-// service removes when they have become empty; where it knows none, plain nodes. Plain they are beside Kazoo, too: a
-// Lock of Kazoo's looks once whether its directory is there, and fails for good when it has gone since.
+// service removes when they have become empty. Where it knows none they are plain nodes, and so they are with Kazoo's
+// names: a Lock of Kazoo's looks only once whether its directory is there, and fails when it has gone since.
 func (s *session) makeDir(dir string) error {
 	for {
 		err := s.makeOne(dir)
@@ -30,19 +30,19 @@ func (s *session) makeDir(dir string) error {
 }
 
 func (s *session) makeOne(dir string) error {
-	err := s.insist(s.ctx, func(c *gozk.Conn) error {
-		if s.driver.names != Kazoo && !s.driver.plainDirs.Load() {
-			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.driver.acl)
+	err := s.insist(s.life.Context(), func(c *gozk.Conn) error {
+		if s.service.way != Kazoo && !s.service.plainDirs.Load() {
+			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.service.acl)
 			if !unimplemented(err) {
 				return err
 			}
-			s.driver.log.Info("the service has no container nodes, so directories are plain ones")
-			s.driver.plainDirs.Store(true)
+			s.service.log.Info("the service has no container nodes, so directories are plain ones")
+			s.service.plainDirs.Store(true)
 		}
-		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.driver.acl)
+		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.service.acl)
 		return err
 	})
-	if err == nil && s.driver.plainDirs.Load() {
+	if err == nil && s.service.plainDirs.Load() {
 		s.mu.Lock()
 		s.lines[dir] = struct{}{}
 		s.mu.Unlock()
@@ -55,7 +55,7 @@ func unimplemented(err error) bool {
 	return err != nil && (err.Error() == "unknown error: -6" || errors.Is(err, gozk.ErrShortBuffer))
 }
 
-// removeEmptyLines takes the plain directories away that this session made, if they are empty, the inner ones first.
+// removeEmptyLines removes the plain directories that this session made, if they are empty, the inner ones first.
 func (s *session) removeEmptyLines(ctx context.Context) {
 	s.mu.Lock()
 	dirs := make([]string, 0, len(s.lines))

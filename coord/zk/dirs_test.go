@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -17,7 +19,7 @@ func TestTheServiceSweepsEmptyLines(t *testing.T) {
 	e.Line = "a/b/c"
 	me, _, err := s.sess.Join(s.ctx, e)
 	require.NoError(t, err)
-	s.leave(s.sess, me, true)
+	s.leave(me, true)
 	require.Eventually(t, func() bool {
 		there, _, err := s.admin.Exists(s.root)
 		return err == nil && !there
@@ -49,9 +51,9 @@ func TestJoinsRaceWithTheSweeping(t *testing.T) {
 	for range 200 {
 		me, ahead := s.join(s.sess, "lock")
 		require.Empty(t, ahead)
-		require.Greater(t, me.Token, last)
-		last = me.Token
-		s.leave(s.sess, me, true)
+		require.Greater(t, me.Node().Token, last)
+		last = me.Node().Token
+		s.leave(me, true)
 	}
 	close(stop)
 	n := <-swept
@@ -62,13 +64,13 @@ func TestJoinsRaceWithTheSweeping(t *testing.T) {
 // Servers before 3.5.3.
 func TestWithoutContainersTheDriverSweeps(t *testing.T) {
 	s := play(t)
-	s.sess.driver.plainDirs.Store(true)
+	s.sess.service.plainDirs.Store(true)
 	for _, line := range []string{"a", "a/b", "c"} {
 		e := entry("lock")
 		e.Line = line
 		me, _, err := s.sess.Join(s.ctx, e)
 		require.NoError(t, err)
-		s.leave(s.sess, me, true)
+		s.leave(me, true)
 	}
 	other := s.another()
 	e := entry("lock")

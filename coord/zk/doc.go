@@ -3,6 +3,11 @@
 //	client, err := zk.Connect(ctx, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
 //	m := mutex.New(client, "orders/42")
 //
+// It makes its own connections: New takes addresses and no *zk.Conn that you already have. Such a Conn goes on with a
+// new session when the service has ended the old one, and does there what was still queued: a lock that was asked for
+// in one session would be held in another. So the driver has a Conn for each session, closes it in the callback that
+// brings the news of the end, and tells from the frames on its wire how long a session is surely kept.
+//
 // A line is a directory, and whoever stands in it is an ephemeral sequential node there, named as zk.Lock of the
 // client library names its own: _c_<32 hex digits>-<kind>-<10 digits>. So processes that use zk.Lock on the same
 // directory stand in the same line; WithNames does the same for Curator and for Kazoo.
@@ -10,7 +15,7 @@
 // # What it takes from the server
 //
 // ZooKeeper 3.5.3 or newer removes the directories of empty lines by itself (they are container nodes). An older
-// one has no such nodes; then the driver makes plain ones, and takes those that it used away when a session is closed.
+// one has no such nodes; then the driver makes plain ones, and removes those that it made when a session is closed.
 //
 // Everything is created with the access rights of WithACL. Without that option it is open to everybody, or, with
 // WithDigestAuth, to that user alone, the directories included: other users cannot join then. Leaving takes the

@@ -9,15 +9,17 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// First is described in package driver. While somebody is first a watch on that node is enough: nobody ever joins
-// ahead of it. In an empty line it is the directory that is watched, or, when there is none, its coming.
-func (d *Driver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
+// First watches the first node alone: nobody ever joins ahead of it. In an empty line it watches the directory or, when
+// there is none, for its coming.
+func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	return withSession(ctx, d, func(s *session) (driver.Node, error) {
-		o := &observing{session: s, line: line, dir: d.path(line), waiter: newWaiter()}
+		o := &observing{session: s, line: line, dir: d.path(line), bell: driverkit.NewBell()}
 		defer o.watch("")
-		again := time.NewTimer(s.lookAgain())
+		again := time.NewTimer(s.pollAgain())
 		defer again.Stop()
 		for {
 			n, err := o.look(ctx, seen != nil)
@@ -25,13 +27,14 @@ func (d *Driver) First(ctx context.Context, line string, seen *driver.Node) (dri
 				return n, err
 			}
 			select {
-			case <-o.waiter.bell:
+			case <-o.bell:
 			case <-again.C:
-				again.Reset(s.lookAgain())
-			case <-s.done:
-				return driver.Node{}, s.ending()
+				again.Reset(s.pollAgain())
+			case <-s.life.Done():
 			case <-ctx.Done():
-				return driver.Node{}, s.given(ctx.Err())
+			}
+			if err := s.stopped(ctx); err != nil {
+				return driver.Node{}, err
 			}
 		}
 	})
@@ -46,39 +49,37 @@ type observing struct {
 	session *session
 	line    string
 	dir     string
-	waiter  *waiter
+	bell    driverkit.Bell
 	on      *watch
 }
 
 // watch exchanges what is watched; "" for nothing.
 func (o *observing) watch(nodePath string) {
-	if o.on != nil && o.on.path == nodePath {
-		if _, gone := o.session.watches.look(o.on); !gone {
-			return
-		}
+	if o.on != nil && o.on.path == nodePath && !o.session.watches.state(o.on).gone {
+		return
 	}
 	if o.on != nil {
-		o.session.watches.quit(o.on, o.waiter)
+		o.session.watches.quit(o.on, o.bell)
 		o.on = nil
 	}
 	if nodePath != "" {
-		o.on = o.session.watches.join(nodePath, o.waiter)
+		o.on = o.session.watches.join(nodePath, o.bell)
 	}
 }
 
-// look reads who is first. If it is to be waited for the next, whatever changes from then on rings.
+// look reads who is first. With wait, whatever changes from then on rings.
 func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 	s := o.session
 	for {
 		l, err := s.freshChildren(ctx, o.dir)
 		missing := errors.Is(err, gozk.ErrNoNode)
 		if missing {
-			l, err = new(list), nil
+			l, err = new(wire.Listing), nil
 		}
 		if err != nil {
 			return driver.Node{}, err
 		}
-		all := contenders(l.names)
+		all := contenders(l.Names)
 		target, aspect := o.dir, ofChildren
 		switch {
 		case missing:
@@ -88,12 +89,12 @@ func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 		}
 		if wait {
 			o.watch(target)
-			s.arm(l.asOf, wish{o.on, aspect})
+			s.arm(l.AsOf, wish{o.on, aspect})
 		}
 		if len(all) == 0 {
 			return driver.Node{}, nil
 		}
-		n, gone, err := s.read(ctx, all[0].node(o.line, o.dir, l.born))
+		n, gone, err := s.read(ctx, all[0].node(o.line, o.dir, l.Born))
 		if err != nil || !gone {
 			return n, err
 		}

@@ -23,11 +23,11 @@ import (
 // After a downgrade, get another one.
 func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
 	if err := h.Err(); err != nil {
-		return nil, fmt.Errorf("zk: no guard for a hold that is over: %w", err)
+		return nil, fmt.Errorf("turnwise: zk: no guard for a hold that is over: %w", err)
 	}
 	id := h.Node().ID
 	if _, ok := parseContender(path.Base(id)); !ok || !strings.HasPrefix(id, "/") {
-		return nil, fmt.Errorf("zk: no guard for the hold of %q: it is not held in ZooKeeper: %w", h.Node().Line, coord.ErrInvalid)
+		return nil, fmt.Errorf("turnwise: zk: no guard for the hold of %q: it is not held in ZooKeeper: %w", h.Node().Line, coord.ErrInvalid)
 	}
 	return &gozk.CheckVersionRequest{Path: id, Version: -1}, nil
 }

@@ -1,10 +1,11 @@
+//go:build unix
+
 package zk
 
 import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"path"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -124,8 +126,8 @@ func (h *harness) wire(t testing.TB, opts ...Option) (*drivertest.Link, *wiring)
 		w.proxies = append(w.proxies, p)
 		addrs = append(addrs, p.Addr())
 	}
-	all := append([]Option{WithSessionTimeout(h.ttl), WithRoot(h.root), WithLogger(drivertest.Logger(t))}, h.opts...)
-	d, err := newDriver(addrs, append(all, opts...))
+	all := append([]Option{WithTTL(h.ttl), WithRoot(h.root), WithLogger(drivertest.Logger(t))}, h.opts...)
+	d, err := newService(addrs, append(all, opts...))
 	require.NoError(t, err)
 	d.nearEnd = h.isNearEnd
 	t.Cleanup(func() {
@@ -343,13 +345,6 @@ func (h *harness) emptyFor(dir string) time.Duration {
 	return time.Since(h.empty[dir])
 }
 
-var foreigners = []string{
-	"_c_", "_c_x", "_c_0000000000", "0000000000", "9999999999", "lock", "lock-0000000000", "lock-9999999999", "~",
-	"_c_00000000000000000000000000000000-lock-000000000", "_c_ffffffffffffffffffffffffffffffff-lock-00000000000",
-	"_c_0123456789abcdef0123456789abcdeg-lock-0000000000", "_c_0123456789abcdef0123456789abcdef-lo.ck-0000000000",
-	"_c_0123456789abcdef0123456789abcdef-0000000000", "x__lock__0000000000", "-2147483648", "__lock__-000000001",
-}
-
 func (h *harness) plantForeign(t testing.TB, line string) {
 	dir := h.path(line)
 	h.mkdir(t, dir)
@@ -396,19 +391,19 @@ func (h *harness) isNearEnd(line string, seq int32) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	end, ok := h.ends[line]
-	return ok && seq >= end || nearEnd(seq)
+	return ok && seq >= end || nearEnd(line, seq)
 }
 
 // expire has the service end a session as its own client would: who knows its id and password may.
 func (h *harness) expire(t testing.TB, ds driver.Session) {
-	c := ds.(*session).known.Load()
+	id := ds.(*session).identity.Load()
 	for try := 0; ; try++ {
-		err := closeSession(h.cluster.Addrs()[try%len(h.cluster.Addrs())], c)
+		err := closeSession(h.cluster.Addrs()[try%len(h.cluster.Addrs())], id)
 		if err == nil {
 			return
 		}
 		if try == 50 {
-			t.Errorf("cannot expire session %#x: %v", uint64(c.id), err)
+			t.Errorf("cannot expire session %#x: %v", uint64(id.ID), err)
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -416,7 +411,7 @@ func (h *harness) expire(t testing.TB, ds driver.Session) {
 }
 
 // closeSession takes a session over and closes it.
-func closeSession(addr string, c *credentials) error {
+func closeSession(addr string, id *wire.Identity) error {
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
 		return err
@@ -428,13 +423,13 @@ func closeSession(addr string, c *credentials) error {
 	b = binary.BigEndian.AppendUint32(b, 0)    // version
 	b = binary.BigEndian.AppendUint64(b, 0)    // zxid seen
 	b = binary.BigEndian.AppendUint32(b, 2000) // timeout
-	b = binary.BigEndian.AppendUint64(b, uint64(c.id))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(c.password)))
-	b = append(b, c.password...)
+	b = binary.BigEndian.AppendUint64(b, uint64(id.ID))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(id.Password)))
+	b = append(b, id.Password...)
 	if _, err = conn.Write(b); err != nil {
 		return err
 	}
-	greeting, err := readFrame(conn)
+	greeting, err := zkwire.ReadFrame(conn)
 	if err != nil {
 		return err
 	}
@@ -443,21 +438,10 @@ func closeSession(addr string, c *credentials) error {
 	}
 	b = binary.BigEndian.AppendUint32(nil, 8)
 	b = binary.BigEndian.AppendUint32(b, 1)
-	op := int32(opClose)
-	b = binary.BigEndian.AppendUint32(b, uint32(op))
+	b = binary.BigEndian.AppendUint32(b, 0xfffffff5) // close
 	if _, err = conn.Write(b); err != nil {
 		return err
 	}
-	_, err = readFrame(conn)
+	_, err = zkwire.ReadFrame(conn)
 	return err
-}
-
-func readFrame(r io.Reader) ([]byte, error) {
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, err
-	}
-	body := make([]byte, binary.BigEndian.Uint32(head))
-	_, err := io.ReadFull(r, body)
-	return body, err
 }

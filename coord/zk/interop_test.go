@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -233,7 +235,7 @@ func TestNamesOfOtherToolsInOneLine(t *testing.T) {
 		s := play(t, WithNames(names))
 		for i, kind := range []string{"lock", "R", "W", "S1of2"} {
 			me, ahead := s.join(s.sess, kind)
-			require.Regexp(t, want[i], filepath.Base(me.ID))
+			require.Regexp(t, want[i], filepath.Base(me.Node().ID))
 			if i > 0 {
 				require.Len(t, ahead, 1)
 				require.Equal(t, []string{"lock", "R", "W", "S1of2"}[i-1], ahead[0].Kind)
@@ -260,13 +262,13 @@ func TestForeignContendersCountWhateverTheNames(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, ahead, 1, name)
 			require.Equal(t, p, ahead[0].ID)
-			waiter := s.await(s.sess, me, ahead...)
+			waiter := s.await(me, ahead...)
 			time.Sleep(10 * time.Millisecond)
 			require.NoError(t, s.admin.Delete(p, -1))
 			w := s.answer(waiter)
 			require.NoError(t, w.err)
 			require.Empty(t, w.ahead)
-			s.leave(s.sess, me, false)
+			s.leave(me, false)
 		}
 	}
 }

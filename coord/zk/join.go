@@ -6,198 +6,152 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
-	"sync/atomic"
 
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // maxBytes is what a node's data may have. The server drops the connection that brings it more than a megabyte, and
 // with that connection every other request of the session.
 const maxBytes = 1_000_000
 
-// Join is described in package driver.
+// Join has a goroutine of the session's own make the node. It does not rest until it knows what became of it, whether
+// or not the caller still waits; if not, it takes the node away.
 //
 // The client library's own protected create is not up to it: it looks for its node only after one of the errors that
-// leave the outcome open, may do so on a server that lags, and gives up if that fails, too. So here a goroutine of
-// the session's own makes the node and does not rest until it knows what became of it, whether or not the caller
-// still waits; if not, it takes the node away.
-func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
+// leave the outcome open, may do so on a server that lags, and gives up if that fails, too.
+func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	if err := ctx.Err(); err != nil {
-		return driver.Node{}, nil, err
+		return nil, nil, err
 	}
 	j := &joining{
-		session: s,
-		entry:   e,
-		dir:     s.driver.path(e.Line),
-		wanted:  contender{guid: newGUID(), kind: e.Kind, way: s.driver.names},
-		note:    driver.EncodeNote(e.Owner, e.Data),
-		result:  make(chan joined, 1),
+		session:   s,
+		entry:     e,
+		dir:       s.service.path(e.Line),
+		contender: contender{guid: newGUID(), kind: e.Kind, way: s.service.way},
+		note:      driver.EncodeNote(e.Owner, e.Data),
 	}
 	if len(j.note) > maxBytes {
-		return driver.Node{}, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.note), j.dir, maxBytes)
+		return nil, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.note), j.dir, maxBytes)
 	}
 	if e.Try {
 		if err := j.lookFirst(ctx); err != nil {
-			return driver.Node{}, nil, err
+			return nil, nil, err
 		}
 	}
-	if !s.spawn(func() { j.run(ctx) }) {
-		return driver.Node{}, nil, s.ending()
+	done, err := driverkit.Deliver(ctx, s.life,
+		func(wanted func() bool) (joined, error) { j.wanted = wanted; return j.run(ctx) },
+		func(late joined) { s.discard(late.place.node.ID) })
+	switch {
+	case err == nil:
+		return done.place, done.ahead, nil
+	case err == ctx.Err():
+		err = s.stopped(ctx)
 	}
-	var why error
-	select {
-	case r := <-j.result:
-		return r.me, r.ahead, r.err
-	case <-ctx.Done():
-		why = s.given(ctx.Err())
-	case <-s.done:
-		why = s.ending()
-	}
-	if j.fate.CompareAndSwap(undecided, givenUp) {
-		return driver.Node{}, nil, why
-	}
-	r := <-j.result
-	return r.me, r.ahead, r.err
+	return nil, nil, err
 }
 
 // joining is one Join.
 type joining struct {
-	session *session
-	entry   driver.Entry
-	dir     string
-	wanted  contender
-	note    []byte
-
-	open   bool // a create had no answer
-	fate   atomic.Int32
-	result chan joined
+	session    *session
+	entry      driver.Entry
+	dir        string
+	contender  contender // without its number
+	note       []byte
+	wanted     func() bool // somebody still waits for the result
+	unanswered bool        // a create had no answer
 }
 
 type joined struct {
-	me    driver.Node
+	place *place
 	ahead []driver.Node
-	err   error
 }
 
-// Either the caller has the node or this goroutine takes it away.
-const (
-	undecided int32 = iota
-	delivered
-	givenUp
+var (
+	errGivenUp   = errors.New("given up")
+	errJoinAgain = errors.New("join again") // nothing is in line, and it is to be tried again
 )
 
-func (j *joining) deliver(r joined) bool {
-	if !j.fate.CompareAndSwap(undecided, delivered) {
-		return false
-	}
-	j.result <- r
-	return true
-}
-
-var errGivenUp = errors.New("given up")
-
-func (j *joining) wantedStill() error {
-	if j.fate.Load() == givenUp {
+func (j *joining) unlessGivenUp() error {
+	if !j.wanted() {
 		return errGivenUp
 	}
 	return nil
 }
 
-// run joins and delivers. Up to the first request ctx rules, from then on the session.
-func (j *joining) run(ctx context.Context) {
-	for try := 0; ; try++ {
-		me, ahead, err := j.once(ctx)
+// run joins. Up to the first request ctx rules, from then on the session.
+func (j *joining) run(ctx context.Context) (joined, error) {
+	for tries := 0; ; tries++ {
+		p, ahead, err := j.once(ctx)
 		if err == errJoinAgain {
-			if try == 0 || sleep(ctx, backOff(try)) == nil {
+			if tries == 0 || pause(ctx, tries-1) == nil {
 				continue
 			}
-			err = j.session.given(ctx.Err())
+			err = j.session.stopped(ctx)
 		}
-		if !j.deliver(joined{me, ahead, err}) && err == nil {
-			j.session.discard(me.ID)
+		if j.unanswered {
+			j.audit(p)
 		}
-		if j.open {
-			j.session.audit(j.dir, j.wanted)
-		}
-		return
+		return joined{p, ahead}, err
 	}
 }
 
-// errJoinAgain: nothing is in line, and it is to be tried again.
-var errJoinAgain = errors.New("join again")
-
 // once makes a node and looks at the line. After an error there is none.
-func (j *joining) once(ctx context.Context) (me driver.Node, ahead []driver.Node, err error) {
+func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	s := j.session
 	mine, seen, err := j.create(ctx)
 	if err != nil {
-		return me, nil, err
+		return nil, nil, err
 	}
-	st := s.stands(j.entry.Line, j.dir, mine)
-	ahead, ok := []driver.Node(nil), false
-	for try := 0; !ok; try++ {
-		if seen != nil {
-			if ahead, ok = st.ahead(seen, j.entry.Sight); ok {
-				break
-			}
-		}
-		// The list did not come, or it is older than the node.
-		if err = j.wantedStill(); err == nil && try > 0 {
-			err = j.stillThere(mine)
-		}
-		if err == nil {
-			seen, err = s.children(s.ctx, j.dir)
-		}
-		if err != nil {
-			s.discard(mine)
-			return me, nil, err
-		}
-	}
-	j.dropTwins(seen.names, mine)
-	c, _ := parseContender(path.Base(mine))
-	me = driver.Node{
-		Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Token: token(seen.born, c),
-		Owner: j.entry.Owner, Data: j.entry.Data, Last: st.isLast(),
-	}
-	if s.driver.nearEnd(j.entry.Line, c.seq) {
+	me := driver.Node{Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Owner: j.entry.Owner, Data: j.entry.Data}
+	p := &place{session: s, dir: j.dir, sight: j.entry.Sight, node: me, paths: []string{mine}}
+	ahead, seen, err := j.look(p, seen)
+	if err != nil {
 		s.discard(mine)
-		return me, nil, j.beginAnew(ctx, seen.born)
+		return nil, nil, err
+	}
+	j.dropTwins(seen.Names, mine)
+	c, _ := parseContender(path.Base(mine))
+	p.node.Token = token(seen.Born, c)
+	if s.service.nearEnd(j.entry.Line, c.seq) {
+		s.discard(mine)
+		return nil, nil, j.beginAnew(ctx, seen.Born)
 	}
 	if j.entry.Try && len(ahead) > 0 {
 		s.discard(mine)
-		return me, nil, driver.ErrBusy
+		return nil, nil, driver.ErrBusy
 	}
-	return me, ahead, nil
+	return p, ahead, nil
 }
 
 // create makes the node, and lists the line in the same round trip: the list is sent right behind the create, on the
 // same connection, so that it shows all who are ahead. It is nil if it did not arrive.
-func (j *joining) create(ctx context.Context) (mine string, seen *list, err error) {
+func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
 	s := j.session
 	if err := s.enter(ctx); err != nil {
 		return "", nil, err
 	}
-	if err := j.wantedStill(); err != nil {
+	if err := j.unlessGivenUp(); err != nil {
 		s.exit()
 		return "", nil, err
 	}
-	make, made := createRequest(j.dir+"/"+j.wanted.prefix(), j.note, s.driver.acl)
-	look, looked := s.listRequest(j.dir, false)
-	s.spoken.Load().send(make, look)
-	a, l := <-made, <-looked // each request is answered, at the latest when the connection ends
+	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
+	list, listed := wire.List(j.dir, false, s.zxids.Load())
+	s.usable.Load().Send(create, list)
+	c, l := <-created, <-listed // each request is answered, at the latest when the connection ends
 	s.exit()
-	if l.err == nil {
-		seen = l.value
+	if l.Err == nil {
+		seen = l.Value
 	}
-	err = s.judge(a.err)
+	err = s.named(c.Err)
 	switch {
 	case err == nil:
-		return a.value, seen, nil
+		return c.Value, seen, nil
 	case errors.Is(err, gozk.ErrNoNode):
-		if err := j.wantedStill(); err != nil {
+		if err := j.unlessGivenUp(); err != nil {
 			return "", nil, err
 		}
 		if err := s.makeDir(j.dir); err != nil {
@@ -212,69 +166,66 @@ func (j *joining) create(ctx context.Context) (mine string, seen *list, err erro
 
 // settle finds out what became of a create that had no answer: once the session is connected again, on a server that
 // has caught up, the node stands in the line or it was never made.
-func (j *joining) settle() (mine string, seen *list, err error) {
+func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	s := j.session
-	s.driver.log.Debug("a join had no answer", "line", j.entry.Line)
-	j.open = true
-	seen, err = s.freshChildren(s.ctx, j.dir)
+	s.service.log.Debug("a join had no answer", "line", j.entry.Line)
+	j.unanswered = true
+	seen, err = s.freshChildren(s.life.Context(), j.dir)
 	if errors.Is(err, gozk.ErrNoNode) {
-		seen, err = new(list), nil
+		seen, err = new(wire.Listing), nil
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	if twins := j.wanted.twins(seen.names); len(twins) > 0 {
+	if twins := j.contender.twins(seen.Names); len(twins) > 0 {
 		return j.dir + "/" + twins[0], seen, nil
 	}
-	if err := j.wantedStill(); err != nil {
+	if err := j.unlessGivenUp(); err != nil {
 		return "", nil, err
 	}
 	return "", nil, errJoinAgain
 }
 
-// stillThere tells a list that is slow to show a node from a node that has been removed.
-func (j *joining) stillThere(mine string) error {
-	there, err := j.session.exists(j.session.ctx, mine)
-	if err == nil && !there {
-		err = driver.ErrRemoved
+// look finds who is ahead. It lists the line again if the list did not come with the create, or is older than the node.
+func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wire.Listing, err error) {
+	s := j.session
+	ctx := s.life.Context()
+	for listings := 0; ; listings++ {
+		if seen != nil {
+			var found bool
+			if ahead, p.last, found = p.pick(seen); found {
+				return ahead, seen, nil
+			}
+		}
+		if err = j.unlessGivenUp(); err == nil && listings > 0 { // it is slow to show the node, or the node was removed
+			var there bool
+			if there, err = s.exists(ctx, p.node.ID); err == nil && !there {
+				err = driver.ErrRemoved
+			}
+		}
+		if err == nil {
+			seen, err = s.children(ctx, p.dir)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
-	return err
 }
 
 // dropTwins takes away what else was made for this join, by a request that was thought lost.
 func (j *joining) dropTwins(names []string, mine string) {
-	for _, name := range j.wanted.twins(names) {
+	for _, name := range j.contender.twins(names) {
 		if p := j.dir + "/" + name; p != mine {
-			j.session.spawn(func() { j.session.discard(p) })
+			j.session.life.Go(func() { j.session.discard(p) })
 		}
 	}
-}
-
-// twins are the nodes that were made for one join, the first in line first.
-func (c contender) twins(names []string) []string {
-	prefix := c.prefix()
-	var twins []listed
-	for _, name := range names {
-		if !strings.HasPrefix(name, prefix) {
-			continue
-		}
-		if c, ok := parseContender(name); ok {
-			twins = append(twins, listed{c, name})
-		}
-	}
-	slices.SortFunc(twins, compareListed)
-	var found []string
-	for _, t := range twins {
-		found = append(found, t.name)
-	}
-	return found
 }
 
 // lookFirst is for a try: no node is made when somebody is in the way. A server that lags may show one who has gone,
 // so the bad news is made sure of.
 func (j *joining) lookFirst(ctx context.Context) error {
 	s := j.session
-	for _, look := range []func(context.Context, string) (*list, error){s.children, s.freshChildren} {
+	for _, look := range []func(context.Context, string) (*wire.Listing, error){s.children, s.freshChildren} {
 		l, err := look(ctx, j.dir)
 		if errors.Is(err, gozk.ErrNoNode) {
 			return nil
@@ -282,7 +233,7 @@ func (j *joining) lookFirst(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(contenders(l.names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
+		if !slices.ContainsFunc(contenders(l.Names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
 			return nil
 		}
 	}

@@ -4,91 +4,94 @@ import (
 	"context"
 	"errors"
 	"path"
+	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // mark is what a node that hands over has written into it as it goes. Nobody reads it; that it was written tells.
 var mark = []byte("turnwise left\n")
 
-// Leave is described in package driver.
-func (s *session) Leave(ctx context.Context, me driver.Node, held bool) error {
-	st := s.standingAs(&me)
-	if s.takeAway(ctx, st, held) == nil {
-		s.left(st)
-		return nil
+func (p *place) Leave(ctx context.Context, held bool) error {
+	try := func(ctx context.Context) error { return p.takeAway(ctx, held) }
+	err := driverkit.UntilGone(ctx, p.session.life, try, passing)
+	if err != nil && err == ctx.Err() {
+		err = p.session.stopped(ctx)
 	}
-	said := make(chan error, 1)
-	if !s.spawn(func() {
-		s.leave(st, held, func(err error) {
-			select {
-			case said <- err:
-			default:
-			}
-		})
-	}) {
-		return s.ending()
-	}
-	select {
-	case err := <-said:
-		return err
-	case <-s.done:
-		return s.ending()
-	case <-ctx.Done():
-		return s.given(ctx.Err())
-	}
-}
-
-// leave goes on until the node is gone or the session has ended. It says nil, or what it is refused for.
-func (s *session) leave(st *standing, held bool, say func(error)) {
-	for try := 0; ; try++ {
-		err := s.takeAway(s.ctx, st, held)
-		if err == nil {
-			s.left(st)
-			say(nil)
-			return
-		}
-		if !passing(err) {
-			say(err)
-			try = max(try, 20)
-		}
-		if errors.Is(err, driver.ErrSessionEnded) || sleep(s.ctx, backOff(try)) != nil {
-			return
-		}
-	}
+	return err
 }
 
 // takeAway deletes the node under whatever path it has. If an amendment may be under way that goes from the older path
 // to the newer, so once the older is deleted it fails, and if the older is gone the newer is all there is. The paths are
-// those of this one node, for ever: the number in them is not used again.
-func (s *session) takeAway(ctx context.Context, st *standing, held bool) error {
-	paths := st.paths()
-	for i, p := range paths {
-		err := s.takeAwayPath(ctx, p, held && i == len(paths)-1)
+// those of this one node forever: the number in them is not used again.
+func (p *place) takeAway(ctx context.Context, held bool) error {
+	paths := p.allPaths()
+	for i, nodePath := range paths {
+		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1)
 		if !errors.Is(err, gozk.ErrNoNode) {
-			return explain(err, "leaving", p, "DELETE", path.Dir(p))
+			return explain(err, "leaving", nodePath, "DELETE", p.dir)
 		}
 	}
 	return nil
 }
 
-func (s *session) takeAwayPath(ctx context.Context, nodePath string, held bool) error {
-	w, err := s.link(ctx)
-	if err != nil {
+func (s *session) takeAway(ctx context.Context, nodePath string, held bool) error {
+	if err := s.awaitUp(ctx); err != nil {
 		return err
 	}
+	w := s.usable.Load()
 	if c, _ := parseContender(path.Base(nodePath)); held && c.markable() {
-		depart, departed := departRequest(nodePath, mark)
-		w.send(depart)
+		depart, departed := wire.Depart(nodePath, mark)
+		w.Send(depart)
 		_, err := answer(ctx, s, departed)
 		if !errors.Is(err, gozk.ErrNoAuth) { // there are rights that allow the one and not the other
 			return err
 		}
 	}
-	remove, removed := deleteRequest(nodePath)
-	w.send(remove)
-	_, err = answer(ctx, s, removed)
+	remove, removed := wire.Delete(nodePath)
+	w.Send(remove)
+	_, err := answer(ctx, s, removed)
 	return err
+}
+
+// discard takes a node of ours away and does not return before that is done or the session has ended.
+func (s *session) discard(nodePath string) {
+	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
+		err := s.takeAway(ctx, nodePath, false)
+		switch {
+		case errors.Is(err, gozk.ErrNoNode):
+			return nil
+		case err != nil && !passing(err) && !errors.Is(err, driver.ErrSessionEnded):
+			s.service.log.Warn("a node cannot be taken away and stays until the session ends", "node", nodePath, "error", err)
+		}
+		return err
+	}, func(error) bool { return true })
+}
+
+// audit looks after a create that had no answer, twice and later on. A server may yet take requests from the
+// connection that broke, in the moment in which it takes the new one; what such a straggler makes belongs to nobody.
+// Whether the place itself was left or amended meanwhile makes no difference: then nothing is at its first path.
+func (j *joining) audit(p *place) {
+	s, mine := j.session, ""
+	if p != nil {
+		mine = p.node.ID
+	}
+	s.life.Go(func() {
+		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
+			if driverkit.Sleep(s.life.Context(), after) != nil {
+				return
+			}
+			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {
+				for _, name := range j.contender.twins(l.Names) {
+					if nodePath := j.dir + "/" + name; nodePath != mine {
+						s.discard(nodePath)
+					}
+				}
+			}
+		}
+	})
 }

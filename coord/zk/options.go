@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	defaultTimeout = 10 * time.Second
-	defaultRoot    = "/turnwise"
+	defaultTTL  = 10 * time.Second
+	defaultRoot = "/turnwise"
 
 	// Below this a garbage collection here or there would cost the session.
-	minTimeout = 200 * time.Millisecond
+	minTTL = 200 * time.Millisecond
 )
 
 // Option sets up a driver.
@@ -27,7 +27,7 @@ type Option func(*config)
 
 type config struct {
 	servers   []string
-	timeout   time.Duration
+	ttl       time.Duration
 	root      string // without a slash at its end: "" is the root of the service
 	chroot    string // as the last server said
 	auth      []credential
@@ -35,7 +35,7 @@ type config struct {
 	openToAll bool // our nodes may be read, and more, by everybody
 	tls       *tls.Config
 	log       *slog.Logger
-	names     Names
+	way       Names
 	client    []coord.Option
 }
 
@@ -44,9 +44,9 @@ type credential struct {
 	data   []byte
 }
 
-// WithSessionTimeout says for how long the service keeps the nodes of a process that it hears nothing from: 10 s
-// unless told. The service has the last word; by default it allows 2 to 20 of its ticks.
-func WithSessionTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
+// WithTTL is the timeout of sessions: how long the service keeps the nodes of a process that it hears nothing from.
+// Unless told it is 10 s. The service has the last word; by default it allows 2 to 20 of its ticks.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot puts all lines below a path: "/turnwise" unless told, "/" for none. Line "a/b" is then the directory
 // /turnwise/a/b. It is created when it is missing.
@@ -70,7 +70,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithNames has the nodes named as another tool names its own, so that both can stand in the same lines; set
 // WithRoot to where the other tool has its paths.
-func WithNames(n Names) Option { return func(c *config) { c.names = n } }
+func WithNames(n Names) Option { return func(c *config) { c.way = n } }
 
 // WithClient is for Connect, which hands the options on to coord.NewClient.
 func WithClient(opts ...coord.Option) Option {
@@ -78,7 +78,7 @@ func WithClient(opts ...coord.Option) Option {
 }
 
 func configure(servers []string, opts []Option) (*config, error) {
-	c := &config{timeout: defaultTimeout, root: defaultRoot, log: slog.New(slog.DiscardHandler)}
+	c := &config{ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
 		o(c)
 	}
@@ -89,10 +89,10 @@ func configure(servers []string, opts []Option) (*config, error) {
 		return nil, err
 	}
 	switch {
-	case c.timeout < minTimeout:
-		return nil, fmt.Errorf("zk: a session timeout of %v is too short, %v is the least", c.timeout, minTimeout)
-	case c.names < 0 || c.names > Kazoo:
-		return nil, fmt.Errorf("zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.names)
+	case c.ttl < minTTL:
+		return nil, fmt.Errorf("turnwise: zk: a TTL of %v is too short, %v is the least", c.ttl, minTTL)
+	case c.way < 0 || c.way > Kazoo:
+		return nil, fmt.Errorf("turnwise: zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
 	}
 	if c.acl == nil {
 		c.acl = gozk.WorldACL(gozk.PermAll)
@@ -114,19 +114,19 @@ func (c *config) addServers(servers []string) error {
 		s = strings.TrimSpace(s)
 		if hosts, path, ok := strings.Cut(s, "/"); ok {
 			if i < len(servers)-1 {
-				return fmt.Errorf("zk: server %q has a path, which only the last one may have: use WithRoot", s)
+				return fmt.Errorf("turnwise: zk: server %q has a path, which only the last one may have: use WithRoot", s)
 			}
 			s, c.chroot = hosts, "/"+path
 		}
 		for host := range strings.SplitSeq(s, ",") {
 			if host = strings.TrimSpace(host); host == "" {
-				return fmt.Errorf("zk: the list of servers %q has an empty address", servers)
+				return fmt.Errorf("turnwise: zk: the list of servers %q has an empty address", servers)
 			}
 			c.servers = append(c.servers, host)
 		}
 	}
 	if len(c.servers) == 0 {
-		return errors.New("zk: the list of servers is empty: give at least one host:port")
+		return errors.New("turnwise: zk: the list of servers is empty: give at least one host:port")
 	}
 	c.servers = slices.Compact(gozk.FormatServers(c.servers))
 	return nil
@@ -139,7 +139,7 @@ func (c *config) placeRoot() error {
 	}
 	for segment := range strings.SplitSeq(strings.TrimPrefix(c.root, "/"), "/") {
 		if c.root[0] != '/' || segment == "" || segment == "." || segment == ".." || escape(segment) != segment {
-			return fmt.Errorf("zk: the root %q is no ZooKeeper path such as /app/locks", c.root)
+			return fmt.Errorf("turnwise: zk: the root %q is no ZooKeeper path such as /app/locks", c.root)
 		}
 	}
 	return nil

@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -58,29 +60,36 @@ func entry(kind string) driver.Entry {
 	return driver.Entry{Line: "a", Kind: kind, Owner: driver.Owner{Host: "h", PID: 1}}
 }
 
-func (s *scene) join(sess *session, kind string) (driver.Node, []driver.Node) {
+func (s *scene) join(sess *session, kind string) (driver.Place, []driver.Node) {
 	s.Helper()
 	me, ahead, err := sess.Join(s.ctx, entry(kind))
 	require.NoError(s, err)
 	return me, ahead
 }
 
-func (s *scene) leave(sess *session, me driver.Node, held bool) {
+func (s *scene) leave(me driver.Place, held bool) {
 	s.Helper()
-	require.NoError(s, sess.Leave(s.ctx, me, held))
+	require.NoError(s, me.Leave(s.ctx, held))
 }
 
 type woken struct {
 	ahead []driver.Node
+	how   driver.Change
 	err   error
 }
 
-func (s *scene) await(sess *session, me driver.Node, wait ...driver.Node) <-chan woken {
+func (s *scene) await(me driver.Place, wait ...driver.Node) <-chan woken {
 	c := make(chan woken, 1)
 	go func() {
-		ahead, err := sess.Await(s.ctx, me, driver.Sight{}, wait)
-		c <- woken{ahead, err}
+		ahead, how, err := me.Await(s.ctx, wait)
+		c <- woken{ahead, how, err}
 	}()
+	return c
+}
+
+func (s *scene) watch(me driver.Place) <-chan woken {
+	c := make(chan woken, 1)
+	go func() { c <- woken{err: me.Watch(s.ctx)} }()
 	return c
 }
 

@@ -11,45 +11,36 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // session is one session at the service, on one Conn of the client library. A Conn goes on with a new session when
 // the service has ended the old one, and does there what was still queued; so it is closed in the very callback that
 // brings the news, never dials again, and is never used again.
 type session struct {
-	driver *Driver
-	conn   *gozk.Conn
-	ready  chan struct{} // closed when conn is set
-	hosts  *hosts
-	ctx    context.Context // ends with the session
-	cancel context.CancelFunc
-
-	base     time.Time    // what deadline counts from, for its monotonic clock
-	deadline atomic.Int64 // ns after base
-	ttl      atomic.Int64 // as granted; ns
-
-	known      atomic.Pointer[credentials]
-	introduced atomic.Bool // the service has confirmed the session
-	snubbed    atomic.Bool // the server that was tried last hung up without a word
-
-	slots    chan struct{}        // one for each request whose answer takes time
-	spoken   atomic.Pointer[wire] // the latest connection that was usable
+	service  *service
+	life     *driverkit.Life
+	deadline *driverkit.Deadline
+	ttl      atomic.Int64  // as granted; ns
+	zxids    driverkit.Max // the service's transactions
 	watches  watches
-	troubles troubles
-	zxids    zxids
 
-	mu       sync.Mutex
-	up       chan struct{}        // closed while there is a usable connection
-	wire     *wire                // the present or latest connection
-	standing map[string]*standing // those of us in line, by path
-	lines    map[string]struct{}  // directories that may have to be removed by hand
-	working  sync.WaitGroup
-	ended    bool
-	why      error // it has ended
+	conn       *gozk.Conn
+	ready      chan struct{} // closed when conn is set
+	hosts      *wire.Hosts
+	troubles   *wire.Troubles
+	identity   atomic.Pointer[wire.Identity]
+	introduced atomic.Bool               // the service has confirmed the session
+	snubbed    atomic.Bool               // the server that was tried last hung up without a word
+	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
+	slots      chan struct{}             // one for each request whose answer takes time
 
-	done  chan struct{} // closed when the session is over
-	bye   chan struct{} // closed when the service has confirmed a close
-	byeDo sync.Once
+	mu    sync.Mutex
+	up    chan struct{}       // closed while there is a usable connection
+	wire  *wire.Conn          // the present or latest connection
+	lines map[string]struct{} // directories that may have to be removed by hand
+
 	quiet chan struct{} // closed when nothing of it runs any more
 }
 
@@ -58,123 +49,74 @@ const inFlight = 256
 
 // Why a session is over.
 var (
-	errClosed    = fmt.Errorf("%w: it was closed here", driver.ErrSessionEnded)
-	errAbandoned = fmt.Errorf("%w: it was abandoned here", driver.ErrSessionEnded)
-	errExpired   = fmt.Errorf("%w: the service has expired it", driver.ErrSessionEnded)
+	errClosed    = errors.New("it was closed here")
+	errAbandoned = errors.New("it was abandoned here")
+	errExpired   = errors.New("the service has expired it")
 )
 
-func newSession(d *Driver) *session {
+func newSession(d *service) *session {
 	s := &session{
-		driver:   d,
+		service:  d,
+		life:     driverkit.NewLife(context.Background()),
+		deadline: driverkit.NewDeadline(),
+		watches:  watches{all: make(map[string]*watch)},
 		ready:    make(chan struct{}),
-		base:     time.Now(),
+		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
 		up:       make(chan struct{}),
-		standing: make(map[string]*standing),
 		lines:    make(map[string]struct{}),
-		done:     make(chan struct{}),
-		bye:      make(chan struct{}),
 		quiet:    make(chan struct{}),
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.ttl.Store(int64(d.timeout))
-	s.watches.all = make(map[string]*watch)
-	s.hosts = &hosts{over: s.over, longest: min(d.timeout/20, 500*time.Millisecond)}
-	s.troubles = troubles{denials: make(map[string]error), refused: make(chan struct{}), servers: len(d.servers)}
+	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: d.ttl / 20}
+	s.ttl.Store(int64(d.ttl))
 	return s
 }
 
-// open begins the session and returns when the service has confirmed it.
-func (s *session) open(ctx context.Context) error {
-	if err := s.connect(); err != nil {
-		s.finish(errClosed)
-		return err
+// isOpen reports whether the session was confirmed and is not over.
+func (s *session) isOpen() bool { return s.introduced.Load() && !s.life.Over() }
+
+func (s *session) id() string {
+	if id := s.identity.Load(); id != nil {
+		return fmt.Sprintf("%#x", uint64(id.ID))
 	}
-	if err := s.introduce(ctx); err != nil {
-		s.end(ctx)
-		return err
-	}
-	return nil
+	return "0x0"
 }
 
-// isOpen reports whether the session was confirmed and is not over.
-func (s *session) isOpen() bool { return s.introduced.Load() && !s.over() }
+func (s *session) timeout() time.Duration { return time.Duration(s.ttl.Load()) }
 
-func (s *session) connected() bool {
+func (s *session) Deadline() time.Time { return s.deadline.Time() }
+
+func (s *session) Done() <-chan struct{} { return s.life.Done() }
+
+// isUp is closed while there is a usable connection.
+func (s *session) isUp() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.up
+}
+
+func (s *session) connected() bool {
 	select {
-	case <-s.up:
+	case <-s.isUp():
 		return true
 	default:
 		return false
 	}
 }
 
-func (s *session) connect() error {
-	logger, chatty := s.driver.libraryLogger()
-	conn, events, err := gozk.Connect(s.driver.servers, s.driver.timeout,
-		gozk.WithDialer(s.dial),
-		gozk.WithHostProvider(s.hosts),
-		gozk.WithEventCallback(s.event),
-		gozk.WithLogger(logger),
-		gozk.WithLogInfo(chatty),
-	)
-	if err != nil {
-		return fmt.Errorf("zk: %w", err)
-	}
-	s.conn = conn
-	close(s.ready)
-	s.spawn(func() {
-		for range events { // closed when the library's own goroutines have ended
-		}
-	})
-	s.spawn(s.watchdog)
-	return nil
-}
-
-// introduce waits for the connection and says who we are.
-func (s *session) introduce(ctx context.Context) error {
-	if err := s.firstContact(ctx); err != nil {
-		return err
-	}
-	for _, a := range s.driver.auth {
-		if err := s.insist(ctx, func(c *gozk.Conn) error { return c.AddAuth(a.scheme, a.data) }); err != nil {
-			if errors.Is(err, gozk.ErrAuthFailed) {
-				err = fmt.Errorf("%w: the service refuses the %s credentials: %w", driver.ErrDenied, a.scheme, err)
-			}
-			return err
-		}
-	}
-	s.introduced.Store(true)
-	return nil
-}
-
-func (s *session) firstContact(ctx context.Context) error {
+// latest is the present or latest connection; nil: there was none.
+func (s *session) latest() *wire.Conn {
 	s.mu.Lock()
-	up := s.up
-	s.mu.Unlock()
-	select {
-	case <-up:
-		return nil
-	case <-s.troubles.refused:
-		return fmt.Errorf("%w: %w", driver.ErrDenied, s.troubles.lastWords())
-	case <-s.done:
-		return s.ending()
-	case <-ctx.Done():
-		return fmt.Errorf("no session with ZooKeeper at %v: %w: %w", s.driver.servers, ctx.Err(), s.troubles.lastWords())
-	}
+	defer s.mu.Unlock()
+	return s.wire
 }
 
 // event is called by the library, in the order of the service, and must not block.
 func (s *session) event(ev gozk.Event) {
 	switch ev.State {
 	case gozk.StateHasSession:
-		s.mu.Lock()
-		w := s.wire
-		s.mu.Unlock()
-		if w.isProven() {
-			s.usable(w)
+		if w := s.latest(); w.IsProven() {
+			s.Proven(w)
 		}
 	case gozk.StateDisconnected:
 		s.mu.Lock()
@@ -185,50 +127,36 @@ func (s *session) event(ev gozk.Event) {
 		}
 		s.mu.Unlock()
 	case gozk.StateExpired:
-		s.driver.log.Warn("session expired", "session", s.id())
-		s.finish(errExpired)
+		s.service.log.Warn("session expired", "session", s.id())
+		s.end(errExpired)
 		<-s.ready
 		s.conn.Close() // here and now: when this returns, the library would go on to a new session
 	}
 }
 
-// usable is called when a connection takes requests, and knows again who we are.
-func (s *session) usable(w *wire) {
-	s.spoken.Store(w)
+// Proven is called when a connection takes requests, and knows again who we are.
+func (s *session) Proven(w *wire.Conn) {
+	s.usable.Store(w)
 	s.watches.reconnected()
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
-	s.driver.log.Debug("connected", "server", w.addr, "session", s.id())
+	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
-// notified takes the news of a node, in the order of the service.
-func (s *session) notified(in *decoder, zxid int64) {
-	what, _, nodePath := gozk.EventType(in.int()), in.int(), in.string()
-	switch what {
-	case gozk.EventNodeDataChanged:
-		s.watches.dataChanged(nodePath, zxid, time.Now())
-	case gozk.EventNodeDeleted:
-		s.watches.deleted(nodePath, zxid, time.Now())
-	case gozk.EventNodeCreated, gozk.EventNodeChildrenChanged:
-		s.watches.dirChanged(nodePath)
-	}
-}
-
-func (s *session) id() string { return fmt.Sprintf("%#x", uint64(s.sessionID())) }
-
-func (s *session) sessionID() int64 {
-	if c := s.known.Load(); c != nil {
-		return c.id
-	}
-	return 0
-}
-
-// granted is called with what the service says of the session at each connect; it renews the session.
-func (s *session) granted(c credentials, timeout time.Duration, sent time.Time) {
-	s.known.Store(&c)
+// Granted is told at each connect, which renews the session.
+func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) {
+	s.identity.Store(&id)
 	s.ttl.Store(int64(timeout))
-	s.renewed(sent)
+	s.deadline.Renewed(sent, keptFor(timeout))
+}
+
+// Answered: every answer renews the session.
+func (s *session) Answered(sent time.Time, zxid int64) {
+	s.zxids.Saw(zxid)
+	if !sent.IsZero() {
+		s.deadline.Renewed(sent, keptFor(s.timeout()))
+	}
 }
 
 // keptFor is for how long after the sending of a request that was answered the service surely keeps the session.
@@ -239,67 +167,133 @@ func (s *session) granted(c credentials, timeout time.Duration, sent time.Time) 
 // for clocks that differ.
 func keptFor(timeout time.Duration) time.Duration { return timeout * 73 / 100 }
 
-func (s *session) renewed(sent time.Time) {
-	until := int64(sent.Sub(s.base) + keptFor(s.timeout()))
-	for {
-		old := s.deadline.Load()
-		if until <= old || s.deadline.CompareAndSwap(old, until) {
-			return
-		}
+// Notified passes the news of a node on to those who wait for it.
+func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
+	switch what {
+	case gozk.EventNodeDataChanged:
+		s.watches.dataChanged(path, zxid, time.Now())
+	case gozk.EventNodeDeleted:
+		s.watches.deleted(path, zxid, time.Now())
+	case gozk.EventNodeCreated, gozk.EventNodeChildrenChanged:
+		s.watches.dirChanged(path)
 	}
 }
 
-// isInDoubt reports whether to ask a server, next, no more than whether it knows the session. A server hangs up on those
-// who have seen what it has not, before it looks whether it knows them. So when the service comes back without its data,
-// nobody would ever hear that the session has ended.
-func (s *session) isInDoubt() bool {
-	return s.snubbed.Swap(false) && s.introduced.Load() && time.Now().After(s.Deadline())
-}
-
-// Deadline is described in package driver.
-func (s *session) Deadline() time.Time { return s.base.Add(time.Duration(s.deadline.Load())) }
-
-// Done is described in package driver.
-func (s *session) Done() <-chan struct{} { return s.done }
-
-func (s *session) timeout() time.Duration { return time.Duration(s.ttl.Load()) }
-
-func (s *session) over() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
+// Failed is told what is wrong with a server.
+func (s *session) Failed(server string, err error, snubbed bool) {
+	if snubbed {
+		s.snubbed.Store(true)
+	}
+	if !s.life.Over() {
+		s.service.log.Debug("server out of reach", "server", server, "error", err)
+		s.troubles.Note(server, err)
 	}
 }
+
+// Go runs f on a goroutine that the end of the session waits for.
+func (s *session) Go(f func()) bool { return s.life.Go(f) }
 
 // watchdog gives a connection up when a request on it has no answer for half the session's timeout: a server that
 // answers pings but has lost its leader. The library then tries the next.
 func (s *session) watchdog() {
-	tick := time.NewTicker(s.driver.timeout / 8)
+	tick := time.NewTicker(s.service.ttl / 8)
 	defer tick.Stop()
 	for {
 		select {
 		case now := <-tick.C:
-			s.mu.Lock()
-			w := s.wire
-			s.mu.Unlock()
-			if w != nil && w.waiting(now) > s.timeout()/2 {
+			if w := s.latest(); w != nil && w.Waiting(now) > s.timeout()/2 {
 				w.Conn.Close()
 			}
-		case <-s.done:
+		case <-s.life.Done():
 			return
 		}
 	}
 }
 
-// spawn runs f on a goroutine that the end of the session waits for. It does nothing once the session is over.
-func (s *session) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return false
+// end makes the session over for everybody here. It says nothing to the service.
+func (s *session) end(why error) {
+	if !s.life.End(why) {
+		return
 	}
-	s.working.Go(f)
-	return true
+	go func() {
+		_ = s.life.Rest(context.Background())
+		s.service.forget(s)
+		close(s.quiet)
+	}()
+}
+
+func (s *session) Close(ctx context.Context) error {
+	if s.life.Over() {
+		return nil
+	}
+	s.removeEmptyLines(ctx)
+	if err := s.enter(ctx); err != nil {
+		if errors.Is(err, driver.ErrSessionEnded) {
+			return nil
+		}
+		s.Abandon()
+		return fmt.Errorf("the session could not be closed at the service and stays until it times out: %w", err)
+	}
+	s.exit()
+	bye := s.sayGoodbye(ctx)
+	select {
+	case <-bye:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the service has not confirmed the end of the session: %w", ctx.Err())
+	case <-s.quiet:
+		select {
+		case <-bye:
+			return nil
+		default:
+			return errors.New("the connection broke before the service confirmed the end of the session")
+		}
+	}
+}
+
+// sayGoodbye makes the session over here and has the library say so to the service, which has until the end of ctx to
+// confirm: then the channel is closed.
+func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
+	ended := make(chan struct{})
+	s.life.Go(func() {
+		<-ended
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			s.conn.Close() // takes a second or three when nobody answers
+		}()
+		select {
+		case <-bye:
+		case <-ctx.Done():
+		}
+		s.hangUp()
+		<-gone
+	})
+	s.end(errClosed) // from now on there is no dialing
+	if w := s.latest(); w != nil {
+		bye = w.Bye()
+	}
+	close(ended)
+	return bye
+}
+
+// Abandon is silent towards the service.
+func (s *session) Abandon() {
+	silenced := make(chan struct{})
+	if !s.life.Go(func() {
+		<-silenced
+		s.conn.Close()
+	}) {
+		return
+	}
+	s.end(errAbandoned) // from now on there is no dialing
+	s.hangUp()
+	close(silenced)
+}
+
+// hangUp ends the connection. The library's goroutines end with it.
+func (s *session) hangUp() {
+	if w := s.latest(); w != nil {
+		w.Silence()
+	}
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package zk
 
 import (
@@ -21,14 +23,14 @@ import (
 // The client library sleeps a second after each round of servers, so that a session of one second does not survive
 // a cut of 200 ms (go-zookeeper, conn.go: connect).
 func TestAShortSessionSurvivesAShortCut(t *testing.T) {
-	s := play(t, WithSessionTimeout(time.Second))
+	s := play(t, WithTTL(time.Second))
 	me, _ := s.join(s.sess, "lock")
 	for range 5 {
 		heal := s.cut()
 		time.Sleep(200 * time.Millisecond)
 		heal()
 		start := time.Now()
-		there, err := s.sess.exists(s.ctx, me.ID)
+		there, err := s.sess.exists(s.ctx, me.Node().ID)
 		require.NoError(t, err)
 		require.True(t, there)
 		require.Less(t, time.Since(start), 800*time.Millisecond)
@@ -41,12 +43,10 @@ func TestAShortSessionSurvivesAShortCut(t *testing.T) {
 // loses the session though others would have answered.
 func TestAFrozenMemberCostsNoSession(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3))
-	s := playOn(t, cluster, WithSessionTimeout(4*time.Second))
+	s := playOn(t, cluster, WithTTL(4*time.Second))
 	me, _ := s.join(s.sess, "lock")
 	for range 2 {
-		s.sess.mu.Lock()
-		addr := s.sess.wire.addr
-		s.sess.mu.Unlock()
+		addr := s.sess.latest().Server
 		var frozen *servers.Member
 		for i, p := range s.proxies {
 			if p.Addr() == addr {
@@ -55,7 +55,7 @@ func TestAFrozenMemberCostsNoSession(t *testing.T) {
 		}
 		frozen.Freeze()
 		start := time.Now()
-		there, err := s.sess.exists(s.ctx, me.ID)
+		there, err := s.sess.exists(s.ctx, me.Node().ID)
 		t.Logf("answered by another member after %v", time.Since(start))
 		frozen.Thaw()
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestAFrozenMemberCostsNoSession(t *testing.T) {
 // creates, with two servers to choose from.
 func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
 	for range 4 {
-		s := play(t, WithSessionTimeout(time.Second))
+		s := play(t, WithTTL(time.Second))
 		s.join(s.sess, "lock")
 		thaw := s.freeze(drivertest.Both)
 		joins := make(chan error, 10)
@@ -117,7 +117,7 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 			}
 		}
 		p := zkwire.Start(t, follower.Addr())
-		d, err := newDriver([]string{p.Addr()}, []Option{WithSessionTimeout(ttl), WithRoot(h.root)})
+		d, err := newService([]string{p.Addr()}, []Option{WithTTL(ttl), WithRoot(h.root)})
 		require.NoError(t, err)
 		ds, err := d.Open(context.Background())
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 		p.Refuse()
 
 		require.Eventually(t, func() bool {
-			there, _, err := h.admin.Exists(me.ID)
+			there, _, err := h.admin.Exists(me.Node().ID)
 			return err == nil && !there
 		}, patience, time.Millisecond)
 		require.Greater(t, time.Since(ds.Deadline()), time.Duration(0), "the service was faster")
@@ -151,32 +151,32 @@ func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	var connections atomic.Int64
 	addr := listen(t, func(c net.Conn) {
 		well := connections.Add(1) > 1
-		if _, err := readFrame(c); err != nil {
+		if _, err := zkwire.ReadFrame(c); err != nil {
 			return
 		}
-		_, _ = c.Write(frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+		_, _ = c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
 		for {
-			r, err := readFrame(c)
+			r, err := zkwire.ReadFrame(c)
 			if err != nil {
 				return
 			}
 			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
 			switch {
 			case xid == -2:
-				_, err = c.Write(frame(xid, int64(1), 0))
+				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
 			case op == 3: // exists, as the session begins
-				_, err = c.Write(frame(xid, int64(1), 0, int64(0), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, int64(0)))
-			case op == opClose, well && op == opSetWatches:
-				_, err = c.Write(frame(xid, int64(1), 0))
+				_, err = c.Write(zkwire.Frame(xid, int64(1), 0, int64(0), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, int64(0)))
+			case op == -11, well && op == 101:
+				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
 			case well:
-				_, err = c.Write(frame(xid, int64(1), -101)) // no such node
+				_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
 			}
 			if err != nil {
 				return
 			}
 		}
 	})
-	d, err := newDriver([]string{addr}, []Option{WithSessionTimeout(timeout)})
+	d, err := newService([]string{addr}, []Option{WithTTL(timeout)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -236,8 +236,7 @@ func TestDataOverTheLimitAreRefusedBeforeTheySend(t *testing.T) {
 	require.Zero(t, s.proxies[0].Requests())
 
 	me, _ := s.join(s.sess, "lead")
-	me.Data = e.Data
-	_, err = s.sess.Amend(s.ctx, me)
+	err = me.Amend(s.ctx, "lead", e.Data)
 	require.ErrorContains(t, err, "at most 1000000")
 	require.True(t, s.sess.connected(), "the connection that all share still stands")
 }

@@ -1,11 +1,16 @@
 package zk
 
 import (
+	"errors"
 	"path"
 	"sync"
 	"time"
 
-	"github.com/turnwise/turnwise/internal/bell"
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // watches is what a session watches: one entry a node, shared by all who wait for it. No watch is taken back, so an
@@ -20,9 +25,9 @@ import (
 // kinds that are trusted with this; an operator's hand would have to write to a node and have it removed within
 // that time.
 type watches struct {
-	mu    sync.Mutex
-	all   map[string]*watch
-	epoch uint64 // counts the connections
+	mu         sync.Mutex
+	all        map[string]*watch
+	connection uint64 // counts them
 }
 
 // markLife is how long a write to a node is taken for the first half of a departure.
@@ -35,14 +40,14 @@ type watch struct {
 
 	changes int // how often its data, or a directory's children, have changed
 	gone    bool
-	left    bool // gone, and it left as the holder
+	became  driver.Change // how it went, if that was told
 
 	marked   bool // a write that may be the first half of a departure
 	markedAt time.Time
 	markZxid int64
 	forget   *time.Timer
 
-	waiters map[*waiter]struct{}
+	waiters map[driverkit.Bell]struct{} // of each Await
 }
 
 // aspect is what there is to watch at a node, in the order of the request that sets watches.
@@ -57,50 +62,46 @@ const (
 
 // setting is a watch at the server.
 type setting struct {
-	asked int // requests for it under way
-	set   bool
-	since int64 // from this transaction on it tells, or will
+	pending int // requests for it under way
+	set     bool
+	since   int64 // from this transaction on it tells, or will
 }
 
-// tells reports whether what happens after a transaction is told, or soon will be.
-func (s *setting) tells(since int64) bool { return (s.set || s.asked > 0) && s.since <= since }
+// armed reports whether the next change is told.
+func (s *setting) armed() bool { return s.set && s.pending == 0 }
 
-func (s *setting) ask(since int64) {
-	if s.set || s.asked > 0 {
+// tells reports whether what happens after a transaction is told, or soon will be.
+func (s *setting) tells(since int64) bool { return (s.set || s.pending > 0) && s.since <= since }
+
+func (s *setting) begin(since int64) {
+	if s.set || s.pending > 0 {
 		since = min(since, s.since)
 	}
 	s.since = since
-	s.asked++
+	s.pending++
 }
-
-// waiter is one Await.
-type waiter struct {
-	bell bell.Bell // look at your watches
-}
-
-func newWaiter() *waiter { return &waiter{bell: bell.New()} }
 
 func (w *watch) ring() {
-	for waiter := range w.waiters {
-		waiter.bell.Ring()
+	for bell := range w.waiters {
+		bell.Ring()
 	}
 }
 
 // join adds a waiter to a node's watch. What has gone stays gone, but a directory may have come again.
-func (t *watches) join(nodePath string, by *waiter) *watch {
+func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.all[nodePath]
 	if w == nil || w.gone {
 		c, _ := parseContender(path.Base(nodePath))
-		w = &watch{path: nodePath, markable: c.markable(), waiters: make(map[*waiter]struct{})}
+		w = &watch{path: nodePath, markable: c.markable(), waiters: make(map[driverkit.Bell]struct{})}
 		t.all[nodePath] = w
 	}
 	w.waiters[by] = struct{}{}
 	return w
 }
 
-func (t *watches) quit(w *watch, by *waiter) {
+func (t *watches) quit(w *watch, by driverkit.Bell) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(w.waiters, by)
@@ -119,7 +120,7 @@ func (t *watches) drop(w *watch) {
 
 func (w *watch) isSet() bool {
 	for _, s := range w.settings {
-		if s.set || s.asked > 0 {
+		if s.set || s.pending > 0 {
 			return true
 		}
 	}
@@ -131,20 +132,13 @@ func (w *watch) isSet() bool {
 func (t *watches) reconnected() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.epoch++
+	t.connection++
 	for _, w := range t.all {
 		w.settings = [aspects]setting{}
 		w.marked = false
 		w.ring()
 		t.drop(w)
 	}
-}
-
-// connection counts the connections.
-func (t *watches) connection() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.epoch
 }
 
 // dataChanged: the first half of a departure is one that a watch tells. Before that is set the service tells of changes
@@ -157,7 +151,7 @@ func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
 		return
 	}
 	data := &w.settings[ofData]
-	watched := data.set && data.asked == 0
+	watched := data.armed()
 	data.set = false
 	if !w.markable || !watched {
 		t.changed(w)
@@ -196,7 +190,12 @@ func (t *watches) deleted(nodePath string, zxid int64, now time.Time) {
 		return
 	}
 	w.gone = true
-	w.left = w.marked && w.sameTransaction(zxid, now)
+	switch {
+	case w.marked && w.sameTransaction(zxid, now):
+		w.became = driver.HandedOn
+	case w.markable && w.settings[ofData].armed():
+		w.became = driver.Gone // a mark would have been told
+	}
 	if w.forget != nil {
 		w.forget.Stop()
 	}
@@ -223,9 +222,105 @@ func (t *watches) dirChanged(dir string) {
 	}
 }
 
-// look gives what the entry of a directory, or a node, says by now.
-func (t *watches) look(w *watch) (changes int, gone bool) {
+// state is what there is to say of a node, or a directory, by now.
+type state struct {
+	changes    int
+	gone       bool
+	connection uint64
+}
+
+func (t *watches) state(w *watch) state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return w.changes, w.gone
+	return state{w.changes, w.gone, t.connection}
+}
+
+// change says what became of a node, given what stands in its line by now.
+func (t *watches) change(w *watch, names []string) driver.Change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case w.became == driver.HandedOn:
+		return driver.HandedOn
+	case w.gone && amendedIn(names, path.Base(w.path)), !w.gone && !w.markable:
+		return driver.Amended
+	}
+	return w.became
+}
+
+// notice is for a node that has gone without a watch telling. It reports whether that is news.
+func (t *watches) notice(w *watch) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.gone {
+		return false
+	}
+	w.gone = true
+	w.ring()
+	return true
+}
+
+// wish is what somebody wants to be told of a node.
+type wish struct {
+	*watch
+	aspect aspect
+}
+
+// wished is a wish on its way.
+type wished struct {
+	wish
+	changes int // of the node until then
+}
+
+// arm sees to it, by one request, that watches are set for all that is wished for. Whatever happened since that
+// transaction rings at once. It does not wait for the answer; after a reconnect, or trouble, everybody is rung who
+// waits, and arms again.
+func (s *session) arm(since int64, wishes ...wish) {
+	t := &s.watches
+	t.mu.Lock()
+	connection := t.connection
+	var all []wished
+	var paths [aspects][]string
+	for _, w := range wishes {
+		// Between the two halves of a departure there is nothing to set.
+		if setting := &w.settings[w.aspect]; !w.gone && !w.marked && !setting.tells(since) {
+			setting.begin(since)
+			all = append(all, wished{w, w.changes})
+			paths[w.aspect] = append(paths[w.aspect], w.path)
+		}
+	}
+	t.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	s.usable.Load().Send(wire.Watch(since, paths, func(err error) {
+		t.answered(all, connection, err)
+		if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
+			time.AfterFunc(driverkit.Pause(3), func() { t.ring(all) })
+		}
+	}))
+}
+
+// answered records the answer to a request for watches.
+func (t *watches) answered(all []wished, connection uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if connection != t.connection {
+		return // nothing is set any more
+	}
+	for _, w := range all {
+		setting := &w.settings[w.aspect]
+		setting.pending--
+		// What was told between the request and its answer may have used the watch up.
+		setting.set = setting.set || err == nil && w.changes == w.watch.changes
+		t.drop(w.watch)
+	}
+}
+
+func (t *watches) ring(all []wished) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range all {
+		w.watch.ring()
+	}
 }

@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // watched is a node with one who waits, both watches set.
-func watched(t *testing.T, nodePath string) (*watches, *watch, *waiter) {
+func watched(t *testing.T, nodePath string) (*watches, *watch, driverkit.Bell) {
 	ws := &watches{all: map[string]*watch{}}
-	by := newWaiter()
+	by := driverkit.NewBell()
 	w := ws.join(nodePath, by)
 	setBoth(w)
 	t.Cleanup(func() {
@@ -28,9 +31,9 @@ func setBoth(w *watch) {
 
 func lockPath(kind string) string { return "/a/" + contender{guid: newGUID(), kind: kind}.name() }
 
-func rang(w *waiter) bool {
+func rang(b driverkit.Bell) bool {
 	select {
-	case <-w.bell:
+	case <-b:
 		return true
 	default:
 		return false
@@ -46,7 +49,7 @@ func TestAWriteAndADeletionTogetherAreADeparture(t *testing.T) {
 		ws.deleted(w.path, zxid, now.Add(markLife/2))
 		require.True(t, rang(by))
 		require.True(t, w.gone)
-		require.True(t, w.left)
+		require.Equal(t, driver.HandedOn, w.became)
 	}
 }
 
@@ -55,7 +58,7 @@ func TestADeletionAloneIsNoDeparture(t *testing.T) {
 	ws.deleted(w.path, -1, time.Now())
 	require.True(t, rang(by))
 	require.True(t, w.gone)
-	require.False(t, w.left)
+	require.Equal(t, driver.Gone, w.became)
 }
 
 func TestALoneWriteIsForgotten(t *testing.T) {
@@ -65,7 +68,7 @@ func TestALoneWriteIsForgotten(t *testing.T) {
 	require.Eventually(t, func() bool { return rang(by) }, 10*time.Second, time.Millisecond, "so that the watch is set again")
 	ws.deleted(w.path, -1, time.Now())
 	require.True(t, w.gone)
-	require.False(t, w.left)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestALateDeletionIsNoDeparture(t *testing.T) {
@@ -73,7 +76,7 @@ func TestALateDeletionIsNoDeparture(t *testing.T) {
 	now := time.Now()
 	ws.dataChanged(w.path, -1, now)
 	ws.deleted(w.path, -1, now.Add(2*markLife)) // though nobody has come round to forgetting the write
-	require.False(t, w.left)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestTwoTransactionsAreNoDeparture(t *testing.T) {
@@ -81,7 +84,7 @@ func TestTwoTransactionsAreNoDeparture(t *testing.T) {
 	now := time.Now()
 	ws.dataChanged(w.path, 77, now)
 	ws.deleted(w.path, 78, now)
-	require.False(t, w.left)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestAMarkIsNotTrustedAcrossAReconnect(t *testing.T) {
@@ -91,7 +94,7 @@ func TestAMarkIsNotTrustedAcrossAReconnect(t *testing.T) {
 	ws.reconnected()
 	require.True(t, rang(by), "so that the watches are set again")
 	ws.deleted(w.path, -1, now)
-	require.False(t, w.left)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 // What the service tells while a watch is being set may be a write of long ago.
@@ -100,24 +103,24 @@ func TestAMarkIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
 	ws.reconnected()
 	require.True(t, rang(by))
 	now := time.Now()
-	w.settings[ofData].ask(7)
-	w.settings[ofChildren].ask(7)
+	w.settings[ofData].begin(7)
+	w.settings[ofChildren].begin(7)
 	ws.dataChanged(w.path, -1, now)
 	require.True(t, rang(by), "it is news")
-	ws.settle([]asking{{wish{w, ofData}, 0}, {wish{w, ofChildren}, 0}}, ws.epoch, nil)
+	ws.answered([]wished{{wish{w, ofData}, 0}, {wish{w, ofChildren}, 0}}, ws.connection, nil)
 	require.False(t, w.settings[ofData].set, "it was used up")
 	ws.deleted(w.path, -1, now)
-	require.False(t, w.left)
+	require.Equal(t, driver.Looked, w.became)
 }
 
 func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
 	ws, w, _ := watched(t, lockPath("lock"))
 	ws.reconnected()
-	w.settings[ofData].ask(7)
-	old := []asking{{wish{w, ofData}, 0}}
-	epoch := ws.epoch
+	w.settings[ofData].begin(7)
+	old := []wished{{wish{w, ofData}, 0}}
+	connection := ws.connection
 	ws.reconnected()
-	ws.settle(old, epoch, nil)
+	ws.answered(old, connection, nil)
 	require.Equal(t, setting{}, w.settings[ofData])
 }
 
@@ -125,12 +128,12 @@ func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
 func TestAWatchFromALaterMomentOnIsSetAgainForAnEarlierOne(t *testing.T) {
 	var s setting
 	require.False(t, s.tells(7))
-	s.ask(7)
+	s.begin(7)
 	require.True(t, s.tells(7))
 	require.True(t, s.tells(8))
 	require.False(t, s.tells(6))
-	s.ask(6)
-	s.asked, s.set = 0, true
+	s.begin(6)
+	s.pending, s.set = 0, true
 	require.True(t, s.tells(6))
 }
 
@@ -145,13 +148,13 @@ func TestOnlyOurLocksAndWritersAreTrusted(t *testing.T) {
 		require.True(t, rang(by), "its data are news")
 		ws.deleted(nodePath, -1, now)
 		require.True(t, w.gone)
-		require.False(t, w.left, nodePath)
+		require.Equal(t, driver.Looked, w.became, nodePath)
 	}
 }
 
 func TestAWatchIsSharedAndKeptWhileTheServerHasIt(t *testing.T) {
 	ws, w, by := watched(t, lockPath("lock"))
-	other := newWaiter()
+	other := driverkit.NewBell()
 	require.Same(t, w, ws.join(w.path, other))
 	ws.quit(w, by)
 	ws.quit(w, other)
@@ -170,4 +173,15 @@ func TestNewsOfStrangersAreNothing(t *testing.T) {
 	ws.deleted("/x", -1, time.Now())
 	ws.dirChanged("/x")
 	require.Empty(t, ws.all)
+}
+
+// A node that was amended has gone from its path, not from the line.
+func TestTheListTellsAnAmendmentFromADeparture(t *testing.T) {
+	c := contender{guid: newGUID(), kind: "W", seq: 7}
+	ws, w, _ := watched(t, "/a/"+c.name())
+	ws.deleted(w.path, -1, time.Now())
+	c.guid, c.kind = newGUID(), "R"
+	behind := contender{guid: newGUID(), kind: "W", seq: 17}
+	require.Equal(t, driver.Amended, ws.change(w, []string{behind.name(), c.name()}))
+	require.Equal(t, driver.Gone, ws.change(w, []string{behind.name()}))
 }

@@ -19,7 +19,7 @@ func zooKeeperContestants() []*Contestant {
 		{Name: "bare create + delete", Service: ZooKeeper, Kinds: []Kind{Lock}, Bare: true, Open: openBareZooKeeper},
 		{Name: "turnwise", Service: ZooKeeper, Kinds: []Kind{Lock, Read, Write, Permit}, Ours: true, Place: place("/turnwise"),
 			Open: func(ctx context.Context, s Setting) (Client, error) {
-				c, err := zk.Connect(ctx, []string{s.Addr}, zk.WithSessionTimeout(s.Timeout), zk.WithClient(watching(s)))
+				c, err := zk.Connect(ctx, []string{s.Addr}, zk.WithTTL(s.Timeout), zk.WithClient(watching(s)))
 				if err != nil {
 					return nil, err
 				}

@@ -49,7 +49,7 @@ func (w *worker) runOurs() {
 
 func (w *worker) connect(ctx context.Context) (*coord.Client, error) {
 	if w.job.Service == "zk" {
-		return zk.Connect(ctx, w.job.Servers, zk.WithSessionTimeout(w.job.Session))
+		return zk.Connect(ctx, w.job.Servers, zk.WithTTL(w.job.Session))
 	}
 	return etcd.Connect(ctx, clientv3.Config{Endpoints: w.job.Servers}, etcd.WithTTL(w.job.Session))
 }

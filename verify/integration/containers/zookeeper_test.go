@@ -106,7 +106,7 @@ const zkRoot = "/containers"
 
 func (z *zooKeeperService) connect(t testing.TB, addr string) *drivertest.Link {
 	n := newNetwork(t, addr)
-	d, err := zk.New([]string{n.proxy.Addr()}, zk.WithSessionTimeout(2*time.Second), zk.WithRoot(zkRoot))
+	d, err := zk.New([]string{n.proxy.Addr()}, zk.WithTTL(2*time.Second), zk.WithRoot(zkRoot))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func Named(name string) Service {
 }
 
 func connectZooKeeper(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {
-	return zk.Connect(ctx, addrs, zk.WithSessionTimeout(ttl), zk.WithClient(opts...))
+	return zk.Connect(ctx, addrs, zk.WithTTL(ttl), zk.WithClient(opts...))
 }
 
 func connectEtcd(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {

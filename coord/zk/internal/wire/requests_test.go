@@ -1,4 +1,4 @@
-package zk
+package wire
 
 import (
 	"encoding/binary"
@@ -8,15 +8,17 @@ import (
 
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
 // reads has the wire read for the library, in the background, as the library does.
-func reads(t *testing.T, w *wire) <-chan []byte {
+func reads(t *testing.T, w *Conn) <-chan []byte {
 	frames := make(chan []byte, 10)
 	go func() {
 		defer close(frames)
 		for {
-			f, err := readFrame(w)
+			f, err := zkwire.ReadFrame(w)
 			if err != nil {
 				return
 			}
@@ -32,17 +34,17 @@ func reads(t *testing.T, w *wire) <-chan []byte {
 }
 
 // greeted is a connection on which requests may be made.
-func greeted(t *testing.T) (w *wire, server net.Conn, forLibrary <-chan []byte) {
-	w, server = testWire(t, 10*time.Second)
-	greet(t, w, server, 10*time.Second)
+func greeted(t *testing.T) (w *Conn, server net.Conn, forLibrary <-chan []byte) {
+	w, server = testConn(t)
+	greet(t, w, server)
 	return w, server, reads(t, w)
 }
 
 // sends has one request made, and returns the xid that the server sees.
-func sends(t *testing.T, w *wire, server net.Conn, r request) int {
+func sends(t *testing.T, w *Conn, server net.Conn, r Request) int {
 	t.Helper()
-	w.send(r)
-	f, err := readFrame(server)
+	w.Send(r)
+	f, err := zkwire.ReadFrame(server)
 	require.NoError(t, err)
 	return xidOf(f)
 }
@@ -67,30 +69,30 @@ func stat(pzxid int64) []any {
 func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
 	w, server, forLibrary := greeted(t)
 
-	create, created := createRequest("/a/x-", []byte("note"), gozk.WorldACL(gozk.PermAll))
-	look, looked := w.session.listRequest("/a", false)
-	w.send(create, look)
-	first, err := readFrame(server)
+	create, created := Create("/a/x-", []byte("note"), gozk.WorldACL(gozk.PermAll))
+	look, looked := List("/a", false, 0)
+	w.Send(create, look)
+	first, err := zkwire.ReadFrame(server)
 	require.NoError(t, err)
 	require.EqualValues(t, opCreate, binary.BigEndian.Uint32(first[4:]))
-	second, err := readFrame(server)
+	second, err := zkwire.ReadFrame(server)
 	require.NoError(t, err)
 	require.EqualValues(t, opGetChildren2, binary.BigEndian.Uint32(second[4:]))
 	require.Less(t, xidOf(first), lowestXid)
 	require.NotEqual(t, xidOf(first), xidOf(second))
 
 	for _, f := range [][]byte{
-		frame(xidOf(first), int64(20), 0, "/a/x-0000000003"),
-		frame(7, int64(20), 0, "for the library"),
-		frame(append([]any{xidOf(second), int64(20), 0, 1, "x-0000000003"}, stat(19)...)...),
+		zkwire.Frame(xidOf(first), int64(20), 0, "/a/x-0000000003"),
+		zkwire.Frame(7, int64(20), 0, "for the library"),
+		zkwire.Frame(append([]any{xidOf(second), int64(20), 0, 1, "x-0000000003"}, stat(19)...)...),
 	} {
 		_, err := server.Write(f)
 		require.NoError(t, err)
 	}
-	require.Equal(t, reply[string]{value: "/a/x-0000000003"}, soon(t, created))
+	require.Equal(t, Reply[string]{Value: "/a/x-0000000003"}, soon(t, created))
 	l := soon(t, looked)
-	require.NoError(t, l.err)
-	require.Equal(t, &list{names: []string{"x-0000000003"}, born: 11, asOf: 19}, l.value)
+	require.NoError(t, l.Err)
+	require.Equal(t, &Listing{Names: []string{"x-0000000003"}, Born: 11, AsOf: 19}, l.Value)
 	require.Equal(t, 7, xidOf(soon(t, forLibrary)))
 	require.Empty(t, w.sent)
 }
@@ -99,19 +101,18 @@ func TestErrorsHaveTheLibrarysNames(t *testing.T) {
 	for code, want := range map[int]error{-101: gozk.ErrNoNode, -102: gozk.ErrNoAuth, -112: gozk.ErrSessionExpired, 0: nil} {
 		require.Equal(t, want, errorOf(int32(code)))
 	}
-	require.False(t, passing(errorOf(-6)), "unimplemented")
-	require.True(t, passing(errorOf(-4)), "connection loss")
+	require.EqualError(t, errorOf(-6), "unknown error: -6")
 }
 
 func TestOfADepartureThatFailedTheReasonIsTold(t *testing.T) {
 	w, server, _ := greeted(t)
 	ask := func(parts ...any) error {
-		depart, departed := departRequest("/a/x", mark)
-		_, err := server.Write(frame(append([]any{sends(t, w, server, depart), int64(9), 0}, parts...)...))
+		depart, departed := Depart("/a/x", []byte("mark"))
+		_, err := server.Write(zkwire.Frame(append([]any{sends(t, w, server, depart), int64(9), 0}, parts...)...))
 		require.NoError(t, err)
-		return soon(t, departed).err
+		return soon(t, departed).Err
 	}
-	head := func(op int, last byte) []any { return []any{op, rawByte(last), -1} }
+	head := func(op int, last byte) []any { return []any{op, zkwire.RawByte(last), -1} }
 	join := func(parts ...[]any) (all []any) {
 		for _, p := range parts {
 			all = append(all, p...)
@@ -124,31 +125,31 @@ func TestOfADepartureThatFailedTheReasonIsTold(t *testing.T) {
 }
 
 func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
-	for name, end := range map[string]func(*wire, net.Conn){
-		"the server ends it": func(_ *wire, server net.Conn) { server.Close() },
-		"the library does":   func(w *wire, _ net.Conn) { w.Close() },
-		"in half a frame": func(_ *wire, server net.Conn) {
-			server.Write(frame(lowestXid-1, int64(9), 0, "/a/x-0000000003")[:25])
+	for name, end := range map[string]func(*Conn, net.Conn){
+		"the server ends it": func(_ *Conn, server net.Conn) { server.Close() },
+		"the library does":   func(w *Conn, _ net.Conn) { w.Close() },
+		"in half a frame": func(_ *Conn, server net.Conn) {
+			server.Write(zkwire.Frame(lowestXid-1, int64(9), 0, "/a/x-0000000003")[:25])
 			server.Close()
 		},
 	} {
 		w, server, _ := greeted(t)
-		create, created := createRequest("/a/x-", nil, nil)
+		create, created := Create("/a/x-", nil, nil)
 		sends(t, w, server, create)
 		end(w, server)
-		require.Equal(t, gozk.ErrConnectionClosed, soon(t, created).err, name)
-		late, answered := createRequest("/a/x-", nil, nil)
-		w.send(late)
-		require.Equal(t, gozk.ErrConnectionClosed, soon(t, answered).err, name)
+		require.Equal(t, gozk.ErrConnectionClosed, soon(t, created).Err, name)
+		late, answered := Create("/a/x-", nil, nil)
+		w.Send(late)
+		require.Equal(t, gozk.ErrConnectionClosed, soon(t, answered).Err, name)
 	}
 }
 
 func TestAnAnswerThatIsTooShortIsNone(t *testing.T) {
 	w, server, _ := greeted(t)
-	create, created := createRequest("/a/x-", nil, nil)
-	_, err := server.Write(frame(sends(t, w, server, create), int64(9), 0, 100))
+	create, created := Create("/a/x-", nil, nil)
+	_, err := server.Write(zkwire.Frame(sends(t, w, server, create), int64(9), 0, 100))
 	require.NoError(t, err)
-	require.ErrorIs(t, soon(t, created).err, errForeign)
+	require.ErrorIs(t, soon(t, created).Err, ErrForeign)
 }
 
 // A caller is not to wait for a connection that takes nothing.
@@ -156,15 +157,15 @@ func TestSendingDoesNotWait(t *testing.T) {
 	w, server, _ := greeted(t)
 	note := make([]byte, 1<<20)
 	start := time.Now()
-	var last <-chan reply[string]
+	var last <-chan Reply[string]
 	for range 30 {
-		create, created := createRequest("/a/x-", note, nil)
-		w.send(create)
+		create, created := Create("/a/x-", note, nil)
+		w.Send(create)
 		last = created
 	}
 	require.Less(t, time.Since(start), patience/2)
 	server.Close()
-	require.Error(t, soon(t, last).err)
+	require.Error(t, soon(t, last).Err)
 }
 
 func FuzzAnswers(f *testing.F) {

@@ -9,8 +9,10 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // Names is the way in which nodes are named. Whatever it is, contenders with names of each sort count, so that
@@ -25,16 +27,9 @@ const (
 	Curator
 
 	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo. Directories are then plain nodes that stay,
-	// as its own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, for
-	// ever (python-zk/kazoo#649): use its Lock and WriteLock.
+	// as its own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it,
+	// forever (python-zk/kazoo#649): use its Lock and WriteLock.
 	Kazoo
-)
-
-// The kinds that other tools know too.
-const (
-	kindLock   = "lock"
-	kindReader = "R"
-	kindWriter = "W"
 )
 
 // contender is what a node's name says.
@@ -51,26 +46,27 @@ type contender struct {
 //	Curator   _c_<guid with dashes>-lock-    -__READ__    -__WRIT__    -<any other kind>-lock-
 //	Kazoo     <guid>__lock__                 __rlock__    -<any other kind>__lock__
 //
-// Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__" or
-// "__rlock__", whatever stands before it. So the names of the kinds that they lack make them wait, and we still know.
+// Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__"
+// or "__rlock__", whatever stands before it. So the names of the kinds that they lack make them wait, and we still
+// know.
 func (c contender) prefix() string {
 	switch c.way {
 	case Curator:
 		id := "_c_" + c.guid[:8] + "-" + c.guid[8:12] + "-" + c.guid[12:16] + "-" + c.guid[16:20] + "-" + c.guid[20:] + "-"
 		switch c.kind {
-		case kindLock:
+		case rules.Lock:
 			return id + "lock-"
-		case kindReader:
+		case rules.Reader:
 			return id + "__READ__"
-		case kindWriter:
+		case rules.Writer:
 			return id + "__WRIT__"
 		}
 		return id + c.kind + "-lock-"
 	case Kazoo:
 		switch c.kind {
-		case kindLock:
+		case rules.Lock:
 			return c.guid + "__lock__"
-		case kindReader:
+		case rules.Reader:
 			return c.guid + "__rlock__"
 		}
 		return c.guid + "-" + c.kind + "__lock__"
@@ -81,8 +77,17 @@ func (c contender) prefix() string {
 // name is the whole name, with the number as the service writes it.
 func (c contender) name() string { return c.prefix() + fmt.Sprintf("%010d", c.seq) }
 
-// place orders the contenders of a line. The number goes from 2147483647 to -2147483648 on servers before 3.6.
-func (c contender) place() uint32 { return uint32(c.seq) }
+// rank orders the contenders of a line. The number goes from 2147483647 to -2147483648 on servers before 3.6.
+func (c contender) rank() uint32 { return uint32(c.seq) }
+
+// lastNumbers is how many numbers before the end of a line's counter are not given out any more. The counter ends at
+// 2147483647; servers before 3.6 went on at -2147483648, newer ones stick there, and then a newcomer has the same
+// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so this many latecomers may meet.
+const lastNumbers = 1 << 20
+
+func nearEnd(_ string, seq int32) bool {
+	return seq >= 1<<31-1-lastNumbers || seq < 0 && seq >= -lastNumbers
+}
 
 // parseContender takes a node's name apart; ok is false for what is no contender.
 func parseContender(name string) (c contender, ok bool) {
@@ -113,28 +118,28 @@ func parseContender(name string) (c contender, ok bool) {
 func curatorKind(s string) (string, bool) {
 	switch s {
 	case "lock-":
-		return kindLock, true
+		return rules.Lock, true
 	case "__READ__":
-		return kindReader, true
+		return rules.Reader, true
 	case "__WRIT__":
-		return kindWriter, true
+		return rules.Writer, true
 	}
 	kind, ok := strings.CutSuffix(s, "-lock-")
-	return kind, ok && driver.ValidKind(kind) && kind != kindLock && kind != kindReader && kind != kindWriter
+	return kind, ok && driver.ValidKind(kind) && kind != rules.Lock && kind != rules.Reader && kind != rules.Writer
 }
 
 func kazooKind(s string) (string, bool) {
 	switch s {
 	case "__lock__":
-		return kindLock, true
+		return rules.Lock, true
 	case "__rlock__":
-		return kindReader, true
+		return rules.Reader, true
 	}
 	kind, ok := strings.CutSuffix(s, "__lock__")
 	if ok {
 		kind, ok = strings.CutPrefix(kind, "-")
 	}
-	return kind, ok && driver.ValidKind(kind) && kind != kindLock && kind != kindReader
+	return kind, ok && driver.ValidKind(kind) && kind != rules.Lock && kind != rules.Reader
 }
 
 // cutNumber splits the service's number off a name: %010d of an int32, so a minus takes one of the ten places, and
@@ -270,5 +275,94 @@ func checkSum(b [12]byte) uint32 {
 
 // markable reports whether the node is one that leaves a mark when it hands over: nothing else ever writes its data.
 func (c contender) markable() bool {
-	return (c.kind == kindLock || c.kind == kindWriter) && ourGUID(c.guid)
+	return (c.kind == rules.Lock || c.kind == rules.Writer) && ourGUID(c.guid)
 }
+
+// path is the directory of a line. What ZooKeeper does not take in a path is written as %XX, and so is what would
+// make a segment look like a contender of the line it is nested in: line "a" must not care for a line "a/b",
+// whatever b is called. No other name changes, so that other tools find the lines where they expect them.
+func (c *config) path(line string) string {
+	var b strings.Builder
+	b.Grow(len(c.root) + 1 + len(line))
+	b.WriteString(c.root)
+	for segment := range strings.SplitSeq(line, "/") {
+		top := b.Len() == 0
+		b.WriteByte('/')
+		b.WriteString(encodeSegment(segment, top))
+	}
+	return b.String()
+}
+
+// encodeSegment is one segment of a line's name as a node's name. At the top of the service's tree one is taken.
+func encodeSegment(segment string, top bool) string {
+	s := escape(segment)
+	switch {
+	case looksLikeContender(s):
+		last := len(s) - 1
+		return s[:last] + hexEscape(s[last])
+	case top && s == "zookeeper", s == ".", s == "..":
+		return hexEscape(s[0]) + s[1:]
+	}
+	return s
+}
+
+// decodeSegment is the way back; ok is false for names that no segment is encoded as.
+func decodeSegment(name string, top bool) (segment string, ok bool) {
+	if strings.IndexByte(name, '%') < 0 {
+		return name, encodeSegment(name, top) == name
+	}
+	b := make([]byte, 0, len(name))
+	for i := 0; i < len(name); i++ {
+		if name[i] != '%' {
+			b = append(b, name[i])
+			continue
+		}
+		if i+2 >= len(name) {
+			return "", false
+		}
+		hi, lo := strings.IndexByte(hexDigits, name[i+1]), strings.IndexByte(hexDigits, name[i+2])
+		if hi < 0 || lo < 0 {
+			return "", false
+		}
+		b = append(b, byte(hi<<4|lo))
+		i += 2
+	}
+	segment = string(b)
+	return segment, utf8.ValidString(segment) && encodeSegment(segment, top) == name
+}
+
+// escape writes what ZooKeeper or its Go client refuse as %XX. The service thinks in UTF-16 and takes no surrogates,
+// so runes above U+FFFF cannot be written as they are.
+func escape(segment string) string {
+	if !strings.ContainsFunc(segment, refused) {
+		return segment
+	}
+	var b strings.Builder
+	for i, r := range segment {
+		if !refused(r) {
+			b.WriteRune(r)
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(segment[i:])
+		for j := range n {
+			b.WriteString(hexEscape(segment[i+j]))
+		}
+	}
+	return b.String()
+}
+
+func refused(r rune) bool {
+	switch {
+	case r == '%', r == '/',
+		r <= 0x1f,
+		r >= 0x7f && r <= 0x9f,
+		r >= 0xd800 && r <= 0xf8ff,
+		r >= 0xfff0:
+		return true
+	}
+	return false
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+func hexEscape(c byte) string { return string([]byte{'%', hexDigits[c>>4], hexDigits[c&15]}) }

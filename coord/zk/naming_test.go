@@ -5,12 +5,100 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
+
+func TestOrdinaryNamesAreTheirOwnPaths(t *testing.T) {
+	c := &config{root: "/app"}
+	for _, line := range []string{"a", "a/b", "with spaces", "ünïcödé", "漢字", "_c_x", "lock-0000000001", "job-1700000000", "zookeeper", "..."} {
+		require.Equal(t, "/app/"+line, c.path(line))
+	}
+	require.Equal(t, "/a/b", (&config{}).path("a/b"))
+}
+
+func TestWhatZooKeeperRefusesIsEscaped(t *testing.T) {
+	for name, want := range map[string]string{
+		"100%":     "100%25",
+		"😀":        "%F0%9F%98%80", // two surrogates in the service's UTF-16
+		"\ue000":   "%EE%80%80",
+		"\ufffd":   "%EF%BF%BD",
+		"a\u0085b": "a%C2%85b",
+	} {
+		require.Equal(t, want, encodeSegment(name, false))
+		back, ok := decodeSegment(want, false)
+		require.True(t, ok)
+		require.Equal(t, name, back)
+	}
+}
+
+func TestTheServicesOwnNodeIsNoLine(t *testing.T) {
+	require.Equal(t, "/%7Aookeeper/a", (&config{}).path("zookeeper/a"))
+	require.Equal(t, "/a/zookeeper", (&config{}).path("a/zookeeper"))
+}
+
+// A line may be nested in another one under any name. None may look like a contender of the outer line to us, nor to a
+// tool that shares it.
+func TestANestedLineIsNoContender(t *testing.T) {
+	for _, name := range []string{
+		contender{guid: newGUID(), kind: "lock"}.name(),
+		contender{guid: newGUID(), kind: "R", way: Curator, seq: -5}.name(),
+		contender{guid: newGUID(), kind: "lock", way: Kazoo}.name(),
+		"anything__lock__0000000001", "__rlock__-000000001",
+	} {
+		s := encodeSegment(name, false)
+		require.NotEqual(t, name, s)
+		require.False(t, looksLikeContender(s), s)
+		back, ok := decodeSegment(s, false)
+		require.True(t, ok)
+		require.Equal(t, name, back)
+	}
+}
+
+func TestOnlyWhatEncodesIsDecoded(t *testing.T) {
+	for _, name := range []string{"%", "%2", "%zz", "%2f%", "a%2", "%61", "%25%", "%ff", "%FF"} {
+		_, ok := decodeSegment(name, false)
+		require.False(t, ok, name)
+	}
+}
+
+func FuzzSegmentsComeBack(f *testing.F) {
+	for _, s := range []string{"a", "%", "zookeeper", "😀", "_c_00000000000000000000000000000000-lock-0000000001", "\ue000", "__lock__0000000000"} {
+		f.Add(s, true)
+	}
+	f.Fuzz(func(t *testing.T, s string, top bool) {
+		if coord.CheckName(s) != nil || strings.Contains(s, "/") {
+			return
+		}
+		e := encodeSegment(s, top)
+		back, ok := decodeSegment(e, top)
+		if !ok || back != s {
+			t.Fatalf("%q became %q, and that %q, %v", s, e, back, ok)
+		}
+		if _, ok := parseContender(e); ok {
+			t.Fatalf("%q became %q, which is a contender", s, e)
+		}
+		if strings.ContainsFunc(e, func(r rune) bool { return r != '%' && refused(r) }) || e == "." || e == ".." {
+			t.Fatalf("%q became %q, which the service refuses", s, e)
+		}
+	})
+}
+
+func FuzzDecodeIsStrict(f *testing.F) {
+	for _, s := range []string{"a", "%25", "%7Aookeeper", "%", "%6", "a%20b"} {
+		f.Add(s, true)
+	}
+	f.Fuzz(func(t *testing.T, s string, top bool) {
+		if segment, ok := decodeSegment(s, top); ok && encodeSegment(segment, top) != s {
+			t.Fatalf("%q was decoded as %q, which is encoded as %q", s, segment, encodeSegment(segment, top))
+		}
+	})
+}
 
 func TestNamesOfContendersComeBack(t *testing.T) {
 	for _, way := range []Names{GoLock, Curator, Kazoo} {
@@ -65,6 +153,14 @@ func TestNumbersBelowZero(t *testing.T) {
 	}))
 }
 
+// foreigners are names of what may be found beside contenders.
+var foreigners = []string{
+	"_c_", "_c_x", "_c_0000000000", "0000000000", "9999999999", "lock", "lock-0000000000", "lock-9999999999", "~",
+	"_c_00000000000000000000000000000000-lock-000000000", "_c_ffffffffffffffffffffffffffffffff-lock-00000000000",
+	"_c_0123456789abcdef0123456789abcdeg-lock-0000000000", "_c_0123456789abcdef0123456789abcdef-lo.ck-0000000000",
+	"_c_0123456789abcdef0123456789abcdef-0000000000", "x__lock__0000000000", "-2147483648", "__lock__-000000001",
+}
+
 func TestForeignNamesAreNoContenders(t *testing.T) {
 	for _, name := range append([]string{
 		"", "-", "_c_0123456789abcdef0123456789abcdef-lock-2147483648", "_c_0123456789abcdef0123456789abcdef-lock--2147483649",
@@ -105,34 +201,4 @@ func FuzzParseContender(f *testing.F) {
 			t.Fatalf("%q was read as %+v", name, c)
 		}
 	})
-}
-
-func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
-	const dir = "/app/a"
-	var names []string
-	kinds := []string{"R", "W", "R", "lock", "R", "R", "W"}
-	for i, kind := range kinds {
-		names = append(names, contender{guid: newGUID(), kind: kind, seq: int32(i)}.name())
-	}
-	st := &standing{line: "a", dir: dir, names: []string{dir + "/" + names[5]}}
-	for range 20 {
-		mixed := append([]string{"foreign", "_c_x"}, names...)
-		rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-
-		ahead, ok := st.ahead(&list{names: mixed, born: 1000}, driver.Sight{})
-		require.True(t, ok)
-		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[4], Kind: "R", Token: 1004}}, ahead)
-		require.True(t, st.rightBehind(ahead[0].ID))
-
-		ahead, ok = st.ahead(&list{names: mixed, born: 1000}, driver.Sight{Ignore: []string{"R"}})
-		require.True(t, ok)
-		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[3], Kind: "lock", Token: 1003}}, ahead)
-
-		ahead, ok = st.ahead(&list{names: mixed, born: 1000}, driver.Sight{All: true, Ignore: []string{"R"}})
-		require.True(t, ok)
-		require.Len(t, ahead, 2)
-		require.Equal(t, "W", ahead[0].Kind)
-	}
-	_, ok := st.ahead(&list{names: names[:5], born: 1000}, driver.Sight{})
-	require.False(t, ok, "I am not in the list")
 }

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // enter returns when a request may be made whose answer takes time: there is a connection, and it has not too many. So
@@ -17,51 +18,42 @@ import (
 // dead server. Each enter that succeeds is followed by an exit.
 func (s *session) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return s.given(err)
+		return s.stopped(ctx)
 	}
 	select {
-	case <-s.done:
-		return s.ending()
 	case s.slots <- struct{}{}:
+	case <-s.life.Done():
+		return s.life.Why()
 	case <-ctx.Done():
-		return s.given(ctx.Err())
+		return s.stopped(ctx)
 	}
-	err := s.isUp(ctx)
+	err := s.awaitUp(ctx)
 	if err != nil {
 		s.exit()
 	}
 	return err
 }
 
-// isUp returns when there is a connection.
-func (s *session) isUp(ctx context.Context) error {
-	s.mu.Lock()
-	up := s.up
-	s.mu.Unlock()
+func (s *session) exit() { <-s.slots }
+
+// awaitUp returns when there is a connection.
+func (s *session) awaitUp(ctx context.Context) error {
 	select {
-	case <-up:
-	case <-s.done:
+	case <-s.isUp():
+	case <-s.life.Done():
 	case <-ctx.Done():
 	}
 	return s.stopped(ctx)
 }
 
-func (s *session) exit() { <-s.slots }
-
-// given is the error of a call whose context has ended; it says what the servers said last if none is connected.
-func (s *session) given(err error) error {
-	if s.over() {
-		return s.ending()
-	}
-	s.mu.Lock()
-	up := s.up
-	s.mu.Unlock()
-	select {
-	case <-up:
+// stopped is why a call on ctx is to return; nil: it goes on. If there is no connection it says what the servers said
+// last.
+func (s *session) stopped(ctx context.Context) error {
+	err := s.life.Stopped(ctx)
+	if err == nil || s.life.Over() || s.connected() {
 		return err
-	default:
-		return fmt.Errorf("%w: not connected: %w", err, s.troubles.lastWords())
 	}
+	return fmt.Errorf("%w: not connected: %w", err, s.troubles.Last())
 }
 
 // ask has the library do one request and waits for the answer, or for the end of ctx or of the session: the library
@@ -71,28 +63,39 @@ func ask[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, er
 	if err := s.enter(ctx); err != nil {
 		return none, err
 	}
-	answered := make(chan reply[T], 1)
-	if !s.spawn(func() {
+	replied := make(chan wire.Reply[T], 1)
+	if !s.life.Go(func() {
 		v, err := request(s.conn)
 		s.exit()
-		answered <- reply[T]{v, err}
+		replied <- wire.Reply[T]{Value: v, Err: err}
 	}) {
 		s.exit()
-		return none, s.ending()
+		return none, s.life.Why()
 	}
-	return answer(ctx, s, answered)
+	return answer(ctx, s, replied)
 }
 
-// judge gives the end of the session the name that it has here.
-func (s *session) judge(err error) error {
-	if err == nil {
+// answer waits for a reply, or for the end of ctx or of the session.
+func answer[T any](ctx context.Context, s *session, replied <-chan wire.Reply[T]) (T, error) {
+	select {
+	case r := <-replied:
+		return r.Value, s.named(r.Err)
+	case <-ctx.Done():
+	case <-s.life.Done():
+	}
+	var none T
+	return none, s.stopped(ctx)
+}
+
+// named gives the end of the session the name that it has here.
+func (s *session) named(err error) error {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if s.over() {
-		return s.ending()
-	}
-	if errors.Is(err, gozk.ErrSessionExpired) {
-		return errExpired // the library will find out and say so to event
+	case s.life.Over():
+		return s.life.Why()
+	case errors.Is(err, gozk.ErrSessionExpired):
+		return fmt.Errorf("%w: %w", driver.ErrSessionEnded, errExpired) // the library will find out and say so to event
 	}
 	return err
 }
@@ -107,23 +110,20 @@ func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) er
 
 // persist repeats a call until it succeeds, or fails in a way that trying again does not help.
 func persist[T any](ctx context.Context, s *session, call func() (T, error)) (T, error) {
-	for try := 0; ; try++ {
+	for tries := 0; ; tries++ {
 		v, err := call()
 		if !passing(err) {
 			return v, err
 		}
-		if sleep(ctx, backOff(try)) != nil {
-			var none T
-			if s.over() {
-				return none, s.ending()
-			}
-			return none, fmt.Errorf("%w: %w", ctx.Err(), err)
+		if stop := pause(ctx, tries); stop != nil {
+			return v, s.life.Verdict(fmt.Errorf("%w: %w", stop, err))
 		}
 	}
 }
 
-func backOff(try int) time.Duration {
-	return min(5*time.Millisecond<<min(try, 8), 500*time.Millisecond)
+// pause waits before another try.
+func pause(ctx context.Context, tries int) error {
+	return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries)))
 }
 
 // passing reports whether an error is trouble that passes. It leaves open what became of the request.

@@ -14,82 +14,53 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// atOnce is how many reads for one look are under way together.
+// atOnce is how many reads run at the same time for one Line or Lines.
 const atOnce = 16
 
-// Line is described in package driver.
-func (d *Driver) Line(ctx context.Context, line string) ([]driver.Node, error) {
+func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) {
 	return withSession(ctx, d, func(s *session) ([]driver.Node, error) {
-		dir := d.path(line)
 		for {
-			l, err := s.freshChildren(ctx, dir)
+			nodes, gone, err := s.readLine(ctx, line)
 			if errors.Is(err, gozk.ErrNoNode) {
 				return nil, nil
 			}
-			if err != nil {
-				return nil, err
-			}
-			listed := contenders(l.names)
-			nodes := make([]driver.Node, len(listed))
-			gone := make([]bool, len(listed))
-			err = forEach(len(listed), func(i int) error {
-				n := listed[i].node(line, dir, l.born)
-				var err error
-				nodes[i], gone[i], err = s.read(ctx, n)
-				return err
-			})
-			if err != nil {
-				return nil, err
+			if err != nil || len(gone) == 0 {
+				return nodes, err
 			}
 			// One that was amended between the list and the read has gone from its path, not from the line.
-			if slices.Contains(gone, true) && len(listed) > 0 {
-				if again, err := s.children(ctx, dir); err == nil && replaced(listed, gone, again.names) {
-					continue
-				}
+			l, err := s.children(ctx, d.path(line))
+			if err != nil || !slices.ContainsFunc(gone, func(name string) bool { return amendedIn(l.Names, name) }) {
+				return nodes, nil
 			}
-			left := nodes[:0]
-			for i, n := range nodes {
-				if !gone[i] {
-					left = append(left, n)
-				}
-			}
-			return left, nil
 		}
 	})
 }
 
-// replaced reports whether one that has gone stands in the list under another name.
-func replaced(listed []listed, gone []bool, names []string) bool {
-	for _, name := range names {
-		c, ok := parseContender(name)
-		if !ok {
-			continue
-		}
-		for i, l := range listed {
-			if gone[i] && l.seq == c.seq && l.name != name {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// read fills in what a node says of itself.
-func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
-	data, err := persist(ctx, s, func() ([]byte, error) {
-		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
-			data, _, err := c.Get(n.ID)
-			return data, err
-		})
-	})
-	if errors.Is(err, gozk.ErrNoNode) {
-		return n, true, nil
-	}
+// readLine lists a line and reads its nodes. gone are the names of those that had gone meanwhile.
+func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Node, gone []string, err error) {
+	dir := s.service.path(line)
+	l, err := s.freshChildren(ctx, dir)
 	if err != nil {
-		return n, false, explain(err, "reading", n.ID, "READ", "")
+		return nil, nil, err
 	}
-	n.Owner, n.Data = driver.DecodeNote(data)
-	return n, false, nil
+	all := contenders(l.Names)
+	read := make([]driver.Node, len(all))
+	went := make([]bool, len(all))
+	err = forEach(len(all), func(i int) (err error) {
+		read[i], went[i], err = s.read(ctx, all[i].node(line, dir, l.Born))
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, n := range read {
+		if went[i] {
+			gone = append(gone, all[i].name)
+		} else {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, gone, nil
 }
 
 // forEach calls f for 0 to n-1, several at once, and returns the first error.
@@ -121,9 +92,8 @@ func forEach(n int, f func(i int) error) error {
 	return first
 }
 
-// Lines is described in package driver. It walks through the directories level by level, from the one that all names
-// with the prefix have in common.
-func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
+// Lines walks through the directories level by level, from the one that all names with the prefix have in common.
+func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	start := "" // no line: the root
 	if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {
 		if start = prefix[:cut]; coord.CheckName(start) != nil {
@@ -160,9 +130,9 @@ func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
 
 // inside tells whether anybody stands in a line, and which names are nested in it.
 func (s *session) inside(ctx context.Context, line string) (used bool, inner []string, err error) {
-	dir := s.driver.root
+	dir := s.service.root
 	if line != "" {
-		dir = s.driver.path(line)
+		dir = s.service.path(line)
 	}
 	top := dir == ""
 	if top {
@@ -175,7 +145,7 @@ func (s *session) inside(ctx context.Context, line string) (used bool, inner []s
 	if err != nil {
 		return false, nil, err
 	}
-	for _, name := range l.names {
+	for _, name := range l.Names {
 		if _, ok := parseContender(name); ok {
 			used = line != ""
 		} else if segment, ok := decodeSegment(name, top); ok && line == "" {
@@ -187,8 +157,7 @@ func (s *session) inside(ctx context.Context, line string) (used bool, inner []s
 	return used, inner, nil
 }
 
-// Remove is described in package driver.
-func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
+func (d *service) Remove(ctx context.Context, n driver.Node) error {
 	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
 		if _, ok := parseContender(path.Base(n.ID)); !ok || path.Dir(n.ID) != d.path(n.Line) {
 			return struct{}{}, driver.ErrRemoved // no such node was ever in that line

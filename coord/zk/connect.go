@@ -1,0 +1,178 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
+)
+
+// Connect returns a client on a new driver, once the service has answered. If it does not before ctx ends, or refuses
+// the credentials or to show what is below the root, the error says so.
+func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
+	d, err := newService(servers, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.check(ctx); err != nil {
+		quick, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxDial)
+		defer cancel()
+		_ = d.Close(quick)
+		if errors.Is(err, driver.ErrDenied) {
+			err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
+		} else if isCtx(err) {
+			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+		}
+		return nil, fmt.Errorf("turnwise: zk: connect: %w", err)
+	}
+	return coord.NewClient(d, d.client...), nil
+}
+
+// check looks whether the service shows what is below the root.
+func (d *service) check(ctx context.Context) error {
+	s, err := d.anySession(ctx)
+	if err != nil {
+		return err
+	}
+	root := d.root
+	if root == "" {
+		root = "/"
+	}
+	_, err = s.children(ctx, root)
+	if errors.Is(err, gozk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// open begins the session and returns when the service has confirmed it.
+func (s *session) open(ctx context.Context) error {
+	if err := s.start(); err != nil {
+		s.end(errClosed)
+		return err
+	}
+	if err := s.introduce(ctx); err != nil {
+		s.sayGoodbye(ctx)
+		return err
+	}
+	return nil
+}
+
+// start has the library connect, and goes on connecting, on goroutines of its own.
+func (s *session) start() error {
+	log := s.service.log
+	conn, events, err := gozk.Connect(s.service.servers, s.service.ttl,
+		gozk.WithDialer(s.dial),
+		gozk.WithHostProvider(s.hosts),
+		gozk.WithEventCallback(s.event),
+		gozk.WithLogger(libraryLogger{log}),
+		gozk.WithLogInfo(log.Enabled(context.Background(), slog.LevelDebug)),
+	)
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	close(s.ready)
+	s.life.Go(func() {
+		for range events { // closed when the library's own goroutines have ended
+		}
+	})
+	s.life.Go(s.watchdog)
+	return nil
+}
+
+// introduce waits for the connection and says who we are.
+func (s *session) introduce(ctx context.Context) error {
+	if err := s.firstContact(ctx); err != nil {
+		return err
+	}
+	for _, a := range s.service.auth {
+		if err := s.insist(ctx, func(c *gozk.Conn) error { return c.AddAuth(a.scheme, a.data) }); err != nil {
+			if errors.Is(err, gozk.ErrAuthFailed) {
+				err = fmt.Errorf("%w: the service refuses the %s credentials: %w", driver.ErrDenied, a.scheme, err)
+			}
+			return err
+		}
+	}
+	s.introduced.Store(true)
+	return nil
+}
+
+func (s *session) firstContact(ctx context.Context) error {
+	select {
+	case <-s.isUp():
+		return nil
+	case <-s.troubles.Hopeless():
+		return fmt.Errorf("%w: %w", driver.ErrDenied, s.troubles.Last())
+	case <-s.life.Done():
+		return s.life.Why()
+	case <-ctx.Done():
+		return fmt.Errorf("no session with ZooKeeper at %v: %w: %w", s.service.servers, ctx.Err(), s.troubles.Last())
+	}
+}
+
+// maxDial is what reaching a server and being greeted by it may take, each.
+const maxDial = 1500 * time.Millisecond
+
+func (s *session) dialTimeout() time.Duration {
+	return min(maxDial, max(s.timeout()/3, 100*time.Millisecond))
+}
+
+var errNoMoreDials = errors.New("the session has ended")
+
+// dial is the client library's way to a server.
+func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error) {
+	if driverkit.Sleep(s.life.Context(), s.hosts.Pause()) != nil {
+		return nil, errNoMoreDials
+	}
+	ctx, cancel := context.WithTimeout(s.life.Context(), s.dialTimeout())
+	defer cancel()
+	c, err := wire.Dial(ctx, network, server, s.service.tls)
+	if err != nil {
+		s.Failed(server, err, false)
+		return nil, err
+	}
+	w := wire.New(c, server, s.hello(), s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Over() {
+		c.Close()
+		return nil, errNoMoreDials
+	}
+	s.wire = w
+	return w, nil
+}
+
+// hello is what the next connection begins with.
+//
+// In doubt it only asks whether the server knows the session. A server hangs up on those who have seen what it has not,
+// before it looks whether it knows them. So when the service comes back without its data, nobody would ever hear
+// that the session has ended.
+func (s *session) hello() wire.Hello {
+	h := wire.Hello{Timeout: s.service.ttl, Patience: s.dialTimeout(), Seen: s.zxids.Load()}
+	snubbed := s.snubbed.Swap(false)
+	if s.introduced.Load() {
+		h.Probe = snubbed && s.deadline.Passed()
+		h.Proofs = len(s.service.auth)
+	}
+	return h
+}
+
+// libraryLogger has what the client library says logged at debug level, if anybody wants to know.
+type libraryLogger struct{ to *slog.Logger }
+
+func (l libraryLogger) Printf(format string, args ...any) {
+	if l.to.Enabled(context.Background(), slog.LevelDebug) {
+		l.to.Debug("zookeeper client: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}

@@ -1,0 +1,332 @@
+// Package wire is a connection to a ZooKeeper server under the hands of the client library, and what goes past the
+// library on it.
+//
+// The library tells neither which timeout was granted, nor when a request went out or was answered; the frames do. And
+// what every turn needs goes past it. The library spends a goroutine's wait and a write on each request; knows watches
+// only as a part of a read, one node a request; remembers each watch until it fires; and cannot send two requests one
+// right behind the other.
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+)
+
+// Session is whose connections these are. It hears what passes from whoever reads or writes the connection, so that
+// none of its methods may block.
+type Session interface {
+	// Granted is told what the service says of the session as it takes a connection that was asked for at that time.
+	Granted(id Identity, timeout time.Duration, sent time.Time)
+	// Answered is told of each reply: when the request was sent (zero if that is not known), and the service's
+	// transaction as of the reply.
+	Answered(sent time.Time, zxid int64)
+	// Notified is told the news of a node, in the order of the service.
+	Notified(what gozk.EventType, path string, zxid int64)
+	// Proven is called when all credentials have been given again on a connection.
+	Proven(c *Conn)
+	// Failed is told why a connection is of no use any more. A server that snubbed us hung up without a word.
+	Failed(server string, err error, snubbed bool)
+	// Go runs f on a goroutine of the session's, unless that has ended and its connections with it.
+	Go(f func()) bool
+}
+
+// Identity is what the service knows a session by.
+type Identity struct {
+	ID       int64
+	Password []byte
+}
+
+// Hello is how a connection begins.
+type Hello struct {
+	Timeout  time.Duration // of the session, as it was wanted at first
+	Patience time.Duration // how long the server has to answer
+	Seen     int64         // the transaction that the server must not be behind
+	Probe    bool          // only find out whether the server still knows the session
+	Proofs   int           // how many credentials the library will have to give again
+}
+
+// Conn is what the library gets for a connection.
+type Conn struct {
+	net.Conn
+	Server  string
+	session Session
+	hello   Hello
+	bye     chan struct{} // closed when the server has confirmed the end of the session
+
+	// Of the one goroutine that reads.
+	in      *bufio.Reader
+	head    [4 + replyHead]byte
+	first   []byte // what the library has not read yet of what was changed for it
+	rest    int    // what it has not read yet of the present frame
+	greeted bool
+	snubbed bool
+
+	mu       sync.Mutex
+	sent     []sentRequest // unanswered, the oldest first
+	started  time.Time     // when the connect request was sent
+	unproven int           // how many credentials the library has yet to give again
+	lastXid  int32         // of our own requests
+	out      []byte        // of those, what is to be written
+	flushing bool          // by a goroutine that does
+	ended    bool          // there will be no answers any more
+	silent   atomic.Bool   // nothing may be written any more
+}
+
+type sentRequest struct {
+	xid, op int32
+	at      time.Time
+	done    func(*decoder, error) // of our own requests
+}
+
+// ErrForeign: whoever answers at the address is no ZooKeeper.
+var ErrForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
+
+// ErrBehind: the session lives, and must not be used by a connection that was not asked what it has seen.
+var ErrBehind = errors.New("the server knows the session, and may be behind it")
+
+// New wraps a connection to a server, for a session.
+func New(c net.Conn, server string, h Hello, s Session) *Conn {
+	return &Conn{
+		Conn: c, Server: server, session: s, hello: h, unproven: h.Proofs,
+		bye: make(chan struct{}), in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid,
+	}
+}
+
+// Read hands on what the server says to the library, frame by frame. Answers to our own requests are not for it, and
+// neither is news of nodes: all watches are ours.
+func (c *Conn) Read(p []byte) (int, error) {
+	for len(c.first) == 0 && c.rest == 0 {
+		if err := c.nextFrame(); err != nil {
+			c.session.Failed(c.Server, err, c.snubbed)
+			c.end()
+			return 0, err
+		}
+	}
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	n, err := c.in.Read(p[:min(len(p), c.rest)])
+	c.rest -= n
+	if err != nil {
+		c.end()
+	}
+	return n, err
+}
+
+// nextFrame looks at the head of the next frame. The library is told no zxid: it keeps the last one in a way that the
+// race detector objects to (lastZxid, in conn.go). connectRequest puts in what is right where the library sends one.
+func (c *Conn) nextFrame() error {
+	if !c.greeted {
+		return c.greeting()
+	}
+	b, err := c.in.Peek(4)
+	if err != nil {
+		return err
+	}
+	n := int(int32(binary.BigEndian.Uint32(b)))
+	if n < replyHead || n > maxFrame {
+		return fmt.Errorf("%w: a frame of %d bytes", ErrForeign, n)
+	}
+	head := c.head[:]
+	if _, err := io.ReadFull(c.in, head); err != nil {
+		return err
+	}
+	xid := int32(binary.BigEndian.Uint32(head[4:]))
+	zxid := int64(binary.BigEndian.Uint64(head[8:]))
+	if xid == xidNotification {
+		in, err := c.body(n - replyHead)
+		if err == nil {
+			what, _, path := gozk.EventType(in.int()), in.int(), in.string()
+			c.session.Notified(what, path, zxid)
+		}
+		return err
+	}
+	if r := c.answered(xid, zxid); r.done != nil {
+		in, err := c.body(n - replyHead)
+		if err != nil {
+			r.done(nil, gozk.ErrConnectionClosed)
+			return err
+		}
+		r.done(in, errorOf(int32(binary.BigEndian.Uint32(head[16:]))))
+		return nil
+	}
+	binary.BigEndian.PutUint64(head[8:], 0)
+	c.first, c.rest = head, n-replyHead
+	return nil
+}
+
+// body reads the rest of a frame that is not for the library.
+func (c *Conn) body(n int) (*decoder, error) {
+	b := make([]byte, n)
+	_, err := io.ReadFull(c.in, b)
+	return &decoder{b: b}, err
+}
+
+// greeting reads the answer to the connect request. The library is told three fifths of the timeout: it pings at a
+// third of what it knows and gives a connection up at two thirds of it, so now at 0.2 and 0.4 of the session's
+// timeout. That leaves time to reach another server, and keeps the leader up to date.
+func (c *Conn) greeting() error {
+	head, err := c.in.Peek(4)
+	if err != nil {
+		c.snubbed = !errors.Is(err, os.ErrDeadlineExceeded)
+		return err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n < greetingBody || n > greetingBody+16 {
+		return ErrForeign
+	}
+	b := make([]byte, 4+n)
+	if _, err := io.ReadFull(c.in, b); err != nil {
+		return err
+	}
+	if version := binary.BigEndian.Uint32(b[4:]); version != 0 {
+		return ErrForeign
+	}
+	timeout := time.Duration(int32(binary.BigEndian.Uint32(b[8:]))) * time.Millisecond
+	if id := int64(binary.BigEndian.Uint64(b[12:])); id != 0 {
+		if timeout <= 0 {
+			return ErrForeign
+		}
+		if c.hello.Probe {
+			return ErrBehind
+		}
+		c.session.Granted(Identity{id, b[24:40]}, timeout, c.started)
+		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
+	}
+	c.greeted = true
+	c.first = b
+	return nil
+}
+
+// answered finds the request that a reply belongs to. Replies come in the order of the requests, save those to
+// authentication; pings share one xid.
+func (c *Conn) answered(xid int32, zxid int64) sentRequest {
+	c.mu.Lock()
+	var r sentRequest
+	for i := range c.sent {
+		if c.sent[i].xid == xid {
+			r = c.sent[i]
+			if i == 0 {
+				c.sent[0] = sentRequest{}
+				c.sent = c.sent[1:]
+			} else {
+				c.sent = slices.Delete(c.sent, i, i+1)
+			}
+			break
+		}
+	}
+	c.mu.Unlock()
+	c.session.Answered(r.at, zxid)
+	if r.op == opClose {
+		close(c.bye)
+	}
+	return r
+}
+
+// Write sends one frame: the library writes each at once.
+func (c *Conn) Write(b []byte) (int, error) {
+	if c.silent.Load() {
+		return 0, net.ErrClosed
+	}
+	c.mu.Lock()
+	now := time.Now()
+	proven := false
+	if c.started.IsZero() {
+		c.started = now
+		b = c.connectRequest(b)
+	} else if len(b) >= 12 {
+		r := sentRequest{xid: int32(binary.BigEndian.Uint32(b[4:])), op: int32(binary.BigEndian.Uint32(b[8:])), at: now}
+		c.sent = append(c.sent, r)
+		if r.op == opAuth && c.unproven > 0 {
+			c.unproven--
+			proven = c.unproven == 0
+		}
+	}
+	c.mu.Unlock()
+	n, err := c.Conn.Write(b)
+	if proven && err == nil {
+		c.session.Proven(c)
+	}
+	return n, err
+}
+
+// IsProven reports whether there are no credentials to be given again.
+func (c *Conn) IsProven() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unproven == 0
+}
+
+// connectRequest asks for the timeout that was wanted at first, not for what greeting made of it.
+func (c *Conn) connectRequest(b []byte) []byte {
+	if len(b) < 20 {
+		return b
+	}
+	b = slices.Clone(b)
+	if !c.hello.Probe {
+		binary.BigEndian.PutUint64(b[8:], uint64(c.hello.Seen))
+	}
+	binary.BigEndian.PutUint32(b[16:], uint32(c.hello.Timeout.Milliseconds()))
+	return b
+}
+
+// Waiting is for how long the oldest request has had no answer.
+func (c *Conn) Waiting(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sent) == 0 {
+		return 0
+	}
+	return now.Sub(c.sent[0].at)
+}
+
+// SetReadDeadline lets the library wait less for the first frame than it would: ten times what it waits for others, so
+// that one frozen server cost the session though others were in good health.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if limit := time.Now().Add(c.hello.Patience); !c.greeted && (t.IsZero() || t.After(limit)) {
+		t = limit
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// end answers all that will have no answer any more.
+func (c *Conn) end() {
+	c.mu.Lock()
+	sent := c.sent
+	c.sent, c.ended = nil, true
+	c.mu.Unlock()
+	for _, r := range sent {
+		if r.done != nil {
+			r.done(nil, gozk.ErrConnectionClosed)
+		}
+	}
+}
+
+// Close ends the connection, and answers those who wait.
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	c.end()
+	return err
+}
+
+// Silence ends the connection without another word to the server.
+func (c *Conn) Silence() {
+	c.silent.Store(true)
+	c.Conn.Close()
+}
+
+// Bye is closed when the server has confirmed the end of the session.
+func (c *Conn) Bye() <-chan struct{} { return c.bye }

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+)
+
+const patience = 20 * time.Second
+
+// fake is a session that nothing matters to but what the servers said.
+type fake struct {
+	troubles *Troubles
+	running  sync.WaitGroup
+}
+
+func (*fake) Granted(Identity, time.Duration, time.Time) {}
+func (*fake) Answered(time.Time, int64)                  {}
+func (*fake) Notified(gozk.EventType, string, int64)     {}
+func (*fake) Proven(*Conn)                               {}
+func (f *fake) Failed(server string, err error, _ bool)  { f.troubles.Note(server, err) }
+func (f *fake) Go(do func()) bool                        { f.running.Go(do); return true }
+
+// testConn is a session's only connection, and the server's end of it.
+func testConn(t *testing.T) (*Conn, net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	server, err := l.Accept()
+	require.NoError(t, err)
+	f := &fake{troubles: NewTroubles(1)}
+	t.Cleanup(func() { client.Close(); server.Close(); f.running.Wait() })
+	return New(client, "a", Hello{Timeout: 10 * time.Second, Patience: patience}, f), server
+}
+
+// greet lets the library's connect request and its answer pass.
+func greet(t *testing.T, w *Conn, server net.Conn) {
+	const password = "0123456789abcdef"
+	_, err := w.Write(zkwire.Frame(0, int64(5), 77, int64(0), password))
+	require.NoError(t, err)
+	_, err = zkwire.ReadFrame(server)
+	require.NoError(t, err)
+	_, err = server.Write(zkwire.Frame(0, 10_000, int64(42), password, false))
+	require.NoError(t, err)
+	_, err = zkwire.ReadFrame(w)
+	require.NoError(t, err)
+}
+
+func TestAnswersFindTheirRequests(t *testing.T) {
+	w, server := testConn(t)
+	greet(t, w, server)
+	for xid := 1; xid <= 3; xid++ {
+		_, err := w.Write(zkwire.Frame(xid, 3, "/a", false))
+		require.NoError(t, err)
+	}
+	answer := func(xid int) {
+		_, err := server.Write(zkwire.Frame(xid, int64(9), 0))
+		require.NoError(t, err)
+		_, err = zkwire.ReadFrame(w)
+		require.NoError(t, err)
+	}
+	answer(2) // as one to an authentication may be
+	require.Len(t, w.sent, 2)
+	require.Greater(t, w.Waiting(time.Now()), time.Duration(0))
+	answer(1)
+	_, err := server.Write(zkwire.Frame(xidNotification, int64(9), 0, int(gozk.EventNodeDeleted), 3, "/a")) // which is not for the library
+	require.NoError(t, err)
+	answer(99) // to nothing we know
+	answer(3)
+	require.Empty(t, w.sent)
+	require.Zero(t, w.Waiting(time.Now()))
+}
+
+func TestAnotherProtocolIsRecognized(t *testing.T) {
+	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x0a", "\x00\x00\x00\x04spam"} {
+		w, server := testConn(t)
+		_, err := server.Write([]byte(says))
+		require.NoError(t, err)
+		_, err = w.Read(make([]byte, 4))
+		require.ErrorIs(t, err, ErrForeign)
+		require.True(t, hopeless(err))
+		select {
+		case <-w.session.(*fake).troubles.Hopeless():
+		default:
+			t.Fatal("there is no other server to try")
+		}
+	}
+}
+
+func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {
+	w, server := testConn(t)
+	greet(t, w, server)
+	w.Silence()
+	_, err := w.Write(zkwire.Frame(1, int(opClose)))
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = server.Read(make([]byte, 1))
+	require.Error(t, err)
+}

@@ -1,0 +1,318 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+)
+
+// What is known of the protocol. A frame begins with its length.
+const (
+	xidNotification = -1
+	lowestXid       = -100 // of those with a meaning
+
+	opCreate       = 1
+	opDelete       = 2
+	opSetData      = 5
+	opSync         = 9
+	opGetChildren2 = 12
+	opMulti        = 14
+	opAuth         = 100
+	opSetWatches   = 101
+	opClose        = -11
+	opError        = -1 // of one within a multi
+
+	statBytes = 68
+
+	greetingBody = 36        // protocol version, timeout, session, password of 16 bytes; newer servers add a byte
+	replyHead    = 16        // xid, zxid, error
+	maxFrame     = 256 << 20 // a list of some millions of names
+)
+
+// Request is one that goes past the library.
+type Request struct {
+	op   int32
+	body []byte
+	done func(in *decoder, err error) // called once, by the goroutine that reads the connection, so it must not block
+}
+
+// Reply is the answer to a request.
+type Reply[T any] struct {
+	Value T
+	Err   error
+}
+
+// newRequest makes a request whose answer comes to a channel, at the latest when the connection ends.
+func newRequest[T any](op int32, e encoder, read func(*decoder) (T, error)) (Request, <-chan Reply[T]) {
+	replied := make(chan Reply[T], 1)
+	return Request{op, e.b, func(in *decoder, err error) {
+		var v T
+		if err == nil {
+			if v, err = read(in); in.short {
+				err = ErrForeign
+			}
+		}
+		replied <- Reply[T]{v, err}
+	}}, replied
+}
+
+// Send puts requests of ours on their way, one right behind the other.
+func (c *Conn) Send(requests ...Request) {
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		for _, r := range requests {
+			r.done(nil, gozk.ErrConnectionClosed)
+		}
+		return
+	}
+	now := time.Now()
+	e := encoder{c.out}
+	for _, r := range requests {
+		c.lastXid-- // the library's own are positive, or one of a few special ones
+		c.sent = append(c.sent, sentRequest{c.lastXid, r.op, now, r.done})
+		e.int(int32(8 + len(r.body)))
+		e.int(c.lastXid)
+		e.int(r.op)
+		e.b = append(e.b, r.body...)
+	}
+	c.out = e.b
+	flush := !c.flushing
+	c.flushing = true
+	c.mu.Unlock()
+	if flush {
+		c.session.Go(c.flush)
+	}
+}
+
+// flush writes what Send has put there. Whoever sends must not wait for a connection that takes nothing.
+func (c *Conn) flush() {
+	for {
+		c.mu.Lock()
+		out := c.out
+		c.out = nil
+		c.flushing = len(out) > 0 && !c.ended
+		more := c.flushing
+		c.mu.Unlock()
+		if !more {
+			return
+		}
+		if _, err := c.Conn.Write(out); err != nil {
+			c.Close() // half a frame may have been written
+			return
+		}
+	}
+}
+
+// Create makes an ephemeral node; the service adds a number to its name. The reply is its path.
+func Create(prefix string, data []byte, acl []gozk.ACL) (Request, <-chan Reply[string]) {
+	e := encoder{make([]byte, 0, len(prefix)+len(data)+64)}
+	e.string(prefix)
+	e.bytes(data)
+	e.acl(acl)
+	e.int(gozk.FlagEphemeralSequential)
+	return newRequest(opCreate, e, func(in *decoder) (string, error) { return in.string(), nil })
+}
+
+// Listing is what a directory holds, in no order.
+type Listing struct {
+	Names []string
+	Born  int64 // the transaction that made the directory
+	AsOf  int64 // what happened up to this transaction shows in it
+}
+
+// List lists a directory and, if watched, has its next change told. No reply to come is older than seen.
+func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]) {
+	var e encoder
+	e.string(dir)
+	e.bool(watched)
+	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
+		l := &Listing{Names: in.strings(), Born: in.long()}
+		in.next(statBytes - 2*8)
+		l.AsOf = max(in.long(), seen) // a stat ends with the transaction that changed the children last
+		return l, nil
+	})
+}
+
+// Sync has the server catch up with the leader.
+func Sync(path string) (Request, <-chan Reply[struct{}]) {
+	var e encoder
+	e.string(path)
+	return newRequest(opSync, e, noAnswer)
+}
+
+// Delete deletes a node, whatever its version.
+func Delete(path string) (Request, <-chan Reply[struct{}]) {
+	var e encoder
+	e.deletion(path)
+	return newRequest(opDelete, e, noAnswer)
+}
+
+// Depart writes to a node and deletes it, in one transaction.
+func Depart(path string, data []byte) (Request, <-chan Reply[struct{}]) {
+	e := encoder{make([]byte, 0, 2*len(path)+len(data)+64)}
+	e.operation(opSetData, false)
+	e.string(path)
+	e.bytes(data)
+	e.int(-1) // whatever its version
+	e.operation(opDelete, false)
+	e.deletion(path)
+	e.operation(-1, true)
+	return newRequest(opMulti, e, func(in *decoder) (struct{}, error) { return struct{}{}, in.operations() })
+}
+
+// Watch sets watches, in the way in which clients set them again after a reconnect: what has changed since a
+// transaction, or is no more, is told at once, before done. paths are those whose data, whose coming, and whose
+// children are watched.
+func Watch(since int64, paths [3][]string, done func(error)) Request {
+	e := encoder{make([]byte, 0, 32+80*(len(paths[0])+len(paths[1])+len(paths[2])))}
+	e.long(since)
+	for _, p := range paths {
+		e.strings(p)
+	}
+	return Request{opSetWatches, e.b, func(_ *decoder, err error) { done(err) }}
+}
+
+func noAnswer(*decoder) (struct{}, error) { return struct{}{}, nil }
+
+// errorOf names the errors of ZooKeeper's protocol as the library does.
+func errorOf(code int32) error {
+	if code == 0 {
+		return nil
+	}
+	if err, ok := errorCodes[code]; ok {
+		return err
+	}
+	return fmt.Errorf("unknown error: %d", code)
+}
+
+var errorCodes = map[int32]error{
+	-8: gozk.ErrBadArguments, -100: gozk.ErrAPIError, -101: gozk.ErrNoNode, -102: gozk.ErrNoAuth, -103: gozk.ErrBadVersion,
+	-108: gozk.ErrNoChildrenForEphemerals, -110: gozk.ErrNodeExists, -111: gozk.ErrNotEmpty, -112: gozk.ErrSessionExpired,
+	-114: gozk.ErrInvalidACL, -115: gozk.ErrAuthFailed, -116: gozk.ErrClosing, -118: gozk.ErrSessionMoved,
+}
+
+// encoder writes what a request says, in ZooKeeper's own encoding.
+type encoder struct{ b []byte }
+
+func (e *encoder) int(v int32)  { e.b = binary.BigEndian.AppendUint32(e.b, uint32(v)) }
+func (e *encoder) long(v int64) { e.b = binary.BigEndian.AppendUint64(e.b, uint64(v)) }
+
+func (e *encoder) bool(v bool) {
+	if v {
+		e.b = append(e.b, 1)
+	} else {
+		e.b = append(e.b, 0)
+	}
+}
+
+func (e *encoder) string(s string) {
+	e.int(int32(len(s)))
+	e.b = append(e.b, s...)
+}
+
+func (e *encoder) bytes(v []byte) {
+	e.int(int32(len(v)))
+	e.b = append(e.b, v...)
+}
+
+func (e *encoder) strings(all []string) {
+	e.int(int32(len(all)))
+	for _, s := range all {
+		e.string(s)
+	}
+}
+
+func (e *encoder) acl(all []gozk.ACL) {
+	e.int(int32(len(all)))
+	for _, a := range all {
+		e.int(a.Perms)
+		e.string(a.Scheme)
+		e.string(a.ID)
+	}
+}
+
+func (e *encoder) deletion(path string) {
+	e.string(path)
+	e.int(-1)
+}
+
+// operation is the head of one of a transaction.
+func (e *encoder) operation(op int32, last bool) {
+	e.int(op)
+	e.bool(last)
+	e.int(-1)
+}
+
+// decoder reads an answer. What is too short reads as nothing, and says so at the end.
+type decoder struct {
+	b     []byte
+	short bool
+}
+
+func (d *decoder) next(n int) []byte {
+	if n < 0 || n > len(d.b) {
+		d.short, d.b = true, nil
+		return nil
+	}
+	part := d.b[:n]
+	d.b = d.b[n:]
+	return part
+}
+
+func (d *decoder) int() int32 {
+	if b := d.next(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (d *decoder) long() int64 {
+	if b := d.next(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (d *decoder) bool() bool {
+	b := d.next(1)
+	return b != nil && b[0] != 0
+}
+
+func (d *decoder) string() string { return string(d.next(int(d.int()))) }
+
+func (d *decoder) strings() []string {
+	n := d.int()
+	if n <= 0 {
+		return nil
+	}
+	all := make([]string, 0, min(int(n), len(d.b)/4))
+	for range n {
+		if d.short {
+			break
+		}
+		all = append(all, d.string())
+	}
+	return all
+}
+
+// operations reads what became of those of a departure.
+func (d *decoder) operations() error {
+	for !d.short {
+		op, last := d.int(), d.bool()
+		d.int()
+		switch {
+		case last:
+			return nil
+		case op == opSetData:
+			d.next(statBytes)
+		case op == opError:
+			if err := errorOf(d.int()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

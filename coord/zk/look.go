@@ -1,0 +1,76 @@
+package zk
+
+import (
+	"context"
+	"errors"
+
+	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
+)
+
+// children lists a directory as the session's server knows it, which is not before what the session did last.
+func (s *session) children(ctx context.Context, dir string) (*wire.Listing, error) {
+	return s.list(ctx, dir, false, false)
+}
+
+// watchedChildren does the same, and has the next change told.
+func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
+	return s.list(ctx, dir, true, false)
+}
+
+// freshChildren lists a directory as the leader knows it now.
+func (s *session) freshChildren(ctx context.Context, dir string) (*wire.Listing, error) {
+	return s.list(ctx, dir, false, true)
+}
+
+func (s *session) list(ctx context.Context, dir string, watched, fresh bool) (*wire.Listing, error) {
+	l, err := persist(ctx, s, func() (*wire.Listing, error) {
+		if err := s.enter(ctx); err != nil {
+			return nil, err
+		}
+		defer s.exit()
+		w := s.usable.Load()
+		list, listed := wire.List(dir, watched, s.zxids.Load())
+		if !fresh {
+			w.Send(list)
+			return answer(ctx, s, listed)
+		}
+		// On one connection: another server may lag behind the one that was told to catch up.
+		sync, synced := wire.Sync(dir)
+		w.Send(sync, list)
+		if _, err := answer(ctx, s, synced); err != nil {
+			return nil, err
+		}
+		return answer(ctx, s, listed)
+	})
+	return l, explain(err, "listing", dir, "READ", "")
+}
+
+func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
+	return persist(ctx, s, func() (bool, error) {
+		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
+			there, _, err := c.Exists(nodePath)
+			return there, err
+		})
+	})
+}
+
+// read fills in what a node says of itself.
+func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
+	data, err := persist(ctx, s, func() ([]byte, error) {
+		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
+			data, _, err := c.Get(n.ID)
+			return data, err
+		})
+	})
+	if errors.Is(err, gozk.ErrNoNode) {
+		return n, true, nil
+	}
+	if err != nil {
+		return n, false, explain(err, "reading", n.ID, "READ", "")
+	}
+	n.Owner, n.Data = driver.DecodeNote(data)
+	return n, false, nil
+}

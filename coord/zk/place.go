@@ -1,0 +1,158 @@
+package zk
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
+)
+
+// place is one of ours in a line.
+type place struct {
+	session *session
+	dir     string
+	sight   driver.Sight
+	last    bool // nobody stood behind it when it joined
+
+	mu      sync.Mutex
+	node    driver.Node
+	paths   []string // of the node, the present one last: more than one while it is being amended
+	made    int64    // a transaction no older than the one that made the present one
+	asOf    int64    // what happened up to this transaction it has seen
+	nearest string   // the path of the last one ahead of it that it saw
+}
+
+func (p *place) Node() driver.Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.node
+}
+
+func (p *place) Last() bool { return p.last }
+
+func (p *place) allPaths() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.paths)
+}
+
+func (p *place) presentPath() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paths[len(p.paths)-1]
+}
+
+// rightBehind reports whether that is the path of the nearest one ahead, as of the last look.
+func (p *place) rightBehind(nodePath string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.nearest == nodePath
+}
+
+// seen is up to which transaction it knows what happened ahead of it, and to itself.
+func (p *place) seen() (ahead, own int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asOf, max(p.asOf, p.made)
+}
+
+// pick picks out of a list what stands ahead of me and within sight; found is false if I am not in the list. Without
+// Sight.All that is the nearest alone, found without sorting: a list may be long, and everybody who joins gets one.
+func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
+	line, mine := p.Node().Line, p.allPaths()
+	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
+	var chosen []listed
+	last = true
+	for _, name := range l.Names {
+		c, ok := parseContender(name)
+		switch {
+		case !ok:
+		case c.seq == me.seq && slices.Contains(mine, p.dir+"/"+name):
+			found = true
+		case c.rank() > me.rank():
+			last = false
+		case !p.sight.Sees(c.kind):
+		case len(chosen) == 0 || p.sight.All:
+			chosen = append(chosen, listed{c, name})
+		case compareListed(listed{c, name}, chosen[0]) > 0:
+			chosen[0] = listed{c, name}
+		}
+	}
+	if !found {
+		return nil, false, false
+	}
+	slices.SortFunc(chosen, compareListed)
+	for _, c := range chosen {
+		ahead = append(ahead, c.node(line, p.dir, l.Born))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nearest, p.asOf = "", l.AsOf
+	if n := len(ahead); n > 0 {
+		p.nearest = ahead[n-1].ID
+	}
+	return ahead, last, true
+}
+
+// listed is a contender with its name as it stands in a list.
+type listed struct {
+	contender
+	name string
+}
+
+func compareListed(a, b listed) int {
+	if a.seq != b.seq {
+		return cmp.Compare(a.rank(), b.rank())
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+// node is a contender as the engine knows it, with its token; see the package's comment.
+func (l listed) node(line, dir string, born int64) driver.Node {
+	return driver.Node{Line: line, ID: dir + "/" + l.name, Kind: l.kind, Token: token(born, l.contender)}
+}
+
+func token(born int64, c contender) driver.Token { return driver.Token(born + int64(c.rank())) }
+
+// contenders are those among a directory's children, in order.
+func contenders(children []string) []listed {
+	all := make([]listed, 0, len(children))
+	for _, name := range children {
+		if c, ok := parseContender(name); ok {
+			all = append(all, listed{c, name})
+		}
+	}
+	slices.SortFunc(all, compareListed)
+	return all
+}
+
+// twins are the nodes that were made for one join, the first in line first.
+func (c contender) twins(names []string) (twins []string) {
+	prefix := c.prefix()
+	var made []string
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			made = append(made, name)
+		}
+	}
+	for _, l := range contenders(made) {
+		twins = append(twins, l.name)
+	}
+	return twins
+}
+
+// amendedIn reports whether a contender that is gone stands in a list under another name: its number is the same.
+func amendedIn(names []string, name string) bool {
+	gone, ok := parseContender(name)
+	return ok && slices.ContainsFunc(names, func(other string) bool {
+		if !strings.HasSuffix(other, name[len(name)-10:]) || other == name {
+			return false
+		}
+		c, ok := parseContender(other)
+		return ok && c.seq == gone.seq
+	})
+}

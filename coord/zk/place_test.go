@@ -1,0 +1,48 @@
+package zk
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
+)
+
+func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
+	const dir = "/app/a"
+	var names []string
+	kinds := []string{"R", "W", "R", "lock", "R", "R", "W"}
+	for i, kind := range kinds {
+		names = append(names, contender{guid: newGUID(), kind: kind, seq: int32(i)}.name())
+	}
+	me := func(sight driver.Sight) *place {
+		return &place{node: driver.Node{Line: "a"}, dir: dir, sight: sight, paths: []string{dir + "/" + names[5]}}
+	}
+	for range 20 {
+		mixed := append([]string{"foreign", "_c_x"}, names...)
+		rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+
+		p := me(driver.Sight{})
+		ahead, last, ok := p.pick(&wire.Listing{Names: mixed, Born: 1000})
+		require.True(t, ok)
+		require.False(t, last)
+		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[4], Kind: "R", Token: 1004}}, ahead)
+		require.True(t, p.rightBehind(ahead[0].ID))
+
+		ahead, _, ok = me(driver.Sight{Ignore: []string{"R"}}).pick(&wire.Listing{Names: mixed, Born: 1000})
+		require.True(t, ok)
+		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[3], Kind: "lock", Token: 1003}}, ahead)
+
+		ahead, _, ok = me(driver.Sight{All: true, Ignore: []string{"R"}}).pick(&wire.Listing{Names: mixed, Born: 1000})
+		require.True(t, ok)
+		require.Len(t, ahead, 2)
+		require.Equal(t, "W", ahead[0].Kind)
+	}
+	_, last, ok := me(driver.Sight{}).pick(&wire.Listing{Names: names[:6], Born: 1000})
+	require.True(t, ok)
+	require.True(t, last, "nobody is behind")
+	_, _, ok = me(driver.Sight{}).pick(&wire.Listing{Names: names[:5], Born: 1000})
+	require.False(t, ok, "I am not in the list")
+}
