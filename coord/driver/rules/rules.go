@@ -48,13 +48,14 @@ func Shared(_ driver.Node, ahead []driver.Node) []driver.Node {
 	return nil
 }
 
-// few is up to how many permits a semaphore has nothing but weight sets; see Weighted.
-const few = 8
+// Few is up to how many awaited nodes a watch on each costs less than one on the whole line. So up to Few permits a
+// semaphore has nothing but weight sets; see Weighted.
+const Few = 8
 
 // Permits is the kind of one who asks for weight of the line's permits: S for a few permits, Q for many.
 func Permits(weight, permits int64) string {
 	form := "S"
-	if permits > few {
+	if permits > Few {
 		form = "Q"
 	}
 	return form + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
