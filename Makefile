@@ -14,7 +14,7 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Curator, Kazoo; no r
 	@bash scripts/deps.sh --interop
 
 .PHONY: test
-test: deps lint test-modules test-model bench-smoke ## Run everything; a missing server is a failure
+test: deps lint test-modules test-model test-planted bench-smoke ## Run everything; a missing server is a failure
 
 .PHONY: lint
 lint: ## gofmt and go vet, in every module
@@ -38,6 +38,10 @@ sim: ## Simulate two million acquisitions under faults, and every single fault a
 		-sim.runs=$(SIM_RUNS) -sim.pairs=200000
 
 SIM_RUNS = 19000
+
+.PHONY: test-planted
+test-planted: deps ## Take single safeguards away, and show that tests notice (most of it is waiting, so four at a time)
+	go test -count=1 -timeout 20m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt
 
 .PHONY: chaos
 chaos: deps ## Break servers, workers and links on both services, peers beside ours (CHAOS='-length 3m' for less)

@@ -267,14 +267,6 @@ func (a *acquire) wrap(err error) error {
 
 // shown is a node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
-	n.Line, n.Token = c.ownName(n.Line), shownToken(n.Token)
+	n.Line, n.Token = c.ownName(n.Line), n.Token<<TurnBits
 	return n
 }
-
-// turnBits are the low bits of a token that a driver's own leave free: for turns that goroutines of one process will hand
-// to each other on one node. Fences remember tokens, so this cannot be changed after a first release.
-const turnBits = 8
-
-func shownToken(raw Token) Token { return raw << turnBits }
-
-func rawToken(shown Token) Token { return shown >> turnBits }

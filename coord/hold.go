@@ -85,7 +85,7 @@ func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Token is the fencing token: each hold of a line has a greater one than all before it.
-func (h *Hold) Token() Token { return shownToken(h.place.Node().Token) }
+func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
 
 // Node is the hold's place in the line.
 func (h *Hold) Node() Node {

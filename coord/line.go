@@ -24,7 +24,7 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	}
 	for i, n := range nodes {
 		nodes[i].Holds = len(rules.For(n.Kind)(n, nodes[:i])) == 0
-		nodes[i].Line, nodes[i].Token = name, shownToken(n.Token)
+		nodes[i].Line, nodes[i].Token = name, n.Token<<TurnBits
 	}
 	return nodes, nil
 }
@@ -49,7 +49,7 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 		return Node{}, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
 	if n.ID != "" {
-		n.Line, n.Token, n.Holds = name, shownToken(n.Token), true
+		n.Line, n.Token, n.Holds = name, n.Token<<TurnBits, true
 	}
 	return n, nil
 }
@@ -109,7 +109,7 @@ func (c *Client) Break(ctx context.Context, n Node) error {
 	full, err := c.fullName(n.Line)
 	if err == nil {
 		line := n.Line
-		n.Line, n.Token = full, rawToken(n.Token)
+		n.Line, n.Token = full, n.Token>>TurnBits
 		ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
 		defer cancel()
 		if err = c.driver.Remove(ctx, n); err == nil {

@@ -5,7 +5,7 @@ import "github.com/turnwise/turnwise/coord/driver"
 // These are the words that this package shares with its drivers.
 type (
 	// Token is a place in a line, and the fencing token of whoever holds there. Tokens strictly increase along a line,
-	// for ever.
+	// forever.
 	Token = driver.Token
 
 	// Node is one contender in a line.
@@ -18,6 +18,11 @@ type (
 	Sight = driver.Sight
 )
 
+// TurnBits is by how many bits the tokens that users see are shifted against the numbers that the service gives: etcd's
+// create revision r is the token r<<TurnBits. The low bits are for turns that goroutines of one process hand to each
+// other on one node. A rule sees the service's own numbers, as it has to do with places only.
+const TurnBits = 8
+
 // Rule is what makes a recipe: it decides over the nodes ahead whose turn it is.
 //
 // "I need not wait" must never turn back into "wait" while I stand in line. Since nobody joins ahead of me this is so
@@ -27,8 +32,8 @@ type Rule struct {
 	// Sight is what WaitFor needs to see; it may be shown more.
 	Sight Sight
 
-	// WaitFor returns those of the nodes ahead (in order, the nearest last) of which one must go before it is worth to
-	// look again; none if it is my turn. It must be a pure function.
+	// WaitFor returns those of the nodes ahead (in order, the nearest last) of which one must go before it is worth
+	// looking again; none if it is my turn. It must be a pure function.
 	WaitFor func(me Node, ahead []Node) []Node
 
 	// Granted is the kind that the node takes on when its turn has come, unless it came with joining and nobody is

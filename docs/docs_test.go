@@ -2,14 +2,26 @@
 package docs
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/turnwise/turnwise/verify/planted"
 )
 
 func TestEveryPlantedBugIsListed(t *testing.T) {
-	list := read(t, "planted-bugs.md")
+	list, count := read(t, "planted-bugs.md"), 0
+	listed := func(bug, of string) {
+		t.Helper()
+		if count++; !strings.Contains(list, "\n| "+bug+" |") {
+			t.Errorf("planted-bugs.md does not list %q of %s", bug, of)
+		}
+	}
+	for _, b := range planted.All() {
+		listed(b.Name, "verify/planted")
+	}
 	for file, pattern := range map[string]string{
 		"../verify/model/model_test.go":           `\{"(.+)", families\(.*\}, ".+"\},`,
 		"../coord/drivertest/modeldriver_test.go": `flaw = "(.+)"`,
@@ -19,9 +31,12 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 			t.Errorf("%s has %d planted bugs: have they moved?", file, len(found))
 		}
 		for _, f := range found {
-			if !strings.Contains(list, "\n| "+f[1]+" |") {
-				t.Errorf("planted-bugs.md does not list %q of %s", f[1], file)
-			}
+			listed(f[1], file)
+		}
+	}
+	for file, says := range map[string]string{"planted-bugs.md": "%d in all", "guarantees.md": "%d safeguards"} {
+		if want := fmt.Sprintf(says, count); !strings.Contains(read(t, file), want) {
+			t.Errorf("%s does not say %q", file, want)
 		}
 	}
 }

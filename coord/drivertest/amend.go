@@ -14,7 +14,7 @@ var amendments = []scenario{
 	{name: "another kind before the wait counts", run: kindBeforeWait},
 	{name: "other data lets nobody in", run: dataLetsNobodyIn},
 	{name: "under every fate", run: amendUnderFate},
-	{name: "cancelled, then left by either node", run: amendCancelledThenLeft},
+	{name: "cancelled, then left", run: amendCancelledThenLeft},
 	{name: "of a node that was removed", run: amendOfRemoved},
 	{name: "applied late to a node that was removed", run: amendAppliedLateToRemoved},
 	{name: "is never seen half done", run: amendNeverHalf},
@@ -23,59 +23,53 @@ var amendments = []scenario{
 
 func kindWakes(s *scene) {
 	p := s.pair()
-	old := p.ahead
-	waiter := s.await(p.behindSess, p.behind, old)
+	old := p.ahead.Node()
+	waiter := s.await(p.behind, old)
 	s.noAnswer(30*time.Millisecond, waiter, "nothing happens")
-	changed := old
-	changed.Kind, changed.Data = "R", []byte("says something now")
-	changed = s.amend(p.aheadSess, changed)
-	if changed.Token != old.Token || changed.Kind != "R" || string(changed.Data) != "says something now" || changed.Line != s.line {
-		s.Errorf("Amend returned %+v for %+v", changed, old)
-	}
+	changed := s.amend(p.ahead, "R", []byte("says something now"))
 	a := s.within(soon, waiter, "the node ahead has another kind")
 	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].Token != old.Token || a.ahead[0].Kind != "R" || a.ahead[0].ID != changed.ID {
 		s.Fatalf("ahead %v, error %v; want %v", brief(a.ahead...), a.err, brief(changed))
 	}
+	s.became(a.how, driver.Amended)
 	nodes := s.look(p.behindLink)
 	if len(nodes) != 2 || nodes[0].ID != changed.ID || string(nodes[0].Data) != string(changed.Data) || nodes[0].Owner.Label != old.Owner.Label {
 		s.Errorf("Line shows %+v, want %+v first", nodes, changed)
 	}
-	waiter = s.await(p.behindSess, p.behind, a.ahead...)
+	waiter = s.await(p.behind, a.ahead...)
 	s.noAnswer(30*time.Millisecond, s.merely(waiter, changed), "the amended node stands")
-	s.leave(p.aheadSess, changed, true)
-	s.turn(soon, s.queue(p.behindSess, p.behind, a.ahead, nil), "the amended node has left")
-	s.leave(p.behindSess, p.behind, true)
+	s.leave(p.ahead, true)
+	s.turn(soon, s.queue(p.behind, a.ahead, nil), "the amended node has left")
+	s.leave(p.behind, true)
 	s.gone(s.line)
 }
 
 func kindBeforeWait(s *scene) {
 	p := s.pair()
-	changed := p.ahead
-	changed.Kind = "R"
-	changed = s.amend(p.aheadSess, changed)
-	a := s.within(soon, s.await(p.behindSess, p.behind, p.ahead), "the kind that was seen is no more")
+	seen := p.ahead.Node()
+	changed := s.amend(p.ahead, "R", nil)
+	a := s.within(soon, s.await(p.behind, seen), "the kind that was seen is no more")
 	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].Kind != "R" {
 		s.Fatalf("ahead %v, error %v; want %v", brief(a.ahead...), a.err, brief(changed))
 	}
 	third, ahead := s.join(p.aheadSess)
-	if len(ahead) == 0 || third.Token <= p.behind.Token {
-		s.Errorf("%v joins behind %v and sees %v ahead", brief(third), brief(p.behind), brief(ahead...))
+	if len(ahead) == 0 || third.Node().Token <= p.behind.Node().Token {
+		s.Errorf("%v joins behind %v and sees %v ahead", brief(third.Node()), brief(p.behind.Node()), brief(ahead...))
 	}
 }
 
 func dataLetsNobodyIn(s *scene) {
 	p := s.pair()
-	waiter := s.queue(p.behindSess, p.behind, []driver.Node{p.ahead}, nil)
-	me := p.ahead
+	waiter := s.queue(p.behind, []driver.Node{p.ahead.Node()}, nil)
+	token := p.ahead.Node().Token
 	for _, data := range []string{"one", "", "a longer value than before"} {
-		me.Data = []byte(data)
-		me = s.amend(p.aheadSess, me)
+		s.amend(p.ahead, "lock", []byte(data))
 		s.noAnswer(50*time.Millisecond, waiter, "the node ahead says something else")
-		if n := s.look(p.behindLink); len(n) != 2 || string(n[0].Data) != data || n[0].Token != p.ahead.Token {
+		if n := s.look(p.behindLink); len(n) != 2 || string(n[0].Data) != data || n[0].Token != token {
 			s.Errorf("Line shows %+v", n)
 		}
 	}
-	s.leave(p.aheadSess, me, true)
+	s.leave(p.ahead, true)
 	s.turn(soon, waiter, "the node ahead leaves")
 }
 
@@ -86,15 +80,13 @@ func amendUnderFate(s *scene) {
 		for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
 			me, _ := s.joinAs(sess, s.entry("W"))
 			l.Fate(f)
-			changed := me
-			changed.Kind, changed.Data = kind, []byte("amended: "+f.String())
-			changed = s.amend(sess, changed)
+			changed := s.amend(me, kind, []byte("amended: "+f.String()))
 			s.settles(s.line, 1)
 			n := s.look(l)
-			if len(n) != 1 || n[0].Kind != kind || n[0].Token != me.Token || n[0].ID != changed.ID || string(n[0].Data) != string(changed.Data) {
+			if len(n) != 1 || n[0].Kind != kind || n[0].Token != me.Node().Token || n[0].ID != changed.ID || string(n[0].Data) != string(changed.Data) {
 				s.Errorf("%v: Line shows %+v, want %+v", f, n, changed)
 			}
-			s.leave(sess, changed, true)
+			s.leave(me, true)
 			s.gone(s.line)
 		}
 	}
@@ -111,13 +103,9 @@ func amendCancelledThenLeft(s *scene) {
 			<-met
 			cancel()
 		}()
-		changed := me
-		changed.Kind = "R"
-		if n, err := sess.Amend(ctx, changed); err == nil {
-			me = n
-		}
+		_ = me.Amend(ctx, "R", nil)
 		cancel()
-		s.leave(sess, me, true)
+		s.leave(me, true)
 		s.gone(s.line)
 		if ended(sess) {
 			sess = s.open(l)
@@ -127,12 +115,11 @@ func amendCancelledThenLeft(s *scene) {
 
 func amendOfRemoved(s *scene) {
 	sess, l := s.session()
-	for _, kind := range []string{"lock", "R"} {
+	for kind, data := range map[string][]byte{"lock": nil, "R": []byte("says something")} { // also to what it is
 		me, _ := s.join(sess)
-		s.remove(l, me)
-		me.Kind, me.Data = kind, []byte("says something")
-		if n, err := sess.Amend(s.ctx, me); !errors.Is(err, driver.ErrRemoved) {
-			s.Errorf("Amend: %v, error %v; want ErrRemoved", brief(n), err)
+		s.remove(l, me.Node())
+		if err := me.Amend(s.ctx, kind, data); !errors.Is(err, driver.ErrRemoved) {
+			s.Errorf("Amend: error %v; want ErrRemoved", err)
 		}
 		s.gone(s.line)
 	}
@@ -146,11 +133,7 @@ func amendAppliedLateToRemoved(s *scene) {
 		me, _ := s.joinAs(sess, s.entry("W"))
 		met := l.Fate(AppliedLate)
 		amended := make(chan error, 1)
-		go func() {
-			me.Kind, me.Data = kind, []byte("says something")
-			_, err := sess.Amend(s.ctx, me)
-			amended <- err
-		}()
+		go func() { amended <- me.Amend(s.ctx, kind, []byte("says something")) }()
 		s.wait(s.patience, met, "the amendment meets its fate")
 		s.remove(operator, s.look(operator)[0])
 		s.gone(s.line)
@@ -169,11 +152,8 @@ func amendNeverHalf(s *scene) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		n := me
 		for i := range 20 {
-			n.Kind = []string{"R", "W"}[i%2]
-			var err error
-			if n, err = sess.Amend(s.ctx, n); err != nil {
+			if err := me.Amend(s.ctx, []string{"R", "W"}[i%2], nil); err != nil {
 				s.Errorf("Amend: %v", err)
 				return
 			}
@@ -185,7 +165,7 @@ func amendNeverHalf(s *scene) {
 			return
 		default:
 		}
-		if n := s.look(l); len(n) != 1 || n[0].Token != me.Token {
+		if n := s.look(l); len(n) != 1 || n[0].Token != me.Node().Token {
 			s.Fatalf("Line shows %v, want the one node", brief(n...))
 		}
 	}
@@ -195,9 +175,8 @@ func amendedThenRemoved(s *scene) {
 	sess, _ := s.session()
 	_, operator := s.session()
 	me, _ := s.joinAs(sess, s.entry("W"))
-	me.Kind = "R"
-	me = s.amend(sess, me)
-	holder := s.await(sess, me)
+	s.amend(me, "R", nil)
+	holder := s.watch(me)
 	s.noAnswer(30*time.Millisecond, holder, "nothing happens")
 	s.remove(operator, s.look(operator)[0])
 	s.mustBeRemoved(soon, holder, "the amended node was removed")

@@ -37,7 +37,7 @@ func budgetOfRequests(s *scene) {
 	sess, l := s.session()
 	s.needs("count traffic, or has no budget", l.Traffic == nil || s.svc.Budget == Budget{})
 	b := s.svc.Budget
-	var me driver.Node
+	var me driver.Place
 	spent := func(f func()) func() Traffic {
 		return func() Traffic {
 			before := l.Traffic()
@@ -46,7 +46,7 @@ func budgetOfRequests(s *scene) {
 		}
 	}
 	join := func() { me, _ = s.join(sess) }
-	leave := func() { s.leave(sess, me, true) }
+	leave := func() { s.leave(me, true) }
 	join()
 	leave()
 	s.affords("an uncontended join", least(5, func() Traffic {
@@ -67,13 +67,13 @@ func budgetOfRequests(s *scene) {
 	s.affords("a hand-off", least(5, func() Traffic {
 		first, _ := s.join(head)
 		second, ahead := s.join(sess)
-		waiter := s.await(sess, second, ahead...)
+		waiter := s.await(second, ahead...)
 		time.Sleep(50 * time.Millisecond)
 		t := spent(func() {
-			s.leave(head, first, true)
+			s.leave(first, true)
 			s.turn(soon, waiter, "the node ahead has left")
 		})()
-		s.leave(sess, second, true)
+		s.leave(second, true)
 		return t
 	}), b.Handoff)
 }
@@ -88,7 +88,7 @@ func budgetOfTrips(s *scene) {
 	b := s.svc.Budget
 	head, _ := s.session()
 	me, _ := s.join(sess)
-	s.leave(sess, me, true)
+	s.leave(me, true)
 
 	const each = 25 * time.Millisecond
 	defer l.Delay(each)()
@@ -106,25 +106,25 @@ func budgetOfTrips(s *scene) {
 	trips("an uncontended join", b.Join.Trips, func() time.Duration {
 		start := time.Now()
 		me, _ := s.join(sess)
-		defer s.leave(sess, me, true)
+		defer s.leave(me, true)
 		return time.Since(start)
 	})
 	trips("a leave", b.Leave.Trips, func() time.Duration {
 		me, _ := s.join(sess)
 		start := time.Now()
-		s.leave(sess, me, true)
+		s.leave(me, true)
 		return time.Since(start)
 	})
 	trips("a hand-off, the event aside", b.Handoff.Trips, func() time.Duration {
 		first, _ := s.join(head)
 		second, ahead := s.join(sess)
-		waiter := s.await(sess, second, ahead...)
+		waiter := s.await(second, ahead...)
 		time.Sleep(200 * time.Millisecond)
-		s.leave(head, first, true)
+		s.leave(first, true)
 		left := time.Now() // at the service it was a little earlier
 		s.turn(soon, waiter, "the node ahead has left")
 		took := time.Since(left) - each
-		s.leave(sess, second, true)
+		s.leave(second, true)
 		return took
 	})
 }

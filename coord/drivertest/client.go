@@ -258,7 +258,7 @@ func releaseUnderFate(s *scene) {
 		}
 		s.release(h)
 		time.Sleep(2 * Late)
-		if nodes := s.look(l); len(nodes) != 1 || nodes[0].Token != next.Token() {
+		if nodes := s.look(l); len(nodes) != 1 || nodes[0].Token<<coord.TurnBits != next.Token() {
 			s.Errorf("%v: Line shows %v, %d holds", f, brief(nodes...), next.Token())
 		}
 		s.release(next)

@@ -28,27 +28,27 @@ var contenders = []scenario{
 func foreignersDoNotCount(s *scene) {
 	s.needs("plant foreign things", s.svc.PlantForeign == nil)
 	p := s.pair()
-	waiter := s.await(p.behindSess, p.behind, p.ahead)
+	waiter := s.await(p.behind, p.ahead.Node())
 	s.svc.PlantForeign(s, s.line)
 	planted := len(s.svc.Stored(s, s.line)) - 2
 	if planted < 1 {
 		s.Fatalf("the harness has planted nothing: stored are %q", s.svc.Stored(s, s.line))
 	}
-	if nodes := s.look(p.aheadLink); len(nodes) != 2 || nodes[0].ID != p.ahead.ID || nodes[1].ID != p.behind.ID {
-		s.Errorf("Line shows %v, want %v", brief(nodes...), brief(p.ahead, p.behind))
+	if nodes := s.look(p.aheadLink); len(nodes) != 2 || nodes[0].ID != p.ahead.Node().ID || nodes[1].ID != p.behind.Node().ID {
+		s.Errorf("Line shows %v, want %v", brief(nodes...), brief(p.ahead.Node(), p.behind.Node()))
 	}
-	s.leave(p.aheadSess, p.ahead, false)
+	s.leave(p.ahead, false)
 	s.turn(soon, waiter, "nobody but things of foreign make is ahead")
 	me, ahead := s.join(p.aheadSess)
-	if len(ahead) != 1 || ahead[0].ID != p.behind.ID {
-		s.Errorf("ahead are %v, want %v", brief(ahead...), brief(p.behind))
+	if len(ahead) != 1 || ahead[0].ID != p.behind.Node().ID {
+		s.Errorf("ahead are %v, want %v", brief(ahead...), brief(p.behind.Node()))
 	}
-	s.leave(p.aheadSess, me, false)
-	s.leave(p.behindSess, p.behind, true)
+	s.leave(me, false)
+	s.leave(p.behind, true)
 	try := s.entry("lock")
 	try.Try = true
 	me, _ = s.joinAs(p.aheadSess, try)
-	s.leave(p.aheadSess, me, true)
+	s.leave(me, true)
 	s.settles(s.line, planted)
 	if lines := s.lines(p.aheadLink, s.line); len(lines) > 0 {
 		s.Errorf("Lines shows %q, where nobody stands", lines)
@@ -70,7 +70,7 @@ func nestedLines(s *scene) {
 	sess, l := s.session()
 	// The innermost first, so that it stands before the outer ones are used.
 	names := []string{s.line + "/a/b/c", s.line + "/a", s.line, s.line + "/lock", s.line + "/a/b"}
-	mine := map[string]driver.Node{}
+	mine := map[string]driver.Place{}
 	for _, name := range names {
 		e := s.entry("lock")
 		e.Line = name
@@ -85,19 +85,19 @@ func nestedLines(s *scene) {
 		s.Errorf("Lines shows %q, want %q", found, names)
 	}
 	for _, name := range names {
-		if nodes := s.lookAt(l, name); len(nodes) != 1 || nodes[0].ID != mine[name].ID || nodes[0].Line != name {
-			s.Errorf("Line shows %v in %q, want %v", brief(nodes...), name, brief(mine[name]))
+		if nodes := s.lookAt(l, name); len(nodes) != 1 || nodes[0].ID != mine[name].Node().ID || nodes[0].Line != name {
+			s.Errorf("Line shows %v in %q, want %v", brief(nodes...), name, brief(mine[name].Node()))
 		}
 	}
 	// The outer one is emptied, and used again, while the inner ones are in use.
-	s.leave(sess, mine[s.line], true)
+	s.leave(mine[s.line], true)
 	me, ahead := s.join(sess)
 	if len(ahead) > 0 {
 		s.Errorf("in an empty line %v are ahead", brief(ahead...))
 	}
 	mine[s.line] = me
 	for _, name := range names {
-		s.leave(sess, mine[name], true)
+		s.leave(mine[name], true)
 		if nodes := s.lookAt(l, name); len(nodes) > 0 {
 			s.Errorf("Line shows %v in the empty line %q", brief(nodes...), name)
 		}
@@ -144,16 +144,16 @@ func (s *scene) usesName(sess driver.Session, l *Link, name string) {
 		s.Errorf("Join of %q: %v", name, err)
 		return
 	}
-	if me.Line != name || len(ahead) > 0 {
-		s.Errorf("Join of %q: %v in line %q, ahead %v", name, brief(me), me.Line, brief(ahead...))
+	if me.Node().Line != name || len(ahead) > 0 {
+		s.Errorf("Join of %q: %v in line %q, ahead %v", name, brief(me.Node()), me.Node().Line, brief(ahead...))
 	}
-	if nodes := s.lookAt(l, name); len(nodes) != 1 || nodes[0].ID != me.ID || nodes[0].Line != name {
-		s.Errorf("Line shows %v in %q, want %v", brief(nodes...), name, brief(me))
+	if nodes := s.lookAt(l, name); len(nodes) != 1 || nodes[0].ID != me.Node().ID || nodes[0].Line != name {
+		s.Errorf("Line shows %v in %q, want %v", brief(nodes...), name, brief(me.Node()))
 	}
 	if found := s.lines(l, name); !slices.Equal(found, []string{name}) {
 		s.Errorf("Lines shows %q, want %q", found, name)
 	}
-	s.leave(sess, me, true)
+	s.leave(me, true)
 }
 
 // What a driver encodes for its service must not fall together.
@@ -165,7 +165,7 @@ func namesThatLookAlike(s *scene) {
 		e := s.entry("lock")
 		e.Line = s.line + "/" + seg
 		if me, ahead := s.joinAs(sess, e); len(ahead) > 0 {
-			s.Errorf("the first in %q, %v, sees %v ahead", e.Line, brief(me), brief(ahead...))
+			s.Errorf("the first in %q, %v, sees %v ahead", e.Line, brief(me.Node()), brief(ahead...))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func lineShowsAll(s *scene) {
 	for i := range binary {
 		binary[i] = byte(rand.Uint32())
 	}
-	var joined []driver.Node
+	var joined []driver.Place
 	for i, data := range [][]byte{nil, {0}, []byte("a value\nof two lines"), binary, {}, []byte("turnwise 1 \"x\"\n")} {
 		e := s.entry([]string{"lock", "lead", "R", "W", "S2of3", "lock"}[i])
 		e.Owner = driver.Owner{Host: fmt.Sprintf("host %d \"ü\"", i), PID: i, Label: strings.Repeat("\n", i), Since: owner.Since.Add(time.Duration(i) * time.Hour)}
@@ -187,8 +187,8 @@ func lineShowsAll(s *scene) {
 			sess = b
 		}
 		me, ahead := s.joinAs(sess, e)
-		if !bytes.Equal(me.Data, data) || me.Owner != e.Owner {
-			s.Errorf("Join returned %+v for the entry of number %d", me.Owner, i)
+		if !bytes.Equal(me.Node().Data, data) || me.Node().Owner != e.Owner {
+			s.Errorf("Join returned %+v for the entry of number %d", me.Node().Owner, i)
 		}
 		if (len(ahead) == 0) != (i == 0) {
 			s.Errorf("number %d sees %v ahead", i, brief(ahead...))
@@ -197,29 +197,25 @@ func lineShowsAll(s *scene) {
 	}
 	nodes := s.look(l)
 	if len(nodes) != len(joined) {
-		s.Fatalf("Line shows %v, want %v", brief(nodes...), brief(joined...))
+		s.Fatalf("Line shows %v, want %v", brief(nodes...), brief(nodesOf(joined)...))
 	}
 	for i, n := range nodes {
 		me := joined[i]
-		if n.ID != me.ID || n.Token != me.Token || n.Kind != me.Kind || n.Line != me.Line {
-			s.Errorf("number %d: Line shows %v, Join returned %v", i, brief(n), brief(me))
+		if n.ID != me.Node().ID || n.Token != me.Node().Token || n.Kind != me.Node().Kind || n.Line != me.Node().Line {
+			s.Errorf("number %d: Line shows %v, Join returned %v", i, brief(n), brief(me.Node()))
 		}
-		if !bytes.Equal(n.Data, me.Data) {
-			s.Errorf("number %d: Line shows %d bytes of data, stored were %d", i, len(n.Data), len(me.Data))
+		if !bytes.Equal(n.Data, me.Node().Data) {
+			s.Errorf("number %d: Line shows %d bytes of data, stored were %d", i, len(n.Data), len(me.Node().Data))
 		}
 		if len(n.Data) == 0 && n.Data != nil {
 			s.Errorf("number %d: no data is nil", i)
 		}
-		if !n.Owner.Since.Equal(me.Owner.Since) || n.Owner.Host != me.Owner.Host || n.Owner.PID != me.Owner.PID || n.Owner.Label != me.Owner.Label {
-			s.Errorf("number %d: Line shows the owner %+v, stored was %+v", i, n.Owner, me.Owner)
+		if !n.Owner.Since.Equal(me.Node().Owner.Since) || n.Owner.Host != me.Node().Owner.Host || n.Owner.PID != me.Node().Owner.PID || n.Owner.Label != me.Node().Owner.Label {
+			s.Errorf("number %d: Line shows the owner %+v, stored was %+v", i, n.Owner, me.Node().Owner)
 		}
 	}
 	for i, me := range joined {
-		sess := a
-		if i%2 == 1 {
-			sess = b
-		}
-		s.leave(sess, me, i == 0)
+		s.leave(me, i == 0)
 	}
 	s.gone(s.line)
 }
@@ -231,7 +227,7 @@ func kindsOfEveryLength(s *scene) {
 		if n := s.look(l); len(n) != 1 || n[0].Kind != kind {
 			s.Errorf("Line shows %v, the kind is %q", brief(n...), kind)
 		}
-		s.leave(sess, me, true)
+		s.leave(me, true)
 	}
 }
 

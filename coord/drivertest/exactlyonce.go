@@ -44,16 +44,16 @@ func joinRidesOut(fates ...Fate) func(s *scene) {
 		}
 		second, ahead := s.join(sess)
 		s.wait(s.patience, met, "the join meets its fate")
-		if len(ahead) != 1 || ahead[0].ID != first.ID {
-			s.Errorf("the second sees %v ahead, want the first, %v", brief(ahead...), brief(first))
+		if len(ahead) != 1 || ahead[0].ID != first.Node().ID {
+			s.Errorf("the second sees %v ahead, want the first, %v", brief(ahead...), brief(first.Node()))
 		}
-		if second.Token <= first.Token {
-			s.Errorf("tokens %d, then %d", first.Token, second.Token)
+		if second.Node().Token <= first.Node().Token {
+			s.Errorf("tokens %d, then %d", first.Node().Token, second.Node().Token)
 		}
 		s.settles(s.line, 2)
-		s.leave(sess, second, false)
+		s.leave(second, false)
 		s.settles(s.line, 1)
-		s.leave(sess, first, true)
+		s.leave(first, true)
 		s.gone(s.line)
 	}
 }
@@ -70,7 +70,7 @@ func joinCancelled(fates ...Fate) func(s *scene) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
 		result := make(chan error, 1)
-		var me driver.Node
+		var me driver.Place
 		go func() {
 			var err error
 			me, _, err = sess.Join(ctx, s.entry("lock"))
@@ -81,7 +81,7 @@ func joinCancelled(fates ...Fate) func(s *scene) {
 		select {
 		case err := <-result:
 			if err == nil { // it was sent again and was faster than the cancellation
-				s.leave(sess, me, false)
+				s.leave(me, false)
 			}
 		case <-time.After(s.patience):
 			s.Fatal("Join does not return")
@@ -89,7 +89,7 @@ func joinCancelled(fates ...Fate) func(s *scene) {
 		s.gone(s.line)
 		if !ended(sess) { // to end it is a driver's right here; to leave it crippled is not
 			me, _ := s.join(sess)
-			s.leave(sess, me, true)
+			s.leave(me, true)
 		}
 		s.gone(s.line)
 	}
@@ -100,13 +100,13 @@ func joinsCancelledAtAnyMoment(s *scene) {
 	start := time.Now()
 	me, _ := s.join(sess)
 	usual := time.Since(start)
-	s.leave(sess, me, true)
+	s.leave(me, true)
 	for range 40 {
 		ctx, cancel := context.WithTimeout(s.ctx, rand.N(2*usual))
 		me, _, err := sess.Join(ctx, s.entry("lock"))
 		cancel()
 		if err == nil {
-			s.leave(sess, me, false)
+			s.leave(me, false)
 		} else if !isCtx(err) && !errors.Is(err, driver.ErrSessionEnded) {
 			s.Errorf("Join: %v", err)
 		}
@@ -159,7 +159,7 @@ func joinAppliedLateToClosedSession(s *scene) {
 	s.gone(s.line)
 	other := s.open(l)
 	me, _ := s.join(other)
-	s.leave(other, me, true)
+	s.leave(me, true)
 	s.gone(s.line)
 }
 
@@ -179,16 +179,16 @@ func joinsNotConfused(s *scene) {
 		s.Fatalf("Line shows %d nodes, %d joined", len(shown), len(joined))
 	}
 	for _, me := range joined {
-		i := slices.IndexFunc(shown, func(n driver.Node) bool { return n.ID == me.ID })
+		i := slices.IndexFunc(shown, func(n driver.Node) bool { return n.ID == me.Node().ID })
 		if i < 0 {
-			s.Errorf("Line does not show %v", brief(me))
-		} else if n := shown[i]; string(n.Data) != string(me.Data) || n.Token != me.Token || n.Owner.Label != me.Owner.Label {
+			s.Errorf("Line does not show %v", brief(me.Node()))
+		} else if n := shown[i]; string(n.Data) != string(me.Node().Data) || n.Token != me.Node().Token || n.Owner.Label != me.Node().Owner.Label {
 			s.Errorf("Join returned %+v, Line shows %+v", me, n)
 		}
 	}
 	for i, me := range joined {
 		if i%2 == 0 {
-			s.leave(sess, me, false)
+			s.leave(me, false)
 		}
 	}
 	s.settles(s.line, len(joined)/2)
@@ -201,8 +201,8 @@ func joinsNotConfused(s *scene) {
 }
 
 // joinTogether joins n times at once. The node at each index carries the index in its data and label.
-func (s *scene) joinTogether(sess driver.Session, n int) []driver.Node {
-	joined := make([]driver.Node, n)
+func (s *scene) joinTogether(sess driver.Session, n int) []driver.Place {
+	joined := make([]driver.Place, n)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
@@ -214,12 +214,12 @@ func (s *scene) joinTogether(sess driver.Session, n int) []driver.Node {
 			defer cancel()
 			var ahead []driver.Node
 			joined[i], ahead, errs[i] = sess.Join(ctx, e)
-			if errs[i] == nil && (string(joined[i].Data) != string(e.Data) || joined[i].Owner != e.Owner) {
+			if errs[i] == nil && (string(joined[i].Node().Data) != string(e.Data) || joined[i].Node().Owner != e.Owner) {
 				errs[i] = fmt.Errorf("contender %d got the node of another: %+v", i, joined[i])
 			}
 			for _, a := range ahead {
-				if a.Token >= joined[i].Token {
-					errs[i] = fmt.Errorf("contender %d at %d sees %d ahead", i, joined[i].Token, a.Token)
+				if a.Token >= joined[i].Node().Token {
+					errs[i] = fmt.Errorf("contender %d at %d sees %d ahead", i, joined[i].Node().Token, a.Token)
 				}
 			}
 		})
@@ -231,10 +231,10 @@ func (s *scene) joinTogether(sess driver.Session, n int) []driver.Node {
 			s.Errorf("Join: %v", errs[i])
 			continue
 		}
-		if ids[me.ID] || tokens[me.Token] {
-			s.Errorf("two have the id %q or the token %d", me.ID, me.Token)
+		if ids[me.Node().ID] || tokens[me.Node().Token] {
+			s.Errorf("two have the id %q or the token %d", me.Node().ID, me.Node().Token)
 		}
-		ids[me.ID], tokens[me.Token] = true, true
+		ids[me.Node().ID], tokens[me.Node().Token] = true, true
 	}
 	return joined
 }
@@ -256,7 +256,7 @@ func joinsWhileCut(s *scene) {
 			}
 		}
 	})
-	var joined []driver.Node
+	var joined []driver.Place
 	for range 6 {
 		joined = append(joined, s.joinTogether(sess, 5)...)
 	}
@@ -267,7 +267,7 @@ func joinsWhileCut(s *scene) {
 	}
 	s.settles(s.line, len(joined))
 	for _, me := range joined {
-		s.leave(sess, me, false)
+		s.leave(me, false)
 	}
 	s.gone(s.line)
 }

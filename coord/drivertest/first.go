@@ -111,14 +111,14 @@ func firstAtOnce(s *scene) {
 	e.Data = []byte("10.0.0.1:80")
 	me, _ := s.joinAs(sess, e)
 	s.join(sess)
-	s.tells(soon, s.first(s.ctx, l, nil), me, "a line of two")
-	s.tells(soon, s.first(s.ctx, l, &nobody), me, "a line that was empty when it was seen")
-	other := me
+	s.tells(soon, s.first(s.ctx, l, nil), me.Node(), "a line of two")
+	s.tells(soon, s.first(s.ctx, l, &nobody), me.Node(), "a line that was empty when it was seen")
+	other := me.Node()
 	other.Data = []byte("10.0.0.2:80")
-	s.tells(soon, s.first(s.ctx, l, &other), me, "data that is no more")
-	other = me
+	s.tells(soon, s.first(s.ctx, l, &other), me.Node(), "data that is no more")
+	other = me.Node()
 	other.ID = "another"
-	s.tells(soon, s.first(s.ctx, l, &other), me, "a node that is no more")
+	s.tells(soon, s.first(s.ctx, l, &other), me.Node(), "a node that is no more")
 }
 
 func firstAsItChanges(s *scene) {
@@ -129,29 +129,27 @@ func firstAsItChanges(s *scene) {
 		next := s.first(s.ctx, l, &seen)
 		s.tellsNothing(30*time.Millisecond, next, "nothing happens")
 		me, _ := s.joinAs(sess, s.entry("lead"))
-		seen = s.tells(soon, next, me, fmt.Sprintf("round %d, one joins", round))
+		seen = s.tells(soon, next, me.Node(), fmt.Sprintf("round %d, one joins", round))
 
 		next = s.first(s.ctx, l, &seen)
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
-		me.Data = []byte("a value")
-		me = s.amend(sess, me)
-		seen = s.tells(soon, next, me, "other data")
+		s.amend(me, "lead", []byte("a value"))
+		seen = s.tells(soon, next, me.Node(), "other data")
 
 		next = s.first(s.ctx, l, &seen)
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
-		me.Kind = "R"
-		me = s.amend(sess, me)
-		seen = s.tells(soon, next, me, "another kind")
+		s.amend(me, "R", []byte("a value"))
+		seen = s.tells(soon, next, me.Node(), "another kind")
 
 		behind, _ := s.join(sess)
 		next = s.first(s.ctx, l, &seen)
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
-		s.leave(sess, me, round == 0)
-		seen = s.tells(soon, next, behind, "the next one is first")
+		s.leave(me, round == 0)
+		seen = s.tells(soon, next, behind.Node(), "the next one is first")
 
 		next = s.first(s.ctx, l, &seen)
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
-		s.leave(sess, behind, true)
+		s.leave(behind, true)
 		seen = s.tells(soon, next, nobody, "the line is empty")
 	}
 }
@@ -163,10 +161,9 @@ func firstNotBehind(s *scene) {
 	seen := <-s.first(s.ctx, l, nil)
 	next := s.first(s.ctx, l, &seen.Node)
 	behind, _ := s.join(sess)
-	behind.Data = []byte("a value")
-	behind = s.amend(sess, behind)
+	s.amend(behind, "lock", []byte("a value"))
 	s.join(sess)
-	s.leave(sess, behind, false)
+	s.leave(behind, false)
 	s.tellsNothing(100*time.Millisecond, next, "others come and go behind")
 }
 
@@ -188,7 +185,7 @@ func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
 	s.Helper()
 	sess, _ := s.session()
 	me, _ := s.join(sess)
-	seen := s.tells(soon, s.first(s.ctx, l, nil), me, "before")
+	seen := s.tells(soon, s.first(s.ctx, l, nil), me.Node(), "before")
 	for round := range 2 {
 		// What lies between may be told, or not.
 		last := func(n driver.Node) bool { return n.ID != "" && (round == 0 || len(n.Data) > 0) }
@@ -196,17 +193,16 @@ func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
 		time.Sleep(50 * time.Millisecond)
 		heal := trouble()
 		if round == 0 {
-			s.leave(sess, me, true)
+			s.leave(me, true)
 			me, _ = s.join(sess)
 		} else {
-			me.Data = []byte("a value")
-			me = s.amend(sess, me)
+			s.amend(me, "lock", []byte("a value"))
 		}
 		time.Sleep(s.svc.TTL / 10)
 		heal()
-		seen = s.comesTo(l, next, me, fmt.Sprintf("after the trouble, round %d", round))
+		seen = s.comesTo(l, next, me.Node(), fmt.Sprintf("after the trouble, round %d", round))
 	}
-	s.leave(sess, me, true)
+	s.leave(me, true)
 	s.tells(soon, s.first(s.ctx, l, &seen), nobody, "the line is empty")
 }
 
@@ -222,9 +218,9 @@ func firstOfContenders(s *scene) {
 	}
 	s.tellsNothing(100*time.Millisecond, next, "others than contenders turn up")
 	me, _ := s.join(sess)
-	s.tells(soon, next, me, "one joins")
-	s.leave(sess, inner, true)
-	s.leave(sess, me, true)
+	s.tells(soon, next, me.Node(), "one joins")
+	s.leave(inner, true)
+	s.leave(me, true)
 }
 
 func firstOfMany(s *scene) {
@@ -253,13 +249,12 @@ func firstOfMany(s *scene) {
 	var tokens []driver.Token
 	for range 20 {
 		me, _ := s.join(sess)
-		tokens = append(tokens, me.Token)
-		s.leave(sess, me, true)
+		tokens = append(tokens, me.Node().Token)
+		s.leave(me, true)
 	}
 	me, _ := s.join(sess)
-	me.Data = []byte("the end")
-	s.amend(sess, me)
-	tokens = append(tokens, me.Token)
+	s.amend(me, "lock", []byte("the end"))
+	tokens = append(tokens, me.Node().Token)
 	select {
 	case all := <-watched:
 		last := before
@@ -272,8 +267,8 @@ func firstOfMany(s *scene) {
 			}
 			last = n.Token
 		}
-		if len(all) == 0 || all[len(all)-1].Token != me.Token {
-			s.Errorf("First told of %v, the last is %v", brief(all...), brief(me))
+		if len(all) == 0 || all[len(all)-1].Token != me.Node().Token {
+			s.Errorf("First told of %v, the last is %v", brief(all...), brief(me.Node()))
 		}
 	case <-time.After(soon + time.Second):
 		s.Error("First has not told of the last change")

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // Obligation 5: a release wakes nobody but who may now go, and costs the same however long the line is.
@@ -26,7 +24,7 @@ func (s *scene) handOffs(n, turns int) (cost Traffic) {
 	sess, l := c.sessions[0], c.links[0]
 	time.Sleep(100 * time.Millisecond) // until all have set their watches
 
-	leave := func() { s.leave(head, me, true) }
+	leave := func() { s.leave(me, true) }
 	start, woken := l.Traffic(), c.wakeUps.Load()
 	for i := range turns {
 		before := l.Traffic()
@@ -41,7 +39,7 @@ func (s *scene) handOffs(n, turns int) (cost Traffic) {
 			Sent: min(cost.Sent, spent.Sent), Received: min(cost.Received, spent.Received),
 		}
 		time.Sleep(10 * time.Millisecond) // for those who would be woken, too
-		leave = func() { s.leave(sess, c.nodes[i], true) }
+		leave = func() { s.leave(c.places[i], true) }
 	}
 	all := l.Traffic().Sub(start)
 	cost.Events = (all.Events + turns - 1) / turns
@@ -79,7 +77,7 @@ func joinInLongLine(s *scene) {
 			before := l.Traffic()
 			me, _ := s.join(sess)
 			least = min(least, l.Traffic().Sub(before).Requests())
-			s.leave(sess, me, false)
+			s.leave(me, false)
 		}
 		return least
 	}
@@ -95,7 +93,7 @@ func joinInLongLine(s *scene) {
 
 func middleWakesOne(s *scene) {
 	c := s.crowd(1, crowdSize()/4)
-	middle := len(c.nodes) / 2
+	middle := len(c.places) / 2
 	time.Sleep(100 * time.Millisecond)
 	l := c.links[0]
 	var traffic Traffic
@@ -103,23 +101,23 @@ func middleWakesOne(s *scene) {
 		traffic = l.Traffic()
 	}
 	before := c.wakeUps.Load()
-	s.leave(c.sessions[0], c.nodes[middle], false)
+	s.leave(c.places[middle], false)
 	time.Sleep(200 * time.Millisecond)
 	if l.Traffic != nil {
-		if t := l.Traffic().Sub(traffic); t.Events+t.Reads > len(c.nodes)/4 {
-			s.Errorf("when one in the middle of %d left: %+v", len(c.nodes), t)
+		if t := l.Traffic().Sub(traffic); t.Events+t.Reads > len(c.places)/4 {
+			s.Errorf("when one in the middle of %d left: %+v", len(c.places), t)
 		}
 	}
 	// The one who left is told too, if it still waits.
 	if woken := c.wakeUps.Load() - before; woken < 1 || woken > 3 {
-		s.Errorf("%d were woken when one in the middle of %d left, want the one behind", woken, len(c.nodes))
+		s.Errorf("%d were woken when one in the middle of %d left, want the one behind", woken, len(c.places))
 	}
 }
 
 func joinWakesNobody(s *scene) {
 	sess, l := s.session()
 	me, _ := s.join(sess)
-	holder := s.await(sess, me)
+	holder := s.watch(me)
 	c := s.crowd(1, 10)
 	time.Sleep(100 * time.Millisecond)
 	var woken atomic.Int64
@@ -131,7 +129,7 @@ func joinWakesNobody(s *scene) {
 	other, _ := s.session()
 	for range 20 {
 		n, _ := s.join(other)
-		defer func(n driver.Node) { _ = other.Leave(s.ctx, n, false) }(n)
+		defer func() { _ = n.Leave(s.ctx, false) }()
 	}
 	s.noAnswer(50*time.Millisecond, holder, "somebody joins behind a holder")
 	if more := c.wakeUps.Load() - woken.Load(); more > 1 {

@@ -98,18 +98,18 @@ func (s *scene) useAll(l *Link) {
 	sess := s.open(l)
 	me, _ := s.join(sess)
 	behind, ahead := s.join(sess)
-	turn := s.queue(sess, behind, ahead, nil)
-	holder := s.await(sess, me)
+	turn := s.queue(behind, ahead, nil)
+	holder := s.watch(me)
 	s.look(l)
 	s.lines(l, s.line)
-	me = s.amend(sess, me)
+	s.amend(me, "lock", nil)
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
 	_, _, _ = sess.Join(ctx, s.entry("lock"))
 	cancel()
-	s.leave(sess, me, true)
+	s.leave(me, true)
 	s.mustBeRemoved(soon, holder, "the holder has left")
 	s.turn(soon, turn, "the holder has left")
-	s.leave(sess, behind, true)
+	s.leave(behind, true)
 }
 
 func goroutinesAfterClose(s *scene) {
@@ -130,7 +130,7 @@ func goroutinesAfterFaults(s *scene) {
 		sess, other := s.open(l), s.open(l)
 		me, _ := s.join(sess)
 		behind, ahead := s.join(sess)
-		turn := s.await(sess, behind, ahead...)
+		turn := s.await(behind, ahead...)
 		l.Cut()()
 		for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
 			l.Fate(f)
@@ -140,7 +140,7 @@ func goroutinesAfterFaults(s *scene) {
 		}
 		thaw := l.Freeze(Both)
 		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
-		_ = sess.Leave(ctx, me, true)
+		_ = me.Leave(ctx, true)
 		cancel()
 		other.Abandon()
 		ctx, cancel = context.WithTimeout(s.ctx, 50*time.Millisecond)
@@ -176,14 +176,14 @@ func waitsGivenUp(s *scene) {
 	s.grows(200, func() {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
 		defer cancel()
-		if _, err := p.behindSess.Await(ctx, p.behind, driver.Sight{}, []driver.Node{p.ahead}); !isCtx(err) {
+		if _, _, err := p.behind.Await(ctx, []driver.Node{p.ahead.Node()}); !isCtx(err) {
 			s.Fatalf("Await: %v, want the context's error", err)
 		}
 	})
 	s.grows(100, func() {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
 		defer cancel()
-		_, _ = p.behindSess.Await(ctx, p.behind, driver.Sight{}, nil)
+		_ = p.behind.Watch(ctx)
 	})
 }
 

@@ -10,27 +10,30 @@ import (
 // The hand-off without a look, and all that must not be taken for one: each of these has two holders if it is.
 var marks = []scenario{
 	{name: "the head leaves as the holder", run: headLeavesAsHolder},
-	{name: "one in the middle gives up", run: middleLeaves(func(s *scene, t *three) { s.leave(t.sess, t.middle, false) })},
+	{name: "one in the middle gives up", run: middleLeaves(func(s *scene, t *three) { s.leave(t.middle, false) })},
 	{name: "one in the middle dies", run: middleLeaves(func(s *scene, t *three) {
 		s.needs("expire a session", t.link.Expire == nil)
 		t.link.Expire(s, t.sess)
 		t.sess = s.open(t.link)
 	})},
-	{name: "one in the middle is removed", run: middleLeaves(func(s *scene, t *three) { s.remove(t.operator, t.middle) })},
+	{name: "one in the middle is removed", run: middleLeaves(func(s *scene, t *three) { s.remove(t.operator, t.middle.Node()) })},
 	{name: "one in the middle is amended and gives up", run: middleLeaves(func(s *scene, t *three) {
-		s.leave(t.sess, t.amended(s), false)
+		t.amend(s)
+		s.leave(t.middle, false)
 	})},
 	{name: "one in the middle is amended and is removed", run: middleLeaves(func(s *scene, t *three) {
-		s.remove(t.operator, t.amended(s))
+		t.amend(s)
+		s.remove(t.operator, t.middle.Node())
 	})},
 	{name: "one in the middle is amended and dies", run: middleLeaves(func(s *scene, t *three) {
 		s.needs("expire a session", t.link.Expire == nil)
-		t.amended(s)
+		t.amend(s)
 		t.link.Expire(s, t.sess)
 		t.sess = s.open(t.link)
 	})},
 	{name: "one in the middle is amended, and gives up unheard", run: unheard(func(s *scene, t *three) {
-		s.leave(t.sess, t.amended(s), false)
+		t.amend(s)
+		s.leave(t.middle, false)
 	})},
 	{name: "one in the middle gives up, and the head leaves, unheard", run: bothLeaveUnheard},
 	{name: "the mark of one that is not right ahead", run: markFromFarAhead},
@@ -40,17 +43,18 @@ var marks = []scenario{
 
 // three are a head, one in the middle and a last one, each in a session with a link of its own.
 type three struct {
-	head, middle, last driver.Node
+	head, middle, last driver.Place
 	headSess, sess     driver.Session // sess is that of the middle
 	lastSess           driver.Session
 	operator, link     *Link // link is that of the middle
 	lastLink           *Link
+	sight              driver.Sight // of the last one
 	seen               []driver.Node
 }
 
-func (s *scene) three() *three {
+func (s *scene) three(sight driver.Sight) *three {
 	s.Helper()
-	t := &three{}
+	t := &three{sight: sight}
 	t.headSess, t.operator = s.session()
 	t.sess, t.link = s.session()
 	t.lastSess, t.lastLink = s.session()
@@ -62,19 +66,18 @@ func (s *scene) three() *three {
 func (t *three) join(s *scene) {
 	s.Helper()
 	t.middle, _ = s.join(t.sess)
-	t.last, t.seen = s.join(t.lastSess)
-	if len(t.seen) == 0 || t.seen[len(t.seen)-1].Token != t.middle.Token {
-		s.Fatalf("the last one sees %v ahead, want %v nearest", brief(t.seen...), brief(t.middle))
+	e := s.entry("lock")
+	e.Sight = t.sight
+	t.last, t.seen = s.joinAs(t.lastSess, e)
+	if len(t.seen) == 0 || t.seen[len(t.seen)-1].Token != t.middle.Node().Token {
+		s.Fatalf("the last one sees %v ahead, want %v nearest", brief(t.seen...), brief(t.middle.Node()))
 	}
 }
 
-// amended gives the middle one other data, as an election does.
-func (t *three) amended(s *scene) driver.Node {
+// amend gives the middle one other data, as an election does.
+func (t *three) amend(s *scene) {
 	s.Helper()
-	me := t.middle
-	me.Data = fmt.Appendf(nil, "amended at %v", time.Now())
-	t.middle = s.amend(t.sess, me)
-	return t.middle
+	s.amend(t.middle, "lock", fmt.Appendf(nil, "amended at %v", time.Now()))
 }
 
 // behindHead fails unless the answer, and any further one, says that the head is still ahead.
@@ -85,74 +88,75 @@ func (t *three) behindHead(s *scene, c <-chan answer, what string) {
 		if a.err != nil {
 			s.Fatalf("%s: %v", what, a.err)
 		}
-		if !standsIn(a.ahead, t.head) && !standsIn(a.ahead, t.middle) {
-			s.Fatalf("%s: ahead %v; the head of the line, %v, still stands", what, brief(a.ahead...), brief(t.head))
+		if !standsIn(a.ahead, t.head.Node()) && !standsIn(a.ahead, t.middle.Node()) {
+			s.Fatalf("%s: ahead %v; the head of the line, %v, still stands", what, brief(a.ahead...), brief(t.head.Node()))
 		}
-		if !standsIn(a.ahead, t.middle) {
+		if !standsIn(a.ahead, t.middle.Node()) {
 			return
 		}
 		if time.Now().After(limit) {
-			s.Fatalf("%s: the one in the middle, %v, is still seen: %v", what, brief(t.middle), brief(a.ahead...))
+			s.Fatalf("%s: the one in the middle, %v, is still seen: %v", what, brief(t.middle.Node()), brief(a.ahead...))
 		}
-		c = s.await(t.lastSess, t.last, a.ahead[len(a.ahead)-1]) // it was early
+		c = s.await(t.last, a.ahead[len(a.ahead)-1]) // it was early
 	}
 }
 
 func headLeavesAsHolder(s *scene) {
-	t := s.three()
-	waiter := s.await(t.sess, t.middle, t.head)
-	last := s.await(t.lastSess, t.last, t.middle)
+	t := s.three(driver.Sight{})
+	waiter := s.await(t.middle, t.head.Node())
+	last := s.await(t.last, t.middle.Node())
 	s.noAnswer(30*time.Millisecond, waiter, "nothing happens")
-	s.leave(t.headSess, t.head, true)
-	s.turn(soon, waiter, "the head has left")
-	s.noAnswer(100*time.Millisecond, s.merely(last, t.middle), "the one ahead has its turn now")
-	s.leave(t.sess, t.middle, true)
-	s.turn(soon, s.queue(t.lastSess, t.last, []driver.Node{t.middle}, nil), "the one in the middle has left")
+	s.leave(t.head, true)
+	a := s.turn(soon, waiter, "the head has left")
+	s.became(a.how, driver.HandedOn)
+	s.noAnswer(100*time.Millisecond, s.merely(last, t.middle.Node()), "the one ahead has its turn now")
+	s.leave(t.middle, true)
+	s.turn(soon, s.queue(t.last, []driver.Node{t.middle.Node()}, nil), "the one in the middle has left")
 }
 
 func middleLeaves(how func(s *scene, t *three)) func(s *scene) {
 	return func(s *scene) {
-		t := s.three()
+		t := s.three(driver.Sight{})
 		for i := range 3 {
-			waiter := s.await(t.lastSess, t.last, t.middle)
+			waiter := s.await(t.last, t.middle.Node())
 			time.Sleep(time.Duration(i) * 15 * time.Millisecond) // before the wait has begun, and after
 			how(s, t)
 			t.behindHead(s, waiter, fmt.Sprintf("round %d", i))
-			s.leave(t.lastSess, t.last, false)
+			s.leave(t.last, false)
 			t.join(s)
 		}
-		waiter := s.await(t.sess, t.middle, t.head)
-		s.leave(t.headSess, t.head, true)
+		waiter := s.await(t.middle, t.head.Node())
+		s.leave(t.head, true)
 		s.turn(soon, waiter, "at last the head leaves")
 	}
 }
 
 func unheard(how func(s *scene, t *three)) func(s *scene) {
 	return func(s *scene) {
-		t := s.three()
+		t := s.three(driver.Sight{})
 		s.needs("freeze a link", t.lastLink.Freeze == nil)
 		for range 3 {
-			waiter := s.await(t.lastSess, t.last, t.middle)
+			waiter := s.await(t.last, t.middle.Node())
 			time.Sleep(30 * time.Millisecond)
 			thaw := t.lastLink.Freeze(Replies)
 			how(s, t)
 			time.Sleep(10 * time.Millisecond)
 			thaw()
 			t.behindHead(s, waiter, "what happened arrives at once")
-			s.leave(t.lastSess, t.last, false)
+			s.leave(t.last, false)
 			t.join(s)
 		}
 	}
 }
 
 func bothLeaveUnheard(s *scene) {
-	t := s.three()
+	t := s.three(driver.Sight{})
 	s.needs("freeze a link", t.lastLink.Freeze == nil)
-	waiter := s.queue(t.lastSess, t.last, []driver.Node{t.middle}, nil)
+	waiter := s.queue(t.last, []driver.Node{t.middle.Node()}, nil)
 	time.Sleep(30 * time.Millisecond)
 	thaw := t.lastLink.Freeze(Both)
-	s.leave(t.sess, t.middle, false)
-	s.leave(t.headSess, t.head, true)
+	s.leave(t.middle, false)
+	s.leave(t.head, true)
 	time.Sleep(20 * time.Millisecond)
 	thaw()
 	s.turn(2*soon, waiter, "both have left")
@@ -160,17 +164,16 @@ func bothLeaveUnheard(s *scene) {
 
 // A rule that sees all may wait for one that is not right ahead.
 func markFromFarAhead(s *scene) {
-	t := s.three()
-	all := driver.Sight{All: true}
+	t := s.three(driver.Sight{All: true})
 	for i := range 3 {
-		waiter := s.awaitIn(s.ctx, t.lastSess, t.last, all, t.head)
+		waiter := s.awaitIn(s.ctx, t.last, t.head.Node())
 		time.Sleep(time.Duration(i) * 15 * time.Millisecond)
-		s.leave(t.headSess, t.head, true)
-		if a := s.within(soon, waiter, "the head has left"); a.err != nil || !standsIn(a.ahead, t.middle) {
-			s.Fatalf("ahead %v, error %v; the one in the middle, %v, still stands", brief(a.ahead...), a.err, brief(t.middle))
+		s.leave(t.head, true)
+		if a := s.within(soon, waiter, "the head has left"); a.err != nil || !standsIn(a.ahead, t.middle.Node()) {
+			s.Fatalf("ahead %v, error %v; the one in the middle, %v, still stands", brief(a.ahead...), a.err, brief(t.middle.Node()))
 		}
-		s.leave(t.sess, t.middle, false)
-		s.leave(t.lastSess, t.last, false)
+		s.leave(t.middle, false)
+		s.leave(t.last, false)
 		t.head, _ = s.join(t.headSess)
 		t.join(s)
 	}
@@ -178,21 +181,21 @@ func markFromFarAhead(s *scene) {
 
 // The middle one's session releases something in another line at the time at which its node here goes.
 func markOfAnotherLine(s *scene) {
-	t := s.three()
+	t := s.three(driver.Sight{})
 	for range 5 {
 		e := s.entry("lock")
 		e.Line = s.line + "/another"
 		other, _ := s.joinAs(t.sess, e)
-		waiter := s.await(t.lastSess, t.last, t.middle)
+		waiter := s.await(t.last, t.middle.Node())
 		time.Sleep(10 * time.Millisecond)
 		left := make(chan error, 1)
-		go func() { left <- t.sess.Leave(s.ctx, other, true) }()
-		s.leave(t.sess, t.middle, false)
+		go func() { left <- other.Leave(s.ctx, true) }()
+		s.leave(t.middle, false)
 		if err := <-left; err != nil {
 			s.Fatalf("Leave: %v", err)
 		}
 		t.behindHead(s, waiter, "its session released another line")
-		s.leave(t.lastSess, t.last, false)
+		s.leave(t.last, false)
 		t.join(s)
 	}
 }
@@ -204,6 +207,6 @@ func chainOfHandOffs(s *scene) {
 		if i+1 < len(c.turns) {
 			s.noAnswer(5*time.Millisecond, c.turns[i+1], fmt.Sprintf("number %d while %d holds", i+1, i))
 		}
-		s.leave(c.of(i), c.nodes[i], true)
+		s.leave(c.places[i], true)
 	}
 }

@@ -55,6 +55,8 @@ const (
 	waitOutlivesSession flaw = "a wait goes on when its session ends"
 	blindLook           flaw = "a join does not see the node right ahead"
 	removalDoubted      flaw = "a holder told of its removal believes until the service has confirmed it"
+	changeInvented      flaw = "a wait says of one that died that it handed on"
+	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
 	dataCut             flaw = "data is cut at 60 KiB"
 )
 
@@ -376,12 +378,28 @@ type modelJoined struct {
 	alive bool
 }
 
-func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
+// modelPlace is a contender of a session.
+type modelPlace struct {
+	*modelLiveness
+	sight driver.Sight
+	mu    sync.Mutex
+	node  driver.Node
+}
+
+func (p *modelPlace) Node() driver.Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.node
+}
+
+func (p *modelPlace) Last() bool { return false }
+
+func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	ctx, cancel := s.in(ctx)
 	defer cancel()
 	if e.Try && s.d.flaw != tryJoins {
 		if err := s.tryLook(ctx, e); err != nil {
-			return driver.Node{}, nil, err
+			return nil, nil, err
 		}
 	}
 	for ctx.Err() == nil {
@@ -400,7 +418,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, 
 		switch {
 		case err == nil && !j.alive:
 			s.over()
-			return driver.Node{}, nil, driver.ErrSessionEnded
+			return nil, nil, driver.ErrSessionEnded
 		case err == nil && j.me != nil:
 			return s.joined(ctx, e, *j.me, j.ahead)
 		}
@@ -409,17 +427,17 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Node, 
 			continue
 		case noCleanUp:
 			if ctx.Err() != nil {
-				return driver.Node{}, nil, s.because(ctx)
+				return nil, nil, s.because(ctx)
 			}
 		}
 		if err := s.inBackground(ctx, func(ctx context.Context) error {
 			_, err := insist(ctx, s.d, writing, 0, func() bool { s.d.svc.fence(s.id, n.Line, n.ID); return true })
 			return err
 		}); err != nil {
-			return driver.Node{}, nil, s.because(ctx)
+			return nil, nil, s.because(ctx)
 		}
 	}
-	return driver.Node{}, nil, s.because(ctx)
+	return nil, nil, s.because(ctx)
 }
 
 func (s *modelLiveness) session() int64 {
@@ -445,7 +463,7 @@ func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
 	return nil
 }
 
-func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.Node, ahead []driver.Node) (driver.Node, []driver.Node, error) {
+func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.Node, ahead []driver.Node) (driver.Place, []driver.Node, error) {
 	if s.d.flaw == oneReadTooMany {
 		_, _ = s.d.Line(ctx, e.Line)
 	}
@@ -453,14 +471,15 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 	if s.d.flaw == blindLook && len(ahead) > 0 {
 		ahead = ahead[:len(ahead)-1]
 	}
+	place := &modelPlace{modelLiveness: s, sight: e.Sight, node: me}
 	if e.Try && len(ahead) > 0 {
 		if s.d.flaw == tryJoins {
 			time.Sleep(20 * time.Millisecond)
 		}
-		_ = s.Leave(ctx, me, false)
-		return driver.Node{}, nil, driver.ErrBusy
+		_ = place.Leave(ctx, false)
+		return nil, nil, driver.ErrBusy
 	}
-	return me, ahead, nil
+	return place, ahead, nil
 }
 
 // inBackground runs f, which goes on without ctx until the session ends.
@@ -485,7 +504,13 @@ func within(sight driver.Sight, nodes []driver.Node) []driver.Node {
 	return seen
 }
 
-func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
+func (p *modelPlace) Watch(ctx context.Context) error {
+	_, _, err := p.Await(ctx, nil)
+	return err
+}
+
+func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+	s, me := p.modelLiveness, p.Node()
 	ctx, cancel := s.in(ctx)
 	defer cancel()
 	if s.d.flaw == goroutineLeak {
@@ -507,7 +532,7 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 		seen, err := request(asking, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
 		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
 			cancelAsking()
-			return nil, driver.ErrRemoved
+			return nil, driver.Looked, driver.ErrRemoved
 		}
 		cancelAsking()
 		if err != nil {
@@ -516,7 +541,7 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 		at := slices.IndexFunc(seen, func(n driver.Node) bool { return n.ID == me.ID })
 		if at < 0 {
 			if s.d.flaw != removalIgnored {
-				return nil, s.removed(ctx)
+				return nil, driver.Looked, s.removed(ctx)
 			}
 			if at = len(seen); len(wait) == 0 {
 				<-ctx.Done()
@@ -525,13 +550,20 @@ func (s *modelLiveness) Await(ctx context.Context, me driver.Node, sight driver.
 		}
 		ahead := seen[:at]
 		if !(s.d.flaw == wakeUpLost && first) && changed(ahead, wait) {
-			return within(sight, ahead), nil
+			return within(p.sight, ahead), s.how(), nil
 		}
 		if s.listen(ctx, sub, broken, me, ahead, wait) {
-			return nil, nil
+			return nil, driver.HandedOn, nil
 		}
 	}
-	return nil, s.because(ctx)
+	return nil, driver.Looked, s.because(ctx)
+}
+
+func (s *modelLiveness) how() driver.Change {
+	if s.d.flaw == changeInvented {
+		return driver.HandedOn
+	}
+	return driver.Looked
 }
 
 // removed tells a node that was removed from one that went with its session.
@@ -595,20 +627,29 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 	}
 }
 
-func (s *modelLiveness) Amend(ctx context.Context, me driver.Node) (driver.Node, error) {
+func (p *modelPlace) Amend(ctx context.Context, kind string, data []byte) error {
+	s, me := p.modelLiveness, p.Node()
+	if s.d.flaw == amendNotAsked && me.Kind == kind && string(me.Data) == string(data) {
+		return nil
+	}
+	me.Kind, me.Data = kind, data
 	ctx, cancel := s.in(ctx)
 	defer cancel()
 	stood, err := insist(ctx, s.d, writing, len(me.Data), func() bool { return s.d.svc.amend(me) })
 	if err != nil {
-		return driver.Node{}, s.because(ctx)
+		return s.because(ctx)
 	}
 	if !stood {
-		return driver.Node{}, driver.ErrRemoved
+		return driver.ErrRemoved
 	}
-	return me, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.node = me
+	return nil
 }
 
-func (s *modelLiveness) Leave(ctx context.Context, me driver.Node, held bool) error {
+func (p *modelPlace) Leave(ctx context.Context, held bool) error {
+	s, me := p.modelLiveness, p.Node()
 	ctx, cancel := s.in(ctx)
 	defer cancel()
 	leave := func() bool { return s.d.svc.leave(me.Line, me.ID, held) }

@@ -23,7 +23,7 @@ var promptness = []scenario{
 
 // calls are all that a driver's user can wait for, on nodes that stand in line: mine, which has nobody ahead, and
 // waiting, which has mine.
-func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Node) map[string]func(ctx context.Context) error {
+func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Place) map[string]func(ctx context.Context) error {
 	try := s.entry("lock")
 	try.Try = true
 	return map[string]func(ctx context.Context) error{
@@ -44,10 +44,11 @@ func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.
 			return err
 		},
 		"First of another": func(ctx context.Context) error {
-			_, err := l.First(ctx, s.line, &mine)
+			seen := mine.Node()
+			_, err := l.First(ctx, s.line, &seen)
 			return err
 		},
-		"Remove": func(ctx context.Context) error { return l.Remove(ctx, mine) },
+		"Remove": func(ctx context.Context) error { return l.Remove(ctx, mine.Node()) },
 		"Join": func(ctx context.Context) error {
 			_, _, err := sess.Join(ctx, s.entry("lock"))
 			return err
@@ -56,19 +57,13 @@ func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.
 			_, _, err := sess.Join(ctx, try)
 			return err
 		},
-		"Await of a holder": func(ctx context.Context) error {
-			_, err := sess.Await(ctx, mine, driver.Sight{}, nil)
+		"Watch": mine.Watch,
+		"Await": func(ctx context.Context) error {
+			_, _, err := waiting.Await(ctx, []driver.Node{mine.Node()})
 			return err
 		},
-		"Await of a waiter": func(ctx context.Context) error {
-			_, err := sess.Await(ctx, waiting, driver.Sight{}, []driver.Node{mine})
-			return err
-		},
-		"Amend": func(ctx context.Context) error {
-			_, err := sess.Amend(ctx, waiting)
-			return err
-		},
-		"Leave":         func(ctx context.Context) error { return sess.Leave(ctx, waiting, false) },
+		"Amend":         func(ctx context.Context) error { return waiting.Amend(ctx, "lock", nil) },
+		"Leave":         func(ctx context.Context) error { return waiting.Leave(ctx, false) },
 		"Session.Close": other.Close,
 	}
 }
@@ -181,7 +176,7 @@ func manyCallsEnd(s *scene) {
 	}
 	heal()
 	if !ended(sess) {
-		s.leave(sess, mine, true)
+		s.leave(mine, true)
 	}
 	s.gone(s.line)
 }
@@ -192,7 +187,7 @@ func driverClosesInFrozenLink(s *scene) {
 	sess := s.open(l)
 	me, _ := s.join(sess)
 	behind, _ := s.join(sess)
-	waiter := s.await(sess, behind, me)
+	waiter := s.await(behind, me.Node())
 	defer l.Freeze(Both)()
 	if late, _ := timed(s.ctx, 200*time.Millisecond, l.Close); late > ending+2*slack {
 		s.Errorf("Close of the driver returned %v after its context had ended", late)

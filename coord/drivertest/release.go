@@ -31,23 +31,23 @@ func (s *scene) only(l *Link, me driver.Node) {
 func leaveTwice(s *scene) {
 	sess, l := s.session()
 	old, _ := s.join(sess)
-	s.leave(sess, old, true)
-	s.leave(sess, old, true)
+	s.leave(old, true)
+	s.leave(old, true)
 	newer, _ := s.join(sess)
-	if newer.ID == old.ID {
-		s.Errorf("the id %q was used again", old.ID)
+	if newer.Node().ID == old.Node().ID {
+		s.Errorf("the id %q was used again", old.Node().ID)
 	}
 	for range 3 {
-		s.leave(sess, old, true)
+		s.leave(old, true)
 	}
-	s.only(l, newer)
+	s.only(l, newer.Node())
 
 	// Two of one session stand in line: the first is released, then released once more.
 	second, _ := s.join(sess)
-	s.leave(sess, newer, true)
-	s.leave(sess, newer, true)
-	s.only(l, second)
-	s.leave(sess, second, true)
+	s.leave(newer, true)
+	s.leave(newer, true)
+	s.only(l, second.Node())
+	s.leave(second, true)
 	s.gone(s.line)
 }
 
@@ -59,13 +59,13 @@ func removeTwice(s *scene) {
 	shown := s.look(operator)
 	s.remove(operator, shown[0])
 	newer, _ := s.join(sess)
-	for _, n := range []driver.Node{old, shown[0]} {
+	for _, n := range []driver.Node{old.Node(), shown[0]} {
 		if err := operator.Remove(s.ctx, n); !errors.Is(err, driver.ErrRemoved) {
 			s.Errorf("Remove of a node that is gone: %v, want ErrRemoved", err)
 		}
 	}
-	s.leave(sess, old, false)
-	s.only(operator, newer)
+	s.leave(old, false)
+	s.only(operator, newer.Node())
 }
 
 func leaveUnderFate(s *scene) {
@@ -77,11 +77,11 @@ func leaveUnderFate(s *scene) {
 		for _, f := range fates {
 			l.Fate(f)
 		}
-		s.leave(sess, me, true)
-		s.leave(sess, me, true)
+		s.leave(me, true)
+		s.leave(me, true)
 		s.eventually(s.patience, fmt.Sprintf("%v: the node goes", fates), func() bool { return len(s.svc.Stored(s, s.line)) == 1 })
-		s.only(l, stays)
-		s.leave(sess, stays, true)
+		s.only(l, stays.Node())
+		s.leave(stays, true)
 	}
 	s.gone(s.line)
 }
@@ -93,14 +93,14 @@ func leaveAppliedLate(s *scene) {
 	met := l.Fate(AppliedLate)
 	ctx, cancel := context.WithCancel(s.ctx)
 	left := make(chan error, 1)
-	go func() { left <- sess.Leave(ctx, me, true) }()
+	go func() { left <- me.Leave(ctx, true) }()
 	s.wait(s.patience, met, "the leave meets its fate")
 	cancel()
 	<-left
 	newer, _ := s.join(sess)
 	time.Sleep(2 * Late)
-	s.only(l, newer)
-	s.leave(sess, newer, true)
+	s.only(l, newer.Node())
+	s.leave(newer, true)
 	s.gone(s.line)
 }
 
@@ -109,7 +109,7 @@ func leaveInEndedContext(s *scene) {
 	me, _ := s.join(sess)
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	_ = sess.Leave(ctx, me, true)
+	_ = me.Leave(ctx, true)
 	s.gone(s.line)
 }
 
@@ -120,7 +120,7 @@ func leaveInFrozenLink(s *scene) {
 		me, _ := s.join(sess)
 		thaw := l.Freeze(d)
 		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
-		if err := sess.Leave(ctx, me, true); err == nil {
+		if err := me.Leave(ctx, true); err == nil {
 			s.Errorf("freeze %d: Leave said that the service confirmed it", d)
 		}
 		cancel()
@@ -139,9 +139,9 @@ func leaveWhileCut(s *scene) {
 	stays, _ := s.join(sess)
 	heal := l.Cut()
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
-	_ = sess.Leave(ctx, me, true)
+	_ = me.Leave(ctx, true)
 	cancel()
 	heal()
 	s.eventually(s.svc.TTL/2+s.patience, "the node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 1 })
-	s.only(l, stays)
+	s.only(l, stays.Node())
 }

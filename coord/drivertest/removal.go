@@ -32,12 +32,12 @@ func holderRemoved(s *scene) {
 	sess, _ := s.session()
 	_, operator := s.session()
 	me, _ := s.join(sess)
-	holder := s.await(sess, me)
+	holder := s.watch(me)
 	s.noAnswer(30*time.Millisecond, holder, "nothing happens")
 	s.remove(operator, s.look(operator)[0])
 	s.mustBeRemoved(soon, holder, "the holder's node was removed")
-	s.mustBeRemoved(soon, s.await(sess, me), "asked once more")
-	s.leave(sess, me, true)
+	s.mustBeRemoved(soon, s.watch(me), "asked once more")
+	s.leave(me, true)
 	if ended(sess) {
 		s.Error("the session has ended with the node")
 	}
@@ -49,7 +49,7 @@ func holderRemovedWhileRequestsStall(s *scene) {
 	s.needs("freeze a link", link.Freeze == nil)
 	_, operator := s.session()
 	me, _ := s.join(sess)
-	holder := s.await(sess, me)
+	holder := s.watch(me)
 	s.noAnswer(50*time.Millisecond, holder, "nothing happens")
 	thaw := link.Freeze(Requests)
 	s.remove(operator, s.look(operator)[0])
@@ -59,33 +59,33 @@ func holderRemovedWhileRequestsStall(s *scene) {
 
 func waiterRemoved(s *scene) {
 	p := s.pair()
-	waiter := s.await(p.behindSess, p.behind, p.ahead)
+	waiter := s.await(p.behind, p.ahead.Node())
 	s.noAnswer(30*time.Millisecond, waiter, "nothing happens")
 	s.remove(p.aheadLink, s.look(p.aheadLink)[1])
 	s.mustBeRemoved(soon, waiter, "the waiter's node was removed")
-	s.leave(p.behindSess, p.behind, false)
-	s.only(p.aheadLink, p.ahead)
+	s.leave(p.behind, false)
+	s.only(p.aheadLink, p.ahead.Node())
 }
 
 func removedBeforeWait(s *scene) {
 	p := s.pair()
-	s.remove(p.aheadLink, p.behind)
-	s.mustBeRemoved(soon, s.await(p.behindSess, p.behind, p.ahead), "removed, then awaited")
-	s.mustBeRemoved(soon, s.await(p.behindSess, p.behind), "removed, then awaited as a holder")
+	s.remove(p.aheadLink, p.behind.Node())
+	s.mustBeRemoved(soon, s.await(p.behind, p.ahead.Node()), "removed, then awaited")
+	s.mustBeRemoved(soon, s.watch(p.behind), "removed, then awaited as a holder")
 }
 
 func removedAtItsTurn(s *scene) {
 	p := s.pair()
 	for range 10 {
-		s.remove(p.aheadLink, p.behind)
-		s.leave(p.aheadSess, p.ahead, true)
-		s.mustBeRemoved(soon, s.await(p.behindSess, p.behind, p.ahead), "removed, and then nobody is ahead")
+		s.remove(p.aheadLink, p.behind.Node())
+		s.leave(p.ahead, true)
+		s.mustBeRemoved(soon, s.await(p.behind, p.ahead.Node()), "removed, and then nobody is ahead")
 		p.join(s)
 
-		waiter := s.await(p.behindSess, p.behind, p.ahead)
+		waiter := s.await(p.behind, p.ahead.Node())
 		time.Sleep(5 * time.Millisecond)
-		s.remove(p.aheadLink, p.behind)
-		s.leave(p.aheadSess, p.ahead, true)
+		s.remove(p.aheadLink, p.behind.Node())
+		s.leave(p.ahead, true)
 		s.mustBeRemoved(soon, waiter, "removed while waiting, and then nobody is ahead")
 		p.join(s)
 	}
@@ -96,11 +96,11 @@ func removedThenTurnUnheard(s *scene) {
 	p := s.pair()
 	s.needs("freeze a link", p.behindLink.Freeze == nil)
 	for range 5 {
-		waiter := s.await(p.behindSess, p.behind, p.ahead)
+		waiter := s.await(p.behind, p.ahead.Node())
 		time.Sleep(30 * time.Millisecond)
 		thaw := p.behindLink.Freeze(Replies)
-		s.remove(p.aheadLink, p.behind)
-		s.leave(p.aheadSess, p.ahead, true)
+		s.remove(p.aheadLink, p.behind.Node())
+		s.leave(p.ahead, true)
 		time.Sleep(20 * time.Millisecond)
 		thaw()
 		s.mustBeRemoved(2*soon, waiter, "removed, then nobody ahead, unheard of")
@@ -111,11 +111,14 @@ func removedThenTurnUnheard(s *scene) {
 func removedWhileCut(s *scene) {
 	p := s.pair()
 	s.needs("cut a link", p.behindLink.Cut == nil)
-	for _, wait := range [][]driver.Node{{p.ahead}, nil} {
-		waiter := s.await(p.behindSess, p.behind, wait...)
+	for _, wait := range []func() <-chan answer{
+		func() <-chan answer { return s.await(p.behind, p.ahead.Node()) },
+		func() <-chan answer { return s.watch(p.behind) },
+	} {
+		waiter := wait()
 		time.Sleep(50 * time.Millisecond)
 		heal := p.behindLink.Cut()
-		s.remove(p.aheadLink, p.behind)
+		s.remove(p.aheadLink, p.behind.Node())
 		time.Sleep(s.svc.TTL / 10)
 		heal()
 		s.mustBeRemoved(2*soon, waiter, "removed while cut off")
@@ -127,18 +130,17 @@ func holderHearsNothingElse(s *scene) {
 	sess, _ := s.session()
 	me, _ := s.join(sess)
 	ctx, cancel := context.WithCancel(s.ctx)
-	holder := s.awaitIn(ctx, sess, me, driver.Sight{}, nil...)
+	holder := s.watchIn(ctx, me)
 	other, _ := s.session()
 	for range 3 {
 		n, _ := s.join(other)
-		s.leave(other, n, false)
+		s.leave(n, false)
 	}
 	s.noAnswer(s.svc.TTL, holder, "others come and go")
 	cancel()
 	if a := s.within(soon, holder, "its context ends"); !isCtx(a.err) {
 		s.Errorf("Await: %v, want the context's error", a.err)
 	}
-	me.Data = []byte("the holder says something else of itself")
-	me = s.amend(sess, me)
-	s.noAnswer(100*time.Millisecond, s.await(sess, me), "the node as amended")
+	s.amend(me, "lock", []byte("the holder says something else of itself"))
+	s.noAnswer(100*time.Millisecond, s.watch(me), "the node as amended")
 }

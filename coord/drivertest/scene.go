@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,12 @@ func (s *scene) entry(kind string) driver.Entry {
 }
 
 // join joins the scene's line as a lock does, and must succeed.
-func (s *scene) join(sess driver.Session) (driver.Node, []driver.Node) {
+func (s *scene) join(sess driver.Session) (driver.Place, []driver.Node) {
 	s.Helper()
 	return s.joinAs(sess, s.entry("lock"))
 }
 
-func (s *scene) joinAs(sess driver.Session, e driver.Entry) (driver.Node, []driver.Node) {
+func (s *scene) joinAs(sess driver.Session, e driver.Entry) (driver.Place, []driver.Node) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
@@ -113,22 +114,22 @@ func (s *scene) joinAs(sess driver.Session, e driver.Entry) (driver.Node, []driv
 	if err != nil {
 		s.Fatalf("Join: %v", err)
 	}
-	if me.Line != e.Line || me.Kind != e.Kind || me.ID == "" {
-		s.Fatalf("Join returned %v for the entry %v", brief(me), e)
+	if n := me.Node(); n.Line != e.Line || n.Kind != e.Kind || n.ID == "" {
+		s.Fatalf("Join returned %v for the entry %v", brief(n), e)
 	}
 	return me, ahead
 }
 
-func (s *scene) leave(sess driver.Session, me driver.Node, held bool) {
+func (s *scene) leave(me driver.Place, held bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
-	if err := sess.Leave(ctx, me, held); err != nil {
+	if err := me.Leave(ctx, held); err != nil {
 		s.Fatalf("Leave: %v", err)
 	}
 }
 
-// removed takes a node away as an operator does.
+// remove takes a node away as an operator does.
 func (s *scene) remove(l *Link, n driver.Node) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
@@ -138,13 +139,18 @@ func (s *scene) remove(l *Link, n driver.Node) {
 	}
 }
 
-func (s *scene) amend(sess driver.Session, me driver.Node) driver.Node {
+// amend returns the node as it is then.
+func (s *scene) amend(me driver.Place, kind string, data []byte) driver.Node {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
-	n, err := sess.Amend(ctx, me)
-	if err != nil {
+	was := me.Node()
+	if err := me.Amend(ctx, kind, data); err != nil {
 		s.Fatalf("Amend: %v", err)
+	}
+	n := me.Node()
+	if n.Line != was.Line || n.Token != was.Token || n.Kind != kind || !bytes.Equal(n.Data, data) || n.Owner != was.Owner {
+		s.Fatalf("%v became %v, data %q, owner %v; it was to be %s with %q", brief(was), brief(n), n.Data, n.Owner, kind, data)
 	}
 	return n
 }
@@ -166,41 +172,60 @@ func (s *scene) lookAt(l *Link, line string) []driver.Node {
 	return nodes
 }
 
-// answer is what an Await returned, and when.
+// answer is what an Await, or a Watch, returned, and when.
 type answer struct {
 	ahead []driver.Node
+	how   driver.Change
 	err   error
 	at    time.Time
 }
 
 // await lets a node wait for others until it has an answer or the scenario is over.
-func (s *scene) await(sess driver.Session, me driver.Node, wait ...driver.Node) <-chan answer {
-	return s.awaitIn(s.ctx, sess, me, driver.Sight{}, wait...)
+func (s *scene) await(me driver.Place, wait ...driver.Node) <-chan answer {
+	return s.awaitIn(s.ctx, me, wait...)
 }
 
-func (s *scene) awaitIn(ctx context.Context, sess driver.Session, me driver.Node, sight driver.Sight, wait ...driver.Node) <-chan answer {
+func (s *scene) awaitIn(ctx context.Context, me driver.Place, wait ...driver.Node) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
-		ahead, err := sess.Await(ctx, me, sight, wait)
-		c <- answer{ahead, err, time.Now()}
+		ahead, how, err := me.Await(ctx, wait)
+		c <- answer{ahead, how, err, time.Now()}
 	}()
+	return c
+}
+
+// watch lets a node that waits for nobody be watched over.
+func (s *scene) watch(me driver.Place) <-chan answer { return s.watchIn(s.ctx, me) }
+
+func (s *scene) watchIn(ctx context.Context, me driver.Place) <-chan answer {
+	c := make(chan answer, 1)
+	go func() { c <- answer{err: me.Watch(ctx), at: time.Now()} }()
 	return c
 }
 
 // queue lets a node wait its turn as a mutex does, looking again whenever it is told to, and counts how often.
-func (s *scene) queue(sess driver.Session, me driver.Node, ahead []driver.Node, wakeUps *atomic.Int64) <-chan answer {
+func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int64) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
+		var how driver.Change
 		var err error
 		for err == nil && len(ahead) > 0 {
-			ahead, err = sess.Await(s.ctx, me, driver.Sight{}, ahead[len(ahead)-1:])
+			ahead, how, err = me.Await(s.ctx, ahead[len(ahead)-1:])
 			if wakeUps != nil {
 				wakeUps.Add(1)
 			}
 		}
-		c <- answer{ahead, err, time.Now()}
+		c <- answer{ahead, how, err, time.Now()}
 	}()
 	return c
+}
+
+// became checks what an Await said of those waited for: what was done to them, or that it does not know.
+func (s *scene) became(how driver.Change, done driver.Change) {
+	s.Helper()
+	if how != driver.Looked && how != done {
+		s.Errorf("Await says %v of one that was %v", how, done)
+	}
 }
 
 // within returns the answer, which must come in time.
@@ -216,12 +241,13 @@ func (s *scene) within(d time.Duration, c <-chan answer, what string) answer {
 }
 
 // turn is within for an answer that must say that nobody is ahead.
-func (s *scene) turn(d time.Duration, c <-chan answer, what string) {
+func (s *scene) turn(d time.Duration, c <-chan answer, what string) answer {
 	s.Helper()
 	a := s.within(d, c, what)
 	if a.err != nil || len(a.ahead) > 0 {
 		s.Fatalf("%s: ahead %v, error %v; nobody is ahead", what, brief(a.ahead...), a.err)
 	}
+	return a
 }
 
 // noAnswer sees to it that none comes for a while.
@@ -305,7 +331,16 @@ func brief(nodes ...driver.Node) string {
 	return b.String()
 }
 
-// standsIn reports whether the node is among the others.
+// nodesOf are the places as nodes.
+func nodesOf(places []driver.Place) []driver.Node {
+	var nodes []driver.Node
+	for _, p := range places {
+		nodes = append(nodes, p.Node())
+	}
+	return nodes
+}
+
+// standsIn reports whether the place is one of the nodes'.
 func standsIn(nodes []driver.Node, me driver.Node) bool {
 	for _, n := range nodes {
 		if n.Token == me.Token {

@@ -39,8 +39,8 @@ func oneOfTwoExpires(s *scene) {
 		s.Errorf("nodes of a dead session: %q", n)
 	}
 	nodes := s.look(l)
-	if len(nodes) != 1 || nodes[0].ID != mine.ID {
-		s.Errorf("Line shows %v, want the node of the session that lives, %v", brief(nodes...), brief(mine))
+	if len(nodes) != 1 || nodes[0].ID != mine.Node().ID {
+		s.Errorf("Line shows %v, want the node of the session that lives, %v", brief(nodes...), brief(mine.Node()))
 	}
 	if ended(b) {
 		s.Error("the other session has ended too")
@@ -73,8 +73,8 @@ func idleSessionLives(s *scene) {
 			s.Fatalf("the deadline of an idle session passed %v ago", time.Since(sess.Deadline()))
 		}
 	}
-	if nodes := s.look(l); len(nodes) != 1 || nodes[0].ID != me.ID {
-		s.Errorf("Line shows %v, want %v", brief(nodes...), brief(me))
+	if nodes := s.look(l); len(nodes) != 1 || nodes[0].ID != me.Node().ID {
+		s.Errorf("Line shows %v, want %v", brief(nodes...), brief(me.Node()))
 	}
 }
 
@@ -92,11 +92,11 @@ func cutSessionLives(s *scene) {
 		s.Fatal("the session did not survive cuts of a tenth of its TTL")
 	}
 	other, ahead := s.join(sess)
-	if len(ahead) != 1 || ahead[0].ID != me.ID {
-		s.Errorf("ahead of the second: %v, want %v", brief(ahead...), brief(me))
+	if len(ahead) != 1 || ahead[0].ID != me.Node().ID {
+		s.Errorf("ahead of the second: %v, want %v", brief(ahead...), brief(me.Node()))
 	}
-	s.leave(sess, other, false)
-	s.leave(sess, me, true)
+	s.leave(other, false)
+	s.leave(me, true)
 }
 
 // A client library may keep requests until it is connected again, in another session (8 of 8 creates with the
@@ -115,10 +115,7 @@ func sessionsArePinned(cut bool) func(s *scene) {
 			_, _, err := sess.Join(s.ctx, s.entry("lock"))
 			asked["Join"] <- err
 		}()
-		go func() {
-			_, err := sess.Amend(s.ctx, me)
-			asked["Amend"] <- err
-		}()
+		go func() { asked["Amend"] <- me.Amend(s.ctx, "lock", nil) }()
 		time.Sleep(50 * time.Millisecond)
 		l.Expire(s, sess)
 		heal := func() {}
@@ -155,7 +152,7 @@ func endedSessionSaysSo(s *scene) {
 	sess, _ := s.session()
 	me, _ := s.join(sess)
 	second, ahead := s.join(sess)
-	holder, waiter := s.await(sess, me), s.await(sess, second, ahead...)
+	holder, waiter := s.watch(me), s.await(second, ahead...)
 	s.noAnswer(20*time.Millisecond, waiter, "Await before the end of the session")
 	if err := sess.Close(s.ctx); err != nil {
 		s.Fatalf("Close: %v", err)
@@ -170,10 +167,9 @@ func endedSessionSaysSo(s *scene) {
 	check("Await of a holder", s.within(soon, holder, "Await when the session ends").err)
 	_, _, err := sess.Join(s.ctx, s.entry("lock"))
 	check("Join", err)
-	_, err = sess.Amend(s.ctx, me)
-	check("Amend", err)
-	check("Await", s.within(soon, s.await(sess, second, me), "Await").err)
-	if err := sess.Leave(s.ctx, me, true); err != nil && !errors.Is(err, driver.ErrSessionEnded) {
+	check("Amend", me.Amend(s.ctx, "lock", nil))
+	check("Await", s.within(soon, s.await(second, me.Node()), "Await").err)
+	if err := me.Leave(s.ctx, true); err != nil && !errors.Is(err, driver.ErrSessionEnded) {
 		s.Errorf("Leave: %v, want nil or ErrSessionEnded", err)
 	}
 	if err := sess.Close(s.ctx); err != nil {
@@ -204,7 +200,7 @@ func driverCloseEndsSessions(s *scene) {
 	a, b := s.open(l), s.open(l)
 	s.join(a)
 	me, _ := s.join(b)
-	holder := s.await(b, me)
+	holder := s.watch(me)
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
 	if err := l.Close(ctx); err != nil {
@@ -237,7 +233,7 @@ func endIsNoRemoval(s *scene) {
 	s.join(holder)
 	first, ahead := s.join(sess)
 	second, _ := s.join(sess)
-	waiter, watcher := s.await(sess, first, ahead...), s.await(sess, second)
+	waiter, watcher := s.await(first, ahead...), s.watch(second)
 	time.Sleep(50 * time.Millisecond)
 	l.Expire(s, sess)
 	s.mustBeOver(s.outlives()+s.patience, waiter, "a waiter's session has ended")
@@ -249,8 +245,8 @@ func abandonLeavesToTTL(s *scene) {
 	sess, other := s.open(l), s.open(l)
 	me, _ := s.join(sess)
 	mine, ahead := s.join(other)
-	waiter := s.await(other, mine, ahead...)
-	holder := s.await(sess, me)
+	waiter := s.await(mine, ahead...)
+	holder := s.watch(me)
 	sess.Abandon()
 	if !ended(sess) {
 		s.Error("Done is open after Abandon")

@@ -17,12 +17,12 @@ var sights = []scenario{
 }
 
 // looks fails unless the nodes are in order and all ahead of me.
-func (s *scene) inOrder(me driver.Node, ahead []driver.Node) {
+func (s *scene) inOrder(me driver.Place, ahead []driver.Node) {
 	s.Helper()
 	last := before
 	for _, n := range ahead {
-		if n.Token <= last || n.Token >= me.Token || n.ID == "" || n.Line != me.Line {
-			s.Errorf("ahead of %v: %v, want them in order", brief(me), brief(ahead...))
+		if n.Token <= last || n.Token >= me.Node().Token || n.ID == "" || n.Line != me.Node().Line {
+			s.Errorf("ahead of %v: %v, want them in order", brief(me.Node()), brief(ahead...))
 			return
 		}
 		last = n.Token
@@ -30,9 +30,9 @@ func (s *scene) inOrder(me driver.Node, ahead []driver.Node) {
 }
 
 // file lets nodes of these kinds join, in order.
-func (s *scene) file(sess driver.Session, kinds ...string) []driver.Node {
+func (s *scene) file(sess driver.Session, kinds ...string) []driver.Place {
 	s.Helper()
-	var all []driver.Node
+	var all []driver.Place
 	for _, k := range kinds {
 		n, _ := s.joinAs(sess, s.entry(k))
 		all = append(all, n)
@@ -57,8 +57,8 @@ func nearestOfKinds(s *scene) {
 	e.Sight = driver.Sight{Ignore: []string{"R"}}
 	me, ahead := s.joinAs(sess, e)
 	s.inOrder(me, ahead)
-	if n, ok := nearest(e.Sight, ahead); !ok || n.ID != all[2].ID {
-		s.Errorf("the nearest writer in %v should be %v", brief(ahead...), brief(all[2]))
+	if n, ok := nearest(e.Sight, ahead); !ok || n.ID != all[2].Node().ID {
+		s.Errorf("the nearest writer in %v should be %v", brief(ahead...), brief(all[2].Node()))
 	}
 }
 
@@ -70,11 +70,11 @@ func allOfThem(s *scene) {
 	me, ahead := s.joinAs(sess, e)
 	s.inOrder(me, ahead)
 	if len(ahead) != len(all) {
-		s.Fatalf("ahead %v, want %v", brief(ahead...), brief(all...))
+		s.Fatalf("ahead %v, want %v", brief(ahead...), brief(nodesOf(all)...))
 	}
 	for i := range all {
-		if ahead[i].ID != all[i].ID || ahead[i].Kind != all[i].Kind {
-			s.Errorf("ahead %v, want %v", brief(ahead...), brief(all...))
+		if ahead[i].ID != all[i].Node().ID || ahead[i].Kind != all[i].Node().Kind {
+			s.Errorf("ahead %v, want %v", brief(ahead...), brief(nodesOf(all)...))
 		}
 	}
 
@@ -85,8 +85,8 @@ func allOfThem(s *scene) {
 	want := s.file(sess, "W", "R", "lead", "R", "W")
 	_, ahead = s.joinAs(sess, mixed)
 	for _, i := range []int{0, 2, 4} {
-		if !standsIn(ahead, want[i]) {
-			s.Errorf("ahead %v, want %v among them", brief(ahead...), brief(want[i]))
+		if !standsIn(ahead, want[i].Node()) {
+			s.Errorf("ahead %v, want %v among them", brief(ahead...), brief(want[i].Node()))
 		}
 	}
 }
@@ -98,10 +98,10 @@ func nobodyOfKinds(s *scene) {
 	e.Sight = driver.Sight{Ignore: []string{"R"}}
 	me, ahead := s.joinAs(sess, e)
 	if n, ok := nearest(e.Sight, ahead); ok {
-		s.Errorf("%v sees %v", brief(me), brief(n))
+		s.Errorf("%v sees %v", brief(me.Node()), brief(n))
 	}
 	s.joinAs(sess, s.entry("W")) // behind me
-	waiter := s.awaitIn(s.ctx, sess, me, e.Sight)
+	waiter := s.watch(me)
 	s.noAnswer(50*time.Millisecond, waiter, "a reader that holds")
 }
 
@@ -117,9 +117,9 @@ func nearestOfAll(s *scene) {
 		me, ahead := s.joinAs(sess, s.entry(kind))
 		s.inOrder(me, ahead)
 		if n, ok := nearest(driver.Sight{}, ahead); ok != (i > 0) || n.ID != last.ID || n.Kind != last.Kind {
-			s.Errorf("right ahead of %v is %v, want %v", brief(me), brief(n), brief(last))
+			s.Errorf("right ahead of %v is %v, want %v", brief(me.Node()), brief(n), brief(last))
 		}
-		last = me
+		last = me.Node()
 	}
 }
 
@@ -129,15 +129,15 @@ func sightAfterWait(s *scene) {
 	e := s.entry("R")
 	e.Sight = driver.Sight{Ignore: []string{"R"}}
 	me, _ := s.joinAs(sess, e)
-	waiter := s.awaitIn(s.ctx, sess, me, e.Sight, all[2])
-	s.leave(sess, all[2], false)
+	waiter := s.awaitIn(s.ctx, me, all[2].Node())
+	s.leave(all[2], false)
 	a := s.within(soon, waiter, "the nearest writer gives up")
 	s.inOrder(me, a.ahead)
-	if n, ok := nearest(e.Sight, a.ahead); a.err != nil || !ok || n.ID != all[0].ID {
-		s.Fatalf("ahead %v, error %v; want the writer %v", brief(a.ahead...), a.err, brief(all[0]))
+	if n, ok := nearest(e.Sight, a.ahead); a.err != nil || !ok || n.ID != all[0].Node().ID {
+		s.Fatalf("ahead %v, error %v; want the writer %v", brief(a.ahead...), a.err, brief(all[0].Node()))
 	}
-	waiter = s.awaitIn(s.ctx, sess, me, e.Sight, all[0])
-	s.leave(sess, all[0], true)
+	waiter = s.awaitIn(s.ctx, me, all[0].Node())
+	s.leave(all[0], true)
 	a = s.within(soon, waiter, "the last writer leaves")
 	if _, ok := nearest(e.Sight, a.ahead); a.err != nil || ok {
 		s.Fatalf("ahead %v, error %v; no writer stands", brief(a.ahead...), a.err)
@@ -156,7 +156,7 @@ func lastInLine(s *scene) {
 	thaw := l.Freeze(Replies)
 	defer thaw()
 	type answer struct {
-		me  driver.Node
+		me  driver.Place
 		err error
 	}
 	joined := make(chan answer, 1)
@@ -175,11 +175,11 @@ func lastInLine(s *scene) {
 	if a.err != nil {
 		s.Fatalf("Join: %v", a.err)
 	}
-	if a.me.Last && next.Token > a.me.Token {
-		s.Errorf("%v stands behind %v, which is said to be the last", brief(next), brief(a.me))
+	if a.me.Last() && next.Node().Token > a.me.Node().Token {
+		s.Errorf("%v stands behind %v, which is said to be the last", brief(next.Node()), brief(a.me.Node()))
 	}
-	s.leave(sess, first, true)
-	s.leave(sess, a.me, false)
-	s.leave(behind, next, false)
+	s.leave(first, true)
+	s.leave(a.me, false)
+	s.leave(next, false)
 	s.gone(s.line)
 }

@@ -36,17 +36,17 @@ func tokensAcrossSessions(s *scene) {
 	for range 3 {
 		for _, sess := range []driver.Session{a, b, c} {
 			me, _ := s.join(sess)
-			s.rises(&last, me)
+			s.rises(&last, me.Node())
 		}
 	}
 	if err := a.Close(s.ctx); err != nil {
 		s.Fatalf("Close: %v", err)
 	}
 	me, _ := s.join(b)
-	s.rises(&last, me)
+	s.rises(&last, me.Node())
 	d, _ := s.session()
 	me, _ = s.join(d)
-	s.rises(&last, me)
+	s.rises(&last, me.Node())
 }
 
 func tokensAcrossEmptiedLine(s *scene) {
@@ -55,11 +55,11 @@ func tokensAcrossEmptiedLine(s *scene) {
 		sess, _ := s.session()
 		for range 3 {
 			me, _ := s.join(sess)
-			s.rises(&last, me)
-			s.leave(sess, me, true)
+			s.rises(&last, me.Node())
+			s.leave(me, true)
 		}
 		me, _ := s.join(sess)
-		s.rises(&last, me)
+		s.rises(&last, me.Node())
 		if err := sess.Close(s.ctx); err != nil {
 			s.Fatalf("Close: %v", err)
 		}
@@ -73,14 +73,14 @@ func tokensAcrossForgottenLine(s *scene) {
 	for range 3 {
 		for range 3 {
 			me, _ := s.join(sess)
-			s.rises(&last, me)
-			s.leave(sess, me, true)
+			s.rises(&last, me.Node())
+			s.leave(me, true)
 		}
 		s.svc.Forget(s, s.line)
 	}
 	other, _ := s.session()
 	me, _ := s.join(other)
-	s.rises(&last, me)
+	s.rises(&last, me.Node())
 }
 
 func tokensAcrossFailedJoins(s *scene) {
@@ -89,7 +89,7 @@ func tokensAcrossFailedJoins(s *scene) {
 	last := before
 	for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
 		me, _ := s.join(sess)
-		s.rises(&last, me)
+		s.rises(&last, me.Node())
 		met := l.Fate(f)
 		ctx, cancel := context.WithCancel(s.ctx)
 		go func() {
@@ -97,14 +97,14 @@ func tokensAcrossFailedJoins(s *scene) {
 			cancel()
 		}()
 		if me, _, err := sess.Join(ctx, s.entry("lock")); err == nil {
-			s.rises(&last, me)
+			s.rises(&last, me.Node())
 		}
 		cancel()
 		if ended(sess) {
 			sess = s.open(l)
 		}
 		me, _ = s.join(sess)
-		s.rises(&last, me)
+		s.rises(&last, me.Node())
 	}
 }
 
@@ -129,8 +129,8 @@ func tokensAcrossTheEnd(s *scene) {
 	sess, _ := s.session()
 	last := before
 	me, _ := s.join(sess)
-	s.rises(&last, me)
-	s.leave(sess, me, true)
+	s.rises(&last, me.Node())
+	s.leave(me, true)
 	s.svc.NearEnd(s, s.line)
 	for range 20 {
 		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
@@ -142,8 +142,8 @@ func tokensAcrossTheEnd(s *scene) {
 		if len(ahead) > 0 {
 			s.Errorf("in an empty line %v are ahead", brief(ahead...))
 		}
-		s.rises(&last, me)
-		s.leave(sess, me, true)
+		s.rises(&last, me.Node())
+		s.leave(me, true)
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -20,7 +20,7 @@ var tries = []scenario{
 }
 
 // try joins if nobody is in sight.
-func (s *scene) try(ctx context.Context, sess driver.Session, kind string, sight driver.Sight) (driver.Node, error) {
+func (s *scene) try(ctx context.Context, sess driver.Session, kind string, sight driver.Sight) (driver.Place, error) {
 	e := s.entry(kind)
 	e.Try, e.Sight = true, sight
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
@@ -39,8 +39,8 @@ func tryEmpty(s *scene) {
 		if err != nil {
 			s.Fatalf("try in an empty line: %v", err)
 		}
-		s.only(l, me)
-		s.leave(sess, me, true)
+		s.only(l, me.Node())
+		s.leave(me, true)
 	}
 	s.gone(s.line)
 }
@@ -71,11 +71,11 @@ func tryBusy(s *scene) {
 	if n := <-most; n != 1 {
 		s.Errorf("%d nodes were stored while others tried, want the holder's alone", n)
 	}
-	s.leave(holder, me, true)
+	s.leave(me, true)
 	if me, err := s.try(s.ctx, sess, "lock", driver.Sight{}); err != nil {
 		s.Errorf("try when the holder has left: %v", err)
 	} else {
-		s.leave(sess, me, true)
+		s.leave(me, true)
 	}
 	s.gone(s.line)
 }
@@ -126,7 +126,7 @@ func tryUnderFate(s *scene) {
 			s.Fatalf("%v: try in an empty line: %v", f, err)
 		}
 		s.settles(s.line, 1)
-		s.leave(sess, me, true)
+		s.leave(me, true)
 		s.gone(s.line)
 	}
 }
@@ -136,29 +136,31 @@ func tryTogether(s *scene) {
 	b, _ := s.session()
 	for range 10 {
 		var mu sync.Mutex
-		var won []driver.Node
-		var winner driver.Session
+		var won []driver.Place
 		var all sync.WaitGroup
+		start := make(chan struct{})
 		for i := range 8 {
 			sess := []driver.Session{a, b}[i%2]
 			all.Go(func() {
+				<-start
 				me, err := s.try(s.ctx, sess, "lock", driver.Sight{})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
-					won, winner = append(won, me), sess
+					won = append(won, me)
 				} else if !errors.Is(err, driver.ErrBusy) {
 					s.Errorf("try: %v", err)
 				}
 			})
 		}
+		close(start)
 		all.Wait()
 		if len(won) > 1 {
-			s.Fatalf("%v all got in", brief(won...))
+			s.Fatalf("%v all got in", brief(nodesOf(won)...))
 		}
 		s.eventually(s.patience, "only the winner's node stands", func() bool { return len(s.svc.Stored(s, s.line)) == len(won) })
 		if len(won) == 1 {
-			s.leave(winner, won[0], true)
+			s.leave(won[0], true)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -29,7 +29,7 @@ var wakeUps = []scenario{
 
 // pair is a node and one right behind it, each in a session with a link of its own.
 type pair struct {
-	ahead, behind         driver.Node
+	ahead, behind         driver.Place
 	aheadSess, behindSess driver.Session
 	aheadLink, behindLink *Link
 }
@@ -48,17 +48,17 @@ func (p *pair) join(s *scene) {
 	p.ahead, _ = s.join(p.aheadSess)
 	var seen []driver.Node
 	p.behind, seen = s.join(p.behindSess)
-	if len(seen) != 1 || seen[0].ID != p.ahead.ID || seen[0].Token != p.ahead.Token || seen[0].Kind != p.ahead.Kind {
-		s.Fatalf("the second sees %v ahead, want %v", brief(seen...), brief(p.ahead))
+	if len(seen) != 1 || seen[0].ID != p.ahead.Node().ID || seen[0].Token != p.ahead.Node().Token || seen[0].Kind != p.ahead.Node().Kind {
+		s.Fatalf("the second sees %v ahead, want %v", brief(seen...), brief(p.ahead.Node()))
 	}
 }
 
 func leftBeforeWait(s *scene) {
 	p := s.pair()
 	for _, held := range []bool{true, false} {
-		s.leave(p.aheadSess, p.ahead, held)
-		s.turn(soon, s.await(p.behindSess, p.behind, p.ahead), fmt.Sprintf("held %v", held))
-		s.leave(p.behindSess, p.behind, true)
+		s.leave(p.ahead, held)
+		s.turn(soon, s.await(p.behind, p.ahead.Node()), fmt.Sprintf("held %v", held))
+		s.leave(p.behind, true)
 		p.join(s)
 	}
 }
@@ -67,11 +67,11 @@ func leftBeforeWait(s *scene) {
 func leavesAsWaitBegins(s *scene) {
 	p := s.pair()
 	for i := range 40 {
-		waiter := s.await(p.behindSess, p.behind, p.ahead)
+		waiter := s.await(p.behind, p.ahead.Node())
 		time.Sleep(rand.N(3 * time.Millisecond))
-		s.leave(p.aheadSess, p.ahead, i%2 == 0)
+		s.leave(p.ahead, i%2 == 0)
 		s.turn(soon, waiter, fmt.Sprintf("round %d", i))
-		s.leave(p.behindSess, p.behind, true)
+		s.leave(p.behind, true)
 		p.join(s)
 	}
 }
@@ -80,13 +80,13 @@ func leftBetweenWaits(s *scene) {
 	p := s.pair()
 	for _, held := range []bool{true, false} {
 		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
-		if a := s.within(s.patience, s.awaitIn(ctx, p.behindSess, p.behind, driver.Sight{}, p.ahead), "Await"); !isCtx(a.err) {
+		if a := s.within(s.patience, s.awaitIn(ctx, p.behind, p.ahead.Node()), "Await"); !isCtx(a.err) {
 			s.Fatalf("Await: ahead %v, error %v; want the context's", brief(a.ahead...), a.err)
 		}
 		cancel()
-		s.leave(p.aheadSess, p.ahead, held)
-		s.turn(soon, s.await(p.behindSess, p.behind, p.ahead), "the second Await")
-		s.leave(p.behindSess, p.behind, true)
+		s.leave(p.ahead, held)
+		s.turn(soon, s.await(p.behind, p.ahead.Node()), "the second Await")
+		s.leave(p.behind, true)
 		p.join(s)
 	}
 }
@@ -94,24 +94,25 @@ func leftBetweenWaits(s *scene) {
 func aheadDies(s *scene) {
 	p := s.pair()
 	s.needs("expire a session", p.aheadLink.Expire == nil)
-	waiter := s.await(p.behindSess, p.behind, p.ahead)
+	waiter := s.await(p.behind, p.ahead.Node())
 	time.Sleep(50 * time.Millisecond)
 	p.aheadLink.Expire(s, p.aheadSess)
-	s.turn(soon, waiter, "the node ahead has died")
+	a := s.turn(soon, waiter, "the node ahead has died")
+	s.became(a.how, driver.Gone)
 }
 
 func aheadGivesUp(s *scene) {
 	p := s.pair()
-	third, sess := driver.Node{}, p.aheadSess
-	third, ahead := s.join(sess)
-	waiter := s.await(sess, third, ahead[len(ahead)-1])
-	s.leave(p.behindSess, p.behind, false)
+	third, ahead := s.join(p.aheadSess)
+	waiter := s.await(third, ahead[len(ahead)-1])
+	s.leave(p.behind, false)
 	a := s.within(soon, waiter, "the node in between gives up")
-	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].ID != p.ahead.ID {
-		s.Fatalf("ahead %v, error %v; want the head of the line, %v", brief(a.ahead...), a.err, brief(p.ahead))
+	s.became(a.how, driver.Gone)
+	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].ID != p.ahead.Node().ID {
+		s.Fatalf("ahead %v, error %v; want the head of the line, %v", brief(a.ahead...), a.err, brief(p.ahead.Node()))
 	}
-	waiter = s.await(sess, third, a.ahead...)
-	s.leave(p.aheadSess, p.ahead, true)
+	waiter = s.await(third, a.ahead...)
+	s.leave(p.ahead, true)
 	s.turn(soon, waiter, "the head leaves")
 }
 
@@ -120,7 +121,7 @@ func anyOfSeveral(s *scene) {
 	b, _ := s.session()
 	for gone := range 3 {
 		s.line = s.anotherLine()
-		var some []driver.Node
+		var some []driver.Place
 		for range 3 {
 			n, _ := s.joinAs(a, s.entry("S1of3"))
 			some = append(some, n)
@@ -131,21 +132,21 @@ func anyOfSeveral(s *scene) {
 		if len(ahead) != 3 {
 			s.Fatalf("ahead are %v, want three", brief(ahead...))
 		}
-		waiter := s.awaitIn(s.ctx, b, me, e.Sight, ahead...)
+		waiter := s.awaitIn(s.ctx, me, ahead...)
 		s.noAnswer(30*time.Millisecond, waiter, "nobody has left")
-		s.leave(a, some[gone], false)
+		s.leave(some[gone], false)
 		w := s.within(soon, waiter, fmt.Sprintf("number %d of three has left", gone))
-		if w.err != nil || len(w.ahead) != 2 || standsIn(w.ahead, some[gone]) {
+		if w.err != nil || len(w.ahead) != 2 || standsIn(w.ahead, some[gone].Node()) {
 			s.Fatalf("ahead %v, error %v; want the two that stand", brief(w.ahead...), w.err)
 		}
 		for i, n := range some {
 			if i != gone {
-				s.leave(a, n, false)
+				s.leave(n, false)
 			}
 		}
 		// A member that lags behind may tell of two departures one by one.
 		for left := len(w.ahead); left > 0; left = len(w.ahead) {
-			w = s.within(soon, s.awaitIn(s.ctx, b, me, e.Sight, w.ahead...), "all have left")
+			w = s.within(soon, s.awaitIn(s.ctx, me, w.ahead...), "all have left")
 			if w.err != nil || len(w.ahead) >= left {
 				s.Fatalf("all have left: ahead %v, error %v; want fewer each time", brief(w.ahead...), w.err)
 			}
@@ -164,23 +165,23 @@ func sharedWait(s *scene) {
 	var quitter <-chan answer
 	for i := range 20 {
 		me, ahead := s.joinAs(sess, e)
-		if !standsIn(ahead, w) {
-			s.Fatalf("a reader sees %v ahead, want the writer %v", brief(ahead...), brief(w))
+		if !standsIn(ahead, w.Node()) {
+			s.Fatalf("a reader sees %v ahead, want the writer %v", brief(ahead...), brief(w.Node()))
 		}
 		if i == 7 {
-			quitter = s.awaitIn(ctx, sess, me, e.Sight, w)
+			quitter = s.awaitIn(ctx, me, w.Node())
 			continue
 		}
-		waiting = append(waiting, s.awaitIn(s.ctx, sess, me, e.Sight, w))
+		waiting = append(waiting, s.awaitIn(s.ctx, me, w.Node()))
 	}
 	time.Sleep(50 * time.Millisecond)
 	cancel()
 	if a := s.within(soon, quitter, "Await of the one who gives up"); !isCtx(a.err) {
 		s.Errorf("Await: %v, want the context's error", a.err)
 	}
-	s.leave(holder, w, true)
+	s.leave(w, true)
 	for i, c := range waiting {
-		if a := s.within(soon, c, fmt.Sprintf("reader %d", i)); a.err != nil || standsIn(a.ahead, w) {
+		if a := s.within(soon, c, fmt.Sprintf("reader %d", i)); a.err != nil || standsIn(a.ahead, w.Node()) {
 			s.Fatalf("reader %d: ahead %v, error %v; the writer has left", i, brief(a.ahead...), a.err)
 		}
 	}
@@ -190,14 +191,14 @@ func leavesWhileCut(s *scene) {
 	p := s.pair()
 	s.needs("cut a link", p.behindLink.Cut == nil)
 	for _, held := range []bool{true, false} {
-		waiter := s.await(p.behindSess, p.behind, p.ahead)
+		waiter := s.await(p.behind, p.ahead.Node())
 		time.Sleep(50 * time.Millisecond)
 		heal := p.behindLink.Cut()
-		s.leave(p.aheadSess, p.ahead, held)
+		s.leave(p.ahead, held)
 		time.Sleep(s.svc.TTL / 10)
 		heal()
 		s.turn(2*soon, waiter, fmt.Sprintf("held %v", held))
-		s.leave(p.behindSess, p.behind, true)
+		s.leave(p.behind, true)
 		p.join(s)
 	}
 }
@@ -207,14 +208,14 @@ func leavesWhileFrozen(s *scene) {
 	s.needs("freeze a link", p.behindLink.Freeze == nil)
 	for _, d := range []Direction{Requests, Replies, Both} {
 		for _, held := range []bool{true, false} {
-			waiter := s.await(p.behindSess, p.behind, p.ahead)
+			waiter := s.await(p.behind, p.ahead.Node())
 			time.Sleep(50 * time.Millisecond)
 			thaw := p.behindLink.Freeze(d)
-			s.leave(p.aheadSess, p.ahead, held)
+			s.leave(p.ahead, held)
 			time.Sleep(s.svc.TTL / 5)
 			thaw()
 			s.turn(2*soon, waiter, fmt.Sprintf("freeze %d, held %v", d, held))
-			s.leave(p.behindSess, p.behind, true)
+			s.leave(p.behind, true)
 			p.join(s)
 		}
 	}
@@ -224,12 +225,13 @@ func waitBeginsWhileCut(s *scene) {
 	p := s.pair()
 	s.needs("cut a link", p.behindLink.Cut == nil)
 	heal := p.behindLink.Cut()
-	waiter := s.await(p.behindSess, p.behind, p.ahead)
+	waiter := s.await(p.behind, p.ahead.Node())
 	time.Sleep(s.svc.TTL / 10)
 	heal()
-	s.noAnswer(100*time.Millisecond, s.merely(waiter, p.ahead), "the node ahead stands")
-	s.leave(p.aheadSess, p.ahead, false)
-	s.turn(2*soon, s.queue(p.behindSess, p.behind, []driver.Node{p.ahead}, nil), "the node ahead has left")
+	s.noAnswer(100*time.Millisecond, s.merely(waiter, p.ahead.Node()), "the node ahead stands")
+	s.leave(p.ahead, false)
+	time.Sleep(20 * time.Millisecond) // by now the news has come, to nobody
+	s.turn(2*soon, s.queue(p.behind, []driver.Node{p.ahead.Node()}, nil), "the node ahead has left")
 }
 
 // merely passes on answers that say something else than that others still stand ahead: Await may return early.
@@ -247,7 +249,7 @@ func (s *scene) merely(c <-chan answer, stands driver.Node) <-chan answer {
 type crowd struct {
 	links    []*Link
 	sessions []driver.Session
-	nodes    []driver.Node
+	places   []driver.Place
 	turns    []<-chan answer
 	wakeUps  atomic.Int64
 }
@@ -261,8 +263,8 @@ func (s *scene) crowd(sessions, n int) *crowd {
 	}
 	for i := range n {
 		me, ahead := s.join(c.of(i))
-		c.nodes = append(c.nodes, me)
-		c.turns = append(c.turns, s.queue(c.of(i), me, ahead, &c.wakeUps))
+		c.places = append(c.places, me)
+		c.turns = append(c.turns, s.queue(me, ahead, &c.wakeUps))
 	}
 	return c
 }
@@ -290,7 +292,7 @@ func drainsWhileCut(s *scene) {
 	})
 	for i, turn := range c.turns {
 		s.turn(s.patience, turn, fmt.Sprintf("number %d", i))
-		s.leave(c.of(i), c.nodes[i], true)
+		s.leave(c.places[i], true)
 	}
 }
 
@@ -298,10 +300,10 @@ func drainsWhileSomeGiveUp(s *scene) {
 	c := s.crowd(2, 30)
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
-	for i := 1; i < len(c.nodes); i += 3 {
+	for i := 1; i < len(c.places); i += 3 {
 		leaving.Go(func() {
 			time.Sleep(rand.N(100 * time.Millisecond))
-			_ = c.of(i).Leave(s.ctx, c.nodes[i], false)
+			_ = c.places[i].Leave(s.ctx, false)
 		})
 	}
 	for i, turn := range c.turns {
@@ -309,6 +311,6 @@ func drainsWhileSomeGiveUp(s *scene) {
 			continue
 		}
 		s.turn(soon, turn, fmt.Sprintf("number %d", i))
-		s.leave(c.of(i), c.nodes[i], true)
+		s.leave(c.places[i], true)
 	}
 }

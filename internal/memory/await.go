@@ -2,29 +2,38 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/doubt"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
-	w := s.newWaiter(me, sight, wait)
-	defer s.drop(w)
-	again := time.NewTicker(s.service().cfg.TTL / 2)
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+	return p.newWaiter(wait).run(ctx)
+}
+
+func (p *place) Watch(ctx context.Context) error {
+	_, _, err := p.newWaiter(nil).run(ctx)
+	return err
+}
+
+func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) {
+	defer w.drop()
+	again := time.NewTicker(w.service().cfg.TTL / 2)
 	defer again.Stop()
 	recheck := false
 	for {
-		switch {
-		case s.ctx.Err() != nil:
-			return nil, driver.ErrSessionEnded
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
+		if err := w.life.Stopped(ctx); err != nil {
+			return nil, driver.Looked, err
 		}
-		ahead, done, err := s.check(ctx, w, recheck)
-		if done || err != nil {
-			return ahead, err
+		found, err := w.check(ctx, recheck)
+		if err != nil {
+			return nil, driver.Looked, err
+		}
+		if found != nil {
+			return found.ahead, found.how, nil
 		}
 		select {
 		case <-w.bell:
@@ -35,7 +44,7 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 			default:
 			}
 			continue
-		case <-s.ctx.Done():
+		case <-w.life.Done():
 		case <-ctx.Done():
 		}
 		select { // the same whichever of two came first, so that a seed replays a run
@@ -47,89 +56,98 @@ func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight,
 	}
 }
 
+// finding is what makes an end of the waiting.
+type finding struct {
+	ahead []driver.Node
+	how   driver.Change
+}
+
 // check sees to it that all watches are set, and finds out whether the wait is over. With recheck it asks even where
 // a watch is set.
-func (s *session) check(ctx context.Context, w *waiter, recheck bool) (ahead []driver.Node, done bool, err error) {
-	if err := s.standing(ctx, w, recheck); err != nil {
-		return nil, true, err
+func (w *waiter) check(ctx context.Context, recheck bool) (*finding, error) {
+	if err := w.standing(ctx, recheck); err != nil {
+		return nil, err
 	}
 	for i, n := range w.wait {
-		if !s.isGone(w.watches[i]) {
-			found, err := s.arm(ctx, n.ID, w.watches[i], watched{data: true, life: true}, recheck)
+		if !w.isGone(w.watches[i]) {
+			found, err := w.arm(ctx, n.ID, w.watches[i], watched{data: true, life: true}, recheck)
 			if err != nil {
-				return nil, true, err
+				return nil, err
 			}
-			if found && s.kindOf(w.watches[i]) == n.Kind {
+			if found && w.kindOf(w.watches[i]) == n.Kind {
 				continue
 			}
 		}
-		return s.moveUp(ctx, w, i)
+		return w.moveUp(ctx, i)
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // moveUp is called when the i-th of those I wait for has left or changed its kind.
-func (s *session) moveUp(ctx context.Context, w *waiter, i int) (ahead []driver.Node, done bool, err error) {
-	if i == len(w.wait)-1 && s.isNearest(w.me, w.wait[i]) {
-		handed, err := s.handedOver(ctx, w, i)
+func (w *waiter) moveUp(ctx context.Context, i int) (*finding, error) {
+	if i == len(w.wait)-1 && w.isNearest(w.wait[i]) {
+		handed, err := w.handedOver(ctx, i)
 		if err != nil {
-			return nil, true, err
+			return nil, err
 		}
 		if handed {
-			return nil, true, nil
+			return &finding{how: driver.HandedOn}, nil
 		}
 	}
-	a, err := s.insist(ctx, Request{Op: "look", Line: w.me.Line, Node: w.me.ID},
-		func() answer { return s.service().look(s.id, w.me.ID, w.sight) })
+	a, err := w.insist(ctx, Request{Op: "look", Line: w.me.Line, Node: w.me.ID},
+		func() answer { return w.service().look(w.id, w.me.ID, w.sight) })
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	if !a.found {
-		return nil, true, s.removed(ctx, w)
+		return nil, w.removed(ctx)
 	}
-	if err := s.unlessGone(ctx, w); err != nil {
-		return nil, true, err
+	if err := w.unlessGone(ctx); err != nil {
+		return nil, err
 	}
-	s.saw(w.me, a.ahead)
-	return a.ahead, true, nil
+	w.saw(a.ahead)
+	return &finding{a.ahead, w.how(i, a.ahead)}, nil
 }
 
-// saw remembers the nearest node ahead of me: a mark means something only if nobody can be in between.
-func (s *session) saw(me driver.Node, ahead []driver.Node) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(ahead) == 0 {
-		delete(s.nearest, me.Token)
-	} else {
-		s.nearest[me.Token] = ahead[len(ahead)-1].ID
+// how says what became of the i-th, from what was told and what a look shows since. An amendment may have given it
+// another ID; its token stays.
+func (w *waiter) how(i int, ahead []driver.Node) driver.Change {
+	n := w.wait[i]
+	stands := slices.ContainsFunc(ahead, func(a driver.Node) bool { return a.Token == n.Token })
+	switch {
+	case stands:
+		return driver.Amended
+	case w.sight.All && len(w.sight.Ignore) == 0 && w.isGone(w.watches[i]):
+		return driver.Gone
 	}
+	return driver.Looked // it may have been amended out of sight
 }
 
-func (s *session) isNearest(me, ahead driver.Node) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.nearest[me.Token] == ahead.ID
+func (w *waiter) isNearest(ahead driver.Node) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nearest == ahead.ID
 }
 
 // handedOver reports whether the i-th left as the holder, so that nobody is ahead.
-func (s *session) handedOver(ctx context.Context, w *waiter, i int) (bool, error) {
+func (w *waiter) handedOver(ctx context.Context, i int) (bool, error) {
 	ahead := w.wait[i]
-	if s.profile() == ZooKeeper {
+	if w.profile() == ZooKeeper {
 		if !trustsMark(ahead.Kind) {
 			return false, nil
 		}
-		s.mu.Lock()
+		w.mu.Lock()
 		marked := w.watches[i].gone && w.watches[i].changed
-		s.mu.Unlock()
-		return marked, s.unlessGone(ctx, w)
+		w.mu.Unlock()
+		return marked, w.unlessGone(ctx)
 	}
-	a, err := s.insist(ctx, Request{Op: "handed over", Line: w.me.Line, Node: w.me.ID},
-		func() answer { return s.service().handedOver(s.id, w.me.ID, ahead.ID) })
+	a, err := w.insist(ctx, Request{Op: "handed over", Line: w.me.Line, Node: w.me.ID},
+		func() answer { return w.service().handedOver(w.id, w.me.ID, ahead.ID) })
 	if err == nil && !a.found {
-		return false, s.removed(ctx, w)
+		return false, w.removed(ctx)
 	}
 	if err == nil {
-		err = s.unlessGone(ctx, w) // the news may have overtaken the answer
+		err = w.unlessGone(ctx) // the news may have overtaken the answer
 	}
 	return a.held, err
 }
@@ -139,17 +157,17 @@ func (s *session) handedOver(ctx context.Context, w *waiter, i int) (bool, error
 func trustsMark(kind string) bool { return kind == rules.Lock || kind == rules.Writer }
 
 // standing sets the watch on the own node, and finds out whether it stands.
-func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
+func (w *waiter) standing(ctx context.Context, recheck bool) error {
 	for {
-		if !s.isGone(w.own) {
+		if !w.isGone(w.own) {
 			var found, answered bool
 			arm := func(ctx context.Context) (err error) {
-				found, err = s.arm(ctx, w.me.ID, w.own, s.ownWatch(), recheck)
+				found, err = w.arm(ctx, w.me.ID, w.own, w.ownWatch(), recheck)
 				answered = err == nil
 				return err
 			}
 			var err error
-			if len(w.wait) == 0 { // a holder whose question stalls must hear the news all the same
+			if w.holds { // a holder whose question stalls must hear the news all the same
 				err = w.bell.Unless(ctx, arm)
 			} else {
 				err = arm(ctx)
@@ -158,7 +176,7 @@ func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 				return err
 			}
 		}
-		if err := s.removed(ctx, w); err != nil {
+		if err := w.removed(ctx); err != nil {
 			return err
 		}
 	}
@@ -166,42 +184,41 @@ func (s *session) standing(ctx context.Context, w *waiter, recheck bool) error {
 
 // plainlyRemoved reports whether a node that is gone belongs to a holder, and nobody of ours amends it. Then the news
 // is enough: a holder must not go on believing until a stalled link answers.
-func (s *session) plainlyRemoved(w *waiter) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(w.wait) == 0 && s.amending[origin(w.me.ID)] == 0 && !w.own.renamed
+func (w *waiter) plainlyRemoved() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.holds && w.amending == 0 && !w.own.renamed
 }
 
 // removed is called when the own node is gone, it seems: with the session, without it, or was it amended?
-func (s *session) removed(ctx context.Context, w *waiter) error {
-	find := func(ctx context.Context) error { return s.find(ctx, w) }
-	if s.plainlyRemoved(w) {
-		return doubt.Ask(ctx, func() bool { return s.ctx.Err() != nil }, find)
+func (w *waiter) removed(ctx context.Context) error {
+	if w.plainlyRemoved() {
+		return driverkit.Doubt(ctx, w.life, w.find)
 	}
-	return find(ctx)
+	return w.find(ctx)
 }
 
 // find looks for the own node, which may go by another name now.
-func (s *session) find(ctx context.Context, w *waiter) error {
-	a, err := s.insist(ctx, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return s.service().find(s.id, w.me.ID) })
+func (w *waiter) find(ctx context.Context) error {
+	a, err := w.insist(ctx, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return w.service().find(w.id, w.me.ID) })
 	if err != nil {
 		return err
 	}
 	if !a.found {
 		return driver.ErrRemoved
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unshare(w.me.ID, w)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unshare(w.me.ID, w)
 	w.me.ID = a.node.ID
-	w.own = s.shared(w.me.ID, w)
+	w.own = w.shared(w.me.ID, w)
 	return nil
 }
 
 // unlessGone is asked last before entering: news of the own node may have come meanwhile.
-func (s *session) unlessGone(ctx context.Context, w *waiter) error {
-	if s.isGone(w.own) {
-		return s.removed(ctx, w)
+func (w *waiter) unlessGone(ctx context.Context) error {
+	if w.isGone(w.own) {
+		return w.removed(ctx)
 	}
 	return nil
 }

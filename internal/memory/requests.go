@@ -11,6 +11,7 @@ type answer struct {
 	busy    bool          // joining as a try: somebody is in sight
 	found   bool          // the node asked about stands
 	node    stored        // it, if found or made
+	last    bool          // of one that joined: nobody stands behind it
 	ahead   []driver.Node // those ahead of it
 	held    bool          // of a departure: as the holder
 	epoch   int64
@@ -39,7 +40,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 		head := s.head()
 		if n := head.get(id); n != nil { // etcd: create if absent
 			a.found, a.node = true, *n
-			a.node.Last = head.last(n.Line, n.Token)
+			a.last = head.last(n.Line, n.Token)
 			a.ahead = head.ahead(n.Line, n.Token, e.Sight)
 			return
 		}
@@ -53,7 +54,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 		rep := s.reads(r)
 		s.catchUp(rep, s.head().applied)
 		a.found, a.node = true, n
-		a.node.Last = rep.last(n.Line, n.Token)
+		a.last = rep.last(n.Line, n.Token)
 		a.ahead = rep.ahead(n.Line, n.Token, e.Sight)
 	})
 }

@@ -15,5 +15,5 @@
 //	make sim                                                            two million acquisitions
 //	go test ./verify/simulation -run TestSim -sim.seed=7 -sim.profile=etcd -sim.recipe=mutex -v    one run, with its trace
 //	go test ./verify/simulation -run TestScript -sim.script='etcd mutex lost@7,cut@9' -v                 one script, with its trace
-//	go test -tags planted ./verify/simulation -run TestPlanted         shows that missing safeguards are noticed
+//	make test-planted                                                   shows that missing safeguards are noticed
 package simulation

@@ -117,7 +117,7 @@ func (w *world) refused(who, line string, began time.Time, heard int) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.service.Nodes(line)) == 0 && w.crowded[line].Before(began) {
+	if len(w.nodes(line)) == 0 && w.crowded[line].Before(began) {
 		w.report("%s: busy, though nobody stood in %s", who, line)
 	}
 }
@@ -138,7 +138,7 @@ func (w *world) asleep(claims []claim) error {
 	}
 	moving := w.healed.IsZero() || len(w.scheduler.ready()) > 0 || len(w.lagging()) > 0
 	for _, line := range w.lines {
-		nodes := w.service.Nodes(line)
+		nodes := w.nodes(line)
 		if len(nodes) > 0 {
 			w.mu.Lock()
 			w.crowded[line] = time.Now()
@@ -245,10 +245,19 @@ func (w *world) takeAway(f func()) {
 	}
 }
 
+// nodes is a line as the service has it, with the tokens that users see.
+func (w *world) nodes(line string) []driver.Node {
+	nodes := w.service.Nodes(line)
+	for i := range nodes {
+		nodes[i].Token <<= coord.TurnBits
+	}
+	return nodes
+}
+
 func (w *world) standing() map[coord.Token]bool {
 	all := make(map[coord.Token]bool)
 	for _, name := range w.service.Names("") {
-		for _, n := range w.service.Nodes(name) {
+		for _, n := range w.nodes(name) {
 			all[n.Token] = true
 		}
 	}

@@ -199,7 +199,7 @@ func (w *world) settled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range w.service.Names("") {
-		for _, n := range w.service.Nodes(name) {
+		for _, n := range w.nodes(name) {
 			w.report("%s of kind %s is left in line %s", n.ID, n.Kind, name)
 		}
 	}
@@ -276,7 +276,7 @@ func (w *world) lagging() []int {
 func (w *world) node() (driver.Node, bool) {
 	var all []driver.Node
 	for _, name := range w.service.Names("") {
-		all = append(all, w.service.Nodes(name)...)
+		all = append(all, w.nodes(name)...)
 	}
 	if len(all) == 0 {
 		return driver.Node{}, false

@@ -9,16 +9,14 @@ import (
 // it brings. When ctx or the life ends first Deliver returns that error at once; run goes on, and what it then
 // brings goes to takeBack. There is always exactly one who gets it.
 //
-// run can ask whether its result is still wanted, and stop where there is nothing to take back yet.
+// run is begun unless the life is over, even if ctx has ended already. It can ask whether its result is still wanted, and
+// stop where there is nothing to take back yet.
 func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool) (T, error), takeBack func(T)) (T, error) {
 	type result struct {
 		value T
 		err   error
 	}
 	var none T
-	if err := life.Stopped(ctx); err != nil {
-		return none, err
-	}
 	var decided atomic.Bool // by the first of the two: the caller, when it goes without a result, or the one who brings it
 	results := make(chan result, 1)
 	if !life.Go(func() {

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 func TestWhatTakesLongIsGivenUpWhenTheBellRings(t *testing.T) {
@@ -48,4 +52,49 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 	if err := b.Unless(ctx, func(ctx context.Context) error { return ctx.Err() }); err != context.Canceled {
 		t.Fatalf("got %v", err)
 	}
+}
+
+func TestPausesDoubleUpToHalfASecond(t *testing.T) {
+	if Pause(0) != 10*time.Millisecond || Pause(1) != 20*time.Millisecond || Pause(Slowly) != 500*time.Millisecond || Pause(1000) != 500*time.Millisecond {
+		t.Fatal(Pause(0), Pause(1), Pause(Slowly), Pause(1000))
+	}
+	for range 1000 {
+		if d := Jitter(time.Second); d < 750*time.Millisecond || d >= 1250*time.Millisecond {
+			t.Fatal(d)
+		}
+	}
+	if Jitter(0) != 0 || Jitter(3) != 3 {
+		t.Fatal("what is too short to share out stays")
+	}
+}
+func stalled(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+func TestTheNewsIsEnoughWhenTheServiceDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if err := Doubt(t.Context(), NewLife(t.Context()), stalled); err != driver.ErrRemoved {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+func TestAnAnswerCounts(t *testing.T) {
+	for _, want := range []error{nil, driver.ErrSessionEnded, driver.ErrRemoved} {
+		if err := Doubt(t.Context(), NewLife(t.Context()), func(context.Context) error { return want }); err != want {
+			t.Fatalf("got %v, want %v", err, want)
+		}
+	}
+}
+
+func TestTheEndOfTheSessionIsNoRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life := NewLife(t.Context())
+		err := Doubt(t.Context(), life, func(ctx context.Context) error {
+			life.End(errors.New("expired"))
+			stalled(ctx)
+			return driver.ErrSessionEnded
+		})
+		if err != driver.ErrSessionEnded {
+			t.Fatalf("got %v", err)
+		}
+	})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/bell"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // watch is what a session hears of a node. All who are interested in the node share it; it is forgotten with the last.
@@ -17,23 +17,24 @@ type watch struct {
 	renamed bool // by an amendment of ours, so that its end is none of the node
 }
 
-// waiter is one call of Await.
+// waiter is one call of Await, or of Watch.
 type waiter struct {
+	*place
 	me      driver.Node
-	sight   driver.Sight
+	holds   bool // it waits for nobody
 	wait    []driver.Node
 	own     *watch
 	watches []*watch // of wait
-	bell    bell.Bell
+	bell    driverkit.Bell
 }
 
-func (s *session) newWaiter(me driver.Node, sight driver.Sight, wait []driver.Node) *waiter {
-	w := &waiter{me: me, sight: sight, wait: wait, bell: bell.New()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.own = s.shared(me.ID, w)
+func (p *place) newWaiter(wait []driver.Node) *waiter {
+	w := &waiter{place: p, me: p.Node(), holds: len(wait) == 0, wait: wait, bell: driverkit.NewBell()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.own = p.shared(w.me.ID, w)
 	for _, n := range wait {
-		w.watches = append(w.watches, s.shared(n.ID, w))
+		w.watches = append(w.watches, p.shared(n.ID, w))
 	}
 	return w
 }
@@ -48,12 +49,12 @@ func (s *session) shared(id string, w *waiter) *watch {
 	return shared
 }
 
-func (s *session) drop(w *waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unshare(w.me.ID, w)
+func (w *waiter) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unshare(w.me.ID, w)
 	for _, n := range w.wait {
-		s.unshare(n.ID, w)
+		w.unshare(n.ID, w)
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *session) hear(e event) {
 	switch e.what {
 	case sessionExpired:
 		if s.profile() == ZooKeeper {
-			s.end()
+			s.life.End(errExpired)
 		}
 		return
 	case reconnected:

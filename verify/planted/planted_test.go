@@ -1,0 +1,105 @@
+package planted
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const root = "../.."
+
+var hunting = flag.Bool("planted.hunt", false, "build and run the tests with each bug, which takes minutes")
+
+// Nothing is compiled here, so that whoever edits a text that a bug is made of hears of it at once.
+func TestEveryBugCanBePlanted(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, b := range All() {
+		if seen[b.Name] {
+			t.Errorf("two bugs are called %q", b.Name)
+		}
+		seen[b.Name] = true
+		files, err := b.Plant(root)
+		if err != nil {
+			t.Errorf("%s: %v", b.Name, err)
+		}
+		for name, text := range files {
+			if _, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution); err != nil {
+				t.Errorf("%s: with the bug it is no Go: %v", b.Name, err)
+			}
+		}
+	}
+}
+
+func TestABugThatIsNotThereOnceIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("one, two, two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, edits := range map[string][]Edit{
+		"missing":         {{"a.go", "three", "four"}},
+		"twice":           {{"a.go", "two", "four"}},
+		"nothing changes": {{"a.go", "one", "one"}},
+		"no such file":    {{"b.go", "one", "two"}},
+		"taken away":      {{"a.go", "one", ""}, {"a.go", "one", "two"}},
+	} {
+		if files, err := (Bug{Name: name, Edits: edits}).Plant(dir); err == nil {
+			t.Errorf("%s: planted as %q", name, files)
+		}
+	}
+}
+
+// What is no notice must not be taken for one, or a bug passes for noticed when a server does not start.
+func TestOnlyATestThatFailsIsANotice(t *testing.T) {
+	by := Tests{Run: "TestConformance/01/lost"}
+	for name, out := range map[string]string{
+		"a build that fails": `{"Action":"build-output","Output":"x.go:1: undefined\n"}{"Action":"fail","FailedBuild":"x"}`,
+		"a panic":            `{"Action":"output","Test":"T/01/lost","Output":"panic: oh\n"}{"Action":"fail","Test":"T/01/lost"}`,
+		"no test":            `{"Action":"output","Output":"testing: warning: no tests to run\n"}{"Action":"pass"}`,
+		"no server":          `{"Action":"output","Test":"T","Output":"    a.go:1: no server\n"}{"Action":"fail","Test":"T"}`,
+		"a skip":             `{"Action":"skip","Test":"T/01/lost"}{"Action":"pass","Test":"T"}`,
+		"no JSON":            `go: no such module`,
+	} {
+		if got, err := by.read([]byte(out)); err == nil || errors.Is(err, ErrUnnoticed) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := by.read([]byte(`{"Action":"pass","Test":"T/01/lost"}`)); !errors.Is(err, ErrUnnoticed) {
+		t.Errorf("all pass: %+v, %v", got, err)
+	}
+	got, err := by.read([]byte(`{"Action":"output","Test":"T/01/lost","Output":"level=INFO msg=x\n"}
+		{"Action":"output","Test":"T/01/lost","Output":"    a.go:1: two hold\n"}{"Action":"fail","Test":"T/01/lost"}{"Action":"fail","Test":"T"}`))
+	if want := (Notice{"T/01/lost", "two hold"}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestNoticed(t *testing.T) {
+	if !*hunting {
+		t.Skip("-planted.hunt asks for it")
+	}
+	passes := make(map[string]bool)
+	for _, b := range All() {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			n, err := b.Hunt(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%-70s %s: %s", b.Name, n.Test, n.Says)
+		})
+		if by := fmt.Sprint(b.By); !passes[by] {
+			passes[by] = true
+			t.Run("without "+b.Name, func(t *testing.T) { // or it would not be the bug that is noticed
+				t.Parallel()
+				if n, err := (Bug{By: b.By}).Hunt(root); !errors.Is(err, ErrUnnoticed) {
+					t.Fatalf("%+v, %v", n, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package simulation
+
+import (
+	"flag"
+	"testing"
+)
+
+var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe in both profiles, until something goes wrong")
+
+// TestHunt is for package planted, which builds it with a bug. Unlike TestSim it goes by seeds first, and stops at the
+// first that tells.
+func TestHunt(t *testing.T) {
+	if *huntSeeds == 0 {
+		t.Skip("-sim.hunt says for how long")
+	}
+	for seed := uint64(1); seed <= *huntSeeds; seed++ {
+		for _, p := range profiles {
+			for _, r := range Recipes {
+				cfg := Config{Profile: p, Recipe: r, Faults: true, Seed: seed}
+				if report := inBubble(t, cfg); report.Wrong != nil {
+					t.Fatalf("seed %d, %s, as on %v: %v", seed, r, p, report.Wrong)
+				}
+			}
+		}
+	}
+}
