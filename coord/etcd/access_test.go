@@ -59,21 +59,19 @@ func TestPermissionOnTheRootIsEnough(t *testing.T) {
 		me, ahead := join(t, s, reader)
 		c := make(chan error, 1)
 		go func() {
-			_, err := s.Await(within(t, 20*time.Second), me, reader.Sight, ahead)
+			_, _, err := me.Await(within(t, 20*time.Second), ahead)
 			c <- err
 		}()
 		time.Sleep(50 * time.Millisecond)
-		head.Kind = "R"
-		head, err := s.Amend(within(t, 10*time.Second), head)
-		if err != nil {
+		if err := head.Amend(within(t, 10*time.Second), "R", nil); err != nil {
 			t.Fatal(err)
 		}
 		answers(t, c, 3*time.Second, nil, "await")
 		if lines, err := s.d.Lines(within(t, 10*time.Second), ""); err != nil || len(lines) != 1 {
 			t.Errorf("lines are %q, %v", lines, err)
 		}
-		leave(t, s, head, true)
-		leave(t, s, me, false)
+		leave(t, head, true)
+		leave(t, me, false)
 		if err := s.Close(within(t, 10*time.Second)); err != nil {
 			t.Errorf("close: %v", err)
 		}
@@ -131,13 +129,13 @@ func TestPermissionTakenAway(t *testing.T) {
 	if _, _, err := s.Join(within(t, 10*time.Second), entry("taken away", "lock")); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("join: %v", err)
 	}
-	if _, err := s.Amend(within(t, 10*time.Second), me); !errors.Is(err, driver.ErrDenied) {
+	if err := me.Amend(within(t, 10*time.Second), "lock", nil); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("amend: %v", err)
 	}
-	if err := s.Leave(within(t, 10*time.Second), me, true); !errors.Is(err, driver.ErrDenied) {
+	if err := me.Leave(within(t, 10*time.Second), true); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("leave: %v", err)
 	}
-	if _, err := s.Await(within(t, 10*time.Second), behind, driver.Sight{}, ahead); !errors.Is(err, driver.ErrDenied) {
+	if _, _, err := behind.Await(within(t, 10*time.Second), ahead); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("await: %v", err)
 	}
 	if _, err := s.d.Line(within(t, 10*time.Second), "taken away"); !errors.Is(err, driver.ErrDenied) {
@@ -147,7 +145,7 @@ func TestPermissionTakenAway(t *testing.T) {
 		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
 		t.Fatal(err)
 	}
-	leave(t, s, behind, false)
+	leave(t, behind, false)
 }
 
 // etcd #11954: the token of a watch stream ends, and watches that are asked for on it then are refused.
@@ -157,11 +155,11 @@ func TestWaitersOutliveTheToken(t *testing.T) {
 	for range 2 {
 		head, _ := join(t, s, entry("token", "lock"))
 		me, ahead := join(t, s, entry("token", "lock"))
-		c := waiter(t, s, me, ahead)
+		c := waiter(t, me, ahead)
 		time.Sleep(2500 * time.Millisecond)
-		leave(t, s, head, true)
+		leave(t, head, true)
 		answers(t, c, 5*time.Second, nil, "await")
-		leave(t, s, me, true)
+		leave(t, me, true)
 	}
 }
 
@@ -172,7 +170,7 @@ func TestDepartureFromFullService(t *testing.T) {
 	s := open(t, connectLink(t, cluster.Addrs()...))
 	head, _ := join(t, s, entry("full", "lock"))
 	me, ahead := join(t, s, entry("full", "lock"))
-	c := waiter(t, s, me, ahead)
+	c := waiter(t, me, ahead)
 	ctx := within(t, time.Minute)
 	junk := strings.Repeat("x", 1<<20)
 	var err error
@@ -185,7 +183,7 @@ func TestDepartureFromFullService(t *testing.T) {
 	if _, _, err := s.Join(ctx, entry("full", "lock")); !errors.Is(err, rpctypes.ErrNoSpace) || !strings.Contains(err.Error(), "defragmented") {
 		t.Errorf("join: %v", err)
 	}
-	leave(t, s, head, true)
+	leave(t, head, true)
 	answers(t, c, 5*time.Second, nil, "await")
-	leave(t, s, me, true)
+	leave(t, me, true)
 }
