@@ -70,7 +70,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 
 func (j *joining) run(try bool, wanted func() bool) ([]driver.Node, error) {
 	if err := j.joins.enter(j.life.Context()); err != nil {
-		return nil, err
+		return nil, j.life.Verdict(err)
 	}
 	ahead, err := j.attempt(wanted)
 	j.joins.exit()

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,6 +271,6 @@ func (n *numbers) next() int64 {
 func (n *numbers) giveBack(number int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return int(b - a) })
+	i, _ := slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
 	n.free = slices.Insert(n.free, i, number)
 }
