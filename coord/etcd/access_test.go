@@ -1,16 +1,20 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -93,12 +97,13 @@ func TestDeniedSaysWhatIsMissing(t *testing.T) {
 	}
 
 	_, err := Connect(within(t, 10*time.Second), clientv3.Config{Endpoints: cluster.Addrs(), Username: "locks", Password: "wrong"})
-	if !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), cluster.Addrs()[0]) {
+	if !errors.Is(err, coord.ErrDenied) || !strings.HasPrefix(err.Error(), "turnwise: etcd: connect to "+cluster.Addrs()[0]) {
 		t.Errorf("connect with a wrong password: %v", err)
 	}
 	cfg := asUser("nobody")
 	cfg.Endpoints = cluster.Addrs()
-	if _, err = Connect(within(t, 10*time.Second), cfg); !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "turnwise/") {
+	if _, err = Connect(within(t, 10*time.Second), cfg); !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "turnwise/") ||
+		strings.Count(err.Error(), coord.ErrDenied.Error()) != 1 || strings.Count(err.Error(), "etcd: ") != 1 {
 		t.Errorf("connect without the permission: %v", err)
 	}
 }
@@ -146,6 +151,39 @@ func TestPermissionTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave(t, behind, false)
+	stays(t, root, "taken away", 0, 0) // the departure that was refused has gone on
+}
+
+// Whether the node was made cannot be found out, since that is denied. It is found out, and the node taken away, as soon
+// as it may be.
+func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
+	cluster, _ := guarded(t)
+	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
+	l := connectLinkWith(t, asUser("locks"), cluster.Addrs()...)
+	s := open(t, l)
+	end := clientv3.GetPrefixRangeEnd(defaultRoot)
+	met := l.fate(drivertest.LostAfter, joinOf("open")).met
+	var once sync.Once
+	deny := func(_ string, req any) {
+		if put, ok := req.(*pb.PutRequest); ok && ofSession(put.Key) {
+			once.Do(func() {
+				if _, err := root.RoleRevokePermission(context.Background(), "locks", defaultRoot, end); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	l.onSend.Store(&deny)
+	if _, _, err := s.Join(within(t, 10*time.Second), entry("open", "lock")); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("join: %v", err)
+	}
+	<-met
+	stays(t, root, "open", 1, 0)
+	if _, err := root.RoleGrantPermission(within(t, 10*time.Second), "locks", defaultRoot, end,
+		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		t.Fatal(err)
+	}
+	stays(t, root, "open", 0, 0)
 }
 
 // etcd #11954: the token of a watch stream ends, and watches that are asked for on it then are refused.

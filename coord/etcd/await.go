@@ -29,8 +29,8 @@ func (s *session) pollPause() time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// Await never says Gone: that a key was deleted without the mark does not tell that its owner did not hold. Who joined an
-// empty line leaves without it, and who leaves a service whose disk is full.
+// Await never says Gone. That a key was deleted without the mark does not tell that its owner did not hold: one who joined
+// an empty line leaves no mark, and on a full disk nobody can.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()

@@ -48,6 +48,33 @@ func silent(t testing.TB, c <-chan error, d time.Duration, what string) {
 	}
 }
 
+// What ended a wait is told only where it is known.
+func TestAwaitTellsWhatItKnows(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("told", "W"))
+	middle, behindHead := join(t, s, entry("told", "W"))
+	last, ahead := join(t, s, entry("told", "W"))
+	told := func(p driver.Place, wait []driver.Node, do func(), want driver.Change, left int) []driver.Node {
+		t.Helper()
+		time.AfterFunc(50*time.Millisecond, do)
+		ahead, how, err := p.Await(within(t, 10*time.Second), wait)
+		if err != nil || how != want || len(ahead) != left {
+			t.Errorf("%d ahead, %v, %v; want %d, %v", len(ahead), how, err, left, want)
+		}
+		return ahead
+	}
+	amend := func() {
+		if err := middle.Amend(within(t, 10*time.Second), "R", nil); err != nil {
+			t.Errorf("amend: %v", err)
+		}
+	}
+	ahead = told(last, ahead, amend, driver.Amended, 1)
+	told(middle, behindHead, func() { leave(t, head, true) }, driver.Looked, 0) // alone when it joined, it leaves no mark
+	told(last, ahead, func() { leave(t, middle, true) }, driver.HandedOn, 0)
+	leave(t, last, true)
+}
+
 // A watch that resumes at an old revision after a compaction is closed with an error. Ours never resume.
 func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())

@@ -61,16 +61,6 @@ func (s *session) noticeLoss(err error) {
 	}
 }
 
-// goesOn ends the session if the service is now at a revision before one that it had told already: it has lost its data,
-// or was given older ones, and the lease with them.
-func (s *session) goesOn(now, told int64) error {
-	if now >= told {
-		return nil
-	}
-	s.end(errWentBack)
-	return s.life.Why()
-}
-
 // check returns nil if the lease lived at revision since, as far as the service can tell, and ends the session if it
 // does not live any more.
 func (s *session) check(ctx context.Context, since int64) error {

@@ -200,6 +200,16 @@ func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (ans
 	return answer, err
 }
 
+// goesOn ends the session if the service is now at a revision before one that it had told already: it has lost its data,
+// or was given older ones, and the lease with them.
+func (s *session) goesOn(now, told int64) error {
+	if now >= told {
+		return nil
+	}
+	s.end(errWentBack)
+	return s.life.Why()
+}
+
 // look returns what stands ahead at revision rev or later, 0: now, and which revision that was. It remembers what it has
 // seen, for the next Await.
 func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, error) {
