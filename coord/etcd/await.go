@@ -122,7 +122,7 @@ func (a *awaiting) run(ctx context.Context) (*finding, error) {
 			a.self = a.watches.listen(span{key: a.key}, a.bell, a.created)
 		case <-poll.C:
 			poll.Reset(a.pollPause())
-			if found, err := a.read(ctx, a.ahead); found != nil || err != nil {
+			if found, err := a.readAhead(ctx, a.ahead); found != nil || err != nil {
 				return found, err
 			}
 		case <-ctx.Done():
@@ -157,7 +157,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	if !open || len(unread) == 0 && !reread {
 		return nil, nil
 	}
-	return a.read(ctx, unread)
+	return a.readAhead(ctx, unread)
 }
 
 // stillThere is also the last thing to ask before somebody may be let in: has word of my own removal come?
@@ -236,11 +236,11 @@ func (b *neighbour) leftAsHolder(answer *pb.ResponseOp) bool {
 	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)
 }
 
-// read finds out by point reads whether some of those ahead, and my own node, stand now. From then on events tell.
+// readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on events tell.
 //
 // A read at the revision of the watch would be cheaper for the service, but show the past: the watch may be older than
 // this wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
-func (a *awaiting) read(ctx context.Context, some []*neighbour) (*finding, error) {
+func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, error) {
 	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(opts ...clientv3.OpOption) []clientv3.Op {
 		ops := []clientv3.Op{a.readOwn(opts...)}
 		for _, b := range some {
@@ -258,7 +258,7 @@ func (a *awaiting) read(ctx context.Context, some []*neighbour) (*finding, error
 		return nil, a.removed(ctx, at)
 	}
 	if a.self != nil {
-		a.self.read(at)
+		a.self.caughtUp(at)
 	}
 	answer = answer[1:]
 	for _, b := range some {
@@ -277,7 +277,7 @@ func (a *awaiting) read(ctx context.Context, some []*neighbour) (*finding, error
 		case kv == nil || kv.GetModRevision() != b.known:
 			return a.lookAgain(ctx, at, driver.Looked)
 		}
-		b.ear.read(at)
+		b.caughtUp(at)
 	}
 	return nil, nil
 }
@@ -321,18 +321,18 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 		if differ(wait, ahead, seen.amended, p.lastSeen().amended) {
 			return &finding{ahead: ahead}, nil
 		}
-		v.read(at)
+		v.caughtUp(at)
 	}
 }
 
 // differ reports whether one of wait is not ahead any more, or was amended since the caller looked.
 func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
-	stands := make(map[string]bool, len(ahead))
+	there := make(map[string]bool, len(ahead))
 	for i := range ahead {
-		stands[ahead[i].ID] = true
+		there[ahead[i].ID] = true
 	}
 	for i := range wait {
-		if id := wait[i].ID; !stands[id] || then[id] != now[id] {
+		if id := wait[i].ID; !there[id] || then[id] != now[id] {
 			return true
 		}
 	}
@@ -369,6 +369,6 @@ func (p *place) readSelf(ctx context.Context, e *ear) error {
 	if incarnation(answer[0], p.created) == nil {
 		return p.removed(ctx, at)
 	}
-	e.read(at)
+	e.caughtUp(at)
 	return nil
 }

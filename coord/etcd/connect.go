@@ -97,7 +97,7 @@ func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
 	switch {
 	case errors.Is(err, driver.ErrDenied):
 		err = &denied{err}
-	case classify(err) == refused:
+	case classify(err) == denial:
 		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
 	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) { // what it ended looks different

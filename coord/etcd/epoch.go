@@ -117,7 +117,7 @@ func (s *session) watchOver() {
 				since = max(since, e.rev)
 			}
 		}
-		v.read(since)
+		v.caughtUp(since)
 		if err := s.check(ctx, since); err != nil && !s.life.Over() {
 			s.d.log.Warn("etcd: cannot tell whether the lease lives", "lease", leaseHex(s.lease), "err", err)
 		}

@@ -18,7 +18,7 @@ type class int
 
 const (
 	passing class = iota // try again; whether the request was applied is open
-	refused              // credentials or permission: ErrDenied; not applied
+	denial               // credentials or permission: ErrDenied; not applied
 	final                // trying again would not help; not applied
 )
 
@@ -29,13 +29,13 @@ func classify(err error) class {
 		return passing // another member, or the same one a moment later, will do
 	case is(err, rpctypes.ErrAuthFailed), is(err, rpctypes.ErrUserEmpty), is(err, rpctypes.ErrUserNotFound),
 		is(err, rpctypes.ErrRoleNotGranted), is(err, rpctypes.ErrInvalidAuthMgmt):
-		return refused
+		return denial
 	case is(err, rpctypes.ErrNoSpace):
 		return final
 	}
 	switch codeOf(err) {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
-		return refused
+		return denial
 	case codes.InvalidArgument, codes.NotFound, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists, codes.DataLoss:
 		return final
 	case codes.ResourceExhausted:
@@ -73,7 +73,7 @@ func (d *service) explain(err error) error {
 	switch {
 	case is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%w: the service takes no writes until it is compacted, defragmented, and the alarm disarmed", err)
-	case classify(err) != refused:
+	case classify(err) != denial:
 		return err
 	case is(err, rpctypes.ErrPermissionDenied):
 		hint = fmt.Sprintf(": the user needs readwrite on %s, such as by "+

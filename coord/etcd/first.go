@@ -38,7 +38,7 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 		if n, rev, err = d.first(ctx, line); err != nil || !same(n, *seen) {
 			return n, err
 		}
-		v.read(rev)
+		v.caughtUp(rev)
 	}
 }
 

@@ -116,7 +116,7 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 		case answer.Succeeded:
 			return j.made(answer.Header.Revision, answer.Responses[:len(answer.Responses)-1])
 		default:
-			err = j.refused(answer)
+			err = j.whyNot(answer)
 		}
 		if err != nil {
 			return nil, err
@@ -150,8 +150,8 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	return answer, err
 }
 
-// refused finds out why the transaction put nothing: another epoch, which means to try again, or somebody is there.
-func (j *joining) refused(answer *clientv3.TxnResponse) error {
+// whyNot finds out why the transaction put nothing: another epoch, which means to try again, or somebody is there.
+func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	ctx, now := j.life.Context(), answer.Header.Revision
 	if err := j.goesOn(now, j.compared); err != nil {
 		return err

@@ -79,8 +79,8 @@ func (e *ear) hear() ([]event, error) {
 // unread reports whether something may have happened that no event tells.
 func (e *ear) unread() bool { return e.open > 0 && e.open != e.covered }
 
-// read says that since it listened last it has read what there was at revision rev.
-func (e *ear) read(rev int64) {
+// caughtUp says that since it listened last it has read what there was at revision rev.
+func (e *ear) caughtUp(rev int64) {
 	e.since = max(e.since, rev)
 	if e.open > 0 {
 		e.covered = e.open
