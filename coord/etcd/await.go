@@ -241,13 +241,10 @@ func (b *neighbour) leftAsHolder(answer *pb.ResponseOp) bool {
 // A read at the revision of the watch would be cheaper for the service, but show the past: the watch may be older than
 // this wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
 func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, error) {
-	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(opts ...clientv3.OpOption) []clientv3.Op {
-		ops := []clientv3.Op{a.readOwn(opts...)}
+	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(...clientv3.OpOption) []clientv3.Op {
+		ops := []clientv3.Op{a.readOwn()}
 		for _, b := range some {
-			ops = append(ops, clientv3.OpGet(b.key, clientv3.WithKeysOnly()))
-			if b.mark {
-				ops = append(ops, clientv3.OpGet(b.left))
-			}
+			ops = append(ops, b.reads()...)
 		}
 		return ops
 	})
@@ -262,24 +259,28 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 	}
 	answer = answer[1:]
 	for _, b := range some {
-		kv := incarnation(answer[0], b.created)
-		answer = answer[1:]
-		found := &finding{how: driver.Looked}
-		handed := b.only
-		if b.mark {
-			handed = b.leftAsHolder(answer[0])
-			found.how = driver.HandedOn
-			answer = answer[1:]
-		}
+		kv, rest := incarnation(answer[0], b.created), answer[len(b.reads()):]
 		switch {
-		case kv == nil && handed:
-			return found, a.stillThere(ctx)
+		case kv == nil && b.only:
+			return &finding{how: driver.Looked}, a.stillThere(ctx)
+		case kv == nil && b.mark && b.leftAsHolder(answer[1]):
+			return &finding{how: driver.HandedOn}, a.stillThere(ctx)
 		case kv == nil || kv.GetModRevision() != b.known:
 			return a.lookAgain(ctx, at, driver.Looked)
 		}
 		b.caughtUp(at)
+		answer = rest
 	}
 	return nil, nil
+}
+
+// reads are what tells whether the node stands, and if it may matter, whether it left as the holder.
+func (b *neighbour) reads() []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly())}
+	if b.mark {
+		ops = append(ops, clientv3.OpGet(b.left))
+	}
+	return ops
 }
 
 // awaitAny waits for many, by one watch on the line as a whole: a watch on each would cost the service a request each. Who
