@@ -1,16 +1,20 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -59,21 +63,19 @@ func TestPermissionOnTheRootIsEnough(t *testing.T) {
 		me, ahead := join(t, s, reader)
 		c := make(chan error, 1)
 		go func() {
-			_, err := s.Await(within(t, 20*time.Second), me, reader.Sight, ahead)
+			_, _, err := me.Await(within(t, 20*time.Second), ahead)
 			c <- err
 		}()
 		time.Sleep(50 * time.Millisecond)
-		head.Kind = "R"
-		head, err := s.Amend(within(t, 10*time.Second), head)
-		if err != nil {
+		if err := head.Amend(within(t, 10*time.Second), "R", nil); err != nil {
 			t.Fatal(err)
 		}
 		answers(t, c, 3*time.Second, nil, "await")
 		if lines, err := s.d.Lines(within(t, 10*time.Second), ""); err != nil || len(lines) != 1 {
 			t.Errorf("lines are %q, %v", lines, err)
 		}
-		leave(t, s, head, true)
-		leave(t, s, me, false)
+		leave(t, head, true)
+		leave(t, me, false)
 		if err := s.Close(within(t, 10*time.Second)); err != nil {
 			t.Errorf("close: %v", err)
 		}
@@ -95,12 +97,13 @@ func TestDeniedSaysWhatIsMissing(t *testing.T) {
 	}
 
 	_, err := Connect(within(t, 10*time.Second), clientv3.Config{Endpoints: cluster.Addrs(), Username: "locks", Password: "wrong"})
-	if !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), cluster.Addrs()[0]) {
+	if !errors.Is(err, coord.ErrDenied) || !strings.HasPrefix(err.Error(), "turnwise: etcd: connect to "+cluster.Addrs()[0]) {
 		t.Errorf("connect with a wrong password: %v", err)
 	}
 	cfg := asUser("nobody")
 	cfg.Endpoints = cluster.Addrs()
-	if _, err = Connect(within(t, 10*time.Second), cfg); !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "turnwise/") {
+	if _, err = Connect(within(t, 10*time.Second), cfg); !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "turnwise/") ||
+		strings.Count(err.Error(), coord.ErrDenied.Error()) != 1 || strings.Count(err.Error(), "etcd: ") != 1 {
 		t.Errorf("connect without the permission: %v", err)
 	}
 }
@@ -131,13 +134,13 @@ func TestPermissionTakenAway(t *testing.T) {
 	if _, _, err := s.Join(within(t, 10*time.Second), entry("taken away", "lock")); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("join: %v", err)
 	}
-	if _, err := s.Amend(within(t, 10*time.Second), me); !errors.Is(err, driver.ErrDenied) {
+	if err := me.Amend(within(t, 10*time.Second), "lock", nil); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("amend: %v", err)
 	}
-	if err := s.Leave(within(t, 10*time.Second), me, true); !errors.Is(err, driver.ErrDenied) {
+	if err := me.Leave(within(t, 10*time.Second), true); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("leave: %v", err)
 	}
-	if _, err := s.Await(within(t, 10*time.Second), behind, driver.Sight{}, ahead); !errors.Is(err, driver.ErrDenied) {
+	if _, _, err := behind.Await(within(t, 10*time.Second), ahead); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("await: %v", err)
 	}
 	if _, err := s.d.Line(within(t, 10*time.Second), "taken away"); !errors.Is(err, driver.ErrDenied) {
@@ -147,7 +150,40 @@ func TestPermissionTakenAway(t *testing.T) {
 		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
 		t.Fatal(err)
 	}
-	leave(t, s, behind, false)
+	leave(t, behind, false)
+	stays(t, root, "taken away", 0, 0) // the departure that was refused has gone on
+}
+
+// Whether the node was made cannot be found out, since that is denied. It is found out, and the node taken away, as soon
+// as it may be.
+func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
+	cluster, _ := guarded(t)
+	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
+	l := connectLinkWith(t, asUser("locks"), cluster.Addrs()...)
+	s := open(t, l)
+	end := clientv3.GetPrefixRangeEnd(defaultRoot)
+	met := l.fate(drivertest.LostAfter, joinOf("open")).met
+	var once sync.Once
+	deny := func(_ string, req any) {
+		if put, ok := req.(*pb.PutRequest); ok && ofSession(put.Key) {
+			once.Do(func() {
+				if _, err := root.RoleRevokePermission(context.Background(), "locks", defaultRoot, end); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	l.onSend.Store(&deny)
+	if _, _, err := s.Join(within(t, 10*time.Second), entry("open", "lock")); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("join: %v", err)
+	}
+	<-met
+	stays(t, root, "open", 1, 0)
+	if _, err := root.RoleGrantPermission(within(t, 10*time.Second), "locks", defaultRoot, end,
+		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		t.Fatal(err)
+	}
+	stays(t, root, "open", 0, 0)
 }
 
 // etcd #11954: the token of a watch stream ends, and watches that are asked for on it then are refused.
@@ -157,11 +193,11 @@ func TestWaitersOutliveTheToken(t *testing.T) {
 	for range 2 {
 		head, _ := join(t, s, entry("token", "lock"))
 		me, ahead := join(t, s, entry("token", "lock"))
-		c := waiter(t, s, me, ahead)
+		c := waiter(t, me, ahead)
 		time.Sleep(2500 * time.Millisecond)
-		leave(t, s, head, true)
+		leave(t, head, true)
 		answers(t, c, 5*time.Second, nil, "await")
-		leave(t, s, me, true)
+		leave(t, me, true)
 	}
 }
 
@@ -172,7 +208,7 @@ func TestDepartureFromFullService(t *testing.T) {
 	s := open(t, connectLink(t, cluster.Addrs()...))
 	head, _ := join(t, s, entry("full", "lock"))
 	me, ahead := join(t, s, entry("full", "lock"))
-	c := waiter(t, s, me, ahead)
+	c := waiter(t, me, ahead)
 	ctx := within(t, time.Minute)
 	junk := strings.Repeat("x", 1<<20)
 	var err error
@@ -185,7 +221,7 @@ func TestDepartureFromFullService(t *testing.T) {
 	if _, _, err := s.Join(ctx, entry("full", "lock")); !errors.Is(err, rpctypes.ErrNoSpace) || !strings.Contains(err.Error(), "defragmented") {
 		t.Errorf("join: %v", err)
 	}
-	leave(t, s, head, true)
+	leave(t, head, true)
 	answers(t, c, 5*time.Second, nil, "await")
-	leave(t, s, me, true)
+	leave(t, me, true)
 }

@@ -20,20 +20,16 @@ func TestLateAmendmentUndoesNothing(t *testing.T) {
 		txn, ok := req.(*pb.TxnRequest)
 		return ok && len(txn.Failure) == 1 && changesNode(m, req)
 	})
-	me.Data = []byte("first")
-	me, err := s.Amend(within(t, 10*time.Second), me)
-	if err != nil {
-		t.Fatal(err)
-	}
-	me.Data = []byte("second")
-	if me, err = s.Amend(within(t, 10*time.Second), me); err != nil {
-		t.Fatal(err)
+	for _, data := range []string{"first", "second"} {
+		if err := me.Amend(within(t, 10*time.Second), "lead", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for limit := time.Now().Add(2 * drivertest.Late); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		nodes, err := s.d.Line(within(t, 10*time.Second), "late amendment")
-		if err != nil || len(nodes) != 1 || string(nodes[0].Data) != "second" || nodes[0].Token != me.Token {
+		if err != nil || len(nodes) != 1 || string(nodes[0].Data) != "second" || nodes[0].Token != me.Node().Token {
 			t.Fatalf("the line shows %v, %v", nodes, err)
 		}
 	}
-	leave(t, s, me, true)
+	leave(t, me, true)
 }

@@ -2,17 +2,15 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/bell"
-	"github.com/turnwise/turnwise/internal/doubt"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 const (
@@ -31,332 +29,347 @@ func (s *session) pollPause() time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// awaiting is one Await.
-type awaiting struct {
-	s    *session
-	view view
-	own  *standing
-	seen *sighting // by the caller
-	bell bell.Bell
-
-	self  *ear   // listens to the own key; nil: not yet
-	ahead []*ear // in the order of wait
+// Await never says Gone. That a key was deleted without the mark does not tell that its owner did not hold: one who joined
+// an empty line leaves no mark, and on a full disk nobody can.
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+	ctx, unbind := p.life.Bind(ctx)
+	defer unbind()
+	var found *finding
+	var err error
+	if len(wait) > rules.Few {
+		found, err = p.awaitAny(ctx, wait)
+	} else {
+		found, err = p.awaitFew(ctx, wait)
+	}
+	if err != nil {
+		return nil, driver.Looked, p.life.Verdict(err)
+	}
+	return found.ahead, found.how, nil
 }
 
-// ear listens to one node.
-type ear struct {
-	*listener
-	node    driver.Node
+// finding is what ends the waiting.
+type finding struct {
+	ahead []driver.Node
+	how   driver.Change
+}
+
+// awaiting is an Await that listens to each of those it waits for.
+type awaiting struct {
+	*place
+	seen  sighting // by the caller
+	bell  driverkit.Bell
+	ahead []*neighbour // in order
+	self  *ear         // listens to the own key; nil: not yet
+}
+
+// neighbour is one who is waited for.
+type neighbour struct {
+	*ear
 	key     string
-	left    string // the left key of the session that made it; "": not of our make
-	armed   int64  // the watch that was open when it was read; 0: none yet
-	since   int64  // the revision of that read: it stood then, and later events count
+	created int64
+	known   int64  // its mod revision when the caller looked
+	left    string // the left key of the session that made it; "": it is foreign
 	mark    bool   // it was nearest in sight, so if it left as the holder nobody is ahead
 	only    bool   // it was alone in sight, so once it has left, however it did, nobody is ahead
-	pending news
 }
 
-func (s *session) Await(ctx context.Context, me driver.Node, sight driver.Sight, wait []driver.Node) ([]driver.Node, error) {
-	own, err := s.stand(&me)
-	if err != nil {
-		return nil, err
-	}
-	ctx, unbind := s.bind(ctx)
-	defer unbind()
-	a := &awaiting{
-		s:    s,
-		view: view{me.Line, sight},
-		own:  own,
-		seen: own.saw(sight),
-		bell: bell.New(),
-	}
-	defer a.drop()
-	ahead, err := a.wait(ctx, wait)
-	if errors.Is(err, driver.ErrRemoved) {
-		s.forget(me.ID)
-	}
-	return ahead, s.verdict(err)
-}
-
-func (a *awaiting) wait(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
-	if len(wait) > wide {
-		return a.runWide(ctx, wait)
-	}
+func (p *place) awaitFew(ctx context.Context, wait []driver.Node) (*finding, error) {
+	a := &awaiting{place: p, seen: p.lastSeen(), bell: driverkit.NewBell()}
 	for i := range wait {
-		n := &wait[i]
-		key, _, ok := parseID(n.ID)
-		if !ok {
-			continue // not a node of this driver, so it has gone
-		}
-		e := a.listen(n, key)
-		nearest := i == len(wait)-1 && n.ID == a.seen.nearest
-		e.only = nearest && a.seen.only
-		e.mark = nearest && !e.only && e.left != ""
+		a.ahead = append(a.ahead, a.listenTo(&wait[i], i == len(wait)-1))
 	}
-	if len(wait) != len(a.ahead) {
-		return a.look(ctx, 0)
-	}
+	defer a.end()
 	return a.run(ctx)
 }
 
-func (a *awaiting) listen(n *driver.Node, key string) *ear {
-	e := &ear{node: *n, key: key, left: a.s.d.names.leftOf(n.Line, key), listener: a.s.watches.add(span{key: key}, a.bell)}
-	a.ahead = append(a.ahead, e)
-	return e
+func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
+	key := keyOf(n)
+	b := &neighbour{
+		ear:     a.watches.listen(span{key: key}, a.bell, 0),
+		key:     key,
+		created: int64(n.Token),
+		known:   max(a.seen.amended[n.ID], int64(n.Token)),
+		left:    a.d.keys.leftOf(a.line, key),
+	}
+	nearest := last && n.ID == a.seen.nearest
+	b.only = nearest && a.seen.only
+	b.mark = nearest && !b.only && b.left != ""
+	return b
 }
 
-func (a *awaiting) listenToSelf() {
-	a.self = &ear{node: a.own.node, key: a.own.key, listener: a.s.watches.add(span{key: a.own.key}, a.bell)}
-}
-
-func (a *awaiting) drop() {
-	for _, e := range a.ears() {
-		a.s.watches.drop(e.listener)
+func (a *awaiting) end() {
+	for _, b := range a.ahead {
+		b.end()
+	}
+	if a.self != nil {
+		a.self.end()
 	}
 }
 
-func (a *awaiting) ears() []*ear {
-	if a.self == nil {
-		return a.ahead
-	}
-	return append(slices.Clone(a.ahead), a.self)
-}
-
-func (a *awaiting) run(ctx context.Context) ([]driver.Node, error) {
-	var ownTimer <-chan time.Time
-	if len(a.ahead) == 0 {
-		a.listenToSelf()
-	} else {
-		t := time.NewTimer(watchOwnAfter)
-		defer t.Stop()
-		ownTimer = t.C
-	}
-	poll := time.NewTimer(a.s.pollPause())
+func (a *awaiting) run(ctx context.Context) (*finding, error) {
+	own := time.NewTimer(watchOwnAfter)
+	defer own.Stop()
+	poll := time.NewTimer(a.pollPause())
 	defer poll.Stop()
 	for {
 		found, err := a.hear(ctx)
 		if found != nil || err != nil {
-			return found.result(), err
+			return found, err
 		}
 		select {
 		case <-a.bell:
-		case <-ownTimer:
-			ownTimer = nil
-			a.listenToSelf()
+		case <-own.C:
+			a.self = a.watches.listen(span{key: a.key}, a.bell, a.created)
 		case <-poll.C:
-			found, err := a.ask(ctx, a.ears())
-			if found != nil || err != nil {
-				return found.result(), err
+			poll.Reset(a.pollPause())
+			if found, err := a.readAhead(ctx, a.ahead); found != nil || err != nil {
+				return found, err
 			}
-			poll.Reset(a.s.pollPause())
 		case <-ctx.Done():
-			return nil, unanswered(ctx, "await", nil)
+			return nil, failed("await", unanswered(ctx, nil))
 		}
 	}
 }
 
-// finding is what makes an end of the waiting.
-type finding struct{ ahead []driver.Node }
-
-func (f *finding) result() []driver.Node {
-	if f == nil {
-		return nil
-	}
-	return f.ahead
-}
-
-// hear works on the news. It returns nil if there is nothing that makes an end of the waiting.
+// hear works on the news. It returns nil if there is nothing that ends the waiting.
 func (a *awaiting) hear(ctx context.Context) (*finding, error) {
-	var deaf []*ear // their watches are new to them: read what is there now
-	open := true
-	for _, e := range a.ears() {
-		e.pending = e.take()
-		if e.pending.refused != nil {
-			return nil, e.pending.refused
-		}
-		switch {
-		case e.pending.opened == 0:
-			open = false
-		case e.pending.watch != e.armed:
-			deaf = append(deaf, e)
-		}
+	if err := a.stillThere(ctx); err != nil {
+		return nil, err
 	}
+	var unread []*neighbour // read what is there now: events tell only what comes later
+	open, reread := true, false
 	if a.self != nil {
-		if rev, gone := a.myEnd(a.self.pending.events); gone {
-			return nil, a.removed(ctx, rev)
+		open, reread = a.self.open > 0, a.self.unread()
+	}
+	for _, b := range a.ahead {
+		events, err := b.hear()
+		if err != nil {
+			return nil, err
+		}
+		if len(events) > 0 {
+			return a.changed(ctx, b, events[0])
+		}
+		open = open && b.open > 0
+		if b.unread() {
+			unread = append(unread, b)
 		}
 	}
-	for _, e := range a.ahead {
-		if e.armed == 0 {
-			continue
-		}
-		for _, ev := range e.pending.events {
-			if ev.rev <= e.since {
-				continue
-			}
-			if ev.deleted && (e.mark || e.only) {
-				return a.handOff(ctx, e, ev.rev)
-			}
-			return a.lookOut(ctx, ev.rev)
-		}
-	}
-	if len(deaf) == 0 || !open {
+	if !open || len(unread) == 0 && !reread {
 		return nil, nil
 	}
-	return a.ask(ctx, deaf)
+	return a.readAhead(ctx, unread)
 }
 
-// removed is the error of one who was told that its key is gone.
-func (a *awaiting) removed(ctx context.Context, rev int64) error {
-	if len(a.ahead) > 0 {
-		return a.s.removed(ctx, rev)
-	}
-	over := func() bool { return a.s.life.Err() != nil }
-	return doubt.Ask(ctx, over, func(ctx context.Context) error { return a.s.removed(ctx, rev) })
-}
-
-// lookOut is a look that makes an end of the waiting.
-func (a *awaiting) lookOut(ctx context.Context, rev int64) (*finding, error) {
-	ahead, err := a.look(ctx, rev)
-	if err != nil {
-		return nil, err
-	}
-	return &finding{ahead}, nil
-}
-
-// look is what stands ahead at revision rev, 0: now.
-func (a *awaiting) look(ctx context.Context, rev int64) ([]driver.Node, error) {
-	ahead, stands, at, err := a.s.look(ctx, a.view, a.own, rev)
-	if err != nil {
-		return nil, err
-	}
-	if !stands {
-		return nil, a.s.removed(ctx, at)
-	}
-	return ahead, a.stillThere(ctx)
-}
-
-// stillThere is the last thing to ask before somebody may be let in: has word of my own removal come meanwhile?
+// stillThere is also the last thing to ask before somebody may be let in: has word of my own removal come?
 func (a *awaiting) stillThere(ctx context.Context) error {
 	if a.self == nil {
 		return nil
 	}
-	if rev, gone := a.myEnd(a.self.take().events); gone {
-		return a.s.removed(ctx, rev)
+	events, err := a.self.hear()
+	if err != nil {
+		return err
+	}
+	if rev := deletion(events); rev > 0 {
+		return a.removed(ctx, rev)
 	}
 	return nil
 }
 
-// myEnd looks for the deletion of the own key, which is made once.
-func (a *awaiting) myEnd(events []event) (rev int64, gone bool) {
+// deletion is the revision at which a key was deleted; 0: it was not.
+func deletion(events []event) int64 {
 	for _, ev := range events {
-		if ev.deleted && ev.rev > a.own.created {
-			return ev.rev, true
+		if ev.deleted {
+			return ev.rev
 		}
 	}
-	return 0, false
+	return 0
+}
+
+func (a *awaiting) changed(ctx context.Context, b *neighbour, ev event) (*finding, error) {
+	switch {
+	case ev.deleted && (b.mark || b.only):
+		return a.handOff(ctx, b, ev.rev)
+	case !ev.deleted && ev.created == b.created:
+		return a.lookAgain(ctx, ev.rev, driver.Amended)
+	}
+	return a.lookAgain(ctx, ev.rev, driver.Looked)
+}
+
+// lookAgain ends the waiting with a look.
+func (a *awaiting) lookAgain(ctx context.Context, rev int64, how driver.Change) (*finding, error) {
+	ahead, _, err := a.look(ctx, rev)
+	if err == nil {
+		err = a.stillThere(ctx)
+	}
+	return &finding{ahead, how}, err
 }
 
 // handOff finds out with point reads at the revision of its deletion whether the node right ahead left as the holder,
-// and whether I still stand. A look would cost the service the whole line.
-func (a *awaiting) handOff(ctx context.Context, e *ear, rev int64) (*finding, error) {
-	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-		ops := []clientv3.Op{clientv3.OpGet(a.own.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)}
-		if e.mark {
-			ops = append(ops, clientv3.OpGet(e.left, opts...))
+// and whether mine still stands. A look would cost the service the whole line.
+func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*finding, error) {
+	answer, at, err := a.readAt(ctx, "look for the hand-off", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
+		ops := []clientv3.Op{a.readOwn(opts...)}
+		if b.mark {
+			ops = append(ops, clientv3.OpGet(b.left, opts...))
 		}
 		return ops
-	}
-	answer, at, err := a.s.readAt(ctx, "look for the hand-off", rev, ops)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if incarnation(answer[0], a.own.node.ID) == nil {
-		return nil, a.s.removed(ctx, at)
+	if incarnation(answer[0], a.created) == nil {
+		return nil, a.removed(ctx, at)
 	}
-	if e.only || e.leftAsHolder(answer[1]) {
-		return &finding{}, a.stillThere(ctx)
+	if b.only {
+		return &finding{how: driver.Looked}, a.stillThere(ctx)
 	}
-	return a.lookOut(ctx, rev)
+	if b.leftAsHolder(answer[1]) {
+		return &finding{how: driver.HandedOn}, a.stillThere(ctx)
+	}
+	return a.lookAgain(ctx, rev, driver.Looked)
 }
 
 // leftAsHolder works on a read of the left key. Nobody else's write looks like the mark: the key is its session's own,
 // and the value is a create revision, which is given out once.
-func (e *ear) leftAsHolder(answer *pb.ResponseOp) bool {
+func (b *neighbour) leftAsHolder(answer *pb.ResponseOp) bool {
 	kvs := answer.GetResponseRange().GetKvs()
-	_, created, _ := parseID(e.node.ID)
-	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(created)
+	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)
 }
 
-// ask is read; but a holder whose question stalls must hear the news all the same.
-func (a *awaiting) ask(ctx context.Context, ears []*ear) (found *finding, err error) {
-	if len(a.ahead) > 0 {
-		return a.read(ctx, ears)
-	}
-	err = a.bell.Unless(ctx, func(ctx context.Context) error {
-		found, err = a.read(ctx, ears)
-		return err
-	})
-	return found, err
-}
-
-// read finds out by point reads whether the nodes that ears listen to, and my own, stand now. From then on events tell.
+// readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on events tell.
 //
 // A read at the revision of the watch would be cheaper for the service, but show the past: the watch may be older than
 // this wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
-func (a *awaiting) read(ctx context.Context, ears []*ear) (*finding, error) {
-	for part := range slices.Chunk(ears, maxOps/2-1) {
-		ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-			keys := append(slices.Clone(opts), clientv3.WithKeysOnly())
-			ops := []clientv3.Op{clientv3.OpGet(a.own.key, keys...)}
-			for _, e := range part {
-				if e != a.self {
-					ops = append(ops, clientv3.OpGet(e.key, keys...))
-				}
-				if e.mark {
-					ops = append(ops, clientv3.OpGet(e.left, opts...))
-				}
-			}
-			return ops
+func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, error) {
+	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(...clientv3.OpOption) []clientv3.Op {
+		ops := []clientv3.Op{a.readOwn()}
+		for _, b := range some {
+			ops = append(ops, b.reads()...)
 		}
-		answer, at, err := a.s.readAt(ctx, "look at the node ahead", 0, ops)
-		if err != nil {
-			return nil, err
+		return ops
+	})
+	if err != nil {
+		return nil, err
+	}
+	if incarnation(answer[0], a.created) == nil {
+		return nil, a.removed(ctx, at)
+	}
+	if a.self != nil {
+		a.self.caughtUp(at)
+	}
+	answer = answer[1:]
+	for _, b := range some {
+		kv, rest := incarnation(answer[0], b.created), answer[len(b.reads()):]
+		switch {
+		case kv == nil && b.only:
+			return &finding{how: driver.Looked}, a.stillThere(ctx)
+		case kv == nil && b.mark && b.leftAsHolder(answer[1]):
+			return &finding{how: driver.HandedOn}, a.stillThere(ctx)
+		case kv == nil || kv.GetModRevision() != b.known:
+			return a.lookAgain(ctx, at, driver.Looked)
 		}
-		if incarnation(answer[0], a.own.node.ID) == nil {
-			return nil, a.s.removed(ctx, at)
-		}
-		answer = answer[1:]
-		for _, e := range part {
-			if e == a.self {
-				e.armed, e.since = e.pending.watch, at
-				continue
-			}
-			kv := incarnation(answer[0], e.node.ID)
-			answer = answer[1:]
-			handed := e.only
-			if e.mark {
-				handed = e.leftAsHolder(answer[0])
-				answer = answer[1:]
-			}
-			if kv == nil && handed {
-				return &finding{}, a.stillThere(ctx)
-			}
-			if kv == nil || kv.GetModRevision() != a.known(e.node, kv.GetCreateRevision()) {
-				return a.lookOut(ctx, at)
-			}
-			if e.pending.opened > 0 {
-				e.armed, e.since = e.pending.watch, at
-			}
-		}
+		b.caughtUp(at)
+		answer = rest
 	}
 	return nil, nil
 }
 
-// known is the mod revision that a node had when the caller looked.
-func (a *awaiting) known(n driver.Node, created int64) int64 {
-	if rev := a.seen.amended[n.ID]; rev > 0 {
-		return rev
+// reads are what tells whether the node stands, and if it may matter, whether it left as the holder.
+func (b *neighbour) reads() []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly())}
+	if b.mark {
+		ops = append(ops, clientv3.OpGet(b.left))
 	}
-	return created
+	return ops
+}
+
+// awaitAny waits for many, by one watch on the line as a whole: a watch on each would cost the service a request each. Who
+// has just become the first in waiting for many permits waits for all who hold; there is one such waiter in a line, so it
+// is no herd. The own key is in the line as well.
+func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, error) {
+	awaited := make(map[string]bool, len(wait))
+	for i := range wait {
+		awaited[keyOf(&wait[i])] = true
+	}
+	seen, prefix := p.lastSeen(), p.d.keys.line(p.line)
+	v := p.watches.vigil(span{prefix, clientv3.GetPrefixRangeEnd(prefix)}, 0)
+	defer v.end()
+	for {
+		events, err := v.next(ctx, p.pollPause())
+		if err != nil {
+			return nil, err
+		}
+		for _, ev := range events {
+			switch {
+			case ev.deleted && ev.key == p.key:
+				return nil, p.removed(ctx, ev.rev)
+			case awaited[ev.key]:
+				how := driver.Looked
+				if !ev.deleted {
+					how = driver.Amended
+				}
+				ahead, _, err := p.look(ctx, ev.rev)
+				return &finding{ahead, how}, err
+			}
+		}
+		if len(events) > 0 {
+			continue
+		}
+		ahead, at, err := p.look(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		if differ(wait, ahead, seen.amended, p.lastSeen().amended) {
+			return &finding{ahead: ahead}, nil
+		}
+		v.caughtUp(at)
+	}
+}
+
+// differ reports whether one of wait is not ahead any more, or was amended since the caller looked.
+func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
+	there := make(map[string]bool, len(ahead))
+	for i := range ahead {
+		there[ahead[i].ID] = true
+	}
+	for i := range wait {
+		if id := wait[i].ID; !there[id] || then[id] != now[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// Watch reads once the watch is open, and then now and then. The bell has a read given up that stalls.
+func (p *place) Watch(ctx context.Context) error {
+	ctx, unbind := p.life.Bind(ctx)
+	defer unbind()
+	v := p.watches.vigil(span{key: p.key}, p.created)
+	defer v.end()
+	for {
+		events, err := v.next(ctx, p.pollPause())
+		if rev := deletion(events); rev > 0 {
+			err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })
+		} else if len(events) == 0 && err == nil {
+			err = v.bell.Unless(ctx, func(ctx context.Context) error { return p.readSelf(ctx, v.ear) })
+		}
+		if err != nil {
+			return p.life.Verdict(err)
+		}
+	}
+}
+
+// readSelf finds out whether the own node is there, so that its ear can tell from then on.
+func (p *place) readSelf(ctx context.Context, e *ear) error {
+	answer, at, err := p.readAt(ctx, "look at the own node", 0, func(opts ...clientv3.OpOption) []clientv3.Op {
+		return []clientv3.Op{p.readOwn(opts...)}
+	})
+	if err != nil {
+		return err
+	}
+	if incarnation(answer[0], p.created) == nil {
+		return p.removed(ctx, at)
+	}
+	e.caughtUp(at)
+	return nil
 }

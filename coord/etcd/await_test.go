@@ -17,11 +17,11 @@ import (
 )
 
 // waiter awaits its turn in the background.
-func waiter(t testing.TB, s driver.Session, me driver.Node, ahead []driver.Node) <-chan error {
+func waiter(t testing.TB, me driver.Place, ahead []driver.Node) <-chan error {
 	answer := make(chan error, 1)
 	ctx := within(t, time.Minute)
 	go func() {
-		_, err := turn(ctx, s, me, ahead)
+		_, err := turn(ctx, me, ahead)
 		answer <- err
 	}()
 	return answer
@@ -48,6 +48,33 @@ func silent(t testing.TB, c <-chan error, d time.Duration, what string) {
 	}
 }
 
+// What ended a wait is told only where it is known.
+func TestAwaitTellsWhatItKnows(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("told", "W"))
+	middle, behindHead := join(t, s, entry("told", "W"))
+	last, ahead := join(t, s, entry("told", "W"))
+	told := func(p driver.Place, wait []driver.Node, do func(), want driver.Change, left int) []driver.Node {
+		t.Helper()
+		time.AfterFunc(50*time.Millisecond, do)
+		ahead, how, err := p.Await(within(t, 10*time.Second), wait)
+		if err != nil || how != want || len(ahead) != left {
+			t.Errorf("%d ahead, %v, %v; want %d, %v", len(ahead), how, err, left, want)
+		}
+		return ahead
+	}
+	amend := func() {
+		if err := middle.Amend(within(t, 10*time.Second), "R", nil); err != nil {
+			t.Errorf("amend: %v", err)
+		}
+	}
+	ahead = told(last, ahead, amend, driver.Amended, 1)
+	told(middle, behindHead, func() { leave(t, head, true) }, driver.Looked, 0) // alone when it joined, it leaves no mark
+	told(last, ahead, func() { leave(t, middle, true) }, driver.HandedOn, 0)
+	leave(t, last, true)
+}
+
 // A watch that resumes at an old revision after a compaction is closed with an error. Ours never resume.
 func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
@@ -58,7 +85,7 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	for _, held := range []bool{true, false} {
 		head, _ := join(t, holder, entry("compacted", "lock"))
 		me, ahead := join(t, s, entry("compacted", "lock"))
-		c := waiter(t, s, me, ahead)
+		c := waiter(t, me, ahead)
 		time.Sleep(50 * time.Millisecond)
 		heal := l.cut()
 		var rev int64
@@ -69,7 +96,7 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 			}
 			rev = put.Header.Revision
 		}
-		leave(t, holder, head, held)
+		leave(t, head, held)
 		if _, err := root.Compact(within(t, 10*time.Second), rev+1); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 			t.Fatal(err)
 		}
@@ -78,7 +105,7 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 		}
 		heal()
 		answers(t, c, 3*time.Second, nil, "await")
-		leave(t, s, me, true)
+		leave(t, me, true)
 	}
 }
 
@@ -87,7 +114,7 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	crowd := open(t, connectLink(t, cluster.Addrs()...))
-	var some []driver.Node
+	var some []driver.Place
 	for range 3 {
 		n, _ := join(t, crowd, entry("long gone", "S1of3"))
 		some = append(some, n)
@@ -99,13 +126,13 @@ func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	me, ahead := join(t, s, e)
 	await := func() []driver.Node {
 		t.Helper()
-		ahead, err := s.Await(within(t, 3*time.Second), me, e.Sight, ahead)
+		ahead, _, err := me.Await(within(t, 3*time.Second), ahead)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return ahead
 	}
-	time.AfterFunc(50*time.Millisecond, func() { leave(t, crowd, some[0], false) })
+	time.AfterFunc(50*time.Millisecond, func() { leave(t, some[0], false) })
 	if ahead = await(); len(ahead) != 2 {
 		t.Fatalf("ahead are %v, want the two that stand", ahead)
 	}
@@ -113,8 +140,8 @@ func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	defer close(end)
 	late := func() { <-end }
 	l.onEvent.Store(&late)
-	leave(t, crowd, some[1], false)
-	leave(t, crowd, some[2], false)
+	leave(t, some[1], false)
+	leave(t, some[2], false)
 	if ahead = await(); len(ahead) != 0 {
 		t.Errorf("ahead are %v, but all had left", ahead)
 	}
@@ -128,7 +155,7 @@ func TestHandOverWhoseRevisionIsCompacted(t *testing.T) {
 	s := open(t, l)
 	head, _ := join(t, s, entry("compacted later", "lock"))
 	me, ahead := join(t, s, entry("compacted later", "lock"))
-	c := waiter(t, s, me, ahead)
+	c := waiter(t, me, ahead)
 	time.Sleep(50 * time.Millisecond)
 	compact := func(_ string, req any) {
 		txn, ok := req.(*pb.TxnRequest)
@@ -144,10 +171,10 @@ func TestHandOverWhoseRevisionIsCompacted(t *testing.T) {
 		}
 	}
 	l.onSend.Store(&compact)
-	leave(t, s, head, true)
+	leave(t, head, true)
 	answers(t, c, 3*time.Second, nil, "await")
 	l.onSend.Store(nil)
-	leave(t, s, me, true)
+	leave(t, me, true)
 }
 
 func TestRemovalIsNoticedWhileWaitingAndWhileHolding(t *testing.T) {
@@ -159,25 +186,25 @@ func TestRemovalIsNoticedWhileWaitingAndWhileHolding(t *testing.T) {
 	last, before := join(t, s, entry("removal", "lock"))
 	holding := make(chan error, 1)
 	go func() {
-		_, err := s.Await(within(t, time.Minute), head, driver.Sight{}, nil)
+		err := head.Watch(within(t, time.Minute))
 		holding <- err
 	}()
-	waiting, behind := waiter(t, s, middle, ahead), waiter(t, s, last, before)
+	waiting, behind := waiter(t, middle, ahead), waiter(t, last, before)
 	time.Sleep(100 * time.Millisecond)
-	if err := operator.Remove(within(t, 10*time.Second), middle); err != nil {
+	if err := operator.Remove(within(t, 10*time.Second), middle.Node()); err != nil {
 		t.Fatal(err)
 	}
 	answers(t, waiting, 2*time.Second, driver.ErrRemoved, "the waiter that was removed")
 	silent(t, behind, 100*time.Millisecond, "the one behind, with the head still standing")
-	if err := operator.Remove(within(t, 10*time.Second), head); err != nil {
+	if err := operator.Remove(within(t, 10*time.Second), head.Node()); err != nil {
 		t.Fatal(err)
 	}
 	answers(t, holding, 2*time.Second, driver.ErrRemoved, "the holder that was removed")
 	answers(t, behind, 2*time.Second, nil, "the one behind")
-	if err := operator.Remove(within(t, 10*time.Second), head); !errors.Is(err, driver.ErrRemoved) {
+	if err := operator.Remove(within(t, 10*time.Second), head.Node()); !errors.Is(err, driver.ErrRemoved) {
 		t.Errorf("the second removal: %v", err)
 	}
-	leave(t, s, last, true)
+	leave(t, last, true)
 }
 
 // The one ahead leaves and the waiter's own key is removed at the same time: whatever word comes first, it must not go in.
@@ -188,20 +215,20 @@ func TestRemovedWaiterIsNeverLetIn(t *testing.T) {
 	for i := range 30 {
 		head, _ := join(t, s, entry("both", "lock"))
 		me, ahead := join(t, s, entry("both", "lock"))
-		c := waiter(t, s, me, ahead)
+		c := waiter(t, me, ahead)
 		time.Sleep(time.Duration(i%3) * 15 * time.Millisecond)
-		headKey, _, _ := parseID(head.ID)
-		ownKey, _, _ := parseID(me.ID)
+		headKey, _, _ := parseID(head.Node().ID)
+		ownKey, _, _ := parseID(me.Node().ID)
 		ops := []clientv3.Op{
 			clientv3.OpDelete(headKey), clientv3.OpDelete(ownKey),
-			clientv3.OpPut(s.d.names.left(s.lease), leftValue(int64(head.Token)), clientv3.WithLease(s.lease)),
+			clientv3.OpPut(s.d.keys.left(s.lease), leftValue(int64(head.Node().Token)), clientv3.WithLease(s.lease)),
 		}
 		if _, err := root.Txn(within(t, 10*time.Second)).Then(ops...).Commit(); err != nil {
 			t.Fatal(err)
 		}
 		answers(t, c, 5*time.Second, driver.ErrRemoved, fmt.Sprintf("round %d", i))
-		leave(t, s, me, false)
-		leave(t, s, head, false)
+		leave(t, me, false)
+		leave(t, head, false)
 	}
 }
 
@@ -213,16 +240,16 @@ func TestLateDepartureRemovesNobodyElse(t *testing.T) {
 	s := open(t, l)
 	me, _ := join(t, s, entry("late departure", "lock"))
 	r := l.fate(drivertest.AppliedLate, changesNode)
-	if err := s.Leave(within(t, 10*time.Second), me, true); err != nil {
+	if err := me.Leave(within(t, 10*time.Second), true); err != nil {
 		t.Fatal(err)
 	}
 	<-r.met
-	key, _, _ := parseID(me.ID)
+	key, _, _ := parseID(me.Node().ID)
 	if _, err := root.Put(within(t, 10*time.Second), key, "somebody else, for all we know"); err != nil {
 		t.Fatal(err)
 	}
 	stays(t, root, "late departure", 1, 2*drivertest.Late)
-	if err := s.Leave(within(t, 10*time.Second), me, true); err != nil {
+	if err := me.Leave(within(t, 10*time.Second), true); err != nil {
 		t.Fatal(err)
 	}
 	stays(t, root, "late departure", 1, 0)
@@ -242,7 +269,7 @@ func TestDepartureGoesOnInTheBackground(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	if err := s.Leave(ctx, me, true); !errors.Is(err, context.DeadlineExceeded) {
+	if err := me.Leave(ctx, true); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("leave: %v, want the context's error", err)
 	}
 	if took := time.Since(begun); took > 150*time.Millisecond+raceSlack {
@@ -260,32 +287,30 @@ func TestWritesByOthersLetNobodyIn(t *testing.T) {
 	head, _ := join(t, s, entry("writes", "lead"))
 	middle, ahead := join(t, s, entry("writes", "lead"))
 	last, before := join(t, s, entry("writes", "lead"))
-	c, behind := waiter(t, s, middle, ahead), waiter(t, s, last, before)
+	c, behind := waiter(t, middle, ahead), waiter(t, last, before)
 	time.Sleep(50 * time.Millisecond)
-	var err error
 	for i := range 5 {
-		head.Data = fmt.Append(nil, "value ", i)
-		if head, err = s.Amend(within(t, 10*time.Second), head); err != nil {
+		if err := head.Amend(within(t, 10*time.Second), "lead", fmt.Append(nil, "value ", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	left := s.d.names.left(s.lease)
-	if _, err := root.Put(within(t, 10*time.Second), left, leftValue(int64(head.Token)+1)); err != nil {
+	left := s.d.keys.left(s.lease)
+	if _, err := root.Put(within(t, 10*time.Second), left, leftValue(int64(head.Node().Token)+1)); err != nil {
 		t.Fatal(err)
 	}
 	// One in the middle goes, with the mark of another node in the same transaction.
 	other, _ := join(t, s, entry("another line", "lock"))
-	key, _, _ := parseID(middle.ID)
+	key, _, _ := parseID(middle.Node().ID)
 	if _, err := root.Txn(within(t, 10*time.Second)).Then(
-		clientv3.OpDelete(key), clientv3.OpPut(left, leftValue(int64(other.Token)))).Commit(); err != nil {
+		clientv3.OpDelete(key), clientv3.OpPut(left, leftValue(int64(other.Node().Token)))).Commit(); err != nil {
 		t.Fatal(err)
 	}
 	answers(t, c, 2*time.Second, driver.ErrRemoved, "the one in the middle")
 	silent(t, behind, 100*time.Millisecond, "the last one, with the head still standing")
-	leave(t, s, head, true)
+	leave(t, head, true)
 	answers(t, behind, 2*time.Second, nil, "the last one")
-	leave(t, s, last, true)
-	leave(t, s, other, true)
+	leave(t, last, true)
+	leave(t, other, true)
 }
 
 // A stream that does not answer is left within seconds; the client library's are left after 13 s, and by default never.
@@ -303,15 +328,15 @@ func TestSilentStreamIsLeft(t *testing.T) {
 			line := fmt.Sprint("silent ", i)
 			head, _ := join(t, holder, entry(line, "lock"))
 			me, ahead := join(t, s, entry(line, "lock"))
-			c := waiter(t, s, me, ahead)
+			c := waiter(t, me, ahead)
 			time.Sleep(100 * time.Millisecond)
 			l.proxies[i].Stall()
-			leave(t, holder, head, true)
+			leave(t, head, true)
 			begun := time.Now()
 			// Another stream may be opened through the same one once or twice.
 			answers(t, c, pingEvery+5*silence, nil, "await")
 			t.Logf("heard of it after %v", time.Since(begun))
-			leave(t, s, me, true)
+			leave(t, me, true)
 		})
 	}
 }
@@ -321,10 +346,10 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
 	const n = 150
-	var nodes []driver.Node
+	var places []driver.Place
 	for range n {
 		me, _ := join(t, s, entry("several", "S1of150"))
-		nodes = append(nodes, me)
+		places = append(places, me)
 	}
 	e := entry("several", "S1of150")
 	e.Sight.All = true
@@ -335,14 +360,14 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 	for i, gone := range []int{n - 1, 0, n / 2} {
 		c := make(chan []driver.Node, 1)
 		go func() {
-			ahead, err := s.Await(within(t, 20*time.Second), me, e.Sight, ahead)
+			ahead, _, err := me.Await(within(t, 20*time.Second), ahead)
 			if err != nil {
 				t.Errorf("await: %v", err)
 			}
 			c <- ahead
 		}()
 		time.Sleep(50 * time.Millisecond)
-		leave(t, s, nodes[gone], false)
+		leave(t, places[gone], false)
 		select {
 		case ahead = <-c:
 		case <-time.After(5 * time.Second):
@@ -352,8 +377,8 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 			t.Errorf("%d ahead, want %d", len(ahead), n-i-1)
 		}
 	}
-	for _, n := range append(nodes, me) {
-		leave(t, s, n, false)
+	for _, p := range append(places, me) {
+		leave(t, p, false)
 	}
 }
 
@@ -365,7 +390,7 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	me, ahead := join(t, s, entry("quitters", "lock"))
 	for range 200 {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
-		if _, err := s.Await(ctx, me, driver.Sight{}, ahead); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := me.Await(ctx, ahead); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("await: %v", err)
 		}
 		cancel()
@@ -388,6 +413,6 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	if here != 1 || there > 2 { // the session's own, and for a moment its test whether the stream answers
 		t.Errorf("%d watches are left here, and %v at the service", here, there)
 	}
-	leave(t, s, me, false)
-	leave(t, s, head, true)
+	leave(t, me, false)
+	leave(t, head, true)
 }

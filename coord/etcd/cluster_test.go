@@ -29,10 +29,10 @@ func TestOneFrozenMemberOfThreeStopsNobody(t *testing.T) {
 			b := open(t, connectLink(t, cluster.Addrs()...), WithTTL(5*time.Second))
 			head, _ := join(t, a, entry("frozen", "lock"))
 			var waiting []<-chan error
-			var nodes []driver.Node
+			var places []driver.Place
 			for range 5 {
 				me, ahead := join(t, b, entry("frozen", "lock"))
-				nodes, waiting = append(nodes, me), append(waiting, waiter(t, b, me, ahead))
+				places, waiting = append(places, me), append(waiting, waiter(t, me, ahead))
 			}
 			time.Sleep(100 * time.Millisecond)
 			frozen.Freeze()
@@ -48,20 +48,20 @@ func TestOneFrozenMemberOfThreeStopsNobody(t *testing.T) {
 					t.Errorf("%s took %v", what, took)
 				}
 			}
-			step("leave", func() { leave(t, a, head, true) })
+			step("leave", func() { leave(t, head, true) })
 			for i, c := range waiting {
 				step(fmt.Sprint("turn ", i), func() { answers(t, c, 15*time.Second, nil, "await") })
-				step("leave", func() { leave(t, b, nodes[i], true) })
+				step("leave", func() { leave(t, places[i], true) })
 			}
 			for range 10 {
 				step("join and leave", func() {
 					me, _ := join(t, a, entry("frozen too", "lock"))
-					leave(t, a, me, true)
+					leave(t, me, true)
 				})
 			}
 			t.Logf("the slowest step took %v", slowest)
 			for _, s := range []*session{a, b} {
-				if s.life.Err() != nil || time.Now().After(s.Deadline()) {
+				if s.life.Over() || time.Now().After(s.Deadline()) {
 					t.Errorf("a session was not kept: deadline %v ago", time.Since(s.Deadline()))
 				}
 			}
@@ -88,13 +88,13 @@ func TestTurnsRunOnThroughFailOver(t *testing.T) {
 		go func() {
 			var r result
 			for time.Now().Before(stop) && r.err == nil {
-				var me driver.Node
+				var me driver.Place
 				var ahead []driver.Node
 				if me, ahead, r.err = s.Join(ctx, entry("fail-over", "lock")); r.err != nil {
 					break
 				}
-				if _, r.err = turn(ctx, s, me, ahead); r.err == nil {
-					r.err = s.Leave(ctx, me, true)
+				if _, r.err = turn(ctx, me, ahead); r.err == nil {
+					r.err = me.Leave(ctx, true)
 					r.turns++
 				}
 			}

@@ -22,7 +22,7 @@ import (
 // Where cfg says nothing it sets what locks need: a dead connection is noticed within 13 s (requests notice it sooner),
 // a lost one is opened again within 2 s, and the client library logs nothing; give it a Logger to hear its words.
 func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
-	c, names, err := configure(opts)
+	c, keys, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err != nil {
 		return nil, connectError(ctx, cfg, err)
 	}
-	d, err := newService(client, c, names)
+	d, err := newService(client, c, keys)
 	if err != nil {
 		client.Close()
 		return nil, err
@@ -87,22 +87,28 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 
 // probe reads a key that only this driver uses: it needs a majority, a password and the permission.
 func (d *service) probe(ctx context.Context) error {
-	return d.ask(ctx, "ask the service", func(ctx context.Context) error {
-		_, err := d.kv.Get(ctx, d.names.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	return d.persist(ctx, func(ctx context.Context) error {
+		_, err := d.kv.Get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 		return err
 	})
 }
 
 func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
-	where := strings.Join(cfg.Endpoints, ", ")
-	if errors.Is(err, driver.ErrDenied) || judge(err) == refused {
-		return fmt.Errorf("turnwise: connect to etcd at %s: %w: %w", where, coord.ErrDenied, err)
-	}
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(err, driver.ErrDenied):
+		err = &denied{err}
+	case classify(err) == denial:
+		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
+	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) { // what it ended looks different
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		return fmt.Errorf("turnwise: connect to etcd at %s: %w: is it running there? %w", where, coord.ErrUnavailable, err)
+		err = fmt.Errorf("%w: is it running there? %w", coord.ErrUnavailable, err)
 	}
-	return fmt.Errorf("turnwise: connect to etcd at %s: %w", where, err)
+	return fmt.Errorf("turnwise: etcd: connect to %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 }
+
+// denied is coord.ErrDenied too, which has the same words.
+type denied struct{ error }
+
+func (d *denied) Unwrap() []error { return []error{coord.ErrDenied, d.error} }

@@ -3,9 +3,10 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/bell"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // service is the driver: one etcd cluster, reached through one client.
@@ -26,34 +27,31 @@ type service struct {
 	leases pb.LeaseClient
 	events pb.WatchClient
 
-	names   layout
+	keys    layout
 	ttl     int64 // in seconds, as asked for
 	log     *slog.Logger
 	pace    pace
 	release func() error // closes the client if it is ours; nil: it is the user's
 
-	life    context.Context // ended by Close
-	end     context.CancelFunc
-	watches *watches // for those who stand in no line
+	life    *driverkit.Life // until Close
+	watches *watches        // for those who stand in no line
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
-	closed   bool
-	work     sync.WaitGroup
 }
 
 // New makes a driver on a client that stays the caller's: it is not closed with the driver, and must not be closed
 // before it. The driver talks to etcd through the client's connection; set DialKeepAliveTime on it (10 s, say), so
 // that a dead server is noticed. To keep the keys below a prefix use WithRoot, not a namespace around the client's KV.
 func New(client *clientv3.Client, opts ...Option) (driver.Driver, error) {
-	c, names, err := configure(opts)
+	c, keys, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
-	return newService(client, c, names)
+	return newService(client, c, keys)
 }
 
-func newService(client *clientv3.Client, c config, names layout) (*service, error) {
+func newService(client *clientv3.Client, c config, keys layout) (*service, error) {
 	switch {
 	case client == nil:
 		return nil, errors.New("turnwise: etcd: New needs a client")
@@ -71,54 +69,26 @@ func newService(client *clientv3.Client, c config, names layout) (*service, erro
 		kv:       clientv3.NewKV(client),
 		leases:   pb.NewLeaseClient(conn),
 		events:   pb.NewWatchClient(conn),
-		names:    names,
+		keys:     keys,
 		ttl:      c.seconds(),
 		log:      c.log,
+		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
 		sessions: make(map[*session]struct{}),
 	}
-	d.life, d.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
-	d.watches = d.newWatches(d.life, d.background, names.sessions())
+	d.watches = d.newWatches(d.life, keys.sessions())
 	return d, nil
-}
-
-func (d *service) newWatches(life context.Context, start func(func()) bool, known string) *watches {
-	return &watches{
-		life:   life,
-		events: d.events,
-		start:  start,
-		known:  known,
-		log:    d.log,
-		deny:   d.explain,
-		keys:   make(map[span]*watch),
-		ids:    make(map[int64]*watch),
-		send:   bell.New(),
-	}
-}
-
-// background runs f on the driver's life, unless that is over.
-func (d *service) background(f func()) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return false
-	}
-	d.work.Go(f)
-	return true
 }
 
 func (d *service) RequestTimeout() time.Duration { return requestTimeout }
 
 // Open grants a lease and puts the session's epoch key on it.
 func (d *service) Open(ctx context.Context) (driver.Session, error) {
-	d.mu.Lock()
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
+	if d.life.Over() {
 		return nil, errClosed
 	}
 	var sent time.Time
 	var granted *pb.LeaseGrantResponse
-	err := d.ask(ctx, "grant a lease", func(ctx context.Context) (err error) {
+	err := d.retry(ctx, "grant a lease", func(ctx context.Context) (err error) {
 		sent = time.Now()
 		granted, err = d.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: d.ttl})
 		return rpctypes.Error(err)
@@ -126,28 +96,34 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 	if err != nil {
 		return nil, err // a grant that was applied all the same has no keys and ends by itself
 	}
-	s := newSession(d, clientv3.LeaseID(granted.GetID()), granted.GetTTL(), sent)
+	s := d.newSession(clientv3.LeaseID(granted.GetID()), granted.GetTTL(), sent)
 	if err := s.moveEpoch(ctx, 0); err != nil {
 		s.end(errClosed)
 		return nil, err // the lease ends by itself, and if the key was put after all, so does that
 	}
-	d.mu.Lock()
-	closed = d.closed
-	if !closed {
-		d.sessions[s] = struct{}{}
-	}
-	d.mu.Unlock()
-	if closed {
+	if !d.adopt(s) {
 		s.end(errClosed)
 		return nil, errClosed
 	}
-	s.start()
+	s.life.Go(s.renew)
+	s.life.Go(s.watchOver)
 	return s, nil
 }
 
 var errClosed = errors.New("closed")
 
-// forget is called when a session has ended.
+// adopt has Close end the session too. It returns false if that has begun.
+func (d *service) adopt(s *session) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.life.Over() {
+		return false
+	}
+	d.sessions[s] = struct{}{}
+	return true
+}
+
+// forget is for a session that has ended.
 func (d *service) forget(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,13 +131,9 @@ func (d *service) forget(s *session) {
 }
 
 func (d *service) Close(ctx context.Context) error {
+	first := d.life.End(errClosed)
 	d.mu.Lock()
-	first := !d.closed
-	d.closed = true
-	var open []*session
-	for s := range d.sessions {
-		open = append(open, s)
-	}
+	open := slices.Collect(maps.Keys(d.sessions))
 	d.mu.Unlock()
 
 	errs := make([]error, len(open))
@@ -170,11 +142,10 @@ func (d *service) Close(ctx context.Context) error {
 		all.Go(func() { errs[i] = s.Close(ctx) })
 	}
 	all.Wait()
-	d.end()
-	idle(ctx, &d.work)
+	_ = d.life.Rest(ctx)
 	if first && d.release != nil {
 		if err := d.release(); err != nil && !errors.Is(err, context.Canceled) {
-			errs = append(errs, fmt.Errorf("etcd: close the client: %w", err))
+			errs = append(errs, failed("close the client", err))
 		}
 	}
 	return errors.Join(errs...)

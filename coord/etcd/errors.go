@@ -13,30 +13,29 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// verdict is what an error of a request means for it.
-type verdict int
+// class is what an error of a request means for it.
+type class int
 
 const (
-	passing verdict = iota // try again; whether the request was applied is open
-	refused                // credentials or permission: ErrDenied; not applied
-	final                  // trying again would not help; not applied
+	passing class = iota // try again; whether the request was applied is open
+	denial               // credentials or permission: ErrDenied; not applied
+	final                // trying again would not help; not applied
 )
 
-func judge(err error) verdict {
-	code := codeOf(err)
+func classify(err error) class {
 	switch {
 	case is(err, rpctypes.ErrAuthOldRevision), is(err, errForLearner), is(err, rpctypes.ErrNotLeader),
 		is(err, rpctypes.ErrNotCapable):
 		return passing // another member, or the same one a moment later, will do
 	case is(err, rpctypes.ErrAuthFailed), is(err, rpctypes.ErrUserEmpty), is(err, rpctypes.ErrUserNotFound),
 		is(err, rpctypes.ErrRoleNotGranted), is(err, rpctypes.ErrInvalidAuthMgmt):
-		return refused
+		return denial
 	case is(err, rpctypes.ErrNoSpace):
 		return final
 	}
-	switch code {
+	switch codeOf(err) {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
-		return refused
+		return denial
 	case codes.InvalidArgument, codes.NotFound, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists, codes.DataLoss:
 		return final
 	case codes.ResourceExhausted:
@@ -65,49 +64,48 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
+// failed says what it was that failed.
+func failed(what string, err error) error { return fmt.Errorf("etcd: %s: %w", what, err) }
+
 // explain puts an error that no retry mends into words that say what to do.
-func (d *service) explain(what string, err error) error {
+func (d *service) explain(err error) error {
+	hint := ""
 	switch {
-	case judge(err) == passing:
-		return fmt.Errorf("etcd: %s: %w", what, err)
-	case is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("etcd: %s: %w: %w: the user needs readwrite on %s, such as by "+
-			"etcdctl role grant-permission ROLE readwrite --prefix %s", what, driver.ErrDenied, err, d.prefixes(), d.names.root)
-	case is(err, rpctypes.ErrUserEmpty):
-		return fmt.Errorf("etcd: %s: %w: %w: the service wants a user; set Username and Password in the client's Config",
-			what, driver.ErrDenied, err)
-	case is(err, rpctypes.ErrAuthFailed):
-		return fmt.Errorf("etcd: %s: %w: %w: check Username and Password in the client's Config", what, driver.ErrDenied, err)
-	case codeOf(err) == codes.Unauthenticated:
-		return fmt.Errorf("etcd: %s: %w: %w: the token is not, or no longer, valid; with Username and Password the client "+
-			"fetches new ones by itself", what, driver.ErrDenied, err)
-	case codeOf(err) == codes.Unimplemented:
-		return fmt.Errorf("etcd: %s: %w: %w: what answers there is not etcd 3.4 or newer", what, driver.ErrDenied, err)
-	case judge(err) == refused:
-		return fmt.Errorf("etcd: %s: %w: %w", what, driver.ErrDenied, err)
 	case is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("etcd: %s: %w: the service takes no writes until it is compacted, defragmented, and the alarm disarmed",
-			what, err)
+		return fmt.Errorf("%w: the service takes no writes until it is compacted, defragmented, and the alarm disarmed", err)
+	case classify(err) != denial:
+		return err
+	case is(err, rpctypes.ErrPermissionDenied):
+		hint = fmt.Sprintf(": the user needs readwrite on %s, such as by "+
+			"etcdctl role grant-permission ROLE readwrite --prefix %s", d.prefixes(), d.keys.root)
+	case is(err, rpctypes.ErrUserEmpty):
+		hint = ": the service wants a user; set Username and Password in the client's Config"
+	case is(err, rpctypes.ErrAuthFailed):
+		hint = ": check Username and Password in the client's Config"
+	case codeOf(err) == codes.Unauthenticated:
+		hint = ": the token is not, or no longer, valid; with Username and Password the client fetches new ones by itself"
+	case codeOf(err) == codes.Unimplemented:
+		hint = ": what answers there is not etcd 3.4 or newer"
 	}
-	return fmt.Errorf("etcd: %s: %w", what, err)
+	return fmt.Errorf("%w: %w%s", driver.ErrDenied, err, hint)
 }
 
 // prefixes are what permissions must cover.
 func (d *service) prefixes() string {
-	if d.names.names == Stock {
-		return fmt.Sprintf("the names of its lines and the prefix %q", d.names.sessions())
+	if d.keys.names == Stock {
+		return fmt.Sprintf("the names of its lines and the prefix %q", d.keys.sessions())
 	}
-	return fmt.Sprintf("the prefix %q", d.names.root)
+	return fmt.Sprintf("the prefix %q", d.keys.root)
 }
 
 // unanswered is a request given up because ctx has ended, with what the service said last.
-func unanswered(ctx context.Context, what string, last error) error {
+func unanswered(ctx context.Context, last error) error {
 	err := context.Cause(ctx)
 	if own := ctx.Err(); !errors.Is(err, own) && !errors.Is(err, driver.ErrSessionEnded) {
 		err = fmt.Errorf("%w: %w", own, err)
 	}
 	if last == nil || errors.Is(last, context.Canceled) || errors.Is(last, context.DeadlineExceeded) {
-		return fmt.Errorf("etcd: %s: %w", what, err)
+		return err
 	}
-	return fmt.Errorf("etcd: %s: %w; the service said last: %w", what, err, last)
+	return fmt.Errorf("%w; the service said last: %w", err, last)
 }

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,15 +24,15 @@ import (
 // not taken through this package.
 func Guard(h *coord.Hold) (clientv3.Cmp, error) {
 	if h == nil {
-		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: Guard needs a hold")
+		return clientv3.Cmp{}, errors.New("turnwise: etcd: Guard needs a hold")
 	}
 	if err := h.Err(); err != nil {
 		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: %w", h.Node().Line, err)
 	}
 	n := h.Node()
 	key, created, ok := parseID(n.ID)
-	if !ok || created != int64(n.Token) || !strings.Contains(key, "/") {
+	if own := key[strings.LastIndexByte(key, '/')+1:]; !ok || parseStock(own).lease == 0 {
 		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: the hold is not of this service", n.Line)
 	}
-	return clientv3.Compare(clientv3.CreateRevision(key), "=", created), nil
+	return isIncarnation(key, created), nil
 }

@@ -30,7 +30,7 @@ func entry(line, kind string) driver.Entry {
 	return driver.Entry{Line: line, Kind: kind, Owner: driver.Owner{Host: "host", PID: 1, Since: time.Now()}}
 }
 
-func join(t testing.TB, s driver.Session, e driver.Entry) (driver.Node, []driver.Node) {
+func join(t testing.TB, s driver.Session, e driver.Entry) (driver.Place, []driver.Node) {
 	t.Helper()
 	me, ahead, err := s.Join(within(t, 20*time.Second), e)
 	if err != nil {
@@ -39,17 +39,17 @@ func join(t testing.TB, s driver.Session, e driver.Entry) (driver.Node, []driver
 	return me, ahead
 }
 
-func leave(t testing.TB, s driver.Session, me driver.Node, held bool) {
+func leave(t testing.TB, me driver.Place, held bool) {
 	t.Helper()
-	if err := s.Leave(within(t, 20*time.Second), me, held); err != nil {
+	if err := me.Leave(within(t, 20*time.Second), held); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
 }
 
 // turn waits until nobody is ahead, as a mutex does, and counts how often it was woken.
-func turn(ctx context.Context, s driver.Session, me driver.Node, ahead []driver.Node) (wakeUps int, err error) {
+func turn(ctx context.Context, me driver.Place, ahead []driver.Node) (wakeUps int, err error) {
 	for len(ahead) > 0 {
-		ahead, err = s.Await(ctx, me, driver.Sight{}, ahead[len(ahead)-1:])
+		ahead, _, err = me.Await(ctx, ahead[len(ahead)-1:])
 		if err != nil {
 			return wakeUps, err
 		}
@@ -73,7 +73,7 @@ func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 			for range rounds {
 				me, ahead, err := s.Join(within(t, 20*time.Second), entry("two", "lock"))
 				if err == nil {
-					_, err = turn(within(t, 20*time.Second), s, me, ahead)
+					_, err = turn(within(t, 20*time.Second), me, ahead)
 				}
 				now := time.Now()
 				if err != nil {
@@ -89,7 +89,7 @@ func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 				mu.Lock()
 				released = time.Now()
 				mu.Unlock()
-				if err := s.Leave(within(t, 20*time.Second), me, true); err != nil {
+				if err := me.Leave(within(t, 20*time.Second), true); err != nil {
 					t.Errorf("unlock: %v", err)
 				}
 			}
@@ -161,18 +161,18 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	ctx := within(t, 4*time.Minute)
 	before := heapInUse()
 	begun := time.Now()
-	nodes := make([]driver.Node, n)
+	places := make([]driver.Place, n)
 	var wakeUps atomic.Int64
 	turns := make([]chan error, n)
-	for i := range nodes {
+	for i := range places {
 		turns[i] = make(chan error, 1)
 		me, ahead, err := s.Join(ctx, entry(line, "lock"))
 		if err != nil {
 			t.Fatalf("join %d: %v", i, err)
 		}
-		nodes[i] = me
+		places[i] = me
 		go func() {
-			w, err := turn(ctx, s, me, ahead)
+			w, err := turn(ctx, me, ahead)
 			wakeUps.Add(int64(w))
 			turns[i] <- err
 		}()
@@ -183,7 +183,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 
 	// Some hand-overs in the midst of the crowd are counted, and then it drains.
 	measured := min(n-1, 20)
-	if err := holder.Leave(ctx, head, true); err != nil {
+	if err := head.Leave(ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-turns[0]; err != nil {
@@ -193,7 +193,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	requests, bytes := math.Inf(1), math.Inf(1)
 	for i := range measured {
 		start := l.counted()
-		if err := s.Leave(ctx, nodes[i], true); err != nil {
+		if err := places[i].Leave(ctx, true); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-turns[i+1]; err != nil {
@@ -207,7 +207,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	}
 	begun = time.Now()
 	for i := measured; i < n; i++ {
-		if err := s.Leave(ctx, nodes[i], true); err != nil {
+		if err := places[i].Leave(ctx, true); err != nil {
 			t.Fatal(err)
 		}
 		if i+1 < n {
@@ -266,7 +266,7 @@ func TestCrowdJoinsAtOnceAndDrains(t *testing.T) {
 				t.Errorf("join: %v", err)
 				return
 			}
-			w, err := turn(ctx, s, me, ahead)
+			w, err := turn(ctx, me, ahead)
 			if err != nil {
 				t.Errorf("await: %v", err)
 				return
@@ -275,12 +275,12 @@ func TestCrowdJoinsAtOnceAndDrains(t *testing.T) {
 			if inside.Add(1) > 1 {
 				t.Error("two have their turn at once")
 			}
-			if last.Swap(int64(me.Token)) > int64(me.Token) {
+			if token := int64(me.Node().Token); last.Swap(token) > token {
 				t.Error("a turn out of order")
 			}
 			served.Add(1)
 			inside.Add(-1)
-			if err := s.Leave(ctx, me, true); err != nil {
+			if err := me.Leave(ctx, true); err != nil {
 				t.Errorf("leave: %v", err)
 			}
 		})

@@ -2,8 +2,8 @@ package etcd
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,8 +13,8 @@ import (
 
 func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) {
 	var got *clientv3.GetResponse
-	err := d.ask(ctx, "read line "+line, func(ctx context.Context) (err error) {
-		got, err = d.kv.Get(ctx, d.names.line(line), clientv3.WithPrefix())
+	err := d.retry(ctx, "read line "+line, func(ctx context.Context) (err error) {
+		got, err = d.kv.Get(ctx, d.keys.line(line), clientv3.WithPrefix())
 		return err
 	})
 	if err != nil {
@@ -22,12 +22,10 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 	}
 	var nodes []driver.Node
 	for _, kv := range got.Kvs {
-		n, ok := d.names.node(line, kv)
-		if !ok {
-			continue
+		if n, ok := d.keys.node(line, kv); ok {
+			d.keys.decodeValue(&n, kv.Value)
+			nodes = append(nodes, n)
 		}
-		d.names.decodeValue(&n, kv.Value)
-		nodes = append(nodes, n)
 	}
 	slices.SortFunc(nodes, byToken)
 	return nodes, nil
@@ -37,19 +35,19 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 const page = 500
 
 func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
-	found := make(map[string]struct{})
-	from := d.names.root + prefix
+	found := make(map[string]bool)
+	from := d.keys.root + prefix
 	end := clientv3.GetPrefixRangeEnd(from)
 	if from == "" {
 		from, end = "\x00", "\x00" // everything
 	}
 	opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(page)}
-	if d.names.names == Isolated {
+	if d.keys.names == Isolated {
 		opts = append(opts, clientv3.WithKeysOnly()) // without the lease, from 3.7 on, which stock names need
 	}
 	for {
 		var got *clientv3.GetResponse
-		err := d.ask(ctx, "list the lines", func(ctx context.Context) (err error) {
+		err := d.retry(ctx, "list the lines", func(ctx context.Context) (err error) {
 			got, err = d.kv.Get(ctx, from, opts...)
 			return err
 		})
@@ -57,8 +55,8 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 			return nil, err
 		}
 		for _, kv := range got.Kvs {
-			if line, ok := d.names.lineOf(kv); ok && strings.HasPrefix(line, prefix) {
-				found[line] = struct{}{}
+			if line, ok := d.keys.lineOf(kv); ok && strings.HasPrefix(line, prefix) {
+				found[line] = true
 			}
 		}
 		if !got.More {
@@ -66,16 +64,11 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 		}
 		last := got.Kvs[len(got.Kvs)-1]
 		from = string(last.Key) + "\x00"
-		if line, ok := d.names.lineOf(last); ok && d.names.names == Isolated {
-			from = clientv3.GetPrefixRangeEnd(d.names.line(line))
+		if line, ok := d.keys.lineOf(last); ok && d.keys.names == Isolated {
+			from = clientv3.GetPrefixRangeEnd(d.keys.line(line))
 		}
 	}
-	lines := make([]string, 0, len(found))
-	for line := range found {
-		lines = append(lines, line)
-	}
-	sort.Strings(lines)
-	return lines, nil
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 func (d *service) Remove(ctx context.Context, n driver.Node) error {
@@ -84,10 +77,10 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 		return driver.ErrRemoved // no node of this service ever had that ID
 	}
 	removed, tries := false, 0
-	err := d.ask(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {
+	err := d.retry(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {
 		tries++
 		done, err := d.kv.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).
+			If(isIncarnation(key, created)).
 			Then(clientv3.OpDelete(key)).
 			Commit()
 		if err == nil {

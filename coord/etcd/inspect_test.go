@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -15,10 +14,8 @@ func TestLinesArePagedAndLongOnesSkipped(t *testing.T) {
 	l := connectLink(t, cluster.Addrs()...)
 	for _, names := range []Names{Isolated, Stock} {
 		s := open(t, l, WithNames(names), WithRoot(fmt.Sprint("paged/", names)))
-		var nodes []driver.Node
 		add := func(line string) {
-			me, _ := join(t, s, entry(line, "lock"))
-			nodes = append(nodes, me)
+			join(t, s, entry(line, "lock"))
 		}
 		for range 2 * page {
 			add("b")

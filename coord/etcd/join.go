@@ -2,265 +2,230 @@ package etcd
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
+	"errors"
+	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// joining is one Join. It runs on the session's life, not on the caller's context: a request that was cancelled half
-// way has an open outcome, and to settle that costs more than to wait for the reply and take the node away.
+// place is a contender of a session's own.
+type place struct {
+	*session
+	view
+	key     string
+	number  int64 // in the key
+	created int64 // the key's create revision
+	first   bool  // nobody stood in line when it joined: whoever is right behind it knows that, and needs no mark
+	last    bool
+	free    sync.Once // gives the number back
+
+	mu       sync.Mutex
+	node     driver.Node
+	modified int64    // the mod revision as far as we know
+	seen     sighting // by the last look
+}
+
+func (p *place) Node() driver.Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.node
+}
+
+func (p *place) Last() bool { return p.last }
+
+// joining is a place that is being taken.
 type joining struct {
-	s     *session
-	entry driver.Entry
-	view  view
-	key   string
-	value string
+	*place
+	value  string
+	try    bool // put only if nobody is in sight
+	tokens int  // how often it was refused for its token
 
-	// decided is set by the first of the two: the caller, when it goes without a result, and the one who has the result.
-	decided atomic.Bool
-	result  chan joined
+	compared int64 // the epoch that the last transaction compared with
+	open     bool  // it may yet be applied
 }
 
-type joined struct {
-	me    driver.Node
-	ahead []driver.Node
-	err   error
-	open  bool // it may yet be applied
+// Join runs on the session's life, not on the caller's context: a request that was cancelled half way has an open
+// outcome, and to settle that costs more than to wait for the reply and take the node away.
+func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	if err := s.life.Stopped(ctx); err != nil {
+		return nil, nil, err
+	}
+	p := &place{session: s, view: view{e.Line, e.Sight}, number: s.numbers.next()}
+	p.key = s.d.keys.contender(e.Line, e.Kind, s.lease, p.number)
+	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
+	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), try: e.Try}
+	ahead, err := driverkit.Deliver(ctx, s.life,
+		func(wanted func() bool) ([]driver.Node, error) { return j.run(e.Try, wanted) },
+		func([]driver.Node) { j.undo() })
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, ahead, nil
 }
 
-func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Node, []driver.Node, error) {
-	if err := ctx.Err(); err != nil {
-		return driver.Node{}, nil, err
+func (j *joining) run(try bool, wanted func() bool) ([]driver.Node, error) {
+	if err := j.joins.enter(j.life.Context()); err != nil {
+		return nil, j.life.Verdict(err)
 	}
-	key := s.numbers.take(func(n int64) string { return s.d.names.contender(e.Line, e.Kind, s.lease, n) })
-	j := &joining{
-		s:      s,
-		entry:  e,
-		view:   view{e.Line, e.Sight},
-		key:    key,
-		value:  s.d.names.encodeValue(e.Kind, e.Kind, e.Owner, e.Data),
-		result: make(chan joined, 1),
+	ahead, err := j.attempt(wanted)
+	j.joins.exit()
+	if err == nil && try && len(ahead) > 0 {
+		err = driver.ErrBusy
 	}
-	if !s.background(j.run) {
-		return driver.Node{}, nil, s.over()
+	if err != nil {
+		j.undo()
 	}
-	var err error
-	select {
-	case r := <-j.result:
-		return r.me, r.ahead, r.err
-	case <-s.life.Done():
-		err = s.over()
-	case <-ctx.Done():
-		err = unanswered(ctx, "join", nil)
-	}
-	if j.decided.CompareAndSwap(false, true) {
-		return driver.Node{}, nil, err
-	}
-	r := <-j.result
-	return r.me, r.ahead, r.err
+	return ahead, j.life.Verdict(err)
 }
 
-// abandoned reports whether the caller has gone.
-func (j *joining) abandoned() bool { return j.decided.Load() }
-
-// finish hands the result to the caller; false if the caller has gone.
-func (j *joining) finish(r joined) bool {
-	if !j.decided.CompareAndSwap(false, true) {
-		return false
-	}
-	j.result <- r
-	return true
-}
-
-func (j *joining) fail(err error) { j.finish(joined{err: err}) }
-
-func (j *joining) run() {
-	select {
-	case j.s.joins <- struct{}{}:
-	case <-j.s.life.Done():
+// undo sees to it that nothing of the join stays. While the outcome is open the caller need not wait for that.
+func (j *joining) undo() {
+	if !j.open {
+		_ = j.untilGone(j.life.Context(), j.takeBack)
 		return
 	}
-	r := j.attempt()
-	<-j.s.joins
-
-	switch {
-	case r.err == nil && j.entry.Try && len(r.ahead) > 0:
-		j.s.take(j.s.life, r.me.ID, "")
-		j.fail(driver.ErrBusy)
-	case r.err == nil:
-		if !j.finish(r) {
-			j.s.take(j.s.life, r.me.ID, "")
-		}
-	default:
-		if r.me.ID != "" {
-			j.s.take(j.s.life, r.me.ID, "")
-		} else if !r.open {
-			j.s.numbers.give(j.key, 0)
-		}
-		j.fail(r.err)
-	}
+	j.life.Go(func() { _ = j.untilGone(j.life.Context(), j.takeBack) })
 }
 
-// attempt tries until the outcome is known. With an error, a node that is named was made and has to go.
-func (j *joining) attempt() joined {
-	s := j.s
-	try := j.entry.Try
-	tokens := 0
-	for !j.abandoned() {
-		epoch := s.epoch.rev.Load()
-		answer, err := j.send(epoch, try)
+func (j *joining) takeBack(ctx context.Context) error {
+	if j.open {
+		if err := j.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if j.created == 0 {
+		j.numbers.giveBack(j.number)
+		return nil
+	}
+	return j.depart(ctx, "")
+}
+
+// attempt tries until the outcome is known. With an error, there may be a node that has to go.
+func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
+	for tries := 0; wanted(); tries++ {
+		j.compared = j.epoch.rev.Load()
+		answer, err := j.send()
 		switch {
-		case err == nil && answer.Succeeded:
+		case err != nil:
+			err = j.mend(err, tries)
+		case answer.Succeeded:
 			return j.made(answer.Header.Revision, answer.Responses[:len(answer.Responses)-1])
-		case err == nil:
-			busy, clear, err := j.refused(answer, epoch, try)
-			switch {
-			case err != nil:
-				return joined{err: err}
-			case busy:
-				return joined{err: driver.ErrBusy}
-			case clear:
-				try = false
-			}
-		case is(err, rpctypes.ErrInvalidAuthToken) && tokens < 3:
-			tokens++
-		case is(err, rpctypes.ErrLeaseNotFound):
-			if err := s.confirm(s.life); err != nil {
-				return joined{err: s.verdict(err)}
-			}
-		case is(err, rpctypes.ErrTooManyRequests): // not even proposed
-			if sleep(s.life, lastPause/4) != nil {
-				return joined{err: s.over()}
-			}
-		case judge(err) != passing:
-			return joined{err: s.d.explain("join line "+j.entry.Line, err)}
 		default:
-			s.d.log.Info("etcd: the outcome of a join is open", "line", j.entry.Line, "err", err)
-			if rev, err := j.settle(epoch); err != nil {
-				return joined{err: s.verdict(err), open: true}
-			} else if rev > 0 {
-				return j.found(rev)
-			}
+			err = j.whyNot(answer)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if j.created > 0 {
+			ahead, _, err := j.look(j.life.Context(), j.created)
+			return ahead, err
 		}
 	}
-	return joined{err: context.Canceled}
+	return nil, context.Canceled
 }
 
-// send is the transaction that joins. A range before the put shows exactly those ahead. With try it puts only
-// if nobody is in sight.
-func (j *joining) send(epoch int64, try bool) (*clientv3.TxnResponse, error) {
-	s := j.s
-	names := s.d.names
-	key := names.epoch(s.lease)
-	reads := names.reads(j.view)
-	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", epoch)}
-	instead := []clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())}
-	if try {
-		for _, r := range names.ranges(j.view) {
+// send is the transaction that joins. A range before the put shows exactly those ahead.
+func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
+	keys := j.d.keys
+	epoch := keys.epoch(j.lease)
+	reads := keys.reads(j.view)
+	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}
+	instead := []clientv3.Op{clientv3.OpGet(epoch, clientv3.WithKeysOnly())}
+	if j.try {
+		for _, r := range keys.ranges(j.view) {
 			ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(r.from).WithRange(r.to), "=", 0))
 		}
 		instead = append(instead, reads...)
 	}
-	put := clientv3.OpPut(j.key, j.value, clientv3.WithLease(s.lease))
-	var answer *clientv3.TxnResponse
-	err := s.d.once(s.life, func(ctx context.Context) (err error) {
-		answer, err = s.d.kv.Txn(ctx).If(ifs...).Then(append(reads, put)...).Else(instead...).Commit()
+	put := clientv3.OpPut(j.key, j.value, clientv3.WithLease(j.lease))
+	err = j.d.once(j.life.Context(), func(ctx context.Context) error {
+		answer, err = j.d.kv.Txn(ctx).If(ifs...).Then(append(reads, put)...).Else(instead...).Commit()
 		return err
 	})
 	return answer, err
 }
 
-// refused finds out why the transaction put nothing: another epoch, which means to try again, or somebody is there.
-// clear says that what is there is in nobody's way, but cannot be left out of a comparison.
-func (j *joining) refused(answer *clientv3.TxnResponse, epoch int64, try bool) (busy, clear bool, err error) {
-	s := j.s
-	if err := s.goesOn(answer.Header.Revision, epoch); err != nil {
-		return false, false, s.verdict(err)
+// whyNot finds out why the transaction put nothing: another epoch, which means to try again, or somebody is there.
+func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
+	ctx, now := j.life.Context(), answer.Header.Revision
+	if err := j.goesOn(now, j.compared); err != nil {
+		return err
 	}
 	kvs := answer.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 { // gone with the lease, or removed by somebody
-		return false, false, s.verdict(s.check(s.life, answer.Header.Revision))
+		return j.check(ctx, now)
 	}
-	if now := kvs[0].GetModRevision(); now != epoch {
-		s.epoch.learn(now)
-		return false, false, nil
+	if epoch := kvs[0].GetModRevision(); epoch != j.compared {
+		j.epoch.rev.Saw(epoch)
+		return nil
 	}
-	if !try {
-		return false, false, fmt.Errorf("etcd: join line %s: the service refused for no reason", j.entry.Line)
+	if !j.try {
+		return failed("join line "+j.line, errors.New("the service refused for no reason"))
 	}
-	g := s.d.names.see(j.view, answer.Responses[1:])
-	g, err = s.settle(s.life, j.view, g, answer.Header.Revision, answer.Header.Revision)
-	if err != nil {
-		return false, false, s.verdict(err)
+	g, err := j.complete(ctx, j.view, j.d.keys.see(j.view, answer.Responses[1:]), now, now)
+	if err == nil && len(g.nodes) > 0 {
+		err = driver.ErrBusy
 	}
-	return len(g.nodes) > 0, len(g.nodes) == 0, nil
+	j.try = false // what is there is in nobody's way, but cannot be left out of a comparison
+	return err
 }
 
-// settle finds out whether a transaction whose reply was lost was applied, once it can no longer be. It returns the
-// node's create revision, 0 if there is none.
-func (j *joining) settle(epoch int64) (int64, error) {
-	s := j.s
-	if err := s.moveEpoch(s.life, epoch); err != nil {
-		return 0, err
+// mend returns nil when it is time to try again, or the node turned out to be there.
+func (j *joining) mend(err error, tries int) error {
+	ctx := j.life.Context()
+	switch {
+	case is(err, rpctypes.ErrInvalidAuthToken) && j.tokens < maxTokens:
+		j.tokens++
+		return nil
+	case is(err, rpctypes.ErrLeaseNotFound):
+		return j.confirm(ctx)
+	case is(err, rpctypes.ErrTooManyRequests): // not even proposed
+		return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries+3)))
+	case classify(err) != passing:
+		return failed("join line "+j.line, j.d.explain(err))
 	}
-	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-		return []clientv3.Op{clientv3.OpGet(j.key, append(opts, clientv3.WithKeysOnly())...)}
+	j.d.log.Info("etcd: the outcome of a join is open", "line", j.line, "err", err)
+	return j.settle(ctx)
+}
+
+// settle finds out whether a transaction whose reply was lost was applied, once it can no longer be.
+func (j *joining) settle(ctx context.Context) error {
+	j.open = true
+	if err := j.moveEpoch(ctx, j.compared); err != nil {
+		return err
 	}
-	answer, _, err := s.readAt(s.life, "look for the node", s.epoch.rev.Load(), ops)
+	answer, _, err := j.readAt(ctx, "look for the node", j.epoch.rev.Load(), func(opts ...clientv3.OpOption) []clientv3.Op {
+		return []clientv3.Op{j.readOwn(opts...)}
+	})
 	if err != nil {
-		return 0, err
+		return err
 	}
+	j.open = false
 	if kvs := answer[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		return kvs[0].GetCreateRevision(), nil
+		j.born(kvs[0].GetCreateRevision())
 	}
-	return 0, nil
+	return nil
 }
 
 // made completes a join that put the node at revision rev, with what the transaction read before.
-func (j *joining) made(rev int64, answers []*pb.ResponseOp) joined {
-	own := j.standing(rev)
-	g, err := j.s.settle(j.s.life, j.view, j.s.d.names.see(j.view, answers), rev, rev-1)
-	own.first = g.all == 0 && len(j.view.sight.Ignore) == 0
-	own.remember(j.view, g)
-	r := j.done(own, g.nodes, err)
-	r.me.Last = j.view.sight.All // then nothing was read after the transaction
-	return r
-}
-
-// found completes a join that turned out to have put the node at revision rev.
-func (j *joining) found(rev int64) joined {
-	own := j.standing(rev)
-	ahead, stands, _, err := j.s.look(j.s.life, j.view, own, rev)
-	if err == nil && !stands {
-		err = driver.ErrRemoved
+func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, error) {
+	j.born(rev)
+	g, err := j.complete(j.life.Context(), j.view, j.d.keys.see(j.view, answers), rev, rev-1)
+	if err != nil {
+		return nil, err
 	}
-	return j.done(own, ahead, err)
+	j.first = g.all == 0 && len(j.sight.Ignore) == 0
+	j.last = j.sight.All // then nothing was read after the transaction
+	j.remember(g)
+	return g.nodes, nil
 }
 
-func (j *joining) standing(rev int64) *standing {
-	j.s.numbers.made(j.key, rev)
-	return &standing{
-		key:      j.key,
-		created:  rev,
-		modified: rev,
-		changing: make(chan struct{}, 1),
-		node: driver.Node{
-			Line:  j.entry.Line,
-			ID:    nodeID(j.key, rev),
-			Kind:  j.entry.Kind,
-			Token: driver.Token(rev),
-			Owner: j.entry.Owner,
-			Data:  j.entry.Data,
-		},
-	}
-}
-
-func (j *joining) done(own *standing, ahead []driver.Node, err error) joined {
-	j.s.joinedAs(own)
-	return joined{me: own.node, ahead: ahead, err: j.s.verdict(err)}
+func (j *joining) born(rev int64) {
+	j.created, j.modified = rev, rev
+	j.node.ID, j.node.Token = nodeID(j.key, rev), driver.Token(rev)
 }

@@ -80,12 +80,12 @@ func TestJoinWhoseReplyIsLostIsOneNode(t *testing.T) {
 			r := l.fate(fate, joinOf(line))
 			me, ahead := join(t, s, entry(line, "lock"))
 			<-r.met
-			if len(ahead) != 1 || ahead[0].ID != first.ID {
-				t.Errorf("ahead is %v, want %v", ahead, first)
+			if len(ahead) != 1 || ahead[0].ID != first.Node().ID {
+				t.Errorf("ahead is %v, want %v", ahead, first.Node())
 			}
 			stays(t, root, line, 2, 2*drivertest.Late)
-			leave(t, s, me, false)
-			leave(t, other, first, true)
+			leave(t, me, false)
+			leave(t, first, true)
 			stays(t, root, line, 0, 0)
 		})
 	}
@@ -112,17 +112,17 @@ func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 				return
 			}
 			for _, a := range ahead {
-				if a.Token >= me.Token {
-					t.Errorf("%d is said to be ahead of %d", a.Token, me.Token)
+				if a.Token >= me.Node().Token {
+					t.Errorf("%d is said to be ahead of %d", a.Token, me.Node().Token)
 				}
 			}
 			mu.Lock()
-			tokens[me.Token] = true
+			tokens[me.Node().Token] = true
 			mu.Unlock()
-			if _, err := turn(within(t, 30*time.Second), s, me, ahead); err != nil {
+			if _, err := turn(within(t, 30*time.Second), me, ahead); err != nil {
 				t.Errorf("await: %v", err)
 			}
-			if err := s.Leave(within(t, 20*time.Second), me, true); err != nil {
+			if err := me.Leave(within(t, 20*time.Second), true); err != nil {
 				t.Errorf("leave: %v", err)
 			}
 		})
@@ -181,7 +181,7 @@ func TestMovedEpochFailsNobody(t *testing.T) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			if err := s.confirm(s.life); err != nil {
+			if err := s.confirm(s.life.Context()); err != nil {
 				t.Errorf("move: %v", err)
 			}
 		}
@@ -195,7 +195,7 @@ func TestMovedEpochFailsNobody(t *testing.T) {
 					t.Errorf("join: %v", err)
 					return
 				}
-				if err := s.Leave(within(t, 20*time.Second), me, true); err != nil {
+				if err := me.Leave(within(t, 20*time.Second), true); err != nil {
 					t.Errorf("leave: %v", err)
 				}
 			}
@@ -212,17 +212,17 @@ func TestSessionLivesOnWithoutItsKey(t *testing.T) {
 	root := direct(t, cluster)
 	s := open(t, connectLink(t, cluster.Addrs()...))
 	me, _ := join(t, s, entry("keyless", "lock"))
-	if _, err := root.Delete(within(t, 10*time.Second), s.d.names.epoch(s.lease)); err != nil {
+	if _, err := root.Delete(within(t, 10*time.Second), s.d.keys.epoch(s.lease)); err != nil {
 		t.Fatal(err)
 	}
 	behind, ahead := join(t, s, entry("keyless", "lock"))
-	if len(ahead) != 1 || ahead[0].ID != me.ID {
-		t.Errorf("ahead is %v, want %v", ahead, me)
+	if len(ahead) != 1 || ahead[0].ID != me.Node().ID {
+		t.Errorf("ahead is %v, want %v", ahead, me.Node())
 	}
-	leave(t, s, me, true)
-	leave(t, s, behind, true)
-	if err := s.life.Err(); err != nil {
-		t.Errorf("the session has ended: %v", context.Cause(s.life))
+	leave(t, me, true)
+	leave(t, behind, true)
+	if err := s.life.Why(); err != nil {
+		t.Errorf("the session has ended: %v", err)
 	}
 }
 
@@ -275,13 +275,13 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 	if r := after.Header.Revision - before.Header.Revision; r != 0 {
 		t.Errorf("it changed %d things at the service", r)
 	}
-	leave(t, s, me, true)
+	leave(t, me, true)
 	start = l.counted()
 	me, _ = join(t, s, try)
 	if spent := l.counted().Sub(start); spent.Writes != 1 || spent.Reads != 0 {
 		t.Errorf("a try that succeeds took %+v, want one transaction", spent)
 	}
-	leave(t, s, me, true)
+	leave(t, me, true)
 }
 
 // A reader's look is over keys of other kinds alone. A writer that has become a reader keeps the writer's key.
@@ -294,21 +294,19 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 
 	w, _ := join(t, s, entry("downgraded", "W"))
 	waiting, ahead := join(t, s, reader)
-	if len(ahead) != 1 || ahead[0].ID != w.ID {
-		t.Fatalf("ahead of the reader is %v, want %v", ahead, w)
+	if len(ahead) != 1 || ahead[0].ID != w.Node().ID {
+		t.Fatalf("ahead of the reader is %v, want %v", ahead, w.Node())
 	}
 	answer := make(chan error, 1)
 	go func() {
-		ahead, err := s.Await(within(t, 20*time.Second), waiting, reader.Sight, ahead)
+		ahead, _, err := waiting.Await(within(t, 20*time.Second), ahead)
 		if err == nil && len(ahead) > 0 {
 			err = fmt.Errorf("still ahead: %v", ahead)
 		}
 		answer <- err
 	}()
 	time.Sleep(20 * time.Millisecond)
-	w.Kind = "R"
-	w, err := s.Amend(within(t, 10*time.Second), w)
-	if err != nil {
+	if err := w.Amend(within(t, 10*time.Second), "R", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-answer; err != nil {
@@ -324,15 +322,15 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 
 	// A second writer sees the nearest of them; and a reader behind that one sees it, and it alone.
 	w2, ahead := join(t, s, entry("downgraded", "W"))
-	if len(ahead) == 0 || ahead[len(ahead)-1].ID != another.ID {
-		t.Errorf("nearest ahead of the second writer is %v, want %v", ahead, another)
+	if len(ahead) == 0 || ahead[len(ahead)-1].ID != another.Node().ID {
+		t.Errorf("nearest ahead of the second writer is %v, want %v", ahead, another.Node())
 	}
 	last, ahead := join(t, s, reader)
-	if len(ahead) != 1 || ahead[0].ID != w2.ID {
-		t.Errorf("ahead of the last reader is %v, want %v", ahead, w2)
+	if len(ahead) != 1 || ahead[0].ID != w2.Node().ID {
+		t.Errorf("ahead of the last reader is %v, want %v", ahead, w2.Node())
 	}
-	for _, n := range []driver.Node{w, waiting, late, another, w2, last} {
-		leave(t, s, n, false)
+	for _, p := range []driver.Place{w, waiting, late, another, w2, last} {
+		leave(t, p, false)
 	}
 }
 
@@ -344,9 +342,9 @@ func TestKeysAreUsedAgain(t *testing.T) {
 	ids, keys := map[string]bool{}, map[string]bool{}
 	for range 20 {
 		me, _ := join(t, s, entry("again", "lock"))
-		key, _, _ := parseID(me.ID)
-		ids[me.ID], keys[key] = true, true
-		if err := s.Leave(within(t, 10*time.Second), me, true); err != nil {
+		key, _, _ := parseID(me.Node().ID)
+		ids[me.Node().ID], keys[key] = true, true
+		if err := me.Leave(within(t, 10*time.Second), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -358,17 +356,12 @@ func TestKeysAreUsedAgain(t *testing.T) {
 func TestAKeyIsNotUsedTwiceAtOnce(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
-	leave := func(n driver.Node) {
-		if err := s.Leave(within(t, 10*time.Second), n, false); err != nil {
-			t.Fatal(err)
-		}
-	}
 	old, _ := join(t, s, entry("at once", "lock"))
-	leave(old)
+	leave(t, old, false)
 	first, _ := join(t, s, entry("at once", "lock"))
-	leave(old) // again, which must not free the key of the newer one
+	leave(t, old, false) // again, which must not free the key of the newer one
 	second, ahead := join(t, s, entry("at once", "lock"))
-	if len(ahead) != 1 || ahead[0].ID != first.ID {
-		t.Errorf("%s is behind %v, want %s", second.ID, ahead, first.ID)
+	if len(ahead) != 1 || ahead[0].ID != first.Node().ID {
+		t.Errorf("%s is behind %v, want %s", second.Node().ID, ahead, first.Node().ID)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -13,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // view is what one contender wants to see of its line.
@@ -62,15 +62,14 @@ type glance struct {
 	short   bool             // there may be more in sight: what was nearest is none of those
 }
 
-// see works on the answers of reads. Contenders that were amended may have another kind than their keys say; settle
+// see works on the answers of reads. Contenders that were amended may have another kind than their keys say; complete
 // finds out.
 func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 	var g glance
 	for _, a := range answers {
-		kvs := a.GetResponseRange().GetKvs()
 		g.all += a.GetResponseRange().GetCount()
 		hidden := false
-		for _, kv := range kvs {
+		for _, kv := range a.GetResponseRange().GetKvs() {
 			n, ok := l.node(v.line, kv)
 			if ok && v.sight.All {
 				l.decodeKind(&n, kv.GetValue())
@@ -99,160 +98,163 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 	}
 }
 
-// settle completes a glance at revision rev with what keys alone don't tell.
+// complete finds out about a glance at revision rev what keys alone don't tell, of those that joined up to last.
 //
 // What was amended out of sight is found here; nothing is ever amended into it, see Amend.
-func (s *session) settle(ctx context.Context, v view, g glance, rev, before int64) (glance, error) {
+func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
 	if !g.short && len(g.amended) > 0 && !v.sight.All {
 		if err := s.readKinds(ctx, &g, rev); err != nil {
 			return g, err
 		}
 		seen := len(g.nodes)
 		g.nodes = slices.DeleteFunc(g.nodes, func(n driver.Node) bool { return !v.sight.Sees(n.Kind) })
-		g.short = len(g.nodes) < seen && !v.sight.All
+		g.short = len(g.nodes) < seen
 	}
 	if !g.short {
 		return g, nil
 	}
 	// Something that is not in the way hides what may be: a writer that has become a reader, a foreign key. That is
 	// rare, so it may cost a look at all of them.
-	all := v
-	all.sight.All = true
-	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-		return s.d.names.reads(all, append(opts, clientv3.WithMaxCreateRev(before))...)
-	}
-	answer, rev, err := s.readAt(ctx, "look at the line", rev, ops)
+	v.sight.All = true
+	answer, _, err := s.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
+		return s.d.keys.reads(v, append(opts, clientv3.WithMaxCreateRev(last))...)
+	})
 	if err != nil {
 		return g, err
 	}
-	return s.settle(ctx, all, s.d.names.see(all, answer), rev, before)
+	return s.d.keys.see(v, answer), nil
 }
 
-// readKinds reads the values of those that were amended, since they tell the kind.
+// readKinds reads the values of those that were amended, since they tell the kind. They are few: one for each range.
 func (s *session) readKinds(ctx context.Context, g *glance, rev int64) error {
-	var which []int
-	for i, n := range g.nodes {
-		if g.amended[n.ID] > 0 {
-			which = append(which, i)
+	var which []*driver.Node
+	for i := range g.nodes {
+		if n := &g.nodes[i]; g.amended[n.ID] > 0 {
+			which = append(which, n)
 		}
 	}
-	for part := range slices.Chunk(which, maxOps) {
-		ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-			var ops []clientv3.Op
-			for _, i := range part {
-				key, _, _ := parseID(g.nodes[i].ID)
-				ops = append(ops, clientv3.OpGet(key, opts...))
-			}
-			return ops
+	answer, _, err := s.readAt(ctx, "read the kinds", rev, func(opts ...clientv3.OpOption) (ops []clientv3.Op) {
+		for _, n := range which {
+			ops = append(ops, clientv3.OpGet(keyOf(n), opts...))
 		}
-		answer, _, err := s.readAt(ctx, "read the kinds", rev, ops)
-		if err != nil {
-			return err
-		}
-		for i, a := range answer {
-			n := &g.nodes[part[i]]
-			if kv := incarnation(a, n.ID); kv != nil {
-				s.d.names.decodeKind(n, kv.GetValue())
-			}
+		return ops
+	})
+	if err != nil {
+		return err
+	}
+	for i, n := range which {
+		if kv := incarnation(answer[i], int64(n.Token)); kv != nil {
+			s.d.keys.decodeKind(n, kv.GetValue())
 		}
 	}
 	return nil
 }
 
-// maxOps is below what etcd allows in a transaction, 128.
-const maxOps = 100
-
 // incarnation is the answer to a read of one key if it is that incarnation, else nil.
-func incarnation(a *pb.ResponseOp, id string) *mvccpb.KeyValue {
+func incarnation(a *pb.ResponseOp, created int64) *mvccpb.KeyValue {
 	kvs := a.GetResponseRange().GetKvs()
-	if len(kvs) == 1 && nodeID(string(kvs[0].GetKey()), kvs[0].GetCreateRevision()) == id {
+	if len(kvs) == 1 && kvs[0].GetCreateRevision() == created {
 		return kvs[0]
 	}
 	return nil
 }
 
+// isIncarnation is the comparison for writes, which asks the same.
+func isIncarnation(key string, created int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", created)
+}
+
 // readAt reads what was there at revision rev, from whichever member is asked; such a read needs no agreement and is
-// exact. Where it can't be had it reads what is there now. It returns which revision it has read.
+// exact. Where it can't be had, or rev is 0, it reads what is there now. It returns which revision it has read.
 func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(...clientv3.OpOption) []clientv3.Op) ([]*pb.ResponseOp, int64, error) {
-	select {
-	case s.looks <- struct{}{}:
-		defer func() { <-s.looks }()
-	case <-ctx.Done():
-		return nil, 0, unanswered(ctx, what, nil)
+	if err := s.looks.enter(ctx); err != nil {
+		return nil, 0, failed(what, err)
 	}
-	if rev > 0 {
-		at := ops(clientv3.WithRev(rev), clientv3.WithSerializable())
-		for range 3 {
-			answer, err := s.read(ctx, what, at)
-			if err == nil {
-				return answer.Responses, rev, nil
-			}
-			if is(err, rpctypes.ErrFutureRev) { // the member lags behind; it catches up in no time, or another is asked
-				if sleep(ctx, 2*time.Millisecond) == nil {
-					continue
-				}
-			}
-			if !is(err, rpctypes.ErrFutureRev) && !is(err, rpctypes.ErrCompacted) {
-				return nil, 0, err
-			}
-			break
+	defer s.looks.exit()
+	for tries := 0; rev > 0 && tries < 3; tries++ {
+		answer, err := s.read(ctx, what, ops(clientv3.WithRev(rev), clientv3.WithSerializable()))
+		switch {
+		case err == nil:
+			return answer.Responses, rev, nil
+		case is(err, rpctypes.ErrCompacted):
+			rev = 0
+		case !is(err, rpctypes.ErrFutureRev):
+			return nil, 0, err
+		default: // the member lags behind; it catches up in no time, or another is asked
+			_ = driverkit.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
-	since := s.epoch.rev.Load()
+	told := s.epoch.rev.Load()
 	answer, err := s.read(ctx, what, ops())
 	if err != nil {
 		return nil, 0, err
 	}
-	return answer.Responses, answer.Header.Revision, s.goesOn(answer.Header.Revision, since)
+	return answer.Responses, answer.Header.Revision, s.goesOn(answer.Header.Revision, told)
 }
 
-func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
-	var answer *clientv3.TxnResponse
-	err := s.d.ask(ctx, what, func(ctx context.Context) (err error) {
+func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (answer *clientv3.TxnResponse, err error) {
+	err = s.d.retry(ctx, what, func(ctx context.Context) error {
 		answer, err = s.d.kv.Txn(ctx).Then(ops...).Commit()
 		return err
 	})
 	return answer, err
 }
 
-// look returns what stands ahead of own at revision rev or later, 0: now, and whether own itself stands.
-func (s *session) look(ctx context.Context, v view, own *standing, rev int64) (ahead []driver.Node, stands bool, at int64, err error) {
-	ops := func(opts ...clientv3.OpOption) []clientv3.Op {
-		self := clientv3.OpGet(own.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)
-		return append([]clientv3.Op{self}, s.d.names.reads(v, append(opts, clientv3.WithMaxCreateRev(own.created-1))...)...)
+// goesOn ends the session if the service is now at a revision before one that it had told already: it has lost its data,
+// or was given older ones, and the lease with them.
+func (s *session) goesOn(now, told int64) error {
+	if now >= told {
+		return nil
 	}
-	answer, at, err := s.readAt(ctx, "look at the line", rev, ops)
-	if err != nil {
-		return nil, false, 0, err
-	}
-	if incarnation(answer[0], own.node.ID) == nil {
-		return nil, false, at, nil
-	}
-	g, err := s.settle(ctx, v, s.d.names.see(v, answer[1:]), at, own.created-1)
-	if err != nil {
-		return nil, false, 0, err
-	}
-	own.remember(v, g)
-	return g.nodes, true, at, nil
+	s.end(errWentBack)
+	return s.life.Why()
 }
 
-// remember keeps of a look what the next Await has to know.
-func (own *standing) remember(v view, g glance) {
-	last := &sighting{sight: v.sight, amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
+// look returns what stands ahead at revision rev or later, 0: now, and which revision that was. It remembers what it has
+// seen, for the next Await.
+func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, error) {
+	answer, rev, err := p.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
+		ahead := append(slices.Clone(opts), clientv3.WithMaxCreateRev(p.created-1))
+		return append([]clientv3.Op{p.readOwn(opts...)}, p.d.keys.reads(p.view, ahead...)...)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if incarnation(answer[0], p.created) == nil {
+		return nil, 0, p.removed(ctx, rev)
+	}
+	g, err := p.complete(ctx, p.view, p.d.keys.see(p.view, answer[1:]), rev, p.created-1)
+	if err != nil {
+		return nil, 0, err
+	}
+	p.remember(g)
+	return g.nodes, rev, nil
+}
+
+// readOwn reads whether the own node is there.
+func (p *place) readOwn(opts ...clientv3.OpOption) clientv3.Op {
+	return clientv3.OpGet(p.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)
+}
+
+// sighting is what an Await has to know of the look before it.
+type sighting struct {
+	nearest string           // the ID of the nearest in sight
+	only    bool             // and nobody else in sight was ahead
+	amended map[string]int64 // the mod revisions, by ID, of those in sight that had been amended
+}
+
+func (p *place) remember(g glance) {
+	seen := sighting{amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
 	if len(g.nodes) > 0 {
-		last.nearest = g.nodes[len(g.nodes)-1].ID
+		seen.nearest = g.nodes[len(g.nodes)-1].ID
 	}
-	own.last.Store(last)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = seen
 }
 
-// saw is what the last look showed; nothing if it was in another sight.
-func (own *standing) saw(sight driver.Sight) *sighting {
-	last := own.last.Load()
-	if last == nil || !slices.Equal(last.sight.Ignore, sight.Ignore) {
-		return &sighting{}
-	}
-	return last
+func (p *place) lastSeen() sighting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen
 }
-
-// leftValue is what the left key holds when this incarnation left as the holder.
-func leftValue(created int64) string { return strconv.FormatInt(created, 10) }

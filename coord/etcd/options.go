@@ -27,7 +27,8 @@ const defaultTTL = 10 * time.Second
 
 // WithTTL sets how long the service keeps a session that it hears nothing from: how soon a dead holder's line goes
 // on, and how long a live one may be cut off. 10 s unless told. etcd counts in seconds, so it is rounded up, and has
-// a minimum of one and a half election timeouts, 2 s as it is installed: it grants that instead of less.
+// a minimum of one and a half election timeouts, 2 s as it is installed: it grants that instead of less. Less than 1 ms is
+// refused: WithTTL(30) is 30 ns, not 30 s.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot sets the prefix of all keys, "turnwise/" unless told. A slash is added if it ends with none. etcd's
@@ -60,10 +61,12 @@ func configure(opts []Option) (config, layout, error) {
 	if c.names != Isolated && c.names != Stock {
 		return fail("WithNames(%d): use Isolated or Stock", c.names)
 	}
-	if c.ttl <= 0 {
+	switch {
+	case c.ttl <= 0:
 		return fail("WithTTL(%v): it must be positive; a few seconds are usual", c.ttl)
-	}
-	if c.ttl > maxTTL {
+	case c.ttl < minTTL:
+		return fail("WithTTL(%v): a bare number counts nanoseconds; write WithTTL(%d*time.Second)", c.ttl, c.ttl)
+	case c.ttl > maxTTL:
 		return fail("WithTTL(%v): a crashed holder would stay for that long; at most %v", c.ttl, maxTTL)
 	}
 	l := layout{names: c.names}
@@ -88,7 +91,10 @@ func configure(opts []Option) (config, layout, error) {
 	return c, l, nil
 }
 
-const maxTTL = 24 * time.Hour
+const (
+	minTTL = time.Millisecond // whoever asks for less has left out the unit
+	maxTTL = 24 * time.Hour
+)
 
 // seconds is the TTL as etcd wants it.
 func (c config) seconds() int64 { return int64(math.Ceil(c.ttl.Seconds())) }

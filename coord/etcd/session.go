@@ -4,39 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// session is a lease. Whatever runs for it, runs on its life and ends with it.
+// session is a lease. Whatever runs for it runs on its life.
 type session struct {
 	d     *service
 	lease clientv3.LeaseID
 	ttl   time.Duration // as granted
-	begun time.Time
 
-	life context.Context // its cause says why the session has ended
-	kill context.CancelCauseFunc
-
-	sent    atomic.Int64 // when the last renewal that succeeded was sent, in ns since begun
-	numbers numbers
-	epoch   epoch
-	watches *watches
-	leaving departures
-	joins   chan struct{} // a place for each join on its way to the service
-	looks   chan struct{} // and for each read
-
-	mu    sync.Mutex
-	nodes map[string]*standing // by ID: what we know of our own contenders
-	ended bool
-	crew  *crew
+	life     *driverkit.Life
+	deadline *driverkit.Deadline
+	epoch    epoch
+	watches  *watches
+	numbers  numbers
+	leaving  departures
+	joins    gate
+	looks    gate
 }
 
 // At most so many requests of a session are under way at once. Ten thousand that come at the same moment would only
@@ -46,52 +36,38 @@ const (
 	maxLooks = 128
 )
 
-func newSession(d *service, lease clientv3.LeaseID, ttl int64, sent time.Time) *session {
+func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) *session {
 	s := &session{
-		d:     d,
-		lease: lease,
-		ttl:   time.Duration(ttl) * time.Second,
-		begun: sent,
-		joins: make(chan struct{}, maxJoins),
-		looks: make(chan struct{}, maxLooks),
-		nodes: make(map[string]*standing),
-		crew:  newCrew(),
-
-		numbers: numbers{taken: make(map[string]taken)},
+		d:        d,
+		lease:    lease,
+		ttl:      time.Duration(ttl) * time.Second,
+		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
+		deadline: driverkit.NewDeadline(),
+		epoch:    epoch{writing: make(gate, 1)},
+		joins:    make(gate, maxJoins),
+		looks:    make(gate, maxLooks),
 	}
 	s.leaving.s = s
-	s.epoch.lock = make(chan struct{}, 1)
-	s.life, s.kill = context.WithCancelCause(clientv3.WithRequireLeader(context.Background()))
-	s.watches = d.newWatches(s.life, s.background, d.names.epoch(lease))
+	s.watches = d.newWatches(s.life, d.keys.epoch(lease))
+	s.renewed(sent)
 	return s
 }
 
-func (s *session) start() {
-	s.background(s.renew)
-	s.background(s.watchOver)
+// renewed leaves a margin for clocks that don't run at the same rate. etcd itself is never early: it counts from when it
+// has worked on a renewal, and looks for expired leases every half second.
+func (s *session) renewed(sent time.Time) {
+	s.deadline.Renewed(sent, s.ttl-s.ttl/50-50*time.Millisecond)
 }
 
-// background runs f on the session's life, unless that is over.
-func (s *session) background(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return false
-	}
-	s.crew.do(s.life, f)
-	return true
-}
+func (s *session) Deadline() time.Time { return s.deadline.Time() }
+
+func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
 // end is the end of the session, for the first reason given.
 func (s *session) end(why error) {
-	s.mu.Lock()
-	first := !s.ended
-	s.ended = true
-	s.mu.Unlock()
-	if !first {
+	if !s.life.End(why) {
 		return
 	}
-	s.kill(why)
 	s.d.forget(s)
 	if why != errClosed && why != errAbandoned {
 		s.d.log.Warn("etcd: session ended", "lease", leaseHex(s.lease), "why", why)
@@ -104,54 +80,16 @@ var (
 	errWentBack  = errors.New("the service has lost what it had")
 )
 
-// over is the error of whoever meets a session that has ended.
-func (s *session) over() error {
-	return fmt.Errorf("etcd: %w: %w", driver.ErrSessionEnded, context.Cause(s.life))
-}
-
-// bind returns a context that ends with ctx, and with ErrSessionEnded as soon as the session has.
-func (s *session) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(driver.ErrSessionEnded) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// verdict turns the error of a call on a bound context into what the contract wants.
-func (s *session) verdict(err error) error {
-	if err != nil && s.life.Err() != nil {
-		return s.over()
-	}
-	return err
-}
-
-func (s *session) Done() <-chan struct{} { return s.life.Done() }
-
-func (s *session) Deadline() time.Time {
-	return s.begun.Add(time.Duration(s.sent.Load()) + s.ttl - s.margin())
-}
-
-// margin is what the deadline leaves for clocks that don't run at the same rate. etcd itself is never early: it counts
-// from when it has worked on a renewal, and looks for expired leases every half second.
-func (s *session) margin() time.Duration { return s.ttl/50 + 50*time.Millisecond }
-
-func (s *session) renewed(sent time.Time) { s.sent.Store(int64(sent.Sub(s.begun))) }
+func (s *session) Abandon() { s.end(errAbandoned) }
 
 // Close revokes the lease, and with it goes everything, also what is still on its way to the service.
 func (s *session) Close(ctx context.Context) error {
-	alive := s.life.Err() == nil || errors.Is(context.Cause(s.life), errClosed)
 	s.end(errClosed)
-	idle(ctx, &s.crew.work)
-	if !alive {
+	_ = s.life.Rest(ctx)
+	if !errors.Is(s.life.Why(), errClosed) {
 		return nil
 	}
-	return s.revoke(ctx)
-}
-
-func (s *session) revoke(ctx context.Context) error {
-	return s.d.ask(ctx, "revoke the lease", func(ctx context.Context) error {
+	return s.d.retry(ctx, "revoke the lease", func(ctx context.Context) error {
 		_, err := s.d.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.lease)})
 		if err = rpctypes.Error(err); is(err, rpctypes.ErrLeaseNotFound) {
 			return nil
@@ -160,71 +98,91 @@ func (s *session) revoke(ctx context.Context) error {
 	})
 }
 
-func (s *session) Abandon() { s.end(errAbandoned) }
+// renew keeps the lease alive. It uses a stream of its own and one renewal at a time, each with a short deadline, and
+// counts from the sending. The client library's KeepAlive counts from the receipt, notices an end up to 2.5 s late,
+// and tries again on the same silent connection.
+func (s *session) renew() {
+	var r renewal
+	defer r.drop()
+	interval := s.ttl / 3
+	pause, misses := interval, 0
+	for driverkit.Sleep(s.life.Context(), pause) == nil {
+		sent := time.Now()
+		ttl, err := r.once(s, s.patience(misses))
+		switch {
+		case s.life.Over():
+			return
+		case err == nil && ttl > 0:
+			s.renewed(sent)
+			pause, misses = interval, 0
+			continue
+		case err == nil:
+			// "No such lease" may come from a member that has not caught up. A write with the lease settles it.
+			r.drop()
+			err = s.confirm(s.life.Context())
+		}
+		// A client that the user made may pause for up to two minutes between dials, more than a session has.
+		s.d.conn.ResetConnectBackoff()
+		misses++
+		pause = min(time.Duration(misses)*20*time.Millisecond, interval/3)
+		s.d.log.Warn("etcd: lease not renewed", "lease", leaseHex(s.lease), "tries", misses,
+			"remaining", time.Until(s.Deadline()).Round(time.Millisecond), "err", err)
+	}
+}
 
-// idle waits until nothing runs in the background any more, or ctx ends.
-func idle(ctx context.Context, work *sync.WaitGroup) {
-	done := make(chan struct{})
-	go func() {
-		work.Wait()
-		close(done)
+// patience is how long a renewal may take, after so many that failed. At first there is time for several tries before
+// the deadline; a service that is slow as a whole gets more of it.
+func (s *session) patience(misses int) time.Duration {
+	first := min(shortTry, s.ttl/6)
+	return min(first+time.Duration(misses)*first/2, s.ttl/2)
+}
+
+// renewal is a stream of renewals, opened when it is needed. One that failed is dropped: the next goes to the next
+// member.
+type renewal struct {
+	stream pb.Lease_LeaseKeepAliveClient
+	cancel context.CancelFunc
+}
+
+func (r *renewal) drop() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.stream, r.cancel = nil, nil
+}
+
+// once renews the lease and returns its TTL in seconds, 0 if there is no such lease.
+func (r *renewal) once(s *session, patience time.Duration) (ttl int64, err error) {
+	var ctx context.Context
+	fresh := r.cancel == nil
+	if fresh {
+		ctx, r.cancel = context.WithCancel(s.life.Context())
+	}
+	hurry := time.AfterFunc(patience, r.cancel)
+	defer hurry.Stop()
+	defer func() {
+		if err != nil {
+			r.drop()
+		}
 	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	if fresh {
+		if r.stream, err = s.d.leases.LeaseKeepAlive(ctx, waitForReady); err != nil {
+			return 0, fmt.Errorf("no stream: %w", rpctypes.Error(err))
+		}
 	}
+	return r.exchange(s)
 }
 
-// standing is what a session knows of a contender of its own.
-type standing struct {
-	node    driver.Node
-	key     string
-	created int64
-
-	// changing serializes Amend. modified is the revision that a change has to find, so that one applied late does not
-	// undo a later one.
-	changing chan struct{}
-	modified int64
-
-	// first says that nobody stood in line when it joined: whoever is right behind it knows that, and needs no mark.
-	first bool
-
-	// last is what the last look showed, for the next Await. It is replaced as a whole.
-	last atomic.Pointer[sighting]
-}
-
-// sighting is what an Await has to know of the look before it.
-type sighting struct {
-	sight   driver.Sight
-	nearest string           // the ID of the nearest in sight
-	only    bool             // and nobody else in sight was ahead
-	amended map[string]int64 // the mod revisions, by ID, of those in sight that had been amended
-}
-
-// stand returns what is known of a contender of this session.
-func (s *session) stand(n *driver.Node) (*standing, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own := s.nodes[n.ID]; own != nil {
-		return own, nil
+func (r *renewal) exchange(s *session) (int64, error) {
+	if err := r.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}); err != nil {
+		if _, why := r.stream.Recv(); why != nil {
+			err = why
+		}
+		return 0, rpctypes.Error(err)
 	}
-	key, created, ok := parseID(n.ID)
-	if !ok {
-		return nil, fmt.Errorf("etcd: %q is no node of this driver", n.ID)
+	said, err := r.stream.Recv()
+	if err != nil {
+		return 0, rpctypes.Error(err)
 	}
-	own := &standing{node: *n, key: key, created: created, modified: created, changing: make(chan struct{}, 1)}
-	return own, nil
-}
-
-// joinedAs keeps what is known of a new contender until it leaves.
-func (s *session) joinedAs(own *standing) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nodes[own.node.ID] = own
-}
-
-func (s *session) forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.nodes, id)
+	return said.GetTTL(), nil
 }

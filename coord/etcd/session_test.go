@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -79,8 +78,8 @@ func TestLeaseOutlivesShortTrouble(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		heal()
 		time.Sleep(400 * time.Millisecond)
-		if s.life.Err() != nil {
-			t.Fatalf("the session has ended: %v", context.Cause(s.life))
+		if s.life.Over() {
+			t.Fatalf("the session has ended: %v", s.life.Why())
 		}
 		if left := time.Until(s.Deadline()); left < 0 {
 			t.Errorf("the deadline has passed by %v", -left)
@@ -97,11 +96,11 @@ func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 	behind, ahead := join(t, s, entry("revoked", "lock"))
 	answers := make(chan error, 2)
 	go func() {
-		_, err := s.Await(within(t, 20*time.Second), me, driver.Sight{}, nil)
+		err := me.Watch(within(t, 20*time.Second))
 		answers <- err
 	}()
 	go func() { // etcd #11456, #11051: Campaign returned as the leader with its lease gone
-		_, err := s.Await(within(t, 20*time.Second), behind, driver.Sight{}, ahead)
+		_, _, err := behind.Await(within(t, 20*time.Second), ahead)
 		answers <- err
 	}()
 	time.Sleep(50 * time.Millisecond)
@@ -148,7 +147,7 @@ func TestClosingRevokesAndAbandoningDoesNot(t *testing.T) {
 func TestTTLIsWhatTheServiceGrants(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
-	for _, asked := range []time.Duration{time.Nanosecond, time.Second, 1001 * time.Millisecond, 90 * time.Second, 24 * time.Hour} {
+	for _, asked := range []time.Duration{time.Millisecond, time.Second, 1001 * time.Millisecond, 90 * time.Second, 24 * time.Hour} {
 		begun := time.Now()
 		s := open(t, connectLink(t, cluster.Addrs()...), WithTTL(asked))
 		is, err := root.TimeToLive(within(t, 10*time.Second), s.lease)
@@ -163,8 +162,10 @@ func TestTTLIsWhatTheServiceGrants(t *testing.T) {
 			t.Errorf("a TTL of %v ends in %v", granted, time.Until(d))
 		}
 	}
-	for _, bad := range []time.Duration{0, -1, 25 * time.Hour} {
-		if _, err := New(root, WithTTL(bad)); err == nil || !strings.Contains(err.Error(), "WithTTL") {
+	for bad, says := range map[time.Duration]string{
+		0: "positive", -1: "positive", 30: "30*time.Second", time.Millisecond - 1: "nanoseconds", 25 * time.Hour: "at most",
+	} {
+		if _, err := New(root, WithTTL(bad)); err == nil || !strings.Contains(err.Error(), "WithTTL") || !strings.Contains(err.Error(), says) {
 			t.Errorf("WithTTL(%v): %v", bad, err)
 		}
 	}
@@ -190,8 +191,8 @@ func TestWrongWordOfNoLeaseEndsNothing(t *testing.T) {
 	if len(asked) == 0 {
 		t.Fatal("the lease was not renewed")
 	}
-	if s.life.Err() != nil {
-		t.Fatalf("the session has ended: %v", context.Cause(s.life))
+	if s.life.Over() {
+		t.Fatalf("the session has ended: %v", s.life.Why())
 	}
 	if left := time.Until(s.Deadline()); left < 0 {
 		t.Errorf("the deadline has passed by %v", -left)
@@ -207,12 +208,12 @@ func TestSessionOutlivesRestart(t *testing.T) {
 	behind, ahead := join(t, s, entry("restart", "lock"))
 	answer := make(chan error, 1)
 	go func() {
-		_, err := turn(within(t, time.Minute), s, behind, ahead)
+		_, err := turn(within(t, time.Minute), behind, ahead)
 		answer <- err
 	}()
 	time.Sleep(50 * time.Millisecond)
 	cluster.Member(0).Restart(t)
-	leave(t, s, me, true)
+	leave(t, me, true)
 	select {
 	case err := <-answer:
 		if err != nil {
@@ -221,5 +222,5 @@ func TestSessionOutlivesRestart(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("the wake-up was lost")
 	}
-	leave(t, s, behind, true)
+	leave(t, behind, true)
 }

@@ -60,14 +60,14 @@ func TestOneLineWithConcurrencyMutex(t *testing.T) {
 			for range turns {
 				me, ahead, err := s.Join(ctx, entry("shared/line", "lock"))
 				if err == nil {
-					_, err = turn(ctx, s, me, ahead)
+					_, err = turn(ctx, me, ahead)
 				}
 				if err != nil {
 					t.Errorf("ours: %v", err)
 					return
 				}
 				work()
-				if err := s.Leave(ctx, me, true); err != nil {
+				if err := me.Leave(ctx, true); err != nil {
 					t.Errorf("ours: %v", err)
 				}
 			}
@@ -104,7 +104,7 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 	if err != nil || string(first.Data) != "them" || first.Kind != "lock" || first.Owner != (driver.Owner{}) {
 		t.Errorf("first is %+v, %v", first, err)
 	}
-	c := waiter(t, s, me, ahead)
+	c := waiter(t, me, ahead)
 	if err := theirs.Proclaim(ctx, "still them"); err != nil {
 		t.Fatal(err)
 	}
@@ -121,15 +121,14 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 		}
 	}
 	leader("us")
-	me.Data = []byte("still us")
-	if me, err = s.Amend(ctx, me); err != nil {
+	if err := me.Amend(ctx, "lead", []byte("still us")); err != nil {
 		t.Fatal(err)
 	}
 	leader("still us")
 	campaign := make(chan error, 1)
 	go func() { campaign <- theirs.Campaign(ctx, "them again") }()
 	time.Sleep(50 * time.Millisecond)
-	leave(t, s, me, true)
+	leave(t, me, true)
 	answers(t, campaign, 5*time.Second, nil, "their campaign")
 	leader("them again")
 	if err := theirs.Resign(ctx); err != nil {
@@ -147,28 +146,25 @@ func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
 	reader, ahead := join(t, s, reads)
 	waiting := make(chan error, 1)
 	go func() {
-		ahead, err := s.Await(ctx, reader, reads.Sight, ahead)
+		ahead, _, err := reader.Await(ctx, ahead)
 		if err == nil && len(ahead) > 0 {
 			err = fmt.Errorf("%v stand in the way of a reader", ahead)
 		}
 		waiting <- err
 	}()
 	silent(t, waiting, 50*time.Millisecond, "a reader behind a writer")
-	writer.Kind = "R"
-	writer, err := s.Amend(ctx, writer)
-	if err != nil {
+	if err := writer.Amend(ctx, "R", nil); err != nil {
 		t.Fatal(err)
 	}
 	answers(t, waiting, 5*time.Second, nil, "a reader behind a reader")
-	leave(t, s, writer, false)
-	leave(t, s, reader, false)
+	leave(t, writer, false)
+	leave(t, reader, false)
 
 	lock, _ := join(t, s, entry("downgrade", "lock"))
-	lock.Kind = "R"
-	if _, err := s.Amend(ctx, lock); !errors.Is(err, errStockKind) {
+	if err := lock.Amend(ctx, "R", nil); !errors.Is(err, errStockKind) {
 		t.Errorf("a lock, whose key is like those of other tools, becomes a reader: %v", err)
 	}
-	leave(t, s, lock, false)
+	leave(t, lock, false)
 }
 
 // concurrency.Mutex uses one key a session: it goes and comes back as another incarnation, and who waits for the
@@ -191,7 +187,7 @@ func TestStockKeyThatComesBackIsAnother(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		var c <-chan error
 		if waits {
-			c = waiter(t, s, me, ahead)
+			c = waiter(t, me, ahead)
 			time.Sleep(50 * time.Millisecond)
 		}
 		heal := l.cut()
@@ -203,14 +199,14 @@ func TestStockKeyThatComesBackIsAnother(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		heal()
 		if !waits {
-			c = waiter(t, s, me, ahead)
+			c = waiter(t, me, ahead)
 		}
 		answers(t, c, 5*time.Second, nil, "await")
-		leave(t, s, me, true)
+		leave(t, me, true)
 		answers(t, relock, 5*time.Second, nil, "their lock")
 		me, ahead = join(t, s, entry("again", "lock"))
 	}
-	leave(t, s, me, false)
+	leave(t, me, false)
 	if err := m.Unlock(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -236,20 +232,20 @@ func TestEtcdctlLockWaitsForUsAndWeForIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(nodes) != 2 || nodes[0].ID != me.ID || nodes[1].Kind != "lock" {
+	if len(nodes) != 2 || nodes[0].ID != me.Node().ID || nodes[1].Kind != "lock" {
 		t.Fatalf("the line is %v", nodes)
 	}
 	if lines, err := s.d.Lines(ctx, "she"); err != nil || len(lines) != 1 || lines[0] != "shell" {
 		t.Errorf("lines are %q, %v", lines, err)
 	}
 	behind, ahead := join(t, s, entry("shell", "lock"))
-	c := waiter(t, s, behind, ahead)
-	leave(t, s, me, true)
+	c := waiter(t, behind, ahead)
+	leave(t, me, true)
 	answers(t, c, 10*time.Second, nil, "await")
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "locked") {
 		t.Errorf("etcdctl: %v\n%s", err, out.String())
 	}
-	leave(t, s, behind, true)
+	leave(t, behind, true)
 }
 
 // With stock names a reader is told from others by the end of its key; a stock contender is exclusive.
@@ -278,7 +274,7 @@ func TestReadersAmongStockContenders(t *testing.T) {
 	if len(ahead) != 1 || ahead[0].Kind != "lock" {
 		t.Errorf("ahead of the fourth reader is %v, want the stock contender", ahead)
 	}
-	for _, r := range []driver.Node{r1, r2, r3, r4} {
-		leave(t, s, r, false)
+	for _, r := range []driver.Place{r1, r2, r3, r4} {
+		leave(t, r, false)
 	}
 }

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,10 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 
-	"github.com/turnwise/turnwise/internal/bell"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
-
-var waitForReady = grpc.WaitForReady(true)
 
 // watches is a stream of events: a session has one, and the driver one for those who stand in no line. A watch is shared
 // by all who wait for the same key, and costs an entry in a map here and no goroutine. The client library's Watcher has
@@ -28,25 +25,22 @@ var waitForReady = grpc.WaitForReady(true)
 // begin in the past from a loop that comes round every 100 ms. So who listens has to read once the watch is open, and
 // again when another stream had to be opened.
 type watches struct {
-	life   context.Context
-	events pb.WatchClient
-	start  func(run func()) bool // runs the stream in the background
-	known  string                // a key to ask for when all that matters is an answer
-	log    *slog.Logger
-	deny   func(what string, err error) error
+	d     *service
+	life  *driverkit.Life
+	known string // a key to ask for when all that matters is an answer
 
-	mu     sync.Mutex
-	keys   map[span]*watch
-	ids    map[int64]*watch // open, or asked for, on the present stream
-	asked  []request        // not answered yet, in order
-	lastID int64
-	runs   bool
-	live   bool
-	idle   time.Time // since when nobody listens
-	left   []*watch  // that nobody listened to when the last listener went, in that order
-	spoke  time.Time // when something arrived last
-	out    []*pb.WatchRequest
-	send   bell.Bell // there is something in out
+	mu      sync.Mutex
+	keys    map[span]*watch
+	ids     map[int64]*watch // open, or asked for, on the present stream
+	pending []request        // that have no answer yet, in order
+	lastID  int64
+	runs    bool
+	live    bool
+	idle    time.Time // since when nobody listens
+	unheard []*watch  // that had nobody listening when their last ear went, in that order
+	spoke   time.Time // when something arrived last
+	out     []*pb.WatchRequest
+	send    driverkit.Bell // there is something in out
 }
 
 type request struct {
@@ -59,22 +53,14 @@ type span struct{ key, end string }
 
 type watch struct {
 	span
-	id        int64
-	opened    int64 // at which revision it was opened on the present stream; 0: it is not
-	listeners []*listener
-	leftAt    time.Time // when the last one went
-	refused   error
+	id      int64
+	opened  int64 // at which revision it was opened on the present stream; 0: it is not
+	ears    []*ear
+	unheard time.Time // since when
+	refused error
 }
 
-// listener is one who listens to a key.
-type listener struct {
-	hub    *watches
-	watch  *watch
-	bell   bell.Bell // may be shared by the listeners of one waiter
-	events []event
-}
-
-// event is a change of the key.
+// event is a change of a key.
 type event struct {
 	rev     int64
 	key     string
@@ -82,82 +68,15 @@ type event struct {
 	created int64 // of a put: the incarnation
 }
 
-// news is what has come in since the last time.
-type news struct {
-	watch   int64 // events may be missing if it is another than last time
-	opened  int64 // the revision from which on the key is listened to; 0: not yet
-	events  []event
-	refused error
-}
-
-// add listens to a key. bell rings when there is news: the watch is open, it had to be opened anew, the key changed.
-func (ws *watches) add(what span, bell bell.Bell) *listener {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w := ws.keys[what]
-	if w == nil {
-		w = &watch{span: what}
-		ws.keys[what] = w
-		ws.ask(w)
+func (d *service) newWatches(life *driverkit.Life, known string) *watches {
+	return &watches{
+		d:     d,
+		life:  life,
+		known: known,
+		keys:  make(map[span]*watch),
+		ids:   make(map[int64]*watch),
+		send:  driverkit.NewBell(),
 	}
-	l := &listener{hub: ws, watch: w, bell: bell}
-	w.listeners = append(w.listeners, l)
-	if w.opened > 0 || w.refused != nil {
-		bell.Ring()
-	}
-	if !ws.runs {
-		ws.runs = ws.start(ws.run)
-	}
-	return l
-}
-
-// drop ends the listening. A watch that nobody listens to is closed a little later: a crowd that leaves at once has
-// better things to ask of the service.
-func (ws *watches) drop(l *listener) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w := l.watch
-	i := slices.Index(w.listeners, l)
-	if i < 0 {
-		return
-	}
-	w.listeners = slices.Delete(w.listeners, i, i+1)
-	if len(w.listeners) > 0 {
-		return
-	}
-	w.leftAt = time.Now()
-	ws.left = append(ws.left, w)
-	if !ws.live {
-		ws.sweep(w.leftAt)
-	}
-}
-
-// sweep closes the watches that nobody has listened to since a moment ago.
-func (ws *watches) sweep(ago time.Time) {
-	n := 0
-	for ; n < len(ws.left) && !ws.left[n].leftAt.After(ago); n++ {
-		w := ws.left[n]
-		if len(w.listeners) > 0 || ws.keys[w.span] != w {
-			continue
-		}
-		delete(ws.keys, w.span)
-		if len(ws.keys) == 0 {
-			ws.idle = w.leftAt
-		}
-		if ws.ids[w.id] == w {
-			delete(ws.ids, w.id)
-			ws.post(cancelRequest(w.id))
-		}
-	}
-	ws.left = slices.Delete(ws.left, 0, n)
-}
-
-func (l *listener) take() news {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
-	n := news{watch: l.watch.id, opened: l.watch.opened, events: l.events, refused: l.watch.refused}
-	l.events = nil
-	return n
 }
 
 // size is how many watches there are.
@@ -167,16 +86,35 @@ func (ws *watches) size() int {
 	return len(ws.keys)
 }
 
-// ask requests a watch on the present stream; without one it will be asked for when there is. The caller holds mu, as
-// for all below.
-func (ws *watches) ask(w *watch) {
+// sweep closes the watches that nobody has listened to since then. The caller holds mu, as for request and post.
+func (ws *watches) sweep(then time.Time) {
+	n := 0
+	for ; n < len(ws.unheard) && !ws.unheard[n].unheard.After(then); n++ {
+		w := ws.unheard[n]
+		if len(w.ears) > 0 || ws.keys[w.span] != w {
+			continue
+		}
+		delete(ws.keys, w.span)
+		if len(ws.keys) == 0 {
+			ws.idle = w.unheard
+		}
+		if ws.ids[w.id] == w {
+			delete(ws.ids, w.id)
+			ws.post(cancelRequest(w.id))
+		}
+	}
+	ws.unheard = slices.Delete(ws.unheard, 0, n)
+}
+
+// request asks for a watch on the present stream. Without one it will be asked for when there is.
+func (ws *watches) request(w *watch) {
 	if !ws.live {
 		return
 	}
 	ws.lastID++
 	w.id, w.opened, w.refused = ws.lastID, 0, nil
 	ws.ids[w.id] = w
-	ws.asked = append(ws.asked, request{w.id, time.Now()})
+	ws.pending = append(ws.pending, request{w.id, time.Now()})
 	create := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
 	if w.end != "" {
 		create.RangeEnd = []byte(w.end)
@@ -197,16 +135,19 @@ func (ws *watches) post(r *pb.WatchRequest) {
 
 // run keeps a stream open as long as somebody listens.
 func (ws *watches) run() {
-	for pause := time.Duration(0); sleep(ws.life, pause) == nil; pause = nextPause(pause) {
+	for tries := 0; ; tries++ {
 		begun := time.Now()
 		err := ws.serve()
-		if ws.life.Err() != nil || ws.stopped() {
+		if ws.life.Over() || ws.stopped() {
 			return
 		}
-		if time.Since(begun) > lastPause {
-			pause = 0
+		if time.Since(begun) > driverkit.Pause(driverkit.Slowly) {
+			tries = 0
 		}
-		ws.log.Info("etcd: watch stream broken, opening another", "err", err)
+		ws.d.log.Info("etcd: watch stream broken, opening another", "err", err)
+		if driverkit.Sleep(ws.life.Context(), driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return
+		}
 	}
 }
 
@@ -220,9 +161,9 @@ func (ws *watches) stopped() bool {
 
 // serve opens a stream, asks for every watch on it, and works on what arrives until it breaks.
 func (ws *watches) serve() error {
-	ctx, cancel := context.WithCancel(ws.life)
+	ctx, cancel := context.WithCancel(ws.life.Context())
 	defer cancel()
-	stream, err := ws.events.Watch(ctx, waitForReady)
+	stream, err := ws.d.events.Watch(ctx, waitForReady)
 	if err != nil {
 		return rpctypes.Error(err)
 	}
@@ -247,12 +188,14 @@ func (ws *watches) serve() error {
 	}
 }
 
+var waitForReady = grpc.WaitForReady(true)
+
 func (ws *watches) begin() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.live = true
 	for _, w := range ws.keys {
-		ws.ask(w)
+		ws.request(w)
 	}
 }
 
@@ -262,13 +205,17 @@ func (ws *watches) broken() {
 	defer ws.mu.Unlock()
 	ws.live = false
 	clear(ws.ids)
-	ws.asked, ws.out = nil, nil
+	ws.pending, ws.out = nil, nil
 	ws.sweep(time.Now())
 	for _, w := range ws.keys {
 		w.id, w.opened = 0, 0
-		for _, l := range w.listeners {
-			l.bell.Ring()
-		}
+		w.ring()
+	}
+}
+
+func (w *watch) ring() {
+	for _, e := range w.ears {
+		e.bell.Ring()
 	}
 }
 
@@ -298,8 +245,8 @@ const (
 	// pingEvery is how often a quiet stream is made to speak, so that one that leads nowhere is noticed.
 	pingEvery = 3 * time.Second
 
-	// leftFor is how long a watch stays open that nobody listens to.
-	leftFor = 500 * time.Millisecond
+	// keepFor is how long a watch stays open that nobody listens to.
+	keepFor = 500 * time.Millisecond
 
 	// idleFor is how long a stream stays open that nobody listens to.
 	idleFor = 10 * time.Second
@@ -318,30 +265,29 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 			return
 		}
 		ws.mu.Lock()
-		ws.sweep(time.Now().Add(-leftFor))
-		silent := len(ws.asked) > 0 && time.Since(ws.asked[0].sent) > silence && time.Since(ws.spoke) > silence
+		ws.sweep(time.Now().Add(-keepFor))
+		silent := len(ws.pending) > 0 && time.Since(ws.pending[0].sent) > silence && time.Since(ws.spoke) > silence
 		idle := len(ws.keys) == 0 && time.Since(ws.idle) > idleFor
-		if silent || idle {
-			ws.mu.Unlock()
-			return
-		}
-		if time.Since(pinged) > pingEvery {
+		if !silent && !idle && time.Since(pinged) > pingEvery {
 			pinged = time.Now()
 			ws.ping()
 		}
 		ws.mu.Unlock()
+		if silent || idle {
+			return
+		}
 	}
 }
 
 // ping opens a watch and closes it again: what every version of etcd answers.
 func (ws *watches) ping() {
 	w := &watch{span: span{key: ws.known}}
-	ws.ask(w)
+	ws.request(w)
 	delete(ws.ids, w.id)
 	ws.post(cancelRequest(w.id))
 }
 
-// heard works on one response. An error makes an end of the stream.
+// heard works on one response. An error ends the stream.
 func (ws *watches) heard(said *pb.WatchResponse) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -355,12 +301,12 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	}
 	if said.GetCanceled() {
 		delete(ws.ids, w.id)
-		ws.ask(w)
+		ws.request(w)
 		return nil
 	}
 	for _, e := range said.GetEvents() {
 		kv := e.GetKv()
-		for _, l := range w.listeners {
+		for _, l := range w.ears {
 			l.events = append(l.events, event{
 				rev:     kv.GetModRevision(),
 				key:     string(kv.GetKey()),
@@ -369,8 +315,32 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 			})
 		}
 	}
-	for _, l := range w.listeners {
-		l.bell.Ring()
+	w.ring()
+	return nil
+}
+
+// answered is the answer to the oldest request that has none; etcd keeps the order.
+func (ws *watches) answered(said *pb.WatchResponse) error {
+	if len(ws.pending) == 0 {
+		return nil
+	}
+	oldest := ws.pending[0]
+	ws.pending = ws.pending[1:]
+	w := ws.ids[oldest.id]
+	if said.GetCanceled() {
+		err := refusal(said.GetCancelReason())
+		switch {
+		case !is(err, rpctypes.ErrPermissionDenied):
+			return err // the stream's token has ended: the next stream gets a new one
+		case w != nil:
+			delete(ws.ids, w.id)
+			w.refused = failed("watch "+w.key, ws.d.explain(err))
+		}
+	} else if w != nil {
+		w.opened = said.GetHeader().GetRevision()
+	}
+	if w != nil {
+		w.ring()
 	}
 	return nil
 }
@@ -383,32 +353,4 @@ func refusal(reason string) error {
 		}
 	}
 	return errors.New(reason)
-}
-
-// answered is the answer to the first request that was asked and not answered; etcd keeps the order.
-func (ws *watches) answered(said *pb.WatchResponse) error {
-	if len(ws.asked) == 0 {
-		return nil
-	}
-	first := ws.asked[0]
-	ws.asked = ws.asked[1:]
-	w := ws.ids[first.id]
-	if said.GetCanceled() {
-		err := refusal(said.GetCancelReason())
-		switch {
-		case !is(err, rpctypes.ErrPermissionDenied):
-			return err // the stream's token has ended: the next stream gets a new one
-		case w != nil:
-			delete(ws.ids, w.id)
-			w.refused = ws.deny("watch "+w.key, err)
-		}
-	} else if w != nil {
-		w.opened = said.GetHeader().GetRevision()
-	}
-	if w != nil {
-		for _, l := range w.listeners {
-			l.bell.Ring()
-		}
-	}
-	return nil
 }

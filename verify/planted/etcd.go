@@ -8,12 +8,12 @@ import (
 // etcd are the bugs of the driver for etcd.
 var etcd = []Bug{
 	one("etcd: the deadline counts from the receipt of a renewal",
-		"coord/etcd/renew.go", `s.renewed(sent)`, `s.renewed(sent.Add(time.Since(sent)))`, conformsEtcd("07", "everything takes long")),
+		"coord/etcd/session.go", "s.renewed(sent)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)))\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
 	one("etcd: a departure goes by the key alone",
-		"coord/etcd/departures.go", `clientv3.CreateRevision(w.key), "=", w.created)`, `clientv3.CreateRevision(w.key), ">", 0)`,
+		"coord/etcd/look.go", `clientv3.CreateRevision(key), "=", created)`, `clientv3.CreateRevision(key), ">", 0)`,
 		conformsEtcd("06", "a second release does not touch the newer node")),
 	one("etcd: a lost join may be applied after it was not found",
-		"coord/etcd/join.go", `s.moveEpoch(s.life, epoch)`, `error(nil)`, conformsEtcd("01", "cancelled before it is applied late")),
+		"coord/etcd/join.go", `j.moveEpoch(ctx, j.compared)`, `error(nil)`, conformsEtcd("01", "cancelled before it is applied late")),
 }
 
 // conformsEtcd is a scenario of the conformance suite, on the number of its obligation.

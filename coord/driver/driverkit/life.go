@@ -131,10 +131,10 @@ func (l *Life) Stopped(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Bind returns a context that ends with ctx or with the life.
+// Bind returns a context that ends with ctx or with the life, of which Why is then the cause.
 func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(driver.ErrSessionEnded) })
+	stop := context.AfterFunc(l.ctx, func() { cancel(l.Why()) })
 	return bound, func() {
 		stop()
 		cancel(nil)

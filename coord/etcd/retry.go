@@ -2,11 +2,12 @@ package etcd
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 const (
@@ -15,14 +16,11 @@ const (
 	// up; the next try goes to the next member.
 	shortTry = 600 * time.Millisecond
 
-	// longTry is how long a try may grow when the service is slow, so that slow does not look like dead for ever.
+	// longTry is how long a try may grow when the service is slow, so that slow is not taken for dead.
 	longTry = 5 * time.Second
 
 	// requestTimeout has room for a try at a frozen member, and then two more.
 	requestTimeout = 2 * time.Second
-
-	firstPause = 10 * time.Millisecond
-	lastPause  = 500 * time.Millisecond
 )
 
 // pace says how long a try may take, from how the tries before went. It is shared by all requests of a driver.
@@ -61,54 +59,60 @@ func (d *service) once(ctx context.Context, do func(context.Context) error) erro
 	return err
 }
 
-// ask makes a request that does no harm when it is applied twice: it tries until there is an answer, or one that is
+// retry makes a request that does no harm when it is applied twice: it tries until there is an answer, or one that is
 // final, or ctx ends.
-func (d *service) ask(ctx context.Context, what string, do func(context.Context) error) error {
-	var last error
+func (d *service) retry(ctx context.Context, what string, do func(context.Context) error) error {
+	if err := d.persist(ctx, do); err != nil {
+		return failed(what, err)
+	}
+	return nil
+}
+
+func (d *service) persist(ctx context.Context, do func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return unanswered(ctx, nil)
+	}
+	var last error // of the service's
 	tokens := 0
-	for pause := time.Duration(0); ; pause = nextPause(pause) {
-		if err := sleep(ctx, pause); err != nil {
-			return unanswered(ctx, what, last)
-		}
+	for tries := 0; ; tries++ {
 		err := d.once(ctx, do)
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
-			if judge(err) == passing && codeOf(err) != codeOf(ctx.Err()) {
+		passes := classify(err) == passing
+		switch {
+		case ctx.Err() != nil:
+			if passes && codeOf(err) != codeOf(ctx.Err()) {
 				last = err
 			}
-			return unanswered(ctx, what, last)
+			return unanswered(ctx, last)
+		case is(err, rpctypes.ErrInvalidAuthToken) && tokens < maxTokens:
+			tokens++
+		case !passes:
+			return d.explain(err)
+		default:
+			last = err
 		}
-		if is(err, rpctypes.ErrInvalidAuthToken) && tokens < 3 {
-			tokens++ // tokens end with a server's restart; the client fetches a new one for the next try
-			continue
+		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return unanswered(ctx, last)
 		}
-		if judge(err) != passing {
-			return d.explain(what, err)
-		}
-		last = err
 	}
 }
 
-func nextPause(p time.Duration) time.Duration {
-	if p == 0 {
-		return firstPause
-	}
-	return min(2*p, lastPause)
-}
+// maxTokens is how many times a request may be refused for its token. Tokens end when a server is started again; the
+// client fetches a new one for the next try.
+const maxTokens = 3
 
-// sleep waits about as long as told, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d/2 + rand.N(d))
-	defer t.Stop()
+// gate lets so many through at once as it has room for.
+type gate chan struct{}
+
+func (g gate) enter(ctx context.Context) error {
 	select {
-	case <-t.C:
+	case g <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return unanswered(ctx, nil)
 	}
 }
+
+func (g gate) exit() { <-g }

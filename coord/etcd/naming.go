@@ -1,8 +1,12 @@
 package etcd
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,7 +30,7 @@ const (
 
 const defaultRoot = "turnwise/"
 
-// layout makes keys and takes them apart.
+// layout makes keys and values, and reads them.
 type layout struct {
 	root  string
 	names Names
@@ -56,32 +60,32 @@ func (l layout) contender(line, kind string, lease clientv3.LeaseID, n int64) st
 // stockKind is what a contender of other tools asks for, as far as one can tell.
 const stockKind = "lock"
 
-// A place is what a contender's key tells.
-type place struct {
+// origin is what a contender's key tells.
+type origin struct {
 	kind  string
 	lease clientv3.LeaseID // 0: not one of ours
 }
 
-// parse takes the rest of a key apart that follows its line's prefix.
-func (l layout) parse(rest string) (place, bool) {
+// parse reads what follows the line's prefix in a key.
+func (l layout) parse(rest string) (origin, bool) {
 	if l.names == Stock {
 		return parseStock(rest), rest != ""
 	}
 	kind, own, ok := strings.Cut(rest, "/")
 	if !ok || !driver.ValidKind(kind) {
-		return place{}, false
+		return origin{}, false
 	}
 	lease, n, ok := strings.Cut(own, "-")
 	if !ok || !isNumber(n) {
-		return place{}, false
+		return origin{}, false
 	}
 	id, ok := parseLease(lease)
-	return place{kind, id}, ok
+	return origin{kind, id}, ok
 }
 
 // parseStock never fails: what stands there counts, whatever its name, since it does for the other tools.
-func parseStock(rest string) place {
-	foreign := place{kind: stockKind}
+func parseStock(rest string) origin {
+	foreign := origin{kind: stockKind}
 	lease, n, ok := strings.Cut(rest, "-")
 	if !ok {
 		return foreign
@@ -94,20 +98,20 @@ func parseStock(rest string) place {
 	if !ok || !isNumber(n) || !driver.ValidKind(kind) {
 		return foreign
 	}
-	return place{kind, id}
+	return origin{kind, id}
 }
 
 // node makes a contender of what a read returned; false if it is none. Owner and Data are left out.
 func (l layout) node(line string, kv *mvccpb.KeyValue) (driver.Node, bool) {
 	key := string(kv.Key)
-	at, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
+	from, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
 	if !ok {
 		return driver.Node{}, false
 	}
 	return driver.Node{
 		Line:  line,
 		ID:    nodeID(key, kv.CreateRevision),
-		Kind:  at.kind,
+		Kind:  from.kind,
 		Token: driver.Token(kv.CreateRevision),
 	}, true
 }
@@ -136,7 +140,7 @@ func (l layout) lineOf(kv *mvccpb.KeyValue) (string, bool) {
 	return rest[:i], ok && kv.Lease != 0 && (name == "" || name[0] == '-')
 }
 
-// session is the prefix of a session's own keys. It is within no line's: a line's name begins with no slash.
+// sessions is the prefix of what sessions keep for themselves. It is within no line's: a line's name begins with no slash.
 func (l layout) sessions() string {
 	if l.names == Stock {
 		return l.root + "/turnwise/session/"
@@ -148,18 +152,22 @@ func (l layout) epoch(lease clientv3.LeaseID) string {
 	return l.sessions() + leaseHex(lease) + "/epoch"
 }
 
+// left is the key that says who of a session left last, having held.
 func (l layout) left(lease clientv3.LeaseID) string {
 	return l.sessions() + leaseHex(lease) + "/left"
 }
 
-// leftOf is the left key of the session that made a contender; "" if its key is not of our make.
+// leftOf is the left key of the session that made a contender; "" if the key is foreign.
 func (l layout) leftOf(line, key string) string {
-	at, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
-	if !ok || at.lease == 0 {
+	from, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
+	if !ok || from.lease == 0 {
 		return ""
 	}
-	return l.left(at.lease)
+	return l.left(from.lease)
 }
+
+// leftValue is what the left key holds when this incarnation left as the holder.
+func leftValue(created int64) string { return strconv.FormatInt(created, 10) }
 
 // leaseHex writes a lease as etcdctl and the package concurrency do.
 func leaseHex(id clientv3.LeaseID) string { return strconv.FormatUint(uint64(id), 16) }
@@ -177,7 +185,7 @@ func isNumber(s string) bool {
 // nodeID is a key and which of its incarnations: a create revision never comes again.
 func nodeID(key string, created int64) string { return key + "@" + strconv.FormatInt(created, 10) }
 
-// parseID takes a node's ID apart.
+// parseID reads an ID that comes from outside.
 func parseID(id string) (key string, created int64, ok bool) {
 	i := strings.LastIndexByte(id, '@')
 	if i <= 0 || !isNumber(id[i+1:]) {
@@ -185,4 +193,84 @@ func parseID(id string) (key string, created int64, ok bool) {
 	}
 	created, _ = strconv.ParseInt(id[i+1:], 10, 64)
 	return id[:i], created, true
+}
+
+// keyOf is the key of a node that a look has shown.
+func keyOf(n *driver.Node) string { return n.ID[:strings.LastIndexByte(n.ID, '@')] }
+
+// amendedHead opens the value of a contender whose kind is no longer the one in its key. The key can't change: its
+// create revision is the place in the line.
+const amendedHead = "turnwise kind "
+
+// encodeValue is what a contender's key holds. keyKind is the kind in the key.
+func (l layout) encodeValue(keyKind string, n *driver.Node) string {
+	note := string(n.Data) // what the package concurrency's Election reads
+	if l.names == Isolated {
+		note = string(driver.EncodeNote(n.Owner, n.Data))
+	}
+	if n.Kind != keyKind {
+		return amendedHead + n.Kind + "\n" + note
+	}
+	return note
+}
+
+// decodeValue completes a node, of which the key has told Kind.
+func (l layout) decodeValue(n *driver.Node, value []byte) {
+	// With stock names a lock's value may be another tool's, and says nothing.
+	if kind, note, ok := cutAmended(value); ok && (l.names == Isolated || n.Kind != stockKind) {
+		n.Kind, value = kind, note
+	}
+	if l.names == Isolated {
+		n.Owner, n.Data = driver.DecodeNote(value)
+	} else if len(value) > 0 {
+		n.Data = value
+	}
+}
+
+// decodeKind is decodeValue for those who need no more.
+func (l layout) decodeKind(n *driver.Node, value []byte) {
+	if bytes.HasPrefix(value, []byte(amendedHead)) {
+		l.decodeValue(n, value)
+		n.Owner, n.Data = driver.Owner{}, nil
+	}
+}
+
+func cutAmended(value []byte) (kind string, note []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(value, []byte(amendedHead))
+	if !ok {
+		return "", nil, false
+	}
+	head, note, ok := bytes.Cut(rest, []byte{'\n'})
+	if !ok || !driver.ValidKind(string(head)) {
+		return "", nil, false
+	}
+	return string(head), note, true
+}
+
+// numbers tell the contenders of a session apart. They are used again, the smallest first: a key that is new each time
+// would stay in the service's index until it is compacted, and every look at the line would come across it.
+type numbers struct {
+	mu   sync.Mutex
+	used int64   // all up to this one have been used
+	free []int64 // of those, the largest first
+}
+
+func (n *numbers) next() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if last := len(n.free) - 1; last >= 0 {
+		smallest := n.free[last]
+		n.free = n.free[:last]
+		return smallest
+	}
+	n.used++
+	return n.used
+}
+
+// giveBack is for a number whose key has gone, or was never made and never will be.
+func (n *numbers) giveBack(number int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
+	n.free = slices.Insert(n.free, i, number)
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // crowdIn has many readers stand in a line.
-func crowdIn(t *testing.T, s *session, line string, n int) []driver.Node {
+func crowdIn(t *testing.T, s *session, line string, n int) []driver.Place {
 	t.Helper()
 	e := entry(line, "R")
 	e.Sight = driver.Sight{Ignore: []string{"R"}}
-	crowd := make([]driver.Node, n)
+	crowd := make([]driver.Place, n)
 	var all sync.WaitGroup
 	for i := range crowd {
 		all.Go(func() { crowd[i], _, _ = s.Join(within(t, 30*time.Second), e) })
@@ -24,12 +24,12 @@ func crowdIn(t *testing.T, s *session, line string, n int) []driver.Node {
 	return crowd
 }
 
-func leaveAtOnce(t *testing.T, s *session, crowd []driver.Node) {
+func leaveAtOnce(t *testing.T, crowd []driver.Place) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, me := range crowd {
 		all.Go(func() {
-			if err := s.Leave(within(t, 30*time.Second), me, false); err != nil {
+			if err := me.Leave(within(t, 30*time.Second), false); err != nil {
 				t.Errorf("leave: %v", err)
 			}
 		})
@@ -44,7 +44,7 @@ func TestACrowdLeavesTogether(t *testing.T) {
 	s := open(t, l)
 	crowd := crowdIn(t, s, "crowd", n)
 	start := l.counted()
-	leaveAtOnce(t, s, crowd)
+	leaveAtOnce(t, crowd)
 	if left := stored(t, l.client, "crowd"); len(left) > 0 {
 		t.Errorf("%d of %d are still there", len(left), n)
 	}
@@ -62,7 +62,7 @@ func TestACrowdLeavesWhateverIsLost(t *testing.T) {
 		for range 10 {
 			l.fate(fate, changesNode)
 		}
-		leaveAtOnce(t, s, crowd)
+		leaveAtOnce(t, crowd)
 		if left := stored(t, l.client, "lossy crowd"); len(left) > 0 {
 			t.Errorf("%d are still there", len(left))
 		}
@@ -77,7 +77,7 @@ func TestInACrowdNobodyElseIsTakenAway(t *testing.T) {
 	crowd := crowdIn(t, s, "mixed crowd", 3)
 	var who []departure
 	for _, me := range crowd {
-		key, created, _ := parseID(me.ID)
+		key, created, _ := parseID(me.Node().ID)
 		who = append(who, departure{key: key, created: created})
 	}
 	who[1].created-- // one that had that key before
@@ -87,14 +87,14 @@ func TestInACrowdNobodyElseIsTakenAway(t *testing.T) {
 	if left := stored(t, l.client, "mixed crowd"); len(left) != 1 || left[0] != who[1].key {
 		t.Errorf("%q are left, want %q", left, who[1].key)
 	}
-	leave(t, s, crowd[1], true)
+	leave(t, crowd[1], true)
 }
 
 func TestACrowdLeavesOneByOneWhereItMayNotTogether(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Flags("--max-txn-ops=8"))
 	l := connectLink(t, cluster.Addrs()...)
 	s := open(t, l)
-	leaveAtOnce(t, s, crowdIn(t, s, "small steps", 100))
+	leaveAtOnce(t, crowdIn(t, s, "small steps", 100))
 	if left := stored(t, l.client, "small steps"); len(left) > 0 {
 		t.Errorf("%d are still there", len(left))
 	}

@@ -60,7 +60,7 @@ func TestIsolatedLinesHoldNothingElse(t *testing.T) {
 // What stands below a name counts for etcdctl and the package concurrency, so it must count here.
 func TestEverythingBelowAStockNameIsAContender(t *testing.T) {
 	l := layout{names: Stock}
-	for key, want := range map[string]place{
+	for key, want := range map[string]origin{
 		"a/694d71ddacfda227":            {kind: "lock"},
 		"a/694d71ddacfda227-1":          {"lock", 0x694d71ddacfda227},
 		"a/694d71ddacfda227-1-R":        {"R", 0x694d71ddacfda227},
@@ -112,7 +112,7 @@ func TestAmendedKindIsInTheValue(t *testing.T) {
 	for _, data := range []string{"", "turnwise kind R\n", "x\ny"} {
 		for _, kind := range []string{"W", "R"} {
 			n := driver.Node{Kind: "W"}
-			l.decodeValue(&n, []byte(l.encodeValue("W", kind, o, []byte(data))))
+			l.decodeValue(&n, []byte(l.encodeValue("W", &driver.Node{Kind: kind, Owner: o, Data: []byte(data)})))
 			if n.Kind != kind || string(n.Data) != data || n.Owner.Label != o.Label {
 				t.Errorf("kind %s, data %q became %+v", kind, data, n)
 			}

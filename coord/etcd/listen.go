@@ -1,0 +1,127 @@
+package etcd
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// ear is one who listens to a watch. It hears what happened after it has read: so it reads once the watch is open, and
+// again whenever the watch had to be opened anew.
+type ear struct {
+	hub    *watches
+	watch  *watch
+	bell   driverkit.Bell // may be shared by the ears of one waiter
+	events []event        // not heard yet; guarded by hub.mu
+
+	open, opened int64 // the watch if it is open, and since which revision, when it was listened to last
+	covered      int64 // the watch that was open at the last read
+	since        int64 // the revision of that read; 0: there was none
+}
+
+// listen rings the bell when there is news: the watch is open, it had to be opened anew, the key changed. What happened
+// up to the revision since is known.
+func (ws *watches) listen(what span, bell driverkit.Bell, since int64) *ear {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.keys[what]
+	if w == nil {
+		w = &watch{span: what}
+		ws.keys[what] = w
+		ws.request(w)
+	}
+	e := &ear{hub: ws, watch: w, bell: bell, since: since}
+	w.ears = append(w.ears, e)
+	if w.opened > 0 || w.refused != nil {
+		bell.Ring()
+	}
+	if !ws.runs {
+		ws.runs = ws.life.Go(ws.run)
+	}
+	return e
+}
+
+// end stops the listening. A watch that nobody listens to is closed a little later: a crowd that leaves at once has
+// better things to ask of the service.
+func (e *ear) end() {
+	ws, w := e.hub, e.watch
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.ears = slices.DeleteFunc(w.ears, func(other *ear) bool { return other == e })
+	if len(w.ears) > 0 {
+		return
+	}
+	w.unheard = time.Now()
+	ws.unheard = append(ws.unheard, w)
+	if !ws.live {
+		ws.sweep(w.unheard)
+	}
+}
+
+// hear returns what has happened since the last read, and not been heard yet.
+func (e *ear) hear() ([]event, error) {
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	e.open, e.opened = 0, e.watch.opened
+	if e.opened > 0 {
+		e.open = e.watch.id
+	}
+	events := e.events
+	e.events = nil
+	if e.since == 0 || e.watch.refused != nil {
+		return nil, e.watch.refused
+	}
+	return slices.DeleteFunc(events, func(ev event) bool { return ev.rev <= e.since }), nil
+}
+
+// unread reports whether something may have happened that no event tells.
+func (e *ear) unread() bool { return e.open > 0 && e.open != e.covered }
+
+// caughtUp says that since it listened last it has read what there was at revision rev.
+func (e *ear) caughtUp(rev int64) {
+	e.since = max(e.since, rev)
+	if e.open > 0 {
+		e.covered = e.open
+	}
+}
+
+// vigil is an ear with a bell of its own, for those who listen to one thing.
+type vigil struct {
+	*ear
+	looked time.Time
+}
+
+func (ws *watches) vigil(what span, since int64) *vigil {
+	return &vigil{ws.listen(what, driverkit.NewBell(), since), time.Now()}
+}
+
+// next blocks until something has happened. When it returns no events it is time to read: something may have been
+// missed, or nobody has read for so long.
+func (v *vigil) next(ctx context.Context, patience time.Duration) ([]event, error) {
+	timer := time.NewTimer(time.Until(v.looked.Add(patience)))
+	defer timer.Stop()
+	for {
+		select {
+		case <-v.bell:
+		default:
+		}
+		events, err := v.hear()
+		if len(events) > 0 || err != nil {
+			return events, err
+		}
+		if v.unread() {
+			v.looked = time.Now()
+			return nil, nil
+		}
+		select {
+		case <-v.bell:
+		case <-timer.C:
+			v.looked = time.Now()
+			return nil, nil
+		case <-ctx.Done():
+			return nil, failed("watch "+v.watch.key, unanswered(ctx, nil))
+		}
+	}
+}
