@@ -35,7 +35,6 @@ func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
 
 // useInternals are the library modules that do import what is internal to the root's. They should not.
 var useInternals = map[string]bool{
-	"coord/etcd": true, // bell, doubt
 }
 
 // A library module is released with the root's, and yet who uses it may have another version of that. What is internal

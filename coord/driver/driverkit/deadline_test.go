@@ -22,7 +22,7 @@ func TestALateAnswerMovesNoDeadlineBack(t *testing.T) {
 		if time.Sleep(10*time.Second - 1); d.Passed() {
 			t.Fatal("it has passed too early")
 		}
-		if time.Sleep(1); !d.Passed() {
+		if time.Sleep(time.Nanosecond); !d.Passed() {
 			t.Fatal("it has not passed")
 		}
 	})

@@ -89,10 +89,10 @@ type sentRequest struct {
 	done    func(*decoder, error) // of our own requests
 }
 
-// ErrForeign: whoever answers at the address is no ZooKeeper.
+// ErrForeign says that whoever answers at the address is no ZooKeeper.
 var ErrForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
-// ErrBehind: the session lives, and must not be used by a connection that was not asked what it has seen.
+// ErrBehind says that the session lives, and must not be used by a connection that was not asked what it has seen.
 var ErrBehind = errors.New("the server knows the session, and may be behind it")
 
 // New wraps a connection to a server, for a session.

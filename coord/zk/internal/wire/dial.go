@@ -51,7 +51,7 @@ type Hosts struct {
 	tries int // since the last success
 }
 
-// Init, Len, Next and Connected are what the library calls.
+// Init is called by the library, and so are Len, Next and Connected.
 func (h *Hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
