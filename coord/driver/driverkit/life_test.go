@@ -91,7 +91,7 @@ func TestABoundContextEndsWithEither(t *testing.T) {
 	second, unbind := l.Bind(t.Context())
 	defer unbind()
 	l.End(errExpired)
-	if <-second.Done(); context.Cause(second) != driver.ErrSessionEnded {
+	if <-second.Done(); !errors.Is(context.Cause(second), errExpired) {
 		t.Fatalf("it ended because of %v", context.Cause(second))
 	}
 }
