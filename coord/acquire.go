@@ -80,9 +80,11 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	ctx, cancel := context.WithCancel(a.user)
+	var cancel context.CancelFunc
 	if a.entry.Try {
 		ctx, cancel = context.WithTimeout(a.user, a.driver.RequestTimeout())
+	} else {
+		ctx, cancel = context.WithCancel(a.user)
 	}
 	defer cancel()
 	defer context.AfterFunc(a.life, cancel)()
