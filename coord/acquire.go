@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -18,8 +19,11 @@ type AcquireOption func(*acquire)
 func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
 
 // MaxWait bounds how long Acquire waits. Past that it returns an error that is context.DeadlineExceeded, and ErrBusy or
-// ErrUnavailable.
+// ErrUnavailable. With zero or less it does not wait at all, and takes what is free: it is TryAcquire but for the
+// error. TryAcquire never waits, so there MaxWait has no meaning.
 func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWait = d } }
+
+const forever time.Duration = math.MaxInt64
 
 // Anew joins the line whether or not the caller holds it already, for recipes with room for several.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
@@ -40,7 +44,8 @@ type acquire struct {
 	entry   driver.Entry
 	rule    Rule
 	ifHeld  ifHeld
-	maxWait time.Duration   // 0: as long as ctx
+	maxWait time.Duration
+	noWait  bool            // it tries only because maxWait leaves no time
 	user    context.Context // as the user gave it
 	since   time.Time
 
@@ -54,7 +59,7 @@ type acquire struct {
 //
 // When the session is lost while waiting, Acquire joins again at the tail and tells the Observer.
 func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
-	a := acquire{Client: c, op: "acquire"}
+	a := acquire{Client: c, op: "acquire", maxWait: forever}
 	return a.run(ctx, line, kind, data, rule, opts)
 }
 
@@ -75,12 +80,15 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	if held != nil {
 		return held.nest(ctx)
 	}
-	if a.maxWait > 0 {
-		var cancel context.CancelFunc
+	var cancel context.CancelFunc
+	switch {
+	case a.entry.Try, a.maxWait == forever:
+	case a.maxWait <= 0:
+		a.entry.Try, a.noWait = true, true
+	default:
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	var cancel context.CancelFunc
 	if a.entry.Try {
 		ctx, cancel = context.WithTimeout(a.user, a.driver.RequestTimeout())
 	} else {
@@ -246,7 +254,7 @@ func (a *acquire) reason(ctx context.Context, err error) error {
 	case a.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() == nil:
-		return translate(err)
+		return a.outOfTime(translate(err))
 	}
 	why := ErrUnavailable
 	if a.session != nil && a.session.alive() {
@@ -255,12 +263,20 @@ func (a *acquire) reason(ctx context.Context, err error) error {
 		why = a.trouble
 	}
 	if a.user.Err() == nil { // the deadline of a try, not the user's
-		return why
+		return a.outOfTime(why)
 	}
 	if cause := context.Cause(a.user); cause != a.user.Err() {
 		return fmt.Errorf("%w: %w: %w", a.user.Err(), cause, why)
 	}
 	return fmt.Errorf("%w: %w", a.user.Err(), why)
+}
+
+// outOfTime adds that there was no time to wait to why the call failed, if it was asked for with MaxWait.
+func (a *acquire) outOfTime(why error) error {
+	if a.noWait && (errors.Is(why, ErrBusy) || errors.Is(why, ErrUnavailable)) {
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, why)
+	}
+	return why
 }
 
 func (a *acquire) wrap(err error) error {
