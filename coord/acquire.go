@@ -11,7 +11,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line.
+// AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line. A nil
+// AcquireOption changes nothing.
 type AcquireOption func(*acquire)
 
 // Reentrant gives a caller whose context descends from a live hold of the same line a hold nested in that one, at
@@ -124,7 +125,9 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 		return nil, err
 	}
 	for _, o := range opts {
-		o(a)
+		if o != nil {
+			o(a)
+		}
 	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
 		switch {

@@ -27,7 +27,7 @@ type Client struct {
 	finished bool     // the session and the driver have been closed
 }
 
-// Option sets up a Client.
+// Option sets up a Client. A nil Option changes nothing.
 type Option func(*Client)
 
 // WithOwnerLabel adds a label to what others see of this client's nodes, beside host and process number.
@@ -41,18 +41,24 @@ func WithNamespace(name string) Option {
 	return func(c *Client) { c.namespace = name + "/" }
 }
 
-// WithObserver has o told what the client does.
+// WithObserver has o told what the client does. A nil Observer is told nothing.
 func WithObserver(o *Observer) Option {
 	return func(c *Client) { c.observer = o.complete() }
 }
 
-// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call.
+// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call. It panics if
+// there is no driver.
 func NewClient(d driver.Driver, opts ...Option) *Client {
+	if d == nil {
+		panic("turnwise: NewClient needs a driver, and got nil")
+	}
 	host, _ := os.Hostname()
 	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: (*Observer)(nil).complete()}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	for _, o := range opts {
-		o(c)
+		if o != nil {
+			o(c)
+		}
 	}
 	return c
 }
