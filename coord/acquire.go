@@ -66,7 +66,7 @@ func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, ru
 
 // TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy
 // and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
-// cannot be reached within the deadline of one request it returns ErrUnavailable.
+// cannot be reached within the deadline of one request (see WithRequestTimeout) it returns ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
 	a := acquire{Client: c, op: "try"}
 	a.entry.Try = true
@@ -91,7 +91,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		defer cancel()
 	}
 	if a.entry.Try {
-		ctx, cancel = context.WithTimeout(a.user, a.driver.RequestTimeout())
+		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
 	} else {
 		ctx, cancel = context.WithCancel(a.user)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -17,6 +18,7 @@ type Client struct {
 	observer  *Observer
 	namespace string // "" or with a slash at its end
 	owner     Owner
+	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
 
 	life context.Context // ended by Shutdown and Close: no new turns
 	end  context.CancelCauseFunc
@@ -44,6 +46,12 @@ func WithNamespace(name string) Option {
 // WithObserver has o told what the client does. A nil Observer is told nothing.
 func WithObserver(o *Observer) Option {
 	return func(c *Client) { c.observer = o.complete() }
+}
+
+// WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, the driver's repetitions
+// included. Without it, or with zero or less, each may take as long as the driver gives a single request.
+func WithRequestTimeout(d time.Duration) Option {
+	return func(c *Client) { c.timeout = max(d, 0) }
 }
 
 // NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call. It panics if
@@ -90,7 +98,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise it is left to its TTL, so that nobody enters beside work that still runs.
+// hold has been released. Otherwise it is left to its TTL, so that nobody enters beside work that still runs. Close
+// takes as long as the driver gives a single request, at most.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
@@ -130,6 +139,14 @@ func (c *Client) finish(ctx context.Context) error {
 		err = e
 	}
 	return err
+}
+
+// requestTimeout is how long a call may take that waits for nobody but the service.
+func (c *Client) requestTimeout() time.Duration {
+	if c.timeout > 0 {
+		return c.timeout
+	}
+	return c.driver.RequestTimeout()
 }
 
 // fullName is the line's name at the service.

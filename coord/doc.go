@@ -26,4 +26,12 @@
 // which may be after the next one was let in.
 //
 // A machine that sleeps stops the clock that deadlines are counted on: count such a machine among the paused.
+//
+// # How long a call takes
+//
+// [Client.Acquire] waits as long as its context lasts, or [MaxWait] allows. [Client.TryAcquire], [Hold.Release],
+// [Client.Line], [Client.First], [Client.Lines] and [Client.Break] wait for nobody but the service: each returns within
+// one request's deadline, which is the driver's unless [WithRequestTimeout] sets another, or when its context ends, if
+// that is sooner. [Client.Close] takes the driver's. A Release that runs out of time goes on in the background.
+// [Client.Watch] and [Client.Shutdown] take as long as their contexts last.
 package coord

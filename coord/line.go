@@ -16,7 +16,7 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	nodes, err := c.driver.Line(ctx, full)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 
 // First returns the first node in a line, or the zero Node if there is none.
 func (c *Client) First(ctx context.Context, name string) (Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	return c.first(ctx, name, nil)
 }
@@ -91,7 +91,7 @@ func lasting(err error) bool {
 
 // Lines returns the names, in order, that begin with prefix and have somebody in line.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	names, err := c.driver.Lines(ctx, c.namespace+prefix)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *Client) Break(ctx context.Context, n Node) error {
 	if err == nil {
 		line := n.Line
 		n.Line, n.Token = full, n.Token>>TurnBits
-		ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+		ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 		defer cancel()
 		if err = c.driver.Remove(ctx, n); err == nil {
 			return nil

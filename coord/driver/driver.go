@@ -51,8 +51,8 @@ type Driver interface {
 	// Remove takes away this incarnation of a node, whoever owns it. It returns ErrRemoved if it was gone already.
 	Remove(ctx context.Context, n Node) error
 
-	// RequestTimeout is the deadline of a single request to the service. The engine allows a TryAcquire, a release or
-	// a look at a line this long.
+	// RequestTimeout is the deadline of a single request to the service. Unless the user sets another with
+	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
 
 	// Close ends every session, waits for the clean-ups under way as long as ctx lasts, and frees what Open uses.
