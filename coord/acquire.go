@@ -79,7 +79,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		return nil, a.wrap(err)
 	}
 	if held != nil {
-		return held.nest(ctx)
+		return held.nest(ctx), nil
 	}
 	var cancel context.CancelFunc
 	switch {

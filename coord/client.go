@@ -87,7 +87,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		}
 		c.mu.Unlock()
 		if held == 0 {
-			return c.finish(ctx)
+			return c.finish(ctx, "shutdown")
 		}
 		select {
 		case <-released:
@@ -104,11 +104,11 @@ func (c *Client) Close() error {
 	c.end(ErrClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
 	defer cancel()
-	return c.finish(ctx)
+	return c.finish(ctx, "close")
 }
 
 // finish ends what holds there are, the session and the driver.
-func (c *Client) finish(ctx context.Context) error {
+func (c *Client) finish(ctx context.Context, op string) error {
 	c.mu.Lock()
 	if c.finished {
 		c.mu.Unlock()
@@ -138,7 +138,10 @@ func (c *Client) finish(ctx context.Context) error {
 	if e := c.driver.Close(ctx); err == nil {
 		err = e
 	}
-	return err
+	if err != nil {
+		return &Error{Op: op, Err: translate(err)}
+	}
+	return nil
 }
 
 // requestTimeout is how long a call may take that waits for nobody but the service.
@@ -152,10 +155,10 @@ func (c *Client) requestTimeout() time.Duration {
 // fullName is the line's name at the service.
 func (c *Client) fullName(line string) (string, error) {
 	name := c.namespace + line
-	if err := CheckName(line); err != nil {
+	if err := checkName(line); err != nil {
 		return "", err
 	}
-	return name, CheckName(name)
+	return name, checkName(name)
 }
 
 // ownName is the line's name as the users of this client know it.

@@ -19,7 +19,7 @@ type Result struct {
 // The error is fn's as it is, or Release's as it is (ErrLost: the hold did not last to the end), or both joined.
 func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn func(context.Context, *Hold) error) (err error) {
 	if fn == nil {
-		return fmt.Errorf("turnwise: %w: nothing to do: the function is nil", ErrInvalid)
+		return &Error{Op: "do", Err: fmt.Errorf("%w: the function is nil", ErrInvalid)}
 	}
 	h, err := acquire(ctx)
 	if err != nil {

@@ -126,7 +126,7 @@ func (h *Hold) Release() error {
 		h.leave()
 	}
 	if end := *h.end.Load(); end != ErrReleased {
-		return end
+		return &Error{Op: "release", Line: h.acquired.line, Err: end}
 	}
 	return nil
 }

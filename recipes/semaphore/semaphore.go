@@ -40,7 +40,7 @@ func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore
 //
 // A caller that holds permits may acquire more; take care that several who do so do not wait for each other.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
-	if err := s.check(n); err != nil {
+	if err := s.check("acquire", n); err != nil {
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
@@ -49,7 +49,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
 
 // TryAcquire is Acquire if n permits are free and nobody waits, and returns coord.ErrBusy otherwise.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*coord.Hold, error) {
-	if err := s.check(n); err != nil {
+	if err := s.check("try", n); err != nil {
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
@@ -72,7 +72,7 @@ func (s *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context
 	return coord.Do(ctx, func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) }, fn)
 }
 
-func (s *Semaphore) check(n int64) error {
+func (s *Semaphore) check(op string, n int64) error {
 	var why string
 	switch {
 	case s.permits <= 0:
@@ -84,5 +84,5 @@ func (s *Semaphore) check(n int64) error {
 	default:
 		return nil
 	}
-	return &coord.Error{Op: "acquire", Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+	return &coord.Error{Op: op, Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
 }
