@@ -187,6 +187,43 @@ func TestValueOverTheLimitIsRefused(t *testing.T) {
 	})
 }
 
+func TestMaxWaitBoundsACampaign(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		leader, err := election.New(s.Client(), "seat", nil, election.MaxWait(0)).Campaign(t.Context(), nil)
+		require.NoError(t, err, "the seat is free")
+		for _, limit := range []time.Duration{3 * time.Second, 0} {
+			began := time.Now()
+			_, err = election.New(s.Client(), "seat", election.MaxWait(limit)).Campaign(t.Context(), nil)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, coord.ErrBusy)
+			assert.Equal(t, limit, time.Since(began))
+		}
+		require.NoError(t, leader.Release())
+	})
+}
+
+func TestRunKeepsItsPlaceHoweverLongItTakes(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		leader, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		e := election.New(s.Client(), "seat", election.MaxWait(time.Second))
+		led := make(chan error, 1)
+		go func() {
+			led <- e.Run(t.Context(), nil, func(context.Context, *election.Term) error { return nil })
+		}()
+		synctest.Wait()
+		at, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		require.Len(t, at, 2)
+		time.Sleep(time.Minute)
+		later, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, at, later)
+		require.NoError(t, leader.Release())
+		assert.NoError(t, <-led)
+	})
+}
+
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()

@@ -265,7 +265,7 @@ func TestMaxWait(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		holder := lock(t, s.Client())
 		start := time.Now()
-		_, err := mutex.New(s.Client(), "line", mutex.MaxWait(3*time.Second)).Lock(t.Context())
+		_, err := mutex.New(s.Client(), "line", nil, mutex.MaxWait(3*time.Second)).Lock(t.Context())
 		assert.ErrorIs(t, err, coord.ErrBusy)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 3*time.Second, time.Since(start).Round(time.Second))

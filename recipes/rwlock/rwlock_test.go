@@ -185,6 +185,22 @@ func TestOtherRecipesOnTheSameLineAreKeptOut(t *testing.T) {
 	})
 }
 
+func TestMaxWaitBoundsTheWaitForReadersAndWriters(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		a := locked(t)(rwlock.New(s.Client(), "file", nil, rwlock.MaxWait(0)).RLock(t.Context()))
+		b := locked(t)(rwlock.New(s.Client(), "file", rwlock.MaxWait(0)).RLock(t.Context()))
+		for _, limit := range []time.Duration{3 * time.Second, 0} {
+			began := time.Now()
+			_, err := rwlock.New(s.Client(), "file", rwlock.MaxWait(limit)).Lock(t.Context())
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, coord.ErrBusy)
+			assert.Equal(t, limit, time.Since(began))
+		}
+		a.Release()
+		b.Release()
+	})
+}
+
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()

@@ -6,6 +6,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -24,15 +25,28 @@ type Semaphore struct {
 	client  *coord.Client
 	name    string
 	permits int64
-	opts    []Option
+	opts    []coord.AcquireOption
 }
 
-// Option sets up a Semaphore.
-type Option = coord.AcquireOption
+// Option sets up a Semaphore. A nil Option changes nothing.
+type Option func(*Semaphore)
+
+// MaxWait bounds how long Acquire waits. Past that it returns an error that is both context.DeadlineExceeded and
+// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the permits
+// if they are free, and does not wait at all.
+func MaxWait(d time.Duration) Option {
+	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxWait(d)) }
+}
 
 // New returns the semaphore of that name, with that many permits.
 func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore {
-	return &Semaphore{client: c, name: name, permits: permits, opts: append([]Option{coord.Anew()}, opts...)}
+	s := &Semaphore{client: c, name: name, permits: permits, opts: []coord.AcquireOption{coord.Anew()}}
+	for _, o := range opts {
+		if o != nil {
+			o(s)
+		}
+	}
+	return s
 }
 
 // Acquire waits in line for n permits, which one Release gives back together. ctx governs the wait, not the hold. On
