@@ -110,7 +110,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	}
 }
 
-// prepare says what is asked for. It returns the hold that the caller has already, if the new one is to be nested in it.
+// prepare works out what is asked for. It returns the hold that the caller has already, if the new one is to be nested in it.
 func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
 	a.user, a.since = ctx, time.Now()
 	a.line, a.rule = line, rule
@@ -214,8 +214,8 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 	}
 }
 
-// confirm is for somebody whose turn it is while the service has not been heard from for too long. Once it has been, the
-// node may have been removed meanwhile: amending it to what it is finds out.
+// confirm is for a node whose turn has come while the service has been silent for too long. It waits until the service is
+// heard again. By then the node may have been removed: amending it to what it already is finds out.
 func confirm(ctx context.Context, s *session, place driver.Place) error {
 	err := s.awaitRenewal(ctx)
 	if err == nil {
@@ -225,8 +225,8 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 	return err
 }
 
-// lookFirst keeps a try whose rule must see all that is ahead from joining in vain: the driver's own look knows only
-// whether somebody is there.
+// lookFirst is for a try whose rule must see everybody ahead, so that it does not join in vain: the driver's own look
+// only knows whether somebody is there.
 func (a *acquire) lookFirst(ctx context.Context) error {
 	if !a.entry.Try || !a.rule.Sight.All {
 		return nil
@@ -243,8 +243,8 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 	return nil
 }
 
-// leaveSoon takes a node away on behalf of a caller whose context may have ended: it waits a moment for the service
-// to confirm, and the driver goes on from there.
+// leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
+// and the driver goes on from there.
 func (a *acquire) leaveSoon(place driver.Place) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
 	defer cancel()

@@ -1,7 +1,7 @@
 // Package coord coordinates processes through a service such as ZooKeeper or etcd.
 //
 // There is one idea. Whoever wants something puts a node at the end of a line; the service numbers the nodes. A
-// [Rule] looks at the nodes ahead and says for which to wait; when there is none, it is your turn. When a process
+// [Rule] looks at the nodes ahead and says which one to wait for; when there is none, it is your turn. When a process
 // dies its node goes, and the next one moves up.
 //
 // Most users want a recipe: mutex, rwlock, semaphore or election. All are made of [Client.Acquire] and a rule, and
@@ -17,7 +17,7 @@
 // # What it does not promise
 //
 // A process can be paused for a minute after it looked and before it writes. No lock service can prevent that write;
-// only the place written to can refuse it. Give it the [Hold.Token], which grows along a line for ever, and let it
+// only the place written to can refuse it. Give it the [Hold.Token], which grows along a line forever, and let it
 // refuse smaller ones: that is what [Fence] does, and for data in the same service the drivers have a Guard to put
 // into your own transaction.
 //

@@ -40,13 +40,13 @@ var (
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.
 	ErrStale = errors.New("token is stale")
 
-	// ErrDenied: the service refuses the credentials, or they lack a permission. It does not help to try again.
+	// ErrDenied: the service refuses the credentials, or they lack a permission. Trying again does not help.
 	ErrDenied = errors.New("denied by the service")
 
 	// ErrInvalidName: no line can have this name. See CheckName.
 	ErrInvalidName = errors.New("invalid name")
 
-	// ErrInvalid: another argument cannot be right.
+	// ErrInvalid: an argument other than a name cannot be right.
 	ErrInvalid = errors.New("invalid argument")
 )
 
@@ -84,7 +84,7 @@ func translate(err error) error {
 		{driver.ErrSessionEnded, ErrUnavailable},
 		{context.DeadlineExceeded, ErrUnavailable},
 	} {
-		if err == w.from && err != context.DeadlineExceeded { // that the caller's time is up it wants to see
+		if err == w.from && err != context.DeadlineExceeded { // the caller wants to see that its time is up
 			return w.to
 		}
 		if errors.Is(err, w.from) {

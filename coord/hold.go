@@ -35,7 +35,7 @@ type acquired struct {
 	line   string
 }
 
-// watchAfter is how long a hold must last before it is worth to watch over its node.
+// watchAfter is how long a hold must last before watching over its node is worth it.
 const watchAfter = 100 * time.Millisecond
 
 // Why a hold was lost.

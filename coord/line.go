@@ -55,7 +55,7 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 }
 
 // Watch yields the first node in a line, or the zero Node if there is none, and again whenever it or its data changes;
-// of changes that come fast the last. An error says that what was yielded before may be stale. The loop then goes on,
+// of changes that come fast, only the last. An error says that what was yielded before may be stale. The loop then goes on,
 // unless the error is ErrDenied, ErrClosed or ErrInvalidName; it ends with ctx, too.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {

@@ -7,7 +7,7 @@
 //	client := service.Client()
 //	hold, err := mutex.New(client, "orders").Lock(ctx)
 //
-// To see how a program takes it when things go wrong, cut a client off with [Service.Partition], end its session with
+// To see what a program does when things go wrong, cut a client off with [Service.Partition], end its session with
 // [Service.Expire], or take a node away with [Service.Remove].
 package mem
 

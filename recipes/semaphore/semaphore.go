@@ -1,6 +1,6 @@
 // Package semaphore shares a number of permits among all processes which share a service. A caller asks for one or
-// more of them, and callers are served in the order in which they came: one who asks for many is not passed by those
-// behind who ask for few.
+// more of them, and callers are served in the order in which they came: a caller that asks for many is not passed by
+// those behind that ask for few.
 package semaphore
 
 import (
@@ -15,10 +15,11 @@ import (
 // Semaphore is a name, a number of permits and a client. It holds no state and does no I/O until asked; make one
 // wherever you need it.
 //
-// With up to eight permits whoever waits watches those ahead of it, and one that is given back wakes n of n permits at
-// most. With more, each waits for the one right ahead to enter, which costs a write for who had to wait and two
-// wake-ups, whatever n; but a process that is frozen just as its turn comes holds up those behind it until its session
-// ends. It was chosen by measurement: at eight permits both take the same time, at a hundred the second takes a half.
+// With n permits, up to eight, a waiter watches those ahead of it, and a permit that is given back wakes n waiters at
+// most. With more permits each waits for the one right ahead to enter: that costs a write for each that had to wait and
+// two wake-ups, whatever n is, but a process that is frozen just as its turn comes holds up those behind it until its
+// session ends. The limit was measured: at eight permits both ways take the same time, at a hundred the second takes
+// half as long.
 //
 // The number may change while a deployment rolls: the smallest that anyone in line states is the one that counts.
 type Semaphore struct {
