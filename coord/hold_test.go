@@ -67,7 +67,11 @@ func TestWhyAHoldEnded(t *testing.T) {
 				assert.Zero(t, h.Deadline())
 				assert.Nil(t, client.Held(h.Context(), "line"))
 				for range 2 {
-					assert.ErrorIs(t, h.Release(), c.release)
+					err := h.Release()
+					assert.ErrorIs(t, err, c.release)
+					if err != nil {
+						assert.EqualError(t, err, fmt.Sprintf(`turnwise: release "line": %v`, h.Err()))
+					}
 				}
 				time.Sleep(20 * time.Second) // no session outlives that
 			})

@@ -21,17 +21,22 @@ type meddler struct {
 	driver.Driver
 	under *coord.Client // the one that the service knows
 
-	open     func(ctx context.Context, do func(context.Context) (driver.Session, error)) (driver.Session, error)
+	open     func(ctx context.Context, do opens) (driver.Session, error)
 	line     func(do func() ([]driver.Node, error)) ([]driver.Node, error)
 	first    func(do func() (driver.Node, error)) (driver.Node, error)
 	close    func(do func() error) error
 	deadline func(driver.Session) time.Time
-	join     func(e driver.Entry)
+	join     func(e driver.Entry, do joins) (driver.Place, []driver.Node, error)
 	last     func() bool
 	watch    func(ctx context.Context, do func() error) error
 	amend    func(ctx context.Context, kind string, data []byte, do func() error) error
 	leave    func(ctx context.Context, held bool, do func() error) error
 }
+
+type (
+	opens = func(context.Context) (driver.Session, error)
+	joins = func(driver.Entry) (driver.Place, []driver.Node, error)
+)
 
 // client returns a client on m, which stands on s.
 func (m *meddler) client(s *mem.Service, opts ...coord.Option) *coord.Client {
@@ -91,14 +96,17 @@ func (s *meddledSession) Deadline() time.Time {
 }
 
 func (s *meddledSession) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	do := func(e driver.Entry) (driver.Place, []driver.Node, error) {
+		p, ahead, err := s.Session.Join(ctx, e)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &meddledPlace{p, s.m}, ahead, nil
+	}
 	if s.m.join != nil {
-		s.m.join(e)
+		return s.m.join(e, do)
 	}
-	p, ahead, err := s.Session.Join(ctx, e)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &meddledPlace{p, s.m}, ahead, nil
+	return do(e)
 }
 
 type meddledPlace struct {

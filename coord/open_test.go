@@ -19,8 +19,6 @@ import (
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
-type opens = func(context.Context) (driver.Session, error)
-
 func TestADeniedOpenIsDeniedForAllWhoWaitAndTriedAgainForTheNext(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var allowed atomic.Bool

@@ -245,12 +245,12 @@ func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
 	for name, rule := range map[string]coord.Rule{"by the driver's look": exclusive, "by a look at all": everybody} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
-				var joined atomic.Int32
 				var told diary
-				m := &meddler{join: func(e driver.Entry) {
-					if joined.Add(1); !e.Try && rule.Sight.All && len(lineOf(t, s, "line")) > 0 {
+				m := &meddler{join: func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+					if len(lineOf(t, s, "line")) > 0 && !e.Try {
 						t.Error("it joins to look")
 					}
+					return do(e)
 				}}
 				c := m.client(s, told.option())
 				holder := enter(t, s.Client())
@@ -267,6 +267,91 @@ func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A driver may have joined before it sees who is ahead.
+func TestATryThatJoinedInVainIsTakenBack(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		m := &meddler{join: func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+			e.Try = false
+			return do(e)
+		}}
+		c := m.client(s)
+		holder := enter(t, s.Client())
+		_, err := c.TryAcquire(t.Context(), "line", "lock", nil, exclusive)
+		assert.ErrorIs(t, err, coord.ErrBusy)
+		assert.Len(t, lineOf(t, s, "line"), 1)
+		require.NoError(t, holder.Release())
+	})
+}
+
+func TestASessionThatEndsWhileJoiningIsFollowedByAnother(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told diary
+		joined := 0
+		m := &meddler{}
+		m.join = func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+			if joined++; joined == 1 {
+				s.Expire(m.under)
+				return nil, nil, driver.ErrSessionEnded // before the engine has heard of it otherwise
+			}
+			return do(e)
+		}
+		h := enter(t, m.client(s, told.option()))
+		assert.Equal(t, 2, joined)
+		assert.Len(t, lineOf(t, s, "line"), 1)
+		events := told.read()
+		slices.Sort(events)
+		assert.Equal(t, []string{fmt.Sprintf("line %d granted after 0s", h.Token()), "session ended", "session opened", "session opened"}, events)
+		require.NoError(t, h.Release())
+	})
+}
+
+// atTheLastMoment does something once the turn has come, and before it is given.
+func atTheLastMoment(m *meddler, do func()) {
+	var joined, done atomic.Bool
+	m.join = func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+		defer joined.Store(true)
+		return do(e)
+	}
+	m.deadline = func(of driver.Session) time.Time {
+		if joined.Load() && done.CompareAndSwap(false, true) {
+			do()
+		}
+		return of.Deadline()
+	}
+}
+
+func TestNobodyEntersOnceTheClientIsClosed(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told diary
+		m := &meddler{}
+		c := m.client(s, told.option())
+		atTheLastMoment(m, func() { c.Close() })
+		h, err := on(c)(t.Context())
+		assert.Nil(t, h)
+		assert.ErrorIs(t, err, coord.ErrClosed)
+		assert.Equal(t, []string{"session opened", "session ended"}, told.read())
+		assert.Empty(t, lineOf(t, s, "line"))
+	})
+}
+
+func TestNobodyEntersOnASessionThatHasEnded(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		m := &meddler{}
+		c := m.client(s)
+		atTheLastMoment(m, func() {
+			s.Expire(m.under)
+			time.Sleep(time.Millisecond) // for the session's keeper to hear of it
+		})
+		h, err := on(c)(t.Context())
+		require.NoError(t, err)
+		line := lineOf(t, s, "line")
+		require.Len(t, line, 1)
+		assert.Equal(t, line[0].ID, h.Node().ID, "it holds through a node that has gone")
+		assert.NoError(t, h.Err())
+		require.NoError(t, h.Release())
+	})
 }
 
 func TestATryThatCannotLookIsUnavailable(t *testing.T) {

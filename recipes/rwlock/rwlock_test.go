@@ -201,6 +201,31 @@ func TestMaxWaitBoundsTheWaitForReadersAndWriters(t *testing.T) {
 	})
 }
 
+func TestADowngradeThatFailsLeavesAWriter(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		l := rwlock.New(c, "file", rwlock.Reentrant())
+		h := locked(t)(l.Lock(t.Context()))
+		reader := rwlock.New(s.Client(), "file").RLockChan(t.Context())
+		heal := s.Partition(c)
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.ErrorIs(t, l.Downgrade(second, h), context.DeadlineExceeded)
+		heal()
+		assert.NoError(t, h.Err())
+		assert.Equal(t, "W", h.Node().Kind)
+		bubble.Waits(t, reader)
+		locked(t)(l.Lock(h.Context())).Release()
+
+		require.NoError(t, l.Downgrade(t.Context(), h))
+		assert.Equal(t, "R", h.Node().Kind)
+		_, err := l.Lock(h.Context())
+		assert.ErrorIs(t, err, coord.ErrUpgrade, "it would write beside the reader")
+		bubble.Enters(t, reader).Release()
+		require.NoError(t, h.Release())
+	})
+}
+
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()
