@@ -202,14 +202,16 @@ func TestAfterALossTheNextCallOpensAnotherSession(t *testing.T) {
 		<-lost.Context().Done()
 		assert.ErrorIs(t, context.Cause(lost.Context()), coord.ErrLost)
 		assert.ErrorIs(t, lost.Release(), coord.ErrLost)
-		next := enter(t, c)
-		assert.Greater(t, next.Token(), lost.Token())
-		require.NoError(t, next.Release())
 		assert.Equal(t, []string{
 			"session opened",
 			fmt.Sprintf("line %d granted after 0s", lost.Token()),
 			fmt.Sprintf("line %d lost: hold lost: the session has ended", lost.Token()),
 			"session ended",
+		}, told.read())
+		next := enter(t, c)
+		assert.Greater(t, next.Token(), lost.Token())
+		require.NoError(t, next.Release())
+		assert.Equal(t, []string{
 			"session opened",
 			fmt.Sprintf("line %d granted after 0s", next.Token()),
 			fmt.Sprintf("line %d released after 0s", next.Token()),
