@@ -91,6 +91,25 @@ func TestANamespaceIsSeenFromOutsideOnly(t *testing.T) {
 	})
 }
 
+func TestBreakTellsTheServiceItsOwnNumbers(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		m := &meddler{}
+		c := m.client(s, coord.WithNamespace("shop"))
+		h := enter(t, c)
+		there, err := m.Driver.Line(t.Context(), "shop/line")
+		require.NoError(t, err)
+		m.remove = func(n driver.Node) {
+			assert.Equal(t, there[0].Line, n.Line)
+			assert.Equal(t, there[0].ID, n.ID)
+			assert.Equal(t, there[0].Token, n.Token)
+			assert.Less(t, n.Token, h.Token())
+		}
+		require.NoError(t, c.Break(t.Context(), h.Node()))
+		time.Sleep(time.Second)
+		assert.ErrorIs(t, h.Release(), coord.ErrLost)
+	})
+}
+
 func TestANameThatCannotBeIsRefusedEverywhere(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		for c, name := range map[*coord.Client]string{s.Client(): "a//b", s.Client(coord.WithNamespace("..")): "line"} {

@@ -24,6 +24,7 @@ type meddler struct {
 	open     func(ctx context.Context, do opens) (driver.Session, error)
 	line     func(do func() ([]driver.Node, error)) ([]driver.Node, error)
 	first    func(do func() (driver.Node, error)) (driver.Node, error)
+	remove   func(n driver.Node)
 	close    func(do func() error) error
 	deadline func(driver.Session) time.Time
 	join     func(e driver.Entry, do joins) (driver.Place, []driver.Node, error)
@@ -73,6 +74,13 @@ func (m *meddler) First(ctx context.Context, line string, seen *driver.Node) (dr
 		return m.first(do)
 	}
 	return do()
+}
+
+func (m *meddler) Remove(ctx context.Context, n driver.Node) error {
+	if m.remove != nil {
+		m.remove(n)
+	}
+	return m.Driver.Remove(ctx, n)
 }
 
 func (m *meddler) Close(ctx context.Context) error {

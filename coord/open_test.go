@@ -95,7 +95,8 @@ func TestAnOpeningThatNobodyWaitsForIsGivenUp(t *testing.T) {
 			givenUp.Add(1)
 			return nil, ctx.Err()
 		}}
-		c := m.client(s)
+		var told diary
+		c := m.client(s, told.option())
 		for _, limit := range []time.Duration{time.Second, 2 * time.Second} {
 			go on(c, coord.MaxWait(limit))(t.Context())
 		}
@@ -103,6 +104,7 @@ func TestAnOpeningThatNobodyWaitsForIsGivenUp(t *testing.T) {
 		assert.Zero(t, givenUp.Load(), "one still waits")
 		time.Sleep(time.Second)
 		assert.EqualValues(t, 1, givenUp.Load())
+		assert.Empty(t, told.read(), "it did not fail")
 		enter(t, c).Release()
 		assert.EqualValues(t, 2, opened.Load())
 	})
@@ -191,6 +193,29 @@ func TestASessionThatComesTooLateIsClosed(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestASessionThatComesAsTheClientIsClosedIsClosedToo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var late driver.Session
+		var c *coord.Client
+		m := &meddler{close: func(func() error) error { return nil }} // so that it does not end the session
+		m.open = func(ctx context.Context, do opens) (driver.Session, error) {
+			session, err := do(ctx)
+			late = session
+			c.Close()
+			return session, err
+		}
+		c = m.client(s)
+		_, err := on(c)(t.Context())
+		assert.ErrorIs(t, err, coord.ErrClosed)
+		synctest.Wait()
+		select {
+		case <-late.Done():
+		default:
+			t.Error("it is left open")
+		}
+	})
 }
 
 func TestAfterALossTheNextCallOpensAnotherSession(t *testing.T) {

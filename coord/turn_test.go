@@ -276,10 +276,14 @@ func TestATryThatJoinedInVainIsTakenBack(t *testing.T) {
 			e.Try = false
 			return do(e)
 		}}
-		c := m.client(s)
+		var told diary
+		c := m.client(s, told.option())
 		holder := enter(t, s.Client())
+		began := time.Now()
 		_, err := c.TryAcquire(t.Context(), "line", "lock", nil, exclusive)
 		assert.ErrorIs(t, err, coord.ErrBusy)
+		assert.Zero(t, time.Since(began))
+		assert.Equal(t, []string{"session opened"}, told.read(), "a try waits for nobody")
 		assert.Len(t, lineOf(t, s, "line"), 1)
 		require.NoError(t, holder.Release())
 	})
