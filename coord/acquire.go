@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line.
+// AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line. A nil
+// AcquireOption changes nothing.
 type AcquireOption func(*acquire)
 
 // Reentrant gives a caller whose context descends from a live hold of the same line a hold nested in that one, at
@@ -18,8 +20,11 @@ type AcquireOption func(*acquire)
 func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
 
 // MaxWait bounds how long Acquire waits. Past that it returns an error that is context.DeadlineExceeded, and ErrBusy or
-// ErrUnavailable.
+// ErrUnavailable. With zero or less it does not wait at all, and takes what is free: it is TryAcquire but for the
+// error. TryAcquire never waits, so there MaxWait has no meaning.
 func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWait = d } }
+
+const forever time.Duration = math.MaxInt64
 
 // Anew joins the line whether or not the caller holds it already, for recipes with room for several.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
@@ -40,7 +45,8 @@ type acquire struct {
 	entry   driver.Entry
 	rule    Rule
 	ifHeld  ifHeld
-	maxWait time.Duration   // 0: as long as ctx
+	maxWait time.Duration
+	noWait  bool            // it tries only because maxWait leaves no time
 	user    context.Context // as the user gave it
 	since   time.Time
 
@@ -54,13 +60,13 @@ type acquire struct {
 //
 // When the session is lost while waiting, Acquire joins again at the tail and tells the Observer.
 func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
-	a := acquire{Client: c, op: "acquire"}
+	a := acquire{Client: c, op: "acquire", maxWait: forever}
 	return a.run(ctx, line, kind, data, rule, opts)
 }
 
 // TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy
 // and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
-// cannot be reached within the deadline of one request it returns ErrUnavailable.
+// cannot be reached within the deadline of one request (see WithRequestTimeout) it returns ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
 	a := acquire{Client: c, op: "try"}
 	a.entry.Try = true
@@ -73,16 +79,21 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		return nil, a.wrap(err)
 	}
 	if held != nil {
-		return held.nest(ctx)
+		return held.nest(ctx), nil
 	}
-	if a.maxWait > 0 {
-		var cancel context.CancelFunc
+	var cancel context.CancelFunc
+	switch {
+	case a.entry.Try, a.maxWait == forever:
+	case a.maxWait <= 0:
+		a.entry.Try, a.noWait = true, true
+	default:
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	ctx, cancel := context.WithCancel(a.user)
 	if a.entry.Try {
-		ctx, cancel = context.WithTimeout(a.user, a.driver.RequestTimeout())
+		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
+	} else {
+		ctx, cancel = context.WithCancel(a.user)
 	}
 	defer cancel()
 	defer context.AfterFunc(a.life, cancel)()
@@ -99,7 +110,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	}
 }
 
-// prepare says what is asked for. It returns the hold that the caller has already, if the new one is to be nested in it.
+// prepare works out what is asked for. It returns the hold that the caller has already, if the new one is to be nested in it.
 func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
 	a.user, a.since = ctx, time.Now()
 	a.line, a.rule = line, rule
@@ -114,7 +125,9 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 		return nil, err
 	}
 	for _, o := range opts {
-		o(a)
+		if o != nil {
+			o(a)
+		}
 	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
 		switch {
@@ -201,8 +214,8 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 	}
 }
 
-// confirm is for somebody whose turn it is while the service has not been heard from for too long. Once it has been, the
-// node may have been removed meanwhile: amending it to what it is finds out.
+// confirm is for a node whose turn has come while the service has been silent for too long. It waits until the service is
+// heard again. By then the node may have been removed: amending it to what it already is finds out.
 func confirm(ctx context.Context, s *session, place driver.Place) error {
 	err := s.awaitRenewal(ctx)
 	if err == nil {
@@ -212,8 +225,8 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 	return err
 }
 
-// lookFirst keeps a try whose rule must see all that is ahead from joining in vain: the driver's own look knows only
-// whether somebody is there.
+// lookFirst is for a try whose rule must see everybody ahead, so that it does not join in vain: the driver's own look
+// only knows whether somebody is there.
 func (a *acquire) lookFirst(ctx context.Context) error {
 	if !a.entry.Try || !a.rule.Sight.All {
 		return nil
@@ -230,8 +243,8 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 	return nil
 }
 
-// leaveSoon takes a node away on behalf of a caller whose context may have ended: it waits a moment for the service
-// to confirm, and the driver goes on from there.
+// leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
+// and the driver goes on from there.
 func (a *acquire) leaveSoon(place driver.Place) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
 	defer cancel()
@@ -244,7 +257,7 @@ func (a *acquire) reason(ctx context.Context, err error) error {
 	case a.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() == nil:
-		return translate(err)
+		return a.outOfTime(translate(err))
 	}
 	why := ErrUnavailable
 	if a.session != nil && a.session.alive() {
@@ -253,12 +266,20 @@ func (a *acquire) reason(ctx context.Context, err error) error {
 		why = a.trouble
 	}
 	if a.user.Err() == nil { // the deadline of a try, not the user's
-		return why
+		return a.outOfTime(why)
 	}
 	if cause := context.Cause(a.user); cause != a.user.Err() {
 		return fmt.Errorf("%w: %w: %w", a.user.Err(), cause, why)
 	}
 	return fmt.Errorf("%w: %w", a.user.Err(), why)
+}
+
+// outOfTime adds that there was no time to wait to why the call failed, if it was asked for with MaxWait.
+func (a *acquire) outOfTime(why error) error {
+	if a.noWait && (errors.Is(why, ErrBusy) || errors.Is(why, ErrUnavailable)) {
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, why)
+	}
+	return why
 }
 
 func (a *acquire) wrap(err error) error {

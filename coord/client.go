@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -17,6 +18,7 @@ type Client struct {
 	observer  *Observer
 	namespace string // "" or with a slash at its end
 	owner     Owner
+	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
 
 	life context.Context // ended by Shutdown and Close: no new turns
 	end  context.CancelCauseFunc
@@ -27,7 +29,7 @@ type Client struct {
 	finished bool     // the session and the driver have been closed
 }
 
-// Option sets up a Client.
+// Option sets up a Client. A nil Option changes nothing.
 type Option func(*Client)
 
 // WithOwnerLabel adds a label to what others see of this client's nodes, beside host and process number.
@@ -41,18 +43,30 @@ func WithNamespace(name string) Option {
 	return func(c *Client) { c.namespace = name + "/" }
 }
 
-// WithObserver has o told what the client does.
+// WithObserver has o told what the client does. A nil Observer is told nothing.
 func WithObserver(o *Observer) Option {
 	return func(c *Client) { c.observer = o.complete() }
 }
 
-// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call.
+// WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, the driver's repetitions
+// included. Without it, or with zero or less, each may take as long as the driver gives a single request.
+func WithRequestTimeout(d time.Duration) Option {
+	return func(c *Client) { c.timeout = max(d, 0) }
+}
+
+// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call. It panics if
+// there is no driver.
 func NewClient(d driver.Driver, opts ...Option) *Client {
+	if d == nil {
+		panic("turnwise: NewClient needs a driver, and got nil")
+	}
 	host, _ := os.Hostname()
 	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: (*Observer)(nil).complete()}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	for _, o := range opts {
-		o(c)
+		if o != nil {
+			o(c)
+		}
 	}
 	return c
 }
@@ -73,7 +87,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		}
 		c.mu.Unlock()
 		if held == 0 {
-			return c.finish(ctx)
+			return c.finish(ctx, "shutdown")
 		}
 		select {
 		case <-released:
@@ -84,16 +98,17 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise it is left to its TTL, so that nobody enters beside work that still runs.
+// hold has been released. Otherwise it is left to its TTL, so that nobody enters beside work that still runs. Close
+// takes as long as the driver gives a single request, at most.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
 	defer cancel()
-	return c.finish(ctx)
+	return c.finish(ctx, "close")
 }
 
 // finish ends what holds there are, the session and the driver.
-func (c *Client) finish(ctx context.Context) error {
+func (c *Client) finish(ctx context.Context, op string) error {
 	c.mu.Lock()
 	if c.finished {
 		c.mu.Unlock()
@@ -123,16 +138,27 @@ func (c *Client) finish(ctx context.Context) error {
 	if e := c.driver.Close(ctx); err == nil {
 		err = e
 	}
-	return err
+	if err != nil {
+		return &Error{Op: op, Err: translate(err)}
+	}
+	return nil
+}
+
+// requestTimeout is how long a call may take that waits for nobody but the service.
+func (c *Client) requestTimeout() time.Duration {
+	if c.timeout > 0 {
+		return c.timeout
+	}
+	return c.driver.RequestTimeout()
 }
 
 // fullName is the line's name at the service.
 func (c *Client) fullName(line string) (string, error) {
 	name := c.namespace + line
-	if err := CheckName(line); err != nil {
+	if err := checkName(line); err != nil {
 		return "", err
 	}
-	return name, CheckName(name)
+	return name, checkName(name)
 }
 
 // ownName is the line's name as the users of this client know it.

@@ -13,17 +13,27 @@ type Result struct {
 }
 
 // Do acquires, runs fn and releases; recipes build their Do on it. fn's context ends with the hold or with ctx,
-// and fn should then stop; the node stays, and is renewed, until it has returned. The error is fn's, joined with
-// ErrLost if the hold did not last to the end. A panic in fn releases. fn is run once or not at all.
+// and fn should then stop; the node stays, and is renewed, until it has returned. A panic in fn releases. fn is run
+// once or not at all.
+//
+// The error is fn's as it is, or Release's as it is (ErrLost: the hold did not last to the end), or both joined.
 func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn func(context.Context, *Hold) error) (err error) {
 	if fn == nil {
-		return fmt.Errorf("turnwise: %w: nothing to do: the function is nil", ErrInvalid)
+		return &Error{Op: "do", Err: fmt.Errorf("%w: the function is nil", ErrInvalid)}
 	}
 	h, err := acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Release()) }()
+	defer func() {
+		lost := h.Release()
+		switch {
+		case err == nil:
+			err = lost
+		case lost != nil:
+			err = errors.Join(err, lost)
+		}
+	}()
 	ctx, cancel := h.With(ctx)
 	defer cancel()
 	return fn(ctx, h)

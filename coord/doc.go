@@ -1,7 +1,7 @@
 // Package coord coordinates processes through a service such as ZooKeeper or etcd.
 //
 // There is one idea. Whoever wants something puts a node at the end of a line; the service numbers the nodes. A
-// [Rule] looks at the nodes ahead and says for which to wait; when there is none, it is your turn. When a process
+// [Rule] looks at the nodes ahead and says which one to wait for; when there is none, it is your turn. When a process
 // dies its node goes, and the next one moves up.
 //
 // Most users want a recipe: mutex, rwlock, semaphore or election. All are made of [Client.Acquire] and a rule, and
@@ -17,7 +17,7 @@
 // # What it does not promise
 //
 // A process can be paused for a minute after it looked and before it writes. No lock service can prevent that write;
-// only the place written to can refuse it. Give it the [Hold.Token], which grows along a line for ever, and let it
+// only the place written to can refuse it. Give it the [Hold.Token], which grows along a line forever, and let it
 // refuse smaller ones: that is what [Fence] does, and for data in the same service the drivers have a Guard to put
 // into your own transaction.
 //
@@ -26,4 +26,12 @@
 // which may be after the next one was let in.
 //
 // A machine that sleeps stops the clock that deadlines are counted on: count such a machine among the paused.
+//
+// # How long a call takes
+//
+// [Client.Acquire] waits as long as its context lasts, or [MaxWait] allows. [Client.TryAcquire], [Hold.Release],
+// [Client.Line], [Client.First], [Client.Lines] and [Client.Break] wait for nobody but the service: each returns within
+// one request's deadline, which is the driver's unless [WithRequestTimeout] sets another, or when its context ends, if
+// that is sooner. [Client.Close] takes the driver's. A Release that runs out of time goes on in the background.
+// [Client.Watch] and [Client.Shutdown] take as long as their contexts last.
 package coord

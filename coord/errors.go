@@ -8,7 +8,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What can go wrong, for errors.Is.
+// What can go wrong, for errors.Is. These, and what a Hold's context and its Err say, are causes and carry no prefix:
+// calls return them in an [Error].
 var (
 	// ErrBusy: somebody I would have to wait for is ahead. The service was reached.
 	ErrBusy = errors.New("line is busy")
@@ -39,22 +40,25 @@ var (
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.
 	ErrStale = errors.New("token is stale")
 
-	// ErrDenied: the service refuses the credentials, or they lack a permission. It does not help to try again.
+	// ErrDenied: the service refuses the credentials, or they lack a permission. Trying again does not help.
 	ErrDenied = errors.New("denied by the service")
 
 	// ErrInvalidName: no line can have this name. See CheckName.
 	ErrInvalidName = errors.New("invalid name")
 
-	// ErrInvalid: another argument cannot be right.
+	// ErrInvalid: an argument other than a name cannot be right.
 	ErrInvalid = errors.New("invalid argument")
 )
 
-// Error is what calls that concern a line return. It wraps what ended the call, such as ctx's error, together with
-// ErrBusy or ErrUnavailable, and what the service said last.
+// Error is what the calls of this package and of the recipes return. It wraps what ended the call, such as ctx's error,
+// together with ErrBusy or ErrUnavailable, and what the service said last.
 type Error struct {
-	Op    string // "acquire", "try", "line", "lines", "break", "amend" or "hold"
-	Line  string
-	Ahead int // how many in sight had to go first when it gave up; 0 if it never came to look
+	// Op is the call: "acquire", "try", "release", "amend", "do", "line" (Line, First and Watch), "lines", "break",
+	// "shutdown" or "close"; and of recipes "downgrade", "leader" and "run".
+	Op string
+
+	Line  string // "" if it concerns none
+	Ahead int    // how many in sight had to go first when it gave up; 0 if it never came to look
 	Err   error
 }
 
@@ -80,7 +84,7 @@ func translate(err error) error {
 		{driver.ErrSessionEnded, ErrUnavailable},
 		{context.DeadlineExceeded, ErrUnavailable},
 	} {
-		if err == w.from && err != context.DeadlineExceeded { // that the caller's time is up it wants to see
+		if err == w.from && err != context.DeadlineExceeded { // the caller wants to see that its time is up
 			return w.to
 		}
 		if errors.Is(err, w.from) {

@@ -35,7 +35,7 @@ type acquired struct {
 	line   string
 }
 
-// watchAfter is how long a hold must last before it is worth to watch over its node.
+// watchAfter is how long a hold must last before watching over its node is worth it.
 const watchAfter = 100 * time.Millisecond
 
 // Why a hold was lost.
@@ -117,7 +117,8 @@ func (h *Hold) Deadline() time.Time {
 
 // Release lets go. It returns nil if the line was held until this call, ErrLost if it was not held to the end; so look
 // at it before you tell anybody that the work is done. Call it as often as you like. It needs no context: it works
-// after the caller's has ended, takes no longer than one request may, and goes on in the background if it must.
+// after the caller's has ended, takes no longer than one request may (see WithRequestTimeout), and goes on in the
+// background if it must.
 func (h *Hold) Release() error {
 	h.Err() // a deadline that has passed makes it lost, noticed or not
 	h.finish(ErrReleased)
@@ -125,7 +126,7 @@ func (h *Hold) Release() error {
 		h.leave()
 	}
 	if end := *h.end.Load(); end != ErrReleased {
-		return end
+		return &Error{Op: "release", Line: h.acquired.line, Err: end}
 	}
 	return nil
 }
@@ -151,7 +152,7 @@ func (h *Hold) lose(why error) {
 // leave takes the node away.
 func (h *Hold) leave() {
 	c := h.acquired.client
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.requestTimeout())
 	defer cancel()
 	h.changing <- struct{}{} // an amendment under way ends soon
 	defer func() { <-h.changing }()

@@ -16,7 +16,7 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	nodes, err := c.driver.Line(ctx, full)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 
 // First returns the first node in a line, or the zero Node if there is none.
 func (c *Client) First(ctx context.Context, name string) (Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	return c.first(ctx, name, nil)
 }
@@ -55,7 +55,7 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 }
 
 // Watch yields the first node in a line, or the zero Node if there is none, and again whenever it or its data changes;
-// of changes that come fast the last. An error says that what was yielded before may be stale. The loop then goes on,
+// of changes that come fast, only the last. An error says that what was yielded before may be stale. The loop then goes on,
 // unless the error is ErrDenied, ErrClosed or ErrInvalidName; it ends with ctx, too.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
@@ -91,7 +91,7 @@ func lasting(err error) bool {
 
 // Lines returns the names, in order, that begin with prefix and have somebody in line.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	names, err := c.driver.Lines(ctx, c.namespace+prefix)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *Client) Break(ctx context.Context, n Node) error {
 	if err == nil {
 		line := n.Line
 		n.Line, n.Token = full, n.Token>>TurnBits
-		ctx, cancel := context.WithTimeout(ctx, c.driver.RequestTimeout())
+		ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 		defer cancel()
 		if err = c.driver.Remove(ctx, n); err == nil {
 			return nil

@@ -19,8 +19,15 @@ const (
 
 // CheckName reports why a line cannot have this name, or nil. A name is one or more segments split by slashes, of 1
 // to 255 bytes each and 1,024 in all: valid UTF-8 without control characters, no segment being "." or "..". The
-// rule is the same for every service, so that a name which works on one works on all.
+// rule is the same for every service: a name that works on one works on all.
 func CheckName(name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("turnwise: %w", err)
+	}
+	return nil
+}
+
+func checkName(name string) error {
 	bad := func(why string) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidName, shorten(name), why)
 	}

@@ -13,7 +13,7 @@ func (c *Client) Held(ctx context.Context, line string) *Hold {
 }
 
 // nest returns a hold within h. It has h's node and token, ends when h does, and leaves h as it is when released.
-func (h *Hold) nest(ctx context.Context) (*Hold, error) {
+func (h *Hold) nest(ctx context.Context) *Hold {
 	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since}
 	base := context.WithValue(context.WithoutCancel(ctx), heldKey{h.acquired.client, h.acquired.line}, n)
 	n.ctx, n.cancel = context.WithCancelCause(base)
@@ -24,5 +24,5 @@ func (h *Hold) nest(ctx context.Context) (*Hold, error) {
 			n.lose(why)
 		}
 	})
-	return n, nil
+	return n
 }

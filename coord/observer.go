@@ -11,7 +11,7 @@ type Observer struct {
 	// SessionEnded: the session is over; those who held lose, those who wait join again at the tail.
 	SessionEnded func()
 
-	// OpenFailed: the service was not reached, or refused; the client tries again unless it was denied.
+	// OpenFailed: the service was not reached, or refused; the client tries again unless access was denied.
 	OpenFailed func(err error)
 
 	// Waiting: a node had to wait when it joined; ahead counts the nodes it saw, perhaps only the nearest.
@@ -23,10 +23,10 @@ type Observer struct {
 	// Rejoining: a waiter lost its place with its session and joins again at the tail.
 	Rejoining func(lost Node)
 
-	// Granted: it is this node's turn, so long after Acquire was called.
+	// Granted: it is this node's turn; waited is how long ago Acquire was called.
 	Granted func(me Node, waited time.Duration)
 
-	// Released: the owner let go after so long.
+	// Released: the owner let go; held is for how long it had the line.
 	Released func(me Node, held time.Duration)
 
 	// Lost: a hold ended before it was released. err says why.

@@ -20,13 +20,13 @@ type (
 
 // TurnBits is by how many bits the tokens that users see are shifted against the numbers that the service gives: etcd's
 // create revision r is the token r<<TurnBits. The low bits are for turns that goroutines of one process hand to each
-// other on one node. A rule sees the service's own numbers, as it has to do with places only.
+// other on one node. A rule sees the service's own numbers: it is about places only.
 const TurnBits = 8
 
 // Rule is what makes a recipe: it decides over the nodes ahead whose turn it is.
 //
 // "I need not wait" must never turn back into "wait" while I stand in line. Since nobody joins ahead of me this is so
-// for every rule that becomes no stricter when a node ahead leaves. A rule that does not know a kind should take
+// for every rule that does not become stricter when a node ahead leaves. A rule that does not know a kind should take
 // it for exclusive.
 type Rule struct {
 	// Sight is what WaitFor needs to see; it may be shown more.

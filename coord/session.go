@@ -30,7 +30,7 @@ type opening struct {
 	err     error         // valid after done
 }
 
-// stalePoll is how often a session past its deadline is looked at for being renewed after all.
+// stalePoll is how often a session past its deadline is checked for having been renewed after all.
 const stalePoll = 10 * time.Millisecond
 
 // openSession returns the session, opening one if there is none. If ctx ends first the error says what the service
@@ -69,7 +69,7 @@ func (c *Client) openSession(ctx context.Context) (*session, error) {
 	}
 }
 
-// leaveOpening is called by one who can wait no longer.
+// leaveOpening is called by a caller that can wait no longer.
 func (c *Client) leaveOpening(o *opening) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *session) loseAll(why error) {
 	}
 }
 
-// add makes h one of the session's holds, unless there is no giving of turns any more.
+// add makes h one of the session's holds, unless turns are given no longer.
 func (s *session) add(h *Hold) error {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()

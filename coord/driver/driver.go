@@ -51,8 +51,8 @@ type Driver interface {
 	// Remove takes away this incarnation of a node, whoever owns it. It returns ErrRemoved if it was gone already.
 	Remove(ctx context.Context, n Node) error
 
-	// RequestTimeout is the deadline of a single request to the service. The engine allows a TryAcquire, a release or
-	// a look at a line this long.
+	// RequestTimeout is the deadline of a single request to the service. Unless the user sets another with
+	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
 
 	// Close ends every session, waits for the clean-ups under way as long as ctx lasts, and frees what Open uses.
@@ -128,9 +128,9 @@ type Place interface {
 	// When ctx ends nothing that grows may stay behind: share watches by node.
 	Await(ctx context.Context, wait []Node) (ahead []Node, how Change, err error)
 
-	// Watch is for one who waits for nobody: it blocks until my own node has been removed while the session lives
+	// Watch is for a place that waits for nobody: it blocks until my own node has been removed while the session lives
 	// (ErrRemoved), or the session or ctx ends. So the engine watches over a node that is held, and only if it is held
-	// for long. Who holds must hear of a removal even while a question to the service stalls. An amendment is none.
+	// for long. A holder must hear of a removal even while a question to the service stalls. An amendment is none.
 	Watch(ctx context.Context) error
 
 	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. It is

@@ -6,14 +6,14 @@ import (
 )
 
 // Token is a node's place in its line and the fencing token of whoever holds through it. Along one line tokens
-// strictly increase for ever: across sessions, across a line that emptied and was used again, across the end of
+// strictly increase forever: across sessions, across a line that emptied and was used again, across the end of
 // the service's own counter.
 type Token int64
 
 // Node is one contender in a line, as the service shows it.
 type Node struct {
 	Line  string // the line's name
-	ID    string // unique at the service for ever, never used again
+	ID    string // unique at the service, and never used again
 	Kind  string // what it asks for; see ValidKind
 	Token Token  // its place in the line
 	Owner Owner  // who put it there; empty for foreign contenders

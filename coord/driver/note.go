@@ -32,8 +32,8 @@ func EncodeNote(o Owner, data []byte) []byte {
 	return append(b, data...)
 }
 
-// DecodeNote takes a note apart. Bytes that are no note are those of a contender of foreign make: an empty Owner,
-// and all of it Data.
+// DecodeNote takes a note apart. Bytes that are no note are those of a foreign contender: an empty Owner, and all of
+// it Data.
 func DecodeNote(b []byte) (Owner, []byte) {
 	rest, ok := bytes.CutPrefix(b, []byte(noteHead))
 	if !ok {

@@ -7,7 +7,7 @@
 //	client := service.Client()
 //	hold, err := mutex.New(client, "orders").Lock(ctx)
 //
-// To see how a program takes it when things go wrong, cut a client off with [Service.Partition], end its session with
+// To see what a program does when things go wrong, cut a client off with [Service.Partition], end its session with
 // [Service.Expire], or take a node away with [Service.Remove].
 package mem
 
@@ -28,21 +28,25 @@ type Service struct {
 	clients map[*coord.Client]string // their links
 }
 
-// Option sets up a Service.
-type Option func(*memory.Config)
+// Option sets up a Service. A nil Option changes nothing.
+type Option func(*config)
 
-// WithTTL sets for how long a session lives that is not renewed. It is 10 s by default.
+type config struct{ ttl time.Duration }
+
+// WithTTL sets how long a session lives that is not renewed: 10 s without it, or with zero or less.
 func WithTTL(ttl time.Duration) Option {
-	return func(c *memory.Config) { c.TTL = ttl }
+	return func(c *config) { c.ttl = max(ttl, 0) }
 }
 
 // New starts a service.
 func New(opts ...Option) *Service {
-	var cfg memory.Config
+	var cfg config
 	for _, o := range opts {
-		o(&cfg)
+		if o != nil {
+			o(&cfg)
+		}
 	}
-	return &Service{memory: memory.NewService(cfg), clients: make(map[*coord.Client]string)}
+	return &Service{memory: memory.NewService(memory.Config{TTL: cfg.ttl}), clients: make(map[*coord.Client]string)}
 }
 
 // Client returns a client of the service with a session of its own, as if it ran in another process.

@@ -56,7 +56,7 @@ func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) 
 	}
 }
 
-// finding is what makes an end of the waiting.
+// finding is what ends a wait.
 type finding struct {
 	ahead []driver.Node
 	how   driver.Change

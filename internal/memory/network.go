@@ -49,7 +49,7 @@ func nameOf(ctx context.Context) string {
 	return name
 }
 
-// calls is the Network without a net: a request is a call. Drivers can be cut off one by one.
+// calls is the Network for when there is none: a request is a call. Drivers can be cut off one by one.
 type calls struct {
 	mu    sync.Mutex
 	apart map[string]*partition

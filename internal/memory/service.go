@@ -130,8 +130,8 @@ func (s *Service) open(link string, tell func(event)) int64 {
 	return r.id
 }
 
-// patience is how long a session may be silent. No two sessions expire in the same instant, so that it is no matter of
-// luck whose nodes go first.
+// patience is how long a session may be silent. No two sessions expire at the same instant, so whose nodes go first is
+// not left to chance.
 func (s *Service) patience(session int64) time.Duration {
 	return time.Duration(float64(s.cfg.TTL)/s.cfg.Rate) + time.Duration(session)
 }

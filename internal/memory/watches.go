@@ -14,7 +14,7 @@ type watch struct {
 	node    stored  // as read when the watch was set last
 	changed bool    // heard of a change, and has not read since that the node still stands
 	gone    bool
-	renamed bool // by an amendment of ours, so that its end is none of the node
+	renamed bool // by an amendment of ours, so that the end of this ID is not the end of the node
 }
 
 // waiter is one call of Await, or of Watch.

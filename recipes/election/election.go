@@ -4,6 +4,7 @@ package election
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -16,11 +17,29 @@ var ErrNoLeader = errors.New("no leader")
 type Election struct {
 	client *coord.Client
 	name   string
+	opts   []coord.AcquireOption // of Campaign
+}
+
+// Option sets up an Election. A nil Option changes nothing.
+type Option func(*Election)
+
+// MaxWait bounds how long Campaign waits. Past that it returns an error that is both context.DeadlineExceeded and
+// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the seat if
+// nobody stands, and does not wait at all. Run is not bounded by it: whoever wants to lead whenever it can gains nothing
+// by leaving its place in the line.
+func MaxWait(d time.Duration) Option {
+	return func(e *Election) { e.opts = append(e.opts, coord.MaxWait(d)) }
 }
 
 // New returns the election of that name.
-func New(c *coord.Client, name string) *Election {
-	return &Election{client: c, name: name}
+func New(c *coord.Client, name string, opts ...Option) *Election {
+	e := &Election{client: c, name: name, opts: []coord.AcquireOption{coord.Anew()}}
+	for _, o := range opts {
+		if o != nil {
+			o(e)
+		}
+	}
+	return e
 }
 
 // Term is the time for which somebody leads: a hold with a value that everybody can see.
@@ -34,7 +53,11 @@ var rule = coord.Rule{WaitFor: rules.Exclusive}
 // who ask for the leader or the candidates: an address, say. ctx governs the wait, not the term. To resign, release
 // the term. On failure nothing stays behind.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	h, err := e.client.Acquire(ctx, e.name, rules.Lead, value, rule, coord.Anew())
+	return e.campaign(ctx, value, e.opts...)
+}
+
+func (e *Election) campaign(ctx context.Context, value []byte, opts ...coord.AcquireOption) (*Term, error) {
+	h, err := e.client.Acquire(ctx, e.name, rules.Lead, value, rule, opts...)
 	if err != nil {
 		return nil, err
 	}

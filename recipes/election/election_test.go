@@ -187,6 +187,171 @@ func TestValueOverTheLimitIsRefused(t *testing.T) {
 	})
 }
 
+func TestMaxWaitBoundsACampaign(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		leader, err := election.New(s.Client(), "seat", nil, election.MaxWait(0)).Campaign(t.Context(), nil)
+		require.NoError(t, err, "the seat is free")
+		for _, limit := range []time.Duration{3 * time.Second, 0} {
+			began := time.Now()
+			_, err = election.New(s.Client(), "seat", election.MaxWait(limit)).Campaign(t.Context(), nil)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, coord.ErrBusy)
+			assert.Equal(t, limit, time.Since(began))
+		}
+		require.NoError(t, leader.Release())
+	})
+}
+
+func TestRunKeepsItsPlaceHoweverLongItTakes(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		leader, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		e := election.New(s.Client(), "seat", election.MaxWait(time.Second))
+		led := make(chan error, 1)
+		go func() {
+			led <- e.Run(t.Context(), nil, func(context.Context, *election.Term) error { return nil })
+		}()
+		synctest.Wait()
+		at, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		require.Len(t, at, 2)
+		time.Sleep(time.Minute)
+		later, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, at, later)
+		require.NoError(t, leader.Release())
+		assert.NoError(t, <-led)
+	})
+}
+
+func TestTheLeaderIsShownAsItStands(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client(coord.WithNamespace("shop"), coord.WithOwnerLabel("billing"))
+		e := election.New(c, "seat")
+		term, err := e.Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "seat", leader.Line)
+		assert.True(t, leader.Holds)
+		assert.Equal(t, term.Token(), leader.Token)
+		assert.Equal(t, "billing", leader.Owner.Label)
+		assert.Equal(t, "a", string(leader.Data))
+		require.NoError(t, term.Release())
+		_, err = e.Leader(t.Context())
+		assert.EqualError(t, err, `turnwise: leader "seat": no leader`)
+	})
+}
+
+func TestWhoCannotAskDoesNotKnowTheLeader(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		heal := s.Partition(c)
+		leader, err := election.New(c, "seat").Leader(t.Context())
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+		assert.NotErrorIs(t, err, election.ErrNoLeader)
+		assert.Zero(t, leader)
+		_, err = election.New(c, "seat").Candidates(t.Context())
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+		heal()
+		_, err = election.New(c, "seat").Leader(t.Context())
+		assert.ErrorIs(t, err, election.ErrNoLeader)
+	})
+}
+
+func TestAProclamationThatFailsSaysSo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		term, err := election.New(c, "seat").Campaign(t.Context(), []byte("old"))
+		require.NoError(t, err)
+		heal := s.Partition(c)
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.ErrorIs(t, term.Proclaim(second, []byte("new")), context.DeadlineExceeded)
+		leader, err := election.New(s.Client(), "seat").Leader(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "old", string(leader.Data))
+		heal()
+		assert.NoError(t, term.Err())
+		require.NoError(t, term.Proclaim(t.Context(), []byte("new")))
+		assert.Equal(t, "new", string(term.Node().Data))
+		require.NoError(t, term.Release())
+		assert.ErrorIs(t, term.Proclaim(t.Context(), []byte("ghost")), coord.ErrReleased)
+	})
+}
+
+func TestObserveDoesNotRepeatALeaderThatStays(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		term, err := election.New(s.Client(), "seat").Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		other := election.New(s.Client(), "seat", election.MaxWait(time.Minute))
+		go func() { // it comes and goes behind the leader
+			for ctx.Err() == nil {
+				_, err := other.Campaign(ctx, []byte("b"))
+				assert.Error(t, err)
+			}
+		}()
+		var seen []string
+		for leader, err := range election.New(s.Client(), "seat").Observe(ctx) {
+			require.NoError(t, err)
+			if seen = append(seen, string(leader.Data)); len(seen) > 5 {
+				break
+			}
+		}
+		assert.Equal(t, []string{"a"}, seen)
+		synctest.Wait()
+		require.NoError(t, term.Release())
+	})
+}
+
+func TestRunTakesLongerAndLongerBreaksWhileTermsDoNotLast(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		pause, ended := 100*time.Millisecond, time.Time{}
+		terms := 0
+		err := election.New(c, "seat").Run(t.Context(), nil, func(ctx context.Context, _ *election.Term) error {
+			if terms++; terms > 1 {
+				assert.GreaterOrEqual(t, time.Since(ended), pause/2, "before term %d", terms)
+				assert.LessOrEqual(t, time.Since(ended), pause, "before term %d", terms)
+				pause = min(2*pause, 5*time.Second)
+			}
+			switch terms {
+			case 10:
+				time.Sleep(time.Minute) // one that lasts
+				pause = 100 * time.Millisecond
+			case 12:
+				return nil
+			}
+			s.Expire(c)
+			<-ctx.Done()
+			ended = time.Now()
+			return errors.New("not of interest: the term was lost")
+		})
+		assert.NoError(t, err)
+		assert.Equal(t, 12, terms)
+	})
+}
+
+func TestRunEndsWithItsContextWhileItWaits(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		leader, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		e := election.New(s.Client(), "seat")
+		assert.NoError(t, e.Run(ctx, nil, func(context.Context, *election.Term) error {
+			t.Error("it led beside the leader")
+			return nil
+		}))
+		candidates, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, candidates, 1)
+		require.NoError(t, leader.Release())
+	})
+}
+
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()

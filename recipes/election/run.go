@@ -22,8 +22,8 @@ const (
 //   - if the term was held to the end, Run returns what fn returned, but nil if that only says that ctx ended;
 //   - if it was lost, Run campaigns again after a pause, which grows while terms do not last.
 //
-// Run returns nil when ctx ends while it does not lead, and an error that trying again cannot mend (coord.ErrDenied,
-// ErrClosed, ErrInvalid, ErrInvalidName).
+// MaxWait does not bound its campaigns. Run returns nil when ctx ends while it does not lead, and an error that trying
+// again cannot mend (coord.ErrDenied, ErrClosed, ErrInvalid, ErrInvalidName).
 func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
@@ -31,7 +31,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		term, err := e.Campaign(ctx, value)
+		term, err := e.campaign(ctx, value, coord.Anew())
 		if err == nil {
 			began = time.Now()
 			held, err := e.serve(ctx, term, fn)

@@ -14,23 +14,34 @@ import (
 type Mutex struct {
 	client *coord.Client
 	name   string
-	opts   []Option
+	opts   []coord.AcquireOption
 }
 
-// Option sets up a Mutex.
-type Option = coord.AcquireOption
+// Option sets up a Mutex. A nil Option changes nothing.
+type Option func(*Mutex)
 
 // Reentrant lets a caller whose context descends from a hold of this mutex lock it again: it gets a nested hold, at
 // once, with the same token. Without it such a call returns coord.ErrHeld.
-func Reentrant() Option { return coord.Reentrant() }
+func Reentrant() Option { return with(coord.Reentrant()) }
 
 // MaxWait bounds how long Lock waits. Past that it returns an error that is both context.DeadlineExceeded and
-// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached.
-func MaxWait(d time.Duration) Option { return coord.MaxWait(d) }
+// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the mutex if
+// nobody is in line, and does not wait at all.
+func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
+
+func with(o coord.AcquireOption) Option {
+	return func(m *Mutex) { m.opts = append(m.opts, o) }
+}
 
 // New returns the mutex of that name.
 func New(c *coord.Client, name string, opts ...Option) *Mutex {
-	return &Mutex{client: c, name: name, opts: opts}
+	m := &Mutex{client: c, name: name}
+	for _, o := range opts {
+		if o != nil {
+			o(m)
+		}
+	}
+	return m
 }
 
 var rule = coord.Rule{WaitFor: rules.Exclusive}

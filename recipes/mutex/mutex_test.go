@@ -265,7 +265,7 @@ func TestMaxWait(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		holder := lock(t, s.Client())
 		start := time.Now()
-		_, err := mutex.New(s.Client(), "line", mutex.MaxWait(3*time.Second)).Lock(t.Context())
+		_, err := mutex.New(s.Client(), "line", nil, mutex.MaxWait(3*time.Second)).Lock(t.Context())
 		assert.ErrorIs(t, err, coord.ErrBusy)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 3*time.Second, time.Since(start).Round(time.Second))
@@ -345,6 +345,47 @@ func TestSilliestMistakes(t *testing.T) {
 		_, err = mutex.New(c, "line").TryLock(ended)
 		assert.ErrorIs(t, err, context.Canceled)
 	})
+}
+
+func TestALockerDoesNotLockWithoutTheMutex(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		holder := lock(t, s.Client())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		l := mutex.New(s.Client(), "line").Locker(ctx)
+		entered := false
+		err := recovered(func() {
+			l.Lock()
+			entered = true
+		})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, err, coord.ErrBusy)
+		assert.False(t, entered, "beside the holder")
+		assert.Panics(t, l.Unlock, "there is nothing to unlock")
+		require.NoError(t, holder.Release())
+	})
+}
+
+func TestALockerTellsThatItWasNotLockedToTheEnd(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		l := mutex.New(c, "line").Locker(t.Context())
+		l.Lock()
+		_, err := mutex.New(s.Client(), "line").TryLock(t.Context())
+		assert.ErrorIs(t, err, coord.ErrBusy)
+		s.Expire(c)
+		synctest.Wait()
+		assert.ErrorIs(t, recovered(l.Unlock), coord.ErrLost)
+		l.Lock()
+		l.Unlock()
+	})
+}
+
+// recovered returns the error that f panics with.
+func recovered(f func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	f()
+	return nil
 }
 
 func Example() {

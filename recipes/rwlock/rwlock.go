@@ -16,24 +16,35 @@ import (
 type RWLock struct {
 	client *coord.Client
 	name   string
-	opts   []Option
+	opts   []coord.AcquireOption
 }
 
-// Option sets up an RWLock.
-type Option = coord.AcquireOption
+// Option sets up an RWLock. A nil Option changes nothing.
+type Option func(*RWLock)
 
 // Reentrant lets a caller whose context descends from a hold of this lock lock it again: it gets a nested hold, at
 // once, with the same token. Without it such a call returns coord.ErrHeld. A read hold never becomes a write hold:
 // that is coord.ErrUpgrade, always.
-func Reentrant() Option { return coord.Reentrant() }
+func Reentrant() Option { return with(coord.Reentrant()) }
 
 // MaxWait bounds how long Lock and RLock wait. Past that they return an error that is both context.DeadlineExceeded
-// and coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached.
-func MaxWait(d time.Duration) Option { return coord.MaxWait(d) }
+// and coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less they take the lock
+// if nobody is in the way, and do not wait at all.
+func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
+
+func with(o coord.AcquireOption) Option {
+	return func(l *RWLock) { l.opts = append(l.opts, o) }
+}
 
 // New returns the lock of that name.
 func New(c *coord.Client, name string, opts ...Option) *RWLock {
-	return &RWLock{client: c, name: name, opts: opts}
+	l := &RWLock{client: c, name: name}
+	for _, o := range opts {
+		if o != nil {
+			o(l)
+		}
+	}
+	return l
 }
 
 var (

@@ -185,6 +185,47 @@ func TestOtherRecipesOnTheSameLineAreKeptOut(t *testing.T) {
 	})
 }
 
+func TestMaxWaitBoundsTheWaitForReadersAndWriters(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		a := locked(t)(rwlock.New(s.Client(), "file", nil, rwlock.MaxWait(0)).RLock(t.Context()))
+		b := locked(t)(rwlock.New(s.Client(), "file", rwlock.MaxWait(0)).RLock(t.Context()))
+		for _, limit := range []time.Duration{3 * time.Second, 0} {
+			began := time.Now()
+			_, err := rwlock.New(s.Client(), "file", rwlock.MaxWait(limit)).Lock(t.Context())
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, coord.ErrBusy)
+			assert.Equal(t, limit, time.Since(began))
+		}
+		a.Release()
+		b.Release()
+	})
+}
+
+func TestADowngradeThatFailsLeavesAWriter(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		l := rwlock.New(c, "file", rwlock.Reentrant())
+		h := locked(t)(l.Lock(t.Context()))
+		reader := rwlock.New(s.Client(), "file").RLockChan(t.Context())
+		heal := s.Partition(c)
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.ErrorIs(t, l.Downgrade(second, h), context.DeadlineExceeded)
+		heal()
+		assert.NoError(t, h.Err())
+		assert.Equal(t, "W", h.Node().Kind)
+		bubble.Waits(t, reader)
+		locked(t)(l.Lock(h.Context())).Release()
+
+		require.NoError(t, l.Downgrade(t.Context(), h))
+		assert.Equal(t, "R", h.Node().Kind)
+		_, err := l.Lock(h.Context())
+		assert.ErrorIs(t, err, coord.ErrUpgrade, "it would write beside the reader")
+		bubble.Enters(t, reader).Release()
+		require.NoError(t, h.Release())
+	})
+}
+
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()

@@ -1,11 +1,12 @@
 // Package semaphore shares a number of permits among all processes which share a service. A caller asks for one or
-// more of them, and callers are served in the order in which they came: one who asks for many is not passed by those
-// behind who ask for few.
+// more of them, and callers are served in the order in which they came: a caller that asks for many is not passed by
+// those behind that ask for few.
 package semaphore
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -14,25 +15,39 @@ import (
 // Semaphore is a name, a number of permits and a client. It holds no state and does no I/O until asked; make one
 // wherever you need it.
 //
-// With up to eight permits whoever waits watches those ahead of it, and one that is given back wakes n of n permits at
-// most. With more, each waits for the one right ahead to enter, which costs a write for who had to wait and two
-// wake-ups, whatever n; but a process that is frozen just as its turn comes holds up those behind it until its session
-// ends. It was chosen by measurement: at eight permits both take the same time, at a hundred the second takes a half.
+// With n permits, up to eight, a waiter watches those ahead of it, and a permit that is given back wakes n waiters at
+// most. With more permits each waits for the one right ahead to enter: that costs a write for each that had to wait and
+// two wake-ups, whatever n is, but a process that is frozen just as its turn comes holds up those behind it until its
+// session ends. The limit was measured: at eight permits both ways take the same time, at a hundred the second takes
+// half as long.
 //
 // The number may change while a deployment rolls: the smallest that anyone in line states is the one that counts.
 type Semaphore struct {
 	client  *coord.Client
 	name    string
 	permits int64
-	opts    []Option
+	opts    []coord.AcquireOption
 }
 
-// Option sets up a Semaphore.
-type Option = coord.AcquireOption
+// Option sets up a Semaphore. A nil Option changes nothing.
+type Option func(*Semaphore)
+
+// MaxWait bounds how long Acquire waits. Past that it returns an error that is both context.DeadlineExceeded and
+// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the permits
+// if they are free, and does not wait at all.
+func MaxWait(d time.Duration) Option {
+	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxWait(d)) }
+}
 
 // New returns the semaphore of that name, with that many permits.
 func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore {
-	return &Semaphore{client: c, name: name, permits: permits, opts: append([]Option{coord.Anew()}, opts...)}
+	s := &Semaphore{client: c, name: name, permits: permits, opts: []coord.AcquireOption{coord.Anew()}}
+	for _, o := range opts {
+		if o != nil {
+			o(s)
+		}
+	}
+	return s
 }
 
 // Acquire waits in line for n permits, which one Release gives back together. ctx governs the wait, not the hold. On
@@ -40,7 +55,7 @@ func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore
 //
 // A caller that holds permits may acquire more; take care that several who do so do not wait for each other.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
-	if err := s.check(n); err != nil {
+	if err := s.check("acquire", n); err != nil {
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
@@ -49,7 +64,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
 
 // TryAcquire is Acquire if n permits are free and nobody waits, and returns coord.ErrBusy otherwise.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*coord.Hold, error) {
-	if err := s.check(n); err != nil {
+	if err := s.check("try", n); err != nil {
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
@@ -72,7 +87,7 @@ func (s *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context
 	return coord.Do(ctx, func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) }, fn)
 }
 
-func (s *Semaphore) check(n int64) error {
+func (s *Semaphore) check(op string, n int64) error {
 	var why string
 	switch {
 	case s.permits <= 0:
@@ -84,5 +99,5 @@ func (s *Semaphore) check(n int64) error {
 	default:
 		return nil
 	}
-	return &coord.Error{Op: "acquire", Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+	return &coord.Error{Op: op, Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
 }

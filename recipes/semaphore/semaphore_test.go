@@ -137,6 +137,22 @@ func TestPermitsComeBackWhenTheirHolderDies(t *testing.T) {
 	})
 }
 
+func TestMaxWaitBoundsTheWaitForPermits(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		a := acquire(t, semaphore.New(s.Client(), "pool", 2, nil, semaphore.MaxWait(0)), 1)
+		b := acquire(t, semaphore.New(s.Client(), "pool", 2, semaphore.MaxWait(0)), 1)
+		for _, limit := range []time.Duration{3 * time.Second, 0} {
+			began := time.Now()
+			_, err := semaphore.New(s.Client(), "pool", 2, semaphore.MaxWait(limit)).Acquire(t.Context(), 1)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, coord.ErrBusy)
+			assert.Equal(t, limit, time.Since(began))
+		}
+		a.Release()
+		b.Release()
+	})
+}
+
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()

@@ -5,8 +5,8 @@
 //	Deliver    a join that reaches its caller or is taken back
 //	UntilGone  a departure that does not rest until the node is gone
 //	Deadline   until when a session is surely kept
-//	Bell       how somebody who waits is woken
-//	Doubt      what a holder does who hears that its node is gone
+//	Bell       how a waiter is woken
+//	Doubt      what a holder does when it hears that its node is gone
 //	Pause      how long to wait between tries
 //	Max        a number that only grows
 //

@@ -7,7 +7,7 @@ import (
 
 // Deliver has run do something whose result must not get lost, such as a join, on the life of a session, and returns what
 // it brings. When ctx or the life ends first Deliver returns that error at once; run goes on, and what it then
-// brings goes to takeBack. There is always exactly one who gets it.
+// brings goes to takeBack. Exactly one of the two gets it.
 //
 // run is begun unless the life is over, even if ctx has ended already. It can ask whether its result is still wanted, and
 // stop where there is nothing to take back yet.

@@ -141,7 +141,7 @@ func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Verdict turns the error of a call into what the contract wants: once the life is over it is that which counts.
+// Verdict turns the error of a call into what the contract wants: once the life is over, that is what counts.
 func (l *Life) Verdict(err error) error {
 	if err != nil && l.Over() && !errors.Is(err, driver.ErrSessionEnded) {
 		return l.Why()

@@ -26,7 +26,7 @@ const (
 	Writer = "W"
 )
 
-// WaitFor is the shape of a rule: the nodes of which any one has to go before it is worth to look again. Empty: it
+// WaitFor is the shape of a rule: the nodes of which any one has to go before it is worth looking again. Empty: it
 // is my turn. ahead is in order, the nearest last.
 type WaitFor func(me driver.Node, ahead []driver.Node) []driver.Node
 
@@ -52,7 +52,7 @@ func Shared(_ driver.Node, ahead []driver.Node) []driver.Node {
 // semaphore has nothing but weight sets; see Weighted.
 const Few = 8
 
-// Permits is the kind of one who asks for weight of the line's permits: S for a few permits, Q for many.
+// Permits is the kind of a node that asks for weight of the line's permits: S for a few permits, Q for many.
 func Permits(weight, permits int64) string {
 	form := "S"
 	if permits > Few {
@@ -137,7 +137,7 @@ func For(kind string) WaitFor {
 	}
 }
 
-// Covers reports whether who holds as one kind has all that another kind asks for.
+// Covers reports whether a holder of one kind has all that another kind asks for.
 func Covers(held, asked string) bool {
 	return held == asked || held == Lock || held == Writer || held == Lead
 }

@@ -1,0 +1,93 @@
+package coord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+)
+
+// A recipe of one's own: trains that share a single track. Those in one direction may follow each other, those in the
+// other have to wait.
+func Example() {
+	service := mem.New() // or zk.Connect, etcd.Connect
+	defer service.Close()
+	sameWay := coord.Rule{
+		Sight: coord.Sight{All: true},
+		WaitFor: func(me coord.Node, ahead []coord.Node) []coord.Node {
+			for i := len(ahead) - 1; i >= 0; i-- {
+				if ahead[i].Kind != me.Kind {
+					return ahead[i : i+1] // the nearest that comes towards me
+				}
+			}
+			return nil
+		},
+	}
+	ctx := context.Background()
+	enter := func(way string) (*coord.Hold, error) {
+		return service.Client().TryAcquire(ctx, "track", way, nil, sameWay)
+	}
+
+	first, _ := enter("up")
+	second, _ := enter("up")
+	fmt.Println("the second goes after the first:", first.Token() < second.Token())
+	_, err := enter("down")
+	fmt.Println("one that comes towards them:", err)
+	first.Release()
+	second.Release()
+	_, err = enter("down")
+	fmt.Println("when the track is free:", err)
+	// Output:
+	// the second goes after the first: true
+	// one that comes towards them: turnwise: try "track" (1 ahead): line is busy
+	// when the track is free: <nil>
+}
+
+// A holder that was paused for too long writes with a token that has been overtaken.
+func ExampleFence() {
+	service := mem.New()
+	defer service.Close()
+	ctx := context.Background()
+	exclusive := coord.Rule{WaitFor: func(_ coord.Node, ahead []coord.Node) []coord.Node { return ahead }}
+
+	var file coord.Fence // beside what is written to
+	paused := service.Client()
+	old, _ := paused.Acquire(ctx, "file", "lock", nil, exclusive)
+	fmt.Println("the holder writes:", file.Pass(old.Token()))
+
+	service.Expire(paused) // while it is paused
+	next, _ := service.Client().Acquire(ctx, "file", "lock", nil, exclusive)
+	fmt.Println("the next one writes:", file.Pass(next.Token()))
+	fmt.Println("the old one is refused:", errors.Is(file.Pass(old.Token()), coord.ErrStale))
+	// Output:
+	// the holder writes: <nil>
+	// the next one writes: <nil>
+	// the old one is refused: true
+}
+
+// Who holds and who waits, for an operator.
+func ExampleClient_Line() {
+	service := mem.New()
+	defer service.Close()
+	ctx := context.Background()
+	exclusive := coord.Rule{WaitFor: func(_ coord.Node, ahead []coord.Node) []coord.Node { return ahead }}
+
+	waiting := make(chan struct{})
+	holder := service.Client(coord.WithOwnerLabel("billing"))
+	waiter := service.Client(coord.WithOwnerLabel("reports"), coord.WithObserver(&coord.Observer{
+		Waiting: func(coord.Node, int) { close(waiting) },
+	}))
+	holder.Acquire(ctx, "orders", "lock", nil, exclusive)
+	go waiter.Acquire(ctx, "orders", "lock", nil, exclusive)
+	<-waiting
+
+	nodes, _ := service.Client().Line(ctx, "orders")
+	for _, n := range nodes {
+		fmt.Printf("%s holds: %v\n", n.Owner.Label, n.Holds)
+	}
+	// Output:
+	// billing holds: true
+	// reports holds: false
+}
