@@ -48,9 +48,7 @@ lint-vulns:
 
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector; the benchmarks are no test of it
-	@set -e; for m in $(filter-out verify/bench,$(MODULES)); do \
-		echo "== module $$m"; (cd $$m && TURNWISE_REQUIRE_SERVERS=1 $(GO_TEST) -timeout 20m ./...); \
-	done
+	scripts/test.sh ./verify/integration/... ./coord/etcd/... ./examples/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)

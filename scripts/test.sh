@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs the tests of all modules with the race detector, several packages side by side since most of their time is waiting:
+#
+#   scripts/test.sh PACKAGES...      as `go test` wants them; from the folder of go.work
+#
+# Packages with real servers may fail because the machine was held up. So one that fails is run once more, by itself.
+# What failed first is printed in full, and is a bug to find; that it passes the second time mends nothing.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+side_by_side=3
+with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd)|examples|verify/(servers|integration/.*))$'
+export TURNWISE_REQUIRE_SERVERS=1
+
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+go test -race -count=1 -timeout 20m -p $side_by_side "$@" 2>&1 | tee "$out"
+[ "${PIPESTATUS[0]}" = 0 ] && exit 0
+
+mapfile -t failed < <(sed -nE 's/^FAIL\t([^ \t]+)\t[0-9].*/\1/p' "$out" | sort -u)
+if [ ${#failed[@]} = 0 ] || grep -qE '^FAIL\s.*\[(build|setup) failed\]' "$out"; then
+	exit 1
+fi
+for package in "${failed[@]}"; do
+	[[ $package =~ $with_servers ]] || { echo "test.sh: $package failed, and needs no server: not run again" >&2; exit 1; }
+done
+echo "test.sh: FAILED THE FIRST TIME, each a bug to find: ${failed[*]}" >&2
+exec go test -race -count=1 -timeout 20m -p 1 "${failed[@]}"
