@@ -377,6 +377,8 @@ func TestALockerTellsThatItWasNotLockedToTheEnd(t *testing.T) {
 		synctest.Wait()
 		assert.ErrorIs(t, recovered(l.Unlock), coord.ErrLost)
 		l.Lock()
+		_, err = mutex.New(s.Client(), "line").TryLock(t.Context())
+		assert.ErrorIs(t, err, coord.ErrBusy, "it can be locked again")
 		l.Unlock()
 	})
 }
