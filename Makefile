@@ -101,6 +101,13 @@ QUICK = ./coord ./coord/driver/... ./coord/mem ./internal/... ./recipes/...
 test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, and run what needs no server
 	@QUICK="$(QUICK)" bash scripts/oldest-go.sh $(MODULES)
 
+.PHONY: soak
+soak: sim test-long fuzz leaks chaos ## All that takes long: a night's work
+
+.PHONY: leaks
+leaks: deps ## Take, cancel and lose locks for ten minutes on each service, and see that nothing grows
+	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./leaks -leaks.length=10m
+
 .PHONY: bench
 bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)
 	cd verify/bench && go run . $(BENCH)
