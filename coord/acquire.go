@@ -110,7 +110,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	}
 }
 
-// prepare works out what is asked for. It returns the hold that the caller has already, if the new one is to be nested in it.
+// prepare works out what is asked for. It returns the caller's present hold if the new one is to be nested in it.
 func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
 	a.user, a.since = ctx, time.Now()
 	a.line, a.rule = line, rule
@@ -274,7 +274,7 @@ func (a *acquire) reason(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", a.user.Err(), why)
 }
 
-// outOfTime adds that there was no time to wait to why the call failed, if it was asked for with MaxWait.
+// outOfTime adds to the reason that there was no time to wait, if the call was made with a MaxWait that allows none.
 func (a *acquire) outOfTime(why error) error {
 	if a.noWait && (errors.Is(why, ErrBusy) || errors.Is(why, ErrUnavailable)) {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, why)
@@ -286,7 +286,7 @@ func (a *acquire) wrap(err error) error {
 	return &Error{Op: a.op, Line: a.line, Ahead: a.ahead, Err: err}
 }
 
-// shown is a node as the users of this client know it.
+// shown returns the node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
 	n.Line, n.Token = c.ownName(n.Line), n.Token<<TurnBits
 	return n

@@ -61,7 +61,7 @@ func TestWithoutTimeToWaitOneTakesWhatIsFree(t *testing.T) {
 	})
 }
 
-// lineOf is who stands in a line, as somebody sees it who has nothing to do with it.
+// lineOf returns who stands in a line, as an outsider sees it.
 func lineOf(t *testing.T, s *mem.Service, name string) []coord.Node {
 	t.Helper()
 	nodes, err := s.Client().Line(t.Context(), name)

@@ -43,13 +43,13 @@ func WithNamespace(name string) Option {
 	return func(c *Client) { c.namespace = name + "/" }
 }
 
-// WithObserver has o told what the client does. A nil Observer is told nothing.
+// WithObserver tells o what the client does. A nil Observer is told nothing.
 func WithObserver(o *Observer) Option {
 	return func(c *Client) { c.observer = o.complete() }
 }
 
-// WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, the driver's repetitions
-// included. Without it, or with zero or less, each may take as long as the driver gives a single request.
+// WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, including the driver's
+// retries. Without it, or with zero or less, each may take as long as the driver gives a single request.
 func WithRequestTimeout(d time.Duration) Option {
 	return func(c *Client) { c.timeout = max(d, 0) }
 }
@@ -107,7 +107,7 @@ func (c *Client) Close() error {
 	return c.finish(ctx, "close")
 }
 
-// finish ends what holds there are, the session and the driver.
+// finish ends the holds that are left, the session and the driver.
 func (c *Client) finish(ctx context.Context, op string) error {
 	c.mu.Lock()
 	if c.finished {
@@ -144,7 +144,7 @@ func (c *Client) finish(ctx context.Context, op string) error {
 	return nil
 }
 
-// requestTimeout is how long a call may take that waits for nobody but the service.
+// requestTimeout is how long a call may take that waits only for the service.
 func (c *Client) requestTimeout() time.Duration {
 	if c.timeout > 0 {
 		return c.timeout

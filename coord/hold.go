@@ -35,7 +35,7 @@ type acquired struct {
 	line   string
 }
 
-// watchAfter is how long a hold must last before watching over its node is worth it.
+// watchAfter is how long a hold must last before it is worth watching over its node.
 const watchAfter = 100 * time.Millisecond
 
 // Why a hold was lost.
@@ -70,8 +70,9 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool) (*Hold, err
 	return h, nil
 }
 
-// Context ends when the hold does, and always before anyone else can be let in. Its cause is ErrLost, ErrReleased or
-// ErrClosed. It carries the values of the context that was given to Lock, but not its end: that governed the wait.
+// Context ends when the hold does: before anyone else can be let in, with the exceptions that the package comment
+// names. Its cause is ErrLost, ErrReleased or ErrClosed. It carries the values of the context that was given to Lock,
+// but not its end: that governed the wait.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // With returns a context that ends with ctx or with the hold, whichever ends first.
@@ -95,7 +96,7 @@ func (h *Hold) Node() Node {
 }
 
 // Err is nil while the line is surely held, and then why it no longer is. It reads the clock at each call, so it is
-// right also just after a long pause, when the context has not come round to ending yet.
+// right even just after a long pause, when the context has not come round to ending yet.
 func (h *Hold) Err() error {
 	if h.end.Load() == nil && !h.session.alive() {
 		h.lose(lostDeadline)
@@ -210,8 +211,8 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	return translate(err)
 }
 
-// announce lets those who wait for my turn know that it has come. Whoever has released leaves, which tells as much; a
-// release in the meantime waits until the outcome is known.
+// announce tells those who wait for my turn that it has come. Once the hold is released there is no need: leaving tells
+// as much. A release in the meantime waits until the outcome is known.
 func (h *Hold) announce(kind string) {
 	h.changing <- struct{}{}
 	defer func() { <-h.changing }()

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Who imports a recipe gets the standard library and nothing else.
+// Whoever imports a recipe gets the standard library and nothing else.
 func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
 		"github.com/turnwise/turnwise/coord", "github.com/turnwise/turnwise/coord/driver",
@@ -33,8 +33,8 @@ func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
 	}
 }
 
-// A library module is released with the root's, and yet who uses it may have another version of that. What is internal
-// changes from one to the next. Tests may use it. All files are read, whatever system they are for.
+// A library module is released with the root's, and yet whoever uses it may have another version of that. What is
+// internal changes from one to the next. Tests may use it. All files are read, whatever system they are for.
 func TestLibraryModulesKeepToWhatIsPublic(t *testing.T) {
 	for _, module := range libraryModules(t) {
 		t.Run(module, func(t *testing.T) {

@@ -2,8 +2,9 @@ package coord
 
 import "time"
 
-// Observer is told what a client does, for logs and metrics. Each hook may be nil. Hooks are called from the
-// client's own goroutines, often many at once, and hold them up: they must be quick, and must not call back.
+// Observer is told what a client does, for logs and metrics. Each hook may be nil. Hooks are called from the client's
+// own goroutines and from those of its callers, often many at once, and hold them up: they must be quick, and must not
+// call back.
 type Observer struct {
 	// SessionOpened: the client has a session, its first or another one.
 	SessionOpened func()

@@ -19,11 +19,11 @@ type (
 )
 
 // TurnBits is by how many bits the tokens that users see are shifted against the numbers that the service gives: etcd's
-// create revision r is the token r<<TurnBits. The low bits are for turns that goroutines of one process hand to each
-// other on one node. A rule sees the service's own numbers: it is about places only.
+// create revision r is the token r<<TurnBits. The low bits are for turns that goroutines of one process pass among
+// themselves on one node. A rule sees the service's own numbers: it is about places only.
 const TurnBits = 8
 
-// Rule is what makes a recipe: it decides over the nodes ahead whose turn it is.
+// Rule is what makes a recipe: it looks at the nodes ahead and decides whether it is my turn.
 //
 // "I need not wait" must never turn back into "wait" while I stand in line. Since nobody joins ahead of me this is so
 // for every rule that does not become stricter when a node ahead leaves. A rule that does not know a kind should take
@@ -32,11 +32,11 @@ type Rule struct {
 	// Sight is what WaitFor needs to see; it may be shown more.
 	Sight Sight
 
-	// WaitFor returns those of the nodes ahead (in order, the nearest last) of which one must go before it is worth
-	// looking again; none if it is my turn. It must be a pure function.
+	// WaitFor gets the nodes ahead, in order, the nearest last. It returns those to wait for: until one of them goes there
+	// is no point in looking again. None: it is my turn. It must be a pure function.
 	WaitFor func(me Node, ahead []Node) []Node
 
-	// Granted is the kind that the node takes on when its turn has come, unless it came with joining and nobody is
-	// behind: for rules by which others wait for my turn rather than for my leaving. Empty: it keeps its kind.
+	// Granted is the kind that the node takes on when its turn has come, unless it came with the join and nobody is
+	// behind. It is for rules by which others wait for my turn rather than for my leaving. Empty: the node keeps its kind.
 	Granted string
 }

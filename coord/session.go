@@ -165,7 +165,7 @@ func (c *Client) dropSession(s *session) {
 // alive reports whether the session is surely alive by our own clock.
 func (s *session) alive() bool { return time.Now().Before(s.Deadline()) }
 
-// awaitRenewal blocks while the deadline has passed but the session may yet live.
+// awaitRenewal blocks while the deadline has passed but the session may still be alive.
 func (s *session) awaitRenewal(ctx context.Context) error {
 	for !s.alive() {
 		select {
@@ -195,7 +195,7 @@ func (s *session) loseAll(why error) {
 	}
 }
 
-// add makes h one of the session's holds, unless turns are given no longer.
+// add makes h one of the session's holds, unless the client gives no more turns.
 func (s *session) add(h *Hold) error {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()

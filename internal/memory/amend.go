@@ -25,7 +25,7 @@ func (p *place) amend(ctx context.Context, kind string, data []byte) (driver.Nod
 		a, err = p.once(ctx, Request{Op: "amend", Line: me.Line, Node: me.ID, Changes: true},
 			func() answer { return p.service().amend(p.id, me.ID, version, kind, data) })
 		switch {
-		case err == errUnknown: // a late one fails, since it is of a version that has passed
+		case err == errUnknown: // a late one fails, since its version is out of date
 			a, err = find()
 			if err == nil && a.found && a.node.version > version {
 				return a.node.Node, nil
@@ -42,7 +42,7 @@ func (p *place) amend(ctx context.Context, kind string, data []byte) (driver.Nod
 	return me, err
 }
 
-// beginAmending and endAmending let those who watch over the node know that it may go and yet stay.
+// beginAmending and endAmending tell those who watch over the node that its ID may go though the node stays.
 func (p *place) beginAmending() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,6 +57,6 @@ func (p *place) endAmending(was string, now driver.Node, done bool) {
 		p.node = now
 	}
 	if shared := p.watches[was]; shared != nil && (!done || now.ID != was) {
-		shared.renamed = true // perhaps: its watchers ask
+		shared.renamed = true // perhaps: its watchers will ask
 	}
 }

@@ -38,7 +38,7 @@ func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) 
 		select {
 		case <-w.bell:
 		case <-again.C:
-			recheck = true // no watch is trusted alone
+			recheck = true // the watches alone are not trusted
 			select {
 			case <-w.bell:
 			default:
@@ -47,7 +47,7 @@ func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) 
 		case <-w.life.Done():
 		case <-ctx.Done():
 		}
-		select { // the same whichever of two came first, so that a seed replays a run
+		select { // the result must not depend on which came first, so that a seed replays a run
 		case <-again.C:
 			recheck = true
 		default:
@@ -62,8 +62,8 @@ type finding struct {
 	how   driver.Change
 }
 
-// check sees to it that all watches are set, and finds out whether the wait is over. With recheck it asks even where
-// a watch is set.
+// check makes sure that all watches are set, and finds out whether the wait is over. With recheck it asks even where a
+// watch is set.
 func (w *waiter) check(ctx context.Context, recheck bool) (*finding, error) {
 	if err := w.standing(ctx, recheck); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (w *waiter) check(ctx context.Context, recheck bool) (*finding, error) {
 	return nil, nil
 }
 
-// moveUp is called when the i-th of those I wait for has left or changed its kind.
+// moveUp is called when the i-th of those waited for has left or changed its kind.
 func (w *waiter) moveUp(ctx context.Context, i int) (*finding, error) {
 	if i == len(w.wait)-1 && w.isNearest(w.wait[i]) {
 		handed, err := w.handedOver(ctx, i)
@@ -109,7 +109,7 @@ func (w *waiter) moveUp(ctx context.Context, i int) (*finding, error) {
 	return &finding{a.ahead, w.how(i, a.ahead)}, nil
 }
 
-// how says what became of the i-th, from what was told and what a look shows since. An amendment may have given it
+// how says what became of the i-th, from what was told and what a look has shown since. An amendment may have given it
 // another ID; its token stays.
 func (w *waiter) how(i int, ahead []driver.Node) driver.Change {
 	n := w.wait[i]
@@ -152,11 +152,11 @@ func (w *waiter) handedOver(ctx context.Context, i int) (bool, error) {
 	return a.held, err
 }
 
-// trustsMark reports whether a change of such a node, followed by its end, is its owner's departure: nobody writes to
-// it otherwise.
+// trustsMark reports whether a change of such a node, followed by its end, means that its owner left as the holder:
+// nothing else writes to it.
 func trustsMark(kind string) bool { return kind == rules.Lock || kind == rules.Writer }
 
-// standing sets the watch on the own node, and finds out whether it stands.
+// standing sets the watch on the own node, and finds out whether the node stands.
 func (w *waiter) standing(ctx context.Context, recheck bool) error {
 	for {
 		if !w.isGone(w.own) {
@@ -182,7 +182,7 @@ func (w *waiter) standing(ctx context.Context, recheck bool) error {
 	}
 }
 
-// plainlyRemoved reports whether a node that is gone belongs to a holder, and nobody of ours amends it. Then the news
+// plainlyRemoved reports whether a node that is gone belongs to a holder, and is not being amended by us. Then the news
 // is enough: a holder must not go on believing until a stalled link answers.
 func (w *waiter) plainlyRemoved() bool {
 	w.mu.Lock()
@@ -190,7 +190,7 @@ func (w *waiter) plainlyRemoved() bool {
 	return w.holds && w.amending == 0 && !w.own.renamed
 }
 
-// removed is called when the own node is gone, it seems: with the session, without it, or was it amended?
+// removed is called when the own node seems to be gone: with its session, without it, or was it amended?
 func (w *waiter) removed(ctx context.Context) error {
 	if w.plainlyRemoved() {
 		return driverkit.Doubt(ctx, w.life, w.find)
@@ -198,7 +198,7 @@ func (w *waiter) removed(ctx context.Context) error {
 	return w.find(ctx)
 }
 
-// find looks for the own node, which may go by another name now.
+// find looks for the own node, which may have another ID now.
 func (w *waiter) find(ctx context.Context) error {
 	a, err := w.insist(ctx, Request{Op: "find", Line: w.me.Line, Node: w.me.ID}, func() answer { return w.service().find(w.id, w.me.ID) })
 	if err != nil {
@@ -215,7 +215,7 @@ func (w *waiter) find(ctx context.Context) error {
 	return nil
 }
 
-// unlessGone is asked last before entering: news of the own node may have come meanwhile.
+// unlessGone is the last check before entering: news of the own node may have come meanwhile.
 func (w *waiter) unlessGone(ctx context.Context) error {
 	if w.isGone(w.own) {
 		return w.removed(ctx)

@@ -30,7 +30,7 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// The hand-off is told in full by ZooKeeper's two events; etcd's needs one point read.
+// ZooKeeper's two events tell all about a hand-off; etcd's needs one point read.
 var budgets = map[memory.Profile]drivertest.Budget{
 	memory.ZooKeeper: {
 		Join:    drivertest.Cost{Writes: 1, Trips: 1},

@@ -2,10 +2,10 @@
 // simulation and conformance tests use it directly, since here they can come between driver and service.
 //
 // Service is the far side: sessions with a TTL, numbered nodes, watches, replicas that may lag. Driver is the near
-// side, written as one for a real service has to be: every request may be lost before or after it was applied. The
-// Network between them is where tests interfere.
+// side, written as it would be for a real service: every request may be lost before or after it is applied. The Network
+// between them is where tests interfere.
 //
-// It comes in two profiles, as the two real services differ in what they promise:
+// It comes in two profiles, since the two real services differ in what they promise:
 //
 //	ZooKeeper  requests and events of a session keep their order; a look may be stale, but never older than what
 //	           the session did itself; a watch fires once; the holder's mark is a change followed by a deletion

@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// place is a contender of a session's own.
+// place is a contender of ours.
 type place struct {
 	*session
 	sight driver.Sight
@@ -16,7 +16,7 @@ type place struct {
 
 	// Guarded by session.mu.
 	node     driver.Node
-	nearest  string // whom it saw right ahead when it looked last: a mark means something only if nobody can be in between
+	nearest  string // whom its last look showed right ahead: a mark counts only if nobody can be in between
 	amending int    // how many amendments are under way
 }
 
@@ -74,8 +74,8 @@ func (s *session) sawEpoch(epoch int64) {
 	s.epoch = max(s.epoch, epoch)
 }
 
-// settle finds out what became of a join whose answer was lost, in the background if ctx ends first; then a node that
-// was made is taken away. An answer that found nothing says there is none, and never will be.
+// settle finds out what became of a join whose answer was lost. If ctx ends first it goes on in the background, and
+// takes away a node that was made. An answer that found nothing means that there is none, and never will be.
 func (s *session) settle(ctx context.Context, id string, e driver.Entry) (answer, error) {
 	chore := s.chore(ctx)
 	return driverkit.Deliver(ctx, s.life,
@@ -89,7 +89,7 @@ func (s *session) settle(ctx context.Context, id string, e driver.Entry) (answer
 
 func (s *session) settleNow(ctx context.Context, id string, e driver.Entry) (answer, error) {
 	if s.profile() == Etcd {
-		// The join may be applied after any number of looks that do not find it; so first make sure that it cannot.
+		// The join may be applied after any number of looks that do not find it; so first make sure that it no longer can be.
 		a, err := s.insist(ctx, Request{Op: "bump"}, func() answer { return s.service().bump(s.id) })
 		if err != nil {
 			return answer{}, err

@@ -17,7 +17,7 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 	return err
 }
 
-// takeAway removes a node, however often it has to ask.
+// takeAway removes a node, however many tries that takes.
 func (s *session) takeAway(ctx context.Context, me driver.Node, held bool) error {
 	_, err := s.insist(ctx, Request{Op: "leave", Line: me.Line, Node: me.ID, Changes: true},
 		func() answer { return s.service().leave(s.id, me.ID, held) })

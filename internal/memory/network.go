@@ -34,7 +34,7 @@ type Event struct {
 	Session int64
 	What    string
 	Node    string
-	Own     bool // the node is of the session that is told
+	Own     bool // the node belongs to the session that is told
 }
 
 type nameKey struct{}
@@ -49,7 +49,7 @@ func nameOf(ctx context.Context) string {
 	return name
 }
 
-// calls is the Network for when there is none: a request is a call. Drivers can be cut off one by one.
+// calls is the Network used when none is given: a request is a call. Drivers can be cut off one by one.
 type calls struct {
 	mu    sync.Mutex
 	apart map[string]*partition

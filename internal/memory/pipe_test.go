@@ -207,7 +207,7 @@ func (l *link) cut(service *memory.Service, name string) (heal func()) {
 	l.in.flush()
 	return sync.OnceFunc(func() {
 		if add(-1) == 0 {
-			l.in.flush() // what was told meanwhile
+			l.in.flush() // what was told in the meantime
 			service.Reconnect(name)
 		}
 	})

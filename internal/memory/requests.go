@@ -7,17 +7,17 @@ import (
 // answer is what the service says to a request of a session.
 type answer struct {
 	expired bool          // the session is over, and nothing was done
-	refused bool          // joining: of a past epoch; amending: another version stands
+	refused bool          // joining: the epoch is past; amending: the version is another one now
 	busy    bool          // joining as a try: somebody is in sight
 	found   bool          // the node asked about stands
-	node    stored        // it, if found or made
-	last    bool          // of one that joined: nobody stands behind it
+	node    stored        // that node, if found or made
+	last    bool          // of a node that joined: nobody stands behind it
 	ahead   []driver.Node // those ahead of it
 	held    bool          // of a departure: as the holder
 	epoch   int64
 }
 
-// serve runs a request of a session, unless that is over.
+// serve runs a request of a session, unless the session is over.
 func (s *Service) serve(id int64, f func(r *remote, a *answer)) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 	})
 }
 
-// reads is where the session's looks are answered from.
+// reads returns the replica that answers the session's looks.
 func (s *Service) reads(r *remote) *replica {
 	if s.cfg.Profile == Etcd {
 		return s.head()
@@ -67,7 +67,7 @@ func (s *Service) reads(r *remote) *replica {
 	return r.served
 }
 
-// find tells whether a node stands, up to date.
+// find tells whether a node stands now.
 func (s *Service) find(session int64, id string) answer {
 	return s.serve(session, func(r *remote, a *answer) {
 		rep := s.reads(r)
@@ -78,7 +78,7 @@ func (s *Service) find(session int64, id string) answer {
 	})
 }
 
-// bump begins another epoch of the session: joins of past ones that are still under way will be refused.
+// bump begins another epoch of the session: joins of past epochs that are still under way will be refused.
 func (s *Service) bump(session int64) answer {
 	return s.serve(session, func(r *remote, a *answer) {
 		r.epoch++
@@ -115,7 +115,7 @@ func (s *Service) watch(session int64, id string, w watched) answer {
 	})
 }
 
-// handedOver tells whether a node that has left did so as the holder, and whether the one that asks still stands.
+// handedOver tells whether a node left as the holder, and whether the asker's own node still stands.
 func (s *Service) handedOver(session int64, me, ahead string) answer {
 	return s.serve(session, func(_ *remote, a *answer) {
 		a.found = s.head().get(me) != nil
@@ -132,7 +132,7 @@ func (s *Service) leave(session int64, id string, held bool) answer {
 	})
 }
 
-// amend changes a node of the version that the session knows.
+// amend changes a node if its version is the one that the session knows.
 func (s *Service) amend(session int64, id string, version int, kind string, data []byte) answer {
 	return s.serve(session, func(_ *remote, a *answer) {
 		n := s.head().get(id)
@@ -147,8 +147,7 @@ func (s *Service) amend(session int64, id string, version int, kind string, data
 		next := *n
 		next.Kind, next.Data, next.version = kind, data, version+1
 		if s.cfg.Profile == ZooKeeper && trustsMark(n.Kind) {
-			// A change to such a node would look like the first half of its owner's departure: it becomes another one,
-			// in the same place.
+			// A change to such a node would look like the first half of its owner's departure: so another node takes its place.
 			next.ID = renamed(n.ID, next.version)
 		}
 		s.record(change{kind: amended, node: next, was: n.ID})

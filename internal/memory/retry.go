@@ -7,18 +7,18 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// do sends a request of no session.
+// do sends a request that belongs to no session.
 func (d *Driver) do(ctx context.Context, r Request, apply func()) error {
 	r.Link, r.Who = d.name, nameOf(ctx)
-	ctx, cancel := context.WithTimeout(ctx, d.timeout*9/10) // so that whoever allows RequestTimeout hears of it
+	ctx, cancel := context.WithTimeout(ctx, d.timeout*9/10) // so that callers who allow RequestTimeout hear of it
 	defer cancel()
 	return d.service.cfg.Network.Do(ctx, r, apply)
 }
 
-// fetch reads something, however often it takes until there is an answer.
+// fetch reads something, and tries until there is an answer.
 func fetch[T any](ctx context.Context, d *Driver, r Request, read func() T) (T, error) {
 	for {
-		got := new(T) // a late answer is written to it when nobody reads it any more
+		got := new(T) // so that a late answer is written where nobody reads it any more
 		if err := d.do(ctx, r, func() { *got = read() }); err == nil {
 			return *got, nil
 		}
@@ -28,12 +28,13 @@ func fetch[T any](ctx context.Context, d *Driver, r Request, read func() T) (T, 
 	}
 }
 
-// pause is between two tries. It is the same each time, so that a seed of the simulation replays a run.
+// pause waits between two tries. It is always equally long, so that a seed of the simulation replays a run.
 func (d *Driver) pause(ctx context.Context) error { return driverkit.Sleep(ctx, d.timeout/20) }
 
 var errUnknown = errors.New("memory: no answer")
 
-// once sends a request once. An error is ctx's, ErrSessionEnded or errUnknown: then nobody knows what became of it.
+// once sends a request once. An error is ctx's, ErrSessionEnded or errUnknown: then nobody knows what became of the
+// request.
 func (s *session) once(ctx context.Context, r Request, apply func() answer) (answer, error) {
 	if s.life.Over() {
 		return answer{}, s.life.Why()
@@ -41,7 +42,7 @@ func (s *session) once(ctx context.Context, r Request, apply func() answer) (ans
 	r.Session = s.id
 	bound, unbind := s.life.Bind(ctx)
 	defer unbind()
-	got := new(answer) // a late answer is written to it when nobody reads it any more
+	got := new(answer) // so that a late answer is written where nobody reads it any more
 	err := s.driver.do(bound, r, func() { *got = apply() })
 	switch {
 	case s.life.Over():
@@ -57,7 +58,7 @@ func (s *session) once(ctx context.Context, r Request, apply func() answer) (ans
 	return *got, nil
 }
 
-// insist sends a request that may be repeated until it is answered.
+// insist sends a request again and again until it is answered, so it must be one that may be repeated.
 func (s *session) insist(ctx context.Context, r Request, apply func() answer) (answer, error) {
 	for {
 		a, err := s.once(ctx, r, apply)

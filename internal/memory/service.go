@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Profile is the real service that a Service takes after.
+// Profile is the real service that a Service imitates.
 type Profile int
 
 const (
@@ -28,7 +28,7 @@ type Config struct {
 	Profile  Profile
 	TTL      time.Duration // of sessions; zero: 10 s
 	Network  Network       // nil: calls
-	Replicas int           // those behind the first follow it only by CatchUp; zero: 1
+	Replicas int           // all but the first follow only when CatchUp is called; zero: 1
 	Rate     float64       // how much faster the service's clock runs than ours; zero: 1
 }
 
@@ -52,13 +52,13 @@ type remote struct {
 	id     int64
 	link   string
 	expiry *time.Timer
-	ends   time.Time // when that goes off
+	ends   time.Time // when the timer fires
 	epoch  int64
 	served *replica // answers its reads
 	events func(event)
 }
 
-// replica is one copy of the lines, with the watches of the sessions that it serves.
+// replica is a copy of the lines, with the watches of the sessions that it serves.
 type replica struct {
 	state
 	applied int64 // changes
@@ -74,7 +74,7 @@ type departure struct {
 	held bool
 }
 
-// rememberDepartures is how many departures the service can tell about; for older ones one has to look.
+// rememberDepartures is how many departures the service remembers; for older ones the asker must look.
 const rememberDepartures = 4096
 
 // event is what the service tells a session unasked.
@@ -130,8 +130,8 @@ func (s *Service) open(link string, tell func(event)) int64 {
 	return r.id
 }
 
-// patience is how long a session may be silent. No two sessions expire at the same instant, so whose nodes go first is
-// not left to chance.
+// patience is how long a session may be silent. No two sessions expire at the same instant, so it is never left to
+// chance whose nodes go first.
 func (s *Service) patience(session int64) time.Duration {
 	return time.Duration(float64(s.cfg.TTL)/s.cfg.Rate) + time.Duration(session)
 }
@@ -207,7 +207,7 @@ func (s *Service) record(c change) {
 	}
 }
 
-// nextChange is closed when the line changes next.
+// nextChange returns a channel that is closed when the line next changes.
 func (s *Service) nextChange(line string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +276,7 @@ func (s *Service) tell(r *remote, e event) {
 	s.cfg.Network.Tell(Event{Link: r.link, Session: r.id, What: e.what.String(), Node: e.node, Own: ownerOf(e.node) == r.id}, func() { r.events(e) })
 }
 
-// CatchUp lets a replica follow the first one by n changes at most, and reports how many it still lacks.
+// CatchUp applies at most n further changes to a replica, and returns how many it still lacks.
 func (s *Service) CatchUp(replica, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,8 +299,8 @@ func (s *Service) catchUp(rep *replica, to int64) int {
 	return int(s.head().applied - rep.applied)
 }
 
-// Reconnect moves the sessions of a link to the next replica, as after a broken connection. Events on their way are
-// the Network's to drop.
+// Reconnect moves the sessions of a link to the next replica, as after a broken connection. It is up to the Network to
+// drop events on their way.
 func (s *Service) Reconnect(link string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,14 +362,14 @@ func (s *Service) Names(prefix string) []string {
 	return s.head().names(prefix)
 }
 
-// Sessions is how many are alive.
+// Sessions returns how many sessions are alive.
 func (s *Service) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Expiry is when the session that made a node will end if nothing more is heard from it; zero: it has ended.
+// Expiry returns when the session that made a node will end if nothing more is heard from it; zero: it has ended.
 func (s *Service) Expiry(node string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,7 +379,7 @@ func (s *Service) Expiry(node string) time.Time {
 	return time.Time{}
 }
 
-// LinkOf is the link of the session that made a node; "" if it has ended.
+// LinkOf returns the link of the session that made a node; "" if the session has ended.
 func (s *Service) LinkOf(node string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -389,7 +389,7 @@ func (s *Service) LinkOf(node string) string {
 	return ""
 }
 
-// Watches is how many watches there are at all replicas.
+// Watches returns how many watches are set, at all replicas together.
 func (s *Service) Watches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -423,7 +423,7 @@ func (s *Service) Close() {
 	}
 }
 
-// ownerOf is the session that a node's ID was made in.
+// ownerOf returns the session that made a node, from its ID.
 func ownerOf(node string) (session int64) {
 	digits, _, _ := strings.Cut(node, "-")
 	session, _ = strconv.ParseInt(digits, 16, 64)

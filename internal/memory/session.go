@@ -21,7 +21,7 @@ type session struct {
 	joins   int64
 	epoch   int64
 	watches map[string]*watch
-	chores  map[string]int // of each contender: how many there have been
+	chores  map[string]int // how many each contender has had
 }
 
 // Why a session is over.
@@ -49,13 +49,13 @@ func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
 func (s *session) Deadline() time.Time { return s.deadline.Time() }
 
-// renewed: the service has heard us at the time of sending or later. A tenth is left for clocks that run apart.
+// renewed records that the service heard us when we sent, or later. A tenth is left for clocks that run apart.
 func (s *session) renewed(sent time.Time) {
 	ttl := s.service().cfg.TTL
 	s.deadline.Renewed(sent, ttl-ttl/10)
 }
 
-// renew keeps the session alive. After a renewal that failed it tries again soon.
+// renew keeps the session alive. After a failed renewal it soon tries again.
 func (s *session) renew() {
 	defer s.driver.forget(s)
 	every := s.service().cfg.TTL / 3
@@ -91,8 +91,8 @@ func (s *session) Close(ctx context.Context) error {
 
 func (s *session) Abandon() { s.life.End(errAbandoned) }
 
-// chore returns a context for what outlives a contender's call. It ends with the session, and has a name of its own
-// for the Network.
+// chore returns a context for what outlives a contender's call. The context ends with the session, and has a name of
+// its own for the Network.
 func (s *session) chore(caller context.Context) context.Context {
 	name := nameOf(caller)
 	s.mu.Lock()

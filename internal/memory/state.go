@@ -26,7 +26,7 @@ func newState() state {
 	return state{lines: make(map[string][]*stored), nodes: make(map[string]*stored)}
 }
 
-// get returns the node that has this ID or had it before it was amended.
+// get returns the node that has this ID, or had it before an amendment.
 func (s *state) get(id string) *stored { return s.nodes[origin(id)] }
 
 // exactly returns the node that has this ID now.
@@ -45,7 +45,7 @@ func origin(id string) string {
 
 func renamed(id string, version int) string { return fmt.Sprintf("%s+%d", origin(id), version) }
 
-// change is an entry of the log by which replicas follow the first one.
+// change is an entry in the log that replicas follow.
 type change struct {
 	kind changeKind
 	node stored
@@ -84,7 +84,7 @@ func (s *state) apply(c change) {
 	}
 }
 
-// position is how many nodes stand ahead of a token.
+// position returns how many nodes stand ahead of a token.
 func position(line []*stored, t driver.Token) int {
 	return sort.Search(len(line), func(i int) bool { return line[i].Token >= t })
 }
@@ -116,7 +116,7 @@ func (s *state) last(name string, t driver.Token) bool {
 	return position(line, t+1) == len(line)
 }
 
-// bare is a node as others see it who only need its place.
+// bare returns the node as a look shows it: without Owner and Data.
 func (n *stored) bare() driver.Node {
 	return driver.Node{Line: n.Line, ID: n.ID, Kind: n.Kind, Token: n.Token}
 }

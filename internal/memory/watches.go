@@ -7,14 +7,15 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// watch is what a session hears of a node. All who are interested in the node share it; it is forgotten with the last.
+// watch is what a session hears of a node. All who are interested in the node share it; when the last has gone it is
+// forgotten.
 type watch struct {
 	waiters map[*waiter]struct{}
-	armed   watched // the events that will come
+	armed   watched // which events will come
 	node    stored  // as read when the watch was set last
-	changed bool    // heard of a change, and has not read since that the node still stands
+	changed bool    // a change was told, and since then nobody has read that the node still stands
 	gone    bool
-	renamed bool // by an amendment of ours, so that the end of this ID is not the end of the node
+	renamed bool // by an amendment of ours: the end of this ID is not the end of the node
 }
 
 // waiter is one call of Await, or of Watch.
@@ -98,7 +99,7 @@ func (s *session) hear(e event) {
 	shared.wakeAll()
 }
 
-// disarmAll forgets all that was heard: after a reconnect, what happened meanwhile may never be told.
+// disarmAll forgets what was armed and heard: after a reconnect, what happened meanwhile may never be told.
 func (s *session) disarmAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +116,7 @@ func (w *watch) wakeAll() {
 	}
 }
 
-// arm sets what of want is not set, and reads the node with it. It reports whether the node stands.
+// arm sets those watches of want that are not set, which also reads the node. It reports whether the node stands.
 func (s *session) arm(ctx context.Context, id string, shared *watch, want watched, again bool) (bool, error) {
 	s.mu.Lock()
 	missing := watched{want.data && !shared.armed.data, want.life && !shared.armed.life}
@@ -152,7 +153,7 @@ func (s *session) armNow(ctx context.Context, id string, shared *watch, missing 
 	shared.armed.data = shared.armed.data || missing.data
 	shared.armed.life = shared.armed.life || missing.life
 	if missing.data {
-		shared.changed = false // it changed and stayed
+		shared.changed = false // it changed, and stands
 	}
 	return true, nil
 }

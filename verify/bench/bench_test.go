@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// All works run in tiny sizes with those written in Go, and whoever has the other languages at hand, with those too.
-// Times are not looked at.
+// All works run in tiny sizes with the contestants written in Go and, where the other languages are installed, with
+// those too. Times are not checked.
 func TestWorksRun(t *testing.T) {
 	servers.Need(t, "zookeeper")
 	servers.Need(t, "etcd")
@@ -79,7 +79,7 @@ func lacking(folder, program string) bool {
 }
 
 // checkRequests asserts what the budget says and noise cannot change. A renewal or two may fall into a window, and the
-// server may tell its count a few turns early or late.
+// server may report its count a few turns early or late.
 func checkRequests(t *testing.T, book *Book) {
 	t.Helper()
 	for _, want := range []struct {

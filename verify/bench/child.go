@@ -16,7 +16,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// Those of other languages run the scenario themselves, so that neither their start nor a pipe is measured.
+// Contestants in other languages run the scenario themselves, so that neither their start nor a pipe is measured.
 
 //go:embed peers/Curator.java
 var curatorProgram []byte
@@ -51,7 +51,7 @@ func kazoo(addr string, s Scenario) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// args is what a child is told.
+// args returns what a child is told.
 func (s Scenario) args(addr, root string) []string {
 	return []string{
 		"addr=" + addr, "path=" + root + "/" + s.Line, "shape=" + string(s.Shape), "kind=" + string(s.Kind),
@@ -61,7 +61,7 @@ func (s Scenario) args(addr, root string) []string {
 	}
 }
 
-// unpack puts a program where its interpreter finds it.
+// unpack writes a program to where its interpreter finds it.
 func unpack(name string, program []byte) (string, error) {
 	f, err := scratch()
 	if err != nil {

@@ -39,7 +39,7 @@ func dialEtcd(s Setting) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 }
 
-// leased is a client with a lease that nobody renews: it outlives what is measured.
+// leased returns a client and a lease that nobody renews: it outlives the measurement.
 func leased(ctx context.Context, s Setting) (*clientv3.Client, clientv3.LeaseID, error) {
 	client, err := dialEtcd(s)
 	if err != nil {
@@ -75,7 +75,8 @@ func openBareEtcd(ctx context.Context, s Setting) (Client, error) {
 	}, nil
 }
 
-// stock is a client of the package concurrency: one session for each contender, because its keys are named by leases.
+// stock is a client of the package concurrency. It has one session for each contender, because its keys are named after
+// leases.
 type stock struct {
 	client  *clientv3.Client
 	session *concurrency.Session
@@ -112,7 +113,7 @@ func (c *stock) Another(context.Context) (Client, error) {
 }
 
 func (c *stock) Close() {
-	if c.shared { // the lease goes with its time; closing thousands would be measured by whoever comes next
+	if c.shared { // the lease expires by itself; closing thousands would slow down whoever is measured next
 		c.session.Orphan()
 		return
 	}

@@ -14,7 +14,7 @@ import (
 
 const failoverTimeout = 2 * time.Second
 
-// failover measures how soon the next one leads. Locks stand for elections: here they are the same.
+// failover measures how soon the next one leads. Locks stand in for elections: here they are the same.
 func failover(b *bench, w *Work) ([]Result, error) {
 	var kills, resigns []Result
 	var players []*Contestant
@@ -105,7 +105,7 @@ func (b *bench) succeed(p *Contestant, kill bool) (time.Duration, error) {
 	return at.Sub(since), release()
 }
 
-// leadVariable has the program be a leader that somebody else ends.
+// leadVariable makes the program a leader that somebody else ends.
 const leadVariable = "TURNWISE_BENCH_LEAD"
 
 func lead(ctx context.Context, who string) error {
@@ -128,7 +128,7 @@ func lead(ctx context.Context, who string) error {
 		if err := release(); err != nil {
 			return err
 		}
-		_, _ = os.Stdin.Read(make([]byte, 1)) // stays until it is ended: the session's end is not measured
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until it is ended: closing the session is not measured
 		return nil
 	}
 	return fmt.Errorf("nobody is called %q", who)

@@ -14,7 +14,7 @@ import (
 
 const lineLength = 10
 
-// footprint has n wait at once and looks at what they take.
+// footprint makes n wait at once and measures what they take.
 func footprint(b *bench, w *Work, n int) ([]Result, error) {
 	var results []Result
 	players := append(roster(),
@@ -54,7 +54,7 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	var seats []Client
 	waiting, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	defer func() { // zk.Lock ends its wait with the connection alone
+	defer func() { // only the end of the connection ends zk.Lock's wait
 		stop()
 		client.Close()
 		all.Wait()
@@ -126,7 +126,7 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	return columns, err
 }
 
-// taken is the heap and the stacks in use, and the number of goroutines.
+// taken returns the heap and the stacks in use, and the number of goroutines.
 func taken() (memory, goroutines float64) {
 	runtime.GC()
 	runtime.GC()

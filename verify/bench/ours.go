@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
-// ours is the same for every service.
+// ours is turnwise, the same for every service.
 func ours(c *coord.Client) Client {
 	return alone{
 		acquire: func(ctx context.Context, w Want) (func() error, error) {

@@ -18,7 +18,7 @@ const (
 	Redis     Service = "redis"
 )
 
-// Kind is what one turn is asked for.
+// Kind is what a turn is wanted for.
 type Kind string
 
 // The kinds.
@@ -29,18 +29,18 @@ const (
 	Permit Kind = "permit"
 )
 
-// Want is one turn asked for.
+// Want is a turn that is wanted.
 type Want struct {
 	Kind    Kind
 	Line    string
 	Permits int64 // of a semaphore
 }
 
-// Client is one process's worth of a contestant: its own connection, its own session.
+// Client stands for one process of a contestant: it has its own connection and its own session.
 type Client interface {
 	// Acquire waits for the turn and returns how to end it.
 	Acquire(ctx context.Context, w Want) (release func() error, err error)
-	// Another is for a second goroutine that shares the connection.
+	// Another returns a client for a second goroutine, which shares the connection.
 	Another(ctx context.Context) (Client, error)
 	Close()
 }
@@ -49,25 +49,25 @@ type Client interface {
 type Setting struct {
 	Addr    string
 	Timeout time.Duration // of the session
-	Woken   *atomic.Int64 // counts waiters that looked again, where the contestant can tell
+	Woken   *atomic.Int64 // counts waiters that looked again, if the contestant can tell
 }
 
-// Contestant is one of those who are measured side by side.
+// Contestant is one of those measured side by side.
 type Contestant struct {
 	Name    string
 	Service Service
 	Kinds   []Kind
 
-	// Open is for those written in Go.
+	// Open is for contestants written in Go.
 	Open func(ctx context.Context, s Setting) (Client, error)
-	// Program is for the others: a child that runs the scenario by itself and prints what came out.
+	// Program is for the others: a child that runs the scenario by itself and prints the result.
 	Program func(addr string, s Scenario) (*exec.Cmd, error)
 
-	// Place is where those who stand in line are to be seen at the service.
+	// Place says where at the service those who stand in line can be seen.
 	Place func(line string) string
 
 	Ours bool
-	Bare bool // no lock at all: the writes that one needs, and no more
+	Bare bool // no lock at all: only the writes that one needs
 }
 
 func (c *Contestant) does(kinds ...Kind) bool {
@@ -79,7 +79,7 @@ func (c *Contestant) does(kinds ...Kind) bool {
 	return true
 }
 
-// roster is everybody. The order is that of the tables.
+// roster returns all contestants, in the order of the tables.
 func roster() []*Contestant {
 	return slices.Concat(zooKeeperContestants(), etcdContestants(), redisContestants())
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// plot draws the medians of a work as bars, with a line from the least to the most. Where they differ by much the
-// scale is logarithmic, and says so.
+// plot draws the medians of a work as bars, with a line from the least to the most. If they differ a lot the scale is
+// logarithmic, and says so.
 func plot(w *Work, results []Result) string {
 	const left, width, right, row, gap = 300, 420, 90, 18, 14
 	least, most := time.Duration(math.MaxInt64), time.Duration(0)
@@ -34,7 +34,7 @@ func plot(w *Work, results []Result) string {
 	text := func(x, y float64, anchor, class, s string) {
 		fmt.Fprintf(&body, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`+"\n", x, y, anchor, class, escaped(s))
 	}
-	title := w.Title + ": time a " + w.Unit + ", median, least and most"
+	title := w.Title + ": time per " + w.Unit + ", median, least and most"
 	if logarithmic {
 		title += " (logarithmic)"
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// What people would pick instead. One redis-server: neither survives its loss.
+// What people would pick instead, on one redis-server: neither survives its loss.
 func redisContestants() []*Contestant {
 	return []*Contestant{
 		{Name: "redsync", Service: Redis, Kinds: []Kind{Lock}, Open: openRedsync},
@@ -19,7 +19,7 @@ func redisContestants() []*Contestant {
 	}
 }
 
-// openRedsync leaves its polling as it comes, 50 to 250 ms, but lets it try for as long as it takes.
+// openRedsync keeps redsync's default polling, 50 to 250 ms, but lets it try for as long as it takes.
 func openRedsync(_ context.Context, s Setting) (Client, error) {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
 	sync := redsync.New(redsyncredis.NewPool(client))

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// report is docs/benchmarks.md and what belongs to it. It is written anew after each work.
+// report is docs/benchmarks.md and what belongs to it. It is written again after each work.
 type report struct {
 	dir   string
 	works []*Work
@@ -39,7 +39,7 @@ func (r *report) add(w *Work, results []Result, versions []string) error {
 	return r.write()
 }
 
-// renew puts fresh results in the place of those of the same case and contestant; -only leaves the others as they are.
+// renew replaces results by fresh ones of the same case and contestant; with -only, the others stay as they are.
 func renew(old, fresh []Result) []Result {
 	all := slices.Clone(old)
 	for _, f := range fresh {
@@ -58,10 +58,10 @@ func (r *report) write() error {
 	m := r.book.Machine
 	fmt.Fprintf(&doc, `# Benchmarks
 
-Written by `+"`make bench`"+`. Everybody runs on the same server on the same machine, in turn (A B A B …), several rounds;
-each figure is the median of the rounds, with the least and the most beside it. The machine is not idle otherwise, so
-the ratios of one run count, and the figures of two runs should not be compared. Server data are in memory, except in
-the last work.
+Written by `+"`make bench`"+`. Everybody runs on the same server on the same machine, in turn (A B A B …), for several
+rounds; each figure is the median of the rounds, with the least and the most beside it. The machine does other work too,
+so only the ratios within one run count; figures of two runs should not be compared. Server data are in memory, except
+in the last work.
 
 | | |
 |---|---|
@@ -74,7 +74,7 @@ the last work.
 		name, version, _ := strings.Cut(v, " ")
 		fmt.Fprintf(&doc, "| %s | %s |\n", name, version)
 	}
-	doc.WriteString("\n`-work <name>` measures one work again, and leaves the others as they are.\n")
+	doc.WriteString("\n`-work <name>` measures one work again and leaves the others as they are.\n")
 	if lines := r.verdicts(); len(lines) > 0 {
 		doc.WriteString("\n## Where it must get\n\n| work | service | beside | wanted | measured | |\n|---|---|---|---|---|---|\n")
 		doc.WriteString(strings.Join(lines, "\n") + "\n")
@@ -116,7 +116,7 @@ func (r *report) verdicts() []string {
 	return lines
 }
 
-// tabulate leaves out columns that nobody has a figure for.
+// tabulate makes the table of a work, without columns that nobody has a figure for.
 func tabulate(w *Work, results []Result) string {
 	if len(results) > 0 && slices.ContainsFunc(results, func(r Result) bool { return len(r.Extra) > 0 }) {
 		return extraTable(results)
@@ -140,7 +140,7 @@ func tabulate(w *Work, results []Result) string {
 		}
 	}
 	var doc strings.Builder
-	fmt.Fprintf(&doc, "| | service | who | time a %s | least … most | a second |", w.Unit)
+	fmt.Fprintf(&doc, "| | service | who | time per %s | least … most | a second |", w.Unit)
 	for _, c := range columns {
 		fmt.Fprintf(&doc, " %s |", c.title)
 	}
@@ -214,7 +214,7 @@ func rounded(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// shown is a duration with three digits.
+// shown formats a duration with three digits.
 func shown(d time.Duration) string {
 	if d <= 0 {
 		return "0"
@@ -245,7 +245,7 @@ func machine() Machine {
 	return m
 }
 
-// versions is what took part in this run: the servers that were started, and the libraries built in.
+// versions returns what took part in this run: the servers that were started, and the libraries built in.
 func (b *bench) versions() []string {
 	var all []string
 	for _, s := range b.stages {
@@ -274,7 +274,7 @@ func (b *bench) versions() []string {
 	return all
 }
 
-// merge has the newer version of each name.
+// merge takes the newer version for each name.
 func merge(old, fresh []string) []string {
 	byName := map[string]string{}
 	for _, v := range slices.Concat(old, fresh) {

@@ -20,18 +20,18 @@ type Result struct {
 	Counted    *Sample  `json:",omitempty"` // through the proxy
 	Error      string   `json:",omitempty"`
 
-	// Columns of works that are no scenarios, and their values.
+	// Columns of works that are not scenarios, and their values.
 	Extra []Column `json:",omitempty"`
 }
 
-// Column is a figure under a name.
+// Column is a figure and its name.
 type Column struct {
 	Name  string
 	Value float64
 	Unit  string
 }
 
-// Median is what it took in the middle one of the rounds.
+// Median returns what a turn took in the middle one of the rounds.
 func (r *Result) Median() time.Duration {
 	_, mid, _ := r.spread()
 	return mid
@@ -49,7 +49,7 @@ func (r *Result) spread() (low, mid, high time.Duration) {
 	return times[0], times[len(times)/2], times[len(times)-1]
 }
 
-// middle is the median of one figure of all rounds.
+// middle returns the median of one figure over all rounds.
 func (r *Result) middle(of func(Sample) float64) float64 {
 	if len(r.Rounds) == 0 {
 		return 0
@@ -62,7 +62,7 @@ func (r *Result) middle(of func(Sample) float64) float64 {
 	return all[len(all)/2]
 }
 
-// Machine is where it was measured, and with what.
+// Machine says where the results were measured, and with what.
 type Machine struct {
 	When     string
 	CPU      string

@@ -13,7 +13,7 @@ import (
 type bench struct {
 	ctx    context.Context
 	log    io.Writer
-	stages map[bool]*stage // by whether on disk
+	stages map[bool]*stage // by whether they are on disk
 	rounds int
 	only   *regexp.Regexp // of "service/contestant"
 }
@@ -38,7 +38,7 @@ func (b *bench) plays(c *Contestant) bool {
 	return b.only == nil || b.only.MatchString(string(c.Service)+"/"+c.Name)
 }
 
-// work measures one work. Whoever fails is reported with the error, and the others go on.
+// work measures one work. A contestant that fails is reported with its error, and the others go on.
 func (b *bench) work(w *Work) ([]Result, error) {
 	if w.Special != nil {
 		return w.Special(b, w)
@@ -53,7 +53,7 @@ func (b *bench) work(w *Work) ([]Result, error) {
 	return all, nil
 }
 
-// rows has all contestants take turns, round after round: what the machine does meanwhile hits them alike.
+// rows makes all contestants take turns, round after round: so what else the machine does affects them alike.
 func (b *bench) rows(w *Work, c Case) []Result {
 	var players []*Contestant
 	for _, p := range roster() {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Shape is what those who take part do.
+// Shape is what the participants do.
 type Shape string
 
 // The shapes.
@@ -21,27 +21,27 @@ const (
 	Crowd Shape = "crowd"
 )
 
-// Scenario is one thing that is measured.
+// Scenario is something that is measured.
 type Scenario struct {
 	Shape   Shape
 	Kind    Kind
-	Line    string // of its own for each run
+	Line    string // another one for each run
 	Clients int
 	Workers int // of each client; 1 if none are stated
 	Lines   int // how many lines the turns go round; 1 if none are stated
-	Reads   int // percent; the kind is Write then
+	Reads   int // percent; then the kind is Write
 	Permits int64
 	Warm    time.Duration
 	Window  time.Duration
 }
 
-// Sample is what one run of a scenario gave.
+// Sample is the result of one run of a scenario.
 type Sample struct {
-	Per      time.Duration // of one turn: the time on the wall over the turns of all
+	Per      time.Duration // of one turn: the elapsed time divided by the turns of all
 	Turns    int64
-	Requests float64 `json:",omitempty"` // at the server, a turn
-	Bytes    float64 `json:",omitempty"` // both ways, a turn
-	Wakes    float64 `json:",omitempty"` // waiters that looked again, a turn
+	Requests float64 `json:",omitempty"` // at the server, per turn
+	Bytes    float64 `json:",omitempty"` // both ways, per turn
+	Wakes    float64 `json:",omitempty"` // waiters that looked again, per turn
 }
 
 // run runs a scenario with one contestant. meter counts the server's requests, and may be nil.
@@ -101,7 +101,7 @@ func (t *table) leave() {
 	all.Wait()
 }
 
-// count is what the server and the observer have counted so far.
+// count returns what the server and the observer have counted so far.
 func (t *table) count() (requests, wakes float64, err error) {
 	if t.meter != nil {
 		requests, err = t.meter()
@@ -109,7 +109,7 @@ func (t *table) count() (requests, wakes float64, err error) {
 	return requests, float64(t.woken.Load()), err
 }
 
-// over is a sample of what has happened since a count.
+// over makes a sample of what has happened since a count.
 func (t *table) over(turns int64, elapsed time.Duration, requests, wakes float64) (Sample, error) {
 	r, w, err := t.count()
 	return sampled(turns, elapsed, r-requests, w-wakes), err
@@ -163,7 +163,7 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 			return Sample{}, err
 		}
 	}
-	r, w, err := t.count() // turns go on while the server tells its count, now as they did before the window
+	r, w, err := t.count() // turns go on while the server reports its count, now as before the window
 	turns, elapsed := done.Load()-before, time.Since(since)
 	return sampled(turns, elapsed, r-requests, w-wakes), err
 }
@@ -293,8 +293,8 @@ func (t *table) crowd(ctx context.Context) (Sample, error) {
 	return t.over(1, (<-written).Sub(since), requests, wakes)
 }
 
-// stand waits until n stand in line, and then until the server has nothing more to do for them: a long line may take
-// seconds to read for all.
+// stand waits until n stand in line, and then until the server has nothing more to do for them: it may take seconds
+// before all have read a long line.
 func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
 	if err := t.reach(ctx, n, failed); err != nil {
 		return err
@@ -302,10 +302,11 @@ func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
 	return t.settle(ctx, failed)
 }
 
-// atOnce is how many join a queue at the same time. That is not measured, and more than that would time out with some.
+// atOnce is how many join a queue at the same time. Joining is not measured, and with more, some contestants would time
+// out.
 const atOnce = 200
 
-// reach waits until so many stand in line.
+// reach waits until n stand in line.
 func (t *table) reach(ctx context.Context, n int, failed <-chan error) error {
 	place := t.contestant.Place(t.scenario.Line)
 	for {
@@ -325,7 +326,7 @@ func (t *table) settle(ctx context.Context, failed <-chan error) error {
 			return err
 		}
 		requests, _, err := t.count()
-		if err != nil || requests-last < 20 { // renewals, and the question itself
+		if err != nil || requests-last < 20 { // renewals, and the query itself
 			return err
 		}
 		last = requests

@@ -19,7 +19,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// stage is the services that a work is measured on, each started when it is first needed.
+// stage holds the services that a work is measured on, each started when first needed.
 type stage struct {
 	onDisk bool
 
@@ -27,11 +27,11 @@ type stage struct {
 	ready map[Service]*service
 }
 
-// service is one running server, and how it is looked at from outside.
+// service is one running server, and how to look at it from outside.
 type service struct {
 	name     string
 	addr     string
-	requests func() (float64, error)                              // that the server has had
+	requests func() (float64, error)                              // how many the server has had
 	standing func(ctx context.Context, place string) (int, error) // how many nodes there are
 	watches  func() (float64, error)
 	close    func()
@@ -74,7 +74,7 @@ func (s *stage) close() {
 	}
 }
 
-// folder is for what is written while measuring, and removed at the end.
+// folder holds what is written while measuring; it is removed at the end.
 type folder struct {
 	path   string
 	remove func()
@@ -105,7 +105,7 @@ func (s *stage) options() []servers.Option {
 }
 
 func (s *stage) zooKeeper(ctx context.Context, dir string) (*service, error) {
-	// An empty directory stays for as long as it does in production: the tests' sweeper would be measured.
+	// An empty directory stays as long as it does in production: otherwise the tests' sweeper would be measured.
 	opts := append(s.options(), servers.Heap("1g"), servers.JavaOptions("-Dznode.container.checkIntervalMs=60000"))
 	cluster, err := servers.StartZooKeeper(ctx, dir, opts...)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *stage) etcd(ctx context.Context, dir string) (*service, error) {
 	}, nil
 }
 
-// redisServer keeps nothing on a disk, wherever the others keep theirs: that is how it is run for locks.
+// redisServer keeps nothing on disk, wherever the others keep their data: that is how it is run for locks.
 func redisServer(ctx context.Context, dir string) (*service, error) {
 	path, err := servers.Find("redis/redis-server")
 	if err != nil {
@@ -221,7 +221,7 @@ type view struct {
 
 type viewKey struct{}
 
-// through has a run go through a proxy that counts bytes. It is slower: such a run's times don't count.
+// through leads a run through a proxy that counts bytes. The proxy makes it slower, so such a run's times don't count.
 func through(ctx context.Context, s *service) (context.Context, string, func(), error) {
 	p, err := faultproxy.New(s.addr)
 	if err != nil {
@@ -254,7 +254,7 @@ var lineNumber = struct {
 	n int
 }{}
 
-// freshLine is a line that nobody has used.
+// freshLine returns the name of a line that nobody has used.
 func freshLine() string {
 	lineNumber.Lock()
 	defer lineNumber.Unlock()

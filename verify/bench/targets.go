@@ -6,31 +6,33 @@ import (
 	"time"
 )
 
-// target is a ratio that is to be reached: at least so many times faster than a peer, or at most so many times slower.
+// target is a ratio to be reached: at least that many times as fast as a peer, or at most that many times its time.
 type target struct {
 	work     string
 	ourCase  string // a prefix of the case's name
-	peerCase string // the same unless told
+	peerCase string // empty: the same as ourCase
 	service  Service
 	peer     string // "turnwise" for another case of our own
 	atLeast  float64
 	atMost   float64
-	why      string // it is not reached, as far as is known
+	why      string // why it is not reached, as far as we know
 }
 
 // Why some are not reached.
 const (
-	transactions = "On etcd an acquire compares, reads and puts in one transaction, and a release compares before it deletes, so that " +
-		"one that is applied late does no harm (etcd #22082). The server takes 183 and 175 µs for these, and 146 and 140 µs " +
-		"for a put and a delete; concurrency.Mutex deletes by key alone. The rest is on our side: a join has a goroutine of its own, so " +
-		"that its caller can leave at any time, which costs 20 µs. Of the client's time a profile finds 3 % in turnwise, 18 % in gRPC " +
-		"and etcd's client, and most of the rest in the runtime and the kernel."
-	mark = "On ZooKeeper a turn that had to wait takes four requests, and zk.Lock's five. But whoever held leaves by a transaction of two " +
-		"writes, so that the next one can tell its departure from a crash further back and need not read the line; zk.Lock " +
-		"deletes, and reads. Here the server and all clients share two cores, and the second write takes 30 to 40 µs of them: " +
-		"without it, which would not be safe, it is 210 µs a turn with 2 contenders and 204 with 16, against zk.Lock's 240 " +
-		"and 280. A smaller mark, and requests written without a goroutine, were tried and made no difference. " +
-		"In time on all cores a turn of 16 contenders takes 177 µs of the clients and 461 of the server, and zk.Lock's 225 and 572; " +
+	transactions = "On etcd an acquire compares, reads and puts in one transaction, and a release compares before it deletes, " +
+		"so that a release that is applied late does no harm (etcd #22082). The server takes 183 and 175 µs for " +
+		"these, and 146 and 140 µs for a put and a delete; concurrency.Mutex deletes by key alone. The rest is on " +
+		"our side: a join has a goroutine of its own, so that its caller can leave at any time, which costs 20 µs. " +
+		"A profile of the client finds 3 % of its time in turnwise, 18 % in gRPC and etcd's client, and most of the " +
+		"rest in the runtime and the kernel."
+	mark = "On ZooKeeper a turn that had to wait takes four requests, and zk.Lock's takes five. But whoever held " +
+		"leaves by a transaction of two writes, so that the next one can tell its departure from a crash further " +
+		"back and need not read the line; zk.Lock deletes, and reads. Here the server and all clients share two " +
+		"cores, and the second write takes 30 to 40 µs of their time: without it, which would not be safe, a turn " +
+		"takes 210 µs with 2 contenders and 204 with 16, against zk.Lock's 240 and 280. A smaller mark, and " +
+		"requests written without a goroutine, were tried and made no difference. Counting the time on all cores, a " +
+		"turn of 16 contenders takes 177 µs in the clients and 461 in the server, and zk.Lock's takes 225 and 572; " +
 		"with 2 contenders both take about the same."
 )
 
@@ -63,7 +65,7 @@ var targets = []target{
 	{work: "semaphore", ourCase: "100 permits", service: ZooKeeper, peer: "Curator", atLeast: 1},
 }
 
-// find gives a row of the book.
+// find returns a result from the book.
 func (b *Book) find(work, casePrefix string, s Service, contestant string) *Result {
 	for i, r := range b.Works[work] {
 		if strings.HasPrefix(r.Case, casePrefix) && r.Service == s && r.Contestant == contestant && len(r.Rounds) > 0 {
@@ -73,7 +75,7 @@ func (b *Book) find(work, casePrefix string, s Service, contestant string) *Resu
 	return nil
 }
 
-// verdict is one line of the table of targets; ok is false when there is nothing to compare.
+// verdict returns a line of the table of targets; ok is false if there is nothing to compare.
 func (t target) verdict(b *Book) (line string, reached, ok bool) {
 	peerCase := t.peerCase
 	if peerCase == "" {
@@ -93,7 +95,7 @@ func (t target) verdict(b *Book) (line string, reached, ok bool) {
 		wanted, got, reached = fmt.Sprintf("at most %.1f x its time", t.atMost), fmt.Sprintf("%.2f x", ratio), ratio <= t.atMost
 	} else {
 		ratio := float64(they.Median()) / float64(we.Median())
-		wanted, got, reached = fmt.Sprintf("at least %.1f x faster", t.atLeast), fmt.Sprintf("%.2f x", ratio), ratio >= t.atLeast
+		wanted, got, reached = fmt.Sprintf("at least %.1f x as fast", t.atLeast), fmt.Sprintf("%.2f x", ratio), ratio >= t.atLeast
 	}
 	yes := "reached"
 	if !reached {
@@ -102,7 +104,7 @@ func (t target) verdict(b *Book) (line string, reached, ok bool) {
 	return fmt.Sprintf("| %s, %s | %s | %s | %s | %s | %s |", t.work, we.Case, t.service, against, wanted, got, yes), reached, true
 }
 
-// The kill of a leader must be over within the session timeout, a tick of the server, and this.
+// After the kill of a leader, the next one must lead within the session timeout, a tick of the server, and some slack.
 const failoverBound = failoverTimeout + 100*time.Millisecond + 100*time.Millisecond
 
 func failoverVerdicts(b *Book) []string {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Work is one of the things that issue a figure each for everyone who can do it.
+// Work is a task that yields figures for each contestant who can do it.
 type Work struct {
 	Name  string // as the flag -work has it
 	Title string
@@ -14,7 +14,7 @@ type Work struct {
 	Cases []Case
 	Disk  bool // the servers wait for the disk at every write
 
-	// Special is for what is no scenario.
+	// Special is for what is not a scenario.
 	Special func(b *bench, w *Work) ([]Result, error)
 }
 
@@ -22,8 +22,8 @@ type Work struct {
 type Case struct {
 	Name     string
 	Scenario Scenario
-	Kinds    []Kind // who takes part must know these
-	Bare     bool   // so do the bare writes
+	Kinds    []Kind // participants must know these
+	Bare     bool   // the bare writes take part too
 	Skip     []string
 	Count    bool // also run once through a proxy, for the bytes
 	Rounds   int  // 0: as many as the flag says
@@ -63,18 +63,18 @@ func works(s size) []*Work {
 	}
 
 	one := &Work{Name: "uncontended", Title: "Uncontended acquire and release", Unit: "acquire and release", Cases: []Case{uncontended},
-		About: "One client, one line, nobody else. The bare writes are the limit: a create and a delete, or a put and a delete, over the same client library, without any lock."}
+		About: "One client, one line, nobody else. The bare writes are the limit: a create and a delete, or a put and a delete, through the same client library and without any lock."}
 	two := &Work{Name: "handoff", Title: "Hand-off between contenders", Unit: "turn",
-		About: "Each contender has a connection and a session of its own, and asks for the line again as soon as it let go. The figure is the time on the wall over the turns of all."}
+		About: "Each contender has a connection and a session of its own, and asks for the line again as soon as it has let go. The figure is the elapsed time divided by the turns of all."}
 	for _, n := range s.contenders {
 		two.Cases = append(two.Cases, handOff(n))
 	}
 	three := &Work{Name: "drain", Title: "A queue drained", Unit: "hand-off",
-		About: "So many wait on one connection; then the holder lets go, and each lets go as soon as it holds. Requests are those which the server had, bytes those which went both ways in a run of their own, through a proxy."}
+		About: "That many wait on one connection; then the holder lets go, and each lets go as soon as it holds. Requests are those that reached the server; bytes are those that went both ways in a separate run through a proxy."}
 	for _, n := range s.waiters {
 		c := Case{Name: fmt.Sprintf("%d waiters", n), Kinds: []Kind{Lock}, Count: true, Rounds: 3,
 			Scenario: Scenario{Shape: Drain, Kind: Lock, Clients: 1, Workers: n}}
-		if n <= 20 { // a few hand-offs are soon over
+		if n <= 20 { // a few hand-offs do not take long
 			c.Rounds = 9
 		}
 		if n > 1000 {
@@ -83,11 +83,11 @@ func works(s size) []*Work {
 		three.Cases = append(three.Cases, c)
 	}
 	four := &Work{Name: "lines", Title: "Many lines from one client", Unit: "acquire and release",
-		About: "One connection, 64 workers that go round a thousand lines: who can use a connection for more than one thing at a time.",
+		About: "One connection, and 64 workers that go round a thousand lines: it shows who can use a connection for more than one thing at a time.",
 		Cases: []Case{{Name: fmt.Sprintf("%d lines, 64 workers", s.lines), Bare: true, Kinds: []Kind{Lock},
 			Scenario: turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.lines})}}}
 	five := &Work{Name: "rwlock", Title: "Read/write lock", Unit: "turn",
-		About: "Sixteen clients take turns in one line. In the last row so many readers hold, a writer waits, all readers let go at once; the time is until the writer is in."}
+		About: "Sixteen clients take turns in one line. In the last row that many readers hold and a writer waits; all readers let go at once, and the time is until the writer is in."}
 	for _, reads := range []int{90, 50, 10} {
 		five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("%d %% reads, 16 clients", reads), Kinds: []Kind{Read, Write},
 			Scenario: turns(Scenario{Kind: Write, Clients: 16, Reads: reads})})
@@ -95,7 +95,7 @@ func works(s size) []*Work {
 	five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("a writer behind %d readers", s.readers), Kinds: []Kind{Read, Write},
 		Scenario: Scenario{Shape: Crowd, Kind: Write, Clients: 1, Workers: s.readers}})
 	six := &Work{Name: "semaphore", Title: "Semaphore", Unit: "turn",
-		About: "Each client takes one permit, lets it go and asks again. Wake-ups are the waiters of turnwise that looked again."}
+		About: "Each client takes one permit, lets it go and asks again. Wake-ups are waiters of turnwise that looked again."}
 	for _, n := range s.semaphores {
 		c := Case{Name: fmt.Sprintf("%d permits, %d clients", n[0], n[1]), Kinds: []Kind{Permit}, Rounds: 3,
 			Scenario: turns(Scenario{Kind: Permit, Permits: int64(n[0]), Clients: n[1]})}
@@ -107,9 +107,9 @@ func works(s size) []*Work {
 		six.Cases = append(six.Cases, c)
 	}
 	seven := &Work{Name: "failover", Title: "A leader's end", Unit: "change of leader", Special: failover,
-		About: "The leading process is killed (kill -9); the time is from the kill to the next one leading. The session timeout is 2 s everywhere. A clean resign beside it."}
+		About: "The leading process is killed (kill -9); the time is from the kill until the next one leads. The session timeout is 2 s everywhere. Beside it, the time after a clean resignation."}
 	eight := &Work{Name: "footprint", Title: "What a waiter takes", Unit: "waiter", Special: func(b *bench, w *Work) ([]Result, error) { return footprint(b, w, s.footprint) },
-		About: "So many wait in one process on one connection, in lines of ten. The bare row is the client library's own share: a goroutine, a node and a watch for each."}
+		About: "That many wait in one process on one connection, in lines of ten. The bare row is the client library's own share: a goroutine, a node and a watch for each waiter."}
 	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{uncontended, handOff(2)}}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A link is one client's connection and the one to the server that belongs to it.
+// A link is one client's connection, and ours to the server that belongs to it.
 type link struct {
 	proxy  *Proxy
 	number int
@@ -54,7 +54,7 @@ func (l *link) dial() bool {
 	}
 	conn, err := net.DialTimeout("tcp", l.proxy.target, 10*time.Second)
 	if err != nil {
-		return false // the client sees a reset, as near as can be to the target's own refusal
+		return false // the client sees a reset, which comes as near as possible to the target's own refusal
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,13 +91,13 @@ type pump struct {
 	link      *link
 	direction Direction
 	from, to  *net.TCPConn
-	arrived   chan struct{} // has room for one: there is something in the queue
+	arrived   chan struct{} // capacity 1: there is something in the queue
 
 	mu    sync.Mutex
 	queue []piece
 }
 
-// A piece is what is forwarded at once: some bytes, or the end of the stream.
+// A piece is what is forwarded in one go: some bytes, or the end of the stream.
 type piece struct {
 	bytes []byte
 	end   error // io.EOF for a proper end
@@ -147,12 +147,12 @@ func (p *pump) write() {
 		}
 		// Counted first, so that whoever has received something finds it counted.
 		p.link.proxy.bytes[p.direction].Add(int64(len(next.bytes)))
-		// When the receiver is gone the rest goes nowhere. The other pump tells the sender that it ended.
+		// When the receiver has gone, the rest goes nowhere. The other pump tells the sender of the end.
 		_, _ = p.to.Write(next.bytes)
 	}
 }
 
-// admit waits until something that arrived then may pass; false: never, the link is dead.
+// admit waits until something that arrived at that time may pass. It returns false if it never may: the link is dead.
 func (p *pump) admit(at time.Time) bool {
 	for {
 		f, changed := p.link.proxy.now()
@@ -191,7 +191,7 @@ func (p *pump) push(next piece) {
 	}
 }
 
-// pop waits for the next piece; false: there will be none, the link is dead.
+// pop waits for the next piece. It returns false if there will be none: the link is dead.
 func (p *pump) pop() (piece, bool) {
 	for {
 		p.mu.Lock()

@@ -1,6 +1,6 @@
 // Package faultproxy puts a network that misbehaves between a client and its server: it stalls, delays and cuts
-// TCP connections on command. It works on the bytes in between, so the client and the server are the real ones,
-// and it needs no privileges, as traffic control in the kernel would.
+// TCP connections on command. It works on the bytes in between, so the client and the server are the real ones. Unlike
+// traffic control in the kernel, it needs no privileges.
 //
 //	p := faultproxy.Start(t, server.Addr())
 //	conn := dial(p.Addr())
@@ -38,7 +38,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	faults  faults
-	next    faults        // what they will be when all changes that belong together are made
+	next    faults        // what they will be once all changes that belong together are made
 	held    int           // such changes under way
 	changed chan struct{} // closed when faults change
 	links   map[*link]bool
@@ -52,7 +52,7 @@ type faults struct {
 	arrivals arrivals
 }
 
-// arrivals is what becomes of new connections.
+// arrivals says what becomes of new connections.
 type arrivals int
 
 const (
@@ -64,7 +64,7 @@ const (
 // New starts a proxy in front of the server at target.
 func New(target string) (*Proxy, error) { return NewWithTraffic(target, nil) }
 
-// NewWithTraffic starts a proxy that has traffic look at everything it forwards.
+// NewWithTraffic starts a proxy that shows traffic everything it forwards.
 func NewWithTraffic(target string, traffic Traffic) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *Proxy) Delay(d time.Duration, directions ...Direction) {
 	})
 }
 
-// Freeze accepts new connections and does nothing with them until Heal, as a server does that was sent SIGSTOP.
+// Freeze accepts new connections and does nothing with them until Heal, like a server that was sent SIGSTOP.
 func (p *Proxy) Freeze() { p.change(func(f *faults) { f.arrivals = frozen }) }
 
 // Refuse resets new connections as soon as they are made. The address stays ours: a real refusal would need the
@@ -140,13 +140,13 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Bytes is how many bytes were forwarded in a direction.
+// Bytes returns how many bytes were forwarded in a direction.
 func (p *Proxy) Bytes(d Direction) int64 { return p.bytes[d].Load() }
 
-// Accepted is how many connections clients have made, refused ones not counted.
+// Accepted returns how many connections clients have made, not counting refused ones.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
 
-// Open is how many connections are open now.
+// Open returns how many connections are open now.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *Proxy) change(apply func(*faults)) {
 	p.publish()
 }
 
-// Together makes several changes one: what is stalled before and after them was so all the time.
+// Together makes several changes as one: what is stalled both before and after them is stalled all the time.
 func (p *Proxy) Together(changes func()) {
 	p.mu.Lock()
 	p.held++
@@ -195,7 +195,7 @@ func (p *Proxy) publish() {
 	p.changed = make(chan struct{})
 }
 
-// now gives the faults of the moment, and a channel that is closed when they change.
+// now returns the faults of the moment, and a channel that is closed when they change.
 func (p *Proxy) now() (faults, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	long = 100 * time.Millisecond // for what must not
 )
 
-// echo is a server that says back every line it hears, and tells which it heard.
+// echo is a server that sends back every line it hears, and tells which it heard.
 type echo struct {
 	addr  string
 	heard chan string
@@ -101,7 +101,7 @@ func (c *client) isReset() {
 	require.ErrorIs(c.t, err, syscall.ECONNRESET)
 }
 
-// dialIsReset: the reset comes before the dialler has returned, or right behind.
+// dialIsReset checks that the reset comes before the dial returns, or right after it.
 func dialIsReset(t *testing.T, p *faultproxy.Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())

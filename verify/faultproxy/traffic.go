@@ -7,9 +7,9 @@ import "time"
 //
 // Calls for the two directions of a connection, and for several connections, come at the same time.
 type Traffic interface {
-	// Message gives the length of the message that data begins with; 0: more of it has to come.
+	// Message returns the length of the message that data begins with; 0: more of it must come.
 	Message(conn int, d Direction, data []byte) int
-	// Judge says what becomes of a message, at the moment when it would be forwarded.
+	// Judge says what becomes of a message, at the moment it would be forwarded.
 	Judge(conn int, d Direction, message []byte) Verdict
 }
 
@@ -27,7 +27,7 @@ func (p *pump) unit(data []byte) int {
 	return p.link.proxy.traffic.Message(p.link.number, p.direction, data)
 }
 
-// judge carries out the verdict; true: forward the message now.
+// judge carries out the verdict. It returns true if the message is to be forwarded now.
 func (p *pump) judge(message []byte) bool {
 	if p.link.proxy.traffic == nil {
 		return true

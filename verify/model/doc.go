@@ -1,14 +1,15 @@
-// Package model walks every interleaving of a few contenders through the rules that ship (coord/driver/rules), as
-// exhaustively as a machine can: each sees the line through a stream of its own that lags, gives up, expires, is
-// removed by an operator, loses its connection, or downgrades, at any moment.
+// Package model walks every interleaving of a few contenders through the rules that ship (coord/driver/rules). Each
+// sees the line through a stream of its own that lags, and at any moment gives up, expires, is removed by an operator,
+// loses its connection, or downgrades.
 //
 // The protocol around the rules is that of a driver on ZooKeeper, the harder of the two: a look may be stale but is
 // never older than the own join; a waiter watches the node that its rule names; whoever had nobody at all ahead when
-// granted leaves with a mark, which lets in the one who waits for it without another look.
+// granted leaves with a mark, which lets in whoever waits for that node without another look.
 //
-// Judged apart from the rules: no two conflicting holders, no waiter that could go and that nothing will wake.
+// The judges do not ask the rules: there must be no two conflicting holders, and no waiter that could go and that
+// nothing will wake.
 //
-// To show that the walk can find what it looks for, each of these is planted and has to be found:
+// To show that the walk can find what it looks for, each of these is planted and must be found:
 //
 //	every holder leaves with the mark         a writer enters beside a reader
 //	the downgrade leaves with the mark        a writer enters beside the downgraded reader
@@ -18,7 +19,7 @@
 //	a reader looks at the nearest only        a reader enters beside a writer
 //	a weight set one too small                a lost wake-up
 //	a grant that is not announced             a lost wake-up
-//	nor one by a look in which others had joined
+//	a grant by a look in which others had joined   a lost wake-up
 //	a semaphore that overlooks one            too many permits out
 //	a look older than the own join            two holders
 package model

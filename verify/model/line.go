@@ -16,24 +16,24 @@ type Config struct {
 	EveryHolderMarks, DowngradeMarks, AnyChangeIsMark, OwnNodeLast, ExpireFirst, StaleJoin, GrantedSilently, BehindOverlooked bool
 }
 
-// what happened at the service, in order. Contenders hear of it through streams that lag.
+// op is what happened at the service, in order. Contenders hear of it through streams that lag.
 type op byte
 
 const (
 	joins op = iota
 	leaves
-	leavesMarked // changed, then gone, in one
+	leavesMarked // changed and gone, in one step
 	changes      // writes to its own node
-	downgrades   // takes on another kind in place: another node, for those who watch
+	downgrades   // takes on another kind in its place; for those who watch, it is another node
 	isRemoved
-	kinds // how many there are
+	kinds // how many kinds there are
 )
 
 func (o op) of(i int) byte   { return byte(o)<<3 | byte(i) }
 func split(b byte) (op, int) { return op(b >> 3), int(b & 7) }
 func bit(i int) byte         { return 1 << i }
 
-// line is who stands, as of some moment.
+// line is who stands in line at some moment.
 type line struct{ standing, downgraded byte }
 
 func (l *line) apply(b byte) {
@@ -66,16 +66,16 @@ func (p phase) String() string {
 	return [...]string{"away", "looking", "arming", "waiting", "holding", "lost", "told", "done"}[p]
 }
 
-// contender is what one of them knows and does.
+// contender is what a contender knows and does.
 type contender struct {
 	phase   phase
-	at      byte // how much of what happened its stream has delivered
+	at      byte // how much of what happened has reached it through its stream
 	wait    byte // whom it waits for
-	watch   byte // on whom a watch is set
-	seenAs  byte // which of wait were downgraded when it looked
+	watch   byte // on whom it has set a watch
+	seenAs  byte // which of wait had been downgraded when it looked
 	alone   bool // nobody at all was ahead when it was granted
 	waited  bool // its first look did not let it in
-	tell    bool // it has to say that it was granted
+	tell    bool // it must say that it was granted
 	own     bool // the watch on the own node is set
 	cut     bool // it has lost its connection once
 	heard   [6]byte
@@ -102,7 +102,7 @@ func (c *contender) forget(k byte) {
 
 func (c *contender) active() bool { return c.phase >= looking && c.phase <= holding }
 
-// state is everything: comparable, so that it can be looked up.
+// state is everything. It is comparable, so that it can be looked up.
 type state struct {
 	base     line
 	ops      [12]byte
@@ -128,7 +128,8 @@ func (s *state) happen(o op, i int) {
 	s.happened++
 }
 
-// forgetPast drops what everybody has heard and what nobody will use, so that equal situations are equal states.
+// forgetPast drops what everybody has heard and what nobody will use, so that the same situation is always the same
+// state.
 func (s *state) forgetPast() {
 	least := s.happened
 	for i := range s.c {

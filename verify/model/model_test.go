@@ -87,7 +87,7 @@ func TestWhatIsPlantedIsFound(t *testing.T) {
 	}
 	tight := func(me driver.Node, ahead []driver.Node) []driver.Node {
 		if wait := rules.Weighted(me, ahead); len(wait) > 1 {
-			return wait[1:] // one less than it takes
+			return wait[1:] // one too few
 		} else {
 			return wait
 		}

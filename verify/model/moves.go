@@ -16,7 +16,7 @@ type machine struct {
 type move struct {
 	state
 	what string
-	sure bool // it will happen some time: nobody has to choose it
+	sure bool // it will happen some time; nobody needs to choose it
 	bad  string
 }
 
@@ -62,7 +62,7 @@ func (m *machine) moves(s state) []move {
 
 type adder func(t state, sure bool, bad, what string, args ...any)
 
-// deliver moves the stream of i on.
+// deliver moves i's stream on.
 func (m *machine) deliver(s state, i int, add adder) {
 	c := s.c[i]
 	if c.at == s.happened {
@@ -95,7 +95,7 @@ func (m *machine) deliver(s state, i int, add adder) {
 	}
 }
 
-// fire turns what j did into news for i, if that has a watch there.
+// fire turns what j did into news for i, if i has a watch there.
 func (m *machine) fire(c *contender, i int, o op, j int) {
 	if i == j {
 		if c.own && (o == leaves || o == leavesMarked || o == isRemoved) {
@@ -114,8 +114,8 @@ func (m *machine) fire(c *contender, i int, o op, j int) {
 		c.watch &^= bit(j)
 		c.hear(changed, j)
 	case changes:
-		// The node stands when the watch is set again, and the change is forgotten; a driver that does not look takes
-		// it for the mark.
+		// The node still stands when the watch is set again, so the change is forgotten. A driver that does not look takes it
+		// for the mark.
 		if m.AnyChangeIsMark {
 			c.watch &^= bit(j)
 			c.hear(changed, j)
@@ -123,7 +123,7 @@ func (m *machine) fire(c *contender, i int, o op, j int) {
 	}
 }
 
-// act is what i does by itself.
+// act adds what i may do by itself.
 func (m *machine) act(s state, i int, now line, add adder) {
 	c := s.c[i]
 	switch c.phase {
@@ -192,7 +192,7 @@ func (m *machine) enter(c *contender, kind string, nobodyAhead bool) {
 	c.alone = nobodyAhead && kind != rules.Reader || m.EveryHolderMarks
 }
 
-// wake is what i makes of the news. It looks at its own node first, unless that is planted.
+// wake is what i makes of the news. It looks at its own node first, unless the opposite is planted.
 func (m *machine) wake(s state, i int, add adder) {
 	c := s.c[i]
 	ownGone := false
@@ -257,7 +257,7 @@ func (m *machine) release(s state, i int, now line, add adder) {
 		t := s
 		t.c[i].alone = false
 		t.happen(downgrades, i)
-		if m.DowngradeMarks { // to those who wait it looks as if the writer had left
+		if m.DowngradeMarks { // to those who wait, it looks as if the writer had left
 			for j := range m.Kinds {
 				if d := &t.c[j]; j != i && d.watch&bit(i) != 0 && d.at == s.happened {
 					d.at = t.happened
@@ -270,7 +270,7 @@ func (m *machine) release(s state, i int, now line, add adder) {
 	}
 }
 
-// trouble is what happens to i.
+// trouble adds what may happen to i.
 func (m *machine) trouble(s state, i int, now line, add adder) {
 	c := s.c[i]
 	if m.GiveUp && c.phase != holding {
@@ -299,7 +299,7 @@ func (m *machine) trouble(s state, i int, now line, add adder) {
 	}
 }
 
-// judge looks for holders that must not be. One that an operator removed is excused until it hears.
+// judge looks for holders that exclude each other. One that an operator removed is excused until it hears of it.
 func (m *machine) judge(s *state) string {
 	var holders []int
 	for i := range m.Kinds {
@@ -310,7 +310,7 @@ func (m *machine) judge(s *state) string {
 	return m.conflict(holders, s.now())
 }
 
-// asleep looks for one who could go, in a state in which nothing more will come to pass by itself.
+// asleep looks for a waiter who could go, in a state in which nothing more will happen by itself.
 func (m *machine) asleep(s *state) string {
 	now := s.now()
 	for i := range m.Kinds {
@@ -321,7 +321,7 @@ func (m *machine) asleep(s *state) string {
 	return ""
 }
 
-// free is the judge's view of whether i could hold beside all that stand ahead of it.
+// free is the judge's view of whether i could hold beside all who stand ahead of it.
 func (m *machine) free(l line, i int) bool {
 	with := []int{}
 	for j := range i {

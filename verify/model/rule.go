@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// asked is the outcome of a rule, kept since the same is asked millions of times.
+// asked is a question to a rule, whose answer is kept: the same is asked millions of times.
 type asked struct {
 	line line
 	who  int

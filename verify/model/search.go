@@ -1,13 +1,13 @@
 package model
 
-// Result is what a walk through all states of a configuration found.
+// Result is what a walk through all states of a configuration has found.
 type Result struct {
 	States int
 	Fault  string   // "": none
-	Trace  []string // the shortest way to it
+	Trace  []string // the shortest way to the fault
 }
 
-// Search walks through every state, the near ones first, up to a number of them.
+// Search walks through every state, the nearest first, but through no more states than limit.
 func Search(cfg Config, limit int) (r Result, whole bool) {
 	m := &machine{cfg, make(map[asked]byte)}
 	type step struct {

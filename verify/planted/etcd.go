@@ -16,7 +16,7 @@ var etcd = []Bug{
 		"coord/etcd/join.go", `j.moveEpoch(ctx, j.compared)`, `error(nil)`, conformsEtcd("01", "cancelled before it is applied late")),
 }
 
-// conformsEtcd is a scenario of the conformance suite, on the number of its obligation.
+// conformsEtcd runs a scenario of the conformance suite, below the number of its obligation.
 func conformsEtcd(obligation, scenario string) Tests {
 	return Tests{Module: "coord/etcd", Package: ".", Run: conformance(obligation, scenario)}
 }

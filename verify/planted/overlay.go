@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Plant returns the files that the bug changes, by name from root, as they are with it. It does so only if every text
-// stands there exactly once: a bug that is not there would go unnoticed for the wrong reason.
+// Plant returns the files that the bug changes, by their names from root, as they are with the bug. It fails unless
+// every text stands there exactly once: a bug that is not there would go unnoticed for the wrong reason.
 func (b Bug) Plant(root string) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, e := range b.Edits {
@@ -32,7 +32,7 @@ func (b Bug) Plant(root string) (map[string]string, error) {
 	return files, nil
 }
 
-// overlay writes what -overlay wants into dir, and returns its name. root is absolute.
+// overlay writes the file that -overlay wants into dir, and returns its name. root is absolute.
 func (b Bug) overlay(root, dir string) (string, error) {
 	files, err := b.Plant(root)
 	if err != nil {

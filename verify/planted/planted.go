@@ -1,34 +1,34 @@
-// Package planted takes single safeguards away, to show that tests notice. A bug is a text as it stands in a file, and
-// the same text without the safeguard; what is built from the second is built with `go test -overlay`, so the files
-// themselves know nothing of it, and every package can have bugs.
+// Package planted takes safeguards away, one at a time, to show that tests notice. A bug is a text as it stands in a
+// file, and the same text without the safeguard. The second is built with `go test -overlay`, so the files themselves
+// know nothing of it, and every package can have bugs.
 //
 //	go test ./verify/planted                                                  that every text is still there, once
 //	make test-planted                                                         that every bug is noticed
 //	go test ./verify/planted -v -run 'TestNoticed/deadline' -planted.hunt     by what, for those with this in their names
 //
-// Whoever changes a text that a bug is made of changes it here, too, and sees that the bug is still noticed. A new bug is
-// an entry in the table of its package, and a row in docs/planted-bugs.md.
+// Whoever changes a text that a bug replaces must change it here too, and check that the bug is still noticed. A new
+// bug is an entry in the table of its package, and a row in docs/planted-bugs.md.
 package planted
 
-// Bug is a safeguard that is missing.
+// Bug is a missing safeguard.
 type Bug struct {
 	Name  string
 	Edits []Edit
 	By    Tests
 }
 
-// Edit is one change of a file, given from the top of the repository. Was stands in it exactly once.
+// Edit is one change to a file, named from the top of the repository. Was stands in it exactly once.
 type Edit struct{ File, Was, Now string }
 
-// Tests are those that must notice a bug. The fewer the better: each bug is a build and a run of them.
+// Tests are those that must notice a bug. The fewer the better: for each bug they are built and run.
 type Tests struct {
 	Module  string // where its go.mod is, from the top of the repository
 	Package string // from there
-	Run     string // as for -run; only a test as deep as this counts, so that a server that does not start is no notice
+	Run     string // as for -run; only a test as deep as this counts, so that a server that fails to start is no notice
 	Args    []string
 }
 
-// All lists the bugs there are.
+// All returns all bugs.
 func All() []Bug {
 	var all []Bug
 	for _, table := range [][]Bug{engine, memory, zk, etcd} {
@@ -37,7 +37,7 @@ func All() []Bug {
 	return all
 }
 
-// hunt looks for the first seed with which something goes wrong.
+// hunt looks for the first seed that makes something go wrong.
 var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=100"}}
 
 // one is a bug that takes one edit.

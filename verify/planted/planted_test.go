@@ -15,7 +15,7 @@ const root = "../.."
 
 var hunting = flag.Bool("planted.hunt", false, "build and run the tests with each bug, which takes minutes")
 
-// Nothing is compiled here, so that whoever edits a text that a bug is made of hears of it at once.
+// Nothing is compiled here, so that whoever edits a text that a bug replaces hears of it at once.
 func TestEveryBugCanBePlanted(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, b := range All() {
@@ -53,7 +53,7 @@ func TestABugThatIsNotThereOnceIsRefused(t *testing.T) {
 	}
 }
 
-// What is no notice must not be taken for one, or a bug passes for noticed when a server does not start.
+// Only a real notice may count, or a bug would pass for noticed when a server does not start.
 func TestOnlyATestThatFailsIsANotice(t *testing.T) {
 	by := Tests{Run: "TestConformance/01/lost"}
 	for name, out := range map[string]string{
@@ -94,7 +94,7 @@ func TestNoticed(t *testing.T) {
 		})
 		if by := fmt.Sprint(b.By); !passes[by] {
 			passes[by] = true
-			t.Run("without "+b.Name, func(t *testing.T) { // or it would not be the bug that is noticed
+			t.Run("without "+b.Name, func(t *testing.T) { // otherwise it would not be the bug that is noticed
 				t.Parallel()
 				if n, err := (Bug{By: b.By}).Hunt(root); !errors.Is(err, ErrUnnoticed) {
 					t.Fatalf("%+v, %v", n, err)

@@ -16,11 +16,12 @@ import (
 // Notice is how a bug came to light: the test that failed, and what it said.
 type Notice struct{ Test, Says string }
 
-// ErrUnnoticed says that all tests passed with the bug.
+// ErrUnnoticed says that all tests passed despite the bug.
 var ErrUnnoticed = errors.New("NOT noticed")
 
 // Hunt builds the tests with the bug, in a process of their own, and runs them. Only a test that fails counts as a
-// notice: an error may also say that it does not compile, that something panicked, or that no test ran.
+// notice. An error may say that none did (ErrUnnoticed), but also that the tests do not compile, that something
+// panicked, or that no test ran.
 func (b Bug) Hunt(root string) (Notice, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -49,7 +50,7 @@ func (b Bug) Hunt(root string) (Notice, error) {
 // event is a line of `go test -json`, or of the build before it.
 type event struct{ Action, Test, Output, FailedBuild string }
 
-// message is what t.Error writes, or testify below it; what a driver logs has no such place before it.
+// message matches what t.Error writes, or testify below it; what a driver logs has no file and line before it.
 var message = regexp.MustCompile(`^\s+(?:\w+\.go:\d+:|Error:)\s+(\S.*)`)
 
 func (by Tests) read(out []byte) (Notice, error) {
@@ -81,7 +82,7 @@ func (by Tests) read(out []byte) (Notice, error) {
 	}
 	first.Says = says[first.Test]
 	switch {
-	case broken, first.Test == "" && ran == 0: // nothing was skipped because a server is missing, either
+	case broken, first.Test == "" && ran == 0: // this also covers tests skipped because a server is missing
 		return Notice{}, fmt.Errorf("the tests did not run as they should:\n%s", all.String())
 	case first.Test == "":
 		return Notice{}, ErrUnnoticed

@@ -10,7 +10,7 @@ var zk = []Bug{
 		"coord/zk/await.go", ` && a.rightBehind(last.path)`, ``, conformsZK("12", "the mark of one that is not right ahead")),
 }
 
-// conformsZK is a scenario of the conformance suite, on the number of its obligation.
+// conformsZK runs a scenario of the conformance suite, below the number of its obligation.
 func conformsZK(obligation, scenario string) Tests {
 	return Tests{Module: ".", Package: "./coord/zk", Run: conformance(obligation, scenario)}
 }

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// certificates are one authority's, for a cluster and its clients. The files are PEM, which both ZooKeeper (by
-// the name's ending) and etcd read.
+// certificates are those of a cluster and its clients, all from one authority. The files are PEM, which both ZooKeeper
+// (by the name's ending) and etcd read.
 type certificates struct {
-	authority string // its certificate
+	authority string // the authority's certificate
 	server    string // key and certificate in one file
 	client    *tls.Config
 }
 
-// TLSConfig is what a client of a cluster started with [TLS] needs: nil for others.
+// TLSConfig returns what a client needs if the cluster was started with [TLS], and nil otherwise.
 func (c *Cluster) TLSConfig() *tls.Config {
 	if c.certs == nil {
 		return nil
@@ -69,7 +69,7 @@ func makeCertificates(dir string) (*certificates, error) {
 		server:    filepath.Join(dir, "server.pem"),
 		client:    &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", MinVersion: tls.VersionTLS12},
 	}
-	// The authority's key is in its PEM too; only the certificate is for others to see.
+	// The authority's PEM holds its key too; others may see only the certificate.
 	certificate := authorityPEM[bytes.Index(authorityPEM, []byte("-----BEGIN CERTIFICATE")):]
 	c.client.RootCAs.AppendCertsFromPEM(certificate)
 	pair, err := tls.X509KeyPair(clientPEM, clientPEM)

@@ -19,7 +19,7 @@ func TestWithTLSOnlyThoseWithACertificateGetIn(t *testing.T) {
 			conn, err := tls.Dial("tcp", c.Addrs()[0], c.TLSConfig())
 			require.NoError(t, err)
 			defer conn.Close()
-			// With TLS 1.3 a refusal is read, not returned by the handshake; silence is a welcome.
+			// With TLS 1.3 a refusal comes with a read, not from the handshake; silence means welcome.
 			require.NoError(t, conn.SetDeadline(time.Now().Add(300*time.Millisecond)))
 			_, err = conn.Read(make([]byte, 1))
 			if err != nil {

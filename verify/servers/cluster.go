@@ -21,7 +21,7 @@ type service interface {
 	name() string
 	// clientPort is the name of the port that clients connect to.
 	clientPort(config) string
-	// command writes the member's configuration and gives the command that runs it.
+	// command writes the member's configuration and returns the command that runs it.
 	command(m *Member) (*exec.Cmd, error)
 	// next waits until the next member of a new cluster may be launched.
 	next(ctx context.Context, m *Member) error
@@ -35,7 +35,7 @@ type health struct {
 	version string
 }
 
-// errPortTaken is cured by other ports.
+// errPortTaken can be cured by choosing other ports.
 var errPortTaken = errors.New("a port was taken by another process")
 
 // A Cluster is one service: a single server, or several that form an ensemble.
@@ -50,7 +50,7 @@ type Cluster struct {
 	ports map[string]reservation // by member and name
 }
 
-// startTimeout is for a machine that does ten other things at the same time; a quiet one takes 2 s at most.
+// startTimeout allows for a machine that does ten other things at the same time; a quiet one takes 2 s at most.
 const startTimeout = 90 * time.Second
 
 func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, error) {
@@ -65,7 +65,7 @@ func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, er
 	}
 	for attempt := 1; ; attempt++ {
 		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}}
-		// A folder of its own: what an earlier cluster left in dir belongs to other members.
+		// The cluster gets a folder of its own: what an earlier cluster left in dir belongs to other members.
 		own, err := os.MkdirTemp(dir, strings.ToLower(s.name())+"-")
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func (c *Cluster) start(ctx context.Context, dir string) error {
 	return c.Ready(ctx)
 }
 
-// Addrs gives the clients' addresses of all members, host:port.
+// Addrs returns the addresses, host:port, at which clients reach the members.
 func (c *Cluster) Addrs() []string {
 	var addrs []string
 	for _, m := range c.members {
@@ -114,19 +114,19 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Members gives all members, also those that were killed.
+// Members returns all members, even those that were killed.
 func (c *Cluster) Members() []*Member { return slices.Clone(c.members) }
 
-// Member gives the i-th member, from 0.
+// Member returns the i-th member, counted from 0.
 func (c *Cluster) Member(i int) *Member { return c.members[i] }
 
-// Version is the servers' version, as they say it themselves.
+// Version returns the servers' version, as they report it themselves.
 func (c *Cluster) Version() string { return c.version }
 
-// Name is the service and its version, such as "ZooKeeper 3.8.0".
+// Name returns the service and its version, such as "ZooKeeper 3.8.0".
 func (c *Cluster) Name() string { return c.service.name() + " " + c.version }
 
-// Ready waits until all members that were launched serve, except those that are frozen. It fails when one ends instead.
+// Ready waits until all members that were launched serve, except frozen ones. It fails if one ends instead.
 func (c *Cluster) Ready(ctx context.Context) error {
 	for _, m := range c.members {
 		if !m.expected() {
@@ -139,7 +139,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	return nil
 }
 
-// FindLeader waits until one of the running members leads and gives it. A single server leads itself.
+// FindLeader waits until one of the running members leads, and returns it. A single server leads itself.
 func (c *Cluster) FindLeader(ctx context.Context) (*Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -171,7 +171,7 @@ func (c *Cluster) Close() {
 	}
 }
 
-// port gives the member's port of that name, reserving one at the first time.
+// port returns the member's port of that name, and reserves it the first time.
 func (c *Cluster) port(m *Member, name string) (int, error) {
 	key := fmt.Sprintf("%d/%s", m.id, name)
 	c.mu.Lock()
@@ -187,7 +187,7 @@ func (c *Cluster) port(m *Member, name string) (int, error) {
 	return r.port, nil
 }
 
-// addr is host:port of the member's port of that name.
+// addr returns host:port for the member's port of that name.
 func (c *Cluster) addr(m *Member, name string) (string, error) {
 	port, err := c.port(m, name)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
@@ -219,7 +219,7 @@ func (c *Cluster) logTails() string {
 	return tails.String()
 }
 
-// pause is the time between two looks at a server that is not ready yet.
+// pause waits between two checks of a server that is not ready yet.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

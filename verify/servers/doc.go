@@ -1,6 +1,6 @@
-// Package servers starts real ZooKeeper and etcd servers as child processes, for tests, for the bench and
-// for the chaos tool. What a lock does when a server is killed, frozen or elected away is the reason this
-// project exists, and only the servers themselves know it: a fake would repeat our own mistakes.
+// Package servers starts real ZooKeeper and etcd servers as child processes, for tests, for the bench and for the chaos
+// tool. This project is about what a lock does when a server is killed, is frozen or loses an election, and only the
+// servers themselves show that: a fake would repeat our own mistakes.
 //
 // In a test one line is enough; the server is gone when the test is:
 //
@@ -24,17 +24,16 @@
 //
 // # What a test can rely on
 //
-//   - Every server dies with the process that started it, be that kill -9'd.
-//   - Nothing is ended but what was started here.
-//   - The server that answers at a member's address is that member, not a stranger who was given its port.
+//   - Every server dies with the process that started it, even if that is kill -9'd.
+//   - Only what was started here is ended.
+//   - The server that answers at a member's address is that member, not a stranger who got its port.
 //   - Ports lie below the range the kernel hands out by itself. A client that dials the port of a killed server
-//     would else, once in a while, be given that very port for its own end, connect to itself, and keep the
+//     would otherwise, once in a while, get that very port for its own end, connect to itself, and keep the
 //     server from coming back.
 //
 // # Where the servers come from
 //
 // From the folder that `make deps` (scripts/deps.sh) fills: $TURNWISE_SERVERS, by default turnwise in the
-// user's cache directory. etcd may also be on PATH. Tests that find none are skipped, and fail when
-// TURNWISE_REQUIRE_SERVERS=1 says that they must not be. On Windows there are none: this package compiles there, and
-// starts nothing.
+// user's cache directory. etcd may also be on PATH. Tests that find no server are skipped, or fail if
+// TURNWISE_REQUIRE_SERVERS=1 is set. On Windows there are none: this package compiles there, but starts nothing.
 package servers

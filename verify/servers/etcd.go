@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// StartEtcd starts etcd with its data under dir and returns when it serves. Close ends it.
+// StartEtcd starts etcd with its data under dir, and returns when it serves. Close ends it.
 func StartEtcd(ctx context.Context, dir string, opts ...Option) (*Cluster, error) {
 	return startEtcd(ctx, dir, configure(opts))
 }
@@ -50,7 +50,7 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 		"--advertise-client-urls=http://127.0.0.1:{port:client}",
 		"--listen-peer-urls=http://127.0.0.1:{port:peer}",
 		"--initial-advertise-peer-urls=http://127.0.0.1:{port:peer}",
-		// Health and numbers on a port of their own, so that they can be had when the clients' is all TLS.
+		// Health and metrics have a port of their own, so that they can be read when the clients' port is all TLS.
 		"--listen-metrics-urls=http://127.0.0.1:{port:metrics}",
 		"--initial-cluster=" + strings.Join(cluster, ","),
 		"--initial-cluster-token=turnwise-" + strconv.Itoa(m.cluster.members[0].Port("peer")),
@@ -77,10 +77,10 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 	return exec.Command(e.path, flags...), nil
 }
 
-// next waits until the member answers, be it with "no leader". A new member asks the others whether they know
-// it, and one that has begun to listen but does not answer yet costs it a second.
+// next waits until the member answers, even if with "no leader". A new member asks the others whether they know it, and
+// loses a second if one of them already listens but does not answer yet.
 func (e *etcd) next(ctx context.Context, m *Member) error {
-	for p := m.process(); p.Alive(); { // Ready tells why it does not live
+	for p := m.process(); p.Alive(); { // Ready says why it is not alive
 		if _, err := m.fetchMetrics(ctx, "/health"); err == nil {
 			return nil
 		}
@@ -114,7 +114,7 @@ func (e *etcd) probe(ctx context.Context, m *Member) (health, error) {
 	return h, nil
 }
 
-// Metrics are numbers by series, as Prometheus writes them: etcd_debugging_mvcc_watcher_total, or
+// Metrics are values by series, as Prometheus writes them: etcd_debugging_mvcc_watcher_total, or
 // grpc_server_handled_total{grpc_code="OK",grpc_method="Txn",…}.
 type Metrics map[string]float64
 
@@ -137,12 +137,13 @@ series:
 	return sum
 }
 
-// Calls is the number of gRPC calls of that method ("Txn", "Range", "LeaseKeepAlive", "Watch", …) which the server has finished.
+// Calls returns how many gRPC calls of that method ("Txn", "Range", "LeaseKeepAlive", "Watch", …) the server has
+// finished.
 func (all Metrics) Calls(method string) float64 {
 	return all.Sum("grpc_server_handled_total", `grpc_method="`+method+`"`)
 }
 
-// Metrics gives etcd's own numbers.
+// Metrics returns etcd's own metrics.
 func (m *Member) Metrics(ctx context.Context) (Metrics, error) {
 	body, err := m.fetchMetrics(ctx, "/metrics")
 	if err != nil {
@@ -162,7 +163,7 @@ func (m *Member) Metrics(ctx context.Context) (Metrics, error) {
 	return numbers, nil
 }
 
-// fetchMetrics keeps no connection, lest a leak check in the caller's test finds it.
+// fetchMetrics keeps no connection, which a leak check in the caller's test would find.
 func (m *Member) fetchMetrics(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

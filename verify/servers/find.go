@@ -16,7 +16,7 @@ func Folder() string {
 	if dir := os.Getenv("TURNWISE_SERVERS"); dir != "" {
 		return dir
 	}
-	// As scripts/deps.sh has it, so not os.UserCacheDir, which differs from it on macOS.
+	// As scripts/deps.sh does it, so not os.UserCacheDir, which is another folder on macOS.
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
 		cache = filepath.Join(os.Getenv("HOME"), ".cache")
@@ -24,8 +24,8 @@ func Folder() string {
 	return filepath.Join(cache, "turnwise")
 }
 
-// Find gives the path of something in [Folder]: "etcdctl", or of what `scripts/deps.sh --interop` fetches,
-// "curator", "kazoo", "redis/redis-server".
+// Find returns the path of something in [Folder]: "etcdctl", say, or "curator", "kazoo" and "redis/redis-server", which
+// `scripts/deps.sh --interop` fetches.
 func Find(name string) (string, error) {
 	path := filepath.Join(Folder(), name)
 	if _, err := os.Stat(path); err != nil {

@@ -21,19 +21,19 @@ type Member struct {
 	dir     string
 
 	mu     sync.Mutex
-	proc   *Process // the latest; nil before the first
+	proc   *Process // the latest process; nil before the first
 	byHand bool     // ended by Kill or Terminate, not by itself
 }
 
-// Name is unique in the cluster: m1, m2, ….
+// Name returns the member's name in the cluster: m1, m2, ….
 func (m *Member) Name() string { return "m" + strconv.Itoa(m.id) }
 
-// Addr is where the server's clients connect, host:port.
+// Addr returns where the server's clients connect, host:port.
 func (m *Member) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port(m.cluster.service.clientPort(m.cluster.cfg))))
 }
 
-// Port is the member's port of that name: one that [Config] or [Flags] asked for.
+// Port returns the member's port of that name, which [Config] or [Flags] asked for.
 func (m *Member) Port(name string) int {
 	port, err := m.cluster.port(m, name)
 	if err != nil {
@@ -42,13 +42,13 @@ func (m *Member) Port(name string) int {
 	return port
 }
 
-// Dir is the member's folder: its data, its configuration and its log.
+// Dir returns the member's folder, with its data, its configuration and its log.
 func (m *Member) Dir() string { return m.dir }
 
-// LogFile is where the server's output goes.
+// LogFile returns the file that the server's output goes to.
 func (m *Member) LogFile() string { return filepath.Join(m.dir, "log") }
 
-// Pid is the process id of the server as it was launched last.
+// Pid returns the process id of the server as last launched.
 func (m *Member) Pid() int { return m.process().Pid() }
 
 func (m *Member) process() *Process {
@@ -57,8 +57,8 @@ func (m *Member) process() *Process {
 	return m.proc
 }
 
-// Launch starts the server on its data, if it does not run, and does not wait until it serves: a member without a
-// majority never does. [Member.Start] waits, [Cluster.Ready] waits for all.
+// Launch starts the server on its data if it is not running, and does not wait until it serves: a member without a
+// majority never does. [Member.Start] waits, and [Cluster.Ready] waits for all.
 func (m *Member) Launch() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Member) Start(ctx context.Context) error {
 	return m.ready(ctx)
 }
 
-// Kill ends the server as kill -9 does and returns when it is gone.
+// Kill ends the server as kill -9 does, and returns when it is gone.
 func (m *Member) Kill() { m.end((*Process).Kill) }
 
 // Terminate ends the server in good order, as an operator would, and returns when it is gone.
@@ -111,7 +111,7 @@ func (m *Member) Freeze() { m.process().Freeze() }
 // Thaw lets a frozen server go on (SIGCONT).
 func (m *Member) Thaw() { m.process().Thaw() }
 
-// expected tells whether the server should serve: it was launched, and nobody ended or froze it.
+// expected reports whether the server should serve: it was launched, and nobody has ended or frozen it.
 func (m *Member) expected() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +121,7 @@ func (m *Member) expected() bool {
 // ready waits until the server serves, and makes sure that it is this one.
 func (m *Member) ready(ctx context.Context) error {
 	p := m.process()
-	// Short patience at first: ZooKeeper never answers who comes after it began to listen and before it serves.
+	// Patience is short at first: ZooKeeper never answers a connection made after it began to listen and before it serves.
 	for patience := 100 * time.Millisecond; ; {
 		h, err := m.probe(ctx, patience)
 		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
@@ -154,8 +154,8 @@ func (m *Member) portTaken() bool {
 	return strings.Contains(strings.ToLower(m.logTail()), "address already in use")
 }
 
-// logTail is the end of the server's output, enough to tell why it would not start. Where in Java's code a
-// connection was reset tells us nothing.
+// logTail returns the end of the server's output, enough to tell why it would not start. It leaves out where in Java's
+// code a connection was reset, which tells us nothing.
 func (m *Member) logTail() string {
 	text, err := os.ReadFile(m.LogFile())
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// A reservation keeps a port from other test binaries of this user: it is a lock on a file named after the
-// port, which the kernel drops when we die. Those who don't ask for reservations are told apart later, by
-// [Process.listens].
+// A reservation keeps a port from other test binaries of this user: it is a lock on a file named after the port, which
+// the kernel drops when we die. Processes that make no reservations are detected later, by [Process.listens].
 type reservation struct {
 	port int
 	lock *os.File

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// Supervisor is the one goroutine that each live process has. A leak check in a test that shares a server
-// has to ignore it: goleak.IgnoreAnyFunction(servers.Supervisor).
+// Supervisor names the one goroutine that each live process has. A leak check in a test that shares a server must
+// ignore it: goleak.IgnoreAnyFunction(servers.Supervisor).
 const Supervisor = "github.com/turnwise/turnwise/verify/servers.(*Process).supervise"
 
-// A Process is a child that dies with us, whatever we die of. Besides servers, tests start clients so, to
-// kill or freeze the holder of a lock.
+// A Process is a child that dies with us, whatever we die of. Besides servers, tests start clients this way, to kill or
+// freeze the holder of a lock.
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -38,25 +38,25 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// supervise keeps its thread to itself for as long as the child lives: to the kernel, the parent whose
-// death kills the child is the thread that forked it, and Go ends threads as it likes.
+// supervise keeps its thread to itself as long as the child lives: for the kernel, the parent whose death kills the
+// child is the thread that forked it, and Go ends threads as it likes.
 func (p *Process) supervise(started chan<- error) {
 	runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
-		_ = p.cmd.Wait() // its verdict is in ProcessState
+		_ = p.cmd.Wait() // the result is in ProcessState
 		close(p.exited)
 	}
 }
 
-// Pid is the process's id.
+// Pid returns the process's id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended and was reaped.
+// Exited is closed when the process has ended and been reaped.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Alive tells whether the process has not ended; it may be frozen.
+// Alive reports whether the process has not ended; it may be frozen.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.exited:
@@ -66,17 +66,18 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Frozen tells whether the process was frozen and not thawed since.
+// Frozen reports whether the process was frozen and has not been thawed since.
 func (p *Process) Frozen() bool { return p.frozen.Load() }
 
-// Kill ends the process at once, as kill -9 does, and returns when it is gone. Killing one that is gone already does nothing.
+// Kill ends the process at once, as kill -9 does, and returns when it is gone. If it is gone already, Kill does
+// nothing.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
 // Terminate asks the process to end in good order and returns when it is gone.
 func (p *Process) Terminate() { p.end(syscall.SIGTERM) }
 
 func (p *Process) end(sig os.Signal) {
-	// Signals go through os.Process, which knows when the child was reaped: its id may be somebody else's by then.
+	// Signals go through os.Process, which knows when the child has been reaped: its id may be somebody else's by then.
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		panic(fmt.Sprintf("servers: cannot end process %d that we started: %v", p.Pid(), err))
 	}
@@ -94,6 +95,6 @@ func (p *Process) Freeze() {
 
 // Thaw lets a frozen process go on (SIGCONT).
 func (p *Process) Thaw() {
-	_ = p.goOn() // one that is gone needs no thaw
+	_ = p.goOn() // a process that is gone needs no thaw
 	p.frozen.Store(false)
 }

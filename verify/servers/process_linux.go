@@ -13,8 +13,8 @@ import (
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// awaitFrozen waits until every thread has taken notice of SIGSTOP: the signal is sent at once, but a thread
-// that runs on another core goes on until it is interrupted.
+// awaitFrozen waits until every thread has noticed SIGSTOP: the signal is sent at once, but a thread that runs on
+// another core goes on until it is interrupted.
 func (p *Process) awaitFrozen() {
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline) && p.Alive(); time.Sleep(time.Millisecond) {
 		if allThreadsStopped(p.Pid()) {
@@ -39,7 +39,7 @@ func allThreadsStopped(pid int) bool {
 	return len(stats) > 0
 }
 
-// roomIn tells how many bytes fit into a folder, 0 if there is none.
+// roomIn returns how many bytes fit into a folder; 0 if there is no such folder.
 func roomIn(dir string) int64 {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
@@ -48,7 +48,7 @@ func roomIn(dir string) int64 {
 	return int64(fs.Bavail) * int64(fs.Bsize)
 }
 
-// listens tells whether it is this process that listens on the port, and not somebody else who was quicker.
+// listens reports whether it is this process that listens on the port, and not somebody else who was quicker.
 func (p *Process) listens(port int) bool {
 	sockets := listeningSockets(port)
 	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Pid()))
@@ -60,7 +60,7 @@ func (p *Process) listens(port int) bool {
 	return false
 }
 
-// listeningSockets gives the sockets that listen on the port, as they are called in /proc/<pid>/fd.
+// listeningSockets returns the sockets that listen on the port, as they are named in /proc/<pid>/fd.
 func listeningSockets(port int) map[string]bool {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} { // Java listens on IPv6's

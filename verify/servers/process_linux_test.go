@@ -43,7 +43,7 @@ func TestChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return !alive(child) }, 10*time.Second, 10*time.Millisecond)
 }
 
-// alive: an orphan that was killed stays a zombie where nobody reaps orphans, as in some containers.
+// alive does not count zombies: a killed orphan stays one where nobody reaps orphans, as in some containers.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

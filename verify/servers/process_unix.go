@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup gives a child a group of its own: Ctrl-C is for us, who then end our children in our own order.
+// ownGroup gives a child a process group of its own: Ctrl-C is for us, and we then end our children in our own order.
 func ownGroup(attr *syscall.SysProcAttr) { attr.Setpgid = true }
 
 func (p *Process) stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }

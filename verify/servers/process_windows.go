@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Nothing is started here: without locks on files no port can be reserved.
+// Nothing is started here: without file locks no port can be reserved.
 
 func ownGroup(*syscall.SysProcAttr) {}
 

@@ -12,9 +12,9 @@ const (
 	ample         = 4 << 30 // bytes; every etcd sets 128 MB aside for its log
 )
 
-// Scratch makes a folder for what need not outlive this process. It is in memory if there is ample room: a disk that
-// is busy elsewhere can keep a server waiting for longer than a session lasts. What a process left behind that was
-// killed, the next one's Scratch removes.
+// Scratch makes a folder for what need not outlive this process. It is in memory if there is ample room: a busy disk
+// can keep a server waiting for longer than a session lasts. What a killed process left behind, the next one's Scratch
+// removes.
 func Scratch() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(scratchParent(), scratchPrefix)
 	if err != nil {
@@ -40,8 +40,8 @@ func scratchParent() string {
 	return os.TempDir()
 }
 
-// lockScratch says that a folder is in use. The kernel drops the lock when we die. Its file has its name only once it is
-// locked, so that nobody finds it free.
+// lockScratch marks a folder as in use. The kernel drops the lock when we die. The file gets its name only once it is
+// locked, so that nobody finds it unlocked.
 func lockScratch(dir string) (*os.File, error) {
 	lock, err := os.CreateTemp(dir, "lock-")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// services are the scenarios' servers; all of them hold for each.
+// services are the servers that every scenario runs on.
 var services = []struct {
 	name  string
 	start func(testing.TB, ...servers.Option) *servers.Cluster

@@ -12,13 +12,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// ZooKeeper starts ZooKeeper for the test, which ends it.
+// ZooKeeper starts ZooKeeper for the test, and ends it with the test.
 func ZooKeeper(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	return forTest(t, "ZooKeeper", startZooKeeper, configure(opts))
 }
 
-// Etcd starts etcd for the test, which ends it.
+// Etcd starts etcd for the test, and ends it with the test.
 func Etcd(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	return forTest(t, "etcd", startEtcd, configure(opts))
@@ -43,7 +43,7 @@ func (m *Member) Restart(t testing.TB) {
 	}
 }
 
-// Need gives the path of something that `make deps` fetches (see [Find]), or skips the test.
+// Need returns the path of something that `make deps` fetches (see [Find]), or skips the test.
 func Need(t testing.TB, name string) string {
 	t.Helper()
 	path, err := Find(name)
@@ -53,7 +53,7 @@ func Need(t testing.TB, name string) string {
 	return path
 }
 
-// NeedProgram gives the path of a program that the machine itself must have, or skips the test as Need does.
+// NeedProgram returns the path of a program that the machine itself must have, or skips the test as Need does.
 func NeedProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -63,7 +63,7 @@ func NeedProgram(t testing.TB, name string) string {
 	return path
 }
 
-// ScratchFor is [Scratch] for the test, which removes it.
+// ScratchFor is [Scratch] for a test; the folder is removed with it.
 func ScratchFor(t testing.TB) string {
 	t.Helper()
 	dir, remove, err := Scratch()
@@ -74,8 +74,8 @@ func ScratchFor(t testing.TB) string {
 	return dir
 }
 
-// Main runs the tests of a package that shares servers between them, and ends those. Goroutines that stay are a failure.
-// TestMain calls it.
+// Main runs the tests of a package that share servers, and ends the servers. It fails if goroutines stay. TestMain
+// calls it.
 func Main(m *testing.M) int {
 	shared.on = true
 	code := m.Run()
@@ -126,7 +126,7 @@ func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
 	return c
 }
 
-// announced holds what was said already, once for each test binary.
+// announced holds what has been said already: once for each test binary.
 var announced sync.Map
 
 func skip(t testing.TB, err error) {
@@ -139,7 +139,7 @@ func skip(t testing.TB, err error) {
 
 var shared sharedClusters
 
-// sharedClusters are those of one test binary, by the options they were asked for with.
+// sharedClusters are the shared clusters of one test binary, by the options they were asked for with.
 type sharedClusters struct {
 	on bool
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// StartZooKeeper starts ZooKeeper with its data under dir and returns when it serves. Close ends it.
+// StartZooKeeper starts ZooKeeper with its data under dir, and returns when it serves. Close ends it.
 func StartZooKeeper(ctx context.Context, dir string, opts ...Option) (*Cluster, error) {
 	return startZooKeeper(ctx, dir, configure(opts))
 }
@@ -30,7 +30,7 @@ type zooKeeper struct{ java, classPath string }
 
 func (*zooKeeper) name() string { return "ZooKeeper" }
 
-// clientPort differs with TLS: the plain one stays open beside it, for the four-letter commands.
+// clientPort is another one with TLS: the plain port stays open beside it, for the four-letter commands.
 func (*zooKeeper) clientPort(cfg config) string {
 	if cfg.tls {
 		return "secure"
@@ -44,18 +44,18 @@ func (z *zooKeeper) command(m *Member) (*exec.Cmd, error) {
 		return nil, err
 	}
 	args := []string{
-		// A small start and only the quick compiler: a test's server lives for seconds.
+		// A small heap at first and only the quick compiler: a test's server lives for seconds.
 		"-Xms32m", "-Xmx" + cfg.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=" + cfg.verbosity,
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-		// It warns of every Go client, as they don't ask for read-only mode.
+		// It warns of every Go client, since they don't ask for read-only mode.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.ZooKeeperServer=" +
 			map[bool]string{true: "error", false: cfg.verbosity}[cfg.verbosity == "warn"],
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.forceSync=" + map[bool]string{true: "yes", false: "no"}[cfg.fsync],
 		"-Dzookeeper.preAllocSize=4096",
-		// Container and TTL nodes, and empty containers swept before a test gets bored.
+		// Container and TTL nodes are allowed, and empty containers are swept before a test gets bored.
 		"-Dzookeeper.extendedTypesEnabled=true",
 		"-Dznode.container.checkIntervalMs=200",
 	}
@@ -123,10 +123,10 @@ func (z *zooKeeper) configure(m *Member) error {
 	return os.WriteFile(filepath.Join(m.dir, "zoo.cfg"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// next has the members start all at once; most of a start is Java's own.
+// next starts all members at once; most of a start is Java's own.
 func (*zooKeeper) next(context.Context, *Member) error { return nil }
 
-// probe looks for the mode, which a server says only once it serves: its ruok says imok before that.
+// probe asks for the mode, which a server says only once it serves; it answers ruok with imok before that.
 func (z *zooKeeper) probe(ctx context.Context, m *Member) (health, error) {
 	text, err := m.FourLetter(ctx, "srvr")
 	if err != nil {
@@ -146,7 +146,7 @@ func (z *zooKeeper) probe(ctx context.Context, m *Member) (health, error) {
 	return h, nil
 }
 
-// FourLetter sends one of ZooKeeper's four-letter commands ("mntr", "dump", "wchp", "conf", …) and gives the answer.
+// FourLetter sends one of ZooKeeper's four-letter commands ("mntr", "dump", "wchp", "conf", …) and returns the answer.
 func (m *Member) FourLetter(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -155,7 +155,7 @@ func (m *Member) FourLetter(ctx context.Context, command string) (string, error)
 		return "", err
 	}
 	defer conn.Close()
-	// A deadline of the past ends the wait for a server that says nothing.
+	// A deadline in the past ends the wait for a server that says nothing.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := io.WriteString(conn, command); err != nil {
 		return "", err
@@ -167,9 +167,8 @@ func (m *Member) FourLetter(ctx context.Context, command string) (string, error)
 	return string(answer), nil
 }
 
-// Mntr gives ZooKeeper's own numbers, under the names that it gives them: zk_packets_received,
-// zk_watch_count, zk_ephemerals_count, zk_outstanding_requests, zk_znode_count, …. Those that are no
-// integers are left out.
+// Mntr returns ZooKeeper's own figures, by ZooKeeper's names: zk_packets_received, zk_watch_count, zk_ephemerals_count,
+// zk_outstanding_requests, zk_znode_count, …. Those that are not integers are left out.
 func (m *Member) Mntr(ctx context.Context) (map[string]int64, error) {
 	text, err := m.FourLetter(ctx, "mntr")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
-// Recipes are what can be simulated.
+// Recipes are those that can be simulated.
 var Recipes = []string{"mutex", "rwlock", "semaphore", "election"}
 
 // contender is one goroutine that wants something, again and again.
@@ -31,7 +31,7 @@ type contender struct {
 type wish struct {
 	acquire func(ctx context.Context) (*coord.Hold, error)
 	try     bool
-	inside  func(ctx context.Context, h *coord.Hold) // something to do while it holds; may be nil
+	inside  func(ctx context.Context, h *coord.Hold) // what to do while it holds; may be nil
 }
 
 func (c *contender) run(ctx context.Context) {
@@ -49,7 +49,7 @@ func (c *contender) once(ctx context.Context) {
 	w := c.wish()
 	asking, cancel := ctx, context.CancelFunc(func() {})
 	limit := time.Time{}
-	if c.rand.IntN(4) == 0 { // it will not wait for ever
+	if c.rand.IntN(4) == 0 { // it will not wait forever
 		limit = time.Now().Add(time.Duration(c.rand.Int64N(int64(c.cfg.TTL / 4))))
 		asking, cancel = context.WithDeadline(ctx, limit)
 	}
@@ -89,7 +89,7 @@ func (c *contender) once(ctx context.Context) {
 	}
 	held := h.Err() == nil
 	began := time.Now()
-	c.released(mine) // from here on it makes no claim
+	c.released(mine) // from here on it claims nothing
 	if err := h.Release(); held && err != nil && time.Since(began) == 0 {
 		c.mu.Lock()
 		c.report("%s: Release says %v of a hold that was held", c.name, err)
@@ -98,7 +98,7 @@ func (c *contender) once(ctx context.Context) {
 	c.inTime(c.name, "release", began.Add(c.client.driver.RequestTimeout()))
 }
 
-// pause takes some of d, in odd nanoseconds, so that no two timers go off together.
+// pause takes part of d, in odd nanoseconds, so that no two timers fire together.
 func (c *contender) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(time.Duration(c.rand.Int64N(int64(d))))
 	defer timer.Stop()
@@ -132,7 +132,7 @@ func (c *contender) wish() wish {
 		return w
 	case "semaphore":
 		permits, n := 2+c.rand.Int64N(2), 1+c.rand.Int64N(2)
-		if c.cfg.Seed%2 == 0 { // many permits have a rule of their own
+		if c.cfg.Seed%2 == 0 { // many permits follow a rule of their own
 			permits, n = 9+c.rand.Int64N(2), 4+c.rand.Int64N(2)
 		}
 		s := semaphore.New(c.client.Client, c.line, permits)
@@ -158,7 +158,7 @@ func (c *contender) wish() wish {
 	}
 }
 
-// downgrade goes on as a reader for a while. Until it is known to have succeeded the claim is a writer's.
+// downgrade goes on as a reader for a while. Until that is known to have succeeded, the claim is a writer's.
 func (c *contender) downgrade(ctx context.Context, l *rwlock.RWLock, h *coord.Hold) {
 	c.mu.Lock()
 	var mine *claim
@@ -167,7 +167,7 @@ func (c *contender) downgrade(ctx context.Context, l *rwlock.RWLock, h *coord.Ho
 			mine = claim
 		}
 	}
-	mine.kind = "R" // those who wait may be let in before we hear
+	mine.kind = "R" // those who wait may be let in before we hear of it
 	c.mu.Unlock()
 	if err := l.Downgrade(ctx, h); err != nil && h.Err() == nil {
 		c.mu.Lock()

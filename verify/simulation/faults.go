@@ -46,7 +46,7 @@ func (w *world) fault(ready []parcel) string {
 	}
 }
 
-// loseOne loses a single request or answer. Where the service keeps order a loss is a cut, so there is none.
+// loseOne loses a single request or answer. Where the service keeps order, losing one means a cut, so it does nothing.
 func (w *world) loseOne(ready []parcel) string {
 	if w.cfg.Profile == memory.ZooKeeper || len(ready) == 0 {
 		return ""

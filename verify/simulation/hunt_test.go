@@ -7,8 +7,8 @@ import (
 
 var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe in both profiles, until something goes wrong")
 
-// TestHunt is for package planted, which builds it with a bug. Unlike TestSim it goes by seeds first, and stops at the
-// first that tells.
+// TestHunt is for package planted, which builds it with a bug. Unlike TestSim it runs everything with one seed before
+// the next, and stops at the first seed that finds something.
 func TestHunt(t *testing.T) {
 	if *huntSeeds == 0 {
 		t.Skip("-sim.hunt says for how long")

@@ -19,21 +19,21 @@ type claim struct {
 	hold  *coord.Hold
 	token coord.Token
 	since time.Time
-	// excused is when an operator removed its node, or the service its session: it ends when word arrives.
+	// excused is when an operator removed its node, or the service its session: then the claim ends when word arrives.
 	excused time.Time
-	amended bool // so that its node may be gone under one name and stand under another
+	amended bool // its node may be gone under one name and stand under another
 }
 
-// prompt is how long what should happen at once may take.
+// prompt is how long something may take that should happen at once.
 const prompt = 110 * time.Millisecond
 
-// unwatched is how long a hold is too young to be watched over: most are given back sooner.
+// unwatched is how long a hold's node is not watched over: most holds are given back sooner.
 const unwatched = 100 * time.Millisecond
 
 // believes reports whether the claimant would say now that it holds.
 func (c *claim) believes() bool { return c.hold.Err() == nil }
 
-// conflict is the judge over two holds of a line. It is written apart from the rules, on purpose.
+// conflict judges two holds of a line. It does not use the rules, on purpose.
 func conflict(a, b string) bool {
 	switch {
 	case a == "R" && b == "R":
@@ -44,7 +44,7 @@ func conflict(a, b string) bool {
 	return true
 }
 
-// judge looks at all who believe to hold, at a moment at which nothing moves.
+// judge looks at all who believe to hold, at a moment when nothing moves.
 func (w *world) judge() error {
 	w.mu.Lock()
 	claims := make([]claim, 0, len(w.claims))
@@ -95,7 +95,7 @@ func (w *world) judge() error {
 	return w.asleep(claims)
 }
 
-// outlived looks for a hold that is believed in for longer than the service keeps its session.
+// outlived looks for a hold that is believed in longer than the service keeps its session.
 func (w *world) outlived(c claim) error {
 	expiry, deadline := w.service.Expiry(c.hold.Node().ID), c.hold.Deadline()
 	switch {
@@ -108,7 +108,7 @@ func (w *world) outlived(c claim) error {
 	return nil
 }
 
-// refused judges the answer of a try that somebody stands in the way: the service must have said so, and it be so.
+// refused judges a try's answer that somebody stands in the way: the service must have said so, and it must be true.
 func (w *world) refused(who, line string, began time.Time, heard int) {
 	if w.scheduler.heard(who) == heard {
 		w.mu.Lock()
@@ -129,8 +129,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// asleep looks for somebody whose turn it is by the service, while nothing is on its way that would tell. Looking now
-// and then would help, but much later.
+// asleep looks for somebody whose turn it is according to the service, while nothing is on its way that would tell.
+// Polling would help, but much later.
 func (w *world) asleep(claims []claim) error {
 	mine := make(map[coord.Token]bool)
 	for _, c := range claims {
@@ -158,7 +158,7 @@ func (w *world) asleep(claims []claim) error {
 	return nil
 }
 
-// fits reports whether the last of some nodes may hold while all before it stand.
+// fits reports whether the last of the nodes may hold while all before it stand.
 func fits(nodes []driver.Node) bool {
 	last := nodes[len(nodes)-1]
 	sum, permits, weighted := permitsOf(last.Kind)
@@ -188,15 +188,15 @@ func permitsOf(kind string) (weight, n int64, ok bool) {
 	return weight, n, true
 }
 
-// granted judges the order: nobody is let in behind whom somebody has been let in that had to wait.
+// granted judges the order: nobody is let in after somebody who stands behind and had to wait.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
-	c.amended = c.kind[0] == 'Q' // who has one of many permits says so in its node
+	c.amended = c.kind[0] == 'Q' // a holder of one of many permits says so in its node
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants++
 	c.excused = w.taken[c.token]
-	// Who comes late to its turn asks by an amendment, and does not listen then.
+	// Whoever gets its turn late asks by an amendment, and does not listen meanwhile.
 	if w.waited[c.token] && !w.scheduler.heardGone(h.Node().ID).IsZero() && w.scheduler.lastAnswer(who) != "amend" {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
@@ -226,7 +226,7 @@ func (w *world) released(c *claim) {
 	}
 }
 
-// takeAway lets off whoever holds, or is about to hear that it does, through a node that f takes away out of the blue.
+// takeAway excuses whoever holds, or is about to hear that it does, through a node that f takes away out of the blue.
 func (w *world) takeAway(f func()) {
 	before := w.standing()
 	f()
@@ -245,7 +245,7 @@ func (w *world) takeAway(f func()) {
 	}
 }
 
-// nodes is a line as the service has it, with the tokens that users see.
+// nodes returns a line as the service has it, with the tokens that users see.
 func (w *world) nodes(line string) []driver.Node {
 	nodes := w.service.Nodes(line)
 	for i := range nodes {

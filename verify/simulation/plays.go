@@ -13,10 +13,10 @@ import (
 
 const (
 	short = 15 * time.Millisecond
-	long  = 180 * time.Millisecond // so that the node is watched over
+	long  = 180 * time.Millisecond // long enough for the node to be watched over
 )
 
-// plays are the pieces that scripts are run with. Those of two short parts are for pairs of faults.
+// plays are what scripts run. Those of two short parts are for pairs of faults.
 var plays = map[string][]part{
 	"mutex": {
 		{0, []act{{acquire: lock, works: long}, {acquire: lock, works: short}}},
@@ -33,7 +33,7 @@ var plays = map[string][]part{
 		{3 * time.Millisecond, []act{{acquire: permits(3, 2), works: short}}},
 		{6 * time.Millisecond, []act{{acquire: permits(3, 1), works: short}, {acquire: permits(3, 3), works: short}}},
 	},
-	"crowd": { // many permits have a rule of their own
+	"crowd": { // many permits follow a rule of their own
 		{0, []act{{acquire: permits(9, 5), works: long}, {acquire: permits(9, 4), works: short}}},
 		{3 * time.Millisecond, []act{{acquire: permits(9, 5), works: short}}},
 		{6 * time.Millisecond, []act{{acquire: permits(9, 4), works: short}, {acquire: permits(9, 9), works: short}}},

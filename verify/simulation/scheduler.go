@@ -19,10 +19,10 @@ type scheduler struct {
 
 	mu    sync.Mutex
 	links map[string]*link
-	late  []parcel             // requests reported lost that the service will yet see
-	gone  map[string]time.Time // nodes of which their owner has heard that they are gone, and when
-	told  map[string]int       // of each contender: the answers that have come
-	last  map[string]string    // and what the last of them answers
+	late  []parcel             // requests reported lost that the service will still see
+	gone  map[string]time.Time // nodes whose owner has heard that they are gone, and when
+	told  map[string]int       // for each contender, how many answers have come
+	last  map[string]string    // and what the last of them answered
 	open  bool                 // the run is over: everything arrives at once
 }
 
@@ -33,7 +33,7 @@ type link struct {
 	ordered int // how many of out are in their final order
 	frozen  direction
 	thaw    time.Time
-	silence time.Duration // how long nothing is to reach the service after the thaw
+	silence time.Duration // how long nothing may reach the service after the thaw
 	heard   int
 	asked   map[asking]int
 }
@@ -45,7 +45,7 @@ const (
 	toDriver
 )
 
-// asking tells requests apart by who asks what, so that their names do not depend on who came first.
+// asking tells requests apart by who asks for what, so that their names do not depend on who came first.
 type asking struct{ who, op string }
 
 // parcel is something that is parked.
@@ -53,7 +53,7 @@ type parcel struct {
 	link   string
 	who    string
 	what   string
-	n      int // the how-manieth of its kind
+	n      int // its number among those of its kind
 	dir    direction
 	arrive func()
 	lose   func() // nobody will hear of it
@@ -67,7 +67,7 @@ func (p parcel) String() string {
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
 }
 
-// late is how a request is called that arrives after its sender heard that it is lost.
+// late names a request that arrives after its sender has heard that it is lost.
 func (p parcel) late() parcel {
 	p.what += " (late)"
 	return p
@@ -108,7 +108,7 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 	answer := func(err error) {
 		select {
 		case answered <- err:
-		default: // it has been told already
+		default: // it has already been told
 		}
 	}
 	p.lose = func() { answer(errCut) }
@@ -146,14 +146,14 @@ func (s *scheduler) park(l *link, p parcel) {
 	l.in = append(l.in, p)
 }
 
-// heard is how many answers have come to a contender.
+// heard returns how many answers have come to a contender.
 func (s *scheduler) heard(who string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.told[who]
 }
 
-// lastAnswer is what the last answer that has come to a contender answers.
+// lastAnswer returns which request the last answer to a contender was for.
 func (s *scheduler) lastAnswer(who string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,15 +181,15 @@ func (s *scheduler) Tell(e memory.Event, deliver func()) {
 		}})
 }
 
-// heardGone is when the owner of a node heard that it is gone; zero: it has not.
+// heardGone returns when the owner of a node heard that it is gone; zero: it has not.
 func (s *scheduler) heardGone(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone[id]
 }
 
-// ready returns what may arrive next, in an order that does not depend on when it was parked. ZooKeeper keeps the
-// order of each way of a link; etcd keeps none.
+// ready returns what may arrive next, in an order that does not depend on when it was parked. ZooKeeper keeps the order
+// in each direction of a link; etcd keeps none.
 func (s *scheduler) ready() []parcel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *scheduler) ready() []parcel {
 				l.frozen, l.thaw, l.silence = toService, time.Now().Add(l.silence), 0
 			}
 		}
-		// Those that were sent since the last time were sent at once: let it not matter who came first.
+		// Those sent since the last time were sent at once: it must not matter who came first.
 		slices.SortFunc(l.out[l.ordered:], parcel.compare)
 		l.ordered = len(l.out)
 		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
@@ -236,7 +236,7 @@ func (s *scheduler) take(p parcel) {
 	}
 }
 
-// postpone tells the sender of a request that it is lost, and keeps it to arrive later.
+// postpone tells a request's sender that it is lost, and keeps it to arrive later.
 func (s *scheduler) postpone(p parcel) {
 	s.take(p)
 	lose := p.lose
@@ -257,7 +257,7 @@ func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
 	l.thaw = time.Now().Add(d)
 }
 
-// delayAnswers holds answers back for a while, and then lets nothing through to the service: the last renewal was
+// delayAnswers holds answers back for a while, and then lets nothing through to the service: the last renewal is
 // answered late, and no other follows.
 func (s *scheduler) delayAnswers(name string, d, silence time.Duration) {
 	s.freeze(name, toDriver, d)
@@ -267,7 +267,7 @@ func (s *scheduler) delayAnswers(name string, d, silence time.Duration) {
 }
 
 // cut breaks the connection: of the requests in the link the first few arrive, but no answer ever comes back. Events
-// are lost, too, where the service does not keep them.
+// are lost too if the service does not keep them.
 func (s *scheduler) cut(name string, arrive int) {
 	s.mu.Lock()
 	l := s.link(name)
@@ -335,7 +335,7 @@ func (s *scheduler) heal() {
 	}
 }
 
-// queue returns how much is parked on the way to the service.
+// queue returns how many parcels are parked on the way to the service.
 func (s *scheduler) queue(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

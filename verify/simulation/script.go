@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
-// Fault is something that breaks when At parcels have arrived, just before the next one does.
+// Fault is something that breaks after At parcels have arrived, just before the next one does.
 type Fault struct {
 	Kind *Kind
 	At   int
@@ -23,8 +23,8 @@ type Fault struct {
 
 func (f Fault) String() string { return f.Kind.name + "@" + strconv.Itoa(f.At) }
 
-// Script is a run in which nothing is left to chance: the same few contenders each time, parcels that arrive in turn,
-// and faults where they are written. As it depends on no generator of random numbers, it goes on meaning the same.
+// Script is a run in which nothing is left to chance: it has the same few contenders each time, parcels that arrive in
+// turn, and faults where it says. It uses no random numbers, so its meaning never changes.
 type Script struct {
 	Profile memory.Profile
 	Play    string
@@ -39,7 +39,7 @@ func (s Script) String() string {
 	return fmt.Sprintf("%v %s %s", s.Profile, s.Play, strings.Join(faults, ","))
 }
 
-// ParseScript reads what String wrote.
+// ParseScript parses what String returned.
 func ParseScript(text string) (s Script, err error) {
 	words := strings.Fields(text)
 	if len(words) != 3 {
@@ -70,12 +70,12 @@ type script struct {
 	faults  []Fault
 	arrived int
 	turn    int                  // whose parcel is next
-	due     map[string]time.Time // of what is applied late: when
+	due     map[string]time.Time // when what is late will be applied
 	quiet   time.Time            // since when nothing could arrive
-	broken  time.Time            // until when what is late is not applied
-	cancels map[string]func()    // of those who ask
+	broken  time.Time            // until then, what is late is not applied
+	cancels map[string]func()    // for each contender that asks
 	rate    float64
-	steps   []parcel // that have arrived
+	steps   []parcel // those that have arrived
 }
 
 // Outcome is what came of a Script.
@@ -150,7 +150,7 @@ func (s *script) run(parts []part) Outcome {
 	return o
 }
 
-// next is the parcel that will arrive next, if any may. The links take turns.
+// next returns the parcel that will arrive next, if any may. The links take turns.
 func (s *script) next() (parcel, bool) {
 	ready := slices.DeleteFunc(s.scheduler.ready(), func(p parcel) bool {
 		return time.Now().Before(s.due[p.String()])
@@ -161,7 +161,7 @@ func (s *script) next() (parcel, bool) {
 	return ready[s.turn%len(ready)], true
 }
 
-// move lets the next parcel arrive or a replica follow, and time pass.
+// move lets the next parcel arrive, or a replica follow, and time pass.
 func (s *script) move() {
 	p, some := s.next()
 	switch {
@@ -186,7 +186,7 @@ func (s *script) move() {
 	time.Sleep(min(10*time.Millisecond, max(200*time.Microsecond, time.Since(s.quiet)/2)))
 }
 
-// part is what one of the contenders does.
+// part is what one contender does.
 type part struct {
 	after time.Duration
 	acts  []act
@@ -197,7 +197,7 @@ type act struct {
 	try     bool
 	works   time.Duration
 	inside  func(ctx context.Context, c *client, h *coord.Hold) error // while it holds; may be nil
-	becomes string                                                    // the kind that inside may make of it; "": none
+	becomes string                                                    // the kind that inside may change it to; "": none
 }
 
 func (s *script) play(ctx context.Context, c *client, i int, p part) {
@@ -249,7 +249,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		s.mu.Lock()
 		mine.amended = true
 		if a.becomes != "" {
-			mine.kind = a.becomes // those who wait may be let in before we hear
+			mine.kind = a.becomes // those who wait may be let in before we hear of it
 		}
 		s.mu.Unlock()
 		if err := a.inside(ctx, c, h); err != nil && h.Err() == nil && ctx.Err() == nil {

@@ -72,7 +72,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// length is how many parcels arrive when nothing breaks.
+// length returns how many parcels arrive when nothing breaks.
 func length(t *testing.T, sc Script) int {
 	o := playScript(t, sc, nil)
 	if o.Wrong != nil || o.Grants == 0 {
@@ -81,7 +81,7 @@ func length(t *testing.T, sc Script) int {
 	return len(o.Steps)
 }
 
-// singles are all faults at all steps.
+// singles returns all single faults at all steps.
 func singles(t *testing.T, plays []string) []Script {
 	var all []Script
 	for _, p := range profiles {
@@ -121,7 +121,7 @@ func TestEveryPairOfFaults(t *testing.T) {
 	playAll(t, all)
 }
 
-// What once failed is run again for ever. See testdata/scripts.txt.
+// What once failed is run again forever. See testdata/scripts.txt.
 func TestWhatOnceFailed(t *testing.T) {
 	f, err := os.Open("testdata/scripts.txt")
 	if err != nil {

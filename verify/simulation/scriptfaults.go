@@ -13,12 +13,12 @@ import (
 // Kind is a fault that a Script may have.
 type Kind struct {
 	name      string
-	needs     func(*script, parcel) bool // what must be there to break; p is about to arrive, if any parcel is
+	needs     func(*script, parcel) bool // what must be there to break; p is the parcel about to arrive, if there is one
 	breaks    func(*script, parcel)
 	slowClock bool // the service's clock is slow in the whole run
 }
 
-// Kinds are all of them. Those that need a parcel befall the one that is about to arrive.
+// Kinds are all the faults there are. Those that need a parcel befall the one that is about to arrive.
 var Kinds = []*Kind{
 	// It never arrives; where the service keeps order the connection breaks with it.
 	{name: "lost", needs: losable, breaks: (*script).lose},
@@ -30,7 +30,7 @@ var Kinds = []*Kind{
 	{name: "late", needs: reorderable, breaks: lateBy(3 * time.Millisecond)},
 	// The same, and everything else arrives before it.
 	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
-	// Its way of the link stands for a fifth of the TTL.
+	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
 	// An event arrives twice.
 	{name: "twice", needs: event, breaks: func(_ *script, p parcel) { p.arrive() }},
@@ -38,15 +38,15 @@ var Kinds = []*Kind{
 	{name: "cut", needs: anything, breaks: func(s *script, p parcel) { s.cutAfter(p.link, 1<<30) }},
 	// Nothing passes its link, for longer than the session lives.
 	{name: "stalls", needs: anything, breaks: stall(toService | toDriver)},
-	// No requests pass its link, for as long.
+	// No requests pass its link, for that long.
 	{name: "mute", needs: anything, breaks: stall(toService)},
-	// No answers and events do.
+	// No answers and events pass, for that long.
 	{name: "deaf", needs: anything, breaks: stall(toDriver)},
 	// The answers are held back, and then no request passes: the deadline must count from the sending.
 	{name: "tardy", needs: anything, breaks: (*script).delayAnswers},
 	// The service is frozen for half the TTL.
 	{name: "freezes", needs: nothing, breaks: freezeAll(scriptTTL / 2)},
-	// And for longer than sessions live, which then end, as soon as it goes on.
+	// It is frozen for longer than sessions live; they end as soon as it goes on.
 	{name: "outage", needs: nothing, breaks: freezeAll(outlastsSessions)},
 	// The same, and the service's clock is slow.
 	{name: "slowclock", needs: nothing, breaks: freezeAll(outlastsSessions), slowClock: true},
@@ -74,7 +74,7 @@ var Kinds = []*Kind{
 
 const outlastsSessions = scriptTTL * 3 / 2
 
-// kindOf gives the Kind of that name, or nil.
+// kindOf returns the Kind of that name, or nil.
 func kindOf(name string) *Kind {
 	if i := slices.IndexFunc(Kinds, func(k *Kind) bool { return k.name == name }); i >= 0 {
 		return Kinds[i]
@@ -102,10 +102,10 @@ func event(_ *script, p parcel) bool { return strings.HasPrefix(p.what, "event "
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
-// losable holds for all but an event of a service that keeps no order: there a watch goes on where it was.
+// losable is true for all but events of a service that keeps no order: there, a watch goes on from where it was.
 func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder() || !event(s, p)) }
 
-// reorderable is a request that others may overtake.
+// reorderable is true for a request that others may overtake.
 func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
 
 func aNode(s *script, _ parcel) bool { return len(s.nodes()) > 0 }
@@ -127,7 +127,7 @@ func (s *script) lose(p parcel) {
 
 func (s *script) loseEvent(p parcel) {
 	s.scheduler.take(p)
-	s.nap = scriptTTL // until the waiter looks without being told
+	s.nap = scriptTTL // until the waiter polls
 }
 
 func (s *script) loseAnswer(p parcel) {
@@ -158,7 +158,7 @@ func lateBy(d time.Duration) func(*script, parcel) {
 
 // What befalls links.
 
-// cutAfter breaks a connection when a few more requests have arrived.
+// cutAfter breaks a connection after a few more requests have arrived.
 func (s *script) cutAfter(link string, arrive int) {
 	s.scheduler.cut(link, arrive)
 	s.service.Reconnect(link)
@@ -193,7 +193,7 @@ func (s *script) ownerOf(n driver.Node) string {
 	return ""
 }
 
-// Who goes away in the midst of it.
+// Those who go away in the middle of it.
 
 func (s *script) clientOf(p parcel) *client {
 	return s.clients[slices.IndexFunc(s.clients, func(c *client) bool { return c.name == p.link })]

@@ -38,7 +38,7 @@ func inBubble(t *testing.T, cfg Config) (r Report) {
 	return r
 }
 
-// fail shows what went wrong, and the trace of the run, which is run again for it.
+// fail shows what went wrong, and the trace of the run, which it gets by running it again.
 func fail(t *testing.T, cfg Config, r Report) {
 	t.Helper()
 	cfg.Trace = func(line string) { t.Log(line) }

@@ -22,7 +22,7 @@ type Config struct {
 	Recipe  string
 	Faults  bool
 	Rounds  int           // of each contender; zero: 4
-	TTL     time.Duration // zero: 2 or 10 s, as the seed has it
+	TTL     time.Duration // zero: 2 or 10 s, as the seed decides
 	Trace   func(string)  // nil: none
 }
 
@@ -46,15 +46,15 @@ type world struct {
 	steps     int
 	sum       hash.Hash64
 	began     time.Time
-	healed    time.Time            // when the last fault was; zero: there may be more
-	idle      map[string]time.Time // of each line: since when somebody's turn is not told, and nothing is on its way
+	healed    time.Time            // when the last fault had been; zero: there may be more
+	idle      map[string]time.Time // for each line, since when it is somebody's turn and no news of it is on its way
 
 	nap time.Duration // how long that may last
 
 	mu      sync.Mutex
-	crowded map[string]time.Time // of each line: when somebody stood in it
+	crowded map[string]time.Time // for each line, when somebody stood in it
 	claims  []*claim
-	last    map[string]map[string]coord.Token // of each line and kind: the greatest granted
+	last    map[string]map[string]coord.Token // for each line and kind, the greatest one granted
 	taken   map[coord.Token]time.Time         // nodes that were taken away out of the blue
 	waited  map[coord.Token]bool              // nodes whose turn it was not when they joined
 	grants  int
@@ -68,7 +68,7 @@ type client struct {
 	name   string
 }
 
-// patience is how long the last one may take once everything is healed, in the time of the run.
+// patience is how long the last one may take once everything is healed, in simulated time.
 const patience = 3 * time.Minute
 
 // Run runs a simulation in a bubble of its own; it is called within synctest.Test.
@@ -171,7 +171,7 @@ func (w *world) ok() bool {
 	return w.wrong == nil
 }
 
-// finish lets everybody go, and looks what is left.
+// finish lets everybody go, and checks what is left.
 func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	failed := !w.ok()
 	if failed {
@@ -211,7 +211,7 @@ func (w *world) settled() {
 	}
 }
 
-// step lets one thing happen and judges what it led to.
+// step lets one thing happen and judges the outcome.
 func (w *world) step(faulty bool) {
 	synctest.Wait()
 	w.steps++

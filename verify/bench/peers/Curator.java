@@ -14,7 +14,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryForever;
 
-/** One scenario with Curator, told by key=value arguments; prints how many turns there were in how many nanoseconds. */
+/** One scenario with Curator, from key=value arguments; prints how many turns there were in how many nanoseconds. */
 public class Curator {
     interface Release {
         void run() throws Exception;
@@ -85,7 +85,7 @@ public class Curator {
             default: crowd(clients.get(0)); break;
         }
         System.out.flush();
-        Runtime.getRuntime().halt(0); // thousands of sessions to close would outlast the measurement
+        Runtime.getRuntime().halt(0); // closing thousands of sessions would take longer than the measurement
     }
 
     static void turns(List<CuratorFramework> clients) throws Exception {

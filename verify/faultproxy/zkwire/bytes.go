@@ -8,8 +8,8 @@ import (
 // RawByte is one byte of a frame.
 type RawByte byte
 
-// Frame is a frame as it goes over the wire, with its length: for tests that play one of the two sides. An int takes
-// four bytes, a string its length before it.
+// Frame makes a frame as it goes over the wire, with its length, for tests that play one of the two sides. An int takes
+// four bytes, and a string has its length before it.
 func Frame(parts ...any) []byte {
 	b := make([]byte, 4)
 	for _, p := range parts {

@@ -45,7 +45,7 @@ func (op Op) String() string {
 	return "op " + strconv.Itoa(int(op))
 }
 
-// eventXid is what a watch event has in the place of a request's number.
+// eventXid is what a watch event has in place of a request's number.
 const eventXid = -1
 
 // parseRequest reads a frame of the client: length, xid, operation, and for most the path.
@@ -71,7 +71,7 @@ func parseReplyXid(frame []byte) int32 {
 	return in.int32()
 }
 
-// A reader reads what there is; a frame that is too short reads as zeros.
+// A reader reads what there is; what is missing reads as zeros.
 type reader struct{ rest []byte }
 
 func (r *reader) skip(n int) []byte {

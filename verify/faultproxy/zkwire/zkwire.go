@@ -1,6 +1,6 @@
-// Package zkwire is a faultproxy that understands ZooKeeper: it counts requests by operation and events, and can
-// lose just one request, or just one answer. That is where a distributed lock goes wrong: the node was created,
-// and the client was told that the connection is lost.
+// Package zkwire is a faultproxy that understands ZooKeeper: it counts events, and requests by operation, and can lose
+// just one request, or just one answer. That is where distributed locks go wrong: the node was created, and the client
+// was told that the connection is lost.
 //
 //	p := zkwire.Start(t, server.Addr())
 //	p.OnRequest(func(r zkwire.Request) zkwire.Verdict {
@@ -23,7 +23,7 @@ import (
 type Request struct {
 	Op   Op
 	Xid  int32
-	Path string // of a Multi, that of its first operation; empty where the operation has none
+	Path string // of a Multi, that of its first operation; empty if the operation has none
 	Conn int    // which connection, from 1 in the order they came
 }
 
@@ -88,16 +88,16 @@ func Start(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// OnRequest has the hook decide about every request from now on, pings included; nil lets all pass. It is called by
-// several connections at the same time, and holds up its own.
+// OnRequest makes the hook decide about every request from now on, pings included; nil lets all pass. Several
+// connections call it at the same time, and each waits for it.
 func (p *Proxy) OnRequest(hook func(Request) Verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hook = hook
 }
 
-// Requests is how many requests of these operations the server was sent since the last Reset; of all but pings, when
-// none is given.
+// Requests returns how many requests of these operations were sent to the server since the last Reset; if none are
+// given, how many of all but pings.
 func (p *Proxy) Requests(ops ...Op) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *Proxy) Requests(ops ...Op) int {
 	return sum
 }
 
-// Events is how many watch events the clients were sent since the last Reset.
+// Events returns how many watch events were sent to the clients since the last Reset.
 func (p *Proxy) Events() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ type conn struct {
 	fate    map[int32]Verdict // by the xid of a reply
 }
 
-// traffic keeps the methods that faultproxy calls off the Proxy that tests see.
+// traffic keeps the methods that faultproxy calls out of the Proxy that tests see.
 type traffic Proxy
 
 func (p *traffic) conn(number int) *conn {
@@ -149,7 +149,7 @@ func (p *traffic) conn(number int) *conn {
 	return c
 }
 
-// Message: a frame is its length and that many bytes.
+// Message finds the end of a frame, which is its length and that many bytes.
 func (p *traffic) Message(number int, d faultproxy.Direction, data []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

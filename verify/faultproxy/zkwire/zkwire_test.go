@@ -25,7 +25,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// connect gives a session through the proxy, and one straight to the server, for a look at the truth.
+// connect returns a session through the proxy, and one straight to the server, which sees the truth.
 func connect(t *testing.T) (through *zk.Conn, p *zkwire.Proxy, straight *zk.Conn) {
 	server := servers.ZooKeeper(t, servers.Shared()).Member(0)
 	p = zkwire.Start(t, server.Addr())
@@ -48,7 +48,7 @@ func session(t *testing.T, addr string) *zk.Conn {
 	}
 }
 
-// node is a path of the test's own, as the server is shared: by the port of its proxy.
+// node returns a path of the test's own, named after the port of its proxy, since the server is shared.
 func node(p *zkwire.Proxy) string { return "/behind-" + strings.TrimPrefix(p.Addr(), "127.0.0.1:") }
 
 // once gives its verdict on the first request of that operation, and lets all others pass.

@@ -10,7 +10,7 @@ import (
 )
 
 // giveSmallDisk moves a member's data onto a small disk of its own, in memory, so that it can be filled without harm
-// to anybody else. Mounting needs to be permitted; where it is not, the fault is left out and the log says so.
+// to anybody else. If mounting is not permitted, the fault is left out and the log says so.
 func (s *scene) giveSmallDisk() error {
 	m := s.cluster.Member(len(s.cluster.Members()) - 1)
 	data := filepath.Join(m.Dir(), "data")
@@ -40,7 +40,7 @@ func (s *scene) takeSmallDisk() {
 	}
 }
 
-// fillDisk leaves not a byte free. A server that ends by it is started again on heal.
+// fillDisk leaves no byte free. A server that ends because of it is started again on heal.
 func fillDisk(s *scene) (func() error, error) {
 	m := s.cluster.Member(len(s.cluster.Members()) - 1)
 	filler := filepath.Join(s.disk, "filler")

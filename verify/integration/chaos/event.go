@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What happens to somebody who wants something.
+// What may happen to somebody who wants something.
 const (
 	want       = "want"       // an acquire begins
 	granted    = "granted"    // it returned, with a hold
@@ -18,7 +18,7 @@ const (
 	released   = "released"   // the release returned
 	lost       = "lost"       // the hold ended by itself, and its owner knows
 	busy       = "busy"       // a try found others
-	failed     = "failed"     // the acquire returned another error, its end of patience included
+	failed     = "failed"     // the acquire returned another error, or ran out of patience
 )
 
 // An Event is one line in a worker's log.
@@ -34,7 +34,7 @@ type Event struct {
 	Err    string        `json:"err,omitempty"`
 }
 
-// A journal is where one worker writes its events. Each is written at once: what a killed worker knew counts.
+// A journal is where a worker writes its events. Each is written at once: what a killed worker knew counts.
 type journal struct {
 	mu     sync.Mutex
 	file   *os.File

@@ -23,14 +23,14 @@ const (
 	joins  moved = "joins"  // a node comes
 	enters moved = "enters" // it is granted its permits
 	leaves moved = "leaves" // it gives them back or loses them, and goes
-	quits  moved = "quits"  // a node goes that was never granted
-	finds  moved = "finds"  // a try finds too little left
+	quits  moved = "quits"  // a node that was never granted goes
+	finds  moved = "finds"  // a try finds too few permits left
 )
 
 // occupied is the state of a line.
 type occupied struct{ granted, standing int64 }
 
-// counter says what may come after what. A mutex is a counter of one permit.
+// counter says what may follow what. A mutex is a counter of one permit.
 var counter = porcupine.Model{
 	Init: func() any { return occupied{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -57,8 +57,8 @@ var counter = porcupine.Model{
 	DescribeState:     func(state any) string { o := state.(occupied); return fmt.Sprintf("%d of %d", o.granted, o.standing) },
 }
 
-// history is what happened in a line, each step between the times at which it can have been. Where nodes came and went
-// the service's own history says so; what was granted and found busy, the workers do.
+// history is what happened in a line: each step with the earliest and the latest time at which it can have been. The
+// service's own history tells when nodes came and went; the workers tell what was granted and what was found busy.
 func history(e *evidence, line string, limit int64) []porcupine.Operation {
 	var all []porcupine.Operation
 	add := func(who int, from, to time.Duration, what moved, weight int64) {
@@ -89,15 +89,15 @@ func history(e *evidence, line string, limit int64) []porcupine.Operation {
 	return all
 }
 
-// counted are the lines whose histories are checked, and how many permits each has.
+// counted lists the lines whose histories are checked, and how many permits each has.
 var counted = map[string]int64{"mutex": 1, "try-mutex": 1, "election": 1, "semaphore": permits, "try-semaphore": permits}
 
-// A reading is what came of checking one history.
+// A reading is the result of checking one history.
 type reading struct {
 	line   string
 	length int
 	result porcupine.CheckResult
-	broken string // the steps up to the one that cannot have been
+	broken string // the steps up to the one that is impossible
 }
 
 func readHistories(e *evidence) []reading {
@@ -114,7 +114,7 @@ func readHistories(e *evidence) []reading {
 	return all
 }
 
-// dead shows where the longest attempt at putting a history in order ended, and the steps that had to come next.
+// dead shows where the longest attempt at putting a history in order got stuck, and the steps that had to come next.
 func dead(h []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	longest := slices.MaxFunc(info.PartialLinearizations()[0], func(a, b []int) int { return cmp.Compare(len(a), len(b)) })
 	placed := map[int]bool{}

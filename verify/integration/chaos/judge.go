@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An attempt is one want of one worker, put together from its events.
+// An attempt is all the events of one want of one worker.
 type attempt struct {
 	worker     int
 	want       int64
@@ -62,9 +62,9 @@ func attempts(events []Event) []*attempt {
 	return all
 }
 
-// A pause is a time in which somebody was stopped, or a worker did not live any more.
+// A pause is a time during which somebody was stopped, or a worker was dead.
 type pause struct {
-	worker   int // of a worker
+	worker   int // which worker
 	from, to time.Duration
 }
 
@@ -79,7 +79,7 @@ type evidence struct {
 	drained  time.Duration         // when everybody was told to finish
 }
 
-// A flaw is one thing that must not be.
+// A flaw is something that must not be.
 type flaw struct {
 	line string
 	text string
@@ -87,7 +87,7 @@ type flaw struct {
 
 func (f flaw) String() string { return f.line + ": " + f.text }
 
-// A belief is a time in which two believed to hold what only one may.
+// A belief is a time during which two believed to hold what only one may.
 type belief struct {
 	line  string
 	first *attempt
@@ -96,13 +96,13 @@ type belief struct {
 	cause string // empty: nothing explains it
 }
 
-// Why two may believe.
+// Why two may believe to hold.
 const (
 	paused  = "the first was paused"
 	revoked = "revoked early by a server that was frozen"
 )
 
-// A verdict is what the judge found, each kind apart.
+// A verdict is what the judge found, by kind.
 type verdict struct {
 	granted  map[string]int // by line
 	overlaps []flaw         // at the server
@@ -139,8 +139,8 @@ func judge(e *evidence) *verdict {
 	return v
 }
 
-// serverOverlaps finds grants that came while somebody who excludes them still stood ahead. A node's end is taken as
-// early as it can have been, so what is found is certain.
+// serverOverlaps finds grants that came while somebody who excludes them still stood ahead. It takes the earliest time
+// at which a node can have gone, so what it finds is certain.
 func serverOverlaps(e *evidence) []flaw {
 	byNode := map[string]*standing{}
 	byLine := map[string][]*standing{}
@@ -189,7 +189,7 @@ func serverOverlaps(e *evidence) []flaw {
 	return found
 }
 
-// standingAhead is without a node of mine that I was amended to: it has my place.
+// standingAhead leaves out my own node under the name that an amendment gave it: it has my place.
 func standingAhead(line []*standing, mine *standing) []*standing {
 	i := slices.IndexFunc(line, func(s *standing) bool { return !s.ahead(mine) })
 	return line[:max(i, 0)]
@@ -211,7 +211,7 @@ func staleWrites(writes []write) []flaw {
 	return found
 }
 
-// beliefs finds times in which workers who exclude one another both asked for their hold and were told it is good.
+// beliefs finds times when workers who exclude one another both asked about their holds and were told they are good.
 func beliefs(e *evidence) []belief {
 	byLine := map[string][]*attempt{}
 	for _, a := range e.attempts {
@@ -226,7 +226,7 @@ func beliefs(e *evidence) []belief {
 	var found []belief
 	for line, all := range byLine {
 		slices.SortFunc(all, func(a, b *attempt) int { return cmp.Compare(a.granted, b.granted) })
-		var open []*attempt // those before who may still believe
+		var open []*attempt // earlier ones who may still believe
 		for _, next := range all {
 			open = slices.DeleteFunc(open, func(a *attempt) bool { return a.believed <= next.granted })
 			if isSemaphore(next.kind) {
@@ -235,7 +235,7 @@ func beliefs(e *evidence) []belief {
 					sum += weight(first.kind)
 				}
 				if sum > permits {
-					// The longest believer is who should have ended.
+					// The one who has believed longest should have ended.
 					first := slices.MinFunc(open, func(a, b *attempt) int { return cmp.Compare(a.granted, b.granted) })
 					found = append(found, explain(e, nodes, belief{line: line, first: first, next: next}))
 				}
@@ -262,8 +262,8 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 			return b
 		}
 	}
-	// The service took the node of one who still believed. It may do so by mistake when a server was frozen while
-	// the hold lasted: its clock went on, and the renewals it did not hear count for nothing with it.
+	// The service took away the node of one who still believed. It may do so by mistake if a server was frozen while the
+	// hold lasted: its clock went on, and it does not count the renewals that it did not hear.
 	if s := nodes[b.first.node]; s != nil && s.gone > 0 {
 		for _, p := range e.frozen {
 			if p.to+10*time.Second > b.next.granted && p.from < b.first.believed && b.first.outcome == lost {
@@ -275,7 +275,7 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	return b
 }
 
-// stuck finds those who were still waiting when everybody should have been served, and did not die.
+// stuck finds those who were alive and still waiting when everybody should have been served.
 func stuck(e *evidence) []flaw {
 	var found []flaw
 	for _, a := range e.attempts {
@@ -287,5 +287,5 @@ func stuck(e *evidence) []flaw {
 	return found
 }
 
-// patience is how long those who still wait may take once all faults are healed and nobody new comes.
+// patience is how long those who still wait may take once all faults are healed and nobody else comes.
 const patience = 40 * time.Second

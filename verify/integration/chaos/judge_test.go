@@ -10,7 +10,7 @@ import (
 
 const ms = time.Millisecond
 
-// stamped has a stamp at every position from 1 to 100, sent that many milliseconds after the start.
+// stamped returns a truth with a stamp at every position from 1 to 100, sent that many milliseconds after the start.
 func stamped(nodes ...*standing) *truth {
 	t := &truth{nodes: nodes}
 	for i := range int64(100) {
@@ -139,7 +139,7 @@ func TestAttemptsAreReadFromEvents(t *testing.T) {
 	require.Zero(t, all[1].ended)
 }
 
-// tries are two who hold one after the other, and a third who tries meanwhile and is told that it is busy.
+// tries has two who hold one after the other, and a third who tries meanwhile and is told that the line is busy.
 func tries(asks, told time.Duration) *evidence {
 	e := &evidence{truth: stamped(node("a", 1, 20), node("b", 30, 40)),
 		attempts: []*attempt{hold(1, "a", 5*ms, 19*ms), hold(2, "b", 30*ms, 39*ms),

@@ -1,11 +1,11 @@
-// Chaos runs the recipes on real servers while servers, workers and the network between them fail, and judges by the
-// service's own history what came of it.
+// Chaos runs the recipes on real servers while servers, workers and the network between them fail, and judges the
+// outcome by the service's own history.
 //
 //	go run ./chaos -service etcd -members 3 -length 10m
 //
-// Workers are processes of their own. Each goes for every recipe's line again and again, through proxies that only it
-// uses, and notes on the machine's monotonic clock what it wants, was given and believes. Faults come one at a time,
-// in an order and for a time that the seed decides, and each is healed. The judge then compares the notes with what
+// Workers are separate processes. Each competes for every recipe's line again and again, through proxies that only it
+// uses, and records, by the machine's monotonic clock, what it wants, is given and believes. Faults come one at a time,
+// in an order and for a time that the seed decides, and each is healed. The judge then compares the records with what
 // the service had: etcd's watch from the first revision on, or ZooKeeper's transaction log.
 package main
 

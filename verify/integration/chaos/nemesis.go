@@ -10,11 +10,11 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A fault goes wrong for a while and is healed then.
+// A fault is something that goes wrong for a while and is then healed.
 type fault struct {
 	name    string
-	members int  // how many servers there must be at least
-	etcd    bool // only there
+	members int  // how many servers it takes at least
+	etcd    bool // only on etcd
 	do      func(s *scene) (heal func() error, err error)
 	lasts   func(s *scene) time.Duration
 }
@@ -199,18 +199,18 @@ var faults = []fault{
 	{name: "disk full on one member", members: 3, lasts: longer, do: fillDisk},
 }
 
-// recovery is how one fault went by.
+// recovery tells how things went on after one fault.
 type recovery struct {
 	fault  string
 	begun  time.Duration
 	healed time.Duration
-	// again is when a grant in the mutex's line came after the heal, counted from there.
+	// again is how long after the heal the first grant in the mutex's line came.
 	again time.Duration
-	// nobody is set when none came.
+	// nobody is set if none came.
 	nobody bool
 }
 
-// plague lets faults happen until the time is over, each kind once before any comes twice.
+// plague makes faults happen until the time is over, each kind once before any comes twice.
 func (s *scene) plague(until time.Time) error {
 	var deck []fault
 	for time.Now().Before(until) {

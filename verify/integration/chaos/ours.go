@@ -44,7 +44,7 @@ func (w *worker) runOurs() {
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = client.Shutdown(ctx) // what it leaves behind, the judge sees
+	_ = client.Shutdown(ctx) // the judge sees what it leaves behind
 }
 
 func (w *worker) connect(ctx context.Context) (*coord.Client, error) {

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// runPeers goes for the lines of the stock libraries, used as their documentation shows.
+// runPeers competes for the lines of the stock libraries, used as their documentation shows.
 func (w *worker) runPeers() {
 	var all sync.WaitGroup
 	for i, wish := range w.peerWishes() {
@@ -36,7 +36,7 @@ func (w *worker) peerWishes() []wish {
 			}
 			return &claim{
 				node:    reflect.ValueOf(lock).Elem().FieldByName("lockPath").String(),
-				valid:   func() bool { return true }, // it has no word of a loss
+				valid:   func() bool { return true }, // it tells of no loss
 				release: lock.Unlock,
 			}, nil
 		}}}
@@ -84,7 +84,7 @@ func revisionOf(m *concurrency.Mutex, field string) int64 {
 	return reflect.ValueOf(m).Elem().FieldByName(field).Int()
 }
 
-// stock is a hold by a session that says when it is done.
+// stock makes a claim of a hold whose session says when it is over.
 func stock(s *concurrency.Session, key string, rev int64, release func() error) *claim {
 	return &claim{
 		node:  key + "@" + strconv.FormatInt(rev, 10),
@@ -101,7 +101,7 @@ func stock(s *concurrency.Session, key string, rev int64, release func() error) 
 	}
 }
 
-// peerSessions gives the session of the worker, a new one once the last is done.
+// peerSessions provides the worker's session, and a new one once that is over.
 type peerSessions struct {
 	client *clientv3.Client
 	ttl    int

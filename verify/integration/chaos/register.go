@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// A register is what the holders write to. It lives outside of all workers, with a fence for each line, and
-// remembers every write: the judge looks at what it took.
+// A register is what the holders write to. It lives outside all workers, has a fence for each line, and remembers every
+// write, so that the judge can see which it took.
 type register struct {
 	listener net.Listener
 
@@ -78,7 +78,7 @@ func (r *register) take(w *write) bool {
 	return w.accepted
 }
 
-// firstAfter is when the first write in a line of that prefix came after t; 0 if none has yet.
+// firstAfter returns when the first write after t came in a line with that prefix; 0 if none has yet.
 func (r *register) firstAfter(line string, t time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

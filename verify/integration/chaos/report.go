@@ -90,7 +90,7 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 	}
 }
 
-// histogram tells for how long two believed, by cause.
+// histogram prints for how long two believed, by cause.
 func (v *verdict) histogram(out io.Writer) {
 	if len(v.beliefs) == 0 {
 		return

@@ -21,14 +21,14 @@ type plan struct {
 	members int
 	length  time.Duration
 	seed    uint64
-	peers   bool // the stock libraries beside ours, in the same faults
+	peers   bool // the stock libraries beside ours, under the same faults
 	workers int
 	session time.Duration
 	dir     string
 	logf    func(format string, args ...any)
 }
 
-// A scene is a run: servers, workers with links of their own to them, and what was done to both.
+// A scene is a run: servers, workers with their own links to them, and what was done to both.
 type scene struct {
 	plan
 	cluster  *servers.Cluster
@@ -68,7 +68,7 @@ type running struct {
 	peers   bool
 }
 
-// run does what the plan says and hands the judge what came of it.
+// run does what the plan says and has the judge look at the outcome.
 func run(p plan) (*verdict, *scene, error) {
 	s := &scene{plan: p, random: newRandom(p.seed), killed: map[int]time.Duration{}}
 	defer s.close()
@@ -164,7 +164,7 @@ func (s *scene) hire(slot *slot) error {
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
 		cmd.Stdout, cmd.Stderr = out, out
-		// A pipe of our own: the one of exec is closed when the child is waited for.
+		// We use a pipe of our own: exec's is closed by Wait.
 		r, stdin, err := os.Pipe()
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func (s *scene) hire(slot *slot) error {
 	return nil
 }
 
-// finish has everybody come to an end and gathers the evidence.
+// finish lets everybody come to an end and gathers the evidence.
 func (s *scene) finish() (*evidence, error) {
 	e := &evidence{drained: mono()}
 	for _, slot := range s.slots {
@@ -197,7 +197,7 @@ func (s *scene) finish() (*evidence, error) {
 			}
 		}
 	}
-	// Nodes of sessions that are renewed still stand now; those of the dead have had their time.
+	// After this, nodes of sessions that are renewed still stand; those of the dead have had time to go.
 	time.Sleep(2*s.session + time.Second)
 	var err error
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -19,8 +19,8 @@ type standing struct {
 	gone     int64 // 0: it stands still
 }
 
-// A stamp is a write of the judge's own, with a time. It carries the time at which it was sent: whatever has a greater
-// position happened later than that.
+// A stamp is a write of the judge's own. It carries the time at which it was sent: whatever has a greater position
+// happened later than that.
 type stamp struct {
 	position int64
 	at       time.Duration
@@ -30,7 +30,7 @@ type stamp struct {
 type truth struct {
 	nodes  []*standing
 	stamps []stamp // by position, their times made to grow
-	acks   []stamp // of writes whose answer had come at that time: what is not later in position happened before
+	acks   []stamp // of writes that had been answered by that time: what has no greater position happened before it
 }
 
 func (t *truth) order() {
@@ -46,7 +46,7 @@ func (t *truth) order() {
 
 const forever = time.Duration(1<<63 - 1)
 
-// notBefore is a time that surely had passed when the change at this position was made.
+// notBefore returns a time that surely had passed when the change at this position was made.
 func (t *truth) notBefore(position int64) time.Duration {
 	if position == 0 {
 		return forever
@@ -58,17 +58,17 @@ func (t *truth) notBefore(position int64) time.Duration {
 	return t.stamps[i-1].at
 }
 
-// ahead tells which of two nodes in a line came first.
+// ahead reports whether s stands ahead of the other node in its line.
 func (s *standing) ahead(of *standing) bool { return slices.Compare(s.order[:], of.order[:]) < 0 }
 
-// conflict tells whether two kinds exclude one another. Semaphores are counted instead.
+// conflict reports whether two kinds exclude one another. Semaphores are counted instead.
 func conflict(a, b string) bool {
 	return !(a == "R" && b == "R") && !isSemaphore(a) && !isSemaphore(b)
 }
 
 func isSemaphore(kind string) bool { return strings.HasPrefix(kind, "S") }
 
-// notAfter is a time at which the change at this position surely had been made.
+// notAfter returns a time by which the change at this position surely had been made.
 func (t *truth) notAfter(position int64) time.Duration {
 	i := sort.Search(len(t.acks), func(i int) bool { return t.acks[i].position >= position })
 	if position == 0 || i == len(t.acks) {

@@ -19,7 +19,7 @@ type etcdHistory struct {
 	client *clientv3.Client
 	stop   context.CancelFunc
 	done   sync.WaitGroup
-	seen   atomic.Int64 // the last revision that was read
+	seen   atomic.Int64 // the last revision that has been read
 
 	mu     sync.Mutex
 	truth  truth
@@ -44,7 +44,7 @@ func followEtcd(addrs []string) (*etcdHistory, error) {
 
 func (h *etcdHistory) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		// A watch on a member that hangs would miss what the others have: each lasts a few seconds only.
+		// A watch on a member that hangs would miss what the others have, so each watch lasts only a few seconds.
 		once, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), 5*time.Second)
 		for answer := range h.client.Watch(once, "", clientv3.WithPrefix(), clientv3.WithRev(h.seen.Load()+1)) {
 			h.mu.Lock()
@@ -118,13 +118,13 @@ func (h *etcdHistory) stamp(ctx context.Context) {
 	}
 }
 
-// compact forgets what the history has read already.
+// compact makes the service forget what the history has already read.
 func (h *etcdHistory) compact(ctx context.Context) error {
 	_, err := h.client.Compact(ctx, h.seen.Load())
 	return err
 }
 
-// finish waits until everything up to now was read.
+// finish waits until everything up to now has been read.
 func (h *etcdHistory) finish(ctx context.Context) (*truth, error) {
 	answer, err := h.client.Put(ctx, stampKey, strconv.FormatInt(int64(mono()), 10))
 	for err == nil && h.seen.Load() < answer.Header.Revision {

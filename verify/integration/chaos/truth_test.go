@@ -85,7 +85,7 @@ func TestWhatOnlyALeaderThatWasStoppedHasLoggedDidNotComeToPass(t *testing.T) {
 		"without the last two of the first leader; of the present one nothing is undone")
 }
 
-// What the server's own tool makes of a log, with every way in which a node comes and goes.
+// The log is as the server's own tool prints it, with every way in which a node can come and go.
 func TestATransactionLogIsReplayed(t *testing.T) {
 	text, err := os.ReadFile("testdata/transactions.txt")
 	require.NoError(t, err)

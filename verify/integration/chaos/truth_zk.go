@@ -68,7 +68,7 @@ func (z *zkStamps) close() {
 type transaction struct {
 	zxid    int64
 	session string
-	text    string // what was done, over several lines at times
+	text    string // what was done, sometimes over several lines
 }
 
 // readTransactions puts the logs of all members together.
@@ -101,19 +101,19 @@ func readTransactions(c *servers.Cluster) ([]transaction, error) {
 	return all, complete(all)
 }
 
-// agreed is what came to pass, in order. Who was down for long may have got a snapshot instead of the transactions, so no
-// member's log alone need be complete. And a leader that was stopped may have logged, last, what no majority has ever
-// seen; the next leader knows nothing of it.
+// agreed returns what came to pass, in order. A member that was down for long may have got a snapshot instead of the
+// transactions, so no single member's log need be complete. And a leader that was stopped may have logged, at the end,
+// what no majority has ever seen; the next leader knows nothing of it.
 func agreed(logged []map[int64]transaction) []transaction {
 	all := map[int64]transaction{}
-	logs := map[int64]int{} // how many have it
+	logs := map[int64]int{} // how many members have it
 	for _, own := range logged {
 		for zxid, t := range own {
 			all[zxid] = t
 			logs[zxid]++
 		}
 	}
-	last, settled := int64(0), map[int64]int64{} // the last leader's time, and by leader what is surely agreed on
+	last, settled := int64(0), map[int64]int64{} // the last leader's epoch, and what each leader surely got agreed on
 	for zxid, n := range logs {
 		leader := zxid >> 32
 		last = max(last, leader)
@@ -128,7 +128,7 @@ func agreed(logged []map[int64]transaction) []transaction {
 	})
 }
 
-// complete sees to it that no transaction is missing: within the time of one leader they are numbered one by one.
+// complete checks that no transaction is missing: under one leader they are numbered one by one.
 func complete(all []transaction) error {
 	for i, t := range all[1:] {
 		if before := all[i].zxid; t.zxid>>32 == before>>32 && t.zxid != before+1 {
@@ -162,7 +162,7 @@ var (
 	contender = regexp.MustCompile(`^(.*)/_c_[0-9a-f]{32}-(lock|lead|R|W|S\dof\d)-(-?\d+)$`)
 )
 
-// replay derives from the transactions when each contender stood.
+// replay derives from the transactions when each contender stood in line.
 func replay(all []transaction) *truth {
 	t := &truth{}
 	stands := map[string]*standing{}

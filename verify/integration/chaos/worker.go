@@ -16,7 +16,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// A job is what a worker process is told. It finds it in its environment.
+// A job is what a worker process is told, through its environment.
 type job struct {
 	Worker   int
 	Service  string // etcd or zk
@@ -63,7 +63,7 @@ type worker struct {
 	answers  *bufio.Reader
 }
 
-// A claim is a hold of ours or of a peer's, as far as the harness needs to know it.
+// A claim is a hold of ours or a peer's, as far as the harness needs to know it.
 type claim struct {
 	node  string
 	token int64
@@ -74,7 +74,7 @@ type claim struct {
 	downgrade func() error
 }
 
-// A wish is one line that a worker's goroutine goes for again and again.
+// A wish is a line that a worker's goroutine wants again and again.
 type wish struct {
 	line    string
 	kind    func(*rand.Rand) string
@@ -83,7 +83,7 @@ type wish struct {
 	always  bool // never give up waiting
 }
 
-// pursue goes for the wish until the worker drains.
+// pursue follows the wish until the worker drains.
 func (w *worker) pursue(wish wish, random *rand.Rand) {
 	for {
 		select {
@@ -150,8 +150,8 @@ func (w *worker) once(wish wish, random *rand.Rand) {
 	note(e)
 }
 
-// believe asks once a millisecond whether the hold is still good, and notes when it was. The clock is read before
-// the question: a pause between the two then makes the note earlier, never later, than what was believed.
+// believe asks once a millisecond whether the hold is still good, and records when it was. It reads the clock before it
+// asks: a pause between the two then makes the recorded time earlier than the belief, never later.
 func (w *worker) believe(c *claim, hold time.Duration, note func(Event)) bool {
 	end := mono() + hold
 	var last, noted time.Duration
@@ -177,7 +177,7 @@ func (w *worker) believe(c *claim, hold time.Duration, note func(Event)) bool {
 	}
 }
 
-// write puts the token to the register, which is always reachable: its answer is not what is tested here.
+// write sends the token to the register, which is always reachable: the link to it is not what is tested.
 func (w *worker) write(line string, token int64) {
 	w.register.Lock()
 	defer w.register.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/log"
 )
 
-// image is the one that the environment names, or the one given.
+// image returns the image that the environment names, or the one given.
 func image(variable, otherwise string) string {
 	if name := os.Getenv(variable); name != "" {
 		return name
@@ -18,8 +18,8 @@ func image(variable, otherwise string) string {
 	return otherwise
 }
 
-// start runs a container and returns where its port is reached. It may have to fetch an image, so it is not for a plain
-// go test.
+// start runs a container and returns the address of its port. It may have to fetch an image, so a plain go test skips
+// it.
 func start(t testing.TB, port string, request testcontainers.ContainerRequest) string {
 	t.Helper()
 	if os.Getenv("TURNWISE_CONTAINERS") != "1" {

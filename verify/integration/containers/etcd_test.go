@@ -23,7 +23,8 @@ func TestEtcd(t *testing.T) {
 
 func etcdService(t testing.TB) *drivertest.Service {
 	addr := start(t, etcdPort, testcontainers.ContainerRequest{
-		// The project's own images are not where names without a host lead to, so there is none to name here.
+		// The etcd project's own images are in a registry that a name without a host does not reach, so the default is a
+		// local one.
 		Image: image("TURNWISE_ETCD_IMAGE", "turnwise-test/etcd"),
 		Cmd: []string{
 			"etcd", "--data-dir=/tmp/etcd", "--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://127.0.0.1:2379",
@@ -31,7 +32,7 @@ func etcdService(t testing.TB) *drivertest.Service {
 		},
 		WaitingFor: wait.ForHTTP("/health").WithPort(etcdPort),
 	})
-	admin := etcdClient(t, addr) // goes round every proxy
+	admin := etcdClient(t, addr) // bypasses every proxy
 	keys := func(t testing.TB, prefix string) (keys []string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

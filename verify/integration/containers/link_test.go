@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy"
 )
 
-// network is a link's way to the service. What takes a look into the requests is left to the drivers' own tests.
+// network is a link's way to the service. Faults that depend on what a request says are left to the drivers' own tests.
 type network struct {
 	proxy *faultproxy.Proxy
 
@@ -39,7 +39,7 @@ func (n *network) delayed(each time.Duration) func() {
 	return n.fault(func(by int) { n.delay += time.Duration(by) * each })
 }
 
-// fault adds one, and returns what takes it away again.
+// fault adds a fault, and returns a function that takes it away again.
 func (n *network) fault(add func(by int)) func() {
 	change := func(by int) {
 		n.mu.Lock()

@@ -20,7 +20,7 @@ import (
 
 const zkPort = "2181/tcp"
 
-// The suite's sessions are short, so the server's ticks have to be.
+// The suite's sessions are short, so the server's ticks must be short too.
 const zooCfg = `
 tickTime=100
 minSessionTimeout=200
@@ -53,7 +53,7 @@ func zooKeeper(t testing.TB) *drivertest.Service {
 	}
 }
 
-// serves waits until the server says in which mode it serves: before that, it accepts connections and does nothing.
+// serves waits until the server says which mode it is in: before that, it accepts connections and does nothing.
 type serves struct{}
 
 func (*serves) WaitUntilReady(ctx context.Context, target wait.StrategyTarget) error {
@@ -99,7 +99,7 @@ func srvr(ctx context.Context, target wait.StrategyTarget) error {
 }
 
 type zooKeeperService struct {
-	admin *gozk.Conn // goes round every proxy
+	admin *gozk.Conn // bypasses every proxy
 }
 
 const zkRoot = "/containers"

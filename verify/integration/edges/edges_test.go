@@ -87,7 +87,7 @@ func TestDataAtTheLimitAndOneOver(t *testing.T) {
 	})
 }
 
-// Zero and less make no session, and neither does a day at which nothing would ever be released.
+// Zero or less is refused as a TTL, and so is a length with which a crashed holder would block its line for too long.
 func TestSessionTimeouts(t *testing.T) {
 	onBoth(t, func(t *testing.T, ctx context.Context, s service.Service, cluster *servers.Cluster) {
 		for _, bad := range []time.Duration{0, -time.Second} {
@@ -96,7 +96,7 @@ func TestSessionTimeouts(t *testing.T) {
 				t.Errorf("a session timeout of %v is taken", bad)
 			}
 		}
-		// What is shorter or longer than the service grants becomes what it grants, and holds are as long.
+		// A TTL shorter or longer than the service grants becomes what it does grant, and holds last that long.
 		for _, odd := range []time.Duration{time.Nanosecond, time.Millisecond, 24 * time.Hour} {
 			c, err := s.Connect(ctx, cluster.Addrs(), odd)
 			if err != nil {
@@ -131,7 +131,7 @@ func TestAnOperatorRemovesEverything(t *testing.T) {
 		for nodes := []coord.Node{}; len(nodes) < 2; {
 			nodes = must[[]coord.Node](t)(d.Line(ctx, "removed/line"))
 		}
-		time.Sleep(200 * time.Millisecond) // a hold that lasts is watched over
+		time.Sleep(200 * time.Millisecond) // the node of a hold that lasts is watched
 
 		removeAll(t, ctx, s, cluster)
 		select {
@@ -142,7 +142,7 @@ func TestAnOperatorRemovesEverything(t *testing.T) {
 		case <-time.After(ttl / 2):
 			t.Error("the holder is not told")
 		}
-		// The one who waited lost its place, or had its turn for a moment: the holder was removed first.
+		// The waiter lost its place, or had its turn for a moment if the holder was removed first.
 		if r := <-waiting; r.Err == nil {
 			select {
 			case <-r.Hold.Context().Done():
@@ -166,7 +166,7 @@ func TestAnOperatorRemovesEverything(t *testing.T) {
 	})
 }
 
-// removeAll takes away all that the driver keeps, as an operator would who knows no better.
+// removeAll takes away all that the driver keeps, like an operator who knows no better.
 func removeAll(t *testing.T, ctx context.Context, s service.Service, cluster *servers.Cluster) {
 	t.Helper()
 	if s.Name == "etcd" {

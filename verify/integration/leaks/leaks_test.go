@@ -127,7 +127,7 @@ func use(t *testing.T, c *coord.Client, link *faultproxy.Proxy, d time.Duration)
 	return turns.Load()
 }
 
-// haveATurn leaves the client with a session, which it may have lost last and not have needed since.
+// haveATurn makes sure that the client has a session: it may have lost the last one and not needed another since.
 func haveATurn(t *testing.T, c *coord.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -154,7 +154,7 @@ func look(t *testing.T, s service.Service, cluster *servers.Cluster, c *coord.Cl
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	service.AwaitEmpty(ctx, t, c)
-	time.Sleep(2 * ttl) // what is on its way ends, empty lines are swept
+	time.Sleep(2 * ttl) // so that what is on its way ends, and empty lines are swept
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

@@ -1,2 +1,3 @@
-// Package loss shows, on real servers, that a holder which loses touch with the service stops before the next one starts.
+// Package loss shows, on real servers, that a holder that loses touch with the service stops before the next one
+// starts.
 package loss

@@ -26,21 +26,21 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
-// play is one holder with a bad network before it, and somebody who waits for its lock on a good one.
+// play has one holder on a bad network, and somebody on a good one who waits for the lock.
 type play struct {
 	*testing.T
 	cluster *servers.Cluster
 	proxies []*faultproxy.Proxy // the holder's, one before each member
 }
 
-// fault is what happens to the holder or the service. It is over when end is called, which must be after longer than a
-// session lasts.
+// fault is what happens to the holder or the service. It lasts until end is called, which must be longer than a session
+// lasts.
 type fault struct {
 	name    string
 	members int
 	begin   func(p *play) (end func())
 
-	// early says that the service may take a session away that has not expired.
+	// early says that the service may take away a session that has not expired.
 	early bool
 }
 
@@ -111,7 +111,7 @@ func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
 	}
 }
 
-// The oldest etcd has no safeguard against a leader that goes on: it may revoke what is alive.
+// The oldest etcd has no safeguard against a leader that was frozen and goes on: it may revoke leases that are alive.
 func TestAHolderHearsOfAnEarlyEnd(t *testing.T) {
 	for _, f := range faults {
 		if !f.early {
@@ -192,7 +192,7 @@ func stopsFirst(t *testing.T, s service.Service, f fault, cluster *servers.Clust
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// A process that was paused for longer than its session does not believe for a moment after it goes on.
+// A process that was paused for longer than its session lasts does not believe for a single moment after it goes on.
 func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
 	for _, s := range service.Both {
 		t.Run(s.Name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
 	}
 }
 
-// holdAndTell is the process that is going to be paused. A pause shows as a gap between two readings of the clock.
+// holdAndTell runs in the process that will be paused. A pause shows as a gap between two readings of the clock.
 func holdAndTell(name string, addrs []string) {
 	ctx := context.Background()
 	c, err := service.Named(name).Connect(ctx, addrs, ttl)
@@ -257,7 +257,7 @@ func holdAndTell(name string, addrs []string) {
 		asked := time.Now()
 		err := hold.Err()
 		after := time.Now()
-		// A pause while it looked may have come after the answer was ready: then the next look is the first.
+		// A pause during the look may have come after the answer was ready: then the next look is the first to count.
 		paused = paused || asked.Sub(before) > ttl/2 || after.Sub(asked) > ttl/2 && err != nil
 		if paused && err == nil {
 			first = "first look after the pause: held"

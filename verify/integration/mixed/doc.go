@@ -1,3 +1,2 @@
-// Package mixed uses a service as a busy program does, all recipes on one client, while the server is restarted under
-// it.
+// Package mixed uses a service as a busy program does, with all recipes on one client, while the server is restarted.
 package mixed

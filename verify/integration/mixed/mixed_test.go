@@ -40,7 +40,8 @@ func TestAMinuteUnderRestarts(t *testing.T) {
 	}
 }
 
-// play has sixteen workers use four lines by one client while the server is restarted, now killed, now told to stop.
+// play has sixteen workers use four lines through one client while the server is restarted: sometimes killed, sometimes
+// told to stop.
 func play(t *testing.T, cluster *servers.Cluster, c *coord.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), *length+2*time.Minute)
 	defer cancel()
@@ -156,7 +157,7 @@ type room struct {
 	inside map[*coord.Hold]int64
 }
 
-// enter fails the test if there is no room for weight beside those who hold by their own word.
+// enter fails the test if there is no room for weight beside those who believe to hold.
 func (r *room) enter(h *coord.Hold, weight int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,7 +53,7 @@ func lostReply(s *stage) {
 	s.stand(0)
 }
 
-// giveUp cancels an acquire whose reply does not come, and sees to it that the call ends in time.
+// giveUp cancels an acquire whose reply does not come, and checks that the call ends in time.
 func (s *stage) giveUp(take func(ctx context.Context) (*coord.Hold, error)) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	got := taking(func() (*coord.Hold, error) { return take(ctx) })
@@ -101,7 +101,7 @@ func semaphoreGivenUp(s *stage) {
 	s.must(semaphore.New(s.other, line, 3).TryAcquire(s.ctx, 3)).Release()
 }
 
-// outlives has the victim wait behind somebody while its session is ended. What it gets at last must stand.
+// outlives makes the victim wait behind somebody while its session is ended. What it gets in the end must stand.
 func (s *stage) outlives(take func() (*coord.Hold, error)) {
 	first := s.must(mutex.New(s.other, line).Lock(s.ctx))
 	got := taking(take)

@@ -62,7 +62,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// taking takes something in the background.
+// taking calls take in the background.
 func taking(take func() (*coord.Hold, error)) <-chan coord.Result {
 	got := make(chan coord.Result, 1)
 	go func() {
@@ -108,7 +108,7 @@ func (s *stage) waits(got <-chan coord.Result) {
 	}
 }
 
-// stand waits until the service has so many nodes in the line.
+// stand waits until the service has that many nodes in the line.
 func (s *stage) stand(want int) []coord.Node {
 	s.Helper()
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -122,7 +122,7 @@ func (s *stage) stand(want int) []coord.Node {
 	}
 }
 
-// loseReplies lets the victim's requests arrive and keeps all answers back, until the connection is lost.
+// loseReplies lets the victim's requests arrive and holds back all answers, until the connection is cut.
 func (s *stage) loseReplies() (cut func()) {
 	s.link.Stall(faultproxy.ToClient)
 	return func() {
@@ -131,7 +131,8 @@ func (s *stage) loseReplies() (cut func()) {
 	}
 }
 
-// endSession lets the victim hear nothing until the service has removed its nodes; so many of others' stay.
+// endSession lets the victim hear nothing until the service has removed its nodes, and that many nodes of others are
+// left.
 func (s *stage) endSession(others int) {
 	s.link.Stall()
 	s.link.Freeze()
@@ -140,7 +141,7 @@ func (s *stage) endSession(others int) {
 	s.link.Heal()
 }
 
-// loseData has the server start anew, as on the first day.
+// loseData makes the server start anew, with no data.
 func (s *stage) loseData() {
 	m := s.cluster.Member(0)
 	m.Kill()

@@ -1,4 +1,4 @@
-// Package service has both services, so that a test can be written once for both.
+// Package service offers both services in one shape, so that a test can be written once for both.
 package service
 
 import (
@@ -28,10 +28,10 @@ var (
 	Etcd      = Service{"etcd", servers.Etcd, connectEtcd}
 )
 
-// Both are both.
+// Both lists the two services.
 var Both = []Service{ZooKeeper, Etcd}
 
-// Named is the service of that name.
+// Named returns the service of that name.
 func Named(name string) Service {
 	for _, s := range Both {
 		if s.Name == name {
@@ -50,7 +50,7 @@ func connectEtcd(ctx context.Context, addrs []string, ttl time.Duration, opts ..
 	return etcd.Connect(ctx, cfg, etcd.WithTTL(ttl), etcd.WithClient(opts...))
 }
 
-// Client connects, and closes the client when the test ends.
+// Client returns a connected client, which is closed when the test ends.
 func (s Service) Client(t testing.TB, addrs []string, ttl time.Duration, opts ...coord.Option) *coord.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -63,7 +63,8 @@ func (s Service) Client(t testing.TB, addrs []string, ttl time.Duration, opts ..
 	return c
 }
 
-// AwaitEmpty waits until nobody stands in any line. If ctx ends before, something is left behind, and the test fails.
+// AwaitEmpty waits until nobody stands in any line. If ctx ends before that, something is left behind, and the test
+// fails.
 func AwaitEmpty(ctx context.Context, t testing.TB, c *coord.Client) {
 	t.Helper()
 	for {
