@@ -1,4 +1,4 @@
-# What one does with this repository. `make help` lists it.
+# What can be done with this repository. `make help` lists it.
 
 MODULES = . coord/etcd examples verify/bench verify/integration
 GO_TEST = go test -race -p 1
@@ -19,7 +19,7 @@ test: deps lint test-oldest-go test-modules test-model test-planted test-release
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities
 
-# Each module stands by itself here, as it does for those who use it, and not in go.work.
+# Each module stands by itself here, as it does for its users, and not in go.work.
 lint lint-%: export GOWORK = off
 
 # The tools are pinned in tools/go.mod, a module that nobody else sees.
@@ -31,15 +31,15 @@ lint-code:
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
 	@set -e; for m in $(MODULES) tools; do (cd $$m && go vet ./... && $(TOOL) staticcheck ./...); done
 
-# verify/bench cannot be tidied everywhere: a test of redsync wants rueidiscompat, which not every proxy hands out. There
-# vet shows that nothing is missing, and -e that nothing is too much.
+# verify/bench cannot be tidied everywhere: a test of redsync wants rueidiscompat, which not every proxy hands out.
+# There, vet shows that nothing is missing, and -e that nothing is superfluous.
 .PHONY: lint-tidy
 lint-tidy:
 	@set -e; for m in $(filter-out verify/bench,$(MODULES)) tools; do (cd $$m && go mod tidy -diff); done
 	@cd verify/bench && ! go mod tidy -e -diff 2>/dev/null | grep '^-[^-]'
 
 .PHONY: lint-os
-lint-os: # that it compiles where we have no machine
+lint-os: # that it compiles for systems we have no machine for
 	@set -e; for os in darwin windows; do for m in $(MODULES); do (cd $$m && GOOS=$$os CGO_ENABLED=0 go vet ./...); done; done
 
 .PHONY: lint-vulns
@@ -47,7 +47,7 @@ lint-vulns:
 	@bash scripts/vulns.sh $(MODULES)
 
 .PHONY: test-modules
-test-modules: # the tests of every module, with the race detector; the benchmarks are no test of it
+test-modules: # the tests of every module, with the race detector, but not the benchmarks
 	scripts/test.sh ./verify/integration/... ./coord/etcd/... ./examples/... ./...
 
 .PHONY: test-model
@@ -62,7 +62,7 @@ sim: ## Simulate two million acquisitions under faults, and every single fault a
 SIM_RUNS = 19000
 
 .PHONY: test-planted
-test-planted: deps ## Take single safeguards away, and show that tests notice (most of it is waiting, so four at a time)
+test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once)
 	go test -count=1 -timeout 20m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt
 
 .PHONY: chaos
@@ -72,27 +72,27 @@ chaos: deps ## Break servers, workers and links on both services, peers beside o
 CHAOS ?= -members 3 -length 10m -peers
 
 .PHONY: test-containers
-test-containers: ## Conformance on servers in containers; IMAGES=local builds small images first
+test-containers: ## Run the conformance suite on servers in containers; IMAGES=local builds small images first
 	@[ "$(IMAGES)" != local ] || bash scripts/images.sh
 	cd verify/integration && TURNWISE_CONTAINERS=1 $(if $(filter local,$(IMAGES)),$(LOCAL_IMAGES)) \
 		$(GO_TEST) -count=1 -timeout 20m ./containers
 
-# Where no registry is in reach there is no image of testcontainers' own clean-up either; and the engine is this machine's.
+# Without a registry there is no image for testcontainers' own clean-up either; and the engine is this machine's.
 LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1 \
 	TURNWISE_ZOOKEEPER_IMAGE=turnwise-test/zookeeper TURNWISE_ETCD_IMAGE=turnwise-test/etcd
 
 .PHONY: test-release
-test-release: ## Release to nobody, and use it
+test-release: ## Make a release that nobody sees, and use it
 	@scripts/release.sh --dry-run v0.0.1-test
 
 .PHONY: test-long
-test-long: ## The tests of the drivers with crowds of ten thousand
+test-long: ## Run the drivers' tests with crowds of ten thousand
 	@set -e; for dir in coord coord/etcd; do \
 		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 60m ./...); \
 	done
 
 .PHONY: test-quick
-test-quick: ## What needs no server, without the race detector
+test-quick: ## Run what needs no server, without the race detector
 	go test -short $(QUICK)
 
 QUICK = ./coord ./coord/driver/... ./coord/mem ./internal/... ./recipes/...
@@ -113,7 +113,7 @@ bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BE
 	cd verify/bench && go run . $(BENCH)
 
 .PHONY: bench-smoke
-bench-smoke: ## See that the benchmarks run, in tiny sizes; what noise cannot change is checked
+bench-smoke: ## See that the benchmarks run, in tiny sizes, and check what noise cannot change
 	cd verify/bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 ./...
 
 .PHONY: fuzz

@@ -17,8 +17,8 @@
 # Each piece carries a stamp of its pin: a changed pin fetches it again, an unchanged one costs nothing.
 set -euo pipefail
 
-# The pins are upstream versions, so that a distribution's security update of the same version is
-# taken. A piece whose recipe in this script changes gets a new number behind its name in the stamp.
+# The pins are upstream versions, so that a distribution's security update of the same version is taken. When a piece's
+# recipe in this script changes, the number behind its name in the stamp must change too.
 ZOOKEEPER=3.8.0 SLF4J=1.7.32 METRICS=3.2.6 SNAPPY=1.1.8.3 NETTY=4.1.48 JCTOOLS=2.0.2 COMMONS_CLI=1.5.0
 ETCD_OLD=3.4.23
 CURATOR=5.4.0 GUAVA=31.1 JACKSON=2.14
@@ -51,7 +51,7 @@ version() {
 	esac
 }
 
-# What the piece's stamp says when it is the one pinned here.
+# What the stamp of a piece says if it is the one pinned here.
 pin() {
 	local recipe=1
 	case $1 in
@@ -84,7 +84,7 @@ say_what_is_there() {
 # --- Debian packages ---------------------------------------------------------------------------
 
 # apt with folders of our own, so that neither root nor the machine's package lists are needed or touched.
-# $lists is the machine's own at first, and a fresh private copy once those proved too old or empty.
+# $lists are the machine's own at first, and a fresh private copy once those prove too old or empty.
 lists=/var/lib/apt/lists
 apt_get() {
 	apt-get -q -o Dir::State::lists="$lists" -o Dir::Cache="$work/apt" -o APT::Sandbox::User= \
@@ -117,7 +117,7 @@ debs() {
 	for package in "$got"/*.deb; do dpkg -x "$package" "$into"; done
 }
 
-# jars FROM TO NAME...: copies the jars by their plain names; their versioned names are links to those.
+# jars FROM TO NAME...: copies the jars under their plain names; the versioned names are links to those.
 jars() {
 	local from=$1 to=$2 name
 	shift 2
@@ -125,7 +125,7 @@ jars() {
 	for name in "$@"; do cp -L "$from/usr/share/java/$name.jar" "$to/"; done
 }
 
-# --- one function a piece: makes it in $out, a folder whose entries then go to $root --------------
+# --- one function for each piece: it makes it in $out, a folder whose entries then go to $root --------------
 
 zookeeper_debs=(libzookeeper-java=$ZOOKEEPER libslf4j-java=$SLF4J libdropwizard-metrics-java=$METRICS libsnappy-java=$SNAPPY)
 zookeeper_jars=(zookeeper zookeeper-jute slf4j-api slf4j-simple metrics-core snappy-java)

@@ -19,7 +19,7 @@ bash "$here/scripts/deps.sh" >&2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# libraries_of FILE...: the shared libraries that programs need, and the loader, at the paths they are looked for.
+# libraries_of FILE...: the shared libraries that programs need, and the loader, at the paths where they look for them.
 libraries_of() { { ldd "$@" 2>/dev/null || true; } | grep -oE '/[^ ]+\.so[^ ]*' | grep -v "^$work" | sort -u; }
 
 mkdir -p "$work/etcd"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tries each module with exactly the Go that its go.mod names, without go.work: scripts/oldest-go.sh MODULE...
 #
-# Every package is built and vetted. Of the tests, libraries run those that need no server: in the root $QUICK, in
-# coord/* all. A Go that cannot be fetched is said in one line, and is no failure.
+# Every package is built and vetted. Libraries also run the tests that need no server: $QUICK in the root, all in
+# coord/*. If a Go cannot be fetched, one line says so, and that is no failure.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

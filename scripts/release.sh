@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Tags a release, and keeps nothing of it unless a program that uses it builds and runs:
+# Tags a release, and keeps it only if a program that uses it builds and runs:
 #
 #   scripts/release.sh vX.Y.Z              from a clean main: a commit and the tags, here; pushing them is left to you
 #   scripts/release.sh --dry-run vX.Y.Z    all of it in a clone that is thrown away, with what is not committed yet
 #
-# All modules of the release have one version. The commit makes every go.mod require it, and gives the news in
-# CHANGELOG.md that version as their heading. The replace lines stay: those who use the modules do not see them.
+# All modules of the release have one version. The commit makes every go.mod require it, and puts that version above the
+# news in CHANGELOG.md. The replace lines stay: users of the modules do not see them.
 #
-# What is tried is what the go command would fetch: a folder that serves the modules at their tags, and per module a
-# program in a module of its own, scripts/testdata/consumer/MODULE, which gets it from there.
+# It tries what the go command would fetch: a folder serves the modules at their tags, and for each of them a program in
+# a module of its own, scripts/testdata/consumer/MODULE, gets it from there.
 set -euo pipefail
 
 fail() { echo "release.sh: $*" >&2; exit 1; }
@@ -20,7 +20,7 @@ if [ "${1:-}" = --dry-run ]; then dry=1; shift; fi
 version=$1
 [[ $version =~ ^v[01]\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] ||
 	fail "$version is no version such as v0.3.1; from v2 on the paths of the modules would have to change"
-# The library modules within the root's, which it is released with: those that are not for development.
+# The library modules within the root's, which are released with it: all but those for development.
 nested=($(git -C "$here" ls-files -co --exclude-standard '*/go.mod' | grep -vE '^(examples|tools|verify)/' | xargs -n1 dirname))
 tags=("$version")
 for m in "${nested[@]}"; do tags+=("$m/$version"); done
@@ -68,7 +68,7 @@ cp "$work/CHANGELOG.md" "$clone/CHANGELOG.md"
 git commit -q -a -m "release: $version"
 for tag in "${tags[@]}"; do git tag -a -m "$tag" "$tag"; done
 
-# Those who use it. Modules of others come from this machine's cache as far as it has them.
+# The programs that use it. Other people's modules come from this machine's cache as far as it has them.
 go -C "$here/tools" run ./modproxy "$clone" "$work/proxy" "$version" "${nested[@]}"
 GOPROXY=file://$work/proxy,file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 export GOPROXY GOMODCACHE=$work/cache GOFLAGS="-mod=mod -modcacherw -trimpath -buildvcs=false"

@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh PACKAGES...      as `go test` wants them; from the folder of go.work
 #
-# Packages with real servers may fail because the machine was held up. So one that fails is run once more, by itself.
-# What failed first is printed in full, and is a bug to find; that it passes the second time mends nothing.
+# Packages with real servers may fail because the machine was held up. So a package that fails is run once more, by
+# itself. The first failure is printed in full, and is a bug to find, even if the second run passes.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

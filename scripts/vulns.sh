@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks for known vulnerabilities that our code reaches: scripts/vulns.sh MODULE...
-# Where the database does not answer, one line says so, and that is no failure. GOVULNDB names another database.
+# If the database does not answer, one line says so, and that is no failure. GOVULNDB names another database.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -16,8 +16,8 @@
 // How a driver learns of a change is its own affair: an event that says it all, an event and a point read, a
 // poll. So the budget of round trips is met inside Join, Await and Leave, and the engine knows nothing of it.
 //
-// What drivers do alike is in package driverkit, and which rule a kind follows in package rules: a driver that sees
-// the whole line may say whose turn it is.
+// What drivers do alike is in package driverkit. Which rule a kind follows is in package rules, for a driver that sees
+// the whole line and may say whose turn it is.
 package driver
 
 import (
@@ -30,22 +30,22 @@ import (
 // lost lives in a [Session]. A client library that the user made and handed in stays open after Close.
 type Driver interface {
 	// Open begins a session. It returns once the service has confirmed it, or when ctx ends. An error that no retry
-	// can mend (credentials, permission, a service of another protocol) wraps ErrDenied; any other is taken as
-	// "out of reach for now", and the engine tries again.
+	// can mend (credentials, permission, a service of another protocol) wraps ErrDenied; any other means "out of reach for
+	// now", and the engine tries again.
 	Open(ctx context.Context) (Session, error)
 
-	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. Children that are no
-	// contenders and the nodes of lines nested below it are left out. A line that nobody used is empty.
-	// It is on no hot path and may take a read for each node.
+	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. It leaves out children that
+	// are not contenders, and the nodes of lines nested below. A line that nobody has used is empty. Line is on no hot
+	// path and may take a read for each node.
 	Line(ctx context.Context, line string) ([]Node, error)
 
-	// First returns the first node of a line, with Owner and Data, and the zero Node if the line is empty. If seen is
-	// not nil it waits until that is another than *seen, by ID, Kind or Data; the zero Node stands for the empty line.
-	// Of several changes it may tell the last only, but that for certain. It is for those who watch a line without
+	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not
+	// nil it waits until the first node differs from *seen in ID, Kind or Data; the zero Node stands for the empty line.
+	// Of several changes it may miss all but the last, but never that one. It is for those who watch a line without
 	// standing in it, so it needs no session. An error other than ctx's and ErrDenied is trouble that may pass.
 	First(ctx context.Context, line string, seen *Node) (Node, error)
 
-	// Lines returns, sorted, the names that begin with prefix and have at least one node in line.
+	// Lines returns, sorted, the names of lines that begin with prefix and hold at least one node.
 	Lines(ctx context.Context, prefix string) ([]string, error)
 
 	// Remove takes away this incarnation of a node, whoever owns it. It returns ErrRemoved if it was gone already.
@@ -55,37 +55,37 @@ type Driver interface {
 	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
 
-	// Close ends every session, waits for the clean-ups under way as long as ctx lasts, and frees what Open uses.
+	// Close ends every session, waits as long as ctx lasts for clean-ups under way, and frees what Open uses.
 	Close(ctx context.Context) error
 }
 
-// Session is one liveness at the service: when it ends, for whatever reason, every node that joined through it
-// goes. It is pinned: what was asked of one session is never done in another, not even a request that was still
-// queued when the session ended.
+// Session is what the service keeps alive for us: when it ends, for whatever reason, every node that joined through it
+// goes. It is pinned: what was asked of one session is never done in another, not even a request that was still queued
+// when the session ended.
 //
 // It is used by thousands of contenders at once, which share its connection, its renewal and its watches.
 //
 // A method returns when its ctx ends, whatever the service does, and with ErrSessionEnded as soon as the session
-// has. Each request inside has a shorter deadline of its own, and trouble that passes is ridden out. So an error
+// has. Each request inside has a shorter deadline of its own, and the driver rides out trouble that passes. So an error
 // other than ctx's, ErrSessionEnded, ErrRemoved, ErrBusy and ErrDenied says that more waiting would not help.
 type Session interface {
 	// Join puts a node at the end of the line. It returns the place that it took, and the nodes ahead of it within
-	// e.Sight, nearest last; those need no Owner and no Data. The look may show nodes that have gone; it never misses
-	// one that stands.
+	// e.Sight, nearest last; those need no Owner and no Data. The look may show nodes that have gone; it never misses one
+	// that still stands.
 	//
-	// Exactly once: success is one node; an error is none, now or later. When a reply is lost it is the driver that
-	// finds the node or fences it off, on a context of its own, until that is done or the session has ended, even
-	// if ctx ended first. Other Joins of the session may run meanwhile and are not to be confused with it. A Join that
-	// had trouble, or took long, makes sure that its session still lives before it returns.
+	// Exactly once: success means one node; an error means none, now or later. When a reply is lost, the driver finds the
+	// node or fences it off, on a context of its own, until that is done or the session has ended, even if ctx ended
+	// first. Other Joins of the session may run meanwhile and must not be confused with it. A Join that had trouble, or
+	// took long, makes sure that its session is still alive before it returns.
 	//
-	// With e.Try a line with somebody in sight yields ErrBusy and no node. Best look before joining; if a node was
-	// made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
+	// With e.Try, a line with somebody in sight yields ErrBusy and no node. It is best to look before joining; if a node
+	// was made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
 	Join(ctx context.Context, e Entry) (place Place, ahead []Node, err error)
 
 	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
-	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of
-	// clocks and the ticks of the service. It never moves back. Once it has passed the engine has ended all holds, yet
-	// the session may live on, and those who wait keep their places. Read on every Hold.Err, so it must be cheap.
+	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of clocks
+	// and the ticks of the service. It never moves back. When it passes the engine ends all holds, yet the session may
+	// live on, and those who wait keep their places. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
 	// Done is closed when the session is over for certain: refused by the service, closed or abandoned.
@@ -95,62 +95,63 @@ type Session interface {
 	// under one of its holds any more; otherwise it calls Abandon.
 	Close(ctx context.Context) error
 
-	// Abandon stops renewing and frees what the session uses here; its nodes stay until the service expires them.
+	// Abandon stops renewing and frees what the session uses in this process; its nodes stay until the service expires
+	// them.
 	Abandon()
 }
 
 // Place is one contender of ours in a line, from its Join until it has left. What a driver has to remember of it, it
-// keeps here. Calls may come from several goroutines at once; the engine never has two Amends, or an Amend and a
-// Leave, under way together, but it may Watch meanwhile, and it may give up any call and go on with Leave.
+// keeps here. Calls may come from several goroutines at once; the engine never has two Amends, or an Amend and a Leave,
+// under way together, but it may Watch meanwhile, and it may give up any call and then Leave.
 //
-// Its calls return like those of its Session. After Leave none is made but another Leave.
+// Its calls return like those of its Session. After a Leave the only further call is another Leave.
 type Place interface {
 	// Node is the contender as it joined or was last amended, with Owner and Data. Token and Line never change.
 	Node() Node
 
-	// Last reports whether the look that came with the Join shows nobody behind. False if the driver cannot tell.
+	// Last reports whether the look that came with the Join showed nobody behind. It is false if the driver cannot tell.
 	Last() bool
 
 	// Await blocks until one of wait has left or was amended, then returns the nodes now ahead of me within sight, as
 	// Join does. wait are nodes that the last look showed. It may return early, at the price of a look. It never sleeps
-	// through a change: what happened between the look that the caller has and this call counts. Every now and then
-	// it looks without being told.
+	// through a change: what happened between the caller's look and this call counts. Now and then it looks without having
+	// been told of a change.
 	//
-	// how says what became of those waited for, as far as the service told.
+	// how says what became of those waited for, as far as the service told it.
 	//
-	// When my own node has been removed while the session lives it returns ErrRemoved, at once and in preference to any
-	// answer that might let me in.
+	// When my own node has been removed while the session lives, it returns ErrRemoved, at once and before any answer that
+	// might let me in.
 	//
-	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then
-	// nobody is ahead, and the answer is empty without asking the service. A write by anybody else must never be
-	// taken for that mark.
+	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then nobody
+	// is ahead, and Await returns none without asking the service. A write by anybody else must never be taken for that
+	// mark.
 	//
-	// When ctx ends nothing that grows may stay behind: share watches by node.
+	// When ctx ends, nothing may stay behind that would pile up: share watches by node.
 	Await(ctx context.Context, wait []Node) (ahead []Node, how Change, err error)
 
 	// Watch is for a place that waits for nobody: it blocks until my own node has been removed while the session lives
-	// (ErrRemoved), or the session or ctx ends. So the engine watches over a node that is held, and only if it is held
-	// for long. A holder must hear of a removal even while a question to the service stalls. An amendment is none.
+	// (ErrRemoved), or the session or ctx ends. The engine uses it for a node that is held, and only if it is held for
+	// long. A holder must hear of a removal even while a question to the service stalls. An amendment is not a removal.
 	Watch(ctx context.Context) error
 
-	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. It is
-	// retried inside and never re-creates: ErrRemoved if the node is gone. An Amend that changes nothing asks the
-	// service all the same, so that its success says that the node stands. After another error the node is as it was
+	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. The
+	// driver retries it, and never makes the node anew: ErrRemoved if the node is gone. An Amend that changes nothing asks
+	// the service all the same, so that its success says that the node stands. After another error the node is as it was
 	// or as asked, and Leave removes it either way.
 	Amend(ctx context.Context, kind string, data []byte) error
 
-	// Leave takes the node away: one write. held says that I had my turn with nobody at all ahead of me, so that whoever
-	// stands right behind may enter on the news of it. nil: the service confirmed it, or the node was gone. On any error
-	// the driver goes on in the background until the node is gone or the session has ended. However often it tries,
-	// it removes this incarnation only.
+	// Leave takes the node away, with one write. held says that I had my turn with nobody at all ahead of me, so that
+	// whoever stands right behind may enter on the news of it. It returns nil if the service confirmed it, or the node was
+	// gone. On any error the driver goes on in the background until the node is gone or the session has ended. However
+	// often it tries, it removes this incarnation only.
 	Leave(ctx context.Context, held bool) error
 }
 
-// Change is what made an Await return, as far as the service told.
+// Change is what made an Await return, as far as the service told it.
 type Change int
 
 const (
-	Looked   Change = iota // nothing was told: the look says what there is
+	Looked   Change = iota // nobody told: the look shows what there is
 	HandedOn               // one of those waited for left as the holder: see Place.Leave
 	Gone                   // one left otherwise: it gave up, was removed, or its session has ended
 	Amended                // one was amended
@@ -160,7 +161,7 @@ func (c Change) String() string {
 	return [...]string{"looked", "handed on", "gone", "amended"}[c]
 }
 
-// What a Driver, a Session or a Place may say. Wrap them together with the service's own words.
+// Errors that a Driver, a Session or a Place may return. Wrap them together with the service's own words.
 var (
 	ErrSessionEnded = errors.New("session ended")
 	ErrRemoved      = errors.New("node removed")

@@ -17,7 +17,7 @@ type Node struct {
 	Kind  string // what it asks for; see ValidKind
 	Token Token  // its place in the line
 	Owner Owner  // who put it there; empty for foreign contenders
-	Data  []byte // what the owner says of itself, such as an election's value; nil if it says nothing
+	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing
 	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
 }
 
@@ -39,11 +39,11 @@ type Entry struct {
 	Try   bool // join only if nobody in Sight is there
 }
 
-// Sight says which of the nodes ahead a rule needs to see, so that a service which can search is asked for no more.
-// A driver may always return more of the nodes ahead than that.
+// Sight says which of the nodes ahead a rule needs to see, so that a service that can search is asked for no more. A
+// driver may always return more of the nodes ahead.
 type Sight struct {
-	Ignore []string // these kinds never stand in my way; all others do, foreign ones included
-	All    bool     // show each that may stand in my way; otherwise the nearest is enough
+	Ignore []string // these kinds never stand in my way; all others may, foreign ones included
+	All    bool     // show all that may stand in my way; otherwise the nearest is enough
 }
 
 // Sees reports whether a node of this kind may stand in the way.
@@ -54,7 +54,7 @@ const MaxKind = 48
 
 // ValidKind reports whether kind consists of 1 to MaxKind letters and digits, so that it can be part of a znode's
 // name or an etcd key. The recipes use "lock", "lead", "R", "W" and, for semaphores, S, Q or G followed by
-// "<weight>of<permits>": see package rules. A foreign contender has the kind that its own tool means, or "lock".
+// "<weight>of<permits>": see package rules. A foreign contender has the kind that its own tool gives it, or "lock".
 func ValidKind(kind string) bool {
 	if len(kind) == 0 || len(kind) > MaxKind {
 		return false

@@ -12,7 +12,7 @@ import (
 //
 //	turnwise 1 "host" 4711 "label" 2026-01-02T15:04:05.123Z
 //
-// It is written by hand rather than as JSON since every acquire writes one.
+// It is encoded by hand rather than as JSON because every acquire writes one.
 const noteHead = "turnwise 1 "
 
 const noteTime = "2006-01-02T15:04:05.000Z"
@@ -32,8 +32,8 @@ func EncodeNote(o Owner, data []byte) []byte {
 	return append(b, data...)
 }
 
-// DecodeNote takes a note apart. Bytes that are no note are those of a foreign contender: an empty Owner, and all of
-// it Data.
+// DecodeNote takes a note apart. Bytes that are not a note come from a foreign contender: the Owner is empty, and they
+// are all Data.
 func DecodeNote(b []byte) (Owner, []byte) {
 	rest, ok := bytes.CutPrefix(b, []byte(noteHead))
 	if !ok {
@@ -71,7 +71,7 @@ func parseOwner(s string) (o Owner, ok bool) {
 	return o, true
 }
 
-// cutQuoted splits a quoted string and the space behind it off s.
+// cutQuoted splits off a quoted string at the start of s and the space behind it.
 func cutQuoted(s string) (value, rest string, ok bool) {
 	q, err := strconv.QuotedPrefix(s)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What Amend owes.
+// What Amend must do.
 var amendments = []scenario{
 	{name: "another kind wakes those behind", run: kindWakes},
 	{name: "another kind before the wait counts", run: kindBeforeWait},
@@ -76,7 +76,7 @@ func dataLetsNobodyIn(s *scene) {
 func amendUnderFate(s *scene) {
 	sess, l := s.session()
 	s.needs("decide the fate of requests", l.Fate == nil)
-	for _, kind := range []string{"R", "W"} { // one changes the kind, one the data alone
+	for _, kind := range []string{"R", "W"} { // one changes the kind, one only the data
 		for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
 			me, _ := s.joinAs(sess, s.entry("W"))
 			l.Fate(f)
@@ -138,7 +138,7 @@ func amendAppliedLateToRemoved(s *scene) {
 		s.remove(operator, s.look(operator)[0])
 		s.gone(s.line)
 		select {
-		case <-amended: // it may have been done, and then been removed
+		case <-amended: // it may have been amended first, and then removed
 		case <-time.After(s.patience):
 			s.Fatal("Amend does not return")
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Section 6 of the design: what everybody does all the time costs no more than it must.
+// What everybody does all the time costs no more than it must.
 var budgets = []scenario{
 	{name: "requests and events", alone: true, run: budgetOfRequests},
 	{name: "round trips", alone: true, run: budgetOfTrips},
@@ -22,8 +22,8 @@ func (s *scene) affords(what string, spent Traffic, budget Cost) {
 	}
 }
 
-// least returns the smallest sum of requests and events of several rounds, since now and then there may be a look
-// without need.
+// least returns the smallest sum of requests and events of several rounds, since now and then there may be a needless
+// look.
 func least(rounds int, f func() Traffic) (t Traffic) {
 	for i := range rounds {
 		if spent := f(); i == 0 || spent.Requests()+spent.Events < t.Requests()+t.Events {
@@ -78,7 +78,7 @@ func budgetOfRequests(s *scene) {
 	}), b.Handoff)
 }
 
-// budgetOfTrips makes a round trip long, so that the time which something takes tells how many it needs.
+// budgetOfTrips makes round trips slow, so that the time something takes tells how many it needs.
 func budgetOfTrips(s *scene) {
 	sess, l := s.session()
 	s.needs("delay a link, or has no budget", l.Delay == nil || s.svc.Budget == Budget{})

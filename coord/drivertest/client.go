@@ -99,7 +99,7 @@ func (s *scene) queued(n int) {
 	s.eventually(s.patience, fmt.Sprintf("%d are in line", n), func() bool { return len(s.svc.Stored(s, s.line)) == n })
 }
 
-// lost waits for a hold to end, and checks how.
+// lost waits for a hold to end, and checks that it was lost.
 func (s *scene) lost(d time.Duration, h *coord.Hold) {
 	s.Helper()
 	s.wait(d, h.Context().Done(), "the hold's context ends")
@@ -131,7 +131,7 @@ func holdEndsFirst(trouble func(l *Link) (heal func())) func(s *scene) {
 		s.lost(soon, h)
 		s.release(second)
 		heal()
-		s.release(s.acquire(holder)) // the client goes on, in another session
+		s.release(s.acquire(holder)) // the client goes on in another session
 	}
 }
 
@@ -187,7 +187,7 @@ func breaks(s *scene) {
 	if err := h.Err(); err != nil {
 		s.Errorf("the holder: %v", err)
 	}
-	time.Sleep(200 * time.Millisecond) // a hold is watched over once it has lasted for a while
+	time.Sleep(200 * time.Millisecond) // the node of a hold is watched once it has lasted for a while
 	if err := operator.Break(s.ctx, nodes[0]); err != nil {
 		s.Fatalf("Break: %v", err)
 	}

@@ -68,7 +68,7 @@ func (s *scene) lines(l *Link, prefix string) []string {
 
 func nestedLines(s *scene) {
 	sess, l := s.session()
-	// The innermost first, so that it stands before the outer ones are used.
+	// The innermost comes first, so that it stands before the outer ones are used.
 	names := []string{s.line + "/a/b/c", s.line + "/a", s.line, s.line + "/lock", s.line + "/a/b"}
 	mine := map[string]driver.Place{}
 	for _, name := range names {
@@ -89,7 +89,7 @@ func nestedLines(s *scene) {
 			s.Errorf("Line shows %v in %q, want %v", brief(nodes...), name, brief(mine[name].Node()))
 		}
 	}
-	// The outer one is emptied, and used again, while the inner ones are in use.
+	// The outer line is emptied, and used again, while the inner ones are in use.
 	s.leave(mine[s.line], true)
 	me, ahead := s.join(sess)
 	if len(ahead) > 0 {
@@ -129,7 +129,7 @@ func namesOfEverySort(s *scene) {
 	s.usesName(sess, l, deep)
 }
 
-// usesName does in a line of this name what one does in a line.
+// usesName does the usual things in a line of this name.
 func (s *scene) usesName(sess driver.Session, l *Link, name string) {
 	s.Helper()
 	if err := coord.CheckName(name); err != nil {
@@ -156,7 +156,7 @@ func (s *scene) usesName(sess driver.Session, l *Link, name string) {
 	s.leave(me, true)
 }
 
-// What a driver encodes for its service must not fall together.
+// Names that a driver encodes for its service must not become the same.
 func namesThatLookAlike(s *scene) {
 	sess, _ := s.session()
 	for _, seg := range []string{

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Obligation 7. A hold ends when the deadline passes; if the service lets the next one in before, there are two holders.
+// Obligation 7. A hold ends when the deadline passes; if the service lets the next one in before that, two hold.
 var deadlines = []scenario{
 	{name: "nothing passes", run: deadlineWhenFrozen(Both)},
 	{name: "no request passes", run: deadlineWhenFrozen(Requests)},
@@ -18,8 +18,8 @@ var deadlines = []scenario{
 	{name: "it moves forward only", run: deadlineMovesForward},
 }
 
-// expiresAfterDeadline waits for the service to remove the only node of the line, and sees to it that the deadline
-// of its session had passed before.
+// expiresAfterDeadline waits for the service to remove the only node of the line, and checks that the deadline of its
+// session passed before that.
 func (s *scene) expiresAfterDeadline(sess driver.Session) {
 	s.Helper()
 	for limit := time.Now().Add(s.outlives()); ; {
@@ -68,8 +68,8 @@ func deadlineWhenDeaf(s *scene) {
 	}
 }
 
-// Renewals are answered, the answers arrive much later, and nothing after them: an answer says that the service
-// heard from us when it was asked for, not when it arrives.
+// Renewals are answered, but the answers arrive much later, and then nothing more: an answer says that the service
+// heard from us at some time after the request was sent, not when the answer arrives.
 func deadlineWhenRepliesAreLate(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)
@@ -83,7 +83,7 @@ func deadlineWhenRepliesAreLate(s *scene) {
 	s.expiresAfterDeadline(sess)
 }
 
-// Whatever has been heard was asked for a round trip ago.
+// Whatever we hear, we asked for a round trip earlier.
 func deadlineInSlowLink(s *scene) {
 	sess, l := s.session()
 	s.needs("delay a link", l.Delay == nil)

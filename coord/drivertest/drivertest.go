@@ -6,11 +6,11 @@
 //		drivertest.Run(t, func(t testing.TB) *drivertest.Service { … })
 //	}
 //
-// There is a subtest for each obligation of package driver, with a scenario below it for each way of showing it. The
-// faults are those of the link and of the service, made by the harness; the suite itself knows no service. [RunRecipes]
-// does the same for the recipes.
+// There is a subtest for each obligation of package driver, and below it a scenario for each way of showing it. The
+// harness makes the faults of the link and of the service; the suite itself knows no service. [RunRecipes] does the
+// same for the recipes.
 //
-// With TURNWISE_LONG=1 in the environment the crowds are ten times as large.
+// With TURNWISE_LONG=1 in the environment, crowds are ten times as large.
 package drivertest
 
 import (
@@ -28,8 +28,8 @@ func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
 	if svc.Connect == nil || svc.TTL <= 0 || svc.Stored == nil {
 		t.Fatal("drivertest: the harness must give Connect, TTL and Stored")
 	}
-	// Most scenarios wait for a service that does nothing, so many of them run at once, whatever -parallel says.
-	// Those that count or time something run by themselves afterwards, in order.
+	// Most scenarios mostly wait, while the service does nothing, so many run at once, whatever -parallel says. Those that
+	// count or time something run by themselves afterwards, in order.
 	places := make(chan struct{}, 8)
 	var crowd sync.WaitGroup
 	for _, o := range all {
@@ -99,7 +99,7 @@ var obligations = []obligation{
 	{"18 clients keep what they promise", clients},
 }
 
-// nothingRemains is the last word on obligation 11, when every scenario is over.
+// nothingRemains checks obligation 11 once more, when every scenario is over.
 func nothingRemains(t testing.TB, svc *Service) {
 	if svc.Remains == nil {
 		t.Skip("the harness cannot list what the service stores")
@@ -113,7 +113,7 @@ func nothingRemains(t testing.TB, svc *Service) {
 	t.Errorf("still stored with nobody in any line: %q", left)
 }
 
-// crowdSize is how many make a crowd.
+// crowdSize is how many make up a crowd.
 func crowdSize() int {
 	if os.Getenv("TURNWISE_LONG") != "" {
 		return 2000

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// planted is what the goroutines wait for that a flaw leaves behind.
+// planted is what goroutines that a flaw leaves behind wait for.
 var planted = make(chan struct{})
 
 func TestMain(m *testing.M) {

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Obligation 1. A join whose outcome is open is where distributed locks lose: an orphan at the head of a line blocks it
+// Obligation 1. A join whose outcome is open is where distributed locks fail: an orphan at the head of a line blocks it
 // for as long as the session lives.
 var exactlyOnce = []scenario{
 	{name: "lost before it was applied", run: joinRidesOut(LostBefore)},
@@ -32,7 +32,7 @@ var exactlyOnce = []scenario{
 	{name: "many at once while the link is cut", run: joinsWhileCut},
 }
 
-// joinRidesOut lets a join meet trouble that passes.
+// joinRidesOut makes a join meet trouble that passes.
 func joinRidesOut(fates ...Fate) func(s *scene) {
 	return func(s *scene) {
 		sess, l := s.session()
@@ -80,14 +80,14 @@ func joinCancelled(fates ...Fate) func(s *scene) {
 		cancel()
 		select {
 		case err := <-result:
-			if err == nil { // it was sent again and was faster than the cancellation
+			if err == nil { // it was sent again, faster than the cancellation
 				s.leave(me, false)
 			}
 		case <-time.After(s.patience):
 			s.Fatal("Join does not return")
 		}
 		s.gone(s.line)
-		if !ended(sess) { // to end it is a driver's right here; to leave it crippled is not
+		if !ended(sess) { // a driver may end the session here, but not leave it crippled
 			me, _ := s.join(sess)
 			s.leave(me, true)
 		}

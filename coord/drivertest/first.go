@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What those who watch a line without standing in it are told.
+// What those are told who watch a line without standing in it.
 var firsts = []scenario{
 	{name: "at once", run: firstAtOnce},
 	{name: "as it changes", run: firstAsItChanges},
@@ -28,12 +28,13 @@ type told struct {
 	err error
 }
 
-// first asks for the first of the scene's line, or for another one than was seen. Trouble that may pass is waited out.
+// first asks for the first node of the scene's line, or for one that differs from seen. It waits until passing trouble
+// is over.
 func (s *scene) first(ctx context.Context, l *Link, seen *driver.Node) <-chan told {
 	return s.firstWhere(ctx, l, seen, func(driver.Node) bool { return true })
 }
 
-// firstWhere asks again until it is told of a node as wanted.
+// firstWhere asks again until it is told of a node that is wanted.
 func (s *scene) firstWhere(ctx context.Context, l *Link, seen *driver.Node, wanted func(n driver.Node) bool) <-chan told {
 	c := make(chan told, 1)
 	line := s.line
@@ -70,7 +71,7 @@ func (s *scene) tells(d time.Duration, c <-chan told, want driver.Node, what str
 	return driver.Node{}
 }
 
-// comesTo fails unless the answers come to this node in the end. Until then there may be errors, as trouble passes, and
+// comesTo fails unless the answers come to this node in the end. Until then they may be errors, as trouble passes, or
 // what was true in between.
 func (s *scene) comesTo(l *Link, c <-chan told, want driver.Node, what string) driver.Node {
 	s.Helper()
@@ -180,14 +181,14 @@ func firstAfterFreeze(s *scene) {
 	s.firstAfter(l, func() func() { return l.Freeze(Replies) })
 }
 
-// firstAfter lets things happen while a watcher hears nothing.
+// firstAfter makes things happen while a watcher hears nothing.
 func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
 	s.Helper()
 	sess, _ := s.session()
 	me, _ := s.join(sess)
 	seen := s.tells(soon, s.first(s.ctx, l, nil), me.Node(), "before")
 	for round := range 2 {
-		// What lies between may be told, or not.
+		// What happened in between may be told, or not.
 		last := func(n driver.Node) bool { return n.ID != "" && (round == 0 || len(n.Data) > 0) }
 		next := s.firstWhere(s.ctx, l, &seen, last)
 		time.Sleep(50 * time.Millisecond)

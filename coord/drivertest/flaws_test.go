@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSuiteCatches plants each flaw in the model and plays the scenarios that are there for it: they must fail. That
-// they pass without the flaw is what TestModel shows.
+// TestSuiteCatches plants each flaw in the model and plays the scenarios meant to catch it: they must fail. TestModel
+// shows that they pass without the flaw.
 func TestSuiteCatches(t *testing.T) {
 	places := make(chan struct{}, 12)
 	var all sync.WaitGroup
@@ -18,7 +18,7 @@ func TestSuiteCatches(t *testing.T) {
 			check := func() {
 				t.Run(string(f)+"/"+name, func(t *testing.T) {
 					var r *recorder
-					for range 10 { // some need a moment that a busy machine may not give at the first try
+					for range 10 { // some flaws need luck with the timing, which a busy machine may not allow at the first try
 						r = record(t, func(t testing.TB) {
 							svc := modelHarness(f)(t)
 							svc.hurry = true
@@ -49,7 +49,7 @@ func TestSuiteCatches(t *testing.T) {
 	}
 }
 
-// find returns the scenario of this name, the number of its obligation before it.
+// find returns the scenario of this name, which begins with the number of its obligation.
 func find(t *testing.T, name string) scenario {
 	t.Helper()
 	for _, o := range obligations {

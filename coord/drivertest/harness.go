@@ -10,15 +10,14 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Service is one running service and what the suite needs to know of it and do to it. The author of a driver
-// fills it in. Connect, TTL and Stored are required; whatever else is left nil or zero the harness cannot do, and the
-// scenarios that need it are skipped with a line that says so.
+// Service is one running service and what the suite needs to know about it and do to it. The author of a driver fills
+// it in. Connect, TTL and Stored are required. Anything else that is nil or zero is something the harness cannot do,
+// and the scenarios that need it are skipped and say so.
 //
 // All functions are called from several goroutines at once. Each scenario uses lines of its own, so that one service
-// serves them all. What a function is asked for and cannot do, it reports by t.Fatal.
+// serves them all. A function that fails to do what it is asked reports that with t.Fatal.
 type Service struct {
-	// TTL is how long the service keeps a session that it hears nothing from, as it grants it. 1 to 2 s keep the
-	// run short.
+	// TTL is how long the service keeps a session that it hears nothing from, as granted. 1 to 2 s keep the run short.
 	TTL time.Duration
 
 	// Grace is how much later than the TTL a dead session's nodes may go, for the service's ticks. Zero: one TTL.
@@ -29,53 +28,53 @@ type Service struct {
 	Connect func(t testing.TB) *Link
 
 	// Stored lists the raw names of everything that the service stores in a line, contender or not, but not that of
-	// lines nested below it. It goes round every link, so no fault touches it, and reads what is committed. It is
-	// how orphans are found: things that a driver does not recognize as its own count too.
+	// lines nested below it. It bypasses every link, so no fault touches it, and reads what is committed. It finds
+	// orphans: things that a driver does not recognize as its own count too.
 	Stored func(t testing.TB, line string) []string
 
 	// Remains lists the raw names of everything that the service still stores under the root that this harness uses,
-	// whatever the line: parents of lines, what a session keeps for itself. The root does not count.
+	// in any line or none: parents of lines, and what a session keeps for itself. The root does not count.
 	Remains func(t testing.TB) []string
 
-	// PlantForeign puts things that are no contenders where the line's nodes are, with names as misleading as the
+	// PlantForeign puts things that are not contenders where the line's nodes are, with names as misleading as the
 	// service allows: some that sort before every node of the line, some after. When t ends they are taken away.
 	PlantForeign func(t testing.TB, line string)
 
-	// Forget makes the service forget a line that is empty, as when a ZooKeeper container is reaped, so that its
-	// counter, if it has one, begins anew. It returns when that is done.
+	// Forget makes the service forget an empty line, as when a ZooKeeper container is reaped, so that its counter, if it
+	// has one, begins anew. It returns when that is done.
 	Forget func(t testing.TB, line string)
 
-	// NearEnd brings the counter that numbers the line's nodes to a few below the last value it can take.
+	// NearEnd sets the counter that numbers the line's nodes to a little below the last value it can take.
 	NearEnd func(t testing.TB, line string)
 
 	// Budget is what the driver may spend. The zero Budget is not checked.
 	Budget Budget
 
-	hurry bool // for the suite's own tests, where things do not happen
+	hurry bool // for the suite's own tests, in which things fail to happen
 }
 
 // Link is a driver, and power over its link to the service.
 type Link struct {
 	driver.Driver
 
-	// Fate says what becomes of the next request of this link that puts, changes or deletes a node of a line. Calls
-	// queue up, a request each. met is closed when the request has met its fate: for LostBefore and AppliedLate
-	// when it was taken out, for LostAfter when it was applied.
+	// Fate says what becomes of the next request of this link that puts, changes or deletes a node of a line. Calls queue
+	// up, one for each request. met is closed when the request has met its fate: for LostBefore and AppliedLate when it
+	// was taken out, for LostAfter when it was applied.
 	Fate func(f Fate) (met <-chan struct{})
 
-	// Freeze lets nothing pass any more, while connections stay open, new ones too: what is sent stays in the link,
-	// and arrives after the thaw if its connection still stands. Freezes add up, each ends with its own thaw, which
+	// Freeze lets nothing pass any more, though connections stay open and new ones can be made: what is sent stays in the
+	// link, and arrives after the thaw if its connection still stands. Freezes add up; each ends with its own thaw, which
 	// may be called twice.
 	Freeze func(d Direction) (thaw func())
 
 	// Cut resets the connections and refuses new ones until heal, which may be called twice.
 	Cut func() (heal func())
 
-	// Delay lets everything take this much longer, each way, until restore.
+	// Delay makes everything take this much longer, each way, until restore.
 	Delay func(each time.Duration) (restore func())
 
-	// Expire lets the service end a session of this link out of the blue, whatever the state of the link, and returns
-	// when its nodes are gone there.
+	// Expire makes the service end a session of this link out of the blue, whatever the state of the link, and returns
+	// when its nodes are gone at the service.
 	Expire func(t testing.TB, s driver.Session)
 
 	// Traffic counts what has passed since the link was made.
@@ -87,15 +86,14 @@ type Fate int
 
 const (
 	// LostBefore: the service never sees the request. The driver sees a broken connection, an error of the service
-	// that leaves the outcome open, or no answer at all, as is usual there.
+	// that leaves the outcome open, or no answer at all, as is usual for the service.
 	LostBefore Fate = iota + 1
 
-	// LostAfter: the service applies the request, then the driver sees the same as with LostBefore.
+	// LostAfter: the service applies the request, and the driver sees the same as with LostBefore.
 	LostAfter
 
 	// AppliedLate: the driver sees the same as with LostBefore, and the service applies the request Late afterwards,
-	// behind requests that were sent meanwhile. Where the service keeps a client's order the harness treats it as
-	// LostAfter.
+	// behind requests that were sent meanwhile. If the service keeps a client's order, the harness treats it as LostAfter.
 	AppliedLate
 )
 
@@ -128,7 +126,7 @@ const (
 type Traffic struct {
 	Writes   int   // requests that change something; a transaction or multi is one
 	Reads    int   // other requests: reads, and those that set a watch or a stream of events
-	Events   int   // changes that the service has told of unasked; two in one message are two
+	Events   int   // changes that the service told of unasked; two in one message count as two
 	Sent     int64 // bytes from the driver
 	Received int64 // bytes to the driver
 }
@@ -147,28 +145,28 @@ func (t Traffic) Sub(earlier Traffic) Traffic {
 // Requests is the number of requests of both sorts.
 func (t Traffic) Requests() int { return t.Writes + t.Reads }
 
-// Budget is the most that the driver spends on what everybody does all the time, on a line it has used before.
+// Budget is the most that the driver may spend on what everybody does all the time, on a line it has used before.
 type Budget struct {
-	Join    Cost // joining a line that is empty, at the joiner's link
+	Join    Cost // joining an empty line, at the joiner's link
 	Leave   Cost // leaving it as the holder, at the leaver's link
 	Handoff Cost // at the waiter's link, from when the node ahead begins to leave as the holder until Await returns
 }
 
 // Cost is a number of requests and events, as in Traffic, and of round trips, which are fewer where requests are
-// pipelined; an event that is awaited is half a round trip, and is not counted in them.
+// pipelined. An event that is awaited takes half a round trip, and is not counted in them.
 type Cost struct {
 	Writes, Reads, Events int
 	Trips                 int
 }
 
-// Logger is for a driver that a harness makes: what it says is shown if t fails.
+// Logger returns a logger for a driver that a harness makes: what it says is shown if t fails.
 func Logger(t testing.TB) *slog.Logger {
 	w := &untilTheEnd{to: t.Output()}
 	t.Cleanup(w.end)
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
-// untilTheEnd drops what is said when the test is over, which would be a panic.
+// untilTheEnd drops what is logged after the end of the test, where it would cause a panic.
 type untilTheEnd struct {
 	mu sync.Mutex
 	to io.Writer

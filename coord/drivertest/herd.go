@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Obligation 5: a release wakes nobody but who may now go, and costs the same however long the line is.
+// Obligation 5: a release wakes only those who may now go, and costs the same however long the line is.
 var noHerd = []scenario{
 	{name: "a hand-off costs the same in a long line", alone: true, run: handOffInLongLine},
 	{name: "a join costs the same in a long line", alone: true, run: joinInLongLine},
@@ -14,8 +14,8 @@ var noHerd = []scenario{
 	{name: "nobody is woken when somebody joins", alone: true, run: joinWakesNobody},
 }
 
-// handOffs hands a line of n waiters over a few times. It returns the least that one hand-off cost at the waiters'
-// link: of many who wait some always look without being told. Nobody is told without need, so all events count.
+// handOffs makes a few hand-offs in a line of n waiters. It returns the least that one cost at the waiters' link, since
+// of many waiters some always poll. All its events count, since nobody should be told without need.
 func (s *scene) handOffs(n, turns int) (cost Traffic) {
 	s.Helper()
 	head, _ := s.session()
@@ -38,12 +38,12 @@ func (s *scene) handOffs(n, turns int) (cost Traffic) {
 			Writes: min(cost.Writes, spent.Writes), Reads: min(cost.Reads, spent.Reads),
 			Sent: min(cost.Sent, spent.Sent), Received: min(cost.Received, spent.Received),
 		}
-		time.Sleep(10 * time.Millisecond) // for those who would be woken, too
+		time.Sleep(10 * time.Millisecond) // for others who might be woken too
 		leave = func() { s.leave(c.places[i], true) }
 	}
 	all := l.Traffic().Sub(start)
 	cost.Events = (all.Events + turns - 1) / turns
-	// Each grant is one wake-up. One in ten may be woken for nothing, as by a look "now and then".
+	// Each grant is one wake-up. One in ten may be woken for nothing, as by a poll.
 	if woken := c.wakeUps.Load() - woken; woken > int64(turns)+int64(turns)/10+1 {
 		s.Errorf("%d hand-offs in a line of %d woke %d", turns, n, woken)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Obligation 11. What the service stores is looked at in the other scenarios and, for good, at the end of Run.
+// Obligation 11. What the service stores is checked in the other scenarios and, finally, at the end of Run.
 var leaks = []scenario{
 	{name: "goroutines after use and close", alone: true, run: goroutinesAfterClose},
 	{name: "goroutines after faults and close", alone: true, run: goroutinesAfterFaults},
@@ -21,7 +21,7 @@ var leaks = []scenario{
 	{name: "an opening that is given up", alone: true, run: openingGivenUp},
 }
 
-// goroutines returns the stacks of all that run, by their ids.
+// goroutines returns the stacks of all goroutines, by their ids.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for {
@@ -39,7 +39,7 @@ func goroutines() map[string]string {
 	return all
 }
 
-// leavesNoGoroutine runs f as a test of its own, its clean-up included, and fails if goroutines stay that were not
+// leavesNoGoroutine runs f as a test of its own, including its clean-up, and fails if goroutines stay that were not
 // there before.
 func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
@@ -62,7 +62,7 @@ func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
 }
 
-// cleaner is a testing.TB that cleans up when it is told to.
+// cleaner is a testing.TB that cleans up when told to.
 type cleaner struct {
 	testing.TB
 	mu  sync.Mutex
@@ -73,7 +73,7 @@ func (c *cleaner) Cleanup(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
-		c.TB.Cleanup(c.cleanUp) // if the test ends before
+		c.TB.Cleanup(c.cleanUp) // if the test ends before that
 	}
 	c.all = append(c.all, f)
 }
@@ -154,10 +154,10 @@ func goroutinesAfterFaults(s *scene) {
 	s.eventually(s.outlives()+s.patience, "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 }
 
-// grows fails if n rounds of f leave more goroutines than a few, while everything is still open.
+// grows fails if n rounds of f leave more than a few goroutines while everything is still open.
 func (s *scene) grows(n int, f func()) {
 	s.Helper()
-	f() // what is there once
+	f() // for what is made only once
 	before := len(goroutines())
 	for range n {
 		f()

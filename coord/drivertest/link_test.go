@@ -9,8 +9,8 @@ import (
 
 var errLinkLost = errors.New("link: connection lost")
 
-// faultLink carries requests to a service in this process, and answers and news back, in order; and does to them
-// what it is told.
+// faultLink carries requests to a service in this process, and answers and news back, in order, and with the faults it
+// is told to make.
 type faultLink struct {
 	inOrder   bool   // the service keeps a client's order: what is lost takes the connection with it
 	connected func() // called when there is a connection again; may be nil
@@ -37,7 +37,7 @@ type fated struct {
 	met chan struct{}
 }
 
-// requestSort says how a request counts.
+// requestSort says what a request counts as.
 type requestSort int
 
 const (
@@ -60,7 +60,7 @@ func (l *faultLink) close() {
 	l.running.Wait()
 }
 
-// do sends a request and waits for the answer. After an error it is open whether and when the service applies it.
+// do sends a request and waits for the answer. After an error it is unknown whether and when the service applies it.
 func (l *faultLink) do(ctx context.Context, sort requestSort, size int, apply func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (l *faultLink) do(ctx context.Context, sort requestSort, size int, apply fu
 	}
 }
 
-// begin counts a request and tells its fate, if the link is up.
+// begin counts a request and returns its fate, if the link is up.
 func (l *faultLink) begin(sort requestSort, size int) (conn *faultConn, fate fated, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *faultLink) meet(fate fated, apply func()) {
 	close(fate.met)
 }
 
-// tell sends news; it does not block. Nobody hears them without a connection.
+// tell sends news; it does not block. Without a connection nobody hears it.
 func (l *faultLink) tell(deliver func()) {
 	l.mu.Lock()
 	conn, down := l.conn, l.down > 0

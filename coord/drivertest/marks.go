@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// The hand-off without a look, and all that must not be taken for one: each of these has two holders if it is.
+// The hand-off without a look, and whatever must not be taken for one: each such mistake makes two holders.
 var marks = []scenario{
 	{name: "the head leaves as the holder", run: headLeavesAsHolder},
 	{name: "one in the middle gives up", run: middleLeaves(func(s *scene, t *three) { s.leave(t.middle, false) })},
@@ -41,7 +41,7 @@ var marks = []scenario{
 	{name: "a chain of hand-offs", run: chainOfHandOffs},
 }
 
-// three are a head, one in the middle and a last one, each in a session with a link of its own.
+// three are a head, one in the middle and a last one in line, each in a session with a link of its own.
 type three struct {
 	head, middle, last driver.Place
 	headSess, sess     driver.Session // sess is that of the middle
@@ -74,7 +74,7 @@ func (t *three) join(s *scene) {
 	}
 }
 
-// amend gives the middle one other data, as an election does.
+// amend changes the data of the middle one, as an election does.
 func (t *three) amend(s *scene) {
 	s.Helper()
 	s.amend(t.middle, "lock", fmt.Appendf(nil, "amended at %v", time.Now()))
@@ -97,7 +97,7 @@ func (t *three) behindHead(s *scene, c <-chan answer, what string) {
 		if time.Now().After(limit) {
 			s.Fatalf("%s: the one in the middle, %v, is still seen: %v", what, brief(t.middle.Node()), brief(a.ahead...))
 		}
-		c = s.await(t.last, a.ahead[len(a.ahead)-1]) // it was early
+		c = s.await(t.last, a.ahead[len(a.ahead)-1]) // Await returned early
 	}
 }
 
@@ -119,7 +119,7 @@ func middleLeaves(how func(s *scene, t *three)) func(s *scene) {
 		t := s.three(driver.Sight{})
 		for i := range 3 {
 			waiter := s.await(t.last, t.middle.Node())
-			time.Sleep(time.Duration(i) * 15 * time.Millisecond) // before the wait has begun, and after
+			time.Sleep(time.Duration(i) * 15 * time.Millisecond) // before the wait begins, and after
 			how(s, t)
 			t.behindHead(s, waiter, fmt.Sprintf("round %d", i))
 			s.leave(t.last, false)
@@ -162,7 +162,7 @@ func bothLeaveUnheard(s *scene) {
 	s.turn(2*soon, waiter, "both have left")
 }
 
-// A rule that sees all may wait for one that is not right ahead.
+// A rule that sees all may wait for a node that is not right ahead.
 func markFromFarAhead(s *scene) {
 	t := s.three(driver.Sight{All: true})
 	for i := range 3 {
@@ -179,7 +179,7 @@ func markFromFarAhead(s *scene) {
 	}
 }
 
-// The middle one's session releases something in another line at the time at which its node here goes.
+// The middle one's session releases something in another line just when its node here goes.
 func markOfAnotherLine(s *scene) {
 	t := s.three(driver.Sight{})
 	for range 5 {

@@ -28,7 +28,7 @@ func TestMemoryRecipes(t *testing.T) {
 	}
 }
 
-// memoryNetwork leads what the drivers of a link say and hear through it.
+// memoryNetwork passes what the drivers of a link say and hear through that link.
 type memoryNetwork struct {
 	mu    sync.Mutex
 	links map[string]*faultLink // by the drivers' names
@@ -83,7 +83,7 @@ func memoryHarness(profile memory.Profile) func(t testing.TB) *Service {
 				return ids
 			},
 			Remains: func(t testing.TB) []string { return svc.Names("") },
-			Forget:  func(t testing.TB, line string) {}, // it keeps nothing of an empty line
+			Forget:  func(t testing.TB, line string) {}, // the service keeps nothing of an empty line
 			Budget: Budget{
 				Join:    Cost{Writes: 1, Trips: 1},
 				Leave:   Cost{Writes: 1, Trips: 1},
@@ -93,8 +93,8 @@ func memoryHarness(profile memory.Profile) func(t testing.TB) *Service {
 	}
 }
 
-// memoryDriver gives each session a memory.Driver of its own, on one link: the service tells sessions apart by their
-// drivers when it is to end one.
+// memoryDriver gives each session a memory.Driver of its own, on one link: to end one session, the service must tell it
+// from others by its driver.
 type memoryDriver struct {
 	driver.Driver
 	svc     *memory.Service

@@ -60,7 +60,7 @@ const (
 	dataCut             flaw = "data is cut at 60 KiB"
 )
 
-// modelDriver is a driver for modelService: correct, but for the flaw planted in it.
+// modelDriver is a driver for modelService: correct, except for the flaw planted in it.
 type modelDriver struct {
 	svc  *modelService
 	link *faultLink
@@ -91,7 +91,7 @@ func request[T any](ctx context.Context, d *modelDriver, kind requestSort, size 
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	answer := new(T) // a late answer is written to it when nobody reads it any more
+	answer := new(T) // so that a late answer is written where nobody reads it any more
 	if err := d.link.do(ctx, kind, size, func() { *answer = apply() }); err != nil {
 		return *new(T), err
 	}
@@ -192,12 +192,12 @@ func (d *modelDriver) heard(n modelNews) {
 	}
 }
 
-// modelSub collects news of some nodes.
+// modelSub collects news of certain nodes.
 type modelSub struct {
 	mu   sync.Mutex
 	news []modelNews
 	more chan struct{}
-	left bool // what was taken last says that the waiter's own node has gone
+	left bool // the news taken last says that the waiter's own node has gone
 }
 
 func (s *modelSub) add(n modelNews) {
@@ -348,7 +348,7 @@ func (s *modelLiveness) Abandon() {
 
 var modelIDs atomic.Int64
 
-// modelID returns an id that was never used.
+// modelID returns an id that was never used before.
 func modelID() string { return fmt.Sprintf("%x", modelIDs.Add(1)) }
 
 // in returns a context that ends with ctx and with the session.
@@ -364,7 +364,7 @@ func (s *modelLiveness) in(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// because is the error of a call whose ctx from in has ended.
+// because returns the error of a call whose ctx, made by in, has ended.
 func (s *modelLiveness) because(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return driver.ErrSessionEnded
@@ -378,7 +378,7 @@ type modelJoined struct {
 	alive bool
 }
 
-// modelPlace is a contender of a session.
+// modelPlace is a contender of ours.
 type modelPlace struct {
 	*modelLiveness
 	sight driver.Sight
@@ -525,7 +525,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 	for first := true; ctx.Err() == nil; first = false {
 		broken := s.d.link.broken()
 		asking, cancelAsking := ctx, func() {}
-		told := len(wait) == 0 && sub.left && s.d.flaw != removalDoubted // of a holder's node, that it has gone
+		told := len(wait) == 0 && sub.left && s.d.flaw != removalDoubted // a holder was told that its node has gone
 		if told {
 			asking, cancelAsking = context.WithTimeout(ctx, 20*time.Millisecond)
 		}
@@ -578,7 +578,7 @@ func (s *modelLiveness) removed(ctx context.Context) error {
 	return s.because(ctx)
 }
 
-// changed reports whether one of wait has left or has another kind than the caller has seen.
+// changed reports whether one of wait has left or has another kind than the caller saw.
 func changed(ahead, wait []driver.Node) bool {
 	for _, w := range wait {
 		if !slices.ContainsFunc(ahead, func(n driver.Node) bool { return n.ID == w.ID && n.Kind == w.Kind }) {

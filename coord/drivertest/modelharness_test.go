@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// modelHarness is the model for the suite, with a flaw or without.
+// modelHarness is the suite's harness for the model, with or without a flaw.
 func modelHarness(f flaw) func(t testing.TB) *Service {
 	return func(t testing.TB) *Service {
 		svc := newModelService(time.Second, f)

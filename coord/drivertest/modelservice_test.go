@@ -9,9 +9,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// modelService is the smallest service that can carry a driver: lines of numbered nodes, sessions that end when
-// nothing is heard of them, and news of a node to whoever asked for it. The suite is proven on it, with modelDriver
-// and the flaws that can be planted there.
+// modelService is the smallest service that can carry a driver: lines of numbered nodes, sessions that end when nothing
+// is heard from them, and news of a node to whoever asked for it. The suite proves itself on it, with modelDriver and
+// the flaws that can be planted there.
 type modelService struct {
 	ttl  time.Duration
 	flaw flaw
@@ -33,7 +33,7 @@ type modelNode struct {
 
 type modelSession struct {
 	expires time.Time
-	refused map[string]bool // ids of joins that must not be applied any more
+	refused map[string]bool // ids of joins that must no longer be applied
 }
 
 // modelNews is what a watcher is told of a node: it was amended, or it left.
@@ -111,8 +111,8 @@ func (svc *modelService) endLocked(session int64) {
 	}
 }
 
-// join puts a node at the end of its line. It answers false if the session has ended, and no node if this id was
-// fenced off.
+// join puts a node at the end of its line. alive is false if the session has ended, and me is nil if this id was fenced
+// off.
 func (svc *modelService) join(session int64, n driver.Node) (me *driver.Node, ahead []driver.Node, alive bool) {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -136,7 +136,7 @@ func (svc *modelService) join(session int64, n driver.Node) (me *driver.Node, ah
 	return &n, ahead, true
 }
 
-// fence sees to it that the join with this id is not applied, now or later.
+// fence makes sure that the join with this id is not applied, now or later.
 func (svc *modelService) fence(session int64, line, id string) {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -158,7 +158,7 @@ func (svc *modelService) leave(line, id string, held bool) bool {
 	return n != nil
 }
 
-// leaveAll removes every node of a session from a line, as a driver does that knows its nodes by their line.
+// leaveAll removes every node of a session from a line, as a driver might that knows its nodes only by line.
 func (svc *modelService) leaveAll(line string, session int64, held bool) bool {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -170,7 +170,7 @@ func (svc *modelService) leaveAll(line string, session int64, held bool) bool {
 	return true
 }
 
-// amend answers false if the node is gone.
+// amend returns false if the node is gone.
 func (svc *modelService) amend(me driver.Node) bool {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -217,7 +217,7 @@ func (svc *modelService) names(prefix string) []string {
 	return names
 }
 
-// stored returns the ids of all that is in a line.
+// stored returns the ids of all nodes in a line.
 func (svc *modelService) stored(line string) []string {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()

@@ -21,8 +21,8 @@ var promptness = []scenario{
 	{name: "abandoning in a frozen link", run: abandonInFrozenLink},
 }
 
-// calls are all that a driver's user can wait for, on nodes that stand in line: mine, which has nobody ahead, and
-// waiting, which has mine.
+// calls returns every call that a driver's user can wait for, on nodes that stand in line: mine, which has nobody
+// ahead, and waiting, which has mine ahead.
 func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Place) map[string]func(ctx context.Context) error {
 	try := s.entry("lock")
 	try.Try = true
@@ -81,7 +81,7 @@ func callsEndIn(trouble func(l *Link) (heal func())) func(s *scene) {
 	return func(s *scene) {
 		l := s.connect()
 		s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
-		// A machine that is busy with something else may make one call late: three rounds, one must be good.
+		// A machine that is busy with something else may make a call late: of three rounds, one must be good.
 		late := map[string]time.Duration{}
 		for range 3 {
 			worst := s.endTogether(l, trouble)
@@ -143,7 +143,7 @@ func callsInEndedContext(s *scene) {
 	}
 }
 
-// A client library's queue may be short: the 17th call of the ZooKeeper client blocks before it looks at anything.
+// A client library's queue may be short: the ZooKeeper client's 17th call blocks before it checks anything.
 func manyCallsEnd(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)

@@ -53,7 +53,7 @@ var recipes = []obligation{
 	}},
 }
 
-// clients are n of them, each with a link.
+// clients returns n clients, each with a link of its own.
 func (s *scene) clients(n int) (cs []*coord.Client) {
 	s.Helper()
 	for range n {
@@ -63,7 +63,7 @@ func (s *scene) clients(n int) (cs []*coord.Client) {
 	return cs
 }
 
-// taking takes something in the background.
+// taking calls take in the background.
 func taking(take func() (*coord.Hold, error)) <-chan coord.Result {
 	got := make(chan coord.Result, 1)
 	go func() {
@@ -73,7 +73,7 @@ func taking(take func() (*coord.Hold, error)) <-chan coord.Result {
 	return got
 }
 
-// waits fails if it is somebody's turn.
+// waits fails unless whoever delivers to got is still waiting.
 func (s *scene) waits(got <-chan coord.Result, what string) {
 	s.Helper()
 	select {
@@ -121,7 +121,7 @@ func mutexChanGivenUp(s *scene) {
 	result := mutex.New(cs[1], s.line).LockChan(ctx)
 	s.queued(2)
 	s.release(h)
-	time.Sleep(50 * time.Millisecond) // granted, and nobody receives it
+	time.Sleep(50 * time.Millisecond) // it is granted, and nobody receives it
 	cancel()
 	s.gone(s.line)
 	if r, ok := <-result; !ok || r.Hold != nil || r.Err == nil {
@@ -256,7 +256,7 @@ func manyReadersAndWriters(s *scene) {
 	s.gone(s.line)
 }
 
-// semaphoreInOrder plays with 3 permits, each of them so many.
+// semaphoreInOrder plays with 3 permits, each of which stands for that many.
 func semaphoreInOrder(s *scene, each int64) {
 	cs := s.clients(2)
 	a, b := semaphore.New(cs[0], s.line, 3*each), semaphore.New(cs[1], s.line, 3*each)
@@ -419,7 +419,7 @@ func leadersFollow(s *scene) {
 	s.gone(s.line)
 }
 
-// observe tells what an observer is told: values, and that the seat is vacant.
+// observe passes on what an observer is told: values, and that the seat is vacant.
 func (s *scene) observe(c *coord.Client) <-chan string {
 	told := make(chan string, 100)
 	ctx, cancel := context.WithCancel(s.ctx)

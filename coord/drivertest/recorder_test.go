@@ -17,7 +17,7 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record runs f as a test would, its clean-up included.
+// record runs f as a test would, including its clean-up.
 func record(t testing.TB, f func(t testing.TB)) *recorder {
 	r := &recorder{TB: t}
 	over := make(chan struct{})

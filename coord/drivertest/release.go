@@ -42,7 +42,7 @@ func leaveTwice(s *scene) {
 	}
 	s.only(l, newer.Node())
 
-	// Two of one session stand in line: the first is released, then released once more.
+	// Two nodes of one session stand in line: the first is released, and then released once more.
 	second, _ := s.join(sess)
 	s.leave(newer, true)
 	s.leave(newer, true)

@@ -43,7 +43,8 @@ func holderRemoved(s *scene) {
 	}
 }
 
-// The news is enough: a holder that asks once more goes on believing until its deadline if the link stalls just then.
+// The news is enough: a holder that asks the service first goes on believing until its deadline if the link stalls just
+// then.
 func holderRemovedWhileRequestsStall(s *scene) {
 	sess, link := s.session()
 	s.needs("freeze a link", link.Freeze == nil)
@@ -91,7 +92,7 @@ func removedAtItsTurn(s *scene) {
 	}
 }
 
-// A Go select may take the news of the node ahead first, though that of the own node came before it.
+// A Go select may pick the news of the node ahead first, though news of the own node came before it.
 func removedThenTurnUnheard(s *scene) {
 	p := s.pair()
 	s.needs("freeze a link", p.behindLink.Freeze == nil)

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// soon is within what a wake-up must arrive when nothing is in its way. A driver that misses the event and finds
-	// the change only by its next look "now and then" is later than that.
+	// soon is the time within which a wake-up must arrive when nothing is in its way. A driver that misses the event and
+	// finds the change only by its next poll takes longer than that.
 	soon = 1500 * time.Millisecond
 
-	// ending is how long after its ctx a call may take, and slack what the machine may add to that.
+	// ending is how long a call may go on after its ctx has ended, and slack what the machine may add to that.
 	ending = 100 * time.Millisecond
 	slack  = 150 * time.Millisecond
 )
@@ -30,7 +30,7 @@ type scene struct {
 	line string
 	ctx  context.Context // ends with the scenario
 
-	// patience is how long the scenario waits for what must happen but may take its time on a busy machine.
+	// patience is how long the scenario waits for what must happen but may take time on a busy machine.
 	patience time.Duration
 }
 
@@ -75,7 +75,7 @@ func (s *scene) connect() *Link {
 	return s.svc.Connect(s)
 }
 
-// open begins a session. The driver that it belongs to ends it.
+// open begins a session. It ends when its driver is closed.
 func (s *scene) open(l *Link) driver.Session {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
@@ -87,7 +87,7 @@ func (s *scene) open(l *Link) driver.Session {
 	return sess
 }
 
-// session is a session on a link of its own.
+// session opens a session on a link of its own.
 func (s *scene) session() (driver.Session, *Link) {
 	s.Helper()
 	l := s.connect()
@@ -139,7 +139,7 @@ func (s *scene) remove(l *Link, n driver.Node) {
 	}
 }
 
-// amend returns the node as it is then.
+// amend amends a node and returns it as it is then.
 func (s *scene) amend(me driver.Place, kind string, data []byte) driver.Node {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
@@ -180,7 +180,7 @@ type answer struct {
 	at    time.Time
 }
 
-// await lets a node wait for others until it has an answer or the scenario is over.
+// await makes a node wait for others until it has an answer or the scenario is over.
 func (s *scene) await(me driver.Place, wait ...driver.Node) <-chan answer {
 	return s.awaitIn(s.ctx, me, wait...)
 }
@@ -194,7 +194,7 @@ func (s *scene) awaitIn(ctx context.Context, me driver.Place, wait ...driver.Nod
 	return c
 }
 
-// watch lets a node that waits for nobody be watched over.
+// watch watches over a node that waits for nobody.
 func (s *scene) watch(me driver.Place) <-chan answer { return s.watchIn(s.ctx, me) }
 
 func (s *scene) watchIn(ctx context.Context, me driver.Place) <-chan answer {
@@ -203,7 +203,7 @@ func (s *scene) watchIn(ctx context.Context, me driver.Place) <-chan answer {
 	return c
 }
 
-// queue lets a node wait its turn as a mutex does, looking again whenever it is told to, and counts how often.
+// queue makes a node wait its turn as a mutex does, looking again whenever it is woken, and counts how often.
 func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int64) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
@@ -220,7 +220,7 @@ func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int6
 	return c
 }
 
-// became checks what an Await said of those waited for: what was done to them, or that it does not know.
+// became checks that an Await said what was done to those waited for, or that it does not know.
 func (s *scene) became(how driver.Change, done driver.Change) {
 	s.Helper()
 	if how != driver.Looked && how != done {
@@ -240,7 +240,7 @@ func (s *scene) within(d time.Duration, c <-chan answer, what string) answer {
 	}
 }
 
-// turn is within for an answer that must say that nobody is ahead.
+// turn is like within, for an answer that must say that nobody is ahead.
 func (s *scene) turn(d time.Duration, c <-chan answer, what string) answer {
 	s.Helper()
 	a := s.within(d, c, what)
@@ -250,7 +250,7 @@ func (s *scene) turn(d time.Duration, c <-chan answer, what string) answer {
 	return a
 }
 
-// noAnswer sees to it that none comes for a while.
+// noAnswer checks that no answer comes for a while.
 func (s *scene) noAnswer(d time.Duration, c <-chan answer, what string) {
 	s.Helper()
 	select {
@@ -260,7 +260,7 @@ func (s *scene) noAnswer(d time.Duration, c <-chan answer, what string) {
 	}
 }
 
-// eventually waits for what must become true.
+// eventually waits until cond is true, as it must become.
 func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
 	s.Helper()
 	for limit := time.Now().Add(d); !cond(); time.Sleep(5 * time.Millisecond) {
@@ -277,8 +277,8 @@ func (s *scene) gone(line string) {
 	s.settles(line, 0)
 }
 
-// settles waits until the service has stored n things in the line for a while, as long as a request may come late. In
-// between there may be others: what was under way may arrive, if only it is taken away again.
+// settles waits until the service has stored n things in the line for a while: as long as a request may come late.
+// Before that there may be others: what was under way may arrive, as long as it is taken away again.
 func (s *scene) settles(line string, n int) {
 	s.Helper()
 	limit := time.Now().Add(s.patience)
@@ -294,7 +294,7 @@ func (s *scene) settles(line string, n int) {
 	}
 }
 
-// outlives is how long at most a node stands after its session was last heard of.
+// outlives is how long at most a node stands after its session was last heard from.
 func (s *scene) outlives() time.Duration { return s.svc.TTL + s.svc.grace() + time.Second }
 
 // ended reports whether a session is over.
@@ -317,7 +317,7 @@ func (s *scene) wait(d time.Duration, c <-chan struct{}, what string) {
 	}
 }
 
-// brief is how nodes are shown in a failure.
+// brief formats nodes for a failure.
 func brief(nodes ...driver.Node) string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -331,7 +331,7 @@ func brief(nodes ...driver.Node) string {
 	return b.String()
 }
 
-// nodesOf are the places as nodes.
+// nodesOf returns the nodes of the places.
 func nodesOf(places []driver.Place) []driver.Node {
 	var nodes []driver.Node
 	for _, p := range places {
@@ -340,7 +340,7 @@ func nodesOf(places []driver.Place) []driver.Node {
 	return nodes
 }
 
-// standsIn reports whether the place is one of the nodes'.
+// standsIn reports whether the place's node is one of the nodes.
 func standsIn(nodes []driver.Node, me driver.Node) bool {
 	for _, n := range nodes {
 		if n.Token == me.Token {
@@ -350,7 +350,7 @@ func standsIn(nodes []driver.Node, me driver.Node) bool {
 	return false
 }
 
-// isCtx reports whether an error says that a context ended.
+// isCtx reports whether an error says that a context has ended.
 func isCtx(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -252,7 +252,7 @@ func abandonLeavesToTTL(s *scene) {
 		s.Error("Done is open after Abandon")
 	}
 	s.mustBeOver(soon, holder, "an abandoned session")
-	// Renewed at the latest a third of the TTL ago or so, the node stands for a while yet.
+	// Its session was renewed within about the last third of the TTL, so the node stands a while yet.
 	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
 		s.Error("abandoning the session removed its node at once")
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What a look owes: it may show more than was asked for, and never misses a node that stands in the way.
+// What a look must do: it may show more than was asked for, but never misses a node that stands in the way.
 var sights = []scenario{
 	{name: "the nearest of some kinds", run: nearestOfKinds},
 	{name: "all of them", run: allOfThem},
@@ -16,7 +16,7 @@ var sights = []scenario{
 	{name: "nobody behind is not said when there may be somebody", run: lastInLine},
 }
 
-// looks fails unless the nodes are in order and all ahead of me.
+// inOrder fails unless the nodes are in order and all ahead of me.
 func (s *scene) inOrder(me driver.Place, ahead []driver.Node) {
 	s.Helper()
 	last := before
@@ -29,7 +29,7 @@ func (s *scene) inOrder(me driver.Place, ahead []driver.Node) {
 	}
 }
 
-// file lets nodes of these kinds join, in order.
+// file makes nodes of these kinds join, in order.
 func (s *scene) file(sess driver.Session, kinds ...string) []driver.Place {
 	s.Helper()
 	var all []driver.Place
@@ -144,8 +144,8 @@ func sightAfterWait(s *scene) {
 	}
 }
 
-// A rule by which others wait for my turn must know whether somebody stood behind me already in the look that let me
-// in: here the one who joins loses the answer, and another joins before it can look.
+// With a rule by which others wait for my turn, I must know whether somebody already stood behind me in the look that
+// let me in. Here the answer to a join is lost, and another joins before the first can look.
 func lastInLine(s *scene) {
 	sess, l := s.session()
 	behind, _ := s.session()

@@ -17,7 +17,7 @@ var tokensRise = []scenario{
 	{name: "across the end of the service's counter", run: tokensAcrossTheEnd},
 }
 
-// rises fails if a token is not above the one before it.
+// rises fails unless a token is above the one before it.
 func (s *scene) rises(last *driver.Token, me driver.Node) {
 	s.Helper()
 	if me.Token <= *last {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What a Join with Try owes.
+// What a Join with Try must do.
 var tries = []scenario{
 	{name: "an empty line is joined", run: tryEmpty},
 	{name: "a busy line is never joined", run: tryBusy},

@@ -42,7 +42,7 @@ func (s *scene) pair() (p pair) {
 	return p
 }
 
-// join puts both in line again.
+// join puts both in line.
 func (p *pair) join(s *scene) {
 	s.Helper()
 	p.ahead, _ = s.join(p.aheadSess)
@@ -63,7 +63,7 @@ func leftBeforeWait(s *scene) {
 	}
 }
 
-// etcd #11456 and the watches of ZooKeeper that are set after the node has gone are of this sort.
+// Such were etcd #11456, and ZooKeeper watches that are set after the node has gone.
 func leavesAsWaitBegins(s *scene) {
 	p := s.pair()
 	for i := range 40 {
@@ -230,11 +230,12 @@ func waitBeginsWhileCut(s *scene) {
 	heal()
 	s.noAnswer(100*time.Millisecond, s.merely(waiter, p.ahead.Node()), "the node ahead stands")
 	s.leave(p.ahead, false)
-	time.Sleep(20 * time.Millisecond) // by now the news has come, to nobody
+	time.Sleep(20 * time.Millisecond) // by now the news has come, and nobody heard it
 	s.turn(2*soon, s.queue(p.behind, []driver.Node{p.ahead.Node()}, nil), "the node ahead has left")
 }
 
-// merely passes on answers that say something else than that others still stand ahead: Await may return early.
+// merely drops answers that only say that the nodes ahead still stand, since Await may return early, and passes on all
+// others.
 func (s *scene) merely(c <-chan answer, stands driver.Node) <-chan answer {
 	out := make(chan answer, 1)
 	go func() {

@@ -18,7 +18,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// guarded starts etcd with users: root, "locks" who may use the default root, "reader" who may only read it, and
+// guarded starts etcd with the users root, "locks" who may use the default root, "reader" who may only read it, and
 // "nobody" who may do nothing. The password is the name.
 func guarded(t testing.TB, opts ...servers.Option) (*servers.Cluster, *clientv3.Client) {
 	t.Helper()
@@ -120,8 +120,8 @@ func TestOtherRootNeedsItsOwnPermission(t *testing.T) {
 	}
 }
 
-// A permission that is taken away while a session lives: every call says so within its time, and so does a waiter that
-// begins to listen then.
+// A permission is taken away while a session lives: every call says so in time, and so does a waiter that begins to
+// listen after that.
 func TestPermissionTakenAway(t *testing.T) {
 	cluster, _ := guarded(t)
 	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
@@ -154,8 +154,8 @@ func TestPermissionTakenAway(t *testing.T) {
 	stays(t, root, "taken away", 0, 0) // the departure that was refused has gone on
 }
 
-// Whether the node was made cannot be found out, since that is denied. It is found out, and the node taken away, as soon
-// as it may be.
+// Whether the node was made cannot be found out, since reading is denied. As soon as it is allowed again, it is found
+// out, and the node is taken away.
 func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
 	cluster, _ := guarded(t)
 	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
@@ -186,7 +186,7 @@ func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
 	stays(t, root, "open", 0, 0)
 }
 
-// etcd #11954: the token of a watch stream ends, and watches that are asked for on it then are refused.
+// etcd #11954: the token of a watch stream expires, and watches that are asked for on it after that are refused.
 func TestWaitersOutliveTheToken(t *testing.T) {
 	cluster, _ := guarded(t, servers.Flags("--auth-token-ttl=1"))
 	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
@@ -201,7 +201,7 @@ func TestWaitersOutliveTheToken(t *testing.T) {
 	}
 }
 
-// A service whose disk quota is used up takes no puts. Who holds can still leave, and the next one is let in.
+// A service whose disk quota is used up takes no puts. Whoever holds can still leave, and the next one is let in.
 func TestDepartureFromFullService(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Flags("--quota-backend-bytes=16777216"))
 	root := direct(t, cluster)

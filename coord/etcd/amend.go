@@ -10,9 +10,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Amend writes the contender's value. The key stays, and with it the create revision: the place. So the kind in the
-// key is that of the join, and the value tells the present one. A contender can only come to ask for less: who looks
-// for a kind alone looks at the keys that have it.
+// Amend writes the contender's value. The key stays, and with it the create revision, which is the place. So the kind
+// in the key is that of the join, and the value tells the present one. A contender can only come to ask for less:
+// whoever looks for one kind alone looks only at the keys that have it.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	me := p.Node()
 	me.Kind, me.Data = kind, data
@@ -22,7 +22,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	}
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
-	gone := int64(0) // the revision at which it was not there any more
+	gone := int64(0) // a revision at which it was no longer there
 	err = p.d.retry(ctx, "amend", func(ctx context.Context) error {
 		gone, err = p.write(ctx, value)
 		return err
@@ -51,7 +51,7 @@ func (p *place) amended(me *driver.Node) (string, error) {
 	return keys.encodeValue(from.kind, me), nil
 }
 
-// write puts the value. It compares the revision of the last change too, so that an earlier try which is applied late
+// write puts the value. It also compares the revision of the last change, so that an earlier try that is applied late
 // undoes nothing.
 func (p *place) write(ctx context.Context, value string) (gone int64, err error) {
 	for {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// watchOwnAfter is how long somebody waits before its own key is listened to as well. Whoever is let in has read
-	// the own key anyway; the watch is for those who are removed while they go on waiting.
+	// watchOwnAfter is how long a waiter waits before it listens to its own key as well. Whoever is let in has read the
+	// own key anyway; the watch is for those who are removed while they go on waiting.
 	watchOwnAfter = 25 * time.Millisecond
 
-	// pollEvery is about how often a waiter looks without being told, and pollsOfAll what all in a session leave
-	// between their looks: ten thousand that wait for hours are no load.
+	// pollEvery is about how often a waiter polls, and pollsOfAll is the time between the polls of all waiters of a
+	// session: so ten thousand that wait for hours are no load.
 	pollEvery  = 20 * time.Second
 	pollsOfAll = 20 * time.Millisecond
 )
@@ -29,8 +29,8 @@ func (s *session) pollPause() time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// Await never says Gone. That a key was deleted without the mark does not tell that its owner did not hold: one who joined
-// an empty line leaves no mark, and on a full disk nobody can.
+// Await never says Gone. If a key was deleted without the mark, its owner may have held all the same: whoever joined an
+// empty line leaves no mark, and on a full disk nobody can.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -53,16 +53,16 @@ type finding struct {
 	how   driver.Change
 }
 
-// awaiting is an Await that listens to each of those it waits for.
+// awaiting is an Await that listens to each node it waits for.
 type awaiting struct {
 	*place
-	seen  sighting // by the caller
+	seen  sighting // what the caller saw
 	bell  driverkit.Bell
 	ahead []*neighbour // in order
 	self  *ear         // listens to the own key; nil: not yet
 }
 
-// neighbour is one who is waited for.
+// neighbour is a node that is waited for.
 type neighbour struct {
 	*ear
 	key     string
@@ -131,12 +131,12 @@ func (a *awaiting) run(ctx context.Context) (*finding, error) {
 	}
 }
 
-// hear works on the news. It returns nil if there is nothing that ends the waiting.
+// hear works on the news. It returns nil if nothing ends the waiting.
 func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	if err := a.stillThere(ctx); err != nil {
 		return nil, err
 	}
-	var unread []*neighbour // read what is there now: events tell only what comes later
+	var unread []*neighbour // to be read now: events tell only what comes later
 	open, reread := true, false
 	if a.self != nil {
 		open, reread = a.self.open > 0, a.self.unread()
@@ -160,7 +160,7 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	return a.readAhead(ctx, unread)
 }
 
-// stillThere is also the last thing to ask before somebody may be let in: has word of my own removal come?
+// stillThere also asks the last question before somebody may be let in: has word of my own removal come?
 func (a *awaiting) stillThere(ctx context.Context) error {
 	if a.self == nil {
 		return nil
@@ -175,7 +175,7 @@ func (a *awaiting) stillThere(ctx context.Context) error {
 	return nil
 }
 
-// deletion is the revision at which a key was deleted; 0: it was not.
+// deletion returns the revision at which a key was deleted; 0: it was not.
 func deletion(events []event) int64 {
 	for _, ev := range events {
 		if ev.deleted {
@@ -204,8 +204,8 @@ func (a *awaiting) lookAgain(ctx context.Context, rev int64, how driver.Change) 
 	return &finding{ahead, how}, err
 }
 
-// handOff finds out with point reads at the revision of its deletion whether the node right ahead left as the holder,
-// and whether mine still stands. A look would cost the service the whole line.
+// handOff finds out, with point reads at the revision of its deletion, whether the node right ahead left as the holder,
+// and whether mine still stands. For a look, the service would have to go through the whole line.
 func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*finding, error) {
 	answer, at, err := a.readAt(ctx, "look for the hand-off", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		ops := []clientv3.Op{a.readOwn(opts...)}
@@ -229,17 +229,18 @@ func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*findi
 	return a.lookAgain(ctx, rev, driver.Looked)
 }
 
-// leftAsHolder works on a read of the left key. Nobody else's write looks like the mark: the key is its session's own,
-// and the value is a create revision, which is given out once.
+// leftAsHolder works on a read of the left key. Nobody else's write looks like the mark: the key belongs to that
+// session alone, and the value is a create revision, which is given out once.
 func (b *neighbour) leftAsHolder(answer *pb.ResponseOp) bool {
 	kvs := answer.GetResponseRange().GetKvs()
 	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)
 }
 
-// readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on events tell.
+// readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events
+// tell.
 //
 // A read at the revision of the watch would be cheaper for the service, but show the past: the watch may be older than
-// this wait, or its member lag behind, and then I would be told of nodes that had gone before I asked.
+// this wait, or its member may lag behind, and then I would be told of nodes that had gone before I asked.
 func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, error) {
 	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(...clientv3.OpOption) []clientv3.Op {
 		ops := []clientv3.Op{a.readOwn()}
@@ -274,7 +275,7 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 	return nil, nil
 }
 
-// reads are what tells whether the node stands, and if it may matter, whether it left as the holder.
+// reads returns the reads that tell whether the node stands and, where it matters, whether it left as the holder.
 func (b *neighbour) reads() []clientv3.Op {
 	ops := []clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly())}
 	if b.mark {
@@ -283,9 +284,9 @@ func (b *neighbour) reads() []clientv3.Op {
 	return ops
 }
 
-// awaitAny waits for many, by one watch on the line as a whole: a watch on each would cost the service a request each. Who
-// has just become the first in waiting for many permits waits for all who hold; there is one such waiter in a line, so it
-// is no herd. The own key is in the line as well.
+// awaitAny waits for many nodes with one watch on the line as a whole: a watch on each would cost the service a request
+// each. Whoever has just become the first waiter for many permits waits for all who hold; there is one such waiter in a
+// line, so that is no herd. The watch covers the own key too.
 func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, error) {
 	awaited := make(map[string]bool, len(wait))
 	for i := range wait {
@@ -326,7 +327,7 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 	}
 }
 
-// differ reports whether one of wait is not ahead any more, or was amended since the caller looked.
+// differ reports whether one of wait is no longer ahead, or was amended since the caller looked.
 func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
 	there := make(map[string]bool, len(ahead))
 	for i := range ahead {
@@ -340,7 +341,7 @@ func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
 	return false
 }
 
-// Watch reads once the watch is open, and then now and then. The bell has a read given up that stalls.
+// Watch reads once the watch is open, and then now and then. A read that stalls is given up when the bell rings.
 func (p *place) Watch(ctx context.Context) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()

@@ -48,7 +48,7 @@ func silent(t testing.TB, c <-chan error, d time.Duration, what string) {
 	}
 }
 
-// What ended a wait is told only where it is known.
+// Await says what ended the wait only where that is known.
 func TestAwaitTellsWhatItKnows(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -109,8 +109,8 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	}
 }
 
-// A watch may be older than the wait that shares it, and its member may lag behind: what it has to tell is no news, and
-// must not pass for what stands now.
+// A watch may be older than the wait that shares it, and its member may lag behind: what it tells may be old, and must
+// not pass for what stands now.
 func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	crowd := open(t, connectLink(t, cluster.Addrs()...))
@@ -207,7 +207,8 @@ func TestRemovalIsNoticedWhileWaitingAndWhileHolding(t *testing.T) {
 	leave(t, last, true)
 }
 
-// The one ahead leaves and the waiter's own key is removed at the same time: whatever word comes first, it must not go in.
+// The one ahead leaves and the waiter's own key is removed at the same time: whichever news comes first, the waiter
+// must not go in.
 func TestRemovedWaiterIsNeverLetIn(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -258,7 +259,7 @@ func TestLateDepartureRemovesNobodyElse(t *testing.T) {
 	}
 }
 
-// A departure whose replies are all lost goes on in the background, and the caller is back in time.
+// A departure whose replies are all lost goes on in the background, and the call returns in time.
 func TestDepartureGoesOnInTheBackground(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -313,7 +314,8 @@ func TestWritesByOthersLetNobodyIn(t *testing.T) {
 	leave(t, other, true)
 }
 
-// A stream that does not answer is left within seconds; the client library's are left after 13 s, and by default never.
+// A stream that does not answer is given up within seconds; the client library gives its streams up after 13 s, and by
+// default never.
 func TestSilentStreamIsLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
@@ -382,7 +384,7 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 	}
 }
 
-// Who gives up leaves no watch behind, at the service either.
+// Whoever gives up leaves no watch behind, not at the service either.
 func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	cluster := servers.Etcd(t)
 	s := open(t, connectLink(t, cluster.Addrs()...))

@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What a look at all of a line of a thousand costs, as a semaphore takes it.
+// What a look at a whole line of a thousand costs, as a semaphore takes it.
 func BenchmarkALookAtAThousand(b *testing.B) {
 	l := layout{root: defaultRoot}
 	answer := &pb.RangeResponse{}

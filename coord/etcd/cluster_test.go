@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A frozen member keeps its connections, and requests go on being sent to it in turn. (Stock watches there missed the
-// deletion in 11 of 24 within 40 s.)
+// A frozen member keeps its connections, and requests still go to it in turn. (11 of 24 stock watches there missed the
+// deletion for 40 s.)
 func TestOneFrozenMemberOfThreeStopsNobody(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")

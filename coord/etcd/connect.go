@@ -16,11 +16,11 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Connect makes a client of its own, checks that the service answers and that the user may use the root, and returns
-// a coord.Client on it. Closing that closes everything. ctx governs the check alone.
+// Connect makes an etcd client of its own, checks that the service answers and that the user may use the root, and
+// returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check.
 //
-// Where cfg says nothing it sets what locks need: a dead connection is noticed within 13 s (requests notice it sooner),
-// a lost one is opened again within 2 s, and the client library logs nothing; give it a Logger to hear its words.
+// What cfg leaves open it sets as locks need it: a dead connection is noticed within 13 s (requests notice it sooner),
+// a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
 func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
 	c, keys, err := configure(opts)
 	if err != nil {
@@ -46,7 +46,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	return coord.NewClient(d, c.client...), nil
 }
 
-// dial makes the client. With a user name it already talks to the service, so it must end with ctx.
+// dial makes the client. With a user name, that already talks to the service, so it must end with ctx.
 func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	if cfg.DialKeepAliveTime == 0 {
 		cfg.DialKeepAliveTime = 10 * time.Second
@@ -57,8 +57,8 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	if cfg.Logger == nil && cfg.LogConfig == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	// The library's own pauses grow to two minutes, which no session would live through. Options of the caller's come
-	// later and win.
+	// The library's own pauses grow to two minutes, which no session would survive. The caller's options come later and
+	// win.
 	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
 	cfg.DialOptions = append([]grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           reconnect,
@@ -100,7 +100,7 @@ func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
 	case classify(err) == denial:
 		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
 	case ctx.Err() != nil:
-		if !errors.Is(err, ctx.Err()) { // what it ended looks different
+		if !errors.Is(err, ctx.Err()) { // what ctx ended looks different
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		err = fmt.Errorf("%w: is it running there? %w", coord.ErrUnavailable, err)

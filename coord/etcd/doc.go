@@ -26,18 +26,18 @@
 //
 // # What it costs
 //
-// An acquire that meets nobody is one transaction, a release is one transaction, and the next in line learns of it by
+// An acquire that meets nobody is one transaction, a release is one transaction, and the next in line learns of it from
 // one event and one serializable request of two point reads, however long the line is. A session has one watch stream
-// for all its waiters and renews its lease by itself. It uses its keys again: one that is new each time would stay in
-// etcd's index until it is compacted, and every look at the line would come across it.
+// for all its waiters and renews its lease by itself. It uses its keys again: a key that is new each time would stay in
+// etcd's index until the next compaction, and every look at the line would come across it.
 //
 // # What it stands on
 //
-// A transaction whose reply was lost may be applied later, after a read that did not find it. So a join compares the
-// session's epoch key; when an outcome is open, the epoch is moved first and the node looked for only then: whatever
-// was under way can no longer be applied.
+// A transaction whose reply was lost may still be applied after a read that did not find it. So a join compares the
+// session's epoch key; when an outcome is open, the epoch is moved before the node is looked for: then whatever was
+// under way can no longer be applied.
 //
-// A hold is believed in until the lease could end at the earliest: counted from the moment when the last renewal
-// that succeeded was sent. etcd takes a lease away earlier only if somebody revokes it, or if a leader that was frozen
-// goes on and has not heard of the renewals (etcd #15247). A watch on the session's own key tells.
+// A hold is believed in until the lease could end at the earliest, counted from when the last renewal that succeeded
+// was sent. etcd takes a lease away earlier only if somebody revokes it, or if a leader that was frozen
+// goes on and has not heard of the renewals (etcd #15247). A watch on the session's own key tells us.
 package etcd

@@ -34,7 +34,7 @@ type service struct {
 	release func() error // closes the client if it is ours; nil: it is the user's
 
 	life    *driverkit.Life // until Close
-	watches *watches        // for those who stand in no line
+	watches *watches        // for callers who stand in no line
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
@@ -62,7 +62,7 @@ func newService(client *clientv3.Client, c config, keys layout) (*service, error
 		return nil, errors.New("turnwise: etcd: a namespace around the client's KV is not seen here; " +
 			"use a plain client and WithRoot")
 	}
-	// The KV of the client itself, so that wrappers around it neither change keys nor cache reads.
+	// The client's own KV, so that wrappers around it neither change keys nor cache reads.
 	conn := client.ActiveConnection()
 	d := &service{
 		conn:     conn,
@@ -112,7 +112,7 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 
 var errClosed = errors.New("closed")
 
-// adopt has Close end the session too. It returns false if that has begun.
+// adopt makes Close end this session too. It returns false if Close has begun.
 func (d *service) adopt(s *session) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// epoch is the session's epoch key, which every join compares. When a join's outcome is open the key is written again:
+// epoch is the session's epoch key, which every join compares. When a join's outcome is open, the key is written again:
 // a join that is still on its way then fails, and what a read shows afterwards is final. (A read alone settles nothing:
-// a transaction was seen to be applied a second after it.)
+// we saw a transaction applied a second after one.)
 //
-// The key also tells whether the lease lives: it goes with it.
+// The key also tells whether the lease lives, since it goes with the lease.
 type epoch struct {
 	rev     driverkit.Max // the key's mod revision as far as we know
-	writing gate          // for one: who writes the key, or looks whether it is there
+	writing gate          // lets one through: to write the key, or to look whether it is there
 	seen    int64         // the last revision at which the lease was known to live; guarded by writing
 }
 
@@ -28,12 +28,12 @@ func (s *session) moveEpoch(ctx context.Context, old int64) error {
 	}
 	defer s.epoch.writing.exit()
 	if s.epoch.rev.Load() > old {
-		return nil // somebody else had to, after old
+		return nil // somebody else has moved it since
 	}
 	return s.putEpoch(ctx)
 }
 
-// confirm settles whether the lease lives, by a write that only a living one can make. It ends the session if not.
+// confirm settles whether the lease lives, by a write that needs a living lease. If it does not, the session is ended.
 func (s *session) confirm(ctx context.Context) error {
 	if err := s.epoch.writing.enter(ctx); err != nil {
 		return failed("confirm the lease", err)
@@ -61,8 +61,8 @@ func (s *session) noticeLoss(err error) {
 	}
 }
 
-// check returns nil if the lease lived at revision since, as far as the service can tell, and ends the session if it
-// does not live any more.
+// check returns nil if the lease lived at revision since, as far as the service can tell, and ends the session if the
+// lease is no longer alive.
 func (s *session) check(ctx context.Context, since int64) error {
 	if err := s.epoch.writing.enter(ctx); err != nil {
 		return failed("look for the lease", err)
@@ -86,7 +86,7 @@ func (s *session) check(ctx context.Context, since int64) error {
 	return s.putEpoch(ctx) // the lease is gone, or somebody has removed the key
 }
 
-// removed is the error of one whose node was not there at revision rev: it was removed, or the session has ended.
+// removed returns the error for a node that was not there at revision rev: it was removed, or the session has ended.
 func (s *session) removed(ctx context.Context, rev int64) error {
 	if err := s.check(ctx, rev); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (s *session) removed(ctx context.Context, rev int64) error {
 	return driver.ErrRemoved
 }
 
-// watchOver listens whether the lease is taken away out of the blue: by an operator, or by a leader that was frozen
-// and does not know of the renewals since.
+// watchOver listens for the lease being taken away out of the blue: by an operator, or by a leader that was frozen and
+// does not know of the renewals since.
 func (s *session) watchOver() {
 	ctx := s.life.Context()
 	v := s.watches.vigil(span{key: s.d.keys.epoch(s.lease)}, 1)

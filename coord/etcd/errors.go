@@ -13,13 +13,13 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// class is what an error of a request means for it.
+// class is what an error means for the request.
 type class int
 
 const (
 	passing class = iota // try again; whether the request was applied is open
 	denial               // credentials or permission: ErrDenied; not applied
-	final                // trying again would not help; not applied
+	final                // another try would not help; not applied
 )
 
 func classify(err error) class {
@@ -48,7 +48,7 @@ func classify(err error) class {
 
 var errForLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
 
-// is compares with the errors of rpctypes. Errors right from gRPC have to go through rpctypes.Error before.
+// is compares with the errors of rpctypes. Errors straight from gRPC must first go through rpctypes.Error.
 func is(err, known error) bool { return errors.Is(err, known) }
 
 func codeOf(err error) codes.Code {
@@ -64,10 +64,10 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-// failed says what it was that failed.
+// failed adds what it was that failed.
 func failed(what string, err error) error { return fmt.Errorf("etcd: %s: %w", what, err) }
 
-// explain puts an error that no retry mends into words that say what to do.
+// explain adds to an error that no retry mends what to do about it.
 func (d *service) explain(err error) error {
 	hint := ""
 	switch {
@@ -90,7 +90,7 @@ func (d *service) explain(err error) error {
 	return fmt.Errorf("%w: %w%s", driver.ErrDenied, err, hint)
 }
 
-// prefixes are what permissions must cover.
+// prefixes says which keys the permissions must cover.
 func (d *service) prefixes() string {
 	if d.keys.names == Stock {
 		return fmt.Sprintf("the names of its lines and the prefix %q", d.keys.sessions())
@@ -98,7 +98,7 @@ func (d *service) prefixes() string {
 	return fmt.Sprintf("the prefix %q", d.keys.root)
 }
 
-// unanswered is a request given up because ctx has ended, with what the service said last.
+// unanswered returns the error of a request given up because ctx has ended, with what the service said last.
 func unanswered(ctx context.Context, last error) error {
 	err := context.Cause(ctx)
 	if own := ctx.Err(); !errors.Is(err, own) && !errors.Is(err, driver.ErrSessionEnded) {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// First reads, and listens to what can make another the first: the first node itself, since nobody joins ahead of it,
-// or whatever is put into an empty line.
+// First reads, and listens for what can change who is first: the first node itself, since nobody joins ahead of it, or
+// whatever is put into an empty line.
 func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -30,7 +30,7 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	for {
 		patience := pollEvery/2 + rand.N(pollEvery)
 		if v.open == 0 {
-			patience = requestTimeout // no stream can be had: read, which says why
+			patience = requestTimeout // there is no stream to be had: read, which says why
 		}
 		if _, err := v.next(ctx, patience); err != nil {
 			return driver.Node{}, err
@@ -42,13 +42,13 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	}
 }
 
-// same leaves out what never changes alone.
+// same does not compare what never changes by itself.
 func same(a, b driver.Node) bool {
 	return a.ID == b.ID && a.Kind == b.Kind && bytes.Equal(a.Data, b.Data)
 }
 
-// first reads the first node, and at which revision. It gives up after a while: who watches wants to hear that what was
-// told may be stale.
+// first reads the first node, and returns at which revision. It gives up after a while: whoever watches wants to know
+// that what they were told may be stale.
 func (d *service) first(ctx context.Context, line string) (driver.Node, int64, error) {
 	try, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A holder that was paused past the end of its hold writes: the service itself refuses it.
+// When a holder that was paused past the end of its hold writes, the service itself refuses.
 func TestGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	client, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs(), Logger: zap.NewNop()})
@@ -134,7 +134,7 @@ func ExampleGuard() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// However long this process is paused before it gets here: what is written is the holder's.
+	// However long this process is paused before it gets here, only the holder writes.
 	done, err := client.Txn(ctx).If(guard).Then(clientv3.OpPut("orders/4711", "paid")).Commit()
 	if err == nil && !done.Succeeded {
 		err = coord.ErrLost

@@ -138,7 +138,7 @@ func crowdOf(t testing.TB) int {
 	return 2000
 }
 
-// cost is what one hand-over took: the least that one did, and wake-ups on average.
+// cost is what a hand-over took: the least that any did, and wake-ups on average.
 type cost struct {
 	waiting                  int
 	requests, bytes, wakeUps float64
@@ -149,7 +149,7 @@ func (c cost) String() string {
 	return fmt.Sprintf("%.0f requests, %.0f bytes, %.2f wake-ups; %.1f KiB a waiter", c.requests, c.bytes, c.wakeUps, c.memory/1024)
 }
 
-// handOvers lets n wait through one client, and one that holds through another leave; then each of them in order.
+// handOvers has n wait through one client while one holds through another; that one leaves, then each of them in order.
 func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	t.Helper()
 	line := fmt.Sprintf("crowd of %d", n)
@@ -199,8 +199,8 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 		if err := <-turns[i+1]; err != nil {
 			t.Fatalf("turn %d: %v", i+1, err)
 		}
-		time.Sleep(10 * time.Millisecond) // for what may follow a hand-over
-		// The least counts: of many who wait some always look without being told.
+		time.Sleep(10 * time.Millisecond) // for whatever may follow a hand-over
+		// The least counts: of many waiters some always poll.
 		spent := l.counted().Sub(start)
 		requests = min(requests, float64(spent.Requests()))
 		bytes = min(bytes, float64(spent.Sent+spent.Received))
@@ -240,7 +240,7 @@ func quiet(t testing.TB, l *link) {
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
 		time.Sleep(150 * time.Millisecond)
 		now := l.counted()
-		if now.Requests()-last.Requests() <= 10 && now.Events == last.Events { // some may be looking without being told
+		if now.Requests()-last.Requests() <= 10 && now.Events == last.Events { // some may be polling
 			return
 		}
 		last = now
@@ -248,7 +248,7 @@ func quiet(t testing.TB, l *link) {
 	t.Fatal("the link never becomes quiet")
 }
 
-// Two thousand at once: no request may time out behind the others, and no outcome be left open by that.
+// Two thousand at once: no request may time out behind the others, and leave its outcome open.
 func TestCrowdJoinsAtOnceAndDrains(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	n := crowdOf(t)

@@ -31,7 +31,7 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 	return nodes, nil
 }
 
-// page is how many keys Lines reads at once. It skips the rest of a line that is longer.
+// page is how many keys Lines reads at once. It skips the rest of a longer line.
 const page = 500
 
 func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
@@ -94,5 +94,5 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 	if !removed && tries == 1 {
 		return driver.ErrRemoved
 	}
-	return nil // removed, or an earlier try may have done it
+	return nil // removed now, or perhaps by an earlier try
 }

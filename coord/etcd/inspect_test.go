@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// More lines, and longer ones, than are read at once.
+// There are more lines than one read returns, and some are longer than that.
 func TestLinesArePagedAndLongOnesSkipped(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)

@@ -13,21 +13,21 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// place is a contender of a session's own.
+// place is a contender of ours.
 type place struct {
 	*session
 	view
 	key     string
 	number  int64 // in the key
 	created int64 // the key's create revision
-	first   bool  // nobody stood in line when it joined: whoever is right behind it knows that, and needs no mark
+	first   bool  // nobody stood in line when it joined: whoever is right behind it knows, and needs no mark
 	last    bool
 	free    sync.Once // gives the number back
 
 	mu       sync.Mutex
 	node     driver.Node
-	modified int64    // the mod revision as far as we know
-	seen     sighting // by the last look
+	modified int64    // the mod revision, as far as we know
+	seen     sighting // what the last look saw
 }
 
 func (p *place) Node() driver.Node {
@@ -43,14 +43,14 @@ type joining struct {
 	*place
 	value  string
 	try    bool // put only if nobody is in sight
-	tokens int  // how often it was refused for its token
+	tokens int  // how often it was refused because of its token
 
 	compared int64 // the epoch that the last transaction compared with
-	open     bool  // it may yet be applied
+	open     bool  // the transaction may still be applied
 }
 
-// Join runs on the session's life, not on the caller's context: a request that was cancelled half way has an open
-// outcome, and to settle that costs more than to wait for the reply and take the node away.
+// Join runs on the session's life, not on the caller's context: a request that is cancelled half way has an open
+// outcome, and settling that costs more than waiting for the reply and taking the node away.
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
@@ -83,7 +83,7 @@ func (j *joining) run(try bool, wanted func() bool) ([]driver.Node, error) {
 	return ahead, j.life.Verdict(err)
 }
 
-// undo sees to it that nothing of the join stays. While the outcome is open the caller need not wait for that.
+// undo makes sure that nothing of the join stays. While the outcome is open it does not wait for that.
 func (j *joining) undo() {
 	if !j.open {
 		_ = j.untilGone(j.life.Context(), j.takeBack)
@@ -105,7 +105,7 @@ func (j *joining) takeBack(ctx context.Context) error {
 	return j.depart(ctx, "")
 }
 
-// attempt tries until the outcome is known. With an error, there may be a node that has to go.
+// attempt tries until the outcome is known. After an error there may be a node that has to go.
 func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 	for tries := 0; wanted(); tries++ {
 		j.compared = j.epoch.rev.Load()
@@ -129,7 +129,7 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 	return nil, context.Canceled
 }
 
-// send is the transaction that joins. A range before the put shows exactly those ahead.
+// send sends the transaction that joins. A range before the put shows exactly those ahead.
 func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	keys := j.d.keys
 	epoch := keys.epoch(j.lease)
@@ -150,7 +150,8 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	return answer, err
 }
 
-// whyNot finds out why the transaction put nothing: another epoch, which means to try again, or somebody is there.
+// whyNot finds out why the transaction put nothing. If the epoch is another one, it returns nil to try again; or
+// somebody is there.
 func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	ctx, now := j.life.Context(), answer.Header.Revision
 	if err := j.goesOn(now, j.compared); err != nil {
@@ -171,11 +172,11 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	if err == nil && len(g.nodes) > 0 {
 		err = driver.ErrBusy
 	}
-	j.try = false // what is there is in nobody's way, but cannot be left out of a comparison
+	j.try = false // what is there is in nobody's way, but a comparison cannot leave it out
 	return err
 }
 
-// mend returns nil when it is time to try again, or the node turned out to be there.
+// mend returns nil when it is time to try again, or when the node turned out to be there.
 func (j *joining) mend(err error, tries int) error {
 	ctx := j.life.Context()
 	switch {
@@ -184,7 +185,7 @@ func (j *joining) mend(err error, tries int) error {
 		return nil
 	case is(err, rpctypes.ErrLeaseNotFound):
 		return j.confirm(ctx)
-	case is(err, rpctypes.ErrTooManyRequests): // not even proposed
+	case is(err, rpctypes.ErrTooManyRequests): // it was not even proposed
 		return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries+3)))
 	case classify(err) != passing:
 		return failed("join line "+j.line, j.d.explain(err))
@@ -193,7 +194,7 @@ func (j *joining) mend(err error, tries int) error {
 	return j.settle(ctx)
 }
 
-// settle finds out whether a transaction whose reply was lost was applied, once it can no longer be.
+// settle finds out whether a transaction whose reply was lost was applied, after making sure that it no longer can be.
 func (j *joining) settle(ctx context.Context) error {
 	j.open = true
 	if err := j.moveEpoch(ctx, j.compared); err != nil {

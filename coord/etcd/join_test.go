@@ -17,7 +17,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// stored are the keys of a line.
+// stored returns the keys of a line.
 func stored(t testing.TB, c *clientv3.Client, line string) []string {
 	t.Helper()
 	got, err := c.Get(within(t, 20*time.Second), layout{root: defaultRoot}.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -31,7 +31,7 @@ func stored(t testing.TB, c *clientv3.Client, line string) []string {
 	return keys
 }
 
-// stays fails if the line does not soon have, and then for a while keep, so many keys.
+// stays fails if the line does not soon have n keys, and keep them for a while.
 func stays(t testing.TB, c *clientv3.Client, line string, n int, d time.Duration) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); len(stored(t, c, line)) != n && time.Now().Before(limit); {
@@ -47,7 +47,7 @@ func stays(t testing.TB, c *clientv3.Client, line string, n int, d time.Duration
 	}
 }
 
-// joinOf fits the request that puts a contender into a line.
+// joinOf matches the request that puts a contender into a line.
 func joinOf(line string) func(string, any) bool {
 	prefix := layout{root: defaultRoot}.line(line)
 	return func(_ string, req any) bool {
@@ -64,8 +64,8 @@ func joinOf(line string) func(string, any) bool {
 	}
 }
 
-// An outcome that is open must be settled; and what the service applies late, after we looked, must come to nothing.
-// Measured on etcd: of 136,103 transactions over 482 cuts 5,301 that had failed were applied.
+// An open outcome must be settled; and what the service applies late, after we have looked, must come to nothing.
+// Measured on etcd: of 136,103 transactions over 482 cuts, 5,301 that had failed were applied.
 func TestJoinWhoseReplyIsLostIsOneNode(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -91,7 +91,7 @@ func TestJoinWhoseReplyIsLostIsOneNode(t *testing.T) {
 	}
 }
 
-// The reply may be lost again and again, and those who were behind must not be taken for ahead (a deadlock).
+// The reply may be lost again and again, and those behind must not be taken for those ahead (a deadlock).
 func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -134,7 +134,7 @@ func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 	stays(t, root, "storm", 0, 2*drivertest.Late)
 }
 
-// Who gives up leaves nothing, whatever becomes of the request that was under way.
+// Whoever gives up leaves nothing behind, whatever becomes of the request that was under way.
 func TestJoinGivenUpLeavesNothing(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -168,7 +168,7 @@ func TestJoinGivenUpLeavesNothing(t *testing.T) {
 
 const raceSlack = 200 * time.Millisecond
 
-// The session's key was moved while others were on their way: they try again and nobody notices.
+// The session's key is moved while other joins are under way: they try again and nobody notices.
 func TestMovedEpochFailsNobody(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -284,7 +284,7 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 	leave(t, me, true)
 }
 
-// A reader's look is over keys of other kinds alone. A writer that has become a reader keeps the writer's key.
+// A reader looks only at keys of other kinds. A writer that has become a reader keeps the writer's key.
 func TestReadersPassByDowngradedWriter(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -334,8 +334,8 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 	}
 }
 
-// A key that is new each time would stay in the service's index until it is compacted, and every later look at the line
-// would walk over it: after four thousand turns a join took twice as long.
+// A key that is new each time would stay in etcd's index until the next compaction, and every later look at the line
+// would come across it: after four thousand turns a join took twice as long.
 func TestKeysAreUsedAgain(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))

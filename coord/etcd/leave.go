@@ -22,14 +22,14 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 	return p.untilGone(ctx, func(ctx context.Context) error { return p.depart(ctx, mark) })
 }
 
-// untilGone goes on in the background where it must. A departure is tried until it has an answer, so if it fails it was
+// untilGone goes on in the background if it must. A departure is retried until it has an answer, so one that fails was
 // refused.
 func (s *session) untilGone(ctx context.Context, depart func(context.Context) error) error {
 	return driverkit.UntilGone(ctx, s.life, depart, func(error) bool { return false })
 }
 
-// depart removes the incarnation of the key that is ours, and with a mark says in the same transaction that it left as the
-// holder: at the revision of the deletion, the key mark holds which it was. It may be sent as often as one likes.
+// depart removes our incarnation of the key. If mark is not empty, the same transaction says that it left as the
+// holder: at the revision of the deletion, the key mark tells which node that was. It may be sent any number of times.
 func (p *place) depart(ctx context.Context, mark string) error {
 	me := departure{key: p.key, created: p.created}
 	err := p.d.retry(ctx, "leave", func(ctx context.Context) error {
@@ -52,20 +52,20 @@ func (p *place) depart(ctx context.Context, mark string) error {
 }
 
 const (
-	// alone is how many at a time leave by a transaction each.
+	// alone is how many at a time leave by a transaction of their own.
 	alone = 8
 
-	// together is how many of all others leave by one. etcd takes 128 operations, unless it is told otherwise.
+	// together is how many of the others share one. By default etcd takes 128 operations.
 	together = 64
 )
 
-// departures takes keys away. When a crowd leaves, as readers do or the holders of permits, most of them share their
-// transactions, so that etcd need not agree on each.
+// departures takes keys away. When a crowd leaves, such as readers or the holders of permits, most of them share
+// transactions, so that etcd need not agree on each departure.
 type departures struct {
 	s *session
 
 	mu      sync.Mutex
-	sent    int // how many transactions are on their way
+	sent    int // how many transactions are under way
 	waiting []departure
 }
 
@@ -75,10 +75,10 @@ type departure struct {
 	done    chan error
 }
 
-// errTogether: what was refused to many has to be asked for by each.
+// errTogether says that a shared transaction was refused, so each must ask by itself.
 var errTogether = errors.New("refused to one of many")
 
-// try is one try to take a key away. It may go on when ctx has ended.
+// try tries once to take a key away. The try may go on after ctx has ended.
 func (d *departures) try(ctx context.Context, me departure) error {
 	d.mu.Lock()
 	if d.sent < alone {
@@ -102,7 +102,7 @@ func (d *departures) try(ctx context.Context, me departure) error {
 	}
 }
 
-// next sends those who wait, in place of a transaction that has its answer.
+// next sends waiting departures in place of a transaction that has been answered.
 func (d *departures) next() {
 	d.mu.Lock()
 	n := min(len(d.waiting), together)
@@ -133,8 +133,8 @@ func (d *departures) next() {
 	}
 }
 
-// commit takes each key away if it is the incarnation that is meant: a late deletion by key alone could remove a newer
-// node (etcd #22082).
+// commit takes each key away if it is still the incarnation that is meant: a late deletion by key alone could remove a
+// newer node (etcd #22082).
 func (d *departures) commit(ctx context.Context, who ...departure) error {
 	txn := d.s.d.kv.Txn(ctx)
 	if len(who) == 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// crowdIn has many readers stand in a line.
+// crowdIn makes many readers join a line.
 func crowdIn(t *testing.T, s *session, line string, n int) []driver.Place {
 	t.Helper()
 	e := entry(line, "R")
@@ -69,7 +69,7 @@ func TestACrowdLeavesWhateverIsLost(t *testing.T) {
 	}
 }
 
-// etcd #22082, in a crowd: who is told to go is an incarnation, not a key.
+// etcd #22082, in a crowd: what is taken away is an incarnation, not a key.
 func TestInACrowdNobodyElseIsTakenAway(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -80,7 +80,7 @@ func TestInACrowdNobodyElseIsTakenAway(t *testing.T) {
 		key, created, _ := parseID(me.Node().ID)
 		who = append(who, departure{key: key, created: created})
 	}
-	who[1].created-- // one that had that key before
+	who[1].created-- // an earlier incarnation of that key
 	if err := s.leaving.commit(within(t, 10*time.Second), who...); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type link struct {
 	traffic drivertest.Traffic
 
 	onSend  atomic.Pointer[func(method string, req any)] // sees every request and message sent
-	onEvent atomic.Pointer[func()]                       // called before news of a change is taken in
+	onEvent atomic.Pointer[func()]                       // called before news of a change is delivered
 }
 
 type fault struct {
@@ -44,7 +44,7 @@ type fault struct {
 	delay time.Duration
 }
 
-// rule decides over one request that it is for.
+// rule decides the fate of one request that it fits.
 type rule struct {
 	fits func(method string, req any) bool
 	fate drivertest.Fate
@@ -52,7 +52,7 @@ type rule struct {
 	met  chan struct{}
 }
 
-// connectLink makes a link to a cluster, or to members of it.
+// connectLink makes a link to a cluster, or to some of its members.
 func connectLink(t testing.TB, addrs ...string) *link {
 	t.Helper()
 	return connectLinkWith(t, clientv3.Config{}, addrs...)
@@ -130,7 +130,7 @@ func (l *link) ruleFor(method string, req any) *rule {
 	return nil
 }
 
-// fate decides over the next request that fits.
+// fate decides the fate of the next request that fits.
 func (l *link) fate(f drivertest.Fate, fits func(method string, req any) bool) *rule {
 	r := &rule{fits: fits, fate: f, late: drivertest.Late, met: make(chan struct{})}
 	l.mu.Lock()
@@ -169,7 +169,7 @@ func isWrite(txn *pb.TxnRequest) bool {
 	return false
 }
 
-// count leaves out what keeps a session: its lease, its own key, and what it does to see whether a stream answers.
+// count leaves out what a session's upkeep takes: its lease, its own key, and its tests whether a stream answers.
 func (l *link) count(_ string, req any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *countedStream) RecvMsg(m any) error {
 	return err
 }
 
-// trouble adds a fault until it is ended.
+// trouble adds a fault, which lasts until end is called.
 func (l *link) trouble(f fault) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,7 +320,7 @@ func (l *link) heal() {
 	}
 }
 
-// direct is a client past every proxy.
+// direct returns a client that bypasses every proxy.
 func direct(t testing.TB, c *servers.Cluster) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.Addrs(), Logger: zap.NewNop()})
@@ -331,7 +331,7 @@ func direct(t testing.TB, c *servers.Cluster) *clientv3.Client {
 	return client
 }
 
-// within is a context for what must not take long.
+// within returns a context for what must not take long.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

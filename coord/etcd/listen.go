@@ -8,21 +8,21 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// ear is one who listens to a watch. It hears what happened after it has read: so it reads once the watch is open, and
-// again whenever the watch had to be opened anew.
+// ear listens to a watch for somebody. It hears what happens after a read: so its owner reads once the watch is open,
+// and again whenever the watch had to be opened anew.
 type ear struct {
 	hub    *watches
 	watch  *watch
 	bell   driverkit.Bell // may be shared by the ears of one waiter
 	events []event        // not heard yet; guarded by hub.mu
 
-	open, opened int64 // the watch if it is open, and since which revision, when it was listened to last
+	open, opened int64 // at the last hear: the watch if it was open, and since which revision
 	covered      int64 // the watch that was open at the last read
 	since        int64 // the revision of that read; 0: there was none
 }
 
-// listen rings the bell when there is news: the watch is open, it had to be opened anew, the key changed. What happened
-// up to the revision since is known.
+// listen rings the bell when there is news: the watch is open, it had to be opened anew, or the key has changed. What
+// happened up to revision since is known already.
 func (ws *watches) listen(what span, bell driverkit.Bell, since int64) *ear {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -43,8 +43,8 @@ func (ws *watches) listen(what span, bell driverkit.Bell, since int64) *ear {
 	return e
 }
 
-// end stops the listening. A watch that nobody listens to is closed a little later: a crowd that leaves at once has
-// better things to ask of the service.
+// end stops listening. A watch that nobody listens to is closed a little later: when a crowd leaves at once, the
+// service has more urgent things to do.
 func (e *ear) end() {
 	ws, w := e.hub, e.watch
 	ws.mu.Lock()
@@ -60,7 +60,7 @@ func (e *ear) end() {
 	}
 }
 
-// hear returns what has happened since the last read, and not been heard yet.
+// hear returns what has happened since the last read and has not been heard yet.
 func (e *ear) hear() ([]event, error) {
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
@@ -79,7 +79,7 @@ func (e *ear) hear() ([]event, error) {
 // unread reports whether something may have happened that no event tells.
 func (e *ear) unread() bool { return e.open > 0 && e.open != e.covered }
 
-// caughtUp says that since it listened last it has read what there was at revision rev.
+// caughtUp records that, since the last hear, the owner has read what there was at revision rev.
 func (e *ear) caughtUp(rev int64) {
 	e.since = max(e.since, rev)
 	if e.open > 0 {
@@ -87,7 +87,7 @@ func (e *ear) caughtUp(rev int64) {
 	}
 }
 
-// vigil is an ear with a bell of its own, for those who listen to one thing.
+// vigil is an ear with a bell of its own, for whoever listens to one thing only.
 type vigil struct {
 	*ear
 	looked time.Time
@@ -97,8 +97,8 @@ func (ws *watches) vigil(what span, since int64) *vigil {
 	return &vigil{ws.listen(what, driverkit.NewBell(), since), time.Now()}
 }
 
-// next blocks until something has happened. When it returns no events it is time to read: something may have been
-// missed, or nobody has read for so long.
+// next blocks until something has happened. If it returns no events it is time to read: something may have been missed,
+// or nobody has read for as long as patience.
 func (v *vigil) next(ctx context.Context, patience time.Duration) ([]event, error) {
 	timer := time.NewTimer(time.Until(v.looked.Add(patience)))
 	defer timer.Stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// view is what one contender wants to see of its line.
+// view is what a contender wants to see of its line.
 type view struct {
 	line  string
 	sight driver.Sight
@@ -23,7 +23,7 @@ type view struct {
 
 type keyRange struct{ from, to string }
 
-// ranges are the keys to read. The kind is part of the key, so a reader's look costs nothing for the readers ahead.
+// ranges returns the keys to read. The kind is part of the key, so readers ahead cost a reader's look nothing.
 func (l layout) ranges(v view) []keyRange {
 	from := l.line(v.line)
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -40,8 +40,9 @@ func (l layout) ranges(v view) []keyRange {
 	return append(ranges, keyRange{from, end})
 }
 
-// reads are the operations of a look at what is there now. Of the nearest only the key is read: data may be large. Of
-// all the values are read too, since these tell the kinds of those that were amended, which may be many.
+// reads returns the operations of a look at what is there now. If the nearest is enough, only its key is read: data may
+// be large. If all are wanted, the values are read too, since they tell the kinds of those that were amended, which may
+// be many.
 func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
 	if !v.sight.All {
 		opts = append(opts, clientv3.WithKeysOnly(),
@@ -58,12 +59,12 @@ func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
 type glance struct {
 	nodes   []driver.Node
 	amended map[string]int64 // mod revision, by ID, of those that were changed since they joined
-	all     int64            // how many keys there are where it looked, contenders or not
-	short   bool             // there may be more in sight: what was nearest is none of those
+	all     int64            // how many keys there are in the ranges, contenders or not
+	short   bool             // there may be more in sight: the nearest key was not in sight
 }
 
-// see works on the answers of reads. Contenders that were amended may have another kind than their keys say; complete
-// finds out.
+// see makes a glance of the answers to reads. Contenders that were amended may have another kind than their keys say;
+// complete finds that out.
 func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 	var g glance
 	for _, a := range answers {
@@ -98,9 +99,9 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 	}
 }
 
-// complete finds out about a glance at revision rev what keys alone don't tell, of those that joined up to last.
+// complete adds to a glance at revision rev what keys alone don't tell, about those that joined up to revision last.
 //
-// What was amended out of sight is found here; nothing is ever amended into it, see Amend.
+// It drops what was amended out of sight; nothing is ever amended into sight, see Amend.
 func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
 	if !g.short && len(g.amended) > 0 && !v.sight.All {
 		if err := s.readKinds(ctx, &g, rev); err != nil {
@@ -113,7 +114,7 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	if !g.short {
 		return g, nil
 	}
-	// Something that is not in the way hides what may be: a writer that has become a reader, a foreign key. That is
+	// Something that is not in the way hides what may be: a writer that has become a reader, or a foreign key. That is
 	// rare, so it may cost a look at all of them.
 	v.sight.All = true
 	answer, _, err := s.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
@@ -125,7 +126,8 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	return s.d.keys.see(v, answer), nil
 }
 
-// readKinds reads the values of those that were amended, since they tell the kind. They are few: one for each range.
+// readKinds reads the values of those that were amended, since they tell the kind. They are few: at most one for each
+// range.
 func (s *session) readKinds(ctx context.Context, g *glance, rev int64) error {
 	var which []*driver.Node
 	for i := range g.nodes {
@@ -150,7 +152,7 @@ func (s *session) readKinds(ctx context.Context, g *glance, rev int64) error {
 	return nil
 }
 
-// incarnation is the answer to a read of one key if it is that incarnation, else nil.
+// incarnation returns what a read of one key found if it is that incarnation, and nil otherwise.
 func incarnation(a *pb.ResponseOp, created int64) *mvccpb.KeyValue {
 	kvs := a.GetResponseRange().GetKvs()
 	if len(kvs) == 1 && kvs[0].GetCreateRevision() == created {
@@ -159,13 +161,13 @@ func incarnation(a *pb.ResponseOp, created int64) *mvccpb.KeyValue {
 	return nil
 }
 
-// isIncarnation is the comparison for writes, which asks the same.
+// isIncarnation is the same question as a comparison, for writes.
 func isIncarnation(key string, created int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", created)
 }
 
 // readAt reads what was there at revision rev, from whichever member is asked; such a read needs no agreement and is
-// exact. Where it can't be had, or rev is 0, it reads what is there now. It returns which revision it has read.
+// exact. If that is not to be had, or rev is 0, it reads what is there now. It returns which revision it has read.
 func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(...clientv3.OpOption) []clientv3.Op) ([]*pb.ResponseOp, int64, error) {
 	if err := s.looks.enter(ctx); err != nil {
 		return nil, 0, failed(what, err)
@@ -180,7 +182,7 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 			rev = 0
 		case !is(err, rpctypes.ErrFutureRev):
 			return nil, 0, err
-		default: // the member lags behind; it catches up in no time, or another is asked
+		default: // the member lags behind; it soon catches up, or another is asked
 			_ = driverkit.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
@@ -200,8 +202,8 @@ func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (ans
 	return answer, err
 }
 
-// goesOn ends the session if the service is now at a revision before one that it had told already: it has lost its data,
-// or was given older ones, and the lease with them.
+// goesOn ends the session if the service is now at an earlier revision than one it has told before: it has lost its
+// data, or was given older data, and the lease went with them.
 func (s *session) goesOn(now, told int64) error {
 	if now >= told {
 		return nil
@@ -210,8 +212,8 @@ func (s *session) goesOn(now, told int64) error {
 	return s.life.Why()
 }
 
-// look returns what stands ahead at revision rev or later, 0: now, and which revision that was. It remembers what it has
-// seen, for the next Await.
+// look returns what stands ahead at revision rev or later (0: now), and which revision that was. It remembers what it
+// has seen for the next Await.
 func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, error) {
 	answer, rev, err := p.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		ahead := append(slices.Clone(opts), clientv3.WithMaxCreateRev(p.created-1))
@@ -236,7 +238,7 @@ func (p *place) readOwn(opts ...clientv3.OpOption) clientv3.Op {
 	return clientv3.OpGet(p.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)
 }
 
-// sighting is what an Await has to know of the look before it.
+// sighting is what an Await must know of the look before it.
 type sighting struct {
 	nearest string           // the ID of the nearest in sight
 	only    bool             // and nobody else in sight was ahead

@@ -18,11 +18,11 @@ import (
 type Names int
 
 const (
-	// Isolated is the layout that turnwise uses unless told: nothing but its own contenders stands in a line.
+	// Isolated is the default layout: nothing but turnwise's own contenders stands in a line.
 	Isolated Names = iota
 
 	// Stock is the layout of etcdctl lock, etcdctl elect and the package concurrency, so that they and turnwise wait
-	// for one another: <name>/<lease>. It has their properties: whatever stands below a name counts as contender, so
+	// for one another: <name>/<lease>. It has their properties: whatever stands below a name counts as a contender, so
 	// lines a and a/b disturb one another, and nobody can tell who owns a contender.
 	// The root is empty unless WithRoot says otherwise.
 	Stock
@@ -57,7 +57,7 @@ func (l layout) contender(line, kind string, lease clientv3.LeaseID, n int64) st
 	}
 }
 
-// stockKind is what a contender of other tools asks for, as far as one can tell.
+// stockKind is the kind of other tools' contenders, as far as one can tell.
 const stockKind = "lock"
 
 // origin is what a contender's key tells.
@@ -66,7 +66,7 @@ type origin struct {
 	lease clientv3.LeaseID // 0: not one of ours
 }
 
-// parse reads what follows the line's prefix in a key.
+// parse takes apart what follows the line's prefix in a key.
 func (l layout) parse(rest string) (origin, bool) {
 	if l.names == Stock {
 		return parseStock(rest), rest != ""
@@ -83,7 +83,7 @@ func (l layout) parse(rest string) (origin, bool) {
 	return origin{kind, id}, ok
 }
 
-// parseStock never fails: what stands there counts, whatever its name, since it does for the other tools.
+// parseStock never fails: whatever stands there counts, whatever its name, since it counts for the other tools.
 func parseStock(rest string) origin {
 	foreign := origin{kind: stockKind}
 	lease, n, ok := strings.Cut(rest, "-")
@@ -101,7 +101,7 @@ func parseStock(rest string) origin {
 	return origin{kind, id}
 }
 
-// node makes a contender of what a read returned; false if it is none. Owner and Data are left out.
+// node makes a contender of what a read returned; false if it is not one. Owner and Data are left out.
 func (l layout) node(line string, kv *mvccpb.KeyValue) (driver.Node, bool) {
 	key := string(kv.Key)
 	from, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
@@ -116,7 +116,7 @@ func (l layout) node(line string, kv *mvccpb.KeyValue) (driver.Node, bool) {
 	}, true
 }
 
-// lineOf is the line that a key stands in; false if it is no contender's.
+// lineOf returns the line that a key stands in; false if it is no contender's key.
 func (l layout) lineOf(kv *mvccpb.KeyValue) (string, bool) {
 	rest, ok := strings.CutPrefix(string(kv.Key), l.root)
 	if !ok {
@@ -140,7 +140,8 @@ func (l layout) lineOf(kv *mvccpb.KeyValue) (string, bool) {
 	return rest[:i], ok && kv.Lease != 0 && (name == "" || name[0] == '-')
 }
 
-// sessions is the prefix of what sessions keep for themselves. It is within no line's: a line's name begins with no slash.
+// sessions is the prefix of what sessions keep for themselves. It is within no line's prefix: no line's name begins
+// with a slash.
 func (l layout) sessions() string {
 	if l.names == Stock {
 		return l.root + "/turnwise/session/"
@@ -152,12 +153,12 @@ func (l layout) epoch(lease clientv3.LeaseID) string {
 	return l.sessions() + leaseHex(lease) + "/epoch"
 }
 
-// left is the key that says who of a session left last, having held.
+// left is the key that says which node of a session left last as the holder.
 func (l layout) left(lease clientv3.LeaseID) string {
 	return l.sessions() + leaseHex(lease) + "/left"
 }
 
-// leftOf is the left key of the session that made a contender; "" if the key is foreign.
+// leftOf returns the left key of the session that made a contender; "" if the key is foreign.
 func (l layout) leftOf(line, key string) string {
 	from, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
 	if !ok || from.lease == 0 {
@@ -166,7 +167,7 @@ func (l layout) leftOf(line, key string) string {
 	return l.left(from.lease)
 }
 
-// leftValue is what the left key holds when this incarnation left as the holder.
+// leftValue is the left key's value when this incarnation has left as the holder.
 func leftValue(created int64) string { return strconv.FormatInt(created, 10) }
 
 // leaseHex writes a lease as etcdctl and the package concurrency do.
@@ -182,10 +183,10 @@ func isNumber(s string) bool {
 	return err == nil && n > 0 && strconv.FormatInt(n, 10) == s
 }
 
-// nodeID is a key and which of its incarnations: a create revision never comes again.
+// nodeID names a key and one of its incarnations: a create revision never comes again.
 func nodeID(key string, created int64) string { return key + "@" + strconv.FormatInt(created, 10) }
 
-// parseID reads an ID that comes from outside.
+// parseID takes apart an ID that comes from outside.
 func parseID(id string) (key string, created int64, ok bool) {
 	i := strings.LastIndexByte(id, '@')
 	if i <= 0 || !isNumber(id[i+1:]) {
@@ -195,14 +196,14 @@ func parseID(id string) (key string, created int64, ok bool) {
 	return id[:i], created, true
 }
 
-// keyOf is the key of a node that a look has shown.
+// keyOf returns the key of a node that a look has shown.
 func keyOf(n *driver.Node) string { return n.ID[:strings.LastIndexByte(n.ID, '@')] }
 
-// amendedHead opens the value of a contender whose kind is no longer the one in its key. The key can't change: its
+// amendedHead begins the value of a contender whose kind is no longer the one in its key. The key can't change: its
 // create revision is the place in the line.
 const amendedHead = "turnwise kind "
 
-// encodeValue is what a contender's key holds. keyKind is the kind in the key.
+// encodeValue returns the value of a contender's key. keyKind is the kind in the key.
 func (l layout) encodeValue(keyKind string, n *driver.Node) string {
 	note := string(n.Data) // what the package concurrency's Election reads
 	if l.names == Isolated {
@@ -214,7 +215,7 @@ func (l layout) encodeValue(keyKind string, n *driver.Node) string {
 	return note
 }
 
-// decodeValue completes a node, of which the key has told Kind.
+// decodeValue completes a node whose Kind comes from its key.
 func (l layout) decodeValue(n *driver.Node, value []byte) {
 	// With stock names a lock's value may be another tool's, and says nothing.
 	if kind, note, ok := cutAmended(value); ok && (l.names == Isolated || n.Kind != stockKind) {
@@ -227,7 +228,7 @@ func (l layout) decodeValue(n *driver.Node, value []byte) {
 	}
 }
 
-// decodeKind is decodeValue for those who need no more.
+// decodeKind does what decodeValue does, for the kind alone.
 func (l layout) decodeKind(n *driver.Node, value []byte) {
 	if bytes.HasPrefix(value, []byte(amendedHead)) {
 		l.decodeValue(n, value)
@@ -248,7 +249,7 @@ func cutAmended(value []byte) (kind string, note []byte, ok bool) {
 }
 
 // numbers tell the contenders of a session apart. They are used again, the smallest first: a key that is new each time
-// would stay in the service's index until it is compacted, and every look at the line would come across it.
+// would stay in etcd's index until the next compaction, and every look at the line would come across it.
 type numbers struct {
 	mu   sync.Mutex
 	used int64   // all up to this one have been used
@@ -267,7 +268,7 @@ func (n *numbers) next() int64 {
 	return n.used
 }
 
-// giveBack is for a number whose key has gone, or was never made and never will be.
+// giveBack frees a number whose key has gone, or was never made and never will be.
 func (n *numbers) giveBack(number int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,21 +25,21 @@ type config struct {
 
 const defaultTTL = 10 * time.Second
 
-// WithTTL sets how long the service keeps a session that it hears nothing from: how soon a dead holder's line goes
-// on, and how long a live one may be cut off. 10 s unless told. etcd counts in seconds, so it is rounded up, and has
-// a minimum of one and a half election timeouts, 2 s as it is installed: it grants that instead of less. Less than 1 ms is
-// refused: WithTTL(30) is 30 ns, not 30 s.
+// WithTTL sets how long the service keeps a session that it hears nothing from: how soon a dead holder's line goes on,
+// and how long a live one may be cut off. The default is 10 s. etcd counts in seconds, so the TTL is rounded up, and it
+// never grants less than one and a half election timeouts, which is 2 s by default. Less than 1 ms is refused:
+// WithTTL(30) is 30 ns, not 30 s.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// WithRoot sets the prefix of all keys, "turnwise/" unless told. A slash is added if it ends with none. etcd's
-// permissions are by prefix, so each root can have users of its own.
+// WithRoot sets the prefix of all keys. The default is "turnwise/". A slash is added if it does not end with one.
+// etcd's permissions are by prefix, so each root can have users of its own.
 func WithRoot(prefix string) Option { return func(c *config) { c.root = &prefix } }
 
 // WithNames sets what contenders' keys look like: [Isolated], or [Stock] to share lines with other tools.
 func WithNames(n Names) Option { return func(c *config) { c.names = n } }
 
-// WithLogger has the driver tell what it rides out: renewals that fail, streams that break, clean-ups. Without it
-// nothing is logged.
+// WithLogger logs what the driver rides out: renewals that fail, streams that break, clean-ups. Without it nothing is
+// logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithClient passes options on to the coord.Client that Connect makes.
@@ -96,5 +96,5 @@ const (
 	maxTTL = 24 * time.Hour
 )
 
-// seconds is the TTL as etcd wants it.
+// seconds returns the TTL as etcd wants it.
 func (c config) seconds() int64 { return int64(math.Ceil(c.ttl.Seconds())) }

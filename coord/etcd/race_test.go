@@ -2,5 +2,5 @@
 
 package etcd
 
-// raceDetector says that everything takes several times as long.
+// raceDetector is true if everything takes several times as long.
 const raceDetector = true

@@ -11,36 +11,36 @@ import (
 )
 
 const (
-	// shortTry is how long one try of a request may take on a service that is well. A frozen member answers nothing
-	// while its connection stands, and a request sent during a fail-over is never answered though the new leader is
-	// up; the next try goes to the next member.
+	// shortTry is how long one try of a request may take on a healthy service. A frozen member answers nothing though its
+	// connection stands, and a request sent during a fail-over is never answered though the new leader is up; the next try
+	// goes to the next member.
 	shortTry = 600 * time.Millisecond
 
-	// longTry is how long a try may grow when the service is slow, so that slow is not taken for dead.
+	// longTry is how long a try may become when the service is slow, so that slow is not taken for dead.
 	longTry = 5 * time.Second
 
 	// requestTimeout has room for a try at a frozen member, and then two more.
 	requestTimeout = 2 * time.Second
 )
 
-// pace says how long a try may take, from how the tries before went. It is shared by all requests of a driver.
+// pace says how long a try may take, judging by earlier tries. All requests of a driver share it.
 type pace struct{ patience atomic.Int64 }
 
 func (p *pace) try() time.Duration {
 	return min(max(time.Duration(p.patience.Load()), shortTry), longTry)
 }
 
-// answered and timedOut balance such that one member of three being frozen does not slow down the tries at the other
-// two, while a service that is slow as a whole soon gets the time it needs.
+// answered and timedOut are balanced so that one frozen member of three does not slow down the tries at the other two,
+// while a service that is slow as a whole soon gets the time it needs.
 func (p *pace) answered(after time.Duration) {
 	p.patience.Store(int64(max(4*after, p.try()*7/10)))
 }
 
 func (p *pace) timedOut() { p.patience.Store(int64(p.try() * 3 / 2)) }
 
-// once is one try of a request.
+// once makes one try of a request.
 func (d *service) once(ctx context.Context, do func(context.Context) error) error {
-	// A deadline would go with the request, and cost the service a timer for each.
+	// A deadline would be sent with the request, and cost the service a timer for each.
 	try, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
@@ -59,8 +59,8 @@ func (d *service) once(ctx context.Context, do func(context.Context) error) erro
 	return err
 }
 
-// retry makes a request that does no harm when it is applied twice: it tries until there is an answer, or one that is
-// final, or ctx ends.
+// retry makes a request that does no harm when it is applied twice: it tries until there is an answer, or a final
+// error, or ctx ends.
 func (d *service) retry(ctx context.Context, what string, do func(context.Context) error) error {
 	if err := d.persist(ctx, do); err != nil {
 		return failed(what, err)
@@ -72,7 +72,7 @@ func (d *service) persist(ctx context.Context, do func(context.Context) error) e
 	if ctx.Err() != nil {
 		return unanswered(ctx, nil)
 	}
-	var last error // of the service's
+	var last error // the service's last error
 	tokens := 0
 	for tries := 0; ; tries++ {
 		err := d.once(ctx, do)
@@ -99,11 +99,11 @@ func (d *service) persist(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// maxTokens is how many times a request may be refused for its token. Tokens end when a server is started again; the
-// client fetches a new one for the next try.
+// maxTokens is how many times a request may be refused because of its token. Tokens become invalid when a server is
+// restarted; the client fetches a new one for the next try.
 const maxTokens = 3
 
-// gate lets so many through at once as it has room for.
+// gate lets through at once as many as it has room for.
 type gate chan struct{}
 
 func (g gate) enter(ctx context.Context) error {

@@ -29,7 +29,7 @@ type session struct {
 	looks    gate
 }
 
-// At most so many requests of a session are under way at once. Ten thousand that come at the same moment would only
+// At most this many requests of a session are under way at once. Ten thousand that come at the same moment would only
 // wait for one another at the service, where they would time out.
 const (
 	maxJoins = 32
@@ -53,8 +53,8 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 	return s
 }
 
-// renewed leaves a margin for clocks that don't run at the same rate. etcd itself is never early: it counts from when it
-// has worked on a renewal, and looks for expired leases every half second.
+// renewed leaves a margin for clocks that don't run at the same rate. etcd itself is never early: it counts from when
+// it has processed a renewal, and looks for expired leases every half second.
 func (s *session) renewed(sent time.Time) {
 	s.deadline.Renewed(sent, s.ttl-s.ttl/50-50*time.Millisecond)
 }
@@ -63,7 +63,7 @@ func (s *session) Deadline() time.Time { return s.deadline.Time() }
 
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
-// end is the end of the session, for the first reason given.
+// end ends the session, for the first reason given.
 func (s *session) end(why error) {
 	if !s.life.End(why) {
 		return
@@ -82,7 +82,7 @@ var (
 
 func (s *session) Abandon() { s.end(errAbandoned) }
 
-// Close revokes the lease, and with it goes everything, also what is still on its way to the service.
+// Close revokes the lease, and everything goes with it, even what is still on its way to the service.
 func (s *session) Close(ctx context.Context) error {
 	s.end(errClosed)
 	_ = s.life.Rest(ctx)
@@ -99,7 +99,7 @@ func (s *session) Close(ctx context.Context) error {
 }
 
 // renew keeps the lease alive. It uses a stream of its own and one renewal at a time, each with a short deadline, and
-// counts from the sending. The client library's KeepAlive counts from the receipt, notices an end up to 2.5 s late,
+// counts from the sending. The client library's KeepAlive counts from the receipt, notices the end up to 2.5 s late,
 // and tries again on the same silent connection.
 func (s *session) renew() {
 	var r renewal
@@ -121,7 +121,7 @@ func (s *session) renew() {
 			r.drop()
 			err = s.confirm(s.life.Context())
 		}
-		// A client that the user made may pause for up to two minutes between dials, more than a session has.
+		// A client that the user made may pause for up to two minutes between dials, longer than a session lasts.
 		s.d.conn.ResetConnectBackoff()
 		misses++
 		pause = min(time.Duration(misses)*20*time.Millisecond, interval/3)
@@ -130,14 +130,14 @@ func (s *session) renew() {
 	}
 }
 
-// patience is how long a renewal may take, after so many that failed. At first there is time for several tries before
-// the deadline; a service that is slow as a whole gets more of it.
+// patience is how long a renewal may take after that many misses. At first there is time for several tries before the
+// deadline; a service that is slow as a whole gets more time for each.
 func (s *session) patience(misses int) time.Duration {
 	first := min(shortTry, s.ttl/6)
 	return min(first+time.Duration(misses)*first/2, s.ttl/2)
 }
 
-// renewal is a stream of renewals, opened when it is needed. One that failed is dropped: the next goes to the next
+// renewal is a stream of renewals, opened when needed. A stream that failed is dropped: the next one goes to the next
 // member.
 type renewal struct {
 	stream pb.Lease_LeaseKeepAliveClient

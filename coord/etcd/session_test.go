@@ -23,7 +23,7 @@ func ended(t testing.TB, s driver.Session, d time.Duration, what string) {
 }
 
 // Stock sessions were seen to end 0.5 to 2.5 s after the server had removed the key when only one direction, or the
-// connection, was cut. Here whoever holds must have given up before.
+// connection, was cut. Ours must have given up before the key goes.
 func TestDeadlinePassesBeforeTheLeaseEnds(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -53,7 +53,7 @@ func TestDeadlinePassesBeforeTheLeaseEnds(t *testing.T) {
 				}
 				return
 			}
-			// Renewals may get through though we hear of none; then the lease lives on, and nobody believes in it.
+			// Renewals may get through though no answer reaches us; then the lease lives on, and nobody believes in it.
 			if name == "requests are lost" || name == "connections break" {
 				t.Error("the lease never ends")
 			}
@@ -87,7 +87,7 @@ func TestLeaseOutlivesShortTrouble(t *testing.T) {
 	}
 }
 
-// etcd #15247: a leader that was frozen may revoke a lease that is being renewed. Nothing but a watch tells.
+// etcd #15247: a leader that was frozen may revoke a lease that is being renewed. Only a watch tells.
 func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -181,7 +181,7 @@ func TestWrongWordOfNoLeaseEndsNothing(t *testing.T) {
 		if k, ok := req.(*pb.LeaseKeepAliveRequest); ok && k.ID == int64(s.lease) {
 			select {
 			case asked <- struct{}{}:
-				k.ID++ // of which there is none
+				k.ID++ // which does not exist
 			default:
 			}
 		}
@@ -199,7 +199,7 @@ func TestWrongWordOfNoLeaseEndsNothing(t *testing.T) {
 	}
 }
 
-// A restart gives leases their full TTL again, and what stood goes on.
+// A restart gives leases their full TTL again, and sessions go on.
 func TestSessionOutlivesRestart(t *testing.T) {
 	cluster := servers.Etcd(t)
 	l := connectLink(t, cluster.Addrs()...)

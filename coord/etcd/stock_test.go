@@ -167,8 +167,8 @@ func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
 	leave(t, lock, false)
 }
 
-// concurrency.Mutex uses one key a session: it goes and comes back as another incarnation, and who waits for the
-// first must not wait for the second.
+// concurrency.Mutex uses one key for each session: it goes and comes back as another incarnation, and whoever waits for
+// the first must not wait for the second.
 func TestStockKeyThatComesBackIsAnother(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	session, err := concurrency.NewSession(direct(t, cluster))
@@ -248,7 +248,7 @@ func TestEtcdctlLockWaitsForUsAndWeForIt(t *testing.T) {
 	leave(t, behind, true)
 }
 
-// With stock names a reader is told from others by the end of its key; a stock contender is exclusive.
+// With stock names, the end of the key tells a reader from others; a stock contender is exclusive.
 func TestReadersAmongStockContenders(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)

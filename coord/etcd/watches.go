@@ -16,29 +16,29 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// watches is a stream of events: a session has one, and the driver one for those who stand in no line. A watch is shared
-// by all who wait for the same key, and costs an entry in a map here and no goroutine. The client library's Watcher has
-// two goroutines a watch and opens them one by one, a round trip each: thousands of waiters would take seconds to listen
-// again after a broken connection.
+// watches is a stream of events: a session has one, and the driver has one for callers who stand in no line. All who
+// wait for the same key share a watch, which costs an entry in a map here and no goroutine. The client library's
+// Watcher has two goroutines for each watch and opens them one by one, with a round trip each: after a broken
+// connection, thousands of waiters would take seconds to listen again.
 //
-// The stream is there as long as somebody listens. Every watch begins at "now", not at a revision: etcd serves those that
-// begin in the past from a loop that comes round every 100 ms. So who listens has to read once the watch is open, and
-// again when another stream had to be opened.
+// The stream is there as long as somebody listens. Every watch begins at "now", not at a revision: etcd serves watches
+// that begin in the past from a loop that comes round every 100 ms. So whoever listens must read once the watch is
+// open, and again when another stream had to be opened.
 type watches struct {
 	d     *service
 	life  *driverkit.Life
-	known string // a key to ask for when all that matters is an answer
+	known string // a key to ask for when only an answer matters
 
 	mu      sync.Mutex
 	keys    map[span]*watch
 	ids     map[int64]*watch // open, or asked for, on the present stream
-	pending []request        // that have no answer yet, in order
+	pending []request        // those without an answer yet, in order
 	lastID  int64
 	runs    bool
 	live    bool
-	idle    time.Time // since when nobody listens
-	unheard []*watch  // that had nobody listening when their last ear went, in that order
-	spoke   time.Time // when something arrived last
+	idle    time.Time // since when nobody has listened
+	unheard []*watch  // watches whose last ear has gone, in that order
+	spoke   time.Time // when something last arrived
 	out     []*pb.WatchRequest
 	send    driverkit.Bell // there is something in out
 }
@@ -48,13 +48,13 @@ type request struct {
 	sent time.Time
 }
 
-// span is what a watch is for: one key, or with an end a range.
+// span is what a watch is for: one key or, with an end, a range.
 type span struct{ key, end string }
 
 type watch struct {
 	span
 	id      int64
-	opened  int64 // at which revision it was opened on the present stream; 0: it is not
+	opened  int64 // at which revision it was opened on the present stream; 0: it is not open
 	ears    []*ear
 	unheard time.Time // since when
 	refused error
@@ -86,7 +86,8 @@ func (ws *watches) size() int {
 	return len(ws.keys)
 }
 
-// sweep closes the watches that nobody has listened to since then. The caller holds mu, as for request and post.
+// sweep closes the watches that nobody has listened to since then. The caller holds mu, as it does for request and
+// post.
 func (ws *watches) sweep(then time.Time) {
 	n := 0
 	for ; n < len(ws.unheard) && !ws.unheard[n].unheard.After(then); n++ {
@@ -106,7 +107,7 @@ func (ws *watches) sweep(then time.Time) {
 	ws.unheard = slices.Delete(ws.unheard, 0, n)
 }
 
-// request asks for a watch on the present stream. Without one it will be asked for when there is.
+// request asks for a watch on the present stream. If there is none, begin asks for the watch later.
 func (ws *watches) request(w *watch) {
 	if !ws.live {
 		return
@@ -151,7 +152,7 @@ func (ws *watches) run() {
 	}
 }
 
-// stopped ends the running if nobody listens.
+// stopped reports whether nobody listens, so that run ends.
 func (ws *watches) stopped() bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -199,7 +200,7 @@ func (ws *watches) begin() {
 	}
 }
 
-// broken forgets what the stream had.
+// broken forgets what belonged to the stream.
 func (ws *watches) broken() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -239,16 +240,16 @@ func (ws *watches) sender(ctx context.Context, stream pb.Watch_WatchClient) {
 }
 
 const (
-	// silence is how long an answer to a request may take on a living stream; opening a watch is no work for etcd.
+	// silence is how long an answer to a request may take on a living stream; opening a watch is hardly any work for etcd.
 	silence = 2 * time.Second
 
-	// pingEvery is how often a quiet stream is made to speak, so that one that leads nowhere is noticed.
+	// pingEvery is how often a quiet stream is made to speak, so that a dead one is noticed.
 	pingEvery = 3 * time.Second
 
-	// keepFor is how long a watch stays open that nobody listens to.
+	// keepFor is how long a watch that nobody listens to stays open.
 	keepFor = 500 * time.Millisecond
 
-	// idleFor is how long a stream stays open that nobody listens to.
+	// idleFor is how long a stream that nobody listens to stays open.
 	idleFor = 10 * time.Second
 )
 
@@ -279,7 +280,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 	}
 }
 
-// ping opens a watch and closes it again: what every version of etcd answers.
+// ping opens a watch and closes it again: every version of etcd answers that.
 func (ws *watches) ping() {
 	w := &watch{span: span{key: ws.known}}
 	ws.request(w)
@@ -297,7 +298,7 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	}
 	w := ws.ids[said.GetWatchId()]
 	if w == nil {
-		return nil // it was closed meanwhile
+		return nil // it has been closed meanwhile
 	}
 	if said.GetCanceled() {
 		delete(ws.ids, w.id)
@@ -319,7 +320,7 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	return nil
 }
 
-// answered is the answer to the oldest request that has none; etcd keeps the order.
+// answered works on the answer to the oldest open request; etcd keeps the order.
 func (ws *watches) answered(said *pb.WatchResponse) error {
 	if len(ws.pending) == 0 {
 		return nil
@@ -331,7 +332,7 @@ func (ws *watches) answered(said *pb.WatchResponse) error {
 		err := refusal(said.GetCancelReason())
 		switch {
 		case !is(err, rpctypes.ErrPermissionDenied):
-			return err // the stream's token has ended: the next stream gets a new one
+			return err // the stream's token has expired: the next stream gets a new one
 		case w != nil:
 			delete(ws.ids, w.id)
 			w.refused = failed("watch "+w.key, ws.d.explain(err))
@@ -345,7 +346,7 @@ func (ws *watches) answered(said *pb.WatchResponse) error {
 	return nil
 }
 
-// refusal is the error that a watch's cancel reason spells out.
+// refusal returns the error that a watch's cancel reason spells out.
 func refusal(reason string) error {
 	for _, known := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken} {
 		if strings.Contains(reason, known.Error()) {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// What becomes of a holder whose network fails? In a test under testing/synctest the TTL takes no time.
+// What happens to a holder whose network fails? In a test under testing/synctest the TTL takes no time.
 func ExampleService_Partition() {
 	service := mem.New(mem.WithTTL(100 * time.Millisecond))
 	defer service.Close()

@@ -1,5 +1,5 @@
 // Package mem is a coordination service within the process, for programs that need no other and for tests of
-// programs that do. It behaves as a real one: clients have sessions that expire unless they are renewed, nodes are
+// programs that do. It behaves like a real one: clients have sessions that expire unless they are renewed, nodes are
 // numbered, watches tell of changes. It runs under testing/synctest, where a session's TTL takes no time.
 //
 //	service := mem.New()
@@ -33,7 +33,7 @@ type Option func(*config)
 
 type config struct{ ttl time.Duration }
 
-// WithTTL sets how long a session lives that is not renewed: 10 s without it, or with zero or less.
+// WithTTL sets how long a session lives if it is not renewed. It is 10 s without this option, or with zero or less.
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) { c.ttl = max(ttl, 0) }
 }
@@ -76,7 +76,7 @@ func (s *Service) Close() {
 // Expire ends the client's session before its time. The client hears of it at once, unless it is cut off.
 func (s *Service) Expire(c *coord.Client) { s.memory.ExpireLink(s.link(c)) }
 
-// Partition cuts the client off until the returned function is called: what it asks gets no answer, and it hears
+// Partition cuts the client off until the returned function is called: its requests get no answer, and it hears
 // nothing.
 func (s *Service) Partition(c *coord.Client) (heal func()) { return s.memory.CutOff(s.link(c)) }
 

@@ -61,7 +61,7 @@ func TestWrongCredentialsAreToldAtConnect(t *testing.T) {
 	require.ErrorContains(t, err, s.root)
 }
 
-// ZooKeeper lets one create what one may not delete.
+// ZooKeeper lets a user create what that user may not delete.
 func TestLeavingWithoutTheRightTo(t *testing.T) {
 	s := play(t)
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
@@ -110,7 +110,7 @@ func TestALineInsideAContenderIsExplained(t *testing.T) {
 	require.NoError(t, s.admin.Delete(s.root, -1))
 }
 
-// playUnreadable has a line that all may read, and contenders that none may. tidy takes the line away.
+// playUnreadable makes a line that all may read, with contenders that nobody may. tidy takes the line away.
 func playUnreadable(t *testing.T) (s *scene, tidy func()) {
 	s = play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
@@ -133,7 +133,8 @@ func TestWaitingNeedsToRead(t *testing.T) {
 	tidy()
 }
 
-// Servers with the fix for CVE-2024-23944, as Debian's 3.8.0, tell nobody of a node's end who may not read it.
+// Servers with the fix for CVE-2024-23944, such as Debian's 3.8.0, do not tell those who may not read a node that it
+// has gone.
 func TestTheEndOfANodeThatMayNotBeReadIsFoundOut(t *testing.T) {
 	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")

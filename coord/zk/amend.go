@@ -11,9 +11,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Amend gives the node a plain ephemeral one with the same number as its successor, in one transaction, when its kind
-// changes, which is part of the name, and when a mere write to it could be taken for its departure: see watches.
-// Elsewhere the data are just written.
+// Amend replaces the node by a plain ephemeral one with the same number, in one transaction, when its kind changes,
+// since that is part of the name, and when a mere write to it could be taken for its departure: see watches. Otherwise
+// it just writes the data.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	s, me := p.session, p.Node()
 	me.Kind, me.Data = kind, data
@@ -44,7 +44,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	return amendError(err, now)
 }
 
-// whereIs finds the path of a node whose last amendment was given up with its outcome open.
+// whereIs finds the path of a node whose last amendment was given up before its outcome was known.
 func (p *place) whereIs(ctx context.Context) (string, error) {
 	paths := p.allPaths()
 	if len(paths) == 1 {
@@ -59,7 +59,7 @@ func (p *place) whereIs(ctx context.Context) (string, error) {
 	return "", driver.ErrRemoved
 }
 
-// replace puts one node in the place of another.
+// replace puts a new node in the place of the present one.
 func (s *session) replace(ctx context.Context, now, next string, note []byte) error {
 	err := s.insist(ctx, func(conn *gozk.Conn) error {
 		_, err := conn.Multi(
@@ -71,7 +71,7 @@ func (s *session) replace(ctx context.Context, now, next string, note []byte) er
 	if !errors.Is(err, gozk.ErrNodeExists) && !errors.Is(err, gozk.ErrNoNode) {
 		return err
 	}
-	// A try that was thought lost was done. Or the node was removed.
+	// Either a try that was thought lost has been done, or the node was removed.
 	there, err := s.exists(ctx, next)
 	if err == nil && !there {
 		err = driver.ErrRemoved
@@ -86,7 +86,7 @@ func amendError(err error, nodePath string) error {
 	return explain(err, "amending", nodePath, "WRITE on it, or the CREATE and DELETE", path.Dir(nodePath))
 }
 
-// amending records, before it is sent, where an amendment will put the node; from then on it has both paths.
+// amending records, before an amendment is sent, where it will put the node; from then on the node has both paths.
 func (p *place) amending(next string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

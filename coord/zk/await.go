@@ -13,7 +13,7 @@ import (
 )
 
 // Await sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the
-// line again, unless its departure said it all.
+// line again, unless the departure told all that matters.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	a := p.awaiting()
 	defer a.quit()
@@ -27,7 +27,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, d
 	return a.sleep(ctx)
 }
 
-// Watch is to wait with nobody ahead.
+// Watch is an Await with nobody ahead.
 func (p *place) Watch(ctx context.Context) error {
 	a := p.awaiting()
 	defer a.quit()
@@ -40,14 +40,14 @@ func (p *place) Watch(ctx context.Context) error {
 type awaiting struct {
 	*place
 	holds    bool  // it waits for nobody
-	since    int64 // what happened ahead after this transaction is news
-	ownSince int64 // and what happened to the own node after this one
+	since    int64 // what happens ahead after this transaction is news
+	ownSince int64 // and what happens to the own node after this one
 	bell     driverkit.Bell
 	own      *watch
 	others   []other
 }
 
-// other is one waited for, and how often it had changed before.
+// other is a node waited for, and how often it had changed before.
 type other struct {
 	*watch
 	changes int
@@ -69,7 +69,7 @@ func (a *awaiting) quit() {
 	}
 }
 
-// sleep waits for news. No watch is trusted alone: once in a while it looks without being told.
+// sleep waits for news. It does not trust the watches alone: once in a while it polls.
 func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, error) {
 	s := a.session
 	again := time.NewTimer(a.firstPoll())
@@ -93,7 +93,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 		select {
 		case <-a.bell:
 		case <-again.C:
-			// Somebody whose question stalls must hear the news all the same.
+			// A waiter whose poll stalls must hear the news all the same.
 			if err := a.bell.Unless(ctx, a.poll); err != nil {
 				return nil, driver.Looked, err
 			}
@@ -104,14 +104,14 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 	}
 }
 
-// pollAgain is when to look although no watch has fired.
+// pollAgain is how long to wait before looking although no watch has fired.
 func (s *session) pollAgain() time.Duration {
 	d := max(s.timeout(), time.Second)
 	return d + rand.N(d/2)
 }
 
-// firstPoll is when to do so first. Newer servers do not tell those who may not read a node that it has gone. That is
-// soon to be found out where not everybody may do everything.
+// firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read
+// it. So where not everybody may do everything, we find out soon whether that is so.
 func (a *awaiting) firstPoll() time.Duration {
 	if a.session.service.openToAll {
 		return a.session.pollAgain()
@@ -119,7 +119,7 @@ func (a *awaiting) firstPoll() time.Duration {
 	return min(time.Second, a.session.pollAgain())
 }
 
-// arm asks to be told of what matters: of the own node that it goes, of the others that they change, too.
+// arm asks to be told what matters: that the own node goes, and that the others go or change.
 func (a *awaiting) arm() {
 	wishes := make([]wish, 1, 3)
 	wishes[0] = wish{a.own, ofChildren}
@@ -145,8 +145,8 @@ const (
 	moved        // somebody left, or was amended
 )
 
-// news is what the watches say by now, and of whom. The own node comes first: an answer that lets me in must not
-// overtake the news of my own removal, which the service told before.
+// news is what the watches say by now, and of which node. The own node comes first: an answer that lets me in must not
+// overtake the news of my own removal, which the service told earlier.
 func (a *awaiting) news() (news, *watch) {
 	t := &a.session.watches
 	t.mu.Lock()
@@ -168,7 +168,7 @@ func (a *awaiting) news() (news, *watch) {
 	return nothing, nil
 }
 
-// look reads the line, after somebody moved.
+// look reads the line after somebody has moved.
 func (a *awaiting) look(ctx context.Context, of *watch) ([]driver.Node, driver.Change, error) {
 	for {
 		l, err := a.session.children(ctx, a.dir)
@@ -184,9 +184,9 @@ func (a *awaiting) look(ctx context.Context, of *watch) ([]driver.Node, driver.C
 	}
 }
 
-// whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session has ended
-// and its connection not yet been closed. It returns ErrRemoved only if the service says on a live session that
-// the node is nowhere.
+// whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session may have
+// ended with its connection not closed yet. It returns ErrRemoved only if the service says on a live session that the
+// node is nowhere.
 func (a *awaiting) whereAmI(ctx context.Context) error {
 	paths := a.allPaths()
 	find := func(ctx context.Context) error { return a.findAt(ctx, paths) }
@@ -196,7 +196,7 @@ func (a *awaiting) whereAmI(ctx context.Context) error {
 	return find(ctx)
 }
 
-// findAt tries the older path first: an amendment goes from it to the newer, so that this order misses nothing.
+// findAt tries the older path first: an amendment goes from it to the newer one, so this order misses nothing.
 func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 	s := a.session
 	for _, p := range paths {
@@ -213,8 +213,8 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 	return driver.ErrRemoved
 }
 
-// poll is the look without being told: a point read of the own node and of the one waited for, which also tells whether
-// that may be read at all, or of the line if these are several.
+// poll looks without having been told. It reads the own node, and the one waited for, which also shows whether we may
+// read that at all; or, if several are waited for, the line.
 func (a *awaiting) poll(ctx context.Context) error {
 	s := a.session
 	switch len(a.others) {
@@ -249,18 +249,17 @@ func (a *awaiting) poll(ctx context.Context) error {
 	return err
 }
 
-// missed is for a node that has gone without a watch telling.
+// missed records a node that has gone without a watch telling.
 func (s *session) missed(w *watch) {
 	if s.watches.notice(w) {
 		s.service.log.Debug("a node had gone unnoticed", "node", w.path)
 	}
 }
 
-// awaitWide is Await for any of many. Who has just become the first in waiting for many permits waits for all who hold:
-// with a watch on each it would be told of each that leaves, long after it was let in itself. So it watches the line
-// as a whole, and reads it again whenever somebody has come or gone. There is one such waiter in a line, so it is no
-// herd. An amendment of data alone goes unnoticed: nodes ahead are shown without theirs, so it makes no difference to
-// anybody.
+// awaitWide is Await for many nodes. Whoever has just become the first waiter for many permits waits for all who hold:
+// with a watch on each, it would be told of each that leaves, long after it was let in itself. So it watches the line
+// as a whole, and reads it again whenever somebody has come or gone. There is one such waiter in a line, so that is no
+// herd. An amendment of data alone goes unnoticed: nodes ahead are shown without data, so nobody needs to know.
 func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	t := &a.session.watches
 	line := a.join(a.dir)
@@ -306,7 +305,7 @@ func (a *awaiting) sleepUnless(ctx context.Context, news func() bool) error {
 	return nil
 }
 
-// stillAhead reports whether all of some nodes are among those ahead.
+// stillAhead reports whether all the nodes are among those ahead.
 func stillAhead(nodes, ahead []driver.Node) bool {
 	stands := make(map[string]bool, len(ahead))
 	for _, n := range ahead {

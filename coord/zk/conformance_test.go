@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// By default the test servers sweep empty lines five times a second, which can keep time with a scenario.
+// By default the test servers sweep empty lines five times a second, which can fall into step with a scenario.
 var sweeping = servers.JavaOptions("-Dznode.container.checkIntervalMs=1100")
 
 func TestConformance(t *testing.T) {

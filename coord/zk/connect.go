@@ -17,8 +17,8 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// Connect returns a client on a new driver, once the service has answered. If it does not before ctx ends, or refuses
-// the credentials or to show what is below the root, the error says so.
+// Connect returns a client on a new driver, once the service has answered. If the service does not answer before ctx
+// ends, or refuses the credentials, or refuses to show what is below the root, the error says so.
 func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
 	d, err := newService(servers, opts)
 	if err != nil {
@@ -38,7 +38,7 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 	return coord.NewClient(d, d.client...), nil
 }
 
-// check looks whether the service shows what is below the root.
+// check finds out whether the service shows what is below the root.
 func (d *service) check(ctx context.Context) error {
 	s, err := d.anySession(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *session) open(ctx context.Context) error {
 	return nil
 }
 
-// start has the library connect, and goes on connecting, on goroutines of its own.
+// start has the library connect, and connect again as often as needed, on its own goroutines.
 func (s *session) start() error {
 	log := s.service.log
 	conn, events, err := gozk.Connect(s.service.servers, s.service.ttl,
@@ -121,7 +121,7 @@ func (s *session) firstContact(ctx context.Context) error {
 	}
 }
 
-// maxDial is what reaching a server and being greeted by it may take, each.
+// maxDial is how long reaching a server may take, and then how long its greeting may.
 const maxDial = 1500 * time.Millisecond
 
 func (s *session) dialTimeout() time.Duration {
@@ -130,7 +130,7 @@ func (s *session) dialTimeout() time.Duration {
 
 var errNoMoreDials = errors.New("the session has ended")
 
-// dial is the client library's way to a server.
+// dial is how the client library reaches a server.
 func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error) {
 	if driverkit.Sleep(s.life.Context(), s.hosts.Pause()) != nil {
 		return nil, errNoMoreDials
@@ -153,11 +153,11 @@ func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error
 	return w, nil
 }
 
-// hello is what the next connection begins with.
+// hello returns what the next connection begins with.
 //
-// In doubt it only asks whether the server knows the session. A server hangs up on those who have seen what it has not,
-// before it looks whether it knows them. So when the service comes back without its data, nobody would ever hear
-// that the session has ended.
+// When in doubt, the connection only asks whether the server knows the session. A server hangs up on clients that have
+// seen more than it has, before it checks whether it knows them. So when the service came back without its data, nobody
+// would ever hear that the session has ended.
 func (s *session) hello() wire.Hello {
 	h := wire.Hello{Timeout: s.service.ttl, Patience: s.dialTimeout(), Seen: s.zxids.Load()}
 	snubbed := s.snubbed.Swap(false)
@@ -168,7 +168,7 @@ func (s *session) hello() wire.Hello {
 	return h
 }
 
-// libraryLogger has what the client library says logged at debug level, if anybody wants to know.
+// libraryLogger logs what the client library says at debug level, if anybody wants to know.
 type libraryLogger struct{ to *slog.Logger }
 
 func (l libraryLogger) Printf(format string, args ...any) {

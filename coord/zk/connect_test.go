@@ -145,7 +145,7 @@ func TestAChrootPutsEverythingBelowIt(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// At the root of the service there are things that are no lines, /zookeeper to begin with.
+// At the root of the service there are nodes that are not lines, such as /zookeeper.
 func TestLinesAtTheRootOfTheService(t *testing.T) {
 	cluster := servers.ZooKeeper(t)
 	c, err := Connect(t.Context(), cluster.Addrs(), WithRoot("/"))
@@ -164,7 +164,7 @@ func TestLinesAtTheRootOfTheService(t *testing.T) {
 	require.Equal(t, []string{"zookeeper", "zookeeper/quota"}, lines)
 }
 
-// What Connect opened to look whether anybody answers is the session that is then used.
+// The session that Connect opens to see whether anybody answers is the one used afterwards.
 func TestConnectWastesNoSession(t *testing.T) {
 	s := play(t)
 	before := s.proxies[0].Accepted()

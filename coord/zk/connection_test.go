@@ -54,8 +54,8 @@ func greet(t *testing.T, w *wire.Conn, server net.Conn, granted time.Duration) (
 		time.Duration(binary.BigEndian.Uint32(hello[4:])) * time.Millisecond
 }
 
-// A server hangs up on those who have seen more than it has, so one that has lost its data never tells that it does not
-// know the session (CURATOR-724).
+// A server hangs up on clients that have seen more than it has, so one that has lost its data never says that it does
+// not know the session (CURATOR-724).
 func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	const seen = 77
 	hello := func(w *wire.Conn, server net.Conn) (zxid int64) {
@@ -109,7 +109,7 @@ func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {
 	require.WithinRange(t, s.Deadline(), before.Add(keptFor(4*time.Second)), time.Now().Add(keptFor(4*time.Second)))
 }
 
-// The service counts from when it got the request; the answer may have been on its way for long.
+// The service counts from when it got the request; the answer may have been under way for long.
 func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	const timeout = 10 * time.Second
 	s, w, server := testWire(t, timeout)
@@ -129,7 +129,7 @@ func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinRange(t, s.Deadline(), before.Add(keptFor(timeout)), sent.Add(keptFor(timeout)))
 
-	// An answer to an older request than one that was answered already moves nothing back.
+	// A late answer to an older request does not move the deadline back.
 	moved := s.Deadline()
 	s.Answered(before.Add(-time.Second), 0)
 	require.Equal(t, moved, s.Deadline())
@@ -159,7 +159,7 @@ func TestOneSessionNeverGoesBackInTime(t *testing.T) {
 		require.Equal(t, zkwire.Frame(0, int64(0), 0, "the rest")[8:], reply[4:], "but all the rest")
 	}
 	pass(9)
-	pass(7) // cannot be, but if it were
+	pass(7) // cannot happen, but if it did
 	next, server2 := wireOf(t, s)
 	_, err := next.Write(zkwire.Frame(0, int64(0), 77, int64(42), password))
 	require.NoError(t, err)

@@ -11,9 +11,10 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// beginAnew is for one whose number was too close to the end, and who is not in line any more: it waits until nobody
-// is, and removes the directory. Its successor counts from zero, and its tokens are above all of this one's. Of several
-// who wait for that one will be the first; its birth tells the others that the directory is another one now.
+// beginAnew is for a joiner whose number was too close to the end, and who has left the line again. It waits until the
+// line is empty, and removes the directory. The next directory counts from zero, and its tokens are above all of this
+// one's. If several joiners wait for that, one will be first; the others see by the new directory's birth that it is
+// another one.
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
 	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)

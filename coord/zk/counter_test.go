@@ -18,9 +18,9 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// nearTheEnd starts a server on which the next node of line "a" below root gets that number. It takes a doctored
-// snapshot, since two billion joins would take a month. The snapshot says, too, that as many transactions have been
-// done, for that is what tokens rest on.
+// nearTheEnd starts a server on which the next node of line "a" below root gets that number. It uses a doctored
+// snapshot, since two billion joins would take a month. The snapshot also says that as many transactions have been
+// done, for tokens rely on that.
 func nearTheEnd(t *testing.T, root string, next int32) *servers.Cluster {
 	cluster := servers.ZooKeeper(t, servers.JavaOptions(
 		"-Dzookeeper.digest.enabled=false",           // of the whole tree, in each snapshot
@@ -59,13 +59,13 @@ func doctor(t *testing.T, folder, node string, next int32) {
 	at += 8 + 8 + 8 + 8 + 4 // czxid, mzxid, ctime, mtime, version
 	binary.BigEndian.PutUint32(b[at:], uint32(next))
 
-	// It ends with a check sum of all before it, and "/".
+	// It ends with a checksum of all before it, and "/".
 	const seal = 8 + 4 + 1
 	binary.BigEndian.PutUint64(b[len(b)-seal:], uint64(adler32.Checksum(b[:len(b)-seal])))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("snapshot.%x", int64(1)<<31+1000)), b, 0o644))
 }
 
-// ZOOKEEPER-3249: it does not wrap any more, and nor does it go on.
+// ZOOKEEPER-3249: the counter no longer wraps, but it does not go on either.
 func TestTheCounterSticksAtItsEnd(t *testing.T) {
 	cluster := nearTheEnd(t, "/app", 1<<31-3)
 	admin := adminConn(t, cluster.Addrs())

@@ -30,7 +30,7 @@ func TestACrowdOfWaitersOfOneClient(t *testing.T) {
 	require.LessOrEqual(t, many, few*1.3)
 }
 
-// drain lets n wait for a mutex and counts what it takes to serve them all.
+// drain makes n wait for a mutex and counts what it takes to serve them all.
 func drain(t *testing.T, proxy *zkwire.Proxy, n int) (requests, wakes float64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

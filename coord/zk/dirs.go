@@ -11,8 +11,8 @@ import (
 )
 
 // makeDir makes a line's directory and those above it, as far as they are missing. They are containers, which the
-// service removes when they have become empty. Where it knows none they are plain nodes, and so they are with Kazoo's
-// names: a Lock of Kazoo's looks only once whether its directory is there, and fails when it has gone since.
+// service removes when they have become empty. If the service knows no containers they are plain nodes, and so they are
+// with Kazoo's names: Kazoo's Lock checks only once whether its directory is there, and fails if it has gone since.
 func (s *session) makeDir(dir string) error {
 	for {
 		err := s.makeOne(dir)
@@ -50,7 +50,8 @@ func (s *session) makeOne(dir string) error {
 	return err
 }
 
-// unimplemented: servers before 3.5.3 refuse containers, and those before 3.5 answer with nothing at all.
+// unimplemented reports whether the server knows no containers: before 3.5.3 it refuses them, and before 3.5 it answers
+// with nothing at all.
 func unimplemented(err error) bool {
 	return err != nil && (err.Error() == "unknown error: -6" || errors.Is(err, gozk.ErrShortBuffer))
 }

@@ -38,7 +38,7 @@ func TestJoinsRaceWithTheSweeping(t *testing.T) {
 				return
 			default:
 			}
-			// As the service does: only what was used and is empty.
+			// As the service does: only directories that were used and are empty.
 			there, stat, err := s.admin.Exists(s.root + "/a")
 			if err == nil && there && stat.Cversion > 0 && s.admin.Delete(s.root+"/a", -1) == nil {
 				n++

@@ -3,31 +3,31 @@
 //	client, err := zk.Connect(ctx, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
 //	m := mutex.New(client, "orders/42")
 //
-// It makes its own connections: New takes addresses and no *zk.Conn that you already have. Such a Conn goes on with a
+// It makes its own connections: New takes addresses, not a *zk.Conn that you already have. Such a Conn goes on with a
 // new session when the service has ended the old one, and does there what was still queued: a lock that was asked for
 // in one session would be held in another. So the driver has a Conn for each session, closes it in the callback that
 // brings the news of the end, and tells from the frames on its wire how long a session is surely kept.
 //
-// A line is a directory, and whoever stands in it is an ephemeral sequential node there, named as zk.Lock of the
+// A line is a directory, and whoever stands in line is an ephemeral sequential node in it, named as zk.Lock of the
 // client library names its own: _c_<32 hex digits>-<kind>-<10 digits>. So processes that use zk.Lock on the same
 // directory stand in the same line; WithNames does the same for Curator and for Kazoo.
 //
 // # What it takes from the server
 //
-// ZooKeeper 3.5.3 or newer removes the directories of empty lines by itself (they are container nodes). An older
-// one has no such nodes; then the driver makes plain ones, and removes those that it made when a session is closed.
+// ZooKeeper 3.5.3 or newer removes the directories of empty lines by itself (they are container nodes). Older servers
+// have no such nodes; then the driver makes plain ones, and removes those that it made when a session is closed.
 //
-// Everything is created with the access rights of WithACL. Without that option it is open to everybody, or, with
-// WithDigestAuth, to that user alone, the directories included: other users cannot join then. Leaving takes the
-// DELETE right on the directory. A service may well grant CREATE and refuse DELETE; then a node stays until its session
+// Everything is created with the access rights of WithACL. Without that option it is open to everybody or, with
+// WithDigestAuth, to that user alone. That includes the directories, so other users cannot join. Leaving takes the
+// DELETE right on the directory. A service may grant CREATE and refuse DELETE; then a node stays until its session
 // ends.
 //
 // # How long a hold is surely held
 //
-// Each answer of the service vouches for the session until 73 % of its timeout after the request was sent. The rest is
-// for what a leader does not know when one of its followers dies, and for clocks that differ. Something is sent every
-// fifth of the timeout, and a server that says nothing is left for another one after two fifths, so that one server may
-// fail, or freeze, without a hold being lost.
+// Each answer of the service vouches for the session until 73 % of its timeout after the request was sent. The rest
+// allows for what a leader does not know when one of its followers dies, and for clocks that differ. Something is sent
+// every fifth of the timeout, and after two fifths a silent server is left for another, so that one server may fail, or
+// freeze, without a hold being lost.
 //
 // # The fencing token
 //

@@ -14,7 +14,7 @@ import (
 type service struct {
 	*config
 	plainDirs atomic.Bool                       // the service has no container nodes
-	nearEnd   func(line string, seq int32) bool // the same for every line, but in tests
+	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
@@ -23,7 +23,7 @@ type service struct {
 }
 
 // New returns a driver for the ensemble of these servers, each given as host or host:port. It does not connect yet, and
-// it makes its own connections: see the package comment. The driver belongs to the client that it is given to.
+// it makes its own connections: see the package comment. The driver belongs to the client that gets it.
 func New(servers []string, opts ...Option) (driver.Driver, error) { return newService(servers, opts) }
 
 func newService(servers []string, opts []Option) (*service, error) {
@@ -77,7 +77,7 @@ func (d *service) openSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// anySession is for what needs no session of its own: one that is there, or else the spare one.
+// anySession returns a session for what needs none of its own: one that is open, or else the spare one.
 func (d *service) anySession(ctx context.Context) (*session, error) {
 	d.mu.Lock()
 	var found *session
@@ -106,7 +106,7 @@ func (d *service) anySession(ctx context.Context) (*session, error) {
 	return use, nil
 }
 
-// withSession does something by any session, and again by another one if that one ends meanwhile.
+// withSession calls f with any session, and again with another one if the first ends meanwhile.
 func withSession[T any](ctx context.Context, d *service, f func(*session) (T, error)) (T, error) {
 	for {
 		var v T

@@ -13,8 +13,8 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// First watches the first node alone: nobody ever joins ahead of it. In an empty line it watches the directory or, when
-// there is none, for its coming.
+// First watches the first node alone: nobody ever joins ahead of it. In an empty line it watches the directory or, if
+// there is none, waits for it to be made.
 func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	return withSession(ctx, d, func(s *session) (driver.Node, error) {
 		o := &observing{session: s, line: line, dir: d.path(line), bell: driverkit.NewBell()}
@@ -53,7 +53,7 @@ type observing struct {
 	on      *watch
 }
 
-// watch exchanges what is watched; "" for nothing.
+// watch changes what is watched; "" is for nothing.
 func (o *observing) watch(nodePath string) {
 	if o.on != nil && o.on.path == nodePath && !o.session.watches.state(o.on).gone {
 		return
@@ -67,7 +67,7 @@ func (o *observing) watch(nodePath string) {
 	}
 }
 
-// look reads who is first. With wait, whatever changes from then on rings.
+// look reads who is first. With wait, any change from then on rings the bell.
 func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 	s := o.session
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Guard is for data that are kept in the same ZooKeeper: put it into the transaction that writes them, and the
-// transaction fails with gozk.ErrNoNode as soon as somebody else can hold the line.
+// Guard protects data that are kept in the same ZooKeeper: put the check it returns into the transaction that writes
+// them, and the transaction fails with gozk.ErrNoNode as soon as somebody else can hold the line.
 //
 //	check, err := zk.Guard(hold)
 //	if err != nil {
@@ -19,8 +19,8 @@ import (
 //	}
 //	_, err = conn.Multi(check, &gozk.SetDataRequest{Path: "/balance", Data: data, Version: -1})
 //
-// It needs the READ permission on the hold's node. The node's path is absolute, so conn must be one without a chroot.
-// After a downgrade, get another one.
+// The check needs READ permission on the hold's node. The node's path is absolute, so conn must have no chroot. After a
+// downgrade, get another check.
 func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
 	if err := h.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: zk: no guard for a hold that is over: %w", err)

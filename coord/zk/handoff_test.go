@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// Whoever writes to a node, be it an operator or Curator's Revoker, does half of what a departing holder does. With a
-// crash behind it that makes two holders if a write alone is taken for the mark.
+// Whoever writes to a node, be it an operator or Curator's Revoker, does half of what a departing holder does. If a
+// write alone were taken for the mark, a crash after it would make two holders.
 func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
 	for _, how := range []string{"gives up", "dies", "is removed"} {
 		t.Run("and the node "+how, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestWhatBecameOfTheNodeAheadIsTold(t *testing.T) {
 	require.Equal(t, "R", w.ahead[0].Kind)
 }
 
-// A write to one's own node must not make its watch go unnoticed.
+// After a write to one's own node, its removal must still be noticed.
 func TestTheOwnNodeIsWatchedAfterAWriteToo(t *testing.T) {
 	s := play(t)
 	for _, kind := range []string{"lock", "lead"} {
@@ -98,7 +98,7 @@ func TestTheOwnNodeIsWatchedAfterAWriteToo(t *testing.T) {
 	}
 }
 
-// With one watch a node however many wait for it, and none left behind that grows.
+// One watch for each node, however many wait for it, and no watches that pile up.
 func TestWaitersShareTheirWatches(t *testing.T) {
 	s := play(t)
 	w, _ := s.join(s.sess, "W")
@@ -141,7 +141,7 @@ func TestTheListIsSentBehindTheCreate(t *testing.T) {
 	s.leave(stays, true)
 }
 
-// A watch that is lost, for whatever reason, is made up for by a look now and then.
+// A look now and then makes up for a watch that is lost, for whatever reason.
 func TestAMissedEventIsFoundOut(t *testing.T) {
 	s := play(t, WithTTL(time.Second))
 	other := s.another()

@@ -23,17 +23,17 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// harness is what drivertest needs to know of a ZooKeeper and do to it.
+// harness is what drivertest needs to know about a ZooKeeper and do to it.
 type harness struct {
 	cluster *servers.Cluster
-	admin   *gozk.Conn // goes round every proxy
+	admin   *gozk.Conn // bypasses every proxy
 	root    string
 	ttl     time.Duration
 	opts    []Option
 
 	mu    sync.Mutex
 	ends  map[string]int32     // where the numbers of a line end, for a while
-	empty map[string]time.Time // directories that were found empty, and when first
+	empty map[string]time.Time // directories that were found empty, and when that was first so
 }
 
 var harnesses atomic.Int64
@@ -55,7 +55,7 @@ type silence struct{}
 
 func (silence) Printf(string, ...any) {}
 
-// adminConn is a session straight to the servers, for a look at the truth.
+// adminConn is a session straight to the servers, which sees the truth.
 func adminConn(t testing.TB, addrs []string) *gozk.Conn {
 	conn, events, err := gozk.Connect(addrs, 30*time.Second, gozk.WithLogger(silence{}))
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func (w *wiring) fate(f drivertest.Fate) <-chan struct{} {
 	return d.met
 }
 
-// decide gives the next fate to a request that puts, changes or deletes a contender.
+// decide assigns the next fate to a request that puts, changes or deletes a contender.
 func (w *wiring) decide(r zkwire.Request) zkwire.Verdict {
 	switch r.Op {
 	case zkwire.Create, zkwire.Delete, zkwire.SetData, zkwire.Multi:
@@ -184,7 +184,7 @@ func (w *wiring) decide(r zkwire.Request) zkwire.Verdict {
 	return zkwire.DropReply
 }
 
-// accepted is how many connections have been made.
+// accepted returns how many connections have been made.
 func (w *wiring) accepted() int {
 	n := 0
 	for _, p := range w.proxies {
@@ -202,7 +202,7 @@ func isContenderPath(r zkwire.Request) bool {
 	return ok
 }
 
-// apply brings the faults of the moment about, anew.
+// apply applies the faults of the moment again.
 func (w *wiring) apply() {
 	for _, p := range w.proxies {
 		p.Together(func() {
@@ -222,7 +222,7 @@ func (w *wiring) apply() {
 	}
 }
 
-// fault makes a change, and returns what undoes it, once.
+// fault makes a change, and returns a function that undoes it once.
 func (w *wiring) fault(do, undo func()) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +282,7 @@ func (w *wiring) traffic() (t drivertest.Traffic) {
 
 func (h *harness) path(line string) string { return (&config{root: h.root}).path(line) }
 
-// stored lists what is in a line's directory, but for the directories of lines below it.
+// stored lists what is in a line's directory, except the directories of lines below it.
 func (h *harness) stored(t testing.TB, line string) []string {
 	dir := h.path(line)
 	for range 100 {
@@ -303,8 +303,8 @@ func (h *harness) stored(t testing.TB, line string) []string {
 	return nil
 }
 
-// isLine reports whether a node is the directory of a nested line: the service does not tell a container from
-// something that was planted, but the names do.
+// isLine reports whether a node is the directory of a nested line: the service does not tell containers from nodes that
+// a test planted, but the names do.
 func isLine(name string) bool {
 	_, contender := parseContender(name)
 	return !contender && !slices.Contains(foreigners, name)
@@ -333,7 +333,7 @@ func (h *harness) remains(t testing.TB) []string {
 	return all
 }
 
-// emptyFor is since when the directory has been found empty.
+// emptyFor returns for how long the directory has been found empty.
 func (h *harness) emptyFor(dir string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -372,7 +372,7 @@ func (h *harness) forget(t testing.TB, line string) {
 	}
 }
 
-// nearEnd lets the numbers of a line end a few after the present one: to bring the server's own counter there takes a
+// nearEnd makes the numbers of a line end a few after the present one: bringing the server's own counter there takes a
 // doctored snapshot, as in TestTheCounterSticksAtItsEnd.
 func (h *harness) nearEnd(t testing.TB, line string) {
 	_, stat, err := h.admin.Get(h.path(line))
@@ -392,7 +392,7 @@ func (h *harness) isNearEnd(line string, seq int32) bool {
 	return ok && seq >= end || nearEnd(line, seq)
 }
 
-// expire has the service end a session as its own client would: who knows its id and password may.
+// expire makes the service end a session as its own client would: whoever knows its id and password may.
 func (h *harness) expire(t testing.TB, ds driver.Session) {
 	id := ds.(*session).identity.Load()
 	for try := 0; ; try++ {

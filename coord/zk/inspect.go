@@ -27,7 +27,7 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 			if err != nil || len(gone) == 0 {
 				return nodes, err
 			}
-			// One that was amended between the list and the read has gone from its path, not from the line.
+			// A node that was amended between the list and the read has gone from its path, not from the line.
 			l, err := s.children(ctx, d.path(line))
 			if err != nil || !slices.ContainsFunc(gone, func(name string) bool { return amendedIn(l.Names, name) }) {
 				return nodes, nil
@@ -36,7 +36,7 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 	})
 }
 
-// readLine lists a line and reads its nodes. gone are the names of those that had gone meanwhile.
+// readLine lists a line and reads its nodes. gone are the names of those that went meanwhile.
 func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Node, gone []string, err error) {
 	dir := s.service.path(line)
 	l, err := s.freshChildren(ctx, dir)
@@ -63,7 +63,7 @@ func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Nod
 	return nodes, gone, nil
 }
 
-// forEach calls f for 0 to n-1, several at once, and returns the first error.
+// forEach calls f for 0 to n-1, several at a time, and returns the first error.
 func forEach(n int, f func(i int) error) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -166,7 +166,7 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 		err := s.insist(ctx, func(c *gozk.Conn) error {
 			err := c.Delete(n.ID, -1)
 			if lost && errors.Is(err, gozk.ErrNoNode) {
-				return nil // by the try that had no answer, for all we know
+				return nil // by the try that got no answer, for all we know
 			}
 			lost = lost || passing(err)
 			return err

@@ -23,7 +23,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// umpire sees whether anybody is inside who must not be. Peers of other languages talk to it by TCP.
+// umpire sees whether anybody is inside who must not be. Peers in other languages talk to it by TCP.
 type umpire struct {
 	addr string
 
@@ -72,7 +72,7 @@ const (
 	peersTurns = 25 // each, so 200 in all
 )
 
-// ourTurns lets some of ours take turns in line "a".
+// ourTurns makes some of ours take turns in line "a".
 func ourTurns(t *testing.T, c *coord.Client, u *umpire, rw bool) *sync.WaitGroup {
 	var all sync.WaitGroup
 	for i := range ourWorkers {
@@ -152,8 +152,8 @@ func interop(t *testing.T, names Names, rw bool, peer func(t *testing.T, addr, p
 	u.verdict(t)
 }
 
-// Kazoo's writers stand beside readers and writers of ours. Its own readers are left out: they wait for writers behind
-// them too, who wait for them (python-zk/kazoo#649, in 2.8.0; three of Kazoo's alone suffice).
+// Kazoo's writers stand in line with readers and writers of ours. Its own readers are left out: they also wait for
+// writers behind them, who wait for them (python-zk/kazoo#649, in 2.8.0; three of Kazoo's suffice to show it).
 func TestInOneLineWithKazoo(t *testing.T) {
 	for _, kind := range []string{"lock", "writers"} {
 		t.Run(kind, func(t *testing.T) {
@@ -223,7 +223,7 @@ func lockOfTheirs(l *gozk.Lock) error {
 	return err
 }
 
-// Of the others' names each kind has its own, and whoever stands there is taken for what his tool means.
+// Each kind has its own names in the other tools, and a contender is taken for what its tool means.
 func TestNamesOfOtherToolsInOneLine(t *testing.T) {
 	for names, want := range map[Names][]string{
 		GoLock:  {`^_c_[0-9a-f]{32}-lock-\d{10}$`, `^_c_[0-9a-f]{32}-R-\d{10}$`, `^_c_[0-9a-f]{32}-W-\d{10}$`, `^_c_[0-9a-f]{32}-S1of2-\d{10}$`},

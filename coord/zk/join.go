@@ -14,15 +14,15 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// maxBytes is what a node's data may have. The server drops the connection that brings it more than a megabyte, and
-// with that connection every other request of the session.
+// maxBytes is how long a node's data may be. A server drops a connection that brings more than a megabyte, and with it
+// every other request of the session.
 const maxBytes = 1_000_000
 
-// Join has a goroutine of the session's own make the node. It does not rest until it knows what became of it, whether
-// or not the caller still waits; if not, it takes the node away.
+// Join has a goroutine of the session make the node. It does not rest until it knows what became of the node, whether
+// or not the caller still waits; if nobody does, it takes the node away.
 //
-// The client library's own protected create is not up to it: it looks for its node only after one of the errors that
-// leave the outcome open, may do so on a server that lags, and gives up if that fails, too.
+// The client library's own protected create is not enough: it looks for its node only after one of the errors that
+// leave the outcome open, may do so on a server that lags, and gives up if that fails too.
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ type joining struct {
 	contender  contender // without its number
 	note       []byte
 	wanted     func() bool // somebody still waits for the result
-	unanswered bool        // a create had no answer
+	unanswered bool        // a create got no answer
 }
 
 type joined struct {
@@ -72,7 +72,7 @@ type joined struct {
 
 var (
 	errGivenUp   = errors.New("given up")
-	errJoinAgain = errors.New("join again") // nothing is in line, and it is to be tried again
+	errJoinAgain = errors.New("join again") // nothing of ours is in line; try once more
 )
 
 func (j *joining) unlessGivenUp() error {
@@ -82,7 +82,7 @@ func (j *joining) unlessGivenUp() error {
 	return nil
 }
 
-// run joins. Up to the first request ctx rules, from then on the session.
+// run joins. It can be ended by ctx up to the first request, and from then on only by the session.
 func (j *joining) run(ctx context.Context) (joined, error) {
 	for tries := 0; ; tries++ {
 		p, ahead, err := j.once(ctx)
@@ -99,7 +99,7 @@ func (j *joining) run(ctx context.Context) (joined, error) {
 	}
 }
 
-// once makes a node and looks at the line. After an error there is none.
+// once makes a node and looks at the line. After an error there is no node.
 func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	s := j.session
 	mine, seen, err := j.create(ctx)
@@ -164,8 +164,8 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 	return "", nil, explain(err, "joining in", j.dir, "CREATE", "")
 }
 
-// settle finds out what became of a create that had no answer: once the session is connected again, on a server that
-// has caught up, the node stands in the line or it was never made.
+// settle finds out what became of a create that got no answer: once the session is connected again, to a server that
+// has caught up, either the node stands in the line or it was never made.
 func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	s := j.session
 	s.service.log.Debug("a join had no answer", "line", j.entry.Line)
@@ -186,7 +186,7 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	return "", nil, errJoinAgain
 }
 
-// look finds who is ahead. It lists the line again if the list did not come with the create, or is older than the node.
+// look finds out who is ahead. It lists the line again if no list came with the create, or one older than the node.
 func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wire.Listing, err error) {
 	s := j.session
 	ctx := s.life.Context()
@@ -197,7 +197,7 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 				return ahead, seen, nil
 			}
 		}
-		if err = j.unlessGivenUp(); err == nil && listings > 0 { // it is slow to show the node, or the node was removed
+		if err = j.unlessGivenUp(); err == nil && listings > 0 { // the server is slow to show it, or it was removed
 			var there bool
 			if there, err = s.exists(ctx, p.node.ID); err == nil && !there {
 				err = driver.ErrRemoved
@@ -212,7 +212,7 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 	}
 }
 
-// dropTwins takes away what else was made for this join, by a request that was thought lost.
+// dropTwins takes away other nodes made for this join by a request that was thought lost.
 func (j *joining) dropTwins(names []string, mine string) {
 	for _, name := range j.contender.twins(names) {
 		if p := j.dir + "/" + name; p != mine {
@@ -221,8 +221,8 @@ func (j *joining) dropTwins(names []string, mine string) {
 	}
 }
 
-// lookFirst is for a try: no node is made when somebody is in the way. A server that lags may show one who has gone,
-// so the bad news is made sure of.
+// lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has
+// gone, so lookFirst makes sure of bad news.
 func (j *joining) lookFirst(ctx context.Context) error {
 	s := j.session
 	for _, look := range []func(context.Context, string) (*wire.Listing, error){s.children, s.freshChildren} {

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// mark is what a node that hands over has written into it as it goes. Nobody reads it; that it was written tells.
+// mark is written into a node that hands over, as it goes. Nobody reads it; it is enough to see that it was written.
 var mark = []byte("turnwise left\n")
 
 func (p *place) Leave(ctx context.Context, held bool) error {
@@ -25,9 +25,9 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 	return err
 }
 
-// takeAway deletes the node under whatever path it has. If an amendment may be under way that goes from the older path
-// to the newer, so once the older is deleted it fails, and if the older is gone the newer is all there is. The paths are
-// those of this one node forever: the number in them is not used again.
+// takeAway deletes the node under whatever path it has. An amendment that may still be under way goes from the older
+// path to the newer. So once the older one is deleted the amendment fails, and if the older one has gone the newer is
+// all there is. The paths belong to this one node forever: the number in them is never used again.
 func (p *place) takeAway(ctx context.Context, held bool) error {
 	paths := p.allPaths()
 	for i, nodePath := range paths {
@@ -48,7 +48,7 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 		depart, departed := wire.Depart(nodePath, mark)
 		w.Send(depart)
 		_, err := answer(ctx, s, departed)
-		if !errors.Is(err, gozk.ErrNoAuth) { // there are rights that allow the one and not the other
+		if !errors.Is(err, gozk.ErrNoAuth) { // the rights may allow the one and not the other
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 	return err
 }
 
-// discard takes a node of ours away and does not return before that is done or the session has ended.
+// discard takes a node of ours away. It returns when that is done or the session has ended.
 func (s *session) discard(nodePath string) {
 	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
 		err := s.takeAway(ctx, nodePath, false)
@@ -72,9 +72,9 @@ func (s *session) discard(nodePath string) {
 	}, func(error) bool { return true })
 }
 
-// audit looks after a create that had no answer, twice and later on. A server may yet take requests from the
-// connection that broke, in the moment in which it takes the new one; what such a straggler makes belongs to nobody.
-// Whether the place itself was left or amended meanwhile makes no difference: then nothing is at its first path.
+// audit looks twice, some time later, for nodes of a create that got no answer. A server may still take requests from
+// the connection that broke at the moment it takes the new one; what such a straggler makes belongs to nobody. It makes
+// no difference whether the place itself was left or amended meanwhile: then nothing is at its first path.
 func (j *joining) audit(p *place) {
 	s, mine := j.session, ""
 	if p != nil {

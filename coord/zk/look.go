@@ -10,12 +10,12 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// children lists a directory as the session's server knows it, which is not before what the session did last.
+// children lists a directory as the session's server knows it, no older than what the session last did.
 func (s *session) children(ctx context.Context, dir string) (*wire.Listing, error) {
 	return s.list(ctx, dir, false, false)
 }
 
-// watchedChildren does the same, and has the next change told.
+// watchedChildren does the same, and asks to be told of the next change.
 func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
 	return s.list(ctx, dir, true, false)
 }
@@ -57,7 +57,7 @@ func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
 	})
 }
 
-// read fills in what a node says of itself.
+// read fills in what a node says about itself.
 func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
 	data, err := persist(ctx, s, func() ([]byte, error) {
 		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {

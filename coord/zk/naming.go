@@ -15,28 +15,28 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Names is the way in which nodes are named. Whatever it is, contenders with names of each sort count, so that
-// processes with different settings, or different tools, exclude each other as well as their tools allow.
+// Names says how nodes are named. Whatever the setting, contenders with any of these names count, so that processes
+// with different settings, or different tools, exclude each other as well as their tools allow.
 type Names int
 
 const (
-	// GoLock is the way of zk.Lock in github.com/go-zookeeper/zk, and the default.
+	// GoLock names nodes as zk.Lock in github.com/go-zookeeper/zk does. It is the default.
 	GoLock Names = iota
 
-	// Curator is the way of InterProcessMutex and InterProcessReadWriteLock in Apache Curator.
+	// Curator names nodes as InterProcessMutex and InterProcessReadWriteLock in Apache Curator do.
 	Curator
 
-	// Kazoo is the way of Lock, ReadLock and WriteLock in Python's Kazoo. Directories are then plain nodes that stay,
-	// as its own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it,
-	// forever (python-zk/kazoo#649): use its Lock and WriteLock.
+	// Kazoo names nodes as Lock, ReadLock and WriteLock in Python's Kazoo do. Directories are then plain nodes that stay,
+	// as Kazoo's own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, forever
+	// (python-zk/kazoo#649): use its Lock and WriteLock.
 	Kazoo
 )
 
-// contender is what a node's name says.
+// contender is what a node's name tells.
 type contender struct {
 	guid string // 32 hex digits
 	kind string
-	seq  int32 // as the service counts: it may have gone below zero
+	seq  int32 // as the service counts: it may be below zero
 	way  Names
 }
 
@@ -47,8 +47,8 @@ type contender struct {
 //	Kazoo     <guid>__lock__                 __rlock__    -<any other kind>__lock__
 //
 // Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__"
-// or "__rlock__", whatever stands before it. So the names of the kinds that they lack make them wait, and we still
-// know.
+// or "__rlock__", whatever stands before it. So they wait for nodes of kinds that they lack, and we still know the
+// kind.
 func (c contender) prefix() string {
 	switch c.way {
 	case Curator:
@@ -80,16 +80,17 @@ func (c contender) name() string { return c.prefix() + fmt.Sprintf("%010d", c.se
 // rank orders the contenders of a line. The number goes from 2147483647 to -2147483648 on servers before 3.6.
 func (c contender) rank() uint32 { return uint32(c.seq) }
 
-// lastNumbers is how many numbers before the end of a line's counter are not given out any more. The counter ends at
+// lastNumbers is how many numbers before the end of a line's counter we do not use any more. The counter ends at
 // 2147483647; servers before 3.6 went on at -2147483648, newer ones stick there, and then a newcomer has the same
-// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so this many latecomers may meet.
+// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so there is room for this many
+// latecomers at once.
 const lastNumbers = 1 << 20
 
 func nearEnd(_ string, seq int32) bool {
 	return seq >= 1<<31-1-lastNumbers || seq < 0 && seq >= -lastNumbers
 }
 
-// parseContender takes a node's name apart; ok is false for what is no contender.
+// parseContender takes a node's name apart; ok is false if it is no contender's.
 func parseContender(name string) (c contender, ok bool) {
 	head, seq, ok := cutNumber(name)
 	if !ok {
@@ -142,8 +143,8 @@ func kazooKind(s string) (string, bool) {
 	return kind, ok && driver.ValidKind(kind) && kind != rules.Lock && kind != rules.Reader
 }
 
-// cutNumber splits the service's number off a name: %010d of an int32, so a minus takes one of the ten places, and
-// an eleventh for the numbers of ten digits.
+// cutNumber splits the service's number off a name. It is %010d of an int32, so a minus takes one of the ten places,
+// and numbers of ten digits then take an eleventh.
 func cutNumber(name string) (head string, seq int32, ok bool) {
 	cut := len(name) - 10
 	if cut < 1 {
@@ -218,8 +219,8 @@ func isDecimal(s string) bool {
 	return len(s) > 0
 }
 
-// looksLikeContender is true for all that parseContender takes, and for what Kazoo would count, which goes by the end
-// of a name alone.
+// looksLikeContender is true for all that parseContender takes, and for what Kazoo would count: it goes by the end of a
+// name alone.
 func looksLikeContender(name string) bool {
 	head, _, ok := cutNumber(name)
 	if !ok {
@@ -232,8 +233,8 @@ func looksLikeContender(name string) bool {
 	return ok
 }
 
-// A GUID of ours has a check sum in its last 4 bytes. So a name alone tells whether we made a node, in every way of
-// naming: only our own nodes leave the mark of a hand-off.
+// A GUID of ours has a checksum in its last 4 bytes. So a name alone tells whether we made the node, however nodes are
+// named: only our own nodes leave the mark of a hand-off.
 const guidSalt = "turnwise"
 
 func newGUID() string {
@@ -273,14 +274,14 @@ func checkSum(b [12]byte) uint32 {
 	return ^sum
 }
 
-// markable reports whether the node is one that leaves a mark when it hands over: nothing else ever writes its data.
+// markable reports whether the node leaves a mark when it hands over: then nothing else ever writes its data.
 func (c contender) markable() bool {
 	return (c.kind == rules.Lock || c.kind == rules.Writer) && ourGUID(c.guid)
 }
 
-// path is the directory of a line. What ZooKeeper does not take in a path is written as %XX, and so is what would
-// make a segment look like a contender of the line it is nested in: line "a" must not care for a line "a/b",
-// whatever b is called. No other name changes, so that other tools find the lines where they expect them.
+// path is the directory of a line. What ZooKeeper does not allow in a path is written as %XX, and so is what would make
+// a segment look like a contender of the line it is nested in: a line "a/b" must not disturb line "a", whatever b is
+// called. All other names stay as they are, so that other tools find the lines where they expect them.
 func (c *config) path(line string) string {
 	var b strings.Builder
 	b.Grow(len(c.root) + 1 + len(line))
@@ -293,7 +294,8 @@ func (c *config) path(line string) string {
 	return b.String()
 }
 
-// encodeSegment is one segment of a line's name as a node's name. At the top of the service's tree one is taken.
+// encodeSegment turns one segment of a line's name into a node's name. At the top of the service's tree one name is
+// taken.
 func encodeSegment(segment string, top bool) string {
 	s := escape(segment)
 	switch {
@@ -306,7 +308,7 @@ func encodeSegment(segment string, top bool) string {
 	return s
 }
 
-// decodeSegment is the way back; ok is false for names that no segment is encoded as.
+// decodeSegment is the reverse; ok is false for names that encodeSegment never makes.
 func decodeSegment(name string, top bool) (segment string, ok bool) {
 	if strings.IndexByte(name, '%') < 0 {
 		return name, encodeSegment(name, top) == name
@@ -331,8 +333,8 @@ func decodeSegment(name string, top bool) (segment string, ok bool) {
 	return segment, utf8.ValidString(segment) && encodeSegment(segment, top) == name
 }
 
-// escape writes what ZooKeeper or its Go client refuse as %XX. The service thinks in UTF-16 and takes no surrogates,
-// so runes above U+FFFF cannot be written as they are.
+// escape writes as %XX what ZooKeeper or its Go client refuses. The service works in UTF-16 and takes no surrogates, so
+// runes above U+FFFF cannot be written as they are.
 func escape(segment string) string {
 	if !strings.ContainsFunc(segment, refused) {
 		return segment

@@ -42,8 +42,8 @@ func TestTheServicesOwnNodeIsNoLine(t *testing.T) {
 	require.Equal(t, "/a/zookeeper", (&config{}).path("a/zookeeper"))
 }
 
-// A line may be nested in another one under any name. None may look like a contender of the outer line to us, nor to a
-// tool that shares it.
+// A line may be nested in another one under any name. No such name may look like a contender of the outer line, either
+// to us or to a tool that shares it.
 func TestANestedLineIsNoContender(t *testing.T) {
 	for _, name := range []string{
 		contender{guid: newGUID(), kind: "lock"}.name(),
@@ -153,7 +153,7 @@ func TestNumbersBelowZero(t *testing.T) {
 	}))
 }
 
-// foreigners are names of what may be found beside contenders.
+// foreigners are names of other nodes that may be found beside contenders.
 var foreigners = []string{
 	"_c_", "_c_x", "_c_0000000000", "0000000000", "9999999999", "lock", "lock-0000000000", "lock-9999999999", "~",
 	"_c_00000000000000000000000000000000-lock-000000000", "_c_ffffffffffffffffffffffffffffffff-lock-00000000000",

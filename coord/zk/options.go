@@ -18,7 +18,7 @@ const (
 	defaultTTL  = 10 * time.Second
 	defaultRoot = "/turnwise"
 
-	// Below this a garbage collection here or there would cost the session.
+	// Below this a garbage collection on either side would cost the session.
 	minTTL = 200 * time.Millisecond
 )
 
@@ -29,10 +29,10 @@ type config struct {
 	servers   []string
 	ttl       time.Duration
 	root      string // without a slash at its end: "" is the root of the service
-	chroot    string // as the last server said
+	chroot    string // as the last server in the list had it
 	auth      []credential
 	acl       []gozk.ACL
-	openToAll bool // our nodes may be read, and more, by everybody
+	openToAll bool // everybody may do everything with our nodes, reading included
 	tls       *tls.Config
 	log       *slog.Logger
 	way       Names
@@ -44,22 +44,22 @@ type credential struct {
 	data   []byte
 }
 
-// WithTTL is the timeout of sessions: how long the service keeps the nodes of a process that it hears nothing from.
-// Unless told it is 10 s. The service has the last word; by default it allows 2 to 20 of its ticks.
+// WithTTL sets the timeout of sessions: how long the service keeps the nodes of a process that it hears nothing from.
+// The default is 10 s. The service has the last word; by default it allows 2 to 20 of its ticks.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// WithRoot puts all lines below a path: "/turnwise" unless told, "/" for none. Line "a/b" is then the directory
-// /turnwise/a/b. It is created when it is missing.
+// WithRoot puts all lines below a path. The default is "/turnwise", and "/" means none: by default line "a/b" is the
+// directory /turnwise/a/b. The path is created if it is missing.
 func WithRoot(path string) Option { return func(c *config) { c.root = path } }
 
-// WithDigestAuth authenticates with a name and a password. ZooKeeper takes any pair; what counts is whether the nodes
+// WithDigestAuth authenticates with a name and a password. ZooKeeper accepts any pair; what counts is whether the nodes
 // are open to it. What is created belongs to this user alone, unless WithACL says otherwise.
 func WithDigestAuth(user, password string) Option {
 	return func(c *config) { c.auth = append(c.auth, credential{"digest", []byte(user + ":" + password)}) }
 }
 
-// WithACL sets the access rights of whatever is created: nodes and directories. Whoever shall stand in the
-// lines needs READ, CREATE and DELETE on the directories, and READ on the nodes of the others.
+// WithACL sets the access rights of whatever is created: nodes and directories. Whoever is to stand in the lines needs
+// READ, CREATE and DELETE on the directories, and READ on the others' nodes.
 func WithACL(acl ...gozk.ACL) Option { return func(c *config) { c.acl = acl } }
 
 // WithTLS encrypts the connections. An empty ServerName is taken from each server's address.
@@ -68,11 +68,11 @@ func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
 // WithLogger has sessions, and at debug level the client library, tell what they do. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithNames has the nodes named as another tool names its own, so that both can stand in the same lines; set
-// WithRoot to where the other tool has its paths.
+// WithNames names the nodes as another tool names its own, so that both can stand in the same lines; set WithRoot to
+// where the other tool keeps its paths.
 func WithNames(n Names) Option { return func(c *config) { c.way = n } }
 
-// WithClient is for Connect, which hands the options on to coord.NewClient.
+// WithClient is for Connect, which passes the options on to coord.NewClient.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// place is one of ours in a line.
+// place is a contender of ours in a line.
 type place struct {
 	session *session
 	dir     string
@@ -20,10 +20,10 @@ type place struct {
 
 	mu      sync.Mutex
 	node    driver.Node
-	paths   []string // of the node, the present one last: more than one while it is being amended
+	paths   []string // of the node, the present one last; more than one while it is being amended
 	made    int64    // a transaction no older than the one that made the present one
-	asOf    int64    // what happened up to this transaction it has seen
-	nearest string   // the path of the last one ahead of it that it saw
+	asOf    int64    // it has seen what happened up to this transaction
+	nearest string   // the path of the nearest one ahead, as of the last look
 }
 
 func (p *place) Node() driver.Node {
@@ -46,22 +46,22 @@ func (p *place) presentPath() string {
 	return p.paths[len(p.paths)-1]
 }
 
-// rightBehind reports whether that is the path of the nearest one ahead, as of the last look.
+// rightBehind reports whether nodePath is the nearest one ahead, as of the last look.
 func (p *place) rightBehind(nodePath string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.nearest == nodePath
 }
 
-// seen is up to which transaction it knows what happened ahead of it, and to itself.
+// seen returns up to which transaction the place knows what happened ahead of it, and to its own node.
 func (p *place) seen() (ahead, own int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asOf, max(p.asOf, p.made)
 }
 
-// pick picks out of a list what stands ahead of me and within sight; found is false if I am not in the list. Without
-// Sight.All that is the nearest alone, found without sorting: a list may be long, and everybody who joins gets one.
+// pick picks from a list those ahead of me within sight; found is false if I am not in the list. Without Sight.All that
+// is only the nearest, found without sorting: a list may be long, and everybody who joins gets one.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
@@ -111,14 +111,14 @@ func compareListed(a, b listed) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// node is a contender as the engine knows it, with its token; see the package's comment.
+// node is the contender as the engine knows it, with its token; see the package comment.
 func (l listed) node(line, dir string, born int64) driver.Node {
 	return driver.Node{Line: line, ID: dir + "/" + l.name, Kind: l.kind, Token: token(born, l.contender)}
 }
 
 func token(born int64, c contender) driver.Token { return driver.Token(born + int64(c.rank())) }
 
-// contenders are those among a directory's children, in order.
+// contenders returns the contenders among a directory's children, in order.
 func contenders(children []string) []listed {
 	all := make([]listed, 0, len(children))
 	for _, name := range children {
@@ -130,7 +130,7 @@ func contenders(children []string) []listed {
 	return all
 }
 
-// twins are the nodes that were made for one join, the first in line first.
+// twins returns the nodes that were made for one join, the first in line first.
 func (c contender) twins(names []string) (twins []string) {
 	prefix := c.prefix()
 	var made []string
@@ -145,7 +145,7 @@ func (c contender) twins(names []string) (twins []string) {
 	return twins
 }
 
-// amendedIn reports whether a contender that is gone stands in a list under another name: its number is the same.
+// amendedIn reports whether a contender that has gone stands in a list under another name, with the same number.
 func amendedIn(names []string, name string) bool {
 	gone, ok := parseContender(name)
 	return ok && slices.ContainsFunc(names, func(other string) bool {

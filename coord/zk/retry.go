@@ -13,9 +13,9 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// enter returns when a request may be made whose answer takes time: there is a connection, and it has not too many. So
-// nothing piles up in the library while the service is out of reach, and the watchdog does not take a long queue for a
-// dead server. Each enter that succeeds is followed by an exit.
+// enter returns when a request may be made whose answer takes time: there is a connection, and not too many requests
+// are on it. So nothing piles up in the library while the service is out of reach, and the watchdog does not take a
+// long queue for a dead server. Each enter that succeeds must be followed by an exit.
 func (s *session) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return s.stopped(ctx)
@@ -46,8 +46,8 @@ func (s *session) awaitUp(ctx context.Context) error {
 	return s.stopped(ctx)
 }
 
-// stopped is why a call on ctx is to return; nil: it goes on. If there is no connection it says what the servers said
-// last.
+// stopped says why a call on ctx must return; nil: it may go on. If there is no connection it adds what the servers
+// said last.
 func (s *session) stopped(ctx context.Context) error {
 	err := s.life.Stopped(ctx)
 	if err == nil || s.life.Over() || s.connected() {
@@ -56,8 +56,8 @@ func (s *session) stopped(ctx context.Context) error {
 	return fmt.Errorf("%w: not connected: %w", err, s.troubles.Last())
 }
 
-// ask has the library do one request and waits for the answer, or for the end of ctx or of the session: the library
-// itself knows no contexts, and blocks as long as it is not connected.
+// ask has the library make one request and waits for the answer, or for the end of ctx or of the session: the library
+// itself knows no contexts, and blocks while it is not connected.
 func ask[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, error)) (T, error) {
 	var none T
 	if err := s.enter(ctx); err != nil {
@@ -87,7 +87,7 @@ func answer[T any](ctx context.Context, s *session, replied <-chan wire.Reply[T]
 	return none, s.stopped(ctx)
 }
 
-// named gives the end of the session the name that it has here.
+// named gives the end of the session its name in this package.
 func (s *session) named(err error) error {
 	switch {
 	case err == nil:
@@ -95,7 +95,7 @@ func (s *session) named(err error) error {
 	case s.life.Over():
 		return s.life.Why()
 	case errors.Is(err, gozk.ErrSessionExpired):
-		return fmt.Errorf("%w: %w", driver.ErrSessionEnded, errExpired) // the library will find out and say so to event
+		return fmt.Errorf("%w: %w", driver.ErrSessionEnded, errExpired) // the library will find out and call event
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) er
 	return err
 }
 
-// persist repeats a call until it succeeds, or fails in a way that trying again does not help.
+// persist repeats a call until it succeeds, or fails in a way that another try does not mend.
 func persist[T any](ctx context.Context, s *session, call func() (T, error)) (T, error) {
 	for tries := 0; ; tries++ {
 		v, err := call()
@@ -126,7 +126,7 @@ func pause(ctx context.Context, tries int) error {
 	return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries)))
 }
 
-// passing reports whether an error is trouble that passes. It leaves open what became of the request.
+// passing reports whether an error is trouble that passes. Such an error leaves open what became of the request.
 func passing(err error) bool {
 	switch {
 	case err == nil, isCtx(err), errors.Is(err, driver.ErrSessionEnded), errors.Is(err, driver.ErrDenied):
@@ -147,7 +147,7 @@ func passing(err error) bool {
 		}
 		return false
 	}
-	return true // the network's
+	return true // the network's trouble
 }
 
 // answers are the errors by which the service, or the library before it sends anything, refuses a request.
@@ -161,7 +161,7 @@ func isCtx(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// explain says what permission is missing, on that path or on another one, when that is it.
+// explain says which permission is missing on which node, if that is what went wrong.
 func explain(err error, doing, path, permission, on string) error {
 	if on == "" {
 		on = path

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// patience is for what must happen, however busy the machine.
+// patience is how long to wait for what must happen, however busy the machine.
 const patience = 20 * time.Second
 
 // scene is a link of a driver to a real server, with a session.
@@ -47,7 +47,7 @@ func (s *scene) open(l *drivertest.Link) *session {
 	return ds.(*session)
 }
 
-// another is a session on a link of its own.
+// another opens a session on a link of its own.
 func (s *scene) another(opts ...Option) *session {
 	s.Helper()
 	l, _ := s.harness.wire(s, opts...)

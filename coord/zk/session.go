@@ -15,9 +15,9 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// session is one session at the service, on one Conn of the client library. A Conn goes on with a new session when
-// the service has ended the old one, and does there what was still queued; so it is closed in the very callback that
-// brings the news, never dials again, and is never used again.
+// session is one session at the service, on one Conn of the client library. Left alone, a Conn goes on with a new
+// session when the service has ended the old one, and does there what was still queued; so it is closed in the very
+// callback that brings the news, never dials again, and is never used again.
 type session struct {
 	service  *service
 	life     *driverkit.Life
@@ -39,12 +39,13 @@ type session struct {
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
 	wire  *wire.Conn          // the present or latest connection
-	lines map[string]struct{} // directories that may have to be removed by hand
+	lines map[string]struct{} // plain directories, which we remove when the session is closed
 
-	quiet chan struct{} // closed when nothing of it runs any more
+	quiet chan struct{} // closed when nothing of the session runs any more
 }
 
-// inFlight is how many requests are made at once. The library queues 16, and what waits there cannot be taken back.
+// inFlight is how many requests may be under way at once. The library queues 16, and what waits there cannot be taken
+// back.
 const inFlight = 256
 
 // Why a session is over.
@@ -104,14 +105,14 @@ func (s *session) connected() bool {
 	}
 }
 
-// latest is the present or latest connection; nil: there was none.
+// latest returns the present or latest connection; nil: there was none.
 func (s *session) latest() *wire.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wire
 }
 
-// event is called by the library, in the order of the service, and must not block.
+// event is called by the library, in the service's order, and must not block.
 func (s *session) event(ev gozk.Event) {
 	switch ev.State {
 	case gozk.StateHasSession:
@@ -134,7 +135,7 @@ func (s *session) event(ev gozk.Event) {
 	}
 }
 
-// Proven is called when a connection takes requests, and knows again who we are.
+// Proven is called when a connection takes requests and has been given our credentials again.
 func (s *session) Proven(w *wire.Conn) {
 	s.usable.Store(w)
 	s.watches.reconnected()
@@ -144,7 +145,7 @@ func (s *session) Proven(w *wire.Conn) {
 	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
-// Granted is told at each connect, which renews the session.
+// Granted is called at each connect, which renews the session.
 func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) {
 	s.identity.Store(&id)
 	s.ttl.Store(int64(timeout))
@@ -159,12 +160,12 @@ func (s *session) Answered(sent time.Time, zxid int64) {
 	}
 }
 
-// keptFor is for how long after the sending of a request that was answered the service surely keeps the session.
+// keptFor is how long the service surely keeps the session, counted from the sending of a request that was answered.
 //
-// A follower tells the leader whom it has heard from only when the leader pings it, each half tick, and ticks last up
-// to half the shortest session. If it dies right after an answer, the leader may not know of that request, nor of
-// others within the last quarter of the timeout; it knows of those before, and we send one every fifth. The rest is
-// for clocks that differ.
+// A follower tells the leader whom it has heard from only when the leader pings it, every half tick, and a tick lasts
+// up to half the shortest session. If the follower dies right after an answer, the leader may not know of that request,
+// nor of others within the last quarter of the timeout; it knows of earlier ones, and we send one every fifth. The rest
+// is for clocks that differ.
 func keptFor(timeout time.Duration) time.Duration { return timeout * 73 / 100 }
 
 // Notified passes the news of a node on to those who wait for it.
@@ -179,7 +180,7 @@ func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
 	}
 }
 
-// Failed is told what is wrong with a server.
+// Failed notes what is wrong with a server.
 func (s *session) Failed(server string, err error, snubbed bool) {
 	if snubbed {
 		s.snubbed.Store(true)
@@ -193,8 +194,8 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 // Go runs f on a goroutine that the end of the session waits for.
 func (s *session) Go(f func()) bool { return s.life.Go(f) }
 
-// watchdog gives a connection up when a request on it has no answer for half the session's timeout: a server that
-// answers pings but has lost its leader. The library then tries the next.
+// watchdog gives a connection up when a request on it gets no answer for half the session's timeout, as from a server
+// that answers pings but has lost its leader. The library then tries the next server.
 func (s *session) watchdog() {
 	tick := time.NewTicker(s.service.ttl / 8)
 	defer tick.Stop()
@@ -210,7 +211,7 @@ func (s *session) watchdog() {
 	}
 }
 
-// end makes the session over for everybody here. It says nothing to the service.
+// end ends the session for everybody in this process. It says nothing to the service.
 func (s *session) end(why error) {
 	if !s.life.End(why) {
 		return
@@ -251,8 +252,8 @@ func (s *session) Close(ctx context.Context) error {
 	}
 }
 
-// sayGoodbye makes the session over here and has the library say so to the service, which has until the end of ctx to
-// confirm: then the channel is closed.
+// sayGoodbye ends the session here and has the library say so to the service, which has until the end of ctx to
+// confirm. When it does, the channel is closed.
 func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
 	ended := make(chan struct{})
 	s.life.Go(func() {
@@ -260,7 +261,7 @@ func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			s.conn.Close() // takes a second or three when nobody answers
+			s.conn.Close() // takes one to three seconds when nobody answers
 		}()
 		select {
 		case <-bye:
@@ -277,7 +278,7 @@ func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
 	return bye
 }
 
-// Abandon is silent towards the service.
+// Abandon says nothing to the service.
 func (s *session) Abandon() {
 	silenced := make(chan struct{})
 	if !s.life.Go(func() {
@@ -291,7 +292,7 @@ func (s *session) Abandon() {
 	close(silenced)
 }
 
-// hangUp ends the connection. The library's goroutines end with it.
+// hangUp ends the connection, and with it the library's goroutines.
 func (s *session) hangUp() {
 	if w := s.latest(); w != nil {
 		w.Silence()

@@ -37,8 +37,8 @@ func TestAShortSessionSurvivesAShortCut(t *testing.T) {
 	}
 }
 
-// The client library authenticates to a server that does not answer for 28 s (go-zookeeper, conn.go: authenticate), and
-// loses the session though others would have answered.
+// The client library waits 28 s for a server that does not answer its authentication (go-zookeeper, conn.go:
+// authenticate), and loses the session though others would have answered.
 func TestAFrozenMemberCostsNoSession(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3))
 	s := playOn(t, cluster, WithTTL(4*time.Second))
@@ -63,8 +63,8 @@ func TestAFrozenMemberCostsNoSession(t *testing.T) {
 	}
 }
 
-// The client library goes on with a new session when the old one has expired, and does there what was queued: 8 of 8
-// creates, with two servers to choose from.
+// The client library goes on with a new session when the old one has expired, and does there what was queued: with two
+// servers to choose from, 8 of 8 creates.
 func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
 	for range 4 {
 		s := play(t, WithTTL(time.Second))
@@ -79,7 +79,7 @@ func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 		s.expire(t, s.sess)
-		heal := s.cut() // else they would reach the server on the old connection
+		heal := s.cut() // otherwise they would reach the server on the old connection
 		thaw()
 		old := s.proxies[0].Accepted()
 		var done atomic.Int64
@@ -143,7 +143,7 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 	}
 }
 
-// A follower that has lost its leader answers pings and nothing else.
+// A follower that has lost its leader answers only pings.
 func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	const timeout = 2 * time.Second
 	var connections atomic.Int64
@@ -204,7 +204,7 @@ func TestAServiceOutOfReachIsSaidToBe(t *testing.T) {
 	require.False(t, errors.Is(err, driver.ErrDenied))
 }
 
-// Whatever is asked for while the service is out of reach, the library gets nothing to keep.
+// Whatever is asked for while the service is out of reach, nothing queues in the library.
 func TestNothingPilesUpWhileTheServiceIsOutOfReach(t *testing.T) {
 	s := play(t)
 	s.join(s.sess, "lock")

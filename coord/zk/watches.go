@@ -13,21 +13,20 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// watches is what a session watches: one entry a node, shared by all who wait for it. No watch is taken back, so an
-// entry stays until the node changes, whether or not anybody still waits.
+// watches is what a session watches: one entry for each node, shared by all who wait for it. No watch is taken back, so
+// an entry stays until the node changes, whether or not anybody still waits.
 //
-// The hand-off. Whoever held with nobody ahead leaves by one transaction that writes its data and deletes it. Two
-// watches are on the node, one on its data and one on its (never existing) children. The write fires the first,
-// the deletion the second. So a deletion with a write right before it says that the node left as the holder: nobody
-// is ahead of the one behind it, and no look is needed. A crash, or a node that gives up, shows as a deletion alone. A
-// write alone says nothing, and is forgotten after markLife: what the service tells of one transaction arrives
-// together, and servers from 3.9 on even tell its number with both. Nothing but a departure writes the data of the
-// kinds that are trusted with this; an operator's hand would have to write to a node and have it removed within
-// that time.
+// The hand-off. Whoever held with nobody ahead leaves by one transaction that writes to its node and deletes it. Two
+// watches are on the node, one on its data and one on its children, which never exist. The write fires the first, the
+// deletion the second. So a deletion with a write right before it says that the node left as the holder: nobody is
+// ahead of the one behind it, and no look is needed. A crash, or a node that gives up, shows as a deletion alone. A
+// write alone says nothing, and is forgotten after markLife: events of one transaction arrive together, and servers
+// from 3.9 on even give its number with both. Nothing but a departure writes to nodes of the kinds that are trusted
+// with this; an operator would have to write to a node, and the node to be removed, within that time.
 type watches struct {
 	mu         sync.Mutex
 	all        map[string]*watch
-	connection uint64 // counts them
+	connection uint64 // counts the connections
 }
 
 // markLife is how long a write to a node is taken for the first half of a departure.
@@ -38,9 +37,9 @@ type watch struct {
 	markable bool
 	settings [aspects]setting
 
-	changes int // how often its data, or a directory's children, have changed
+	changes int // how often its data (or, of a directory, its children) have changed
 	gone    bool
-	became  driver.Change // how it went, if that was told
+	became  driver.Change // how it went, if a watch told
 
 	marked   bool // a write that may be the first half of a departure
 	markedAt time.Time
@@ -50,7 +49,7 @@ type watch struct {
 	waiters map[driverkit.Bell]struct{} // of each Await
 }
 
-// aspect is what there is to watch at a node, in the order of the request that sets watches.
+// aspect is what can be watched at a node, in the order of the request that sets watches.
 type aspect int
 
 const (
@@ -64,13 +63,13 @@ const (
 type setting struct {
 	pending int // requests for it under way
 	set     bool
-	since   int64 // from this transaction on it tells, or will
+	since   int64 // it tells, or will tell, what happens after this transaction
 }
 
-// armed reports whether the next change is told.
+// armed reports whether the next change will be told.
 func (s *setting) armed() bool { return s.set && s.pending == 0 }
 
-// tells reports whether what happens after a transaction is told, or soon will be.
+// tells reports whether changes after a transaction are told, or soon will be.
 func (s *setting) tells(since int64) bool { return (s.set || s.pending > 0) && s.since <= since }
 
 func (s *setting) begin(since int64) {
@@ -87,7 +86,7 @@ func (w *watch) ring() {
 	}
 }
 
-// join adds a waiter to a node's watch. What has gone stays gone, but a directory may have come again.
+// join adds a waiter to a node's watch. A node that has gone stays gone, but a directory may have come again.
 func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,8 +126,8 @@ func (w *watch) isSet() bool {
 	return false
 }
 
-// reconnected: what was set on another connection has to be set again. Between the two a departure and a mere write
-// followed by a crash look the same.
+// reconnected forgets what was set on another connection, so that it is set again. What happened between the two
+// connections does not tell a departure from a mere write followed by a crash.
 func (t *watches) reconnected() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,8 +140,8 @@ func (t *watches) reconnected() {
 	}
 }
 
-// dataChanged: the first half of a departure is one that a watch tells. Before that is set the service tells of changes
-// that are no news, too.
+// dataChanged takes a write for the first half of a departure only if a watch that was set told of it. While a watch is
+// being set, the service also tells of earlier changes.
 func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +210,7 @@ func (w *watch) sameTransaction(zxid int64, now time.Time) bool {
 	return now.Sub(w.markedAt) < markLife
 }
 
-// dirChanged: a directory has come, or its children are others.
+// dirChanged records that a directory has come, or that its children have changed.
 func (t *watches) dirChanged(dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -222,7 +221,7 @@ func (t *watches) dirChanged(dir string) {
 	}
 }
 
-// state is what there is to say of a node, or a directory, by now.
+// state is what is known of a node, or a directory, by now.
 type state struct {
 	changes    int
 	gone       bool
@@ -235,7 +234,7 @@ func (t *watches) state(w *watch) state {
 	return state{w.changes, w.gone, t.connection}
 }
 
-// change says what became of a node, given what stands in its line by now.
+// change says what became of a node, given the names that stand in its line by now.
 func (t *watches) change(w *watch, names []string) driver.Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -248,7 +247,7 @@ func (t *watches) change(w *watch, names []string) driver.Change {
 	return w.became
 }
 
-// notice is for a node that has gone without a watch telling. It reports whether that is news.
+// notice records that a node has gone without a watch telling. It reports whether that is news.
 func (t *watches) notice(w *watch) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -260,7 +259,7 @@ func (t *watches) notice(w *watch) bool {
 	return true
 }
 
-// wish is what somebody wants to be told of a node.
+// wish is what a waiter wants to be told of a node.
 type wish struct {
 	*watch
 	aspect aspect
@@ -272,9 +271,8 @@ type wished struct {
 	changes int // of the node until then
 }
 
-// arm sees to it, by one request, that watches are set for all that is wished for. Whatever happened since that
-// transaction rings at once. It does not wait for the answer; after a reconnect, or trouble, everybody is rung who
-// waits, and arms again.
+// arm sees to it, with one request, that watches are set for all wishes. Whatever happened after the transaction since
+// rings at once. It does not wait for the answer; after a reconnect, or trouble, all waiters are rung, and arm again.
 func (s *session) arm(since int64, wishes ...wish) {
 	t := &s.watches
 	t.mu.Lock()
@@ -282,7 +280,7 @@ func (s *session) arm(since int64, wishes ...wish) {
 	var all []wished
 	var paths [aspects][]string
 	for _, w := range wishes {
-		// Between the two halves of a departure there is nothing to set.
+		// Between the two halves of a departure there is no point in setting a watch.
 		if setting := &w.settings[w.aspect]; !w.gone && !w.marked && !setting.tells(since) {
 			setting.begin(since)
 			all = append(all, wished{w, w.changes})
@@ -311,7 +309,7 @@ func (t *watches) answered(all []wished, connection uint64, err error) {
 	for _, w := range all {
 		setting := &w.settings[w.aspect]
 		setting.pending--
-		// What was told between the request and its answer may have used the watch up.
+		// An event between the request and its answer may have used the watch up.
 		setting.set = setting.set || err == nil && w.changes == w.watch.changes
 		t.drop(w.watch)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// watched is a node with one who waits, both watches set.
+// watched returns a node with one waiter and both watches set.
 func watched(t *testing.T, nodePath string) (*watches, *watch, driverkit.Bell) {
 	ws := &watches{all: map[string]*watch{}}
 	by := driverkit.NewBell()
@@ -75,7 +75,7 @@ func TestALateDeletionIsNoDeparture(t *testing.T) {
 	ws, w, _ := watched(t, lockPath("lock"))
 	now := time.Now()
 	ws.dataChanged(w.path, -1, now)
-	ws.deleted(w.path, -1, now.Add(2*markLife)) // though nobody has come round to forgetting the write
+	ws.deleted(w.path, -1, now.Add(2*markLife)) // although the write has not been forgotten yet
 	require.Equal(t, driver.Looked, w.became)
 }
 
@@ -124,7 +124,7 @@ func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
 	require.Equal(t, setting{}, w.settings[ofData])
 }
 
-// Whoever has an older look must be told what happened since that, too.
+// Whoever has an older look must also be told what happened since that.
 func TestAWatchFromALaterMomentOnIsSetAgainForAnEarlierOne(t *testing.T) {
 	var s setting
 	require.False(t, s.tells(7))

@@ -1,5 +1,5 @@
-// Package gate is a recipe that is not in the box: a gate that stays shut while anyone holds it. Any number may hold
-// it shut at once; who wants to pass waits until all of those have let go that came before.
+// Package gate is a recipe that turnwise does not come with: a gate that stays shut while anyone holds it. Any number
+// may hold it shut at once; whoever wants to pass waits until all who came before have let go.
 package gate
 
 import (
@@ -24,7 +24,7 @@ func (g *Gate) Shut(ctx context.Context) (*coord.Hold, error) {
 	}, coord.Anew())
 }
 
-// Pass waits until nobody is ahead who holds the gate shut. Those who pass are not in each other's way.
+// Pass waits until nobody is ahead who holds the gate shut. Those who want to pass are not in each other's way.
 func (g *Gate) Pass(ctx context.Context) error {
 	h, err := g.client.Acquire(ctx, g.name, "pass", nil, coord.Rule{
 		Sight: coord.Sight{Ignore: []string{"pass"}},

@@ -18,7 +18,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// errRefused is what a write by somebody who no longer holds comes to.
+// errRefused is what somebody gets who writes and no longer holds.
 var errRefused = errors.New("refused: the lock is another's by now")
 
 // account is something kept in the same service as the lock.

@@ -1,5 +1,5 @@
 // Mutex lets three workers, each with a session of its own, take turns. Start it several times on one service, kill
-// some, and see the others go on.
+// some, and watch the others go on.
 //
 //	go run ./examples/mutex [mem:// | zk://host:port | etcd://host:port]
 package main

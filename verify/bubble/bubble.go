@@ -1,4 +1,4 @@
-// Package bubble runs scenarios of the recipes on an in-process service, in time that costs nothing.
+// Package bubble runs scenarios of the recipes on an in-process service, in simulated time.
 package bubble
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/turnwise/turnwise/coord/mem"
 )
 
-// Run runs a scenario on a service whose sessions live for ten seconds. At the end every line has to be empty, and
-// every goroutine of the scenario has to have ended.
+// Run runs a scenario on a service whose sessions live for ten seconds. At the end every line must be empty, and every
+// goroutine of the scenario must have ended.
 func Run(t *testing.T, scenario func(t *testing.T, s *mem.Service)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func Run(t *testing.T, scenario func(t *testing.T, s *mem.Service)) {
 	})
 }
 
-// Waits fails the test if the result is there though everybody has come to rest.
+// Waits fails the test if there is a result once everybody has come to rest.
 func Waits(t *testing.T, c <-chan coord.Result) {
 	t.Helper()
 	synctest.Wait()

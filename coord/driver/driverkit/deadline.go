@@ -11,16 +11,16 @@ type Deadline struct {
 	until Max       // ns after base
 }
 
-// NewDeadline returns one that has passed: nothing has been heard yet.
+// NewDeadline returns a deadline that has already passed: nothing has been heard yet.
 func NewDeadline() *Deadline { return &Deadline{base: time.Now()} }
 
-// Renewed says that a renewal sent at that time was answered, and for how long after the sending the service surely keeps
-// the session. An answer that comes late moves nothing back.
+// Renewed records that a renewal sent at that time was answered, and for how long after the sending the service surely
+// keeps the session. An answer that comes late never moves the deadline back.
 func (d *Deadline) Renewed(sent time.Time, kept time.Duration) {
 	d.until.Saw(int64(sent.Sub(d.base) + kept))
 }
 
-// Time is the deadline, with a monotonic reading.
+// Time returns the deadline, with a monotonic clock reading.
 func (d *Deadline) Time() time.Time { return d.base.Add(time.Duration(d.until.Load())) }
 
 // Passed reports whether it has passed.
@@ -29,7 +29,7 @@ func (d *Deadline) Passed() bool { return !time.Now().Before(d.Time()) }
 // Max is the greatest number seen so far: a revision, a transaction. Its zero value has seen none.
 type Max struct{ seen atomic.Int64 }
 
-// Saw raises the maximum if n is above it. It never goes back: replies may overtake each other.
+// Saw raises the maximum if n is above it. It never lowers it: replies may overtake each other.
 func (m *Max) Saw(n int64) {
 	for {
 		seen := m.seen.Load()

@@ -1,5 +1,5 @@
-// Package driverkit has what drivers do alike, for authors of drivers anywhere. A driver for a service on a network has
-// to do each of these, and each is easy to get wrong by a little:
+// Package driverkit has what drivers do alike, for authors of drivers anywhere. A driver for a service on a network
+// needs each of these, and each is easy to get slightly wrong:
 //
 //	Life       how long a session lasts, and what runs for it
 //	Deliver    a join that reaches its caller or is taken back
@@ -10,5 +10,5 @@
 //	Pause      how long to wait between tries
 //	Max        a number that only grows
 //
-// Nothing here knows a service; coord/zk and coord/etcd show how it is used.
+// Nothing here knows any service; coord/zk and coord/etcd show how it is used.
 package driverkit

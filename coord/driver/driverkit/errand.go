@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// Deliver has run do something whose result must not get lost, such as a join, on the life of a session, and returns what
-// it brings. When ctx or the life ends first Deliver returns that error at once; run goes on, and what it then
-// brings goes to takeBack. Exactly one of the two gets it.
+// Deliver calls run, on the life of a session, to do something whose result must not get lost, such as a join, and
+// returns that result. When ctx or the life ends first, Deliver returns that error at once; run goes on, and its result
+// then goes to takeBack. Either the caller or takeBack gets it, never both.
 //
-// run is begun unless the life is over, even if ctx has ended already. It can ask whether its result is still wanted, and
-// stop where there is nothing to take back yet.
+// Unless the life is over run is started, even if ctx has ended already. It can ask whether its result is still wanted,
+// and stop while there is nothing to take back yet.
 func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool) (T, error), takeBack func(T)) (T, error) {
 	type result struct {
 		value T
 		err   error
 	}
 	var none T
-	var decided atomic.Bool // by the first of the two: the caller, when it goes without a result, or the one who brings it
+	var decided atomic.Bool // by whichever comes first: the caller giving up, or run bringing a result
 	results := make(chan result, 1)
 	if !life.Go(func() {
 		v, err := run(func() bool { return !decided.Load() })
@@ -42,11 +42,11 @@ func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool
 	return r.value, r.err
 }
 
-// UntilGone takes a node away by try, once on ctx, and unless that succeeds in the background, until a try returns nil or
-// the life is over. It waits for that as long as ctx lasts. nil says that the node is gone.
+// UntilGone takes a node away. It calls try once on ctx and, unless that succeeds, again and again in the background
+// until a try returns nil or the life is over. It waits for that as long as ctx lasts. nil says that the node is gone.
 //
-// mends reports whether an error is trouble that another try may mend at once. Any other is returned without waiting;
-// but what is refused today may be granted tomorrow, so the tries go on, slowly.
+// mends reports whether an error is trouble that another try may soon mend. Any other is returned without waiting; but
+// what is refused today may be granted tomorrow, so the tries go on, slowly.
 func UntilGone(ctx context.Context, life *Life, try func(context.Context) error, mends func(error) bool) error {
 	if err := life.Stopped(ctx); err == nil && try(ctx) == nil {
 		return nil

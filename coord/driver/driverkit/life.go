@@ -15,7 +15,7 @@ type Life struct {
 	ctx  context.Context
 	kill context.CancelCauseFunc
 	idle chan func()  // to the goroutines that have nothing to do
-	rest atomic.Int32 // how many these are
+	rest atomic.Int32 // how many of those there are
 
 	mu   sync.Mutex
 	over bool
@@ -29,7 +29,7 @@ const (
 	lingerFor = time.Second
 )
 
-// NewLife begins a life. Its context has the values of base, and ends with base as well.
+// NewLife begins a life. Its context has the values of base, and also ends when base does.
 func NewLife(base context.Context) *Life {
 	l := &Life{idle: make(chan func())}
 	l.ctx, l.kill = context.WithCancelCause(base)
@@ -45,7 +45,8 @@ func (l *Life) Done() <-chan struct{} { return l.ctx.Done() }
 // Over reports whether the life is over.
 func (l *Life) Over() bool { return l.ctx.Err() != nil }
 
-// Why is nil while it lasts. Then it is the reason given to End, and always driver.ErrSessionEnded.
+// Why returns nil while the life lasts, and then an error that is both driver.ErrSessionEnded and the reason given to
+// End.
 func (l *Life) Why() error {
 	if l.ctx.Err() == nil {
 		return nil
@@ -59,7 +60,7 @@ type ended struct{ why error }
 func (e *ended) Error() string   { return driver.ErrSessionEnded.Error() + ": " + e.why.Error() }
 func (e *ended) Unwrap() []error { return []error{driver.ErrSessionEnded, e.why} }
 
-// End ends the life. It reports whether it was the first to do so: the reason of the first counts.
+// End ends the life. It reports whether it was the first to do so: the first reason counts.
 func (l *Life) End(why error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,7 @@ func (l *Life) End(why error) bool {
 	return true
 }
 
-// Go runs f on a goroutine that Rest waits for. It does nothing, and says so, when the life is over.
+// Go runs f on a goroutine that Rest waits for. When the life is over it does nothing and returns false.
 func (l *Life) Go(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *Life) Go(f func()) bool {
 	return true
 }
 
-// next is nil when there is no more to do.
+// next returns what to do next, or nil when this goroutine has lingered long enough.
 func (l *Life) next() func() {
 	defer l.rest.Add(-1)
 	if l.rest.Add(1) > maxIdle {
@@ -108,7 +109,7 @@ func (l *Life) next() func() {
 	return nil
 }
 
-// Rest waits until nothing runs on the life any more, or ctx ends. It is for after the End.
+// Rest waits until nothing runs on the life any more, or ctx ends. Call it after End.
 func (l *Life) Rest(ctx context.Context) error {
 	resting := make(chan struct{})
 	go func() {
@@ -123,7 +124,7 @@ func (l *Life) Rest(ctx context.Context) error {
 	}
 }
 
-// Stopped is why a call on ctx is to return: the life is over, or ctx has ended. Nil: it goes on.
+// Stopped says why a call on ctx must return: the life is over, or ctx has ended. If it is nil the call may go on.
 func (l *Life) Stopped(ctx context.Context) error {
 	if err := l.Why(); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (l *Life) Stopped(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Bind returns a context that ends with ctx or with the life, of which Why is then the cause.
+// Bind returns a context that ends with ctx or with the life; in the latter case its cause is Why.
 func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ctx, func() { cancel(l.Why()) })
@@ -141,7 +142,7 @@ func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Verdict turns the error of a call into what the contract wants: once the life is over, that is what counts.
+// Verdict turns the error of a call into the one that the contract wants: once the life is over, that comes first.
 func (l *Life) Verdict(err error) error {
 	if err != nil && l.Over() && !errors.Is(err, driver.ErrSessionEnded) {
 		return l.Why()

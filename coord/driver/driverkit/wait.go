@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Bell wakes one waiter. Rung more than once before it is heard, it wakes once.
+// Bell wakes one waiter. If it is rung several times before it is heard, it wakes once.
 type Bell chan struct{}
 
 // NewBell returns a bell that has not been rung.
@@ -22,8 +22,8 @@ func (b Bell) Ring() {
 	}
 }
 
-// Unless does what may take long, and has it given up when the bell rings: its context ends, what it returns is of no
-// interest, and the bell is still to be heard. Otherwise Unless returns the error of do.
+// Unless calls do, which may take long, and gives it up when the bell rings: its context ends, its error is dropped,
+// and the bell can still be heard. Otherwise Unless returns the error of do.
 func (b Bell) Unless(ctx context.Context, do func(context.Context) error) error {
 	doing, giveUp := context.WithCancel(ctx)
 	listened := make(chan bool)
@@ -50,9 +50,9 @@ func (b Bell) Unless(ctx context.Context, do func(context.Context) error) error 
 // doubtFor is how long a holder goes on asking. A busy machine takes 20 ms to hear that a session has ended.
 const doubtFor = 50 * time.Millisecond
 
-// Doubt is for a holder who hears that its node is gone: with its session, or without? It asks the service. If that does
-// not answer soon the news is enough, and the node counts as removed: a holder must not go on believing until a stalled
-// link answers.
+// Doubt is for a holder who hears that its node is gone: has the session gone with it? It asks the service. If no
+// answer comes soon, the news is enough and the node counts as removed: a holder must not go on believing until a
+// stalled link answers.
 func Doubt(ctx context.Context, life *Life, ask func(context.Context) error) error {
 	asking, cancel := context.WithTimeout(ctx, doubtFor)
 	defer cancel()
@@ -68,16 +68,16 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// Pause is how long to wait after so many tries that failed, counted from 0: it doubles from 10 ms to half a second. So a
-// moment's trouble costs a moment, and a service that is away for an hour is asked twice a second.
+// Pause is how long to wait after so many failed tries, counted from 0: it doubles from 10 ms to half a second. So
+// brief trouble costs little time, and a service that is away for an hour is asked twice a second.
 func Pause(tries int) time.Duration {
 	return min(firstPause<<min(max(tries, 0), 10), lastPause)
 }
 
-// Slowly counts as many tries as it takes for Pause to be at its longest: for what is refused rather than lost.
+// Slowly is a number of tries after which Pause is at its longest: for what is refused rather than lost.
 const Slowly = 10
 
-// Jitter returns d give or take a quarter, so that many who failed together do not try together.
+// Jitter returns d give or take a quarter, so that callers who failed together do not all try again together.
 func Jitter(d time.Duration) time.Duration {
 	if d < 4 {
 		return d

@@ -1,13 +1,13 @@
-// Package rules holds what makes one recipe different from another: given the nodes ahead of me, for which do I
-// wait? The rules are pure functions, so that verify/model can walk every interleaving of them.
+// Package rules holds what makes one recipe different from another: given the nodes ahead of me, which do I wait for?
+// The rules are pure functions, so that verify/model can walk every interleaving of them.
 //
 //	mutex, election    nobody may be ahead            else wait for the node right ahead
 //	reader             no writer may be ahead         else wait for the nearest writer
 //	semaphore          the weights must fit           else wait for any of the nearest that do not fit;
 //	                                                  of many permits: for the node right ahead to have its turn
 //
-// None ever turns from "my turn" to "wait": nobody joins ahead of me. A kind that a rule does not know is taken for
-// exclusive.
+// No rule ever turns from "my turn" back to "wait": nobody joins ahead of me. A kind that a rule does not know counts
+// as exclusive.
 package rules
 
 import (
@@ -26,8 +26,8 @@ const (
 	Writer = "W"
 )
 
-// WaitFor is the shape of a rule: the nodes of which any one has to go before it is worth looking again. Empty: it
-// is my turn. ahead is in order, the nearest last.
+// WaitFor is the type of a rule. It returns the nodes to wait for: until one of them goes there is no point in looking
+// again. None: it is my turn. ahead is in order, the nearest last.
 type WaitFor func(me driver.Node, ahead []driver.Node) []driver.Node
 
 // Exclusive lets me in when nobody is ahead.
@@ -48,8 +48,8 @@ func Shared(_ driver.Node, ahead []driver.Node) []driver.Node {
 	return nil
 }
 
-// Few is up to how many awaited nodes a watch on each costs less than one on the whole line. So up to Few permits a
-// semaphore has nothing but weight sets; see Weighted.
+// Few is the number of awaited nodes up to which a watch on each costs less than one on the whole line. So up to Few
+// permits, a semaphore uses weight sets alone; see Weighted.
 const Few = 8
 
 // Permits is the kind of a node that asks for weight of the line's permits: S for a few permits, Q for many.
@@ -61,8 +61,8 @@ func Permits(weight, permits int64) string {
 	return form + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
 }
 
-// Granted is the kind that a node takes on when it has its turn after a wait, so that the one behind looks again;
-// empty for most, which keep theirs.
+// Granted is the kind that a node takes on when it gets its turn after a wait, so that the one behind looks again. It
+// is empty for most kinds: they do not change.
 func Granted(kind string) string {
 	if announces(kind) {
 		return "G" + kind[1:]
@@ -72,16 +72,16 @@ func Granted(kind string) string {
 
 func announces(kind string) bool { return kind[0] == 'Q' && IsPermits(kind) }
 
-// Weighted lets me in when my weight and those ahead fit into the permits: the smallest number that anyone among us
+// Weighted lets me in when my weight and those ahead fit into the permits. Their number is the smallest that any of us
 // states, since it may change while a deployment rolls.
 //
 // Otherwise I wait for any of the nearest whose weights, with mine, do not fit: a weight set. While all of them stand
-// there is no room for me whatever those further ahead do, and as soon as there may be room one of them has gone.
+// there is no room for me, whatever those further ahead do; and once there is room, one of them has gone.
 //
-// With n permits that is up to n nodes for everyone who waits, and whoever gives a permit back wakes up to n, of whom one
-// may go. So of many permits only the first in waiting looks out for room. All others wait for the one right ahead
-// to go or to say that it is granted, which it does if it had to wait. If it had not, it was granted by its own join;
-// a look of mine is later than that, and shows that it fits.
+// With n permits, everyone who waits awaits up to n nodes, and whoever gives a permit back wakes up to n waiters, of
+// whom one may go. So with many permits, only the first waiter looks out for room. All others wait for the one right
+// ahead to go, or to say that it is granted, which it does if it had to wait. If it did not have to wait, its own join
+// granted it; any look of mine is later than that, and shows that it fits.
 func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
 	wait := weightSet(me, ahead)
 	if len(wait) == 0 {
@@ -111,7 +111,7 @@ func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {
 	return nil
 }
 
-// parsePermits takes a semaphore's kind apart. Any other kind takes all there is.
+// parsePermits takes a semaphore's kind apart. Any other kind weighs as much as there can be.
 func parsePermits(kind string) (weight, permits int64) {
 	if len(kind) > 0 && strings.IndexByte("SQG", kind[0]) >= 0 {
 		if w, p, ok := strings.Cut(kind[1:], "of"); ok {
@@ -125,7 +125,7 @@ func parsePermits(kind string) (weight, permits int64) {
 	return math.MaxInt64, math.MaxInt64
 }
 
-// For returns the rule that the contenders of a kind follow, as far as the kind tells.
+// For returns the rule that contenders of a kind follow, as far as the kind tells.
 func For(kind string) WaitFor {
 	switch {
 	case kind == Reader:
@@ -137,7 +137,7 @@ func For(kind string) WaitFor {
 	}
 }
 
-// Covers reports whether a holder of one kind has all that another kind asks for.
+// Covers reports whether a hold of kind held includes all that kind asked wants.
 func Covers(held, asked string) bool {
 	return held == asked || held == Lock || held == Writer || held == Lead
 }

@@ -1,10 +1,10 @@
-// Package wire is a connection to a ZooKeeper server under the hands of the client library, and what goes past the
-// library on it.
+// Package wire is the connection to a ZooKeeper server that the client library works on, and the requests that go past
+// the library on it.
 //
 // The library tells neither which timeout was granted, nor when a request went out or was answered; the frames do. And
-// what every turn needs goes past it. The library spends a goroutine's wait and a write on each request; knows watches
-// only as a part of a read, one node a request; remembers each watch until it fires; and cannot send two requests one
-// right behind the other.
+// what every turn needs goes past the library, because it spends a goroutine's wait and a write on each request; knows
+// watches only as part of a read, one node for each request; remembers each watch until it fires; and cannot send two
+// requests one right behind the other.
 package wire
 
 import (
@@ -23,21 +23,21 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 )
 
-// Session is whose connections these are. It hears what passes from whoever reads or writes the connection, so that
-// none of its methods may block.
+// Session is whose connections these are. Whoever reads or writes the connection calls it, so none of its methods may
+// block.
 type Session interface {
-	// Granted is told what the service says of the session as it takes a connection that was asked for at that time.
+	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for.
 	Granted(id Identity, timeout time.Duration, sent time.Time)
 	// Answered is told of each reply: when the request was sent (zero if that is not known), and the service's
 	// transaction as of the reply.
 	Answered(sent time.Time, zxid int64)
-	// Notified is told the news of a node, in the order of the service.
+	// Notified is told news of a node, in the service's order.
 	Notified(what gozk.EventType, path string, zxid int64)
-	// Proven is called when all credentials have been given again on a connection.
+	// Proven is called when a connection has been given all credentials again.
 	Proven(c *Conn)
 	// Failed is told why a connection is of no use any more. A server that snubbed us hung up without a word.
 	Failed(server string, err error, snubbed bool)
-	// Go runs f on a goroutine of the session's, unless that has ended and its connections with it.
+	// Go runs f on a goroutine of the session, unless the session has ended, and its connections with it.
 	Go(f func()) bool
 }
 
@@ -49,14 +49,14 @@ type Identity struct {
 
 // Hello is how a connection begins.
 type Hello struct {
-	Timeout  time.Duration // of the session, as it was wanted at first
+	Timeout  time.Duration // of the session, as first asked for
 	Patience time.Duration // how long the server has to answer
-	Seen     int64         // the transaction that the server must not be behind
+	Seen     int64         // the server must not be behind this transaction
 	Probe    bool          // only find out whether the server still knows the session
 	Proofs   int           // how many credentials the library will have to give again
 }
 
-// Conn is what the library gets for a connection.
+// Conn is what the library gets as a connection.
 type Conn struct {
 	net.Conn
 	Server  string
@@ -68,7 +68,7 @@ type Conn struct {
 	in      *bufio.Reader
 	head    [4 + replyHead]byte
 	first   []byte // what the library has not read yet of what was changed for it
-	rest    int    // what it has not read yet of the present frame
+	rest    int    // how much it has not read yet of the present frame
 	greeted bool
 	snubbed bool
 
@@ -77,9 +77,9 @@ type Conn struct {
 	started  time.Time     // when the connect request was sent
 	unproven int           // how many credentials the library has yet to give again
 	lastXid  int32         // of our own requests
-	out      []byte        // of those, what is to be written
-	flushing bool          // by a goroutine that does
-	ended    bool          // there will be no answers any more
+	out      []byte        // what is to be written of those
+	flushing bool          // a goroutine writes them
+	ended    bool          // there will be no more answers
 	silent   atomic.Bool   // nothing may be written any more
 }
 
@@ -89,10 +89,11 @@ type sentRequest struct {
 	done    func(*decoder, error) // of our own requests
 }
 
-// ErrForeign says that whoever answers at the address is no ZooKeeper.
+// ErrForeign says that what answers at the address is not ZooKeeper.
 var ErrForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
-// ErrBehind says that the session lives, and must not be used by a connection that was not asked what it has seen.
+// ErrBehind says that the session lives, but that the connection only probed for it, so the server may be behind what
+// the session has seen.
 var ErrBehind = errors.New("the server knows the session, and may be behind it")
 
 // New wraps a connection to a server, for a session.
@@ -103,8 +104,8 @@ func New(c net.Conn, server string, h Hello, s Session) *Conn {
 	}
 }
 
-// Read hands on what the server says to the library, frame by frame. Answers to our own requests are not for it, and
-// neither is news of nodes: all watches are ours.
+// Read passes on to the library what the server says, frame by frame, except answers to our own requests and news of
+// nodes: all watches are ours.
 func (c *Conn) Read(p []byte) (int, error) {
 	for len(c.first) == 0 && c.rest == 0 {
 		if err := c.nextFrame(); err != nil {
@@ -126,8 +127,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// nextFrame looks at the head of the next frame. The library is told no zxid: it keeps the last one in a way that the
-// race detector objects to (lastZxid, in conn.go). connectRequest puts in what is right where the library sends one.
+// nextFrame looks at the head of the next frame. It hides the zxid from the library, which keeps the last one in a way
+// that the race detector objects to (lastZxid, in conn.go). Where the library sends one, connectRequest puts in the
+// right one.
 func (c *Conn) nextFrame() error {
 	if !c.greeted {
 		return c.greeting()
@@ -175,8 +177,8 @@ func (c *Conn) body(n int) (*decoder, error) {
 	return &decoder{b: b}, err
 }
 
-// greeting reads the answer to the connect request. The library is told three fifths of the timeout: it pings at a
-// third of what it knows and gives a connection up at two thirds of it, so now at 0.2 and 0.4 of the session's
+// greeting reads the answer to the connect request. It tells the library three fifths of the timeout: the library pings
+// at a third of what it knows and gives a connection up at two thirds, which is now 0.2 and 0.4 of the session's
 // timeout. That leaves time to reach another server, and keeps the leader up to date.
 func (c *Conn) greeting() error {
 	head, err := c.in.Peek(4)
@@ -211,7 +213,7 @@ func (c *Conn) greeting() error {
 	return nil
 }
 
-// answered finds the request that a reply belongs to. Replies come in the order of the requests, save those to
+// answered finds the request that a reply belongs to. Replies come in the order of the requests, except those to
 // authentication; pings share one xid.
 func (c *Conn) answered(xid int32, zxid int64) sentRequest {
 	c.mu.Lock()
@@ -236,7 +238,7 @@ func (c *Conn) answered(xid int32, zxid int64) sentRequest {
 	return r
 }
 
-// Write sends one frame: the library writes each at once.
+// Write sends one frame: the library writes each frame with one call.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.silent.Load() {
 		return 0, net.ErrClosed
@@ -263,14 +265,14 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// IsProven reports whether there are no credentials to be given again.
+// IsProven reports whether all credentials have been given again.
 func (c *Conn) IsProven() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unproven == 0
 }
 
-// connectRequest asks for the timeout that was wanted at first, not for what greeting made of it.
+// connectRequest asks for the timeout that was first wanted, not for what greeting made of it.
 func (c *Conn) connectRequest(b []byte) []byte {
 	if len(b) < 20 {
 		return b
@@ -283,7 +285,7 @@ func (c *Conn) connectRequest(b []byte) []byte {
 	return b
 }
 
-// Waiting is for how long the oldest request has had no answer.
+// Waiting returns how long the oldest unanswered request has been waiting.
 func (c *Conn) Waiting(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,8 +295,8 @@ func (c *Conn) Waiting(now time.Time) time.Duration {
 	return now.Sub(c.sent[0].at)
 }
 
-// SetReadDeadline lets the library wait less for the first frame than it would: ten times what it waits for others, so
-// that one frozen server cost the session though others were in good health.
+// SetReadDeadline makes the library wait less for the first frame. By itself it would wait ten times as long as for
+// others, so that one frozen server would cost the session though others are in good health.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if limit := time.Now().Add(c.hello.Patience); !c.greeted && (t.IsZero() || t.After(limit)) {
 		t = limit
@@ -302,7 +304,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// end answers all that will have no answer any more.
+// end fails all requests that will get no answer any more.
 func (c *Conn) end() {
 	c.mu.Lock()
 	sent := c.sent
@@ -315,7 +317,7 @@ func (c *Conn) end() {
 	}
 }
 
-// Close ends the connection, and answers those who wait.
+// Close ends the connection, and fails the requests that wait for an answer.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.end()

@@ -14,7 +14,7 @@ import (
 
 const patience = 20 * time.Second
 
-// fake is a session that nothing matters to but what the servers said.
+// fake is a session that keeps only what the servers said.
 type fake struct {
 	troubles *Troubles
 	running  sync.WaitGroup
@@ -67,13 +67,13 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 		_, err = zkwire.ReadFrame(w)
 		require.NoError(t, err)
 	}
-	answer(2) // as one to an authentication may be
+	answer(2) // out of order, as one to an authentication may be
 	require.Len(t, w.sent, 2)
 	require.Greater(t, w.Waiting(time.Now()), time.Duration(0))
 	answer(1)
 	_, err := server.Write(zkwire.Frame(xidNotification, int64(9), 0, int(gozk.EventNodeDeleted), 3, "/a")) // which is not for the library
 	require.NoError(t, err)
-	answer(99) // to nothing we know
+	answer(99) // to no request we know
 	answer(3)
 	require.Empty(t, w.sent)
 	require.Zero(t, w.Waiting(time.Now()))

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// Dial reaches a server, by TLS if cfg is not nil.
+// Dial connects to a server, by TLS if cfg is not nil.
 func Dial(ctx context.Context, network, server string, cfg *tls.Config) (net.Conn, error) {
 	c, err := new(net.Dialer).DialContext(ctx, network, server)
 	if err != nil || cfg == nil {
@@ -36,11 +36,11 @@ func Dial(ctx context.Context, network, server string, cfg *tls.Config) (net.Con
 	return t, nil
 }
 
-// Hosts tells the client library which server is next.
+// Hosts tells the client library which server to try next.
 //
-// The library's own provider makes it wait a second after each round, with one server after each try, and drop what
-// was queued; a short session does not survive that. So this one never tells of a round's end, but Pause makes
-// tries after the first round wait, a little.
+// The library's own provider makes it wait a second after each round (so after each try if there is one server) and
+// drop what was queued; a short session does not survive that. So this one never reports the end of a round; instead,
+// Pause makes tries after the first round wait a little.
 type Hosts struct {
 	Over    func() bool // the session has ended
 	Longest time.Duration
@@ -71,7 +71,7 @@ func (h *Hosts) Next() (server string, retryStart bool) {
 	server = h.list[h.next]
 	h.next = (h.next + 1) % len(h.list)
 	h.tries++
-	// Only at the end of a round does the library ask itself whether it was closed.
+	// Only at the end of a round does the library check whether it was closed.
 	return server, h.Over()
 }
 
@@ -81,7 +81,7 @@ func (h *Hosts) Connected() {
 	h.tries = 0
 }
 
-// Pause is how long to wait before the present try: not at all in the first round, then longer with every round.
+// Pause returns how long to wait before the present try: not at all in the first round, then longer with every round.
 func (h *Hosts) Pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,16 +92,16 @@ func (h *Hosts) Pause() time.Duration {
 	return driverkit.Jitter(min(driverkit.Pause(rounds), h.Longest))
 }
 
-// Troubles is what the servers said, or did not say, when they were last tried.
+// Troubles remembers the latest trouble with any server, and the servers that no further try will reach.
 type Troubles struct {
 	mu      sync.Mutex
 	last    error
-	refused map[string]error // by servers that no further try will reach
-	all     chan struct{}    // closed when these are all servers
+	refused map[string]error // by server, why no further try will reach it
+	all     chan struct{}    // closed when those are all servers
 	servers int
 }
 
-// NewTroubles is for so many servers, of which nothing has been heard.
+// NewTroubles is for that many servers, none of which has been heard from.
 func NewTroubles(servers int) *Troubles {
 	return &Troubles{refused: make(map[string]error), all: make(chan struct{}), servers: servers}
 }
@@ -119,7 +119,7 @@ func (t *Troubles) Note(server string, err error) {
 	}
 }
 
-// Last is what was said last.
+// Last returns the latest trouble.
 func (t *Troubles) Last() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +132,7 @@ func (t *Troubles) Last() error {
 // Hopeless is closed when no further try will reach any server.
 func (t *Troubles) Hopeless() <-chan struct{} { return t.all }
 
-// hopeless reports whether to try that server again would be in vain.
+// hopeless reports whether trying that server again would be in vain.
 func hopeless(err error) bool {
 	var unverified *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError

@@ -24,7 +24,7 @@ func TestTheRoundNeverEndsWhileTheSessionLives(t *testing.T) {
 	}
 }
 
-// Only then does it ask itself whether it was closed.
+// Only then does it check whether it was closed.
 func TestTheRoundEndsWhenTheSessionIsOver(t *testing.T) {
 	_, end := testHosts(true, "a", "b").Next()
 	require.True(t, end)

@@ -11,7 +11,7 @@ import (
 // What is known of the protocol. A frame begins with its length.
 const (
 	xidNotification = -1
-	lowestXid       = -100 // of those with a meaning
+	lowestXid       = -100 // of the special ones
 
 	opCreate       = 1
 	opDelete       = 2
@@ -22,7 +22,7 @@ const (
 	opAuth         = 100
 	opSetWatches   = 101
 	opClose        = -11
-	opError        = -1 // of one within a multi
+	opError        = -1 // of an error within a multi
 
 	statBytes = 68
 
@@ -58,7 +58,7 @@ func newRequest[T any](op int32, e encoder, read func(*decoder) (T, error)) (Req
 	}}, replied
 }
 
-// Send puts requests of ours on their way, one right behind the other.
+// Send sends requests of ours, one right behind the other. It does not wait until they are written.
 func (c *Conn) Send(requests ...Request) {
 	c.mu.Lock()
 	if c.ended {
@@ -87,7 +87,7 @@ func (c *Conn) Send(requests ...Request) {
 	}
 }
 
-// flush writes what Send has put there. Whoever sends must not wait for a connection that takes nothing.
+// flush writes what Send has queued. Whoever sends must not wait for a connection that accepts nothing.
 func (c *Conn) flush() {
 	for {
 		c.mu.Lock()
@@ -116,14 +116,14 @@ func Create(prefix string, data []byte, acl []gozk.ACL) (Request, <-chan Reply[s
 	return newRequest(opCreate, e, func(in *decoder) (string, error) { return in.string(), nil })
 }
 
-// Listing is what a directory holds, in no order.
+// Listing is what a directory holds, in no particular order.
 type Listing struct {
 	Names []string
 	Born  int64 // the transaction that made the directory
-	AsOf  int64 // what happened up to this transaction shows in it
+	AsOf  int64 // it shows what happened up to this transaction
 }
 
-// List lists a directory and, if watched, has its next change told. No reply to come is older than seen.
+// List lists a directory and, if watched, asks to be told of its next change. The reply is no older than seen.
 func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]) {
 	var e encoder
 	e.string(dir)
@@ -136,7 +136,7 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	})
 }
 
-// Sync has the server catch up with the leader.
+// Sync makes the server catch up with the leader.
 func Sync(path string) (Request, <-chan Reply[struct{}]) {
 	var e encoder
 	e.string(path)
@@ -163,9 +163,8 @@ func Depart(path string, data []byte) (Request, <-chan Reply[struct{}]) {
 	return newRequest(opMulti, e, func(in *decoder) (struct{}, error) { return struct{}{}, in.operations() })
 }
 
-// Watch sets watches, in the way in which clients set them again after a reconnect: what has changed since a
-// transaction, or is no more, is told at once, before done. paths are those whose data, whose coming, and whose
-// children are watched.
+// Watch sets watches as clients set them again after a reconnect: what has changed since a transaction, or has gone, is
+// told at once, before done is called. paths are those whose data are watched, whose coming is, and whose children are.
 func Watch(since int64, paths [3][]string, done func(error)) Request {
 	e := encoder{make([]byte, 0, 32+80*(len(paths[0])+len(paths[1])+len(paths[2])))}
 	e.long(since)
@@ -239,14 +238,14 @@ func (e *encoder) deletion(path string) {
 	e.int(-1)
 }
 
-// operation is the head of one of a transaction.
+// operation writes the head of one operation of a transaction.
 func (e *encoder) operation(op int32, last bool) {
 	e.int(op)
 	e.bool(last)
 	e.int(-1)
 }
 
-// decoder reads an answer. What is too short reads as nothing, and says so at the end.
+// decoder reads an answer. What is missing at its end reads as zero, and is reported when all has been read.
 type decoder struct {
 	b     []byte
 	short bool
@@ -298,7 +297,7 @@ func (d *decoder) strings() []string {
 	return all
 }
 
-// operations reads what became of those of a departure.
+// operations reads what became of the operations of a departure.
 func (d *decoder) operations() error {
 	for !d.short {
 		op, last := d.int(), d.bool()

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// reads has the wire read for the library, in the background, as the library does.
+// reads reads the wire in the background, as the library does.
 func reads(t *testing.T, w *Conn) <-chan []byte {
 	frames := make(chan []byte, 10)
 	go func() {
@@ -152,7 +152,7 @@ func TestAnAnswerThatIsTooShortIsNone(t *testing.T) {
 	require.ErrorIs(t, soon(t, created).Err, ErrForeign)
 }
 
-// A caller is not to wait for a connection that takes nothing.
+// A caller must not wait for a connection that accepts nothing.
 func TestSendingDoesNotWait(t *testing.T) {
 	w, server, _ := greeted(t)
 	note := make([]byte, 1<<20)

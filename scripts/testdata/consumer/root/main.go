@@ -1,4 +1,4 @@
-// What somebody may write who uses turnwise, to be run against a release before it is one.
+// What a user of turnwise may write. It is run against a release before that is published.
 package main
 
 import (

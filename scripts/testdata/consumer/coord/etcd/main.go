@@ -1,4 +1,4 @@
-// What somebody may write who uses the driver for etcd; it is run without a server, and says so.
+// What a user of the driver for etcd may write. It is run without a server, and says so.
 package main
 
 import (
