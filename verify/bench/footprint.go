@@ -54,10 +54,18 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	var seats []Client
 	waiting, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	defer func() { // zk.Lock ends its wait with the connection alone
+	defer func() { // zk.Lock ends its wait with the connection alone, and not always then
 		stop()
 		client.Close()
-		all.Wait()
+		ended := make(chan struct{})
+		go func() {
+			all.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+		}
 	}()
 	for range n + lines {
 		seat, err := client.Another(ctx)
