@@ -210,6 +210,7 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 			return nil
 		}
 	}
+	a.gone()
 	return driver.ErrRemoved
 }
 

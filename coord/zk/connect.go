@@ -87,7 +87,7 @@ func (s *session) start() error {
 		for range events { // closed when the library's own goroutines have ended
 		}
 	})
-	s.life.Go(s.watchdog)
+	s.life.Go(s.keep)
 	return nil
 }
 

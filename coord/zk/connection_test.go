@@ -75,7 +75,7 @@ func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	}
 	s, _, _ := testWire(t, 10*time.Second)
 	s.introduced.Store(true)
-	s.Answered(time.Now(), seen)
+	s.Answered(time.Now(), seen, true)
 	require.EqualValues(t, seen, snub(s))
 	require.EqualValues(t, seen, snub(s), "the session cannot have ended yet")
 	s.deadline = driverkit.NewDeadline() // which has passed
@@ -131,7 +131,7 @@ func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 
 	// A late answer to an older request does not move the deadline back.
 	moved := s.Deadline()
-	s.Answered(before.Add(-time.Second), 0)
+	s.Answered(before.Add(-time.Second), 0, true)
 	require.Equal(t, moved, s.Deadline())
 }
 

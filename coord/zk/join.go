@@ -42,6 +42,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 			return nil, nil, err
 		}
 	}
+	s.standing.Add(1) // until it is gone
 	done, err := driverkit.Deliver(ctx, s.life,
 		func(wanted func() bool) (joined, error) { j.wanted = wanted; return j.run(ctx) },
 		func(late joined) { s.discard(late.place.node.ID) })
@@ -51,6 +52,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	case err == ctx.Err():
 		err = s.stopped(ctx)
 	}
+	s.standing.Add(-1)
 	return nil, nil, err
 }
 

@@ -33,9 +33,13 @@ func (p *place) takeAway(ctx context.Context, held bool) error {
 	for i, nodePath := range paths {
 		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1)
 		if !errors.Is(err, gozk.ErrNoNode) {
+			if err == nil {
+				p.gone()
+			}
 			return explain(err, "leaving", nodePath, "DELETE", p.dir)
 		}
 	}
+	p.gone()
 	return nil
 }
 

@@ -16,7 +16,8 @@ type place struct {
 	session *session
 	dir     string
 	sight   driver.Sight
-	last    bool // nobody stood behind it when it joined
+	last    bool      // nobody stood behind it when it joined
+	over    sync.Once // it stands no more
 
 	mu      sync.Mutex
 	node    driver.Node
@@ -25,6 +26,9 @@ type place struct {
 	asOf    int64    // it has seen what happened up to this transaction
 	nearest string   // the path of the nearest one ahead, as of the last look
 }
+
+// gone is called when the node is surely not in line any more.
+func (p *place) gone() { p.over.Do(func() { p.session.standing.Add(-1) }) }
 
 func (p *place) Node() driver.Node {
 	p.mu.Lock()

@@ -14,7 +14,7 @@ import (
 )
 
 // enter returns when a request may be made whose answer takes time: there is a connection, and not too many requests
-// are on it. So nothing piles up in the library while the service is out of reach, and the watchdog does not take a
+// are on it. So nothing piles up in the library while the service is out of reach, and keep does not take a
 // long queue for a dead server. Each enter that succeeds must be followed by an exit.
 func (s *session) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

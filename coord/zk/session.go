@@ -24,6 +24,9 @@ type session struct {
 	deadline *driverkit.Deadline
 	ttl      atomic.Int64  // as granted; ns
 	zxids    driverkit.Max // the service's transactions
+	standing atomic.Int64  // how many of ours are in line, or on their way there
+	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
+	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
 
 	conn       *gozk.Conn
@@ -142,31 +145,45 @@ func (s *session) Proven(w *wire.Conn) {
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
+	if s.standing.Load() > 0 {
+		s.vouch(w)
+	}
 	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
-// Granted is called at each connect, which renews the session.
+// Granted is told at each connect. That there is a new session a majority has agreed to; that an old one lives may be the
+// word of a server that has lost the others.
 func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) {
 	s.identity.Store(&id)
 	s.ttl.Store(int64(timeout))
-	s.deadline.Renewed(sent, keptFor(timeout))
+	if !s.introduced.Load() || s.standing.Load() == 0 {
+		s.deadline.Renewed(sent, keptFor(timeout))
+	}
 }
 
-// Answered: every answer renews the session.
-func (s *session) Answered(sent time.Time, zxid int64) {
+// Answered renews the session. While somebody of ours stands in line only what a majority has agreed to vouches for it: a
+// server that has lost its leader, or a leader its followers, goes on answering for syncLimit ticks, and the others end
+// the session meanwhile.
+func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	s.zxids.Saw(zxid)
-	if !sent.IsZero() {
+	if sent.IsZero() {
+		return
+	}
+	if committed {
+		s.vouched.Saw(sent.UnixNano())
+	}
+	if committed || s.standing.Load() == 0 {
 		s.deadline.Renewed(sent, keptFor(s.timeout()))
 	}
 }
 
-// keptFor is how long the service surely keeps the session, counted from the sending of a request that was answered.
+// keptFor is how long after the sending of a request that was committed the service surely keeps the session.
 //
-// A follower tells the leader whom it has heard from only when the leader pings it, every half tick, and a tick lasts
-// up to half the shortest session. If the follower dies right after an answer, the leader may not know of that request,
-// nor of others within the last quarter of the timeout; it knows of earlier ones, and we send one every fifth. The rest
-// is for clocks that differ.
-func keptFor(timeout time.Duration) time.Duration { return timeout * 73 / 100 }
+// A follower tells the leader whom it has heard from only when the leader pings it, each half tick, and ticks last up
+// to half the shortest session. If it is cut off right after an answer, the leader may not know of that request, nor of
+// others within the last quarter of the timeout; before that, something was sent every fifth of it. The rest is for
+// clocks that differ.
+func keptFor(timeout time.Duration) time.Duration { return timeout * 54 / 100 }
 
 // Notified passes the news of a node on to those who wait for it.
 func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
@@ -194,21 +211,44 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 // Go runs f on a goroutine that the end of the session waits for.
 func (s *session) Go(f func()) bool { return s.life.Go(f) }
 
-// watchdog gives a connection up when a request on it gets no answer for half the session's timeout, as from a server
-// that answers pings but has lost its leader. The library then tries the next server.
-func (s *session) watchdog() {
-	tick := time.NewTicker(s.service.ttl / 8)
-	defer tick.Stop()
-	for {
-		select {
-		case now := <-tick.C:
-			if w := s.latest(); w != nil && w.Waiting(now) > s.timeout()/2 {
-				w.Conn.Close()
-			}
-		case <-s.life.Done():
-			return
+// keep sees to it that the session is vouched for while somebody of ours stands in line, by a write that changes nothing,
+// unless others have been made; and gives a connection up on which that, or any other request, has no answer for too
+// long: its server answers pings, but has lost its leader. The library then tries the next.
+func (s *session) keep() {
+	for driverkit.Sleep(s.life.Context(), s.timeout()/32) == nil {
+		w := s.latest()
+		if w == nil {
+			continue
+		}
+		now, timeout := time.Now(), s.timeout()
+		if w.Waiting(now) > timeout/2 || s.unanswered(now) > timeout*3/10 {
+			w.Conn.Close()
+			continue
+		}
+		if s.standing.Load() > 0 && s.connected() && now.UnixNano()-s.vouched.Load() > int64(timeout/8) {
+			s.vouch(s.usable.Load())
 		}
 	}
+}
+
+// vouch has a majority of the servers vouch for the session, unless they have been asked already.
+func (s *session) vouch(w *wire.Conn) {
+	if !s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
+		return
+	}
+	root := s.service.root
+	if root == "" {
+		root = "/"
+	}
+	w.Send(wire.Check(root, func(error) { s.asked.Store(0) }))
+}
+
+// unanswered is how long the servers have been asked to vouch.
+func (s *session) unanswered(now time.Time) time.Duration {
+	if asked := s.asked.Load(); asked > 0 {
+		return time.Duration(now.UnixNano() - asked)
+	}
+	return 0
 }
 
 // end ends the session for everybody in this process. It says nothing to the service.

@@ -54,10 +54,18 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	var seats []Client
 	waiting, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	defer func() { // only the end of the connection ends zk.Lock's wait
+	defer func() { // only the end of the connection ends zk.Lock's wait, and not always
 		stop()
 		client.Close()
-		all.Wait()
+		ended := make(chan struct{})
+		go func() {
+			all.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+		}
 	}()
 	for range n + lines {
 		seat, err := client.Another(ctx)

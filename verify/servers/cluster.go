@@ -46,8 +46,9 @@ type Cluster struct {
 	version string
 	certs   *certificates // nil without TLS
 
-	mu    sync.Mutex
-	ports map[string]reservation // by member and name
+	mu     sync.Mutex
+	ports  map[string]reservation // by member and name
+	routes map[string]route       // by both members and name
 }
 
 // startTimeout allows for a machine that does ten other things at the same time; a quiet one takes 2 s at most.
@@ -64,7 +65,7 @@ func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, er
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}}
+		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}, routes: map[string]route{}}
 		// The cluster gets a folder of its own: what an earlier cluster left in dir belongs to other members.
 		own, err := os.MkdirTemp(dir, strings.ToLower(s.name())+"-")
 		if err != nil {
@@ -163,6 +164,7 @@ func (c *Cluster) Close() {
 	for _, m := range c.members {
 		m.Kill()
 	}
+	c.closeRoutes()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, r := range c.ports {

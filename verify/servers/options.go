@@ -22,6 +22,7 @@ type config struct {
 	flags     []string
 	old       bool
 	tls       bool
+	links     bool
 	verbosity string
 }
 

@@ -58,6 +58,8 @@ func (z *zooKeeper) command(m *Member) (*exec.Cmd, error) {
 		// Container and TTL nodes are allowed, and empty containers are swept before a test gets bored.
 		"-Dzookeeper.extendedTypesEnabled=true",
 		"-Dznode.container.checkIntervalMs=200",
+		// Servers that cannot reach one another ask again soon; by default they wait for up to a minute.
+		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
 	}
 	java, err := m.cluster.expand(m, cfg.java)
 	if err != nil {
@@ -88,15 +90,15 @@ func (z *zooKeeper) configure(m *Member) error {
 	}
 	if len(m.cluster.members) > 1 {
 		for _, other := range m.cluster.members {
-			peer, err := m.cluster.addr(other, "peer")
+			peer, err := m.cluster.via(m, other, "peer")
 			if err != nil {
 				return err
 			}
-			election, err := m.cluster.port(other, "election")
+			election, err := m.cluster.via(m, other, "election")
 			if err != nil {
 				return err
 			}
-			lines = append(lines, fmt.Sprintf("server.%d=%s:%d", other.id, peer, election))
+			lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", other.id, peer, election))
 		}
 	}
 	if cfg.tls {

@@ -28,9 +28,9 @@ import (
 type Session interface {
 	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for.
 	Granted(id Identity, timeout time.Duration, sent time.Time)
-	// Answered is told of each reply: when the request was sent (zero if that is not known), and the service's
-	// transaction as of the reply.
-	Answered(sent time.Time, zxid int64)
+	// Answered is told of each reply: when the request was sent (zero if that is not known), the service's transaction as
+	// of the reply, and whether a majority of the servers agreed to it.
+	Answered(sent time.Time, zxid int64, committed bool)
 	// Notified is told news of a node, in the service's order.
 	Notified(what gozk.EventType, path string, zxid int64)
 	// Proven is called when a connection has been given all credentials again.
@@ -156,7 +156,7 @@ func (c *Conn) nextFrame() error {
 		}
 		return err
 	}
-	if r := c.answered(xid, zxid); r.done != nil {
+	if r := c.answered(xid, zxid, int32(binary.BigEndian.Uint32(head[16:]))); r.done != nil {
 		in, err := c.body(n - replyHead)
 		if err != nil {
 			r.done(nil, gozk.ErrConnectionClosed)
@@ -215,7 +215,7 @@ func (c *Conn) greeting() error {
 
 // answered finds the request that a reply belongs to. Replies come in the order of the requests, except those to
 // authentication; pings share one xid.
-func (c *Conn) answered(xid int32, zxid int64) sentRequest {
+func (c *Conn) answered(xid int32, zxid int64, code int32) sentRequest {
 	c.mu.Lock()
 	var r sentRequest
 	for i := range c.sent {
@@ -231,7 +231,7 @@ func (c *Conn) answered(xid int32, zxid int64) sentRequest {
 		}
 	}
 	c.mu.Unlock()
-	c.session.Answered(r.at, zxid)
+	c.session.Answered(r.at, zxid, commits(r.op, code))
 	if r.op == opClose {
 		close(c.bye)
 	}

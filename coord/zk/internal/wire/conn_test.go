@@ -21,7 +21,7 @@ type fake struct {
 }
 
 func (*fake) Granted(Identity, time.Duration, time.Time) {}
-func (*fake) Answered(time.Time, int64)                  {}
+func (*fake) Answered(time.Time, int64, bool)            {}
 func (*fake) Notified(gozk.EventType, string, int64)     {}
 func (*fake) Proven(*Conn)                               {}
 func (f *fake) Failed(server string, err error, _ bool)  { f.troubles.Note(server, err) }

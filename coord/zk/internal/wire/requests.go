@@ -13,16 +13,19 @@ const (
 	xidNotification = -1
 	lowestXid       = -100 // of the special ones
 
-	opCreate       = 1
-	opDelete       = 2
-	opSetData      = 5
-	opSync         = 9
-	opGetChildren2 = 12
-	opMulti        = 14
-	opAuth         = 100
-	opSetWatches   = 101
-	opClose        = -11
-	opError        = -1 // of an error within a multi
+	opCreate          = 1
+	opDelete          = 2
+	opSetData         = 5
+	opSync            = 9
+	opGetChildren2    = 12
+	opCheck           = 13
+	opMulti           = 14
+	opCreate2         = 15
+	opAuth            = 100
+	opCreateContainer = 19
+	opSetWatches      = 101
+	opClose           = -11
+	opError           = -1 // of an error within a multi
 
 	statBytes = 68
 
@@ -30,6 +33,19 @@ const (
 	replyHead    = 16        // xid, zxid, error
 	maxFrame     = 256 << 20 // a list of some millions of names
 )
+
+// commits reports whether a majority of the servers agreed to the request before it was answered. That is so for each that
+// writes, also for one that failed for what it found; all others a server answers by itself, or with its leader.
+func commits(op, code int32) bool {
+	switch op {
+	case opCreate, opDelete, opSetData, opMulti, opCreate2, opCreateContainer:
+		switch errorOf(code) {
+		case nil, gozk.ErrNoNode, gozk.ErrNodeExists, gozk.ErrNotEmpty, gozk.ErrBadVersion, gozk.ErrNoAuth:
+			return true
+		}
+	}
+	return false
+}
 
 // Request is one that goes past the library.
 type Request struct {
@@ -161,6 +177,17 @@ func Depart(path string, data []byte) (Request, <-chan Reply[struct{}]) {
 	e.deletion(path)
 	e.operation(-1, true)
 	return newRequest(opMulti, e, func(in *decoder) (struct{}, error) { return struct{}{}, in.operations() })
+}
+
+// Check asks a majority of the servers whether a node is there, and changes nothing. done is told when there is an answer,
+// whatever it is.
+func Check(path string, done func(error)) Request {
+	e := encoder{make([]byte, 0, len(path)+32)}
+	e.operation(opCheck, false)
+	e.string(path)
+	e.int(-1) // whatever its version
+	e.operation(-1, true)
+	return Request{opMulti, e.b, func(_ *decoder, err error) { done(err) }}
 }
 
 // Watch sets watches as clients set them again after a reconnect: what has changed since a transaction, or has gone, is

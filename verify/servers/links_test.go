@@ -1,0 +1,52 @@
+//go:build unix
+
+package servers_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// modeOf is what a member says of itself: leader, follower, or nothing while it does not serve.
+func modeOf(t *testing.T, m *servers.Member) string {
+	text, err := m.FourLetter(t.Context(), "srvr")
+	if err != nil {
+		return ""
+	}
+	_, mode, _ := strings.Cut(text, "Mode: ")
+	mode, _, _ = strings.Cut(mode, "\n")
+	return mode
+}
+
+func TestAnIsolatedLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
+	c := servers.ZooKeeper(t, servers.Members(3), servers.Links())
+	old := c.Leader(t)
+	others := slices.DeleteFunc(c.Members(), func(m *servers.Member) bool { return m == old })
+	heal := c.Isolate(old)
+	require.Eventually(t, func() bool {
+		return modeOf(t, others[0]) == "leader" || modeOf(t, others[1]) == "leader"
+	}, 30*time.Second, 20*time.Millisecond, "the others choose a leader among them")
+	require.Eventually(t, func() bool { return modeOf(t, old) == "" }, 30*time.Second, 20*time.Millisecond, "the old one stops")
+	heal()
+	require.Eventually(t, func() bool { return modeOf(t, old) == "follower" }, 30*time.Second, 20*time.Millisecond)
+}
+
+func TestAFollowerCutOffFromTheLeaderGoesOnAnsweringForAWhile(t *testing.T) {
+	c := servers.ZooKeeper(t, servers.Members(3), servers.Links(), servers.Config("syncLimit=50")) // 5 s
+	leader := c.Leader(t)
+	follower := c.Member(0)
+	if follower == leader {
+		follower = c.Member(1)
+	}
+	heal := c.Isolate(follower, leader)
+	defer heal()
+	time.Sleep(200 * time.Millisecond)
+	require.Equal(t, "follower", modeOf(t, follower), "it does not know yet")
+	require.Eventually(t, func() bool { return modeOf(t, follower) == "" }, 30*time.Second, 20*time.Millisecond)
+}
