@@ -9,6 +9,7 @@ import (
 // TestSuiteCatches plants each flaw in the model and plays the scenarios that are there for it: they must fail. That
 // they pass without the flaw is what TestModel shows.
 func TestSuiteCatches(t *testing.T) {
+	t.Setenv(patienceVariable, "3s") // for what does not happen
 	places := make(chan struct{}, 12)
 	var all sync.WaitGroup
 	var alone []func()
@@ -20,9 +21,7 @@ func TestSuiteCatches(t *testing.T) {
 					var r *recorder
 					for range 10 { // some need a moment that a busy machine may not give at the first try
 						r = record(t, func(t testing.TB) {
-							svc := modelHarness(f)(t)
-							svc.hurry = true
-							sc.play(t, svc)
+							sc.play(t, modelHarness(f)(t))
 						})
 						if r.Failed() {
 							t.Log(r.failures[0])

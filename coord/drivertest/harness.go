@@ -50,8 +50,6 @@ type Service struct {
 
 	// Budget is what the driver may spend. The zero Budget is not checked.
 	Budget Budget
-
-	hurry bool // for the suite's own tests, where things do not happen
 }
 
 // Link is a driver, and power over its link to the service.
