@@ -116,7 +116,7 @@ func (by Tests) read(out []byte) (Notice, error) {
 		case strings.HasPrefix(e.Output, "panic: "), e.FailedBuild != "":
 			broken = true
 		case deep && e.Action == "output":
-			if m := message.FindStringSubmatch(e.Output); m != nil && says[e.Test] == "" {
+			if m := message.FindStringSubmatch(e.Output); m != nil && says[e.Test] == "" && !strings.HasPrefix(m[1], "servers: ") {
 				says[e.Test] = m[1]
 			}
 		case deep && e.Action == "pass":
