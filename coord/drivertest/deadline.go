@@ -91,18 +91,19 @@ func deadlineInSlowLink(s *scene) {
 	ttl := s.svc.TTL
 	restore := func() {}
 	defer func() { restore() }()
-	for _, part := range []struct{ each, lasts time.Duration }{{ttl / 20, ttl / 5}, {ttl / 10, ttl * 3 / 2}, {ttl / 8, ttl / 2}, {ttl / 6, ttl * 3 / 4}} {
-		faster, trip := restore, 2*part.each
-		restore = l.Delay(part.each)
+	lasts := map[int]time.Duration{4: ttl * 3 / 2, 7: ttl}
+	for step := 1; step <= 7; step++ {
+		each, faster := ttl*time.Duration(step)/42, restore
+		restore = l.Delay(each)
 		faster()
-		time.Sleep(trip) // by now it is that long since anything was sent without this delay
-		for until := time.Now().Add(part.lasts); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		time.Sleep(2 * each) // by now it is that long since anything was sent without this delay
+		for until := time.Now().Add(max(lasts[step], ttl/10)); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 			if ended(sess) {
-				s.Skipf("the session did not survive a delay of %v", part.each)
+				s.Skipf("the session did not survive a delay of %v", each)
 			}
 			now := time.Now()
-			if left := sess.Deadline().Sub(now); left > ttl-trip {
-				s.Fatalf("the deadline is %v away; with a TTL of %v and a round trip of %v it can be %v at most", left, ttl, trip, ttl-trip)
+			if left := sess.Deadline().Sub(now); left > ttl-2*each {
+				s.Fatalf("the deadline is %v away; with a TTL of %v and a round trip of %v it can be %v at most", left, ttl, 2*each, ttl-2*each)
 			}
 		}
 	}

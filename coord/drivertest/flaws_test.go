@@ -63,7 +63,7 @@ func find(t *testing.T, name string) scenario {
 }
 
 var caughtBy = map[flaw][]string{
-	noCleanUp:           {"01 cancelled in a frozen link", "08 many calls in a frozen link"},
+	noCleanUp:           {"01 cancelled in a frozen link", "01 cancelled in a frozen link, and the clean-up lost", "08 many calls in a frozen link"},
 	lateApplyNotFenced:  {"18 an acquire that is given up leaves nothing", "01 applied late", "01 cancelled before it is applied late", "15 under every fate"},
 	joinRetriedBlindly:  {"01 reply lost", "01 cancelled when its reply was lost", "01 many at once under every fate are not confused"},
 	leaveGivesUp:        {"06 under every fate", "06 in an ended context", "06 while the link is cut"},
