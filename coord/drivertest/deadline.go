@@ -83,21 +83,28 @@ func deadlineWhenRepliesAreLate(s *scene) {
 	s.expiresAfterDeadline(sess)
 }
 
-// Whatever we hear, we asked for a round trip earlier.
+// Whatever has been heard was asked for a round trip ago. The link gets slower little by little, as a session may live
+// through that: the longer a round trip is, the less can a margin of the driver's hide that it counts from the receipt.
 func deadlineInSlowLink(s *scene) {
 	sess, l := s.session()
 	s.needs("delay a link", l.Delay == nil)
-	each := s.svc.TTL / 10
-	defer l.Delay(each)()
-	time.Sleep(4 * each) // what was under way when the delay began
-	for until := time.Now().Add(2 * s.svc.TTL); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
-		if ended(sess) {
-			s.Skip("the session did not survive the delay")
-		}
-		now := time.Now()
-		if left := sess.Deadline().Sub(now); left > s.svc.TTL-2*each {
-			s.Fatalf("the deadline is %v away; with a TTL of %v and a round trip of %v it can be %v at most",
-				left, s.svc.TTL, 2*each, s.svc.TTL-2*each)
+	ttl := s.svc.TTL
+	restore := func() {}
+	defer func() { restore() }()
+	lasts := map[int]time.Duration{4: ttl * 3 / 2, 7: ttl}
+	for step := 1; step <= 7; step++ {
+		each, faster := ttl*time.Duration(step)/42, restore
+		restore = l.Delay(each)
+		faster()
+		time.Sleep(2 * each) // by now it is that long since anything was sent without this delay
+		for until := time.Now().Add(max(lasts[step], ttl/10)); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+			if ended(sess) {
+				s.Skipf("the session did not survive a delay of %v", each)
+			}
+			now := time.Now()
+			if left := sess.Deadline().Sub(now); left > ttl-2*each {
+				s.Fatalf("the deadline is %v away; with a TTL of %v and a round trip of %v it can be %v at most", left, ttl, 2*each, ttl-2*each)
+			}
 		}
 	}
 }

@@ -10,7 +10,8 @@
 // harness makes the faults of the link and of the service; the suite itself knows no service. [RunRecipes] does the
 // same for the recipes.
 //
-// With TURNWISE_LONG=1 in the environment, crowds are ten times as large.
+// With TURNWISE_LONG=1 in the environment the crowds are ten times as large. TURNWISE_PATIENCE=4s is for a driver that is
+// to fail: what must happen, however busy the machine, is waited for so long, and not for 20 s.
 package drivertest
 
 import (

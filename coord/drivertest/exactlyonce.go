@@ -26,6 +26,7 @@ var exactlyOnce = []scenario{
 	{name: "cancelled, and the clean-up lost", run: joinCancelled(LostAfter, LostBefore, LostAfter)},
 	{name: "cancelled at any moment", run: joinsCancelledAtAnyMoment},
 	{name: "cancelled in a frozen link", run: joinCancelledFrozen},
+	{name: "cancelled in a frozen link, and the clean-up lost", run: joinCancelledFrozenThenLost},
 	{name: "cancelled before it began", run: joinCancelledBefore},
 	{name: "the session closed before it is applied late", run: joinAppliedLateToClosedSession},
 	{name: "many at once under every fate are not confused", run: joinsNotConfused},
@@ -128,6 +129,39 @@ func joinCancelledFrozen(s *scene) {
 		}
 		s.gone(s.line)
 	}
+}
+
+// Nobody waits any more when the answer comes.
+func joinCancelledFrozenThenLost(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link and decide the fate of requests", l.Freeze == nil || l.Fate == nil)
+	stays, _ := s.join(sess)
+	for _, fates := range [][]Fate{{LostBefore}, {LostBefore, LostAfter}} {
+		thaw := l.Freeze(Replies)
+		ctx, cancel := context.WithCancel(s.ctx)
+		result := make(chan error, 1)
+		go func() {
+			_, _, err := sess.Join(ctx, s.entry("lock"))
+			result <- err
+		}()
+		s.eventually(s.patience, "the join is applied", func() bool { return len(s.svc.Stored(s, s.line)) == 2 })
+		cancel()
+		select {
+		case err := <-result:
+			if !isCtx(err) {
+				s.Errorf("Join: %v, want the context's error", err)
+			}
+		case <-time.After(s.patience):
+			s.Fatal("Join does not return")
+		}
+		for _, f := range fates {
+			l.Fate(f)
+		}
+		thaw()
+		s.settles(s.line, 1)
+	}
+	s.leave(stays, true)
+	s.gone(s.line)
 }
 
 func joinCancelledBefore(s *scene) {

@@ -49,8 +49,6 @@ type Service struct {
 
 	// Budget is what the driver may spend. The zero Budget is not checked.
 	Budget Budget
-
-	hurry bool // for the suite's own tests, in which things fail to happen
 }
 
 // Link is a driver, and power over its link to the service.

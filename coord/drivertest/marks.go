@@ -58,9 +58,17 @@ func (s *scene) three(sight driver.Sight) *three {
 	t.headSess, t.operator = s.session()
 	t.sess, t.link = s.session()
 	t.lastSess, t.lastLink = s.session()
-	t.head, _ = s.join(t.headSess)
+	t.joinHead(s)
 	t.join(s)
 	return t
+}
+
+// joinHead lets the head join behind another, who leaves: one who finds the line empty may have no need of a mark.
+func (t *three) joinHead(s *scene) {
+	s.Helper()
+	former, _ := s.join(t.headSess)
+	t.head, _ = s.join(t.headSess)
+	s.leave(former, true)
 }
 
 func (t *three) join(s *scene) {
@@ -174,22 +182,26 @@ func markFromFarAhead(s *scene) {
 		}
 		s.leave(t.middle, false)
 		s.leave(t.last, false)
-		t.head, _ = s.join(t.headSess)
+		t.joinHead(s)
 		t.join(s)
 	}
 }
 
-// The middle one's session releases something in another line just when its node here goes.
+// The middle one's session releases something in another line, where it had to wait, before its node here goes or at the
+// same time.
 func markOfAnotherLine(s *scene) {
 	t := s.three(driver.Sight{})
-	for range 5 {
+	for i := range 6 {
 		e := s.entry("lock")
 		e.Line = s.line + "/another"
+		former, _ := s.joinAs(t.sess, e)
 		other, _ := s.joinAs(t.sess, e)
+		s.leave(former, true)
 		waiter := s.await(t.last, t.middle.Node())
 		time.Sleep(10 * time.Millisecond)
 		left := make(chan error, 1)
 		go func() { left <- other.Leave(s.ctx, true) }()
+		time.Sleep(time.Duration(i%2) * 30 * time.Millisecond)
 		s.leave(t.middle, false)
 		if err := <-left; err != nil {
 			s.Fatalf("Leave: %v", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,11 +65,13 @@ func (svc *Service) grace() time.Duration {
 }
 
 func (svc *Service) patience() time.Duration {
-	if svc.hurry {
-		return 3 * time.Second
+	if d, err := time.ParseDuration(os.Getenv(patienceVariable)); err == nil && d > 0 {
+		return d
 	}
 	return 20 * time.Second
 }
+
+const patienceVariable = "TURNWISE_PATIENCE"
 
 func (s *scene) connect() *Link {
 	s.Helper()

@@ -147,6 +147,36 @@ func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	}
 }
 
+// A key is used again, and its watch shared: word of the former node may come when the next one stands.
+func TestWordOfTheFormerNodeIsNoRemoval(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	watch := func(p driver.Place) (gone <-chan error, stop func()) {
+		ctx, stop := context.WithCancel(within(t, 20*time.Second))
+		c := make(chan error, 1)
+		go func() { c <- p.Watch(ctx) }()
+		time.Sleep(50 * time.Millisecond)
+		return c, stop
+	}
+	former, _ := join(t, s, entry("again", "lock"))
+	_, stop := watch(former)
+	stop()
+	end := make(chan struct{})
+	late := func() { <-end }
+	l.onEvent.Store(&late)
+	leave(t, former, false)
+	next, _ := join(t, s, entry("again", "lock"))
+	if next.(*place).key != former.(*place).key {
+		t.Fatalf("the key %q was not used again", former.(*place).key)
+	}
+	gone, stop := watch(next)
+	defer stop()
+	close(end)
+	silent(t, gone, 300*time.Millisecond, "the node stands")
+	leave(t, next, true)
+}
+
 // The revision of the deletion may be compacted between the event and the read that it makes the waiter do.
 func TestHandOverWhoseRevisionIsCompacted(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())

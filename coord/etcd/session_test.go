@@ -94,6 +94,7 @@ func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 	s := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute))
 	me, _ := join(t, s, entry("revoked", "lock"))
 	behind, ahead := join(t, s, entry("revoked", "lock"))
+	silent := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute)) // nobody of it waits or watches
 	answers := make(chan error, 2)
 	go func() {
 		err := me.Watch(within(t, 20*time.Second))
@@ -108,6 +109,10 @@ func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(t, s, 2*time.Second, "the lease was revoked")
+	if _, err := root.Revoke(within(t, 10*time.Second), silent.lease); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, silent, 2*time.Second, "the lease was revoked, and nobody waited")
 	for range 2 {
 		if err := <-answers; !errors.Is(err, driver.ErrSessionEnded) {
 			t.Errorf("await: %v, want that the session has ended", err)

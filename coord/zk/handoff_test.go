@@ -26,7 +26,12 @@ func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 				_, err := s.admin.Set(in.Node().ID, []byte("an operator was here"), -1)
 				require.NoError(t, err)
-				time.Sleep(2*markLife + time.Duration(i)*5*time.Millisecond)
+				time.Sleep(2 * markLife)
+				w := s.answer(waiter)
+				require.NoError(t, w.err)
+				require.NotEmpty(t, w.ahead, "nobody has left")
+				waiter = s.await(me, w.ahead...)
+				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 				switch how {
 				case "gives up":
 					s.leave(in, false)

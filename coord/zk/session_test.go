@@ -63,8 +63,17 @@ func TestAFrozenMemberCostsNoSession(t *testing.T) {
 	}
 }
 
-// The client library goes on with a new session when the old one has expired, and does there what was queued: with two
-// servers to choose from, 8 of 8 creates.
+// A server may grant less than was asked for, and then counts by that.
+func TestTheSessionLastsAsLongAsWasGranted(t *testing.T) {
+	s := playOn(t, servers.ZooKeeper(t, servers.Config("maxSessionTimeout=1500")), WithTTL(time.Minute))
+	s.join(s.sess, "lock")
+	defer s.freeze(drivertest.Both)()
+	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 0 }, patience, time.Millisecond)
+	require.True(t, s.sess.deadline.Passed(), "the node has gone, and the deadline passes in %v", time.Until(s.sess.Deadline()))
+}
+
+// The client library goes on with a new session when the old one has expired, and does there what was queued: 8 of 8
+// creates, with two servers to choose from.
 func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
 	for range 4 {
 		s := play(t, WithTTL(time.Second))

@@ -14,6 +14,53 @@ var etcd = []Bug{
 		conformsEtcd("06", "a second release does not touch the newer node")),
 	one("etcd: a lost join may be applied after it was not found",
 		"coord/etcd/join.go", `j.moveEpoch(ctx, j.compared)`, `error(nil)`, conformsEtcd("01", "cancelled before it is applied late")),
+	one("etcd: a join does not compare the epoch",
+		"coord/etcd/join.go", `ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}`, `ifs := []clientv3.Cmp{}`, conformsEtcd("01", "cancelled before it is applied late")),
+	one("etcd: a try puts its key into a busy line",
+		"coord/etcd/join.go", `for _, r := range keys.ranges(j.view) {`, `for _, r := range keys.ranges(j.view)[:0] {`, conformsEtcd("15", "a busy line is never joined")),
+	one("etcd: a number is given back by each of several departures",
+		"coord/etcd/leave.go", `p.free.Do(func() { p.numbers.giveBack(p.number) })`, `p.numbers.giveBack(p.number)`, conformsEtcd("06", "a second release does not touch the newer node")),
+	one("etcd: an amended key has no lease",
+		"coord/etcd/amend.go", `clientv3.OpPut(p.key, value, clientv3.WithLease(p.lease)),`, `clientv3.OpPut(p.key, value),`, conformsEtcd("12", "one in the middle is amended and dies")),
+	one("etcd: a late amendment undoes a newer one",
+		"coord/etcd/amend.go", `clientv3.Compare(clientv3.ModRevision(p.key), "=", p.modified),`, ``, testsEtcd("TestLateAmendmentUndoesNothing")),
+	one("etcd: nothing is read when the stream of events had to be opened anew",
+		"coord/etcd/listen.go", `e.open > 0 && e.open != e.covered`, `e.open > 0 && e.covered == 0`, conformsEtcd("04", "the node leaves while the link is cut")),
+	one("etcd: word of a former node with the same key counts",
+		"coord/etcd/listen.go", `return ev.rev <= e.since`, `return false`, testsEtcd("TestWordOfTheFormerNodeIsNoRemoval")),
+	one("etcd: the mark of any who left is that of the node ahead",
+		"coord/etcd/await.go", `len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)`, `len(kvs) == 1`, conformsEtcd("12", "the mark of one session and the end of another's node")),
+	one("etcd: a mark lets in whoever waits for it, right behind or not",
+		"coord/etcd/await.go", `nearest := last && n.ID == a.seen.nearest`, `nearest := last`, conformsEtcd("12", "the mark of one that is not right ahead")),
+	{"etcd: the own key is not looked at before entering", []Edit{
+		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
+		return nil, a.removed(ctx, at)
+	}
+	if b.only {`, `	_ = at
+	if b.only {`},
+		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
+		return nil, a.removed(ctx, at)
+	}
+	if a.self != nil {`, `	if a.self != nil {`},
+	}, conformsEtcd("09", "of a waiter whose turn it is at the same time")},
+	one("etcd: the end of the session is taken for a removal",
+		"coord/etcd/epoch.go", `	if err := s.check(ctx, rev); err != nil {
+		return err
+	}
+	if`, `	if`, alone(conformsEtcd, "03 a dead session's nodes go", "the end of a session is not taken for a removal")),
+	one("etcd: a revoked lease is noticed when it is to be renewed",
+		"coord/etcd/driver.go", `s.life.Go(s.watchOver)`, `_ = s.watchOver`, testsEtcd("TestRevokedLeaseIsNoticedAtOnce")),
+	one("etcd: an amendment wakes nobody",
+		"coord/etcd/watches.go", `kv := e.GetKv()
+`, `kv := e.GetKv()
+		if e.GetType() == mvccpb.Event_PUT {
+			continue
+		}
+`, conformsEtcd("13", "another kind wakes those behind")),
+	one("etcd: a key that does not count hides those ahead of it",
+		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
+	one("etcd: a holder whose question stalls believes that its node stands",
+		"coord/etcd/await.go", `err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })`, `err = p.removed(ctx, rev)`, alone(conformsEtcd, "09 removal is noticed", "of a holder whose requests stall")),
 }
 
 // conformsEtcd runs a scenario of the conformance suite, below the number of its obligation.
@@ -21,6 +68,22 @@ func conformsEtcd(obligation, scenario string) Tests {
 	return Tests{Module: "coord/etcd", Package: ".", Run: conformance(obligation, scenario)}
 }
 
+// testsEtcd is a test of the driver's own.
+func testsEtcd(name string) Tests {
+	return Tests{Module: "coord/etcd", Package: ".", Run: "^" + name + "$"}
+}
+
 func conformance(obligation, scenario string) string {
-	return "^TestConformance$/^" + obligation + "/^" + regexp.QuoteMeta(strings.ReplaceAll(scenario, " ", "_")) + "$"
+	return "^TestConformance$/^" + obligation + "/" + named(scenario)
+}
+
+// alone is a scenario that runs when all others are over.
+func alone(conforms func(obligation, scenario string) Tests, obligation, scenario string) Tests {
+	by := conforms("", "")
+	by.Run = "^TestConformance$/^alone$/" + named(obligation) + "/" + named(scenario)
+	return by
+}
+
+func named(test string) string {
+	return "^" + regexp.QuoteMeta(strings.ReplaceAll(test, " ", "_")) + "$"
 }

@@ -36,15 +36,61 @@ func (b Bug) Hunt(root string) (Notice, error) {
 	if err != nil {
 		return Notice{}, err
 	}
-	args := []string{"test", "-json", "-overlay=" + overlay, "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-run=" + b.By.Run, b.By.Package}
-	cmd := exec.Command("go", append(args, b.By.Args...)...)
-	cmd.Dir = filepath.Join(root, b.By.Module)
-	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1")
-	out, err := cmd.CombinedOutput()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+	out, err := b.By.output(root, "-overlay="+overlay, "-failfast")
+	if err != nil {
 		return Notice{}, err
 	}
 	return b.By.read(out)
+}
+
+// Suspects are all that notice a bug in a package. Without one they must pass, or it is not the bug that they notice.
+type Suspects []Tests
+
+// Acquit runs them together, without a bug.
+func (all Suspects) Acquit(root string) error {
+	together, runs := all[0], []string(nil)
+	for _, by := range all {
+		runs = append(runs, by.Run)
+	}
+	together.Run = strings.Join(runs, "|")
+	out, err := together.output(root)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, by := range all {
+		if n, err := by.read(out); !errors.Is(err, ErrUnnoticed) {
+			errs = append(errs, fmt.Errorf("%s: %+v, %w", by.Run, n, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// output runs the tests, and returns what they say.
+func (by Tests) output(root string, flags ...string) ([]byte, error) {
+	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=3m", "-run=" + by.Run}, flags...)
+	cmd := exec.Command("go", append(append(args, by.Package), by.Args...)...)
+	cmd.Dir = filepath.Join(root, by.Module)
+	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1", "TURNWISE_PATIENCE=4s")
+	out, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		err = nil
+	}
+	return out, err
+}
+
+// picks reports whether a test is one of these, or below one.
+func (by Tests) picks(test string) bool {
+	names, patterns := strings.Split(test, "/"), strings.Split(by.Run, "/")
+	if len(names) < len(patterns) {
+		return false
+	}
+	for i, p := range patterns {
+		if ok, err := regexp.MatchString(p, names[i]); !ok || err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // event is a line of `go test -json`, or of the build before it.
@@ -66,12 +112,12 @@ func (by Tests) read(out []byte) (Notice, error) {
 			return Notice{}, fmt.Errorf("go test: %w:\n%s", err, out)
 		}
 		all.WriteString(e.Output)
-		deep := e.Test != "" && strings.Count(e.Test, "/") >= strings.Count(by.Run, "/")
+		deep := by.picks(e.Test)
 		switch {
 		case strings.HasPrefix(e.Output, "panic: "), e.FailedBuild != "":
 			broken = true
 		case deep && e.Action == "output":
-			if m := message.FindStringSubmatch(e.Output); m != nil && says[e.Test] == "" {
+			if m := message.FindStringSubmatch(e.Output); m != nil && says[e.Test] == "" && !strings.HasPrefix(m[1], "servers: ") {
 				says[e.Test] = m[1]
 			}
 		case deep && e.Action == "pass":

@@ -3,14 +3,61 @@ package planted
 // zk are the bugs of the driver for ZooKeeper.
 var zk = []Bug{
 	one("zk: the deadline counts from the receipt of an answer",
-		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, Tests{Module: ".", Package: "./coord/zk", Run: "^TestTheDeadlineCountsFromTheSending$"}),
+		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, conformsZK("07", "everything takes long")),
 	one("zk: a departure that had no answer is not repeated",
 		"coord/zk/leave.go", `err := driverkit.UntilGone(ctx, p.session.life, try, passing)`, `err := try(ctx)`, conformsZK("06", "in an ended context")),
 	one("zk: a mark lets in whoever waits for it, right behind or not",
 		"coord/zk/await.go", ` && a.rightBehind(last.path)`, ``, conformsZK("12", "the mark of one that is not right ahead")),
+	one("zk: a node that was joined in vain is taken away by one try",
+		"coord/zk/leave.go", `case errors.Is(err, gozk.ErrNoNode):
+			return nil
+		case err != nil`, `case err != nil:
+			return nil
+		case err != nil`, conformsZK("01", "cancelled in a frozen link, and the clean-up lost")),
+	one("zk: a join that had no answer is made again without a look",
+		"coord/zk/join.go", `len(twins) > 0 {`, `false && len(twins) > 0 {`, conformsZK("01", "reply lost")),
+	one("zk: nobody looks for what a lost join leaves behind later",
+		"coord/zk/join.go", `j.audit(p)`, `_ = j.audit`, testsZK("TestWhatALostJoinMakesLaterIsTakenAway")),
+	one("zk: the look after a lost join may be at a server that lags",
+		"coord/zk/join.go", `seen, err = s.freshChildren(`, `seen, err = s.children(`, testsZK("TestTheLookAfterALostJoinMakesTheServerCatchUp")),
+	one("zk: a try that others were faster than stays in line",
+		"coord/zk/join.go", `if j.entry.Try && len(ahead) > 0 {`, `if false {`, conformsZK("15", "many at once: one at most")),
+	one("zk: a token does not count the lives of its directory",
+		"coord/zk/place.go", `return driver.Token(born + int64(c.rank()))`, `return driver.Token(int64(c.rank()))`, conformsZK("02", "across a line forgotten and used again")),
+	one("zk: watches are not set anew after a reconnect",
+		"coord/zk/watches.go", `w.settings = [aspects]setting{}`, ``, conformsZK("04", "the node leaves while the link is cut")),
+	one("zk: the news of the node ahead overtakes that of the own one",
+		"coord/zk/await.go", `if a.own.gone {`, `if a.own.gone && false {`, conformsZK("09", "of a waiter, and then its turn, in one burst of news")),
+	one("zk: a holder whose question stalls believes that its node stands",
+		"coord/zk/await.go", `if a.holds && len(paths) == 1`, `if false && len(paths) == 1`, alone(conformsZK, "09 removal is noticed", "of a holder whose requests stall")),
+	{"zk: a write is taken for a mark however long ago it was", []Edit{
+		{"coord/zk/watches.go", `if w.marked && !w.gone {
+		w.marked = false`, `if w.marked && !w.gone {`},
+		{"coord/zk/watches.go", `case w.marked && w.sameTransaction(zxid, now):`, `case w.marked:`},
+	}, testsZK("TestAnOperatorsWriteLetsNobodyIn$/^and_the_node_gives_up")},
+	one("zk: an amendment writes to a node whose writing is the mark",
+		"coord/zk/amend.go", `if c.kind == kind && !c.markable() {`, `if c.kind == kind {`, conformsZK("12", "one in the middle is amended, and gives up unheard")),
+	one("zk: a departure forgets where an amendment has put the node",
+		"coord/zk/leave.go", `paths := p.allPaths()
+`, `paths := p.allPaths()[:1]
+`, conformsZK("13", "cancelled, then left")),
+	one("zk: a watcher is not told of other data",
+		"coord/zk/first.go", `target, aspect = o.dir+"/"+all[0].name, ofData`, `target, aspect = o.dir+"/"+all[0].name, ofChildren`, conformsZK("17", "as it changes")),
+	{"zk: the session is thought to last as long as was asked for", []Edit{
+		{"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``},
+		{"coord/zk/session.go", `s.deadline.Renewed(sent, keptFor(timeout))`, `s.deadline.Renewed(sent, keptFor(s.timeout()))`},
+	}, testsZK("TestTheSessionLastsAsLongAsWasGranted")},
+	one("zk: an abandoned session is closed",
+		"coord/zk/session.go", `s.end(errAbandoned) // from now on there is no dialing
+	s.hangUp()`, `s.end(errAbandoned)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
 }
 
 // conformsZK runs a scenario of the conformance suite, below the number of its obligation.
 func conformsZK(obligation, scenario string) Tests {
 	return Tests{Module: ".", Package: "./coord/zk", Run: conformance(obligation, scenario)}
+}
+
+// testsZK is a test of the driver's own.
+func testsZK(name string) Tests {
+	return Tests{Module: ".", Package: "./coord/zk", Run: "^" + name + "$"}
 }

@@ -1,0 +1,63 @@
+package zk
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+)
+
+// Another server may not have heard of the node yet. If it is asked at once whether a create that had no answer was
+// applied, it says no, and there are two.
+func TestTheLookAfterALostJoinMakesTheServerCatchUp(t *testing.T) {
+	s := play(t)
+	stays, _ := s.join(s.sess, "lock")
+	var mu sync.Mutex
+	var ops []zkwire.Op // since the create
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Op == zkwire.Create && len(ops) == 0 {
+			ops = append(ops, r.Op)
+			return zkwire.DropReply
+		}
+		if len(ops) > 0 && r.Op != zkwire.Ping {
+			ops = append(ops, r.Op)
+		}
+		return zkwire.Pass
+	})
+	me, ahead := s.join(s.sess, "lock")
+	require.Len(t, ahead, 1)
+	require.Equal(t, stays.Node().ID, ahead[0].ID)
+	mu.Lock()
+	sent := slices.Clone(ops)
+	mu.Unlock()
+	look := slices.Index(sent, zkwire.Sync)
+	require.GreaterOrEqual(t, look, 0, "%v", sent)
+	require.Equal(t, zkwire.GetChildren2, sent[look+1], "%v", sent)
+	s.leave(me, false)
+	s.leave(stays, true)
+}
+
+// A server may take a create from a connection that has broken, after the look that did not find it.
+func TestWhatALostJoinMakesLaterIsTakenAway(t *testing.T) {
+	s := play(t)
+	met := s.fate(drivertest.LostAfter)
+	me, _ := s.join(s.sess, "lock")
+	<-met
+	mine := me.Node().ID
+	_, err := s.admin.Create(mine[:len(mine)-10], nil, gozk.FlagSequence, gozk.WorldACL(gozk.PermAll))
+	require.NoError(t, err)
+	require.Len(t, s.stored(t, "a"), 2)
+	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 1 }, s.ttl+time.Second, 10*time.Millisecond)
+	there, _, err := s.admin.Exists(mine)
+	require.NoError(t, err)
+	require.True(t, there, "which belongs to somebody")
+	s.leave(me, true)
+}
