@@ -79,7 +79,11 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		return nil, a.wrap(err)
 	}
 	if held != nil {
-		return held.nest(ctx), nil
+		h, err := held.nest(ctx, kind)
+		if err != nil {
+			return nil, a.wrap(err)
+		}
+		return h, nil
 	}
 	var cancel context.CancelFunc
 	switch {
@@ -131,7 +135,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
 		switch {
-		case !rules.Covers(held.place.Node().Kind, kind):
+		case !rules.Covers(held.kind(), kind):
 			return nil, ErrUpgrade
 		case a.ifHeld == refuseHeld:
 			return nil, ErrHeld
@@ -172,16 +176,16 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}()
 	a.session = s
 	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
+	if err == nil {
+		// A rule that ignores some kinds cannot know that nobody at all was ahead.
+		alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
+		h, err = newHold(a, s, place, alone)
+	}
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
-		a.observer.Rejoining(a.shown(place.Node()))
+		a.observer.rejoining(func() Node { return a.shown(place.Node()) })
 	}
-	if err != nil {
-		return nil, err
-	}
-	// A rule that ignores some kinds cannot know that nobody at all was ahead.
-	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
-	if h, err = newHold(a, s, place, alone); err == nil && a.rule.Granted != "" && (waited || !place.Last()) {
+	if err == nil && a.rule.Granted != "" && (waited || !place.Last()) {
 		go h.announce(a.rule.Granted)
 	}
 	return h, err
@@ -190,6 +194,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 // awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed, and
 // whether I had to wait for it.
 func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place, ahead []Node) (_ []Node, waited bool, _ error) {
+	node := func() Node { return a.shown(place.Node()) }
 	for ; ; waited = true {
 		wait := a.rule.WaitFor(place.Node(), ahead)
 		a.ahead = len(wait)
@@ -204,13 +209,13 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 		case a.entry.Try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
-			a.observer.Waiting(a.shown(place.Node()), len(ahead))
+			a.observer.waiting(node, len(ahead))
 		}
 		var err error
 		if ahead, _, err = place.Await(ctx, wait); err != nil {
 			return nil, waited, err
 		}
-		a.observer.Woken(a.shown(place.Node()))
+		a.observer.woken(node)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // number of goroutines. It opens a session when one is needed, and another one after a loss.
 type Client struct {
 	driver    driver.Driver
-	observer  *Observer
+	observer  teller
 	namespace string // "" or with a slash at its end
 	owner     Owner
 	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
@@ -45,7 +45,7 @@ func WithNamespace(name string) Option {
 
 // WithObserver has o told what the client does. A nil Observer is told nothing.
 func WithObserver(o *Observer) Option {
-	return func(c *Client) { c.observer = o.complete() }
+	return func(c *Client) { c.observer.to = o }
 }
 
 // WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, the driver's repetitions
@@ -61,7 +61,7 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 		panic("turnwise: NewClient needs a driver, and got nil")
 	}
 	host, _ := os.Hostname()
-	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: (*Observer)(nil).complete()}
+	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	for _, o := range opts {
 		if o != nil {
@@ -125,7 +125,7 @@ func (c *Client) finish(ctx context.Context, op string) error {
 	c.mu.Unlock()
 
 	for _, h := range holds {
-		h.finish(&closedHold{})
+		h.finish(&closedHold{}, false)
 	}
 	var err error
 	switch {

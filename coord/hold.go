@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,11 +15,15 @@ import (
 type Hold struct {
 	acquired *acquired
 	session  *session
-	outer    *Hold // the hold this one is nested in, or nil
+	outer    *Hold  // the hold this one is nested in, or nil
+	asks     string // of a nested one: what it was asked for
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	end    atomic.Pointer[error] // why it ended; nil: it has not
+
+	mu     sync.Mutex          // taken while it ends: who finds it ended finds all ended that is inside
+	inside map[any]func(error) // what ends with it; guarded by mu
 
 	place driver.Place
 	since time.Time
@@ -43,7 +48,6 @@ var (
 	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
 	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
 	lostRemoved  = fmt.Errorf("%w: the node was removed", ErrLost)
-	lostOuter    = fmt.Errorf("%w: the hold around it was released", ErrLost)
 )
 
 // closedHold is the end of a hold whose client was closed: it was lost, too.
@@ -63,10 +67,10 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool) (*Hold, err
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
 	if err := s.add(h); err != nil {
-		h.finish(err)
+		h.finish(err, false)
 		return nil, err
 	}
-	a.observer.Granted(h.Node(), h.since.Sub(a.since))
+	a.observer.granted(h.Node, h.since.Sub(a.since))
 	return h, nil
 }
 
@@ -77,9 +81,10 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // With returns a context that ends with ctx or with the hold, whichever ends first.
 func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{h.acquired.client, h.acquired.line}, h))
-	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	key := new(byte)
+	h.keep(key, cancel)
 	return ctx, func() {
-		stop()
+		h.forget(key)
 		cancel(nil)
 	}
 }
@@ -90,15 +95,24 @@ func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
 // Node is the hold's place in the line.
 func (h *Hold) Node() Node {
 	n := h.acquired.client.shown(h.place.Node())
-	n.Holds = h.end.Load() == nil
+	n.Holds = h.Err() == nil
 	return n
 }
 
 // Err is nil while the line is surely held, and then why it no longer is. It reads the clock at each call, so it is
 // right also just after a long pause, when the context has not come round to ending yet.
 func (h *Hold) Err() error {
-	if h.end.Load() == nil && !h.session.alive() {
-		h.lose(lostDeadline)
+	if h.end.Load() == nil {
+		switch {
+		case h.outer != nil:
+			if why := h.outer.Err(); why != nil {
+				h.loseWithOuter(why)
+			}
+		case h.session.ended():
+			h.lose(lostSession)
+		case !h.session.alive():
+			h.lose(lostDeadline)
+		}
 	}
 	if err := h.end.Load(); err != nil {
 		return *err
@@ -120,9 +134,11 @@ func (h *Hold) Deadline() time.Time {
 // after the caller's has ended, takes no longer than one request may (see WithRequestTimeout), and goes on in the
 // background if it must.
 func (h *Hold) Release() error {
-	h.Err() // a deadline that has passed makes it lost, noticed or not
-	h.finish(ErrReleased)
-	if h.outer == nil && h.session.remove(h) {
+	h.Err() // what has passed makes it lost, noticed or not
+	h.finish(ErrReleased, false)
+	if h.outer != nil {
+		h.outer.forget(h)
+	} else if h.session.remove(h) {
 		h.leave()
 	}
 	if end := *h.end.Load(); end != ErrReleased {
@@ -131,23 +147,27 @@ func (h *Hold) Release() error {
 	return nil
 }
 
-// finish ends the hold, for the first reason that anybody gives.
-func (h *Hold) finish(why error) bool {
+// finish ends the hold and all inside it, for the first reason that anybody gives. lost says that it is to be told as a loss.
+func (h *Hold) finish(why error, lost bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !h.end.CompareAndSwap(nil, &why) {
-		return false
+		return
 	}
 	if h.timer != nil {
 		h.timer.Stop()
 	}
 	h.cancel(why)
-	return true
-}
-
-func (h *Hold) lose(why error) {
-	if h.finish(why) {
-		h.acquired.client.observer.Lost(h.Node(), why)
+	for _, end := range h.inside {
+		end(why)
+	}
+	h.inside = nil
+	if lost {
+		h.acquired.client.observer.lost(h.Node, why)
 	}
 }
+
+func (h *Hold) lose(why error) { h.finish(why, true) }
 
 // leave takes the node away.
 func (h *Hold) leave() {
@@ -158,7 +178,7 @@ func (h *Hold) leave() {
 	defer func() { <-h.changing }()
 	_ = h.place.Leave(ctx, h.alone)
 	if *h.end.Load() == ErrReleased {
-		c.observer.Released(h.Node(), time.Since(h.since))
+		c.observer.released(h.Node, time.Since(h.since))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -14,6 +15,8 @@ import (
 type session struct {
 	driver.Session
 	client *Client
+
+	drop sync.Once
 
 	// Guarded by client.mu.
 	holds    map[*Hold]struct{} // not yet released; some may be lost
@@ -93,7 +96,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 			return
 		}
 		if ctx.Err() == nil {
-			c.observer.OpenFailed(err)
+			c.observer.openFailed(err)
 		}
 		denied := errors.Is(err, driver.ErrDenied)
 		c.mu.Lock()
@@ -126,8 +129,8 @@ func (c *Client) adopt(ds driver.Session, o *opening) {
 		return
 	}
 	c.session, c.opening = s, nil
+	c.observer.sessionOpened()
 	c.mu.Unlock()
-	c.observer.SessionOpened()
 	go s.keep()
 }
 
@@ -139,8 +142,6 @@ func (s *session) keep() {
 		select {
 		case <-s.Done():
 			s.client.dropSession(s)
-			s.loseAll(lostSession)
-			s.client.observer.SessionEnded()
 			return
 		case <-timer.C:
 		}
@@ -153,17 +154,37 @@ func (s *session) keep() {
 	}
 }
 
+// dropSession makes room for another session. Its holds end first: whoever drops it may join the same line again, long
+// before the keeper comes round to it.
 func (c *Client) dropSession(s *session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.over = true
-	if c.session == s {
-		c.session = nil
-	}
+	s.drop.Do(func() {
+		c.mu.Lock()
+		s.over = true
+		c.mu.Unlock()
+		s.loseAll(lostSession)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		clear(s.holds)
+		s.wakeShutdown()
+		c.observer.sessionEnded()
+		if c.session == s {
+			c.session = nil
+		}
+	})
 }
 
 // alive reports whether the session is surely alive by our own clock.
 func (s *session) alive() bool { return time.Now().Before(s.Deadline()) }
+
+// ended reports whether the session is over for certain.
+func (s *session) ended() bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
 
 // awaitRenewal blocks while the deadline has passed but the session may yet live.
 func (s *session) awaitRenewal(ctx context.Context) error {
@@ -185,10 +206,6 @@ func (s *session) loseAll(why error) {
 	for h := range s.holds {
 		holds = append(holds, h)
 	}
-	if s.over {
-		clear(s.holds)
-		s.wakeShutdown()
-	}
 	s.client.mu.Unlock()
 	for _, h := range holds {
 		h.lose(why)
@@ -202,7 +219,7 @@ func (s *session) add(h *Hold) error {
 	if s.client.life.Err() != nil {
 		return ErrClosed
 	}
-	if s.over {
+	if s.over || s.ended() {
 		return driver.ErrSessionEnded
 	}
 	s.holds[h] = struct{}{}
