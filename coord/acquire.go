@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	owner := a.owner
 	owner.Since = a.since
-	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: data, Sight: rule.Sight, Try: a.entry.Try}
+	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: bytes.Clone(data), Sight: rule.Sight, Try: a.entry.Try}
 	return nil, nil
 }
 
@@ -176,17 +177,21 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}()
 	a.session = s
 	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
+	announced := ""
 	if err == nil {
 		// A rule that ignores some kinds cannot know that nobody at all was ahead.
 		alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
-		h, err = newHold(a, s, place, alone)
+		if waited || !place.Last() {
+			announced = a.rule.Granted
+		}
+		h, err = newHold(a, s, place, alone, announced)
 	}
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
 		a.observer.rejoining(func() Node { return a.shown(place.Node()) })
 	}
-	if err == nil && a.rule.Granted != "" && (waited || !place.Last()) {
-		go h.announce(a.rule.Granted)
+	if err == nil && announced != "" {
+		go h.announce()
 	}
 	return h, err
 }
@@ -293,6 +298,6 @@ func (a *acquire) wrap(err error) error {
 
 // shown is a node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
-	n.Line, n.Token = c.ownName(n.Line), n.Token<<TurnBits
+	n.Line, n.Token, n.Data = c.ownName(n.Line), n.Token<<TurnBits, bytes.Clone(n.Data)
 	return n
 }

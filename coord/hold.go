@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // Hold is what you have while it is your turn.
@@ -27,6 +29,11 @@ type Hold struct {
 
 	place driver.Place
 	since time.Time
+
+	joined  string                 // the kind that it joined with
+	granted string                 // the kind that announces it; "": it needs no announcing
+	open    atomic.Pointer[string] // the kind that the node was last asked to take on, while the outcome is open
+	left    chan struct{}          // closed when its owner is done with it
 
 	changing chan struct{}      // capacity 1: taken while the node is amended or leaves
 	alone    bool               // nobody at all was ahead when the turn came; guarded by changing
@@ -61,8 +68,9 @@ type heldKey struct {
 	line   string
 }
 
-func newHold(a *acquire, s *session, place driver.Place, alone bool) (*Hold, error) {
-	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, place: place, since: time.Now(), alone: alone, changing: make(chan struct{}, 1)}
+func newHold(a *acquire, s *session, place driver.Place, alone bool, granted string) (*Hold, error) {
+	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, place: place, since: time.Now(), alone: alone,
+		joined: a.entry.Kind, granted: granted, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
@@ -92,9 +100,12 @@ func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 // Token is the fencing token: each hold of a line has a greater one than all before it.
 func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
 
-// Node is the hold's place in the line.
+// Node is the hold's place in the line. Its Kind is what the line is held as: see Amend.
 func (h *Hold) Node() Node {
 	n := h.acquired.client.shown(h.place.Node())
+	if open := h.outermost().open.Load(); open != nil {
+		n.Kind = *open
+	}
 	n.Holds = h.Err() == nil
 	return n
 }
@@ -169,14 +180,31 @@ func (h *Hold) finish(why error, lost bool) {
 
 func (h *Hold) lose(why error) { h.finish(why, true) }
 
-// leave takes the node away.
+// leave takes the node away, once an amendment under way has come to its end.
 func (h *Hold) leave() {
+	close(h.left)
 	c := h.acquired.client
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.requestTimeout())
 	defer cancel()
-	h.changing <- struct{}{} // an amendment under way ends soon
-	defer func() { <-h.changing }()
-	_ = h.place.Leave(ctx, h.alone)
+	leave := func() {
+		_ = h.place.Leave(ctx, h.alone)
+		<-h.changing
+	}
+	select {
+	case h.changing <- struct{}{}:
+		leave()
+	default:
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			h.changing <- struct{}{}
+			leave()
+		}()
+		select {
+		case <-gone:
+		case <-ctx.Done():
+		}
+	}
 	if *h.end.Load() == ErrReleased {
 		c.observer.released(h.Node, time.Since(h.since))
 	}
@@ -184,7 +212,12 @@ func (h *Hold) leave() {
 
 // Amend replaces what the node asks for and what it says of itself; token and place stay, and those who wait for the
 // node look again. It is for recipes: a writer becomes a reader, a leader changes its value. A change of kind must
-// never ask for more than is held.
+// never ask for more than is held. Of what is nested in the hold, that ends with ErrLost which needs more.
+//
+// From the moment that the service is asked the line is held as the new kind, and if the answer does not come it stays
+// so, as others may have been let in. Then Amend returns ErrUnsettled. What the node is at the service is settled by
+// amending it again, to the same kind; to any other is ErrInvalid until then. On any other error nothing has changed,
+// unless the hold is lost.
 func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	fail := func(err error) error {
 		return &Error{Op: "amend", Line: h.acquired.line, Err: err}
@@ -197,25 +230,65 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	}
 	ctx, cancel := h.With(ctx)
 	defer cancel()
-	h.changing <- struct{}{}
+	if err := h.beginChange(ctx); err != nil {
+		return fail(err)
+	}
 	defer func() { <-h.changing }()
-	if err := h.Err(); err != nil {
-		return fail(err)
+	if h.granted != "" && kind == h.joined {
+		kind = h.granted
 	}
-	if err := h.amend(ctx, kind, data); err != nil {
-		return fail(err)
+	if open := h.open.Load(); open != nil && *open != kind {
+		return fail(fmt.Errorf("%w: it is held as %s until that is settled", ErrInvalid, *open))
 	}
-	return nil
+	err := h.amend(ctx, kind, bytes.Clone(data))
+	if err == nil {
+		return nil
+	}
+	if end := h.Err(); end != nil {
+		return fail(end)
+	}
+	return fail(fmt.Errorf("%w: %w", ErrUnsettled, translate(err)))
 }
 
-// amend is called with changing taken.
+// beginChange takes changing, unless ctx or the hold ends first.
+func (h *Hold) beginChange(ctx context.Context) error {
+	select {
+	case h.changing <- struct{}{}:
+		err := h.Err()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			<-h.changing
+		}
+		return err
+	case <-ctx.Done():
+		if err := h.Err(); err != nil {
+			return err
+		}
+		return ctx.Err()
+	}
+}
+
+// Unsettled reports whether the node is being amended to another kind, or whether that came to ErrUnsettled and nothing
+// has settled it since.
+func (h *Hold) Unsettled() bool { return h.outermost().open.Load() != nil }
+
+// amend is called with changing taken. Its error is the driver's.
 func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	h.endWatch()
-	if kind != h.place.Node().Kind {
+	was := h.place.Node().Kind
+	if kind != was {
 		h.alone = false // what is left behind is not what was granted
+		if kind != h.granted {
+			h.open.Store(&kind)
+			h.downgrade(kind)
+		}
 	}
 	err := h.place.Amend(ctx, kind, data)
 	switch {
+	case err == nil:
+		h.open.Store(nil)
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
@@ -224,25 +297,48 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	if h.end.Load() == nil && h.timer != nil {
 		h.timer.Reset(watchAfter)
 	}
-	if end := h.Err(); err != nil && end != nil {
-		return end
-	}
-	return translate(err)
+	return err
 }
 
-// announce lets those who wait for my turn know that it has come. Whoever has released leaves, which tells as much; a
-// release in the meantime waits until the outcome is known.
-func (h *Hold) announce(kind string) {
-	h.changing <- struct{}{}
-	defer func() { <-h.changing }()
-	for h.end.Load() == nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
-		err := h.amend(ctx, kind, h.place.Node().Data)
-		cancel()
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+// announce lets those who wait for my turn know that it has come. A node that is announced, or that its owner has amended,
+// tells them; so does one that leaves. It goes on past the loss of the hold: until its owner lets go the node stands, and
+// keeps those behind it waiting.
+func (h *Hold) announce() {
+	for tries := 0; ; tries++ {
+		select {
+		case h.changing <- struct{}{}:
+		case <-h.left:
 			return
 		}
+		err := h.announceOnce()
+		<-h.changing
+		if err == nil || errors.Is(err, driver.ErrRemoved) || errors.Is(err, driver.ErrSessionEnded) {
+			return
+		}
+		select {
+		case <-time.After(driverkit.Pause(tries)):
+		case <-h.left:
+		case <-h.session.Done():
+		}
 	}
+}
+
+// announceOnce is called with changing taken.
+func (h *Hold) announceOnce() error {
+	select {
+	case <-h.left:
+		return nil
+	default:
+	}
+	now, kind := h.place.Node(), h.granted
+	if open := h.open.Load(); open != nil {
+		kind = *open
+	} else if now.Kind != h.joined {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
+	defer cancel()
+	return h.amend(ctx, kind, now.Data)
 }
 
 // startWatch looks after the node of a hold that lasts, to hear if it is removed.

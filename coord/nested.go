@@ -73,7 +73,35 @@ func (h *Hold) outermost() *Hold {
 	return h
 }
 
-// kind is what the node asks for, for certain: while it is open which of two kinds that is, the weaker.
+// kind is what the line is held as. While it is open what an amendment came to, that is what it asked for: others may
+// have been let in by it. An announcement changes nothing.
 func (h *Hold) kind() string {
-	return h.outermost().place.Node().Kind
+	h = h.outermost()
+	if open := h.open.Load(); open != nil {
+		return *open
+	}
+	if k := h.place.Node().Kind; h.granted == "" || k != h.granted {
+		return k
+	}
+	return h.joined
+}
+
+// downgrade ends all inside that needs more than kind.
+func (h *Hold) downgrade(kind string) {
+	h.mu.Lock()
+	var nested []*Hold
+	for key := range h.inside {
+		if n, ok := key.(*Hold); ok {
+			nested = append(nested, n)
+		}
+	}
+	h.mu.Unlock()
+	for _, n := range nested {
+		if rules.Covers(kind, n.asks) {
+			n.downgrade(kind)
+		} else {
+			n.lose(lostDowngraded)
+			h.forget(n)
+		}
+	}
 }

@@ -95,3 +95,22 @@ func TestNestedHoldsAndContextsLeaveNothingAtTheOuterOne(t *testing.T) {
 		require.NoError(t, outer.Release())
 	})
 }
+
+func TestANestedHoldThatAsksForMoreThanTheOuterOneBecomesIsLost(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		outer, err := c.Acquire(t.Context(), "line", "W", nil, exclusive)
+		require.NoError(t, err)
+		reads := within(t, c, outer.Context(), "R")
+		writes := within(t, c, reads.Context(), "W") // the outermost one writes
+		require.NoError(t, outer.Amend(t.Context(), "R", nil))
+		assert.ErrorIs(t, writes.Err(), coord.ErrLost)
+		assert.ErrorIs(t, context.Cause(writes.Context()), coord.ErrLost)
+		assert.ErrorContains(t, writes.Release(), "the hold around it was downgraded")
+		assert.NoError(t, reads.Err())
+		_, err = c.Acquire(reads.Context(), "line", "W", nil, exclusive, coord.Reentrant())
+		assert.ErrorIs(t, err, coord.ErrUpgrade)
+		require.NoError(t, reads.Release())
+		require.NoError(t, outer.Release())
+	})
+}
