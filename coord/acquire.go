@@ -47,7 +47,8 @@ type acquire struct {
 	rule    Rule
 	ifHeld  ifHeld
 	maxWait time.Duration
-	noWait  bool            // it tries only because maxWait leaves no time
+	try     bool            // it waits for nobody
+	noWait  bool            // and that only because maxWait leaves no time
 	user    context.Context // as the user gave it
 	since   time.Time
 
@@ -69,8 +70,7 @@ func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, ru
 // and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
 // cannot be reached within the deadline of one request (see WithRequestTimeout) it returns ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
-	a := acquire{Client: c, op: "try"}
-	a.entry.Try = true
+	a := acquire{Client: c, op: "try", try: true}
 	return a.run(ctx, line, kind, data, rule, opts)
 }
 
@@ -88,14 +88,16 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	}
 	var cancel context.CancelFunc
 	switch {
-	case a.entry.Try, a.maxWait == forever:
+	case a.try, a.maxWait == forever:
 	case a.maxWait <= 0:
-		a.entry.Try, a.noWait = true, true
+		a.try, a.noWait = true, true
 	default:
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	if a.entry.Try {
+	// With All in sight it looks for itself: see lookFirst.
+	a.entry.Try = a.try && !rule.Sight.All
+	if a.try {
 		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
 	} else {
 		ctx, cancel = context.WithCancel(a.user)
@@ -145,7 +147,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	owner := a.owner
 	owner.Since = a.since
-	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: bytes.Clone(data), Sight: rule.Sight, Try: a.entry.Try}
+	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: bytes.Clone(data), Sight: rule.Sight}
 	return nil, nil
 }
 
@@ -163,6 +165,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := a.lookFirst(ctx); err != nil {
 		return nil, err
 	}
+	s.stand(1)
+	defer s.stand(-1)
 	place, ahead, err := s.Join(ctx, a.entry)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
@@ -172,7 +176,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	defer func() {
 		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
-			a.leaveSoon(place)
+			a.leaveSoon(s, place)
 		}
 	}()
 	a.session = s
@@ -211,7 +215,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 				return nil, waited, err
 			}
 			continue
-		case a.entry.Try:
+		case a.try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
 			a.observer.waiting(node, len(ahead))
@@ -238,7 +242,7 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 // lookFirst is for a try whose rule must see everybody ahead, so that it does not join in vain: the driver's own look
 // only knows whether somebody is there.
 func (a *acquire) lookFirst(ctx context.Context) error {
-	if !a.entry.Try || !a.rule.Sight.All {
+	if !a.try || !a.rule.Sight.All {
 		return nil
 	}
 	ahead, err := a.driver.Line(ctx, a.entry.Line)
@@ -249,16 +253,25 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 		a.ahead = len(wait)
 		return driver.ErrBusy
 	}
-	a.entry.Try = false
 	return nil
 }
 
 // leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
-// and the driver goes on from there.
-func (a *acquire) leaveSoon(place driver.Place) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
-	defer cancel()
-	_ = place.Leave(ctx, false)
+// and goes on without the caller.
+func (a *acquire) leaveSoon(s *session, place driver.Place) {
+	gone := make(chan struct{})
+	s.stand(1)
+	go func() {
+		defer close(gone)
+		defer s.stand(-1)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), a.driver.RequestTimeout())
+		defer cancel()
+		_ = place.Leave(ctx, false)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(50 * time.Millisecond):
+	}
 }
 
 // reason says why the call ended, so that "somebody has it" and "the service is away" can be told apart.

@@ -20,8 +20,9 @@ type session struct {
 
 	// Guarded by client.mu.
 	holds    map[*Hold]struct{} // not yet released; some may be lost
+	waiting  int                // how many stand in line without a hold, or are about to
 	over     bool
-	released chan struct{} // closed at the next release, if anybody asked
+	released chan struct{} // closed at the next release or departure, if anybody asked
 }
 
 // opening is a session on its way, shared by all who need it. It is given up when the last of them has gone.
@@ -121,7 +122,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 func (c *Client) adopt(ds driver.Session, o *opening) {
 	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{})}
 	c.mu.Lock()
-	if c.finished || c.opening != o {
+	if c.ending != nil || c.opening != o {
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
 		defer cancel()
@@ -236,6 +237,33 @@ func (s *session) remove(h *Hold) bool {
 	delete(s.holds, h)
 	s.wakeShutdown()
 	return true
+}
+
+// stand counts those who may have a node and no hold: by one more, or one less.
+func (s *session) stand(by int) {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	s.waiting += by
+	s.wakeShutdown()
+}
+
+// awaitDepartures waits until all have left who stand in line without a hold.
+func (s *session) awaitDepartures(ctx context.Context) {
+	for {
+		s.client.mu.Lock()
+		waiting, changed := s.waiting, s.whenReleased()
+		s.client.mu.Unlock()
+		if waiting == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-s.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // whenReleased is called with client.mu held, and so is wakeShutdown.

@@ -9,7 +9,7 @@ var engine = []Bug{
 	one("a turn is given though the deadline has passed",
 		"coord/acquire.go", `case len(wait) == 0 && s.alive():`, `case len(wait) == 0 && (s.alive() || true):`, hunt),
 	one("who gives up leaves the node behind",
-		"coord/acquire.go", `a.leaveSoon(place)`, ``, hunt),
+		"coord/acquire.go", `a.leaveSoon(s, place)`, ``, hunt),
 	one("whoever had somebody ahead when granted marks, too",
 		"coord/acquire.go", `alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil`, `alone := true`, hunt),
 	one("nobody watches over a held node",

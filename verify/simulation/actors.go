@@ -72,6 +72,13 @@ func (c *contender) once(ctx context.Context) {
 		}
 		return
 	}
+	if w.try {
+		c.mu.Lock()
+		if c.waited[h.Token()] {
+			c.report("%s: a try stood in line", c.name)
+		}
+		c.mu.Unlock()
+	}
 	mine := c.granted(c.name, c.line, h)
 	work := 100 * time.Millisecond
 	if c.rand.IntN(12) == 0 {
