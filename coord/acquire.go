@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ type acquire struct {
 	rule    Rule
 	ifHeld  ifHeld
 	maxWait time.Duration
-	noWait  bool            // it tries only because maxWait leaves no time
+	try     bool            // it waits for nobody
+	noWait  bool            // and that only because maxWait leaves no time
 	user    context.Context // as the user gave it
 	since   time.Time
 
@@ -68,8 +70,7 @@ func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, ru
 // and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
 // cannot be reached within the deadline of one request (see WithRequestTimeout) it returns ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
-	a := acquire{Client: c, op: "try"}
-	a.entry.Try = true
+	a := acquire{Client: c, op: "try", try: true}
 	return a.run(ctx, line, kind, data, rule, opts)
 }
 
@@ -79,18 +80,24 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		return nil, a.wrap(err)
 	}
 	if held != nil {
-		return held.nest(ctx), nil
+		h, err := held.nest(ctx, kind)
+		if err != nil {
+			return nil, a.wrap(err)
+		}
+		return h, nil
 	}
 	var cancel context.CancelFunc
 	switch {
-	case a.entry.Try, a.maxWait == forever:
+	case a.try, a.maxWait == forever:
 	case a.maxWait <= 0:
-		a.entry.Try, a.noWait = true, true
+		a.try, a.noWait = true, true
 	default:
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	if a.entry.Try {
+	// With All in sight it looks for itself: see lookFirst.
+	a.entry.Try = a.try && !rule.Sight.All
+	if a.try {
 		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
 	} else {
 		ctx, cancel = context.WithCancel(a.user)
@@ -131,7 +138,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
 		switch {
-		case !rules.Covers(held.place.Node().Kind, kind):
+		case !rules.Covers(held.kind(), kind):
 			return nil, ErrUpgrade
 		case a.ifHeld == refuseHeld:
 			return nil, ErrHeld
@@ -140,7 +147,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	owner := a.owner
 	owner.Since = a.since
-	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: data, Sight: rule.Sight, Try: a.entry.Try}
+	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: bytes.Clone(data), Sight: rule.Sight}
 	return nil, nil
 }
 
@@ -158,6 +165,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := a.lookFirst(ctx); err != nil {
 		return nil, err
 	}
+	s.stand(1)
+	defer s.stand(-1)
 	place, ahead, err := s.Join(ctx, a.entry)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
@@ -167,22 +176,26 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	defer func() {
 		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
-			a.leaveSoon(place)
+			a.leaveSoon(s, place)
 		}
 	}()
 	a.session = s
 	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
+	announced := ""
+	if err == nil {
+		// A rule that ignores some kinds cannot know that nobody at all was ahead.
+		alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
+		if waited || !place.Last() {
+			announced = a.rule.Granted
+		}
+		h, err = newHold(a, s, place, alone, announced)
+	}
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
-		a.observer.Rejoining(a.shown(place.Node()))
+		a.observer.rejoining(func() Node { return a.shown(place.Node()) })
 	}
-	if err != nil {
-		return nil, err
-	}
-	// A rule that ignores some kinds cannot know that nobody at all was ahead.
-	alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil
-	if h, err = newHold(a, s, place, alone); err == nil && a.rule.Granted != "" && (waited || !place.Last()) {
-		go h.announce(a.rule.Granted)
+	if err == nil && announced != "" {
+		go h.announce()
 	}
 	return h, err
 }
@@ -190,6 +203,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 // awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed, and
 // whether I had to wait for it.
 func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place, ahead []Node) (_ []Node, waited bool, _ error) {
+	node := func() Node { return a.shown(place.Node()) }
 	for ; ; waited = true {
 		wait := a.rule.WaitFor(place.Node(), ahead)
 		a.ahead = len(wait)
@@ -201,16 +215,16 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 				return nil, waited, err
 			}
 			continue
-		case a.entry.Try:
+		case a.try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
-			a.observer.Waiting(a.shown(place.Node()), len(ahead))
+			a.observer.waiting(node, len(ahead))
 		}
 		var err error
 		if ahead, _, err = place.Await(ctx, wait); err != nil {
 			return nil, waited, err
 		}
-		a.observer.Woken(a.shown(place.Node()))
+		a.observer.woken(node)
 	}
 }
 
@@ -228,7 +242,7 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 // lookFirst is for a try whose rule must see everybody ahead, so that it does not join in vain: the driver's own look
 // only knows whether somebody is there.
 func (a *acquire) lookFirst(ctx context.Context) error {
-	if !a.entry.Try || !a.rule.Sight.All {
+	if !a.try || !a.rule.Sight.All {
 		return nil
 	}
 	ahead, err := a.driver.Line(ctx, a.entry.Line)
@@ -239,16 +253,25 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 		a.ahead = len(wait)
 		return driver.ErrBusy
 	}
-	a.entry.Try = false
 	return nil
 }
 
 // leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
-// and the driver goes on from there.
-func (a *acquire) leaveSoon(place driver.Place) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), 50*time.Millisecond)
-	defer cancel()
-	_ = place.Leave(ctx, false)
+// and goes on without the caller.
+func (a *acquire) leaveSoon(s *session, place driver.Place) {
+	gone := make(chan struct{})
+	s.stand(1)
+	go func() {
+		defer close(gone)
+		defer s.stand(-1)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.user), a.driver.RequestTimeout())
+		defer cancel()
+		_ = place.Leave(ctx, false)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(50 * time.Millisecond):
+	}
 }
 
 // reason says why the call ended, so that "somebody has it" and "the service is away" can be told apart.
@@ -288,6 +311,6 @@ func (a *acquire) wrap(err error) error {
 
 // shown returns the node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
-	n.Line, n.Token = c.ownName(n.Line), n.Token<<TurnBits
+	n.Line, n.Token, n.Data = c.ownName(n.Line), n.Token<<TurnBits, bytes.Clone(n.Data)
 	return n
 }

@@ -15,7 +15,7 @@ import (
 // number of goroutines. It opens a session when one is needed, and another one after a loss.
 type Client struct {
 	driver    driver.Driver
-	observer  *Observer
+	observer  teller
 	namespace string // "" or with a slash at its end
 	owner     Owner
 	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
@@ -23,10 +23,10 @@ type Client struct {
 	life context.Context // ended by Shutdown and Close: no new turns
 	end  context.CancelCauseFunc
 
-	mu       sync.Mutex
-	session  *session // nil: none is open
-	opening  *opening // nil: none is being opened
-	finished bool     // the session and the driver have been closed
+	mu      sync.Mutex
+	session *session // nil: none is open
+	opening *opening // nil: none is being opened
+	ending  *ending  // nil: neither Close nor Shutdown has come to ending the session
 }
 
 // Option sets up a Client. A nil Option changes nothing.
@@ -45,7 +45,7 @@ func WithNamespace(name string) Option {
 
 // WithObserver tells o what the client does. A nil Observer is told nothing.
 func WithObserver(o *Observer) Option {
-	return func(c *Client) { c.observer = o.complete() }
+	return func(c *Client) { c.observer.to = o }
 }
 
 // WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, including the driver's
@@ -61,7 +61,7 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 		panic("turnwise: NewClient needs a driver, and got nil")
 	}
 	host, _ := os.Hostname()
-	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: (*Observer)(nil).complete()}
+	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	for _, o := range opts {
 		if o != nil {
@@ -98,45 +98,48 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise it is left to its TTL, so that nobody enters beside work that still runs. Close
-// takes as long as the driver gives a single request, at most.
+// hold has been released. Otherwise the nodes of those who wait are taken away and it is left to its TTL, so that nobody
+// enters beside work that still runs. Close takes as long as the driver gives a single request, at most.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
-	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
-	defer cancel()
-	return c.finish(ctx, "close")
+	return c.finish(context.Background(), "close")
 }
 
-// finish ends the holds that are left, the session and the driver.
+// ending is the end of the session and the driver, on its way or past.
+type ending struct {
+	done chan struct{}
+	err  error // valid after done
+}
+
+// finish ends what holds there are, the session and the driver. It goes on when ctx ends: what has been asked to end
+// must not stand until its TTL because nobody waits for it.
 func (c *Client) finish(ctx context.Context, op string) error {
 	c.mu.Lock()
-	if c.finished {
-		c.mu.Unlock()
-		return nil
-	}
-	c.finished = true
-	s := c.session
-	var holds []*Hold
-	if s != nil {
-		for h := range s.holds {
-			holds = append(holds, h)
+	e := c.ending
+	if e == nil {
+		e = &ending{done: make(chan struct{})}
+		c.ending = e
+		var holds []*Hold
+		s := c.session
+		if s != nil {
+			for h := range s.holds {
+				holds = append(holds, h)
+			}
 		}
-	}
-	c.mu.Unlock()
-
-	for _, h := range holds {
-		h.finish(&closedHold{})
+		c.mu.Unlock()
+		for _, h := range holds {
+			h.finish(&closedHold{}, false)
+		}
+		go c.finishNow(e, s, len(holds) > 0)
+	} else {
+		c.mu.Unlock()
 	}
 	var err error
-	switch {
-	case s == nil:
-	case len(holds) > 0:
-		s.Abandon()
-	default:
-		err = s.Close(ctx)
-	}
-	if e := c.driver.Close(ctx); err == nil {
-		err = e
+	select {
+	case <-e.done:
+		err = e.err
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	if err != nil {
 		return &Error{Op: op, Err: translate(err)}
@@ -144,7 +147,24 @@ func (c *Client) finish(ctx context.Context, op string) error {
 	return nil
 }
 
-// requestTimeout is how long a call may take that waits only for the service.
+func (c *Client) finishNow(e *ending, s *session, held bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
+	defer cancel()
+	switch {
+	case s == nil:
+	case held:
+		s.awaitDepartures(ctx)
+		s.Abandon()
+	default:
+		e.err = s.Close(ctx)
+	}
+	if err := c.driver.Close(ctx); e.err == nil {
+		e.err = err
+	}
+	close(e.done)
+}
+
+// requestTimeout is how long a call may take that waits for nobody but the service.
 func (c *Client) requestTimeout() time.Duration {
 	if c.timeout > 0 {
 		return c.timeout

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -175,5 +176,47 @@ func TestACloseThatFailsSaysSo(t *testing.T) {
 		assert.ErrorIs(t, err, coord.ErrUnavailable)
 		assert.LessOrEqual(t, time.Since(began), c.Driver().RequestTimeout())
 		heal()
+	})
+}
+
+// What is left to the TTL is what somebody may still work under, and nothing else.
+func TestCloseBesideRunningWorkTakesTheWaitersAway(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		working, err := c.Acquire(t.Context(), "other", "lock", nil, exclusive)
+		require.NoError(t, err)
+		ahead := enter(t, s.Client())
+		waiter := queue(t, c)
+		require.NoError(t, c.Close())
+		assert.ErrorIs(t, (<-waiter).Err, coord.ErrClosed)
+		assert.Len(t, lineOf(t, s, "line"), 1, "it stands there until the TTL")
+		assert.Len(t, lineOf(t, s, "other"), 1)
+		require.NoError(t, ahead.Release())
+		enter(t, s.Client()).Release()
+		assert.ErrorIs(t, working.Release(), coord.ErrLost)
+		time.Sleep(20 * time.Second)
+	})
+}
+
+func TestAShutdownWithoutTimeEndsTheSessionAllTheSame(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		m := &meddler{closeSession: func(ctx context.Context, do func() error) error {
+			if ctx.Err() != nil {
+				return ctx.Err() // it has no time to ask
+			}
+			return do()
+		}}
+		c := m.client(s)
+		require.NoError(t, enter(t, c).Release())
+		// What stands in a line without a hold goes with the session only.
+		_, _, err := m.joined.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
+		require.NoError(t, err)
+		if err := c.Shutdown(ended); err != nil {
+			assert.ErrorIs(t, err, context.Canceled)
+		}
+		require.NoError(t, c.Close())
+		assert.Empty(t, lineOf(t, s, "line"))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Result is what a channel of LockChan and its like delivers.
@@ -59,7 +60,15 @@ func Chan(ctx context.Context, acquire func(context.Context) (*Hold, error)) <-c
 		}
 		select {
 		case r := <-results:
-			r.Hold.Release()
+			released := make(chan struct{})
+			go func() {
+				defer close(released)
+				r.Hold.Release()
+			}()
+			select {
+			case <-released:
+			case <-time.After(50 * time.Millisecond): // it goes on, and has ended already
+			}
 			results <- Result{Err: &Error{Op: "acquire", Line: h.acquired.line, Err: err}}
 		default: // received, and theirs
 		}

@@ -121,6 +121,26 @@ func TestAResultThatNobodyReceivesIsTakenBack(t *testing.T) {
 	}
 }
 
+func TestTheErrorIsDeliveredThoughTheServiceDoesNotConfirmTheRelease(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		ctx, cancel := context.WithCancel(t.Context())
+		results := coord.Chan(ctx, on(c))
+		synctest.Wait()
+		heal := s.Partition(c)
+		began := time.Now()
+		cancel()
+		time.Sleep(100 * time.Millisecond)
+		r := <-results
+		assert.ErrorIs(t, r.Err, context.Canceled)
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		heal()
+		time.Sleep(time.Second)
+		_, more := <-results
+		assert.False(t, more)
+	})
+}
+
 func TestAnErrorIsDeliveredToo(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		holder := enter(t, s.Client())

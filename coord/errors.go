@@ -34,6 +34,9 @@ var (
 	// other, so release the read lock first, and read again under the write lock.
 	ErrUpgrade = errors.New("a read hold cannot become a write hold")
 
+	// ErrUnsettled: the service was asked for a change, and nobody knows whether it made it. See Hold.Amend.
+	ErrUnsettled = errors.New("whether it was changed is not known")
+
 	// ErrRemoved: an operator removed the node while it waited, or it was gone already.
 	ErrRemoved = errors.New("node removed")
 

@@ -1,27 +1,39 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // Hold is what you have while it is your turn.
 type Hold struct {
 	acquired *acquired
 	session  *session
-	outer    *Hold // the hold this one is nested in, or nil
+	outer    *Hold  // the hold this one is nested in, or nil
+	asks     string // of a nested one: what it was asked for
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	end    atomic.Pointer[error] // why it ended; nil: it has not
 
+	mu     sync.Mutex          // taken while it ends: who finds it ended finds all ended that is inside
+	inside map[any]func(error) // what ends with it; guarded by mu
+
 	place driver.Place
 	since time.Time
+
+	joined  string                 // the kind that it joined with
+	granted string                 // the kind that announces it; "": it needs no announcing
+	open    atomic.Pointer[string] // the kind that the node was last asked to take on, while the outcome is open
+	left    chan struct{}          // closed when its owner is done with it
 
 	changing chan struct{}      // capacity 1: taken while the node is amended or leaves
 	alone    bool               // nobody at all was ahead when the turn came; guarded by changing
@@ -43,7 +55,6 @@ var (
 	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
 	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
 	lostRemoved  = fmt.Errorf("%w: the node was removed", ErrLost)
-	lostOuter    = fmt.Errorf("%w: the hold around it was released", ErrLost)
 )
 
 // closedHold is the end of a hold whose client was closed: it was lost, too.
@@ -57,16 +68,17 @@ type heldKey struct {
 	line   string
 }
 
-func newHold(a *acquire, s *session, place driver.Place, alone bool) (*Hold, error) {
-	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, place: place, since: time.Now(), alone: alone, changing: make(chan struct{}, 1)}
+func newHold(a *acquire, s *session, place driver.Place, alone bool, granted string) (*Hold, error) {
+	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, place: place, since: time.Now(), alone: alone,
+		joined: a.entry.Kind, granted: granted, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
 	if err := s.add(h); err != nil {
-		h.finish(err)
+		h.finish(err, false)
 		return nil, err
 	}
-	a.observer.Granted(h.Node(), h.since.Sub(a.since))
+	a.observer.granted(h.Node, h.since.Sub(a.since))
 	return h, nil
 }
 
@@ -78,9 +90,10 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // With returns a context that ends with ctx or with the hold, whichever ends first.
 func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{h.acquired.client, h.acquired.line}, h))
-	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	key := new(byte)
+	h.keep(key, cancel)
 	return ctx, func() {
-		stop()
+		h.forget(key)
 		cancel(nil)
 	}
 }
@@ -88,18 +101,30 @@ func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 // Token is the fencing token: each hold of a line has a greater one than all before it.
 func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
 
-// Node is the hold's place in the line.
+// Node is the hold's place in the line. Its Kind is what the line is held as: see Amend.
 func (h *Hold) Node() Node {
 	n := h.acquired.client.shown(h.place.Node())
-	n.Holds = h.end.Load() == nil
+	if open := h.outermost().open.Load(); open != nil {
+		n.Kind = *open
+	}
+	n.Holds = h.Err() == nil
 	return n
 }
 
 // Err is nil while the line is surely held, and then why it no longer is. It reads the clock at each call, so it is
 // right even just after a long pause, when the context has not come round to ending yet.
 func (h *Hold) Err() error {
-	if h.end.Load() == nil && !h.session.alive() {
-		h.lose(lostDeadline)
+	if h.end.Load() == nil {
+		switch {
+		case h.outer != nil:
+			if why := h.outer.Err(); why != nil {
+				h.loseWithOuter(why)
+			}
+		case h.session.ended():
+			h.lose(lostSession)
+		case !h.session.alive():
+			h.lose(lostDeadline)
+		}
 	}
 	if err := h.end.Load(); err != nil {
 		return *err
@@ -121,9 +146,11 @@ func (h *Hold) Deadline() time.Time {
 // after the caller's has ended, takes no longer than one request may (see WithRequestTimeout), and goes on in the
 // background if it must.
 func (h *Hold) Release() error {
-	h.Err() // a deadline that has passed makes it lost, noticed or not
-	h.finish(ErrReleased)
-	if h.outer == nil && h.session.remove(h) {
+	h.Err() // what has passed makes it lost, noticed or not
+	h.finish(ErrReleased, false)
+	if h.outer != nil {
+		h.outer.forget(h)
+	} else if h.session.remove(h) {
 		h.leave()
 	}
 	if end := *h.end.Load(); end != ErrReleased {
@@ -132,40 +159,66 @@ func (h *Hold) Release() error {
 	return nil
 }
 
-// finish ends the hold, for the first reason that anybody gives.
-func (h *Hold) finish(why error) bool {
+// finish ends the hold and all inside it, for the first reason that anybody gives. lost says that it is to be told as a loss.
+func (h *Hold) finish(why error, lost bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !h.end.CompareAndSwap(nil, &why) {
-		return false
+		return
 	}
 	if h.timer != nil {
 		h.timer.Stop()
 	}
 	h.cancel(why)
-	return true
-}
-
-func (h *Hold) lose(why error) {
-	if h.finish(why) {
-		h.acquired.client.observer.Lost(h.Node(), why)
+	for _, end := range h.inside {
+		end(why)
+	}
+	h.inside = nil
+	if lost {
+		h.acquired.client.observer.lost(h.Node, why)
 	}
 }
 
-// leave takes the node away.
+func (h *Hold) lose(why error) { h.finish(why, true) }
+
+// leave takes the node away, once an amendment under way has come to its end.
 func (h *Hold) leave() {
+	close(h.left)
 	c := h.acquired.client
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.requestTimeout())
 	defer cancel()
-	h.changing <- struct{}{} // an amendment under way ends soon
-	defer func() { <-h.changing }()
-	_ = h.place.Leave(ctx, h.alone)
+	leave := func() {
+		_ = h.place.Leave(ctx, h.alone)
+		<-h.changing
+	}
+	select {
+	case h.changing <- struct{}{}:
+		leave()
+	default:
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			h.changing <- struct{}{}
+			leave()
+		}()
+		select {
+		case <-gone:
+		case <-ctx.Done():
+		}
+	}
 	if *h.end.Load() == ErrReleased {
-		c.observer.Released(h.Node(), time.Since(h.since))
+		c.observer.released(h.Node, time.Since(h.since))
 	}
 }
 
 // Amend replaces what the node asks for and what it says of itself; token and place stay, and those who wait for the
 // node look again. It is for recipes: a writer becomes a reader, a leader changes its value. A change of kind must
-// never ask for more than is held.
+// never ask for more than is held. Of what is nested in the hold, that ends with ErrLost which needs more.
+//
+// From the moment that the service is asked the line is held as the new kind, and if the answer does not come it stays
+// so, as others may have been let in. Then Amend returns ErrUnsettled. What the node is at the service is settled by
+// amending it again, to the same kind; to any other is ErrInvalid until then. On any other error nothing has changed,
+// unless the hold is lost.
 func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	fail := func(err error) error {
 		return &Error{Op: "amend", Line: h.acquired.line, Err: err}
@@ -178,25 +231,65 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	}
 	ctx, cancel := h.With(ctx)
 	defer cancel()
-	h.changing <- struct{}{}
+	if err := h.beginChange(ctx); err != nil {
+		return fail(err)
+	}
 	defer func() { <-h.changing }()
-	if err := h.Err(); err != nil {
-		return fail(err)
+	if h.granted != "" && kind == h.joined {
+		kind = h.granted
 	}
-	if err := h.amend(ctx, kind, data); err != nil {
-		return fail(err)
+	if open := h.open.Load(); open != nil && *open != kind {
+		return fail(fmt.Errorf("%w: it is held as %s until that is settled", ErrInvalid, *open))
 	}
-	return nil
+	err := h.amend(ctx, kind, bytes.Clone(data))
+	if err == nil {
+		return nil
+	}
+	if end := h.Err(); end != nil {
+		return fail(end)
+	}
+	return fail(fmt.Errorf("%w: %w", ErrUnsettled, translate(err)))
 }
 
-// amend is called with changing taken.
+// beginChange takes changing, unless ctx or the hold ends first.
+func (h *Hold) beginChange(ctx context.Context) error {
+	select {
+	case h.changing <- struct{}{}:
+		err := h.Err()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			<-h.changing
+		}
+		return err
+	case <-ctx.Done():
+		if err := h.Err(); err != nil {
+			return err
+		}
+		return ctx.Err()
+	}
+}
+
+// Unsettled reports whether the node is being amended to another kind, or whether that came to ErrUnsettled and nothing
+// has settled it since.
+func (h *Hold) Unsettled() bool { return h.outermost().open.Load() != nil }
+
+// amend is called with changing taken. Its error is the driver's.
 func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	h.endWatch()
-	if kind != h.place.Node().Kind {
+	was := h.place.Node().Kind
+	if kind != was {
 		h.alone = false // what is left behind is not what was granted
+		if kind != h.granted {
+			h.open.Store(&kind)
+			h.downgrade(kind)
+		}
 	}
 	err := h.place.Amend(ctx, kind, data)
 	switch {
+	case err == nil:
+		h.open.Store(nil)
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
@@ -205,25 +298,48 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	if h.end.Load() == nil && h.timer != nil {
 		h.timer.Reset(watchAfter)
 	}
-	if end := h.Err(); err != nil && end != nil {
-		return end
-	}
-	return translate(err)
+	return err
 }
 
-// announce tells those who wait for my turn that it has come. Once the hold is released there is no need: leaving tells
-// as much. A release in the meantime waits until the outcome is known.
-func (h *Hold) announce(kind string) {
-	h.changing <- struct{}{}
-	defer func() { <-h.changing }()
-	for h.end.Load() == nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
-		err := h.amend(ctx, kind, h.place.Node().Data)
-		cancel()
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+// announce lets those who wait for my turn know that it has come. A node that is announced, or that its owner has amended,
+// tells them; so does one that leaves. It goes on past the loss of the hold: until its owner lets go the node stands, and
+// keeps those behind it waiting.
+func (h *Hold) announce() {
+	for tries := 0; ; tries++ {
+		select {
+		case h.changing <- struct{}{}:
+		case <-h.left:
 			return
 		}
+		err := h.announceOnce()
+		<-h.changing
+		if err == nil || errors.Is(err, driver.ErrRemoved) || errors.Is(err, driver.ErrSessionEnded) {
+			return
+		}
+		select {
+		case <-time.After(driverkit.Pause(tries)):
+		case <-h.left:
+		case <-h.session.Done():
+		}
 	}
+}
+
+// announceOnce is called with changing taken.
+func (h *Hold) announceOnce() error {
+	select {
+	case <-h.left:
+		return nil
+	default:
+	}
+	now, kind := h.place.Node(), h.granted
+	if open := h.open.Load(); open != nil {
+		kind = *open
+	} else if now.Kind != h.joined {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
+	defer cancel()
+	return h.amend(ctx, kind, now.Data)
 }
 
 // startWatch looks after the node of a hold that lasts, to hear if it is removed.

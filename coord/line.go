@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -104,21 +105,40 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // Break removes a node, as Line returned it, whoever owns it: for an operator who knows better than its session. Its
-// owner is told (ErrRemoved for a waiter, ErrLost for a holder), but the next in line may be let in first.
+// owner is told (ErrRemoved for a waiter, ErrLost for a holder), but the next in line may be let in first. A node that was
+// amended since is the same contender.
 func (c *Client) Break(ctx context.Context, n Node) error {
 	full, err := c.fullName(n.Line)
 	if err == nil {
-		line := n.Line
-		n.Line, n.Token = full, n.Token>>TurnBits
-		ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-		defer cancel()
-		if err = c.driver.Remove(ctx, n); err == nil {
-			return nil
-		}
-		n.Line = line
+		err = c.remove(ctx, full, n)
+	}
+	if err == nil {
+		return nil
 	}
 	if errors.Is(err, driver.ErrRemoved) {
 		err = ErrRemoved
 	}
 	return &Error{Op: "break", Line: n.Line, Err: translate(err)}
+}
+
+func (c *Client) remove(ctx context.Context, full string, n Node) error {
+	n.Line, n.Token = full, n.Token>>TurnBits
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
+	defer cancel()
+	for {
+		err := c.driver.Remove(ctx, n)
+		if !errors.Is(err, driver.ErrRemoved) {
+			return err
+		}
+		// It may have been amended, which gives it another ID on some services. Its token stays.
+		line, look := c.driver.Line(ctx, full)
+		if look != nil {
+			return look
+		}
+		i := slices.IndexFunc(line, func(now Node) bool { return now.Token == n.Token && now.ID != n.ID })
+		if i < 0 {
+			return err
+		}
+		n = line[i]
+	}
 }

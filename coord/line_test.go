@@ -110,6 +110,26 @@ func TestBreakTellsTheServiceItsOwnNumbers(t *testing.T) {
 	})
 }
 
+// What an operator saw may have been amended since, and goes by another ID on some services: it is the same contender.
+func TestBreakFindsANodeThatWasAmendedSince(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		operator := s.Client()
+		h, err := s.Client().Acquire(t.Context(), "line", "W", nil, exclusive)
+		require.NoError(t, err)
+		seen := lineOf(t, s, "line")[0]
+		require.NoError(t, h.Amend(t.Context(), "R", nil))
+		require.NotEqual(t, seen.ID, lineOf(t, s, "line")[0].ID)
+		require.NoError(t, operator.Break(t.Context(), seen))
+		assert.Empty(t, lineOf(t, s, "line"))
+		h.Release()
+
+		next := enter(t, s.Client())
+		assert.ErrorIs(t, operator.Break(t.Context(), seen), coord.ErrRemoved)
+		assert.NoError(t, next.Err())
+		require.NoError(t, next.Release())
+	})
+}
+
 func TestANameThatCannotBeIsRefusedEverywhere(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		for c, name := range map[*coord.Client]string{s.Client(): "a//b", s.Client(coord.WithNamespace("..")): "line"} {

@@ -32,6 +32,10 @@ type meddler struct {
 	watch    func(ctx context.Context, do func() error) error
 	amend    func(ctx context.Context, kind string, data []byte, do func() error) error
 	leave    func(ctx context.Context, held bool, do func() error) error
+
+	closeSession func(ctx context.Context, do func() error) error
+
+	joined driver.Session // the last one that was joined through
 }
 
 type (
@@ -104,6 +108,7 @@ func (s *meddledSession) Deadline() time.Time {
 }
 
 func (s *meddledSession) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	s.m.joined = s.Session
 	do := func(e driver.Entry) (driver.Place, []driver.Node, error) {
 		p, ahead, err := s.Session.Join(ctx, e)
 		if err != nil {
@@ -115,6 +120,14 @@ func (s *meddledSession) Join(ctx context.Context, e driver.Entry) (driver.Place
 		return s.m.join(e, do)
 	}
 	return do(e)
+}
+
+func (s *meddledSession) Close(ctx context.Context) error {
+	do := func() error { return s.Session.Close(ctx) }
+	if s.m.closeSession != nil {
+		return s.m.closeSession(ctx, do)
+	}
+	return do()
 }
 
 type meddledPlace struct {

@@ -1,28 +1,107 @@
 package coord
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord/driver/rules"
+)
 
 // Held returns the live hold of a line that ctx descends from, or nil: it came from Hold.Context or Hold.With of
-// this client.
+// this client. Of nested holds it is the innermost that is live.
 func (c *Client) Held(ctx context.Context, line string) *Hold {
 	h, _ := ctx.Value(heldKey{c, line}).(*Hold)
-	if h == nil || h.Err() != nil {
-		return nil
+	for h != nil && h.Err() != nil {
+		h = h.outer
 	}
 	return h
 }
 
+var (
+	lostOuter      = fmt.Errorf("%w: the hold around it was released", ErrLost)
+	lostDowngraded = fmt.Errorf("%w: the hold around it was downgraded", ErrLost)
+)
+
 // nest returns a hold within h. It has h's node and token, ends when h does, and leaves h as it is when released.
-func (h *Hold) nest(ctx context.Context) *Hold {
-	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since}
+func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
+	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since, asks: kind}
 	base := context.WithValue(context.WithoutCancel(ctx), heldKey{h.acquired.client, h.acquired.line}, n)
 	n.ctx, n.cancel = context.WithCancelCause(base)
-	context.AfterFunc(h.ctx, func() {
-		if why := context.Cause(h.ctx); why == ErrReleased {
-			n.lose(lostOuter)
-		} else {
-			n.lose(why)
+	h.keep(n, n.loseWithOuter)
+	// An amendment either finds it nested by now, or is seen here.
+	if !rules.Covers(h.kind(), kind) {
+		n.finish(ErrUpgrade, false)
+		h.forget(n)
+		return nil, ErrUpgrade
+	}
+	return n, nil
+}
+
+// loseWithOuter ends a nested hold for the reason that the one around it has ended.
+func (h *Hold) loseWithOuter(why error) {
+	if why == ErrReleased {
+		why = lostOuter
+	}
+	h.lose(why)
+}
+
+// keep has end called when the hold ends, under a key by which it can be forgotten; at once if it has ended.
+func (h *Hold) keep(key any, end func(why error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if why := h.end.Load(); why != nil {
+		end(*why)
+		return
+	}
+	if h.inside == nil {
+		h.inside = make(map[any]func(error))
+	}
+	h.inside[key] = end
+}
+
+func (h *Hold) forget(key any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.inside, key)
+}
+
+// outermost is the hold that has the node.
+func (h *Hold) outermost() *Hold {
+	for h.outer != nil {
+		h = h.outer
+	}
+	return h
+}
+
+// kind is what the line is held as. While it is open what an amendment came to, that is what it asked for: others may
+// have been let in by it. An announcement changes nothing.
+func (h *Hold) kind() string {
+	h = h.outermost()
+	if open := h.open.Load(); open != nil {
+		return *open
+	}
+	if k := h.place.Node().Kind; h.granted == "" || k != h.granted {
+		return k
+	}
+	return h.joined
+}
+
+// downgrade ends all inside that needs more than kind.
+func (h *Hold) downgrade(kind string) {
+	h.mu.Lock()
+	var nested []*Hold
+	for key := range h.inside {
+		if n, ok := key.(*Hold); ok {
+			nested = append(nested, n)
 		}
-	})
-	return n
+	}
+	h.mu.Unlock()
+	for _, n := range nested {
+		if rules.Covers(kind, n.asks) {
+			n.downgrade(kind)
+		} else {
+			n.lose(lostDowngraded)
+			h.forget(n)
+		}
+	}
 }

@@ -1,10 +1,16 @@
 package coord
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
-// Observer is told what a client does, for logs and metrics. Each hook may be nil. Hooks are called from the client's
-// own goroutines and from those of its callers, often many at once, and hold them up: they must be quick, and must not
-// call back.
+// Observer is told what a client does, for logs and metrics. Each hook may be nil.
+//
+// Hooks are called one after the other, in the order in which things happened, on a goroutine of their own: a little
+// after the fact, perhaps after the call has returned that it is about. The end of a session is told after the losses
+// that it caused, and before the next session. A slow hook delays what is told after it and nothing else, so it keeps no
+// hold alive; but what is not told yet takes memory.
 type Observer struct {
 	// SessionOpened: the client has a session, its first or another one.
 	SessionOpened func()
@@ -34,39 +40,98 @@ type Observer struct {
 	Lost func(me Node, err error)
 }
 
-// complete returns an observer whose hooks can all be called.
-func (o *Observer) complete() *Observer {
-	var all Observer
-	if o != nil {
-		all = *o
+// teller calls the hooks of an observer. Whoever has news hands it over and goes on: the end of a hold waits for nobody.
+type teller struct {
+	to *Observer // nil: nobody listens
+
+	mu      sync.Mutex
+	news    []func()
+	telling bool // a goroutine is at it
+}
+
+func (t *teller) tell(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.news = append(t.news, f)
+	if !t.telling {
+		t.telling = true
+		go t.run()
 	}
-	nop := func() {}
-	if all.SessionOpened == nil {
-		all.SessionOpened = nop
+}
+
+// run goes on until there is no more to tell.
+func (t *teller) run() {
+	for {
+		t.mu.Lock()
+		news := t.news
+		t.news = nil
+		t.telling = len(news) > 0
+		t.mu.Unlock()
+		if len(news) == 0 {
+			return
+		}
+		for _, f := range news {
+			f()
+		}
 	}
-	if all.SessionEnded == nil {
-		all.SessionEnded = nop
+}
+
+func (t *teller) sessionOpened() {
+	if t.to != nil && t.to.SessionOpened != nil {
+		t.tell(t.to.SessionOpened)
 	}
-	if all.OpenFailed == nil {
-		all.OpenFailed = func(error) {}
+}
+
+func (t *teller) sessionEnded() {
+	if t.to != nil && t.to.SessionEnded != nil {
+		t.tell(t.to.SessionEnded)
 	}
-	if all.Waiting == nil {
-		all.Waiting = func(Node, int) {}
+}
+
+func (t *teller) openFailed(err error) {
+	if t.to != nil && t.to.OpenFailed != nil {
+		t.tell(func() { t.to.OpenFailed(err) })
 	}
-	if all.Woken == nil {
-		all.Woken = func(Node) {}
+}
+
+func (t *teller) waiting(me func() Node, ahead int) {
+	if t.to != nil && t.to.Waiting != nil {
+		n := me()
+		t.tell(func() { t.to.Waiting(n, ahead) })
 	}
-	if all.Rejoining == nil {
-		all.Rejoining = func(Node) {}
+}
+
+func (t *teller) woken(me func() Node) {
+	if t.to != nil && t.to.Woken != nil {
+		n := me()
+		t.tell(func() { t.to.Woken(n) })
 	}
-	if all.Granted == nil {
-		all.Granted = func(Node, time.Duration) {}
+}
+
+func (t *teller) rejoining(lost func() Node) {
+	if t.to != nil && t.to.Rejoining != nil {
+		n := lost()
+		t.tell(func() { t.to.Rejoining(n) })
 	}
-	if all.Released == nil {
-		all.Released = func(Node, time.Duration) {}
+}
+
+func (t *teller) granted(me func() Node, waited time.Duration) {
+	if t.to != nil && t.to.Granted != nil {
+		n := me()
+		t.tell(func() { t.to.Granted(n, waited) })
 	}
-	if all.Lost == nil {
-		all.Lost = func(Node, error) {}
+}
+
+func (t *teller) released(me func() Node, held time.Duration) {
+	if t.to != nil && t.to.Released != nil {
+		n := me()
+		t.tell(func() { t.to.Released(n, held) })
 	}
-	return &all
+}
+
+func (t *teller) lost(me func() Node, err error) {
+	if t.to != nil && t.to.Lost != nil {
+		n := me()
+		t.tell(func() { t.to.Lost(n, err) })
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -15,10 +16,13 @@ type session struct {
 	driver.Session
 	client *Client
 
+	drop sync.Once
+
 	// Guarded by client.mu.
 	holds    map[*Hold]struct{} // not yet released; some may be lost
+	waiting  int                // how many stand in line without a hold, or are about to
 	over     bool
-	released chan struct{} // closed at the next release, if anybody asked
+	released chan struct{} // closed at the next release or departure, if anybody asked
 }
 
 // opening is a session on its way, shared by all who need it. It is given up when the last of them has gone.
@@ -93,7 +97,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 			return
 		}
 		if ctx.Err() == nil {
-			c.observer.OpenFailed(err)
+			c.observer.openFailed(err)
 		}
 		denied := errors.Is(err, driver.ErrDenied)
 		c.mu.Lock()
@@ -118,7 +122,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 func (c *Client) adopt(ds driver.Session, o *opening) {
 	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{})}
 	c.mu.Lock()
-	if c.finished || c.opening != o {
+	if c.ending != nil || c.opening != o {
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
 		defer cancel()
@@ -126,8 +130,8 @@ func (c *Client) adopt(ds driver.Session, o *opening) {
 		return
 	}
 	c.session, c.opening = s, nil
+	c.observer.sessionOpened()
 	c.mu.Unlock()
-	c.observer.SessionOpened()
 	go s.keep()
 }
 
@@ -139,8 +143,6 @@ func (s *session) keep() {
 		select {
 		case <-s.Done():
 			s.client.dropSession(s)
-			s.loseAll(lostSession)
-			s.client.observer.SessionEnded()
 			return
 		case <-timer.C:
 		}
@@ -153,19 +155,39 @@ func (s *session) keep() {
 	}
 }
 
+// dropSession makes room for another session. Its holds end first: whoever drops it may join the same line again, long
+// before the keeper comes round to it.
 func (c *Client) dropSession(s *session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.over = true
-	if c.session == s {
-		c.session = nil
-	}
+	s.drop.Do(func() {
+		c.mu.Lock()
+		s.over = true
+		c.mu.Unlock()
+		s.loseAll(lostSession)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		clear(s.holds)
+		s.wakeShutdown()
+		c.observer.sessionEnded()
+		if c.session == s {
+			c.session = nil
+		}
+	})
 }
 
 // alive reports whether the session is surely alive by our own clock.
 func (s *session) alive() bool { return time.Now().Before(s.Deadline()) }
 
-// awaitRenewal blocks while the deadline has passed but the session may still be alive.
+// ended reports whether the session is over for certain.
+func (s *session) ended() bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitRenewal blocks while the deadline has passed but the session may yet live.
 func (s *session) awaitRenewal(ctx context.Context) error {
 	for !s.alive() {
 		select {
@@ -185,10 +207,6 @@ func (s *session) loseAll(why error) {
 	for h := range s.holds {
 		holds = append(holds, h)
 	}
-	if s.over {
-		clear(s.holds)
-		s.wakeShutdown()
-	}
 	s.client.mu.Unlock()
 	for _, h := range holds {
 		h.lose(why)
@@ -202,7 +220,7 @@ func (s *session) add(h *Hold) error {
 	if s.client.life.Err() != nil {
 		return ErrClosed
 	}
-	if s.over {
+	if s.over || s.ended() {
 		return driver.ErrSessionEnded
 	}
 	s.holds[h] = struct{}{}
@@ -219,6 +237,33 @@ func (s *session) remove(h *Hold) bool {
 	delete(s.holds, h)
 	s.wakeShutdown()
 	return true
+}
+
+// stand counts those who may have a node and no hold: by one more, or one less.
+func (s *session) stand(by int) {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	s.waiting += by
+	s.wakeShutdown()
+}
+
+// awaitDepartures waits until all have left who stand in line without a hold.
+func (s *session) awaitDepartures(ctx context.Context) {
+	for {
+		s.client.mu.Lock()
+		waiting, changed := s.waiting, s.whenReleased()
+		s.client.mu.Unlock()
+		if waiting == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-s.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // whenReleased is called with client.mu held, and so is wakeShutdown.

@@ -433,10 +433,7 @@ func TestATurnIsAnnouncedToThoseBehind(t *testing.T) {
 }
 
 func TestAnAnnouncementThatHadNoAnswerIsRepeated(t *testing.T) {
-	for name, c := range map[string]struct {
-		err  error
-		kind string
-	}{"lost": {context.DeadlineExceeded, "granted"}, "refused": {errors.New("disk full"), "asking"}} {
+	for name, err := range map[string]error{"lost": context.DeadlineExceeded, "refused": errors.New("disk full")} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
 				var tries atomic.Int32
@@ -444,15 +441,15 @@ func TestAnAnnouncementThatHadNoAnswerIsRepeated(t *testing.T) {
 					last: func() bool { return false },
 					amend: func(_ context.Context, _ string, _ []byte, do func() error) error {
 						if tries.Add(1) <= 3 {
-							return c.err
+							return err
 						}
 						return do()
 					},
 				}
 				h, err := m.client(s).Acquire(t.Context(), "line", "asking", nil, announcing)
 				require.NoError(t, err)
-				synctest.Wait()
-				assert.Equal(t, c.kind, lineOf(t, s, "line")[0].Kind)
+				time.Sleep(time.Second)
+				assert.Equal(t, "granted", lineOf(t, s, "line")[0].Kind)
 				require.NoError(t, h.Release())
 			})
 		})
@@ -480,5 +477,34 @@ func TestAReleaseWaitsForAnAnnouncementUnderWay(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, h.Release())
 		assert.Equal(t, []string{"amending", "amended", "leaving, held: false"}, told.read())
+	})
+}
+
+// Its node stands until its owner lets go: those behind must not wait for more than that.
+func TestAHoldThatIsLostBeforeItsAnnouncementIsAnnouncedAllTheSame(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var out silent
+		m := &meddler{
+			last:     func() bool { return false },
+			deadline: out.deadline,
+			amend: func(ctx context.Context, _ string, _ []byte, do func() error) error {
+				if out.Load() {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return do()
+			},
+		}
+		c := m.client(s)
+		h, err := c.Acquire(t.Context(), "line", "asking", nil, announcing)
+		require.NoError(t, err)
+		out.Store(true)
+		assert.ErrorIs(t, h.Err(), coord.ErrLost)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, "asking", lineOf(t, s, "line")[0].Kind)
+		out.Store(false)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, "granted", lineOf(t, s, "line")[0].Kind)
+		assert.ErrorIs(t, h.Release(), coord.ErrLost)
 	})
 }

@@ -24,10 +24,14 @@
 //
 // # How long a hold is surely held
 //
-// Each answer of the service vouches for the session until 73 % of its timeout after the request was sent. The rest
-// allows for what a leader does not know when one of its followers dies, and for clocks that differ. Something is sent
-// every fifth of the timeout, and after two fifths a silent server is left for another, so that one server may fail, or
-// freeze, without a hold being lost.
+// While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches
+// for the session, until 54 % of its timeout after the request was sent. A server that has lost its leader, or a leader
+// that has lost its followers, goes on answering for syncLimit ticks, 10 s in the sample configuration, while the others
+// end the session; so reads and pings do not count. The rest of the timeout allows for what a leader does not know when
+// one of its followers is cut off, with ticks of up to half the timeout, and for clocks that differ.
+//
+// A write that changes nothing is made every eighth of the timeout, unless others are made anyway; none while nothing
+// stands in line. A server that does not answer it for three tenths of the timeout is left for another one.
 //
 // # The fencing token
 //

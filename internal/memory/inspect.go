@@ -17,7 +17,7 @@ func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
 
 func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
 	var found bool
-	err := d.do(ctx, Request{Op: "remove", Line: n.Line, Node: n.ID}, func() { found = d.service.Remove(n.ID) })
+	err := d.do(ctx, Request{Op: "remove", Line: n.Line, Node: n.ID}, func() { found = d.service.remove(n.ID) })
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"bytes"
+
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -27,6 +29,7 @@ func (s *Service) serve(id int64, f func(r *remote, a *answer)) answer {
 	}
 	var a answer
 	f(r, &a)
+	a.node.Data = bytes.Clone(a.node.Data) // a service shares no memory with those it answers
 	return a
 }
 
@@ -49,7 +52,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 			return
 		}
 		n := stored{session: session, Node: driver.Node{
-			Line: e.Line, ID: id, Kind: e.Kind, Token: driver.Token(s.rev + 1), Owner: e.Owner, Data: e.Data}}
+			Line: e.Line, ID: id, Kind: e.Kind, Token: driver.Token(s.rev + 1), Owner: e.Owner, Data: bytes.Clone(e.Data)}}
 		s.record(change{kind: joined, node: n})
 		rep := s.reads(r)
 		s.catchUp(rep, s.head().applied)
@@ -145,7 +148,7 @@ func (s *Service) amend(session int64, id string, version int, kind string, data
 			return
 		}
 		next := *n
-		next.Kind, next.Data, next.version = kind, data, version+1
+		next.Kind, next.Data, next.version = kind, bytes.Clone(data), version+1
 		if s.cfg.Profile == ZooKeeper && trustsMark(n.Kind) {
 			// A change to such a node would look like the first half of its owner's departure: so another node takes its place.
 			next.ID = renamed(n.ID, next.version)

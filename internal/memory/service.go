@@ -413,6 +413,17 @@ func (s *Service) Remove(id string) bool {
 	return n != nil
 }
 
+// remove is what a driver can ask for: a node goes by the ID that it has now.
+func (s *Service) remove(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.head().exactly(id)
+	if n != nil {
+		s.record(change{kind: gone, node: *n})
+	}
+	return n != nil
+}
+
 // Close ends all sessions.
 func (s *Service) Close() {
 	s.mu.Lock()

@@ -33,7 +33,7 @@ func MaxWait(d time.Duration) Option {
 
 // New returns the election of that name.
 func New(c *coord.Client, name string, opts ...Option) *Election {
-	e := &Election{client: c, name: name, opts: []coord.AcquireOption{coord.Anew()}}
+	e := &Election{client: c, name: name}
 	for _, o := range opts {
 		if o != nil {
 			o(e)
@@ -51,7 +51,7 @@ var rule = coord.Rule{WaitFor: rules.Exclusive}
 
 // Campaign stands for election and waits until it is won. value, of at most coord.MaxData bytes, is shown to those
 // who ask for the leader or the candidates: an address, say. ctx governs the wait, not the term. To resign, release
-// the term. On failure nothing stays behind.
+// the term. On failure nothing stays behind. With a context of a term of the same election it is coord.ErrHeld.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, value, e.opts...)
 }

@@ -202,6 +202,19 @@ func TestMaxWaitBoundsACampaign(t *testing.T) {
 	})
 }
 
+func TestWhoLeadsDoesNotWaitForItself(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		e := election.New(s.Client(), "seat")
+		term, err := e.Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		_, err = e.Campaign(term.Context(), nil)
+		assert.ErrorIs(t, err, coord.ErrHeld)
+		err = e.Run(term.Context(), nil, func(context.Context, *election.Term) error { return nil })
+		assert.ErrorIs(t, err, coord.ErrHeld)
+		require.NoError(t, term.Release())
+	})
+}
+
 func TestRunKeepsItsPlaceHoweverLongItTakes(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		leader, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)

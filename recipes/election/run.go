@@ -23,7 +23,7 @@ const (
 //   - if it was lost, Run campaigns again after a pause, which grows while terms do not last.
 //
 // MaxWait does not bound its campaigns. Run returns nil when ctx ends while it does not lead, and an error that trying
-// again cannot mend (coord.ErrDenied, ErrClosed, ErrInvalid, ErrInvalidName).
+// again cannot mend (coord.ErrDenied, ErrClosed, ErrInvalid, ErrInvalidName, and ErrHeld within a term of its own).
 func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
@@ -31,7 +31,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		term, err := e.campaign(ctx, value, coord.Anew())
+		term, err := e.campaign(ctx, value)
 		if err == nil {
 			began = time.Now()
 			held, err := e.serve(ctx, term, fn)
@@ -69,7 +69,7 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 }
 
 func permanent(err error) bool {
-	for _, p := range []error{coord.ErrDenied, coord.ErrClosed, coord.ErrInvalid, coord.ErrInvalidName} {
+	for _, p := range []error{coord.ErrDenied, coord.ErrClosed, coord.ErrInvalid, coord.ErrInvalidName, coord.ErrHeld, coord.ErrUpgrade} {
 		if errors.Is(err, p) {
 			return true
 		}

@@ -74,7 +74,11 @@ func (l *RWLock) TryRLock(ctx context.Context) (*coord.Hold, error) {
 }
 
 // Downgrade turns a write hold into a read hold, in place: it is the same hold with the same token, nobody writes in
-// between, and readers that wait right behind it come in. If it fails the hold is as it was, unless it is lost.
+// between, and readers that wait right behind it come in. What is nested in it and writes ends with coord.ErrLost.
+//
+// It is a read hold from the moment that the service is asked. If the answer does not come Downgrade returns
+// coord.ErrUnsettled, and it stays one: a reader may be in. Those who wait may not know yet; call Downgrade again to make
+// sure, or release. After any other error the hold is as it was, unless it is lost.
 func (l *RWLock) Downgrade(ctx context.Context, h *coord.Hold) error {
 	if h == nil {
 		return l.invalid("the hold is nil")
@@ -85,7 +89,7 @@ func (l *RWLock) Downgrade(ctx context.Context, h *coord.Hold) error {
 	if l.client.Held(h.Context(), l.name) != h {
 		return l.invalid("the hold is of another line or client")
 	}
-	if kind := h.Node().Kind; kind != rules.Writer {
+	if kind := h.Node().Kind; kind != rules.Writer && !(kind == rules.Reader && h.Unsettled()) {
 		return l.invalid("the hold is no write hold but of kind " + kind)
 	}
 	return h.Amend(ctx, rules.Reader, nil)

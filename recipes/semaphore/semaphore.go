@@ -39,7 +39,7 @@ func MaxWait(d time.Duration) Option {
 	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxWait(d)) }
 }
 
-// New returns the semaphore of that name, with that many permits.
+// New returns the semaphore of that name, with that many permits: any number from one to math.MaxInt64.
 func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore {
 	s := &Semaphore{client: c, name: name, permits: permits, opts: []coord.AcquireOption{coord.Anew()}}
 	for _, o := range opts {

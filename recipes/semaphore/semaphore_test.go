@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/semaphore"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -96,6 +99,138 @@ func TestSmallestNumberOfPermitsCountsWhileADeploymentRolls(t *testing.T) {
 		c.Release()
 		bubble.Enters(t, all).Release()
 	})
+}
+
+func TestThereMayBeAsManyPermitsAsANumberCanSay(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for _, n := range []int64{math.MaxInt64, math.MaxInt64 - 1} {
+			all := acquire(t, semaphore.New(s.Client(), "api", n), n)
+			one := semaphore.New(s.Client(), "api", n).AcquireChan(t.Context(), 1)
+			bubble.Waits(t, one)
+			most := semaphore.New(s.Client(), "api", n).AcquireChan(t.Context(), n-1)
+			bubble.Waits(t, most)
+			require.NoError(t, all.Release())
+			time.Sleep(time.Second)
+			a, b := bubble.Enters(t, one), bubble.Enters(t, most)
+			more := semaphore.New(s.Client(), "api", n).AcquireChan(t.Context(), n)
+			bubble.Waits(t, more)
+			a.Release()
+			bubble.Waits(t, more)
+			b.Release()
+			bubble.Enters(t, more).Release()
+
+			m := mutex.New(s.Client(), "api").LockChan(t.Context())
+			held := bubble.Enters(t, m)
+			one = semaphore.New(s.Client(), "api", n).AcquireChan(t.Context(), 1)
+			bubble.Waits(t, one)
+			held.Release()
+			bubble.Enters(t, one).Release()
+		}
+	})
+}
+
+// Each may find the other in its way, and then neither has its permits; but nobody stands in line.
+func TestTriesThatCollideDoNotWait(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var both sync.WaitGroup
+		var waited atomic.Int32
+		watching := coord.WithObserver(&coord.Observer{Waiting: func(coord.Node, int) { waited.Add(1) }})
+		looked := make(chan struct{})
+		var joined atomic.Int32
+		for range 2 {
+			c := coord.NewClient(&heldUp{Driver: s.Client().Driver(), join: func() {
+				if joined.Add(1) == 2 {
+					close(looked)
+				}
+				<-looked // both have looked
+			}}, watching)
+			both.Go(func() {
+				began := time.Now()
+				h, err := semaphore.New(c, "api", 3).TryAcquire(t.Context(), 2)
+				assert.Zero(t, time.Since(began))
+				if err != nil {
+					assert.ErrorIs(t, err, coord.ErrBusy)
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+				assert.NoError(t, h.Release())
+			})
+		}
+		both.Wait()
+		assert.Zero(t, waited.Load())
+	})
+}
+
+// heldUp has joins wait.
+type heldUp struct {
+	driver.Driver
+	join func()
+}
+
+func (d *heldUp) Open(ctx context.Context) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx)
+	return &heldUpSession{s, d.join}, err
+}
+
+type heldUpSession struct {
+	driver.Session
+	join func()
+}
+
+func (s *heldUpSession) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	s.join()
+	return s.Session.Join(ctx, e)
+}
+
+// A service that is full for a moment must not cost those behind their turn.
+func TestPermitsAreGivenOnThoughAnAnnouncementIsRefused(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		full := &fullOnce{Driver: s.Client().Driver()}
+		sem := func(c *coord.Client) *semaphore.Semaphore { return semaphore.New(c, "api", 9) }
+		nine := acquire(t, sem(s.Client()), 9)
+		second := sem(coord.NewClient(full)).AcquireChan(t.Context(), 1)
+		synctest.Wait()
+		third := sem(s.Client()).AcquireChan(t.Context(), 1)
+		synctest.Wait()
+		require.NoError(t, nine.Release())
+		time.Sleep(time.Second)
+		bubble.Enters(t, third).Release()
+		bubble.Enters(t, second).Release()
+		assert.True(t, full.refused.Load())
+	})
+}
+
+// fullOnce has the service refuse the first amendment.
+type fullOnce struct {
+	driver.Driver
+	refused atomic.Bool
+}
+
+func (f *fullOnce) Open(ctx context.Context) (driver.Session, error) {
+	s, err := f.Driver.Open(ctx)
+	return &fullSession{s, f}, err
+}
+
+type fullSession struct {
+	driver.Session
+	full *fullOnce
+}
+
+func (s *fullSession) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	p, ahead, err := s.Session.Join(ctx, e)
+	return &fullPlace{p, s.full}, ahead, err
+}
+
+type fullPlace struct {
+	driver.Place
+	full *fullOnce
+}
+
+func (p *fullPlace) Amend(ctx context.Context, kind string, data []byte) error {
+	if p.full.refused.CompareAndSwap(false, true) {
+		return errors.New("no space left")
+	}
+	return p.Place.Amend(ctx, kind, data)
 }
 
 func TestSeveralHoldsOfOneCaller(t *testing.T) {

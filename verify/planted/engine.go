@@ -3,17 +3,21 @@ package planted
 // engine are the bugs of package coord.
 var engine = []Bug{
 	{"holds do not end at the deadline", []Edit{
-		{"coord/hold.go", `if h.end.Load() == nil && !h.session.alive() {`, `if false {`},
+		{"coord/hold.go", `case !h.session.alive():`, `case false:`},
 		{"coord/session.go", `s.loseAll(lostDeadline)`, ``},
 	}, hunt},
 	one("a turn is given though the deadline has passed",
 		"coord/acquire.go", `case len(wait) == 0 && s.alive():`, `case len(wait) == 0 && (s.alive() || true):`, hunt),
 	one("who gives up leaves the node behind",
-		"coord/acquire.go", `a.leaveSoon(place)`, ``, hunt),
+		"coord/acquire.go", `a.leaveSoon(s, place)`, ``, hunt),
 	one("whoever had somebody ahead when granted marks, too",
 		"coord/acquire.go", `alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil`, `alone := true`, hunt),
 	one("nobody watches over a held node",
 		"coord/hold.go", `h.timer = time.AfterFunc(watchAfter, h.startWatch)`, `h.timer = time.AfterFunc(watchAfter, func() {})`, hunt),
 	one("who has one of many permits after a wait does not say so",
-		"coord/acquire.go", `go h.announce(a.rule.Granted)`, ``, hunt),
+		"coord/acquire.go", `go h.announce()`, ``, hunt),
+	one("a hold is a writer until its downgrade is answered",
+		"coord/hold.go", `h.open.Store(&kind)`, `_ = &kind`, hunt),
+	one("what is nested in a hold goes on as a writer after a downgrade",
+		"coord/hold.go", `h.downgrade(kind)`, ``, hunt),
 }

@@ -72,6 +72,13 @@ func (c *contender) once(ctx context.Context) {
 		}
 		return
 	}
+	if w.try {
+		c.mu.Lock()
+		if c.waited[h.Token()] {
+			c.report("%s: a try stood in line", c.name)
+		}
+		c.mu.Unlock()
+	}
 	mine := c.granted(c.name, c.line, h)
 	work := 100 * time.Millisecond
 	if c.rand.IntN(12) == 0 {
@@ -83,9 +90,6 @@ func (c *contender) once(ctx context.Context) {
 		mine.amended = true
 		c.mu.Unlock()
 		w.inside(ctx, h)
-		c.mu.Lock()
-		mine.kind = h.Node().Kind
-		c.mu.Unlock()
 	}
 	held := h.Err() == nil
 	began := time.Now()
@@ -158,23 +162,28 @@ func (c *contender) wish() wish {
 	}
 }
 
-// downgrade goes on as a reader for a while. Until that is known to have succeeded, the claim is a writer's.
+// downgrade goes on for a while as whatever the hold says that it is, even if nobody has answered in time. What is nested
+// in it may go on only as what it was asked for.
 func (c *contender) downgrade(ctx context.Context, l *rwlock.RWLock, h *coord.Hold) {
+	asking, cancel := ctx, context.CancelFunc(func() {})
+	if c.rand.IntN(2) == 0 {
+		asking, cancel = context.WithTimeout(ctx, time.Duration(c.rand.Int64N(int64(20*time.Millisecond))))
+	}
+	defer cancel()
+	nested, err := rwlock.New(c.client.Client, c.line, rwlock.Reentrant()).Lock(h.Context())
+	if err == nil {
+		inner := c.nested(c.name, c.line, nested)
+		defer c.released(inner)
+		defer nested.Release()
+	}
+	err = l.Downgrade(asking, h)
 	c.mu.Lock()
-	var mine *claim
-	for _, claim := range c.claims {
-		if claim.hold == h {
-			mine = claim
-		}
+	switch kind := h.Node().Kind; {
+	case err == nil && kind != "R":
+		c.report("%s: downgraded, and yet of kind %s", c.name, kind)
+	case err != nil && h.Err() == nil && asking.Err() == nil:
+		c.report("%s: downgrade of a live hold: %v", c.name, err)
 	}
-	mine.kind = "R" // those who wait may be let in before we hear of it
 	c.mu.Unlock()
-	if err := l.Downgrade(ctx, h); err != nil && h.Err() == nil {
-		c.mu.Lock()
-		if ctx.Err() == nil {
-			c.report("%s: downgrade of a live hold: %v", c.name, err)
-		}
-		c.mu.Unlock()
-	}
 	c.pause(h.Context(), 50*time.Millisecond)
 }

@@ -21,7 +21,8 @@ type claim struct {
 	since time.Time
 	// excused is when an operator removed its node, or the service its session: then the claim ends when word arrives.
 	excused time.Time
-	amended bool // its node may be gone under one name and stand under another
+	within  bool // nested in another one, with the same token
+	amended bool // so that its node may be gone under one name and stand under another
 }
 
 // prompt is how long something may take that should happen at once.
@@ -56,6 +57,9 @@ func (w *world) judge() error {
 	for _, c := range claims {
 		ended := c.hold.Context().Err() != nil
 		if c.believes() {
+			if !c.within {
+				c.kind = c.hold.Node().Kind // what it takes itself for
+			}
 			if ended {
 				return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
 			}
@@ -78,7 +82,7 @@ func (w *world) judge() error {
 	permits, out := make(map[string]int64), make(map[string]int64)
 	for i, a := range believers {
 		for _, b := range believers[:i] {
-			if a.line == b.line && conflict(a.kind, b.kind) {
+			if a.line == b.line && a.token != b.token && conflict(a.kind, b.kind) {
 				return fmt.Errorf("two hold %s at once: %s (%s, token %d) and %s (%s, token %d)",
 					a.line, b.who, b.kind, b.token, a.who, a.kind, a.token)
 			}
@@ -211,6 +215,16 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 		w.last[line] = make(map[string]coord.Token)
 	}
 	w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	w.claims = append(w.claims, c)
+	return c
+}
+
+// nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.
+func (w *world) nested(who, line string, h *coord.Hold) *claim {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &claim{who: who + " within", line: line, kind: "W", hold: h, token: h.Token(), since: time.Now(), within: true, amended: true}
+	c.excused = w.taken[c.token]
 	w.claims = append(w.claims, c)
 	return c
 }

@@ -24,7 +24,7 @@ var plays = map[string][]part{
 		{6 * time.Millisecond, []act{{acquire: tryLock, try: true, works: short}, {acquire: lock, works: short}}},
 	},
 	"rwlock": {
-		{0, []act{{acquire: wlock, works: long, inside: downgrade, becomes: "R"}}},
+		{0, []act{{acquire: wlock, works: long, inside: downgrade}}},
 		{3 * time.Millisecond, []act{{acquire: rlock, works: short}, {acquire: wlock, works: short}}},
 		{6 * time.Millisecond, []act{{acquire: wlock, works: short}, {acquire: rlock, works: long}}},
 	},
@@ -45,7 +45,7 @@ var plays = map[string][]part{
 	},
 
 	"mutex2":     {{0, []act{{acquire: lock, works: short}}}, {2 * time.Millisecond, []act{{acquire: lock, works: short}}}},
-	"rwlock2":    {{0, []act{{acquire: wlock, works: short, inside: downgrade, becomes: "R"}}}, {2 * time.Millisecond, []act{{acquire: wlock, works: short}}}},
+	"rwlock2":    {{0, []act{{acquire: wlock, works: short, inside: downgrade}}}, {2 * time.Millisecond, []act{{acquire: wlock, works: short}}}},
 	"semaphore2": {{0, []act{{acquire: permits(3, 2), works: short}}}, {2 * time.Millisecond, []act{{acquire: permits(3, 2), works: short}}}},
 	"crowd2":     {{0, []act{{acquire: permits(9, 5), works: short}}}, {2 * time.Millisecond, []act{{acquire: permits(9, 5), works: short}}}},
 	"election2":  {{0, []act{{acquire: campaign, works: short, inside: proclaim}}}, {2 * time.Millisecond, []act{{acquire: campaign, works: short}}}},

@@ -197,7 +197,6 @@ type act struct {
 	try     bool
 	works   time.Duration
 	inside  func(ctx context.Context, c *client, h *coord.Hold) error // while it holds; may be nil
-	becomes string                                                    // the kind that inside may change it to; "": none
 }
 
 func (s *script) play(ctx context.Context, c *client, i int, p part) {
@@ -248,9 +247,6 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	if a.inside != nil && h.Err() == nil {
 		s.mu.Lock()
 		mine.amended = true
-		if a.becomes != "" {
-			mine.kind = a.becomes // those who wait may be let in before we hear of it
-		}
 		s.mu.Unlock()
 		if err := a.inside(ctx, c, h); err != nil && h.Err() == nil && ctx.Err() == nil {
 			s.mu.Lock()

@@ -99,30 +99,34 @@ func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {
 	for i := len(ahead) - 1; i >= 0; i-- {
 		w, p := parsePermits(ahead[i].Kind)
 		permits = min(permits, p)
-		if sum > math.MaxInt64-w {
-			sum = math.MaxInt64
-		} else {
-			sum += w
-		}
-		if sum > permits {
+		if sum > permits || w > permits-sum { // sum+w may be more than a number can be
 			return ahead[i:]
 		}
+		sum += w
 	}
 	return nil
 }
 
 // parsePermits takes a semaphore's kind apart. Any other kind weighs as much as there can be.
 func parsePermits(kind string) (weight, permits int64) {
-	if len(kind) > 0 && strings.IndexByte("SQG", kind[0]) >= 0 {
-		if w, p, ok := strings.Cut(kind[1:], "of"); ok {
-			weight, err1 := strconv.ParseInt(w, 10, 64)
-			permits, err2 := strconv.ParseInt(p, 10, 64)
-			if err1 == nil && err2 == nil && weight > 0 && permits > 0 {
-				return weight, permits
-			}
-		}
+	weight, permits, ok := permitsOf(kind)
+	if !ok {
+		return math.MaxInt64, math.MaxInt64
 	}
-	return math.MaxInt64, math.MaxInt64
+	return weight, permits
+}
+
+func permitsOf(kind string) (weight, permits int64, ok bool) {
+	if len(kind) == 0 || strings.IndexByte("SQG", kind[0]) < 0 {
+		return 0, 0, false
+	}
+	w, p, ok := strings.Cut(kind[1:], "of")
+	if !ok {
+		return 0, 0, false
+	}
+	weight, err1 := strconv.ParseInt(w, 10, 64)
+	permits, err2 := strconv.ParseInt(p, 10, 64)
+	return weight, permits, err1 == nil && err2 == nil && weight > 0 && permits > 0
 }
 
 // For returns the rule that contenders of a kind follow, as far as the kind tells.
@@ -144,6 +148,6 @@ func Covers(held, asked string) bool {
 
 // IsPermits reports whether kind is one of a semaphore's.
 func IsPermits(kind string) bool {
-	w, _ := parsePermits(kind)
-	return w != math.MaxInt64
+	_, _, ok := permitsOf(kind)
+	return ok
 }

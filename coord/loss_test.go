@@ -1,0 +1,106 @@
+package coord_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+// Nobody comes round to anything between the end of the session and the question.
+func TestErrKnowsThatTheSessionHasEnded(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for range 100 {
+			c := s.Client()
+			h := enter(t, c)
+			s.Expire(c)
+			require.ErrorIs(t, h.Err(), coord.ErrLost)
+			require.False(t, h.Node().Holds)
+			h = enter(t, c)
+			s.Expire(c)
+			require.ErrorIs(t, h.Release(), coord.ErrLost, "not held to the end")
+		}
+		synctest.Wait()
+	})
+}
+
+func TestWhoDropsASessionEndsItsHoldsBeforeItJoinsAgain(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for range 100 {
+			c := s.Client()
+			old := enter(t, c)
+			inner := within(t, c, old.Context(), "lock")
+			s.Expire(c)
+			again, err := c.TryAcquire(t.Context(), "line", "lock", nil, exclusive)
+			require.ErrorIs(t, context.Cause(old.Context()), coord.ErrLost, "the context of its old hold goes on")
+			require.ErrorIs(t, context.Cause(inner.Context()), coord.ErrLost)
+			require.NoError(t, err)
+			require.NoError(t, again.Release())
+			require.ErrorIs(t, old.Release(), coord.ErrLost)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestASlowHookKeepsNoHoldAlive(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		slow := func() { time.Sleep(time.Minute) }
+		c := s.Client(coord.WithObserver(&coord.Observer{
+			SessionOpened: slow,
+			SessionEnded:  slow,
+			Granted:       func(coord.Node, time.Duration) { slow() },
+			Lost:          func(coord.Node, error) { slow() },
+		}))
+		began := time.Now()
+		var holds []*coord.Hold
+		for _, line := range []string{"a", "b", "c", "d"} {
+			h, err := c.Acquire(t.Context(), line, "lock", nil, exclusive)
+			require.NoError(t, err)
+			holds = append(holds, h)
+		}
+		assert.Zero(t, time.Since(began), "nor does it keep anybody from a turn")
+		until := holds[0].Deadline()
+		heal := s.Partition(c)
+		for _, h := range holds {
+			<-h.Context().Done()
+			assert.LessOrEqual(t, time.Since(until), time.Millisecond)
+		}
+		for _, h := range holds {
+			assert.ErrorIs(t, h.Release(), coord.ErrLost)
+		}
+		heal()
+		require.NoError(t, c.Close())
+		time.Sleep(time.Hour) // for the hooks
+	})
+}
+
+func TestTheEndOfASessionIsToldBeforeTheNextOneOpens(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told diary
+		c := s.Client(told.option())
+		var want []string
+		for range 50 {
+			h := enter(t, c)
+			s.Expire(c)
+			h.Release()
+			want = append(want, "session opened", "granted", "lost", "session ended")
+		}
+		var got []string
+		for _, line := range told.read() {
+			for _, w := range want[:4] {
+				if strings.Contains(line, w) {
+					got = append(got, w)
+				}
+			}
+		}
+		assert.Equal(t, want, got)
+	})
+}

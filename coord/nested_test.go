@@ -1,0 +1,116 @@
+package coord_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+// within returns a hold nested in the one that ctx descends from.
+func within(t *testing.T, c *coord.Client, ctx context.Context, kind string) *coord.Hold {
+	t.Helper()
+	h, err := c.Acquire(ctx, "line", kind, nil, exclusive, coord.Reentrant())
+	require.NoError(t, err)
+	return h
+}
+
+// Nobody comes round to anything between the end of a hold and the questions that follow it.
+func TestWhatIsNestedEndsWithTheHoldAroundItAtOnce(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		for range 100 {
+			outer := enter(t, c)
+			middle := within(t, c, outer.Context(), "lock")
+			inner := within(t, c, middle.Context(), "lock")
+			with, cancel := inner.With(t.Context())
+			require.NoError(t, outer.Release())
+			for _, h := range []*coord.Hold{middle, inner} {
+				require.ErrorIs(t, h.Err(), coord.ErrLost)
+				require.ErrorIs(t, context.Cause(h.Context()), coord.ErrLost)
+				require.ErrorIs(t, h.Release(), coord.ErrLost)
+			}
+			require.ErrorIs(t, context.Cause(with), coord.ErrLost)
+			cancel()
+		}
+	})
+}
+
+func TestWhatIsNestedIsLostWithTheHoldAroundIt(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var out silent
+		m := &meddler{deadline: out.deadline}
+		c := m.client(s)
+		outer := enter(t, c)
+		released, inner := within(t, c, outer.Context(), "lock"), within(t, c, outer.Context(), "lock")
+		require.NoError(t, released.Release())
+		out.Store(true) // and no timer has run yet
+		assert.ErrorIs(t, inner.Err(), coord.ErrLost)
+		assert.Equal(t, outer.Err(), inner.Err())
+		assert.Equal(t, coord.ErrReleased, released.Err(), "its own end stays what it is")
+		assert.ErrorIs(t, outer.Release(), coord.ErrLost)
+	})
+}
+
+// A context of a nested hold that has been released is still one inside the outer hold.
+func TestLockingAfterANestedHoldIsLockingInsideTheOuterOne(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		outer := enter(t, c)
+		inner := within(t, c, outer.Context(), "lock")
+		detached := context.WithoutCancel(inner.Context())
+		require.NoError(t, inner.Release())
+		_, err := on(c, coord.MaxWait(time.Minute))(detached)
+		assert.ErrorIs(t, err, coord.ErrHeld, "it would wait for itself")
+		require.NoError(t, outer.Release())
+	})
+}
+
+func TestNestedHoldsAndContextsLeaveNothingAtTheOuterOne(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		outer := enter(t, c)
+		inUse := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := inUse()
+		for range 10_000 {
+			inner := within(t, c, outer.Context(), "lock")
+			_, cancel := inner.With(t.Context())
+			cancel()
+			require.NoError(t, inner.Release())
+		}
+		assert.Less(t, int64(inUse())-int64(before), int64(1<<20))
+		require.NoError(t, outer.Release())
+	})
+}
+
+func TestANestedHoldThatAsksForMoreThanTheOuterOneBecomesIsLost(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		outer, err := c.Acquire(t.Context(), "line", "W", nil, exclusive)
+		require.NoError(t, err)
+		reads := within(t, c, outer.Context(), "R")
+		writes := within(t, c, reads.Context(), "W") // the outermost one writes
+		require.NoError(t, outer.Amend(t.Context(), "R", nil))
+		assert.ErrorIs(t, writes.Err(), coord.ErrLost)
+		assert.ErrorIs(t, context.Cause(writes.Context()), coord.ErrLost)
+		assert.ErrorContains(t, writes.Release(), "the hold around it was downgraded")
+		assert.NoError(t, reads.Err())
+		_, err = c.Acquire(reads.Context(), "line", "W", nil, exclusive, coord.Reentrant())
+		assert.ErrorIs(t, err, coord.ErrUpgrade)
+		require.NoError(t, reads.Release())
+		require.NoError(t, outer.Release())
+	})
+}
