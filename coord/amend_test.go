@@ -15,19 +15,6 @@ import (
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
-// shared lets readers pass readers.
-var shared = coord.Rule{
-	Sight: coord.Sight{Ignore: []string{"R"}},
-	WaitFor: func(_ coord.Node, ahead []coord.Node) []coord.Node {
-		for _, n := range ahead {
-			if n.Kind != "R" {
-				return []coord.Node{n}
-			}
-		}
-		return nil
-	},
-}
-
 func TestAnAmendmentWhoseOutcomeIsOpenCountsAsMade(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		t.Run(map[bool]string{true: "applied", false: "not applied"}[applied], func(t *testing.T) {
