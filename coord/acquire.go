@@ -54,6 +54,7 @@ type acquire struct {
 
 	session *session // where it stands in line; nil: nowhere
 	ahead   int      // how many it saw in its way when it looked last
+	blocker Node     // the nearest of them
 	trouble error    // what the service said last
 }
 
@@ -206,7 +207,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 	node := func() Node { return a.shown(place.Node()) }
 	for ; ; waited = true {
 		wait := a.rule.WaitFor(place.Node(), ahead)
-		a.ahead = len(wait)
+		a.sees(wait)
 		switch {
 		case len(wait) == 0 && s.alive():
 			return ahead, waited, nil
@@ -250,7 +251,7 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 		return err
 	}
 	if wait := a.rule.WaitFor(Node{Line: a.entry.Line, Kind: a.entry.Kind, Owner: a.entry.Owner}, ahead); len(wait) > 0 {
-		a.ahead = len(wait)
+		a.sees(wait)
 		return driver.ErrBusy
 	}
 	return nil
@@ -306,7 +307,18 @@ func (a *acquire) outOfTime(why error) error {
 }
 
 func (a *acquire) wrap(err error) error {
-	return &Error{Op: a.op, Line: a.line, Ahead: a.ahead, Err: err}
+	e := &Error{Op: a.op, Line: a.line, Ahead: a.ahead, Err: err}
+	if a.ahead > 0 {
+		e.Blocker = a.shown(a.blocker)
+	}
+	return e
+}
+
+// sees remembers who is in the way.
+func (a *acquire) sees(wait []Node) {
+	if a.ahead = len(wait); a.ahead > 0 {
+		a.blocker = wait[a.ahead-1]
+	}
 }
 
 // shown returns the node as the users of this client know it.

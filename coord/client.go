@@ -181,5 +181,14 @@ func (c *Client) fullName(line string) (string, error) {
 	return name, checkName(name)
 }
 
+// openName is fullName for a client that must not be closed.
+func (c *Client) openName(line string) (string, error) {
+	name, err := c.fullName(line)
+	if err == nil && c.life.Err() != nil {
+		err = ErrClosed
+	}
+	return name, err
+}
+
 // ownName is the line's name as the users of this client know it.
 func (c *Client) ownName(full string) string { return strings.TrimPrefix(full, c.namespace) }

@@ -63,6 +63,11 @@ type Error struct {
 	Line  string // "" if it concerns none
 	Ahead int    // how many in sight had to go first when it gave up; 0 if it never came to look
 	Err   error
+
+	// Blocker is the nearest of those who had to go first, with the kind by which one knows its recipe, and the zero Node
+	// if none was seen: a try may hear that somebody is there and not who. Its Owner is what the look brought with it,
+	// which is nothing for most; Client.First tells of the first in line.
+	Blocker Node
 }
 
 func (e *Error) Error() string {
@@ -71,7 +76,11 @@ func (e *Error) Error() string {
 		s += " " + fmt.Sprintf("%q", shorten(e.Line))
 	}
 	if e.Ahead > 0 {
-		s += fmt.Sprintf(" (%d ahead)", e.Ahead)
+		s += fmt.Sprintf(" (%d ahead", e.Ahead)
+		if e.Blocker.Kind != "" {
+			s += ", of kind " + e.Blocker.Kind
+		}
+		s += ")"
 	}
 	return s + ": " + e.Err.Error()
 }

@@ -36,7 +36,7 @@ func TestAnErrorSaysWhoItComesFromOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		amend := h.Amend(t.Context(), "lock", nil)
 		for err, want := range map[error]string{
-			busy:                                `turnwise: acquire "line" (1 ahead): context deadline exceeded: line is busy`,
+			busy:                                `turnwise: acquire "line" (1 ahead, of kind lock): context deadline exceeded: line is busy`,
 			try:                                 `turnwise: try "line": line is busy`,
 			name:                                `turnwise: line "a//b": invalid name "a//b": it has an empty segment: no slash at either end, and no two in a row`,
 			coord.CheckName("."):                `turnwise: invalid name ".": a segment is .`,

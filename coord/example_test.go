@@ -41,7 +41,7 @@ func Example() {
 	fmt.Println("when the track is free:", err)
 	// Output:
 	// the second goes after the first: true
-	// one that comes towards them: turnwise: try "track" (1 ahead): line is busy
+	// one that comes towards them: turnwise: try "track" (1 ahead, of kind up): line is busy
 	// when the track is free: <nil>
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Line returns who stands in a line, in order. Holds tells those whose turn it is, for the kinds of the recipes.
 func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
-	full, err := c.fullName(name)
+	full, err := c.openName(name)
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: err}
 	}
@@ -38,10 +38,7 @@ func (c *Client) First(ctx context.Context, name string) (Node, error) {
 }
 
 func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, error) {
-	full, err := c.fullName(name)
-	if err == nil && c.life.Err() != nil {
-		err = ErrClosed
-	}
+	full, err := c.openName(name)
 	if err != nil {
 		return Node{}, &Error{Op: "line", Line: name, Err: err}
 	}
@@ -92,6 +89,9 @@ func lasting(err error) bool {
 
 // Lines returns the names, in order, that begin with prefix and have somebody in line.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
+	if c.life.Err() != nil {
+		return nil, &Error{Op: "lines", Line: prefix, Err: ErrClosed}
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
 	names, err := c.driver.Lines(ctx, c.namespace+prefix)
@@ -108,7 +108,7 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 // owner is told (ErrRemoved for a waiter, ErrLost for a holder), but the next in line may be let in first. A node that was
 // amended since is the same contender.
 func (c *Client) Break(ctx context.Context, n Node) error {
-	full, err := c.fullName(n.Line)
+	full, err := c.openName(n.Line)
 	if err == nil {
 		err = c.remove(ctx, full, n)
 	}

@@ -130,6 +130,24 @@ func TestBreakFindsANodeThatWasAmendedSince(t *testing.T) {
 	})
 }
 
+func TestAClosedClientLooksAtNothing(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h := enter(t, s.Client())
+		n := lineOf(t, s, "line")[0]
+		c := s.Client()
+		require.NoError(t, c.Close())
+		_, err := c.Line(t.Context(), "line")
+		assert.ErrorIs(t, err, coord.ErrClosed)
+		_, err = c.Lines(t.Context(), "")
+		assert.ErrorIs(t, err, coord.ErrClosed)
+		_, err = c.First(t.Context(), "line")
+		assert.ErrorIs(t, err, coord.ErrClosed)
+		assert.ErrorIs(t, c.Break(t.Context(), n), coord.ErrClosed)
+		assert.NoError(t, h.Err())
+		require.NoError(t, h.Release())
+	})
+}
+
 func TestANameThatCannotBeIsRefusedEverywhere(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		for c, name := range map[*coord.Client]string{s.Client(): "a//b", s.Client(coord.WithNamespace("..")): "line"} {

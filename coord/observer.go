@@ -18,7 +18,8 @@ type Observer struct {
 	// SessionEnded: the session is over; those who held lose, those who wait join again at the tail.
 	SessionEnded func()
 
-	// OpenFailed: the service was not reached, or refused; the client tries again unless access was denied.
+	// OpenFailed: the service was not reached, or refused; the client tries again unless access was denied. It is told
+	// every ten seconds or so while the service is out of reach and somebody wants a session.
 	OpenFailed func(err error)
 
 	// Waiting: a node had to wait when it joined; ahead counts the nodes it saw, perhaps only the nearest.

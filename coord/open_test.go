@@ -147,6 +147,35 @@ func TestAServiceOutOfReachIsTriedAgainAndItsWordsAreTold(t *testing.T) {
 	})
 }
 
+// A driver may go on trying inside for as long as it is given.
+func TestAServiceOutOfReachIsToldOfThoughTheDriverGoesOnTrying(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var away atomic.Bool
+		away.Store(true)
+		refused := errors.New("connection refused")
+		m := &meddler{open: func(ctx context.Context, do opens) (driver.Session, error) {
+			if !away.Load() {
+				return do(ctx)
+			}
+			<-ctx.Done()
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), refused)
+		}}
+		var told diary
+		c := m.client(s, told.option())
+		turn := coord.Chan(t.Context(), on(c))
+		time.Sleep(time.Minute)
+		said := told.read()
+		assert.Greater(t, len(said), 3)
+		assert.Contains(t, said[0], "connection refused")
+		_, err := on(c, coord.MaxWait(time.Second))(t.Context())
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+		assert.ErrorIs(t, err, refused)
+		away.Store(false)
+		time.Sleep(time.Minute)
+		bubble.Enters(t, turn).Release()
+	})
+}
+
 func TestASessionThatComesTooLateIsClosed(t *testing.T) {
 	for name, giveUp := range map[string]func(*coord.Client, context.CancelFunc){
 		"its only caller has gone": func(_ *coord.Client, cancel context.CancelFunc) { cancel() },

@@ -37,6 +37,10 @@ type opening struct {
 // stalePoll is how often a session past its deadline is checked for having been renewed after all.
 const stalePoll = 10 * time.Millisecond
 
+// openTimeout is how long a driver may go on trying to open a session before it has to say what is wrong. It is time for
+// several servers that do not answer.
+const openTimeout = 10 * time.Second
+
 // openSession returns the session, opening one if there is none. If ctx ends first the error says what the service
 // said last.
 func (c *Client) openSession(ctx context.Context) (*session, error) {
@@ -91,7 +95,9 @@ func (c *Client) open(ctx context.Context, o *opening) {
 	defer o.cancel()
 	defer close(o.done)
 	for tries := 0; ; tries++ {
-		ds, err := c.driver.Open(ctx)
+		once, cancel := context.WithTimeout(ctx, max(openTimeout, 4*c.driver.RequestTimeout()))
+		ds, err := c.driver.Open(once)
+		cancel()
 		if err == nil {
 			c.adopt(ds, o)
 			return

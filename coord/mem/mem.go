@@ -50,10 +50,13 @@ func New(opts ...Option) *Service {
 }
 
 // Client returns a client of the service with a session of its own, as if it ran in another process.
-// It must not be called after Close.
+// It panics after Close.
 func (s *Service) Client(opts ...coord.Option) *coord.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.clients == nil {
+		panic("turnwise: Client was called on a service after its Close")
+	}
 	link := fmt.Sprintf("client %d", len(s.clients)+1)
 	c := coord.NewClient(s.memory.NewDriver(link), opts...)
 	s.clients[c] = link

@@ -63,3 +63,9 @@ func TestRemovedAndGone(t *testing.T) {
 		assert.ErrorIs(t, h.Release(), coord.ErrLost)
 	})
 }
+
+func TestAClosedServiceHasNoNewClients(t *testing.T) {
+	s := mem.New()
+	s.Close()
+	assert.PanicsWithValue(t, "turnwise: Client was called on a service after its Close", func() { s.Client() })
+}

@@ -1,9 +1,13 @@
 // Package election chooses one leader among all processes which share a service, for as long as it lives and wants.
+//
+// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
+// each other. The kind of whoever is in the way is in coord.Error.
 package election
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -69,14 +73,14 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return t.Amend(ctx, rules.Lead, value)
 }
 
-// Leader returns who leads, or ErrNoLeader. By the time you look at the answer it may be another: to act as the leader,
+// Leader returns who leads, or ErrNoLeader. Whoever else holds the line, such as a mutex of the same name, is no leader. By the time you look at the answer it may be another: to act as the leader,
 // hold the term; to act for the leader, check its token.
 func (e *Election) Leader(ctx context.Context) (coord.Node, error) {
 	first, err := e.client.First(ctx, e.name)
 	if err != nil {
 		return coord.Node{}, err
 	}
-	if first.ID == "" {
+	if !stands(first) {
 		return coord.Node{}, e.vacant()
 	}
 	return first, nil
@@ -84,7 +88,13 @@ func (e *Election) Leader(ctx context.Context) (coord.Node, error) {
 
 // Candidates returns all who stand, the leader first.
 func (e *Election) Candidates(ctx context.Context) ([]coord.Node, error) {
-	return e.client.Line(ctx, e.name)
+	line, err := e.client.Line(ctx, e.name)
+	return slices.DeleteFunc(line, func(n coord.Node) bool { return !stands(n) }), err
+}
+
+// stands reports whether a node is a candidate's. Those of other tools go by no name of ours for it, and have no owner.
+func stands(n coord.Node) bool {
+	return n.Kind == rules.Lead || n.Kind == rules.Lock && n.Owner == coord.Owner{} && n.ID != ""
 }
 
 func (e *Election) vacant() error {

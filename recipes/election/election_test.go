@@ -17,6 +17,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
@@ -212,6 +214,47 @@ func TestWhoLeadsDoesNotWaitForItself(t *testing.T) {
 		err = e.Run(term.Context(), nil, func(context.Context, *election.Term) error { return nil })
 		assert.ErrorIs(t, err, coord.ErrHeld)
 		require.NoError(t, term.Release())
+	})
+}
+
+func TestRunSaysThatTheServiceIsOutOfReachWhenItsTimeIsUp(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		heal := s.Partition(c)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		err := election.New(c, "seat").Run(ctx, nil, func(context.Context, *election.Term) error { return nil })
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		heal()
+	})
+}
+
+// All recipes share their names.
+func TestAnotherRecipesHolderIsNoLeader(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for name, lock := range map[string]func(context.Context) (*coord.Hold, error){
+			"mutex":  mutex.New(s.Client(), "seat").Lock,
+			"reader": rwlock.New(s.Client(), "seat").RLock,
+		} {
+			h, err := lock(t.Context())
+			require.NoError(t, err, name)
+			e := election.New(s.Client(), "seat")
+			go e.Run(t.Context(), nil, func(context.Context, *election.Term) error { return nil })
+			synctest.Wait()
+			_, err = e.Leader(t.Context())
+			assert.ErrorIs(t, err, election.ErrNoLeader, name)
+			all, err := e.Candidates(t.Context())
+			require.NoError(t, err)
+			require.Len(t, all, 1, name)
+			assert.False(t, all[0].Holds)
+			for _, err := range e.Observe(t.Context()) {
+				assert.ErrorIs(t, err, election.ErrNoLeader, name)
+				break
+			}
+			require.NoError(t, h.Release())
+			synctest.Wait()
+		}
 	})
 }
 

@@ -13,9 +13,14 @@ import (
 // closed, or when the service denies access; the last error yielded then says so.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[coord.Node, error] {
 	return func(yield func(coord.Node, error) bool) {
+		vacant := false // as was said last
 		for first, err := range e.client.Watch(ctx, e.name) {
-			if err == nil && first.ID == "" {
-				err = e.vacant()
+			was := vacant
+			if vacant = err == nil && !stands(first); vacant {
+				if was {
+					continue // one who is no candidate gave way to another
+				}
+				first, err = coord.Node{}, e.vacant()
 			}
 			if !yield(first, err) {
 				return

@@ -22,16 +22,19 @@ const (
 //   - if the term was held to the end, Run returns what fn returned, but nil if that only says that ctx ended;
 //   - if it was lost, Run campaigns again after a pause, which grows while terms do not last.
 //
-// MaxWait does not bound its campaigns. Run returns nil when ctx ends while it does not lead, and an error that trying
+// MaxWait does not bound its campaigns. Run returns nil when ctx ends while it stands in line; if the service was out of
+// reach just then, or refused, it says so (coord.ErrUnavailable, and what the service said). It returns an error that trying
 // again cannot mend (coord.ErrDenied, ErrClosed, ErrInvalid, ErrInvalidName, and ErrHeld within a term of its own).
 func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
 	}
 	pause := firstPause
+	var trouble error // why the last campaign failed, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
 		term, err := e.campaign(ctx, value)
+		trouble = nil
 		if err == nil {
 			began = time.Now()
 			held, err := e.serve(ctx, term, fn)
@@ -40,6 +43,8 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 			}
 		} else if permanent(err) {
 			return err
+		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) {
+			trouble = err
 		}
 		if time.Since(began) > lastPause {
 			pause = firstPause
@@ -50,7 +55,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 		}
 		pause = min(2*pause, lastPause)
 	}
-	return nil
+	return trouble
 }
 
 // serve runs fn for a term, and reports whether the term was held to the end, and if so, what fn said.

@@ -1,4 +1,7 @@
 // Package mutex is a lock that one holder at a time has among all processes which share a service.
+//
+// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
+// each other. The kind of whoever is in the way is in coord.Error.
 package mutex
 
 import (

@@ -1,6 +1,9 @@
 // Package rwlock is a lock that either one writer or any number of readers have, among all processes which share a
 // service. They are served in the order in which they came: a writer waits for the readers ahead of it, and those who
 // come later wait for the writer, so neither side can starve the other.
+//
+// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
+// each other. The kind of whoever is in the way is in coord.Error.
 package rwlock
 
 import (

@@ -170,6 +170,11 @@ func TestOtherRecipesOnTheSameLineAreKeptOut(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		l := rwlock.New(s.Client(), "file")
 		m := locked(t)(mutex.New(s.Client(), "file").Lock(t.Context()))
+		_, err := rwlock.New(s.Client(), "file", rwlock.MaxWait(time.Second)).Lock(t.Context())
+		assert.ErrorContains(t, err, `"file" (1 ahead, of kind lock): context deadline exceeded: line is busy`)
+		var e *coord.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, m.Token(), e.Blocker.Token)
 		reader := l.RLockChan(t.Context())
 		bubble.Waits(t, reader)
 		m.Release()

@@ -1,6 +1,9 @@
 // Package semaphore shares a number of permits among all processes which share a service. A caller asks for one or
 // more of them, and callers are served in the order in which they came: a caller that asks for many is not passed by
 // those behind that ask for few.
+//
+// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
+// each other. The kind of whoever is in the way is in coord.Error.
 package semaphore
 
 import (
