@@ -3,7 +3,7 @@ package planted
 // zk are the bugs of the driver for ZooKeeper.
 var zk = []Bug{
 	one("zk: the deadline counts from the receipt of an answer",
-		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, conformsZK("07", "everything takes long")),
+		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, testsZK("TestTheDeadlineCountsFromTheSending")),
 	one("zk: a departure that had no answer is not repeated",
 		"coord/zk/leave.go", `err := driverkit.UntilGone(ctx, p.session.life, try, passing)`, `err := try(ctx)`, conformsZK("06", "in an ended context")),
 	one("zk: a mark lets in whoever waits for it, right behind or not",
