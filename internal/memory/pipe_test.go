@@ -213,9 +213,9 @@ func (l *link) cut(service *memory.Service, name string) (heal func()) {
 	})
 }
 
-func (l *link) setDelay(d time.Duration) {
-	l.out.change(func() { l.out.delay = d })
-	l.in.change(func() { l.in.delay = d })
+func (l *link) slow(by time.Duration) {
+	l.out.change(func() { l.out.delay += by })
+	l.in.change(func() { l.in.delay += by })
 }
 
 func (l *link) fate(f drivertest.Fate) <-chan struct{} {
@@ -253,8 +253,8 @@ func (p *pipes) connect(t testing.TB, service *memory.Service, name string) *dri
 		Freeze: l.freeze,
 		Cut:    func() func() { return l.cut(service, name) },
 		Delay: func(each time.Duration) func() {
-			l.setDelay(each)
-			return func() { l.setDelay(0) }
+			l.slow(each)
+			return sync.OnceFunc(func() { l.slow(-each) })
 		},
 		Expire:  func(_ testing.TB, sess driver.Session) { service.Expire(sess) },
 		Traffic: l.count,
