@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -140,12 +141,17 @@ func TestAnAnnouncementKeepsWhatTheOwnerSet(t *testing.T) {
 
 func TestDataIsCopiedWhenItIsHandedIn(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		m := &meddler{last: func() bool { return false }}
+		var joined []byte // as the driver has it, which may send it again
+		m := &meddler{last: func() bool { return false }, join: func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+			joined = e.Data
+			return do(e)
+		}}
 		c := m.client(s)
 		data := []byte("value")
 		h, err := c.Acquire(t.Context(), "line", "asking", data, announcing)
 		require.NoError(t, err)
 		copy(data, "spoil")
+		assert.Equal(t, "value", string(joined))
 		synctest.Wait()
 		assert.Equal(t, "granted", h.Node().Kind)
 		assert.Equal(t, "value", string(lineOf(t, s, "line")[0].Data))

@@ -221,12 +221,13 @@ func (s *session) loseAll(why error) {
 
 // add makes h one of the session's holds, unless the client gives no more turns.
 func (s *session) add(h *Hold) error {
+	ended := s.ended()
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
 	if s.client.life.Err() != nil {
 		return ErrClosed
 	}
-	if s.over || s.ended() {
+	if s.over || ended {
 		return driver.ErrSessionEnded
 	}
 	s.holds[h] = struct{}{}

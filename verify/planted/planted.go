@@ -38,7 +38,7 @@ func All() []Bug {
 }
 
 // hunt looks for the first seed that makes something go wrong.
-var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=100"}}
+var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=300"}}
 
 // one is a bug that takes one edit.
 func one(name, file, was, now string, by Tests) Bug {

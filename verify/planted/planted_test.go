@@ -102,6 +102,11 @@ func TestNoticed(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
 			n, err := b.Hunt(root)
+			for range 2 { // on real servers some bugs may pass by good luck
+				if errors.Is(err, ErrUnnoticed) {
+					n, err = b.Hunt(root)
+				}
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

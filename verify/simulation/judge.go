@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -200,7 +201,10 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	defer w.mu.Unlock()
 	w.grants++
 	c.excused = w.taken[c.token]
-	// Whoever gets its turn late asks by an amendment, and does not listen meanwhile.
+	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {
+		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
+	}
+	// Who comes late to its turn asks by an amendment, and does not listen then.
 	if w.waited[c.token] && !w.scheduler.heardGone(h.Node().ID).IsZero() && w.scheduler.lastAnswer(who) != "amend" {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
