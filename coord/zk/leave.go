@@ -17,7 +17,13 @@ import (
 var mark = []byte("turnwise left\n")
 
 func (p *place) Leave(ctx context.Context, held bool) error {
-	try := func(ctx context.Context) error { return p.takeAway(ctx, held) }
+	try := func(ctx context.Context) error {
+		err := p.takeAway(ctx, held)
+		if err == nil {
+			p.gone()
+		}
+		return err
+	}
 	err := driverkit.UntilGone(ctx, p.session.life, try, passing)
 	if err != nil && err == ctx.Err() {
 		err = p.session.stopped(ctx)
@@ -33,13 +39,9 @@ func (p *place) takeAway(ctx context.Context, held bool) error {
 	for i, nodePath := range paths {
 		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1)
 		if !errors.Is(err, gozk.ErrNoNode) {
-			if err == nil {
-				p.gone()
-			}
 			return explain(err, "leaving", nodePath, "DELETE", p.dir)
 		}
 	}
-	p.gone()
 	return nil
 }
 
