@@ -81,16 +81,14 @@ func (s *scene) acquiring(ctx context.Context, c *coord.Client) <-chan coord.Res
 
 func (s *scene) granted(d time.Duration, got <-chan coord.Result, what string) *coord.Hold {
 	s.Helper()
-	select {
-	case r := <-got:
-		if r.Err != nil {
-			s.Fatalf("%s: %v", what, r.Err)
-		}
-		return r.Hold
-	case <-time.After(d):
+	r, ok := arrives(d, got)
+	if !ok {
 		s.Fatalf("%s: no turn within %v", what, d)
-		return nil
 	}
+	if r.Err != nil {
+		s.Fatalf("%s: %v", what, r.Err)
+	}
+	return r.Hold
 }
 
 // queued waits until n are in line.
@@ -176,13 +174,10 @@ func breaks(s *scene) {
 	if err := operator.Break(s.ctx, nodes[1]); err != nil {
 		s.Fatalf("Break: %v", err)
 	}
-	select {
-	case r := <-got:
-		if !errors.Is(r.Err, coord.ErrRemoved) {
-			s.Errorf("a waiter whose node was removed: %v, want ErrRemoved", r.Err)
-		}
-	case <-time.After(soon):
+	if r, ok := arrives(soon, got); !ok {
 		s.Error("a waiter does not notice that its node was removed")
+	} else if !errors.Is(r.Err, coord.ErrRemoved) {
+		s.Errorf("a waiter whose node was removed: %v, want ErrRemoved", r.Err)
 	}
 	if err := h.Err(); err != nil {
 		s.Errorf("the holder: %v", err)
@@ -233,12 +228,12 @@ func tryTells(s *scene) {
 	s.needs("freeze a link", l.Freeze == nil)
 	thaw := l.Freeze(Both)
 	defer thaw()
-	start := time.Now()
-	if _, err := c.TryAcquire(s.ctx, s.line, "lock", nil, oneByOne); !errors.Is(err, coord.ErrUnavailable) || errors.Is(err, coord.ErrBusy) {
+	d := took(func() { _, err = c.TryAcquire(s.ctx, s.line, "lock", nil, oneByOne) })
+	if !errors.Is(err, coord.ErrUnavailable) || errors.Is(err, coord.ErrBusy) {
 		s.Errorf("try out of reach: %v, want ErrUnavailable", err)
 	}
-	if took := time.Since(start); took > l.RequestTimeout()+ending+slack {
-		s.Errorf("try out of reach took %v, the deadline of a request is %v", took, l.RequestTimeout())
+	if d > l.RequestTimeout()+ending+slack {
+		s.Errorf("try out of reach took %v, the deadline of a request is %v", d, l.RequestTimeout())
 	}
 	thaw()
 	s.gone(s.line)

@@ -58,17 +58,15 @@ func (s *scene) firstWhere(ctx context.Context, l *Link, seen *driver.Node, want
 // tells fails unless the answer is this node; the zero Node means that the line is empty.
 func (s *scene) tells(d time.Duration, c <-chan told, want driver.Node, what string) driver.Node {
 	s.Helper()
-	select {
-	case got := <-c:
-		if got.err != nil || got.ID != want.ID || got.Kind != want.Kind || got.Token != want.Token ||
-			string(got.Data) != string(want.Data) || got.Owner.Label != want.Owner.Label {
-			s.Fatalf("%s: First returned %+v, error %v; want %+v", what, got.Node, got.err, want)
-		}
-		return got.Node
-	case <-time.After(d):
+	got, ok := arrives(d, c)
+	if !ok {
 		s.Fatalf("%s: First has not returned within %v", what, d)
 	}
-	return driver.Node{}
+	if got.err != nil || got.ID != want.ID || got.Kind != want.Kind || got.Token != want.Token ||
+		string(got.Data) != string(want.Data) || got.Owner.Label != want.Owner.Label {
+		s.Fatalf("%s: First returned %+v, error %v; want %+v", what, got.Node, got.err, want)
+	}
+	return got.Node
 }
 
 // comesTo fails unless the answers come to this node in the end. Until then they may be errors, as trouble passes, or

@@ -72,9 +72,8 @@ func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.
 func timed(ctx context.Context, d time.Duration, call func(ctx context.Context) error) (late time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	end := time.Now().Add(d)
-	err = call(ctx)
-	return time.Since(end), err
+	late = took(func() { err = call(ctx) }) - d
+	return late, err
 }
 
 func callsEndIn(trouble func(l *Link) (heal func())) func(s *scene) {
@@ -202,10 +201,8 @@ func abandonInFrozenLink(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)
 	defer l.Freeze(Both)()
-	start := time.Now()
-	sess.Abandon()
-	if took := time.Since(start); took > ending+slack {
-		s.Errorf("Abandon took %v", took)
+	if d := took(sess.Abandon); d > ending+slack {
+		s.Errorf("Abandon took %v", d)
 	}
 	s.wait(ending+slack, sess.Done(), "Done is closed after Abandon")
 }

@@ -234,13 +234,11 @@ func (s *scene) became(how driver.Change, done driver.Change) {
 // within returns the answer, which must come in time.
 func (s *scene) within(d time.Duration, c <-chan answer, what string) answer {
 	s.Helper()
-	select {
-	case a := <-c:
-		return a
-	case <-time.After(d):
+	a, ok := arrives(d, c)
+	if !ok {
 		s.Fatalf("%s: no answer within %v", what, d)
-		return answer{}
 	}
+	return a
 }
 
 // turn is like within, for an answer that must say that nobody is ahead.
@@ -266,11 +264,22 @@ func (s *scene) noAnswer(d time.Duration, c <-chan answer, what string) {
 // eventually waits until cond is true, as it must become.
 func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
 	s.Helper()
-	for limit := time.Now().Add(d); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(limit) {
-			s.Fatalf("not within %v: %s", d, what)
-		}
+	if !s.happens(d, cond) {
+		s.Fatalf("not within %v: %s", d, what)
 	}
+}
+
+// happens waits until cond is true, and reports whether it was. What it sleeps too long does not count.
+func (s *scene) happens(d time.Duration, cond func() bool) bool {
+	for d > 0 {
+		asked := time.Now()
+		if cond() {
+			return true
+		}
+		d -= time.Since(asked) + tick/2
+		time.Sleep(tick / 2)
+	}
+	return cond()
 }
 
 // gone waits until the service stores nothing in the line, and nothing turns up there for as
@@ -313,9 +322,7 @@ func ended(sess driver.Session) bool {
 // wait waits for a channel that must be closed.
 func (s *scene) wait(d time.Duration, c <-chan struct{}, what string) {
 	s.Helper()
-	select {
-	case <-c:
-	case <-time.After(d):
+	if _, ok := arrives(d, c); !ok {
 		s.Fatalf("not within %v: %s", d, what)
 	}
 }
