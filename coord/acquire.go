@@ -96,8 +96,8 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	// With All in sight it looks for itself: see lookFirst.
-	a.entry.Try = a.try && !rule.Sight.All
+	// A rule that must see more than one looks for itself: see lookFirst.
+	a.entry.Try = a.try && rule.Sight.Depth() == 1
 	if a.try {
 		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
 	} else {
@@ -240,10 +240,10 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 	return err
 }
 
-// lookFirst is for a try whose rule must see everybody ahead, so that it does not join in vain: the driver's own look
+// lookFirst is for a try whose rule must see more than one ahead, so that it does not join in vain: the driver's own look
 // only knows whether somebody is there.
 func (a *acquire) lookFirst(ctx context.Context) error {
-	if !a.try || !a.rule.Sight.All {
+	if !a.try || a.rule.Sight.Depth() == 1 {
 		return nil
 	}
 	ahead, err := a.driver.Line(ctx, a.entry.Line)

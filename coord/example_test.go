@@ -15,7 +15,7 @@ func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()
 	sameWay := coord.Rule{
-		Sight: coord.Sight{All: true},
+		Sight: coord.Sight{Nearest: coord.All},
 		WaitFor: func(me coord.Node, ahead []coord.Node) []coord.Node {
 			for i := len(ahead) - 1; i >= 0; i-- {
 				if ahead[i].Kind != me.Kind {

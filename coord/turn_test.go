@@ -241,7 +241,7 @@ func TestOneWhoGivesUpDoesNotWaitForTheServiceToConfirm(t *testing.T) {
 }
 
 func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
-	everybody := coord.Rule{Sight: coord.Sight{All: true}, WaitFor: exclusive.WaitFor}
+	everybody := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
 	for name, rule := range map[string]coord.Rule{"by the driver's look": exclusive, "by a look at all": everybody} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
@@ -363,7 +363,7 @@ func TestATryThatCannotLookIsUnavailable(t *testing.T) {
 		own := errors.New("disk full")
 		m := &meddler{line: func(func() ([]driver.Node, error)) ([]driver.Node, error) { return nil, own }}
 		c := m.client(s)
-		rule := coord.Rule{Sight: coord.Sight{All: true}, WaitFor: exclusive.WaitFor}
+		rule := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
 		_, err := c.TryAcquire(t.Context(), "line", "lock", nil, rule)
 		assert.ErrorIs(t, err, own)
 		assert.NotErrorIs(t, err, coord.ErrBusy)

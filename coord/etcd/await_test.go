@@ -122,7 +122,7 @@ func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	l := connectLink(t, cluster.Addrs()...)
 	s := open(t, l)
 	e := entry("long gone", "S3of3")
-	e.Sight = driver.Sight{All: true}
+	e.Sight = driver.Sight{Nearest: driver.All}
 	me, ahead := join(t, s, e)
 	await := func() []driver.Node {
 		t.Helper()
@@ -384,7 +384,7 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 		places = append(places, me)
 	}
 	e := entry("several", "S1of150")
-	e.Sight.All = true
+	e.Sight.Nearest = driver.All
 	me, ahead := join(t, s, e)
 	if len(ahead) != n {
 		t.Fatalf("%d ahead, want %d", len(ahead), n)

@@ -216,12 +216,13 @@ func (j *joining) settle(ctx context.Context) error {
 // made completes a join that put the node at revision rev, with what the transaction read before.
 func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, error) {
 	j.born(rev)
-	g, err := j.complete(j.life.Context(), j.view, j.d.keys.see(j.view, answers), rev, rev-1)
+	read := j.d.keys.see(j.view, answers)
+	g, err := j.complete(j.life.Context(), j.view, read, rev, rev-1)
 	if err != nil {
 		return nil, err
 	}
 	j.first = g.all == 0 && len(j.sight.Ignore) == 0
-	j.last = j.sight.All // then nothing was read after the transaction
+	j.last = j.sight.Depth() > 1 && !read.short // then nothing was read after the transaction
 	j.remember(g)
 	return g.nodes, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -282,6 +283,38 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 		t.Errorf("a try that succeeds took %+v, want one transaction", spent)
 	}
 	leave(t, me, true)
+}
+
+// Two thousand who waited for three permits received 250 MB.
+func TestWhoNeedsToSeeAFewIsNotSentTheWholeLine(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	e := entry("a long line", "S1of3")
+	e.Sight = driver.Sight{Nearest: 4}
+	received := func() int64 {
+		least := int64(math.MaxInt64)
+		for range 5 {
+			before := l.counted()
+			me, ahead := join(t, s, e)
+			least = min(least, l.counted().Sub(before).Received)
+			if len(ahead) < 4 {
+				t.Fatalf("ahead is %v", ahead)
+			}
+			leave(t, me, false)
+		}
+		return least
+	}
+	for range 4 {
+		join(t, s, e)
+	}
+	short := received()
+	for range 200 {
+		join(t, s, e)
+	}
+	if long := received(); long > 2*short {
+		t.Errorf("a join received %d bytes in a line of 4, %d in a line of 204", short, long)
+	}
 }
 
 // A reader looks only at keys of other kinds. A writer that has become a reader keeps the writer's key.

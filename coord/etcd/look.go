@@ -41,12 +41,14 @@ func (l layout) ranges(v view) []keyRange {
 }
 
 // reads returns the operations of a look at what is there now. If the nearest is enough, only its key is read: data may
-// be large. If all are wanted, the values are read too, since they tell the kinds of those that were amended, which may
+// be large. If more are wanted, the values are read too, since they tell the kinds of those that were amended, which may
 // be many.
 func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
-	if !v.sight.All {
-		opts = append(opts, clientv3.WithKeysOnly(),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1))
+	if n := v.sight.Depth(); n == 1 {
+		opts = append(opts, clientv3.WithKeysOnly())
+	}
+	if n := v.sight.Depth(); n < driver.All {
+		opts = append(opts, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)))
 	}
 	var ops []clientv3.Op
 	for _, r := range l.ranges(v) {
@@ -60,7 +62,7 @@ type glance struct {
 	nodes   []driver.Node
 	amended map[string]int64 // mod revision, by ID, of those that were changed since they joined
 	all     int64            // how many keys there are in the ranges, contenders or not
-	short   bool             // there may be more in sight: the nearest key was not in sight
+	short   bool             // there may be more in sight: one of the nearest keys was not in sight
 }
 
 // see makes a glance of the answers to reads. Contenders that were amended may have another kind than their keys say;
@@ -72,7 +74,7 @@ func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 		hidden := false
 		for _, kv := range a.GetResponseRange().GetKvs() {
 			n, ok := l.node(v.line, kv)
-			if ok && v.sight.All {
+			if ok && v.sight.Depth() > 1 {
 				l.decodeKind(&n, kv.GetValue())
 			}
 			if ok && v.sight.Sees(n.Kind) {
@@ -81,7 +83,7 @@ func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 				hidden = true
 			}
 		}
-		g.short = g.short || hidden && !v.sight.All
+		g.short = g.short || hidden && v.sight.Nearest < driver.All
 	}
 	slices.SortFunc(g.nodes, byToken)
 	return g
@@ -103,7 +105,7 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 //
 // It drops what was amended out of sight; nothing is ever amended into sight, see Amend.
 func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
-	if !g.short && len(g.amended) > 0 && !v.sight.All {
+	if !g.short && len(g.amended) > 0 && v.sight.Depth() == 1 {
 		if err := s.readKinds(ctx, &g, rev); err != nil {
 			return g, err
 		}
@@ -116,7 +118,7 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	}
 	// Something that is not in the way hides what may be: a writer that has become a reader, or a foreign key. That is
 	// rare, so it may cost a look at all of them.
-	v.sight.All = true
+	v.sight.Nearest = driver.All
 	answer, _, err := s.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		return s.d.keys.reads(v, append(opts, clientv3.WithMaxCreateRev(last))...)
 	})

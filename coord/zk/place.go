@@ -64,8 +64,8 @@ func (p *place) seen() (ahead, own int64) {
 	return p.asOf, max(p.asOf, p.made)
 }
 
-// pick picks from a list those ahead of me within sight; found is false if I am not in the list. Without Sight.All that
-// is only the nearest, found without sorting: a list may be long, and everybody who joins gets one.
+// pick picks from a list those ahead of me within sight; found is false if I am not in the list. If the nearest
+// is enough, it is found without sorting: a list may be long, and everybody who joins gets one.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
@@ -80,7 +80,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		case c.rank() > me.rank():
 			last = false
 		case !p.sight.Sees(c.kind):
-		case len(chosen) == 0 || p.sight.All:
+		case len(chosen) == 0 || p.sight.Depth() > 1:
 			chosen = append(chosen, listed{c, name})
 		case compareListed(listed{c, name}, chosen[0]) > 0:
 			chosen[0] = listed{c, name}
@@ -90,7 +90,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		return nil, false, false
 	}
 	slices.SortFunc(chosen, compareListed)
-	for _, c := range chosen {
+	for _, c := range chosen[max(0, len(chosen)-p.sight.Depth()):] {
 		ahead = append(ahead, c.node(line, p.dir, l.Born))
 	}
 	p.mu.Lock()

@@ -117,7 +117,7 @@ func (w *waiter) how(i int, ahead []driver.Node) driver.Change {
 	switch {
 	case stands:
 		return driver.Amended
-	case w.sight.All && len(w.sight.Ignore) == 0 && w.isGone(w.watches[i]):
+	case w.sight.Nearest == driver.All && len(w.sight.Ignore) == 0 && w.isGone(w.watches[i]):
 		return driver.Gone
 	}
 	return driver.Looked // it may have been amended out of sight

@@ -58,7 +58,7 @@ var etcd = []Bug{
 		}
 `, conformsEtcd("13", "another kind wakes those behind")),
 	one("etcd: a key that does not count hides those ahead of it",
-		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
+		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
 		"coord/etcd/await.go", `err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })`, `err = p.removed(ctx, rev)`, alone(conformsEtcd, "09 removal is noticed", "of a holder whose requests stall")),
 }
