@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -18,15 +17,12 @@ const (
 	// own key anyway; the watch is for those who are removed while they go on waiting.
 	watchOwnAfter = 25 * time.Millisecond
 
-	// pollEvery is about how often a waiter polls, and pollsOfAll is the time between the polls of all waiters of a
-	// session: so ten thousand that wait for hours are no load.
-	pollEvery  = 20 * time.Second
-	pollsOfAll = 20 * time.Millisecond
+	// pollEvery is about how often a waiter polls, unless there are many.
+	pollEvery = 20 * time.Second
 )
 
 func (s *session) pollPause() time.Duration {
-	d := max(pollEvery, time.Duration(s.watches.size())*pollsOfAll)
-	return d/2 + rand.N(d)
+	return driverkit.Jitter(driverkit.PollPause(pollEvery, s.watches.size()))
 }
 
 // Await never says Gone. If a key was deleted without the mark, its owner may have held all the same: whoever joined an
