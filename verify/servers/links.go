@@ -31,7 +31,7 @@ func (c *Cluster) via(from, to *Member, name string) (int, error) {
 	key := fmt.Sprintf("%d-%d/%s", from.id, to.id, name)
 	r, ok := c.routes[key]
 	if !ok {
-		proxy, err := faultproxy.New(target)
+		proxy, err := faultproxy.NewWithTraffic(target, introductions{c, from, to})
 		if err != nil {
 			return 0, err
 		}
