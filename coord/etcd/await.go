@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -137,27 +138,35 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 		return nil, err
 	}
 	var unread []*neighbour // to be read now: events tell only what comes later
-	open, reread := true, false
+	answered, reread := true, false
 	if a.self != nil {
-		open, reread = a.self.open > 0, a.self.unread()
+		answered, reread = a.self.answered(), a.self.unread()
 	}
 	for _, b := range a.ahead {
-		events, err := b.hear()
-		if err != nil {
-			return nil, err
-		}
-		if len(events) > 0 {
+		if events := b.hear(); len(events) > 0 {
 			return a.changed(ctx, b, events[0])
 		}
-		open = open && b.open > 0
+		answered = answered && b.answered()
 		if b.unread() {
 			unread = append(unread, b)
 		}
 	}
-	if !open || len(unread) == 0 && !reread {
+	if !answered || len(unread) == 0 && !reread {
 		return nil, nil
 	}
-	return a.readAhead(ctx, unread)
+	found, err := a.readAhead(ctx, unread)
+	if err != nil && a.mayPass(err) {
+		return nil, nil
+	}
+	return found, err
+}
+
+func (a *awaiting) mayPass(err error) bool {
+	passes := a.self != nil && a.self.mayPass(err)
+	for _, b := range a.ahead {
+		passes = b.mayPass(err) || passes
+	}
+	return passes
 }
 
 // stillThere also asks the last question before somebody may be let in: has word of my own removal come?
@@ -165,11 +174,7 @@ func (a *awaiting) stillThere(ctx context.Context) error {
 	if a.self == nil {
 		return nil
 	}
-	events, err := a.self.hear()
-	if err != nil {
-		return err
-	}
-	if rev := deletion(events); rev > 0 {
+	if rev := deletion(a.self.hear()); rev > 0 {
 		return a.removed(ctx, rev)
 	}
 	return nil
@@ -317,6 +322,9 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 			continue
 		}
 		ahead, at, err := p.look(ctx, 0)
+		if err != nil && v.mayPass(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -341,7 +349,8 @@ func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
 	return false
 }
 
-// Watch reads once the watch is open, and then now and then. A read that stalls is given up when the bell rings.
+// Watch reads once the watch is open, and then now and then. A read that stalls is given up when the bell rings. As long
+// as reading is not permitted it goes on asking: the owner still holds, and must hear of a removal when it is again.
 func (p *place) Watch(ctx context.Context) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -352,7 +361,13 @@ func (p *place) Watch(ctx context.Context) error {
 		if rev := deletion(events); rev > 0 {
 			err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })
 		} else if len(events) == 0 && err == nil {
-			err = v.bell.Unless(ctx, func(ctx context.Context) error { return p.readSelf(ctx, v.ear) })
+			err = v.bell.Unless(ctx, func(ctx context.Context) error {
+				err := p.readSelf(ctx, v.ear)
+				if errors.Is(err, driver.ErrDenied) {
+					err = driverkit.Sleep(ctx, restFor)
+				}
+				return err
+			})
 		}
 		if err != nil {
 			return p.life.Verdict(err)

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"math"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -105,11 +106,8 @@ func (s *session) watchOver() {
 	defer v.end()
 	for {
 		events, err := v.next(ctx, pollEvery)
-		if err != nil { // listening is refused, which may pass, or the session is over
-			if driverkit.Sleep(ctx, driverkit.Pause(driverkit.Slowly)) != nil {
-				return
-			}
-			continue
+		if err != nil {
+			return // the session is over
 		}
 		since := v.opened
 		for _, e := range events {
@@ -117,7 +115,10 @@ func (s *session) watchOver() {
 				since = max(since, e.rev)
 			}
 		}
-		v.caughtUp(since)
+		if len(events) == 0 && (v.open == 0 || !v.unread()) {
+			since = math.MaxInt64 // no event will tell, or none has for long: ask
+		}
+		v.caughtUp(v.opened)
 		if err := s.check(ctx, since); err != nil && !s.life.Over() {
 			s.d.log.Warn("etcd: cannot tell whether the lease lives", "lease", leaseHex(s.lease), "err", err)
 		}

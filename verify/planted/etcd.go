@@ -57,6 +57,9 @@ var etcd = []Bug{
 			continue
 		}
 `, conformsEtcd("13", "another kind wakes those behind")),
+	one("etcd: a watch that was refused once stays refused",
+		"coord/etcd/watches.go", `		ws.askAgain(staleAsk)
+`, ``, testsEtcd("TestPermissionAwayForAMoment")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
