@@ -60,6 +60,8 @@ var etcd = []Bug{
 	one("etcd: a watch that was refused once stays refused",
 		"coord/etcd/watches.go", `		ws.askAgain(staleAsk)
 `, ``, testsEtcd("TestPermissionAwayForAMoment")),
+	one("etcd: a watch goes by the number that was asked for",
+		"coord/etcd/watches.go", `w.id, w.since = said.GetWatchId(), ws.spoke`, `w.id, w.since = r.number, ws.spoke`, testsEtcd("TestThroughGRPCProxyOfEtcd")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
