@@ -62,6 +62,9 @@ var etcd = []Bug{
 `, ``, testsEtcd("TestPermissionAwayForAMoment")),
 	one("etcd: a watch goes by the number that was asked for",
 		"coord/etcd/watches.go", `w.id, w.since = said.GetWatchId(), ws.spoke`, `w.id, w.since = r.number, ws.spoke`, testsEtcd("TestThroughGRPCProxyOfEtcd")),
+	one("etcd: a join puts its key over what is there",
+		"coord/etcd/join.go", `	ifs = append(ifs, isIncarnation(j.key, 0))
+`, ``, testsEtcd("TestJoinThatIsSentTwiceIsOneNode")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
