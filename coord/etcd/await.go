@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -30,8 +29,8 @@ func (s *session) pollPause() time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// Await never says Gone. If a key was deleted without the mark, its owner may have held all the same: whoever joined an
-// empty line leaves no mark, and on a full disk nobody can.
+// Await never says HandedOn or Gone: whether a node that has left had its turn is something that only its owner knows, and
+// whoever may write to the line could say.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -68,10 +67,9 @@ type neighbour struct {
 	*ear
 	key     string
 	created int64
-	known   int64  // its mod revision when the caller looked
-	left    string // the left key of the session that made it; "": it is foreign
-	mark    bool   // it was nearest in sight, so if it left as the holder nobody is ahead
-	only    bool   // it was alone in sight, so once it has left, however it did, nobody is ahead
+	known   int64 // its mod revision when the caller looked
+	nearest bool  // in sight, when the caller looked
+	only    bool  // and nobody else was in sight
 }
 
 func (p *place) awaitFew(ctx context.Context, wait []driver.Node) (*finding, error) {
@@ -85,17 +83,21 @@ func (p *place) awaitFew(ctx context.Context, wait []driver.Node) (*finding, err
 
 func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
 	key := keyOf(n)
-	b := &neighbour{
+	nearest := last && n.ID == a.seen.nearest
+	return &neighbour{
 		ear:     a.watches.listen(span{key: key}, a.bell, 0),
 		key:     key,
 		created: int64(n.Token),
 		known:   max(a.seen.amended[n.ID], int64(n.Token)),
-		left:    a.d.keys.leftOf(a.line, key),
+		nearest: nearest,
+		only:    nearest && a.seen.only,
 	}
-	nearest := last && n.ID == a.seen.nearest
-	b.only = nearest && a.seen.only
-	b.mark = nearest && !b.only && b.left != ""
-	return b
+}
+
+// clears reports whether nobody is in sight once that node has gone, however it went: it was the nearest, and those ahead
+// of it have gone, or there were none. A line that one process drains goes from one to the next like this, with no look.
+func (a *awaiting) clears(b *neighbour) bool {
+	return b.only || b.nearest && a.standing.gone.Load() >= b.created
 }
 
 func (a *awaiting) end() {
@@ -192,8 +194,8 @@ func deletion(events []event) int64 {
 
 func (a *awaiting) changed(ctx context.Context, b *neighbour, ev event) (*finding, error) {
 	switch {
-	case ev.deleted && (b.mark || b.only):
-		return a.handOff(ctx, b, ev.rev)
+	case ev.deleted && a.clears(b):
+		return a.handOff(ctx, ev.rev)
 	case !ev.deleted && ev.created == b.created:
 		return a.lookAgain(ctx, ev.rev, driver.Amended)
 	}
@@ -209,15 +211,11 @@ func (a *awaiting) lookAgain(ctx context.Context, rev int64, how driver.Change) 
 	return &finding{ahead, how}, err
 }
 
-// handOff finds out, with point reads at the revision of its deletion, whether the node right ahead left as the holder,
-// and whether mine still stands. For a look, the service would have to go through the whole line.
-func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*finding, error) {
-	answer, at, err := a.readAt(ctx, "look for the hand-off", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
-		ops := []clientv3.Op{a.readOwn(opts...)}
-		if b.mark {
-			ops = append(ops, clientv3.OpGet(b.left, opts...))
-		}
-		return ops
+// handOff finds out, with a point read at the revision of the last deletion ahead, whether mine still stands. For a look,
+// the service would have to go through the whole line.
+func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
+	answer, at, err := a.readAt(ctx, "look at the own node", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
+		return []clientv3.Op{a.readOwn(opts...)}
 	})
 	if err != nil {
 		return nil, err
@@ -225,20 +223,13 @@ func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*findi
 	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
 	}
-	if b.only {
-		return &finding{how: driver.Looked}, a.stillThere(ctx)
-	}
-	if b.leftAsHolder(answer[1]) {
-		return &finding{how: driver.HandedOn}, a.stillThere(ctx)
-	}
-	return a.lookAgain(ctx, rev, driver.Looked)
+	return a.cleared(ctx)
 }
 
-// leftAsHolder works on a read of the left key. Nobody else's write looks like the mark: the key belongs to that
-// session alone, and the value is a create revision, which is given out once.
-func (b *neighbour) leftAsHolder(answer *pb.ResponseOp) bool {
-	kvs := answer.GetResponseRange().GetKvs()
-	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)
+// cleared ends the waiting of one who has nobody in sight.
+func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
+	a.remember(glance{})
+	return &finding{how: driver.Looked}, a.stillThere(ctx)
 }
 
 // readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events
@@ -250,7 +241,7 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(...clientv3.OpOption) []clientv3.Op {
 		ops := []clientv3.Op{a.readOwn()}
 		for _, b := range some {
-			ops = append(ops, b.reads()...)
+			ops = append(ops, clientv3.OpGet(b.key, clientv3.WithKeysOnly()))
 		}
 		return ops
 	})
@@ -263,30 +254,17 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 	if a.self != nil {
 		a.self.caughtUp(at)
 	}
-	answer = answer[1:]
-	for _, b := range some {
-		kv, rest := incarnation(answer[0], b.created), answer[len(b.reads()):]
+	for i, b := range some {
+		kv := incarnation(answer[1+i], b.created)
 		switch {
-		case kv == nil && b.only:
-			return &finding{how: driver.Looked}, a.stillThere(ctx)
-		case kv == nil && b.mark && b.leftAsHolder(answer[1]):
-			return &finding{how: driver.HandedOn}, a.stillThere(ctx)
+		case kv == nil && a.clears(b):
+			return a.cleared(ctx)
 		case kv == nil || kv.GetModRevision() != b.known:
 			return a.lookAgain(ctx, at, driver.Looked)
 		}
 		b.caughtUp(at)
-		answer = rest
 	}
 	return nil, nil
-}
-
-// reads returns the reads that tell whether the node stands and, where it matters, whether it left as the holder.
-func (b *neighbour) reads() []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly())}
-	if b.mark {
-		ops = append(ops, clientv3.OpGet(b.left))
-	}
-	return ops
 }
 
 // awaitAny waits for many nodes with one watch on the line as a whole: a watch on each would cost the service a request

@@ -18,12 +18,12 @@ import (
 type place struct {
 	*session
 	view
-	key     string
-	number  int64 // in the key
-	created int64 // the key's create revision
-	first   bool  // nobody stood in line when it joined: whoever is right behind it knows, and needs no mark
-	last    bool
-	free    sync.Once // gives the number back
+	standing *standing
+	key      string
+	number   int64 // in the key
+	created  int64 // the key's create revision
+	last     bool
+	free     sync.Once // when it is known to have gone
 
 	mu       sync.Mutex
 	node     driver.Node
@@ -56,7 +56,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
 	}
-	p := &place{session: s, view: view{e.Line, e.Sight}}
+	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line)}
 	p.takeNumber(e.Kind)
 	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
 	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), try: e.Try}
@@ -105,10 +105,10 @@ func (j *joining) takeBack(ctx context.Context) error {
 		}
 	}
 	if j.created == 0 {
-		j.numbers.giveBack(j.number)
+		j.free.Do(j.stoodDown)
 		return nil
 	}
-	return j.depart(ctx, "")
+	return j.depart(ctx)
 }
 
 // attempt tries until the outcome is known. After an error there may be a node that has to go.
@@ -250,7 +250,6 @@ func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	j.first = g.all == 0 && len(j.sight.Ignore) == 0
 	j.last = j.sight.All // then nothing was read after the transaction
 	j.remember(g)
 	return g.nodes, nil
