@@ -179,6 +179,16 @@ func parseID(id string) (key string, created int64, ok bool) {
 	return id[:i], created, true
 }
 
+// inLine takes apart the ID of a contender for that line.
+func (l layout) inLine(line, id string) (key string, created int64, ok bool) {
+	key, created, ok = parseID(id)
+	if ok && strings.HasPrefix(key, l.line(line)) {
+		_, ok = l.node(line, &mvccpb.KeyValue{Key: []byte(key), CreateRevision: created})
+		return key, created, ok
+	}
+	return "", 0, false
+}
+
 // keyOf returns the key of a node that a look has shown.
 func keyOf(n *driver.Node) string { return n.ID[:strings.LastIndexByte(n.ID, '@')] }
 

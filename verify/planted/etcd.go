@@ -65,6 +65,8 @@ var etcd = []Bug{
 	one("etcd: a join puts its key over what is there",
 		"coord/etcd/join.go", `	ifs = append(ifs, isIncarnation(j.key, 0))
 `, ``, testsEtcd("TestJoinThatIsSentTwiceIsOneNode")),
+	one("etcd: a node is removed wherever its ID leads",
+		"coord/etcd/naming.go", `ok && strings.HasPrefix(key, l.line(line))`, `ok`, testsEtcd("TestBreakStaysInItsLine")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
