@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -252,6 +253,13 @@ func (p *place) remember(g glance) {
 	if len(g.nodes) > 0 {
 		seen.nearest = g.nodes[len(g.nodes)-1].ID
 	}
+	switch {
+	case len(p.sight.Ignore) > 0: // then it tells nothing of the others
+	case len(g.nodes) == 0:
+		p.standing.gone.Saw(p.created)
+	case seen.only || p.sight.All:
+		p.standing.gone.Saw(int64(g.nodes[0].Token))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen = seen
@@ -261,4 +269,40 @@ func (p *place) lastSeen() sighting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.seen
+}
+
+// lines is what a session knows of the lines that it stands in.
+type lines struct {
+	mu  sync.Mutex
+	all map[string]*standing
+}
+
+// standing is a line in which places of ours stand.
+type standing struct {
+	name   string
+	places int           // guarded by lines.mu
+	gone   driverkit.Max // all who joined before this revision have gone; nobody ever joins ahead of others
+}
+
+// enter counts a place in.
+func (l *lines) enter(name string) *standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.all[name]
+	if st == nil {
+		st = &standing{name: name}
+		l.all[name] = st
+	}
+	st.places++
+	return st
+}
+
+// stoodDown is for a place whose node has gone, or was never made and never will be.
+func (p *place) stoodDown() {
+	p.numbers.giveBack(p.number)
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	if p.standing.places--; p.standing.places == 0 {
+		delete(p.lines.all, p.standing.name)
+	}
 }
