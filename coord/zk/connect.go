@@ -87,7 +87,6 @@ func (s *session) start() error {
 		for range events { // closed when the library's own goroutines have ended
 		}
 	})
-	s.life.Go(s.keep)
 	return nil
 }
 
@@ -159,7 +158,7 @@ func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error
 // seen more than it has, before it checks whether it knows them. So when the service came back without its data, nobody
 // would ever hear that the session has ended.
 func (s *session) hello() wire.Hello {
-	h := wire.Hello{Timeout: s.service.ttl, Patience: s.dialTimeout(), Seen: s.zxids.Load()}
+	h := wire.Hello{Timeout: s.timeout(), Patience: s.dialTimeout(), Seen: s.zxids.Load()}
 	snubbed := s.snubbed.Swap(false)
 	if s.introduced.Load() {
 		h.Probe = snubbed && s.deadline.Passed()

@@ -33,6 +33,11 @@
 // A write that changes nothing is made every eighth of the timeout, unless others are made anyway; none while nothing
 // stands in line. A server that does not answer it for three tenths of the timeout is left for another one.
 //
+// All servers of the ensemble must have the same tickTime, minSessionTimeout and maxSessionTimeout. A server that grants
+// less than the one before cuts the session's timeout for the whole service. The driver then gives the session up at once,
+// logs a warning, and goes on with another one; but if the server's answer is lost, nobody here knows, and for as long as
+// the difference a holder may go on beside the next one.
+//
 // # The fencing token
 //
 // It is the id of the transaction that created the directory plus the number of the node in it. Each node takes at

@@ -22,7 +22,7 @@ type session struct {
 	service  *service
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
-	ttl      atomic.Int64  // as granted; ns
+	ttl      atomic.Int64  // as granted at first, and asked for from then on; ns
 	zxids    driverkit.Max // the service's transactions
 	standing atomic.Int64  // how many of ours are in line, or on their way there
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
@@ -153,12 +153,29 @@ func (s *session) Proven(w *wire.Conn) {
 
 // Granted is told at each connect. That there is a new session a majority has agreed to; that an old one lives may be the
 // word of a server that has lost the others.
-func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) {
-	s.identity.Store(&id)
-	s.ttl.Store(int64(timeout))
+//
+// A server with a smaller maxSessionTimeout than the one before cuts the timeout, and the service counts by that from
+// now on. Deadlines never move back, so the session ends here; its nodes stay until the service ends it, too. More than
+// at first does not count: a new leader begins with what was granted then.
+func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) (time.Duration, error) {
+	before := s.identity.Swap(&id)
+	switch {
+	case before == nil || before.ID != id.ID: // of the one before nobody had heard
+		s.ttl.Store(int64(timeout))
+		if before == nil {
+			s.life.Go(s.keep)
+		}
+	case timeout < s.timeout():
+		why := fmt.Errorf("the service has cut the session's timeout from %v to %v", s.timeout(), timeout)
+		s.service.log.Warn("session given up: all servers should have the same maxSessionTimeout", "session", s.id(), "error", why)
+		s.abandon(why)
+		return 0, why
+	}
+	timeout = s.timeout()
 	if !s.introduced.Load() || s.standing.Load() == 0 {
 		s.deadline.Renewed(sent, keptFor(timeout))
 	}
+	return timeout, nil
 }
 
 // Answered renews the session. While somebody of ours stands in line only what a majority has agreed to vouches for it: a
@@ -319,7 +336,9 @@ func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
 }
 
 // Abandon says nothing to the service.
-func (s *session) Abandon() {
+func (s *session) Abandon() { s.abandon(errAbandoned) }
+
+func (s *session) abandon(why error) {
 	silenced := make(chan struct{})
 	if !s.life.Go(func() {
 		<-silenced
@@ -327,7 +346,7 @@ func (s *session) Abandon() {
 	}) {
 		return
 	}
-	s.end(errAbandoned) // from now on there is no dialing
+	s.end(why) // from now on there is no dialing
 	s.hangUp()
 	close(silenced)
 }

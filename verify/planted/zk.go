@@ -43,13 +43,13 @@ var zk = []Bug{
 `, conformsZK("13", "cancelled, then left")),
 	one("zk: a watcher is not told of other data",
 		"coord/zk/first.go", `target, aspect = o.dir+"/"+all[0].name, ofData`, `target, aspect = o.dir+"/"+all[0].name, ofChildren`, conformsZK("17", "as it changes")),
-	{"zk: the session is thought to last as long as was asked for", []Edit{
-		{"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``},
-		{"coord/zk/session.go", `s.deadline.Renewed(sent, keptFor(timeout))`, `s.deadline.Renewed(sent, keptFor(s.timeout()))`},
-	}, testsZK("TestTheSessionLastsAsLongAsWasGranted")},
+	one("zk: the session is thought to last as long as was asked for",
+		"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``, testsZK("TestTheSessionLastsAsLongAsWasGranted")),
+	one("zk: a session whose timeout was cut goes on",
+		"coord/zk/session.go", `case timeout < s.timeout():`, `case false:`, testsZK("TestAHolderStopsInTimeThoughAServerGrantsLess")),
 	one("zk: an abandoned session is closed",
-		"coord/zk/session.go", `s.end(errAbandoned) // from now on there is no dialing
-	s.hangUp()`, `s.end(errAbandoned)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
+		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
+	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
 }
 
 // conformsZK runs a scenario of the conformance suite, below the number of its obligation.

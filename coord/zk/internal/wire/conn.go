@@ -26,8 +26,9 @@ import (
 // Session is whose connections these are. Whoever reads or writes the connection calls it, so none of its methods may
 // block.
 type Session interface {
-	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for.
-	Granted(id Identity, timeout time.Duration, sent time.Time)
+	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for. It
+	// returns the timeout that counts. After an error the connection is of no use.
+	Granted(id Identity, timeout time.Duration, sent time.Time) (time.Duration, error)
 	// Answered is told of each reply: when the request was sent (zero if that is not known), the service's transaction as
 	// of the reply, and whether a majority of the servers agreed to it.
 	Answered(sent time.Time, zxid int64, committed bool)
@@ -49,7 +50,7 @@ type Identity struct {
 
 // Hello is how a connection begins.
 type Hello struct {
-	Timeout  time.Duration // of the session, as first asked for
+	Timeout  time.Duration // to ask for
 	Patience time.Duration // how long the server has to answer
 	Seen     int64         // the server must not be behind this transaction
 	Probe    bool          // only find out whether the server still knows the session
@@ -205,7 +206,9 @@ func (c *Conn) greeting() error {
 		if c.hello.Probe {
 			return ErrBehind
 		}
-		c.session.Granted(Identity{id, b[24:40]}, timeout, c.started)
+		if timeout, err = c.session.Granted(Identity{id, b[24:40]}, timeout, c.started); err != nil {
+			return err
+		}
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
 	}
 	c.greeted = true
@@ -272,7 +275,7 @@ func (c *Conn) IsProven() bool {
 	return c.unproven == 0
 }
 
-// connectRequest asks for the timeout that was first wanted, not for what greeting made of it.
+// connectRequest asks for the session's timeout, not for what greeting made of it.
 func (c *Conn) connectRequest(b []byte) []byte {
 	if len(b) < 20 {
 		return b
