@@ -280,10 +280,13 @@ func (s *session) end(why error) {
 	}()
 }
 
+// Close waits no longer than the service would wait for us: if it has heard nothing by then it has ended the session.
 func (s *session) Close(ctx context.Context) error {
 	if s.life.Over() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
+	defer cancel()
 	s.removeEmptyLines(ctx)
 	if err := s.enter(ctx); err != nil {
 		if errors.Is(err, driver.ErrSessionEnded) {
@@ -293,15 +296,15 @@ func (s *session) Close(ctx context.Context) error {
 		return fmt.Errorf("the session could not be closed at the service and stays until it times out: %w", err)
 	}
 	s.exit()
-	bye := s.sayGoodbye(ctx)
+	w := s.sayGoodbye(ctx)
 	select {
-	case <-bye:
+	case <-w.Bye():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the service has not confirmed the end of the session: %w", ctx.Err())
-	case <-s.quiet:
+	case <-w.Gone():
 		select {
-		case <-bye:
+		case <-w.Bye():
 			return nil
 		default:
 			return errors.New("the connection broke before the service confirmed the end of the session")
@@ -309,30 +312,35 @@ func (s *session) Close(ctx context.Context) error {
 	}
 }
 
-// sayGoodbye ends the session here and has the library say so to the service, which has until the end of ctx to
-// confirm. When it does, the channel is closed.
-func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
-	ended := make(chan struct{})
-	s.life.Go(func() {
-		<-ended
+// sayGoodbye ends the session here and has the library say so to the service on the connection that is returned, if
+// there is one. The service has until the end of ctx to confirm.
+func (s *session) sayGoodbye(ctx context.Context) *wire.Conn {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
+	said := make(chan *wire.Conn, 1)
+	if !s.life.Go(func() {
+		defer cancel()
+		w := <-said
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
 			s.conn.Close() // takes one to three seconds when nobody answers
 		}()
-		select {
-		case <-bye:
-		case <-ctx.Done():
+		if w != nil {
+			select {
+			case <-w.Bye():
+			case <-w.Gone():
+			case <-ctx.Done():
+			}
+			w.Silence() // and with it the library's goroutines end
 		}
-		s.hangUp()
 		<-gone
-	})
-	s.end(errClosed) // from now on there is no dialing
-	if w := s.latest(); w != nil {
-		bye = w.Bye()
+	}) {
+		cancel()
 	}
-	close(ended)
-	return bye
+	s.end(errClosed) // from now on there is no dialing
+	w := s.latest()
+	said <- w
+	return w
 }
 
 // Abandon says nothing to the service.

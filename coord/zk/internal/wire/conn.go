@@ -64,6 +64,7 @@ type Conn struct {
 	session Session
 	hello   Hello
 	bye     chan struct{} // closed when the server has confirmed the end of the session
+	gone    chan struct{} // closed when there will be no more answers
 
 	// Of the one goroutine that reads.
 	in      *bufio.Reader
@@ -80,7 +81,7 @@ type Conn struct {
 	lastXid  int32         // of our own requests
 	out      []byte        // what is to be written of those
 	flushing bool          // a goroutine writes them
-	ended    bool          // there will be no more answers
+	ended    bool          // gone is closed
 	silent   atomic.Bool   // nothing may be written any more
 }
 
@@ -101,7 +102,7 @@ var ErrBehind = errors.New("the server knows the session, and may be behind it")
 func New(c net.Conn, server string, h Hello, s Session) *Conn {
 	return &Conn{
 		Conn: c, Server: server, session: s, hello: h, unproven: h.Proofs,
-		bye: make(chan struct{}), in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid,
+		bye: make(chan struct{}), gone: make(chan struct{}), in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid,
 	}
 }
 
@@ -311,7 +312,10 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 func (c *Conn) end() {
 	c.mu.Lock()
 	sent := c.sent
-	c.sent, c.ended = nil, true
+	if c.sent = nil; !c.ended {
+		c.ended = true
+		close(c.gone)
+	}
 	c.mu.Unlock()
 	for _, r := range sent {
 		if r.done != nil {
@@ -335,3 +339,6 @@ func (c *Conn) Silence() {
 
 // Bye is closed when the server has confirmed the end of the session.
 func (c *Conn) Bye() <-chan struct{} { return c.bye }
+
+// Gone is closed when there will be no more answers.
+func (c *Conn) Gone() <-chan struct{} { return c.gone }
