@@ -24,7 +24,7 @@ type session struct {
 	deadline *driverkit.Deadline
 	ttl      atomic.Int64  // as granted at first, and asked for from then on; ns
 	zxids    driverkit.Max // the service's transactions
-	standing atomic.Int64  // how many of ours are in line, or on their way there
+	roster   roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
@@ -35,7 +35,6 @@ type session struct {
 	troubles   *wire.Troubles
 	identity   atomic.Pointer[wire.Identity]
 	introduced atomic.Bool               // the service has confirmed the session
-	snubbed    atomic.Bool               // the server that was tried last hung up without a word
 	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
 	slots      chan struct{}             // one for each request whose answer takes time
 
@@ -43,8 +42,15 @@ type session struct {
 	up    chan struct{}       // closed while there is a usable connection
 	wire  *wire.Conn          // the present or latest connection
 	lines map[string]struct{} // plain directories, which we remove when the session is closed
+	snubs map[string]snubs    // by server
 
 	quiet chan struct{} // closed when nothing of the session runs any more
+}
+
+// snubs is how a server has treated us since it last took us in.
+type snubs struct {
+	last  bool // it hung up without a word when it was tried last
+	known int  // how often it knew the session after that
 }
 
 // inFlight is how many requests may be under way at once. The library queues 16, and what waits there cannot be taken
@@ -56,6 +62,7 @@ var (
 	errClosed    = errors.New("it was closed here")
 	errAbandoned = errors.New("it was abandoned here")
 	errExpired   = errors.New("the service has expired it")
+	errWentBack  = errors.New("the service has gone back to an earlier state, such as a backup")
 )
 
 func newSession(d *service) *session {
@@ -64,11 +71,13 @@ func newSession(d *service) *session {
 		life:     driverkit.NewLife(context.Background()),
 		deadline: driverkit.NewDeadline(),
 		watches:  watches{all: make(map[string]*watch)},
+		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
 		ready:    make(chan struct{}),
 		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
+		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),
 	}
 	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: d.ttl / 20}
@@ -140,15 +149,36 @@ func (s *session) event(ev gozk.Event) {
 
 // Proven is called when a connection takes requests and has been given our credentials again.
 func (s *session) Proven(w *wire.Conn) {
+	if s.introduced.Load() {
+		s.revise(w)
+	}
 	s.usable.Store(w)
 	s.watches.reconnected()
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
-	if s.standing.Load() > 0 {
+	if s.roster.standing.Load() > 0 {
 		s.vouch(w)
 	}
 	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
+}
+
+// revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have left
+// since. They would stand as long as the session is renewed, so it is given up; the engine goes on with another one.
+func (s *session) revise(w *wire.Conn) {
+	w.Send(wire.Ephemerals(s.service.root, func(nodes []string, err error) {
+		if err != nil {
+			return // before 3.6; or the connection has broken
+		}
+		if nodePath, found := s.roster.stranger(nodes); found {
+			s.wentBack("node", nodePath)
+		}
+	}))
+}
+
+func (s *session) wentBack(about ...any) {
+	s.service.log.Warn("session given up: the service has gone back to an earlier state", append(about, "session", s.id())...)
+	s.abandon(errWentBack)
 }
 
 // Granted is told at each connect. That there is a new session a majority has agreed to; that an old one lives may be the
@@ -171,8 +201,11 @@ func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Tim
 		s.abandon(why)
 		return 0, why
 	}
+	s.mu.Lock()
+	clear(s.snubs)
+	s.mu.Unlock()
 	timeout = s.timeout()
-	if !s.introduced.Load() || s.standing.Load() == 0 {
+	if !s.introduced.Load() || s.roster.standing.Load() == 0 {
 		s.deadline.Renewed(sent, keptFor(timeout))
 	}
 	return timeout, nil
@@ -189,7 +222,7 @@ func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	if committed {
 		s.vouched.Saw(sent.UnixNano())
 	}
-	if committed || s.standing.Load() == 0 {
+	if committed || s.roster.standing.Load() == 0 {
 		s.deadline.Renewed(sent, keptFor(s.timeout()))
 	}
 }
@@ -214,14 +247,26 @@ func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
 	}
 }
 
-// Failed notes what is wrong with a server.
+// Failed notes what is wrong with a server. One that knows the session and hangs up on it all the same, once and again,
+// is behind what the session has seen. To ask it again would only renew the session.
 func (s *session) Failed(server string, err error, snubbed bool) {
-	if snubbed {
-		s.snubbed.Store(true)
+	if s.life.Over() {
+		return
 	}
-	if !s.life.Over() {
-		s.service.log.Debug("server out of reach", "server", server, "error", err)
-		s.troubles.Note(server, err)
+	s.service.log.Debug("server out of reach", "server", server, "error", err)
+	s.troubles.Note(server, err)
+	s.mu.Lock()
+	was := s.snubs[server]
+	was.last = snubbed
+	if errors.Is(err, wire.ErrBehind) {
+		was.known++
+	} else if !snubbed {
+		was.known = 0
+	}
+	s.snubs[server] = was
+	s.mu.Unlock()
+	if was.known > 1 {
+		s.wentBack("server", server)
 	}
 }
 
@@ -242,7 +287,7 @@ func (s *session) keep() {
 			w.Conn.Close()
 			continue
 		}
-		if s.standing.Load() > 0 && s.connected() && now.UnixNano()-s.vouched.Load() > int64(timeout/8) {
+		if s.roster.standing.Load() > 0 && s.connected() && now.UnixNano()-s.vouched.Load() > int64(timeout/8) {
 			s.vouch(s.usable.Load())
 		}
 	}

@@ -47,6 +47,12 @@ var zk = []Bug{
 		"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``, testsZK("TestTheSessionLastsAsLongAsWasGranted")),
 	one("zk: a session whose timeout was cut goes on",
 		"coord/zk/session.go", `case timeout < s.timeout():`, `case false:`, testsZK("TestAHolderStopsInTimeThoughAServerGrantsLess")),
+	one("zk: a session is renewed at a server that is behind it",
+		"coord/zk/session.go", `if was.known > 1 {`, `if false {`, testsZK("TestABackupThatIsRestoredBlocksNoLine$/^the_client_has_seen_more")),
+	one("zk: a session goes on with nodes that left before a backup was restored",
+		"coord/zk/session.go", `s.roster.stranger(nodes); found {`, `s.roster.stranger(nodes); found && false {`, testsZK("TestABackupThatIsRestoredBlocksNoLine$/^the_service_has_gone_on")),
+	one("zk: a session has as many nodes as are asked for",
+		"coord/zk/roster.go", `if r.bytes+n > maxPaths {`, `if r.bytes+n > 2*maxPaths {`, testsZK("TestASessionTakesNoMorePathsThanTheServiceSurvives")),
 	one("zk: an abandoned session is closed",
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),

@@ -24,6 +24,7 @@ const (
 	opAuth            = 100
 	opCreateContainer = 19
 	opSetWatches      = 101
+	opGetEphemerals   = 103
 	opClose           = -11
 	opError           = -1 // of an error within a multi
 
@@ -199,6 +200,21 @@ func Watch(since int64, paths [3][]string, done func(error)) Request {
 		e.strings(p)
 	}
 	return Request{opSetWatches, e.b, func(_ *decoder, err error) { done(err) }}
+}
+
+// Ephemerals lists the nodes of the session below a path. Servers before 3.6 refuse it.
+func Ephemerals(below string, done func(paths []string, err error)) Request {
+	var e encoder
+	e.string(below)
+	return Request{opGetEphemerals, e.b, func(in *decoder, err error) {
+		var paths []string
+		if err == nil {
+			if paths = in.strings(); in.short {
+				err = ErrForeign
+			}
+		}
+		done(paths, err)
+	}}
 }
 
 func noAnswer(*decoder) (struct{}, error) { return struct{}{}, nil }
