@@ -143,18 +143,19 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 // same connection, so that it shows all who are ahead. It is nil if it did not arrive.
 func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
 	s := j.session
-	if err := s.enter(ctx); err != nil {
+	leave, err := s.enterToList(ctx, j.dir)
+	if err != nil {
 		return "", nil, err
 	}
 	if err := j.unlessGivenUp(); err != nil {
-		s.exit()
+		leave(nil)
 		return "", nil, err
 	}
 	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
 	list, listed := wire.List(j.dir, false, s.zxids.Load())
 	s.usable.Load().Send(create, list)
 	c, l := <-created, <-listed // each request is answered, at the latest when the connection ends
-	s.exit()
+	leave(l.Value)
 	if l.Err == nil {
 		seen = l.Value
 	}

@@ -37,6 +37,7 @@ type session struct {
 	introduced atomic.Bool               // the service has confirmed the session
 	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
 	slots      chan struct{}             // one for each request whose answer takes time
+	window     window
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
@@ -75,6 +76,7 @@ func newSession(d *service) *session {
 		ready:    make(chan struct{}),
 		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
+		window:   window{sizes: make(map[string]int)},
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
 		snubs:    make(map[string]snubs),
@@ -283,7 +285,7 @@ func (s *session) keep() {
 			continue
 		}
 		now, timeout := time.Now(), s.timeout()
-		if w.Waiting(now) > timeout/2 || s.unanswered(now) > timeout*3/10 {
+		if waiting := w.Waiting(now); waiting > timeout/2 || min(waiting, s.unanswered(now)) > timeout*3/10 {
 			w.Conn.Close()
 			continue
 		}

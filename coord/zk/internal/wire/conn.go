@@ -73,6 +73,10 @@ type Conn struct {
 	rest    int    // how much it has not read yet of the present frame
 	greeted bool
 	snubbed bool
+	idle    time.Duration // how long the server may be silent
+	useful  bool          // the present frame answers more than a ping
+
+	delivered atomic.Int64 // when something useful was read last; unix ns
 
 	mu       sync.Mutex
 	sent     []sentRequest // unanswered, the oldest first
@@ -100,10 +104,29 @@ var ErrBehind = errors.New("the server knows the session, and may be behind it")
 
 // New wraps a connection to a server, for a session.
 func New(c net.Conn, server string, h Hello, s Session) *Conn {
-	return &Conn{
+	w := &Conn{
 		Conn: c, Server: server, session: s, hello: h, unproven: h.Proofs,
-		bye: make(chan struct{}), gone: make(chan struct{}), in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid,
+		bye: make(chan struct{}), gone: make(chan struct{}), lastXid: lowestXid,
 	}
+	w.in = bufio.NewReaderSize(stream{w}, 32<<10)
+	return w
+}
+
+// stream is what the server sends. The library's own deadlines for reading know only of frames that it gets to see.
+type stream struct{ c *Conn }
+
+func (s stream) Read(p []byte) (int, error) {
+	c := s.c
+	if c.greeted {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	if c.useful && n > 0 {
+		c.delivered.Store(time.Now().UnixNano())
+	}
+	return n, err
 }
 
 // Read passes on to the library what the server says, frame by frame, except answers to our own requests and news of
@@ -140,6 +163,7 @@ func (c *Conn) nextFrame() error {
 	if err != nil {
 		return err
 	}
+	c.useful = false
 	n := int(int32(binary.BigEndian.Uint32(b)))
 	if n < replyHead || n > maxFrame {
 		return fmt.Errorf("%w: a frame of %d bytes", ErrForeign, n)
@@ -150,6 +174,9 @@ func (c *Conn) nextFrame() error {
 	}
 	xid := int32(binary.BigEndian.Uint32(head[4:]))
 	zxid := int64(binary.BigEndian.Uint64(head[8:]))
+	if c.useful = xid != xidNotification && xid != xidPing; c.useful {
+		c.delivered.Store(time.Now().UnixNano())
+	}
 	if xid == xidNotification {
 		in, err := c.body(n - replyHead)
 		if err == nil {
@@ -180,8 +207,8 @@ func (c *Conn) body(n int) (*decoder, error) {
 }
 
 // greeting reads the answer to the connect request. It tells the library three fifths of the timeout: the library pings
-// at a third of what it knows and gives a connection up at two thirds, which is now 0.2 and 0.4 of the session's
-// timeout. That leaves time to reach another server, and keeps the leader up to date.
+// at a third of what it knows, which is now a fifth of the session's timeout, and keeps the leader up to date. A server
+// that is silent for twice as long is given up. That leaves time to reach another one.
 func (c *Conn) greeting() error {
 	head, err := c.in.Peek(4)
 	if err != nil {
@@ -211,6 +238,7 @@ func (c *Conn) greeting() error {
 			return err
 		}
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
+		c.idle = timeout * 2 / 5
 	}
 	c.greeted = true
 	c.first = b
@@ -289,20 +317,27 @@ func (c *Conn) connectRequest(b []byte) []byte {
 	return b
 }
 
-// Waiting returns how long the oldest unanswered request has been waiting.
+// Waiting returns for how long there was no answer though one was due, pings not counted: a server that has lost its
+// leader goes on answering those. While a long answer, or many, are on their way the time begins anew with each part.
 func (c *Conn) Waiting(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.sent) == 0 {
-		return 0
+	for _, r := range c.sent {
+		if r.xid != xidPing {
+			since := max(r.at.UnixNano(), c.delivered.Load())
+			return time.Duration(now.UnixNano() - since)
+		}
 	}
-	return now.Sub(c.sent[0].at)
+	return 0
 }
 
-// SetReadDeadline makes the library wait less for the first frame. By itself it would wait ten times as long as for
-// others, so that one frozen server would cost the session though others are in good health.
+// SetReadDeadline makes the library wait less for the first frame; see stream for the others. By itself it would wait
+// ten times as long as for others, so that one frozen server would cost the session though others are in good health.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if limit := time.Now().Add(c.hello.Patience); !c.greeted && (t.IsZero() || t.After(limit)) {
+	if c.greeted {
+		return nil
+	}
+	if limit := time.Now().Add(c.hello.Patience); t.IsZero() || t.After(limit) {
 		t = limit
 	}
 	return c.Conn.SetReadDeadline(t)

@@ -11,6 +11,7 @@ import (
 // What is known of the protocol. A frame begins with its length.
 const (
 	xidNotification = -1
+	xidPing         = -2
 	lowestXid       = -100 // of the special ones
 
 	opCreate          = 1
@@ -138,6 +139,7 @@ type Listing struct {
 	Names []string
 	Born  int64 // the transaction that made the directory
 	AsOf  int64 // it shows what happened up to this transaction
+	Bytes int   // how long the answer was
 }
 
 // List lists a directory and, if watched, asks to be told of its next change. The reply is no older than seen.
@@ -146,7 +148,7 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	e.string(dir)
 	e.bool(watched)
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
-		l := &Listing{Names: in.strings(), Born: in.long()}
+		l := &Listing{Bytes: len(in.b), Names: in.strings(), Born: in.long()}
 		in.next(statBytes - 2*8)
 		l.AsOf = max(in.long(), seen) // a stat ends with the transaction that changed the children last
 		return l, nil
