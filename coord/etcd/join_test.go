@@ -224,7 +224,7 @@ func TestJoinWhoseAnswerIsTooLargeLeavesNothing(t *testing.T) {
 	l := connectLinkWith(t, clientv3.Config{MaxCallRecvMsgSize: 1000}, cluster.Addrs()...)
 	s := open(t, l)
 	all := entry("large", "S1of30")
-	all.Sight = driver.Sight{All: true}
+	all.Sight = driver.Sight{Nearest: driver.All}
 	if _, _, err := s.Join(within(t, 10*time.Second), all); err == nil || !strings.Contains(err.Error(), "larger than max") {
 		t.Errorf("join: %v", err)
 	}

@@ -257,7 +257,7 @@ func (p *place) remember(g glance) {
 	case len(p.sight.Ignore) > 0: // then it tells nothing of the others
 	case len(g.nodes) == 0:
 		p.standing.gone.Saw(p.created)
-	case seen.only || p.sight.All:
+	case g.all == int64(len(g.nodes)) || p.sight.Nearest == driver.All:
 		p.standing.gone.Saw(int64(g.nodes[0].Token))
 	}
 	p.mu.Lock()

@@ -40,6 +40,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	}
 	if err == nil {
 		p.amended(me, me.ID != now)
+		s.roster.amended(p, me.ID)
 	}
 	return amendError(err, now)
 }

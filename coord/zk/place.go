@@ -16,8 +16,7 @@ type place struct {
 	session *session
 	dir     string
 	sight   driver.Sight
-	last    bool      // nobody stood behind it when it joined
-	over    sync.Once // it stands no more
+	last    bool // nobody stood behind it when it joined
 
 	mu      sync.Mutex
 	node    driver.Node
@@ -28,7 +27,7 @@ type place struct {
 }
 
 // gone is called when the node is surely not in line any more.
-func (p *place) gone() { p.over.Do(func() { p.session.standing.Add(-1) }) }
+func (p *place) gone() { p.session.roster.drop(p) }
 
 func (p *place) Node() driver.Node {
 	p.mu.Lock()
