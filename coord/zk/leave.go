@@ -3,7 +3,6 @@ package zk
 import (
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
@@ -12,9 +11,6 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
-
-// mark is written into a node that hands over, as it goes. Nobody reads it; it is enough to see that it was written.
-var mark = []byte("turnwise left\n")
 
 func (p *place) Leave(ctx context.Context, held bool) error {
 	try := func(ctx context.Context) error {
@@ -49,17 +45,11 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 	if err := s.awaitUp(ctx); err != nil {
 		return err
 	}
-	w := s.usable.Load()
-	if c, _ := parseContender(path.Base(nodePath)); held && c.markable() {
-		depart, departed := wire.Depart(nodePath, mark)
-		w.Send(depart)
-		_, err := answer(ctx, s, departed)
-		if !errors.Is(err, gozk.ErrNoAuth) { // the rights may allow the one and not the other
-			return err
-		}
+	if held {
+		s.watches.handsOver(nodePath)
 	}
 	remove, removed := wire.Delete(nodePath)
-	w.Send(remove)
+	s.usable.Load().Send(remove)
 	_, err := answer(ctx, s, removed)
 	return err
 }
