@@ -33,7 +33,7 @@ var zk = []Bug{
 	one("zk: a holder whose question stalls believes that its node stands",
 		"coord/zk/await.go", `if a.holds && len(paths) == 1`, `if false && len(paths) == 1`, alone(conformsZK, "09 removal is noticed", "of a holder whose requests stall")),
 	one("zk: the end of a node is trusted though a watch on it may have missed an amendment",
-		"coord/zk/watches.go", `w.gone, w.left = true, w.settings[ofData].armed()`, `w.gone, w.left = true, true`, testsZK("TestAnAmendmentLetsNobodyIn$/^and_a_write,_unheard")),
+		"coord/zk/watches.go", `w.gone, w.left = true, w.settings[ofData].armed()`, `w.gone, w.left = true, true`, testsZK("TestADeletionAfterAWriteMayBeAnAmendment")),
 	one("zk: an amendment to another kind looks like a departure",
 		"coord/zk/amend.go", `	if written {
 `, `	if false {
