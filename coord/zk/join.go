@@ -115,7 +115,9 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		s.discard(mine)
 		return nil, nil, err
 	}
-	j.dropTwins(seen.Names, mine)
+	if len(j.contender.twins(seen.Names)) > 1 {
+		s.life.Go(func() { j.dropTwins(seen.Names, mine) })
+	}
 	c, _ := parseContender(path.Base(mine))
 	p.node.Token = token(seen.Born, c)
 	if s.service.nearEnd(j.entry.Line, c.seq) {
@@ -179,8 +181,12 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if twins := j.contender.twins(seen.Names); len(twins) > 0 {
-		return j.dir + "/" + twins[0], seen, nil
+	made, err := j.made(seen.Names)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(made) > 0 {
+		return made[0], seen, nil
 	}
 	if err := j.unlessGivenUp(); err != nil {
 		return "", nil, err
@@ -214,11 +220,28 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 	}
 }
 
-// dropTwins takes away other nodes made for this join by a request that was thought lost.
-func (j *joining) dropTwins(names []string, mine string) {
+// made returns the nodes that were made for this join, the first in line first. Whoever may list the line can make others
+// of such names, so the owner counts.
+func (j *joining) made(names []string) (made []string, err error) {
 	for _, name := range j.contender.twins(names) {
-		if p := j.dir + "/" + name; p != mine {
-			j.session.life.Go(func() { j.session.discard(p) })
+		nodePath := j.dir + "/" + name
+		ours, err := j.session.owns(j.session.life.Context(), nodePath)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			made = append(made, nodePath)
+		}
+	}
+	return made, nil
+}
+
+// dropTwins takes away other nodes made for this join, by a request that was thought lost.
+func (j *joining) dropTwins(names []string, mine string) {
+	made, _ := j.made(names)
+	for _, nodePath := range made {
+		if nodePath != mine {
+			j.session.discard(nodePath)
 		}
 	}
 }

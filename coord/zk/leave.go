@@ -82,11 +82,7 @@ func (j *joining) audit(p *place) {
 				return
 			}
 			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {
-				for _, name := range j.contender.twins(l.Names) {
-					if nodePath := j.dir + "/" + name; nodePath != mine {
-						s.discard(nodePath)
-					}
-				}
+				j.dropTwins(l.Names, mine)
 			}
 		}
 	})

@@ -141,7 +141,7 @@ func contenders(children []string) []listed {
 	return all
 }
 
-// twins returns the nodes that were made for one join, the first in line first.
+// twins returns the names that nodes made for one join have, the first in line first.
 func (c contender) twins(names []string) (twins []string) {
 	prefix := c.prefix()
 	var made []string
