@@ -116,7 +116,7 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		return nil, nil, err
 	}
 	if len(j.contender.twins(seen.Names)) > 1 {
-		s.life.Go(func() { j.dropTwins(seen.Names, mine) })
+		s.life.Go(func() { _ = j.dropTwins(seen.Names, mine) })
 	}
 	c, _ := parseContender(path.Base(mine))
 	p.node.Token = token(seen.Born, c)
@@ -178,11 +178,12 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if errors.Is(err, gozk.ErrNoNode) {
 		seen, err = new(wire.Listing), nil
 	}
-	if err != nil {
-		return "", nil, err
+	var made []string
+	if err == nil {
+		made, err = j.made(seen.Names)
 	}
-	made, err := j.made(seen.Names)
-	if err != nil {
+	if err != nil { // reading is refused
+		s.life.Go(j.takeBack)
 		return "", nil, err
 	}
 	if len(made) > 0 {
@@ -211,11 +212,14 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 				err = driver.ErrRemoved
 			}
 		}
+		if err == nil && listings > 0 {
+			err = pause(ctx, listings-1)
+		}
 		if err == nil {
 			seen, err = s.children(ctx, p.dir)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, s.life.Verdict(err)
 		}
 	}
 }
@@ -237,13 +241,29 @@ func (j *joining) made(names []string) (made []string, err error) {
 }
 
 // dropTwins takes away other nodes made for this join, by a request that was thought lost.
-func (j *joining) dropTwins(names []string, mine string) {
-	made, _ := j.made(names)
+func (j *joining) dropTwins(names []string, mine string) error {
+	made, err := j.made(names)
 	for _, nodePath := range made {
 		if nodePath != mine {
 			j.session.discard(nodePath)
 		}
 	}
+	return err
+}
+
+// takeBack takes away whatever was made for this join, as soon as it can be found out.
+func (j *joining) takeBack() {
+	s := j.session
+	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
+		l, err := s.freshChildren(ctx, j.dir)
+		if errors.Is(err, gozk.ErrNoNode) {
+			return nil
+		}
+		if err == nil {
+			err = j.dropTwins(l.Names, "")
+		}
+		return err
+	}, passing)
 }
 
 // lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has

@@ -54,18 +54,19 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 	return err
 }
 
-// discard takes a node of ours away. It returns when that is done or the session has ended.
+// discard takes a node of ours away. It returns when that is done, is refused, or the session has ended; what is refused
+// it goes on trying in the background.
 func (s *session) discard(nodePath string) {
-	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
+	err := driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
 		err := s.takeAway(ctx, nodePath, false)
-		switch {
-		case errors.Is(err, gozk.ErrNoNode):
+		if errors.Is(err, gozk.ErrNoNode) {
 			return nil
-		case err != nil && !passing(err) && !errors.Is(err, driver.ErrSessionEnded):
-			s.service.log.Warn("a node cannot be taken away and stays until the session ends", "node", nodePath, "error", err)
 		}
 		return err
-	}, func(error) bool { return true })
+	}, passing)
+	if err != nil && !errors.Is(err, driver.ErrSessionEnded) {
+		s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
+	}
 }
 
 // audit looks twice, some time later, for nodes of a create that got no answer. A server may still take requests from
@@ -82,7 +83,7 @@ func (j *joining) audit(p *place) {
 				return
 			}
 			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {
-				j.dropTwins(l.Names, mine)
+				_ = j.dropTwins(l.Names, mine)
 			}
 		}
 	})

@@ -11,13 +11,11 @@ var zk = []Bug{
 	one("zk: the end of the node right ahead lets in whoever waits for it, with others ahead",
 		"coord/zk/place.go", ` && (p.only || handsOver)`, ``, testsZK("TestANeighboursNodeLetsNobodyInBesideTheHolder")),
 	one("zk: a node that was joined in vain is taken away by one try",
-		"coord/zk/leave.go", `case errors.Is(err, gozk.ErrNoNode):
-			return nil
-		case err != nil`, `case err != nil:
-			return nil
-		case err != nil`, conformsZK("01", "cancelled in a frozen link, and the clean-up lost")),
+		"coord/zk/leave.go", `if errors.Is(err, gozk.ErrNoNode) {
+			return nil`, `if err != nil {
+			return nil`, conformsZK("01", "cancelled in a frozen link, and the clean-up lost")),
 	one("zk: a join that had no answer is made again without a look",
-		"coord/zk/join.go", `len(twins) > 0 {`, `false && len(twins) > 0 {`, conformsZK("01", "reply lost")),
+		"coord/zk/join.go", `len(made) > 0 {`, `false && len(made) > 0 {`, conformsZK("01", "reply lost")),
 	one("zk: nobody looks for what a lost join leaves behind later",
 		"coord/zk/join.go", `j.audit(p)`, `_ = j.audit`, testsZK("TestWhatALostJoinMakesLaterIsTakenAway")),
 	one("zk: the look after a lost join may be at a server that lags",
