@@ -123,8 +123,8 @@ type Place interface {
 	// might let me in.
 	//
 	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then nobody
-	// is ahead, and Await returns none without asking the service. A write by anybody else must never be taken for that
-	// mark.
+	// is ahead. A driver that knows it need not ask the service. What others can bring about, by writing to a node or by
+	// standing in line themselves, must never be taken for that.
 	//
 	// When ctx ends, nothing may stay behind that would pile up: share watches by node.
 	Await(ctx context.Context, wait []Node) (ahead []Node, how Change, err error)
@@ -153,7 +153,7 @@ type Change int
 const (
 	Looked   Change = iota // nobody told: the look shows what there is
 	HandedOn               // one of those waited for left as the holder: see Place.Leave
-	Gone                   // one left otherwise: it gave up, was removed, or its session has ended
+	Gone                   // one left otherwise, or the service does not tell how
 	Amended                // one was amended
 )
 

@@ -226,7 +226,7 @@ func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int6
 // became checks that an Await said what was done to those waited for, or that it does not know.
 func (s *scene) became(how driver.Change, done driver.Change) {
 	s.Helper()
-	if how != driver.Looked && how != done {
+	if how != driver.Looked && how != done && !(how == driver.Gone && done == driver.HandedOn) {
 		s.Errorf("Await says %v of one that was %v", how, done)
 	}
 }

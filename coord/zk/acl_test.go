@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
 func TestWithCredentialsEverythingIsTheUsersOwn(t *testing.T) {
@@ -74,6 +76,83 @@ func TestLeavingWithoutTheRightTo(t *testing.T) {
 	require.Empty(t, s.stored(t, "a"), "the end of the session takes it away")
 	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
 	require.NoError(t, s.admin.Delete(s.root, -1))
+}
+
+// allow sets the rights of everybody in the line's directory.
+func (s *scene) allow(perms int32) {
+	s.Helper()
+	_, err := s.admin.SetACL(s.root+"/a", gozk.WorldACL(perms|gozk.PermAdmin), -1)
+	require.NoError(s, err)
+}
+
+func (s *scene) emptiesSoon() {
+	s.Helper()
+	require.Eventually(s, func() bool { return len(s.stored(s, "a")) == 0 }, patience, 10*time.Millisecond)
+}
+
+// What is refused today may be allowed tomorrow: until then the node keeps those behind it waiting.
+func TestADepartureThatIsRefusedGoesOn(t *testing.T) {
+	s := play(t)
+	me, _ := s.join(s.sess, "lock")
+	s.allow(gozk.PermRead | gozk.PermCreate)
+	require.ErrorIs(t, me.Leave(s.ctx, true), driver.ErrDenied)
+	time.Sleep(time.Second)
+	require.Len(t, s.stored(t, "a"), 1)
+	s.allow(gozk.PermAll)
+	s.emptiesSoon()
+}
+
+// A join that may make its node and not see who is ahead ends at once, although the node stays for now.
+func TestAJoinThatMayOnlyCreateIsDenied(t *testing.T) {
+	s := play(t)
+	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	s.allow(gozk.PermCreate)
+	for _, try := range []bool{false, true} {
+		e := entry("lock")
+		e.Try = try
+		joined := make(chan error, 1)
+		go func() {
+			_, _, err := s.sess.Join(s.ctx, e)
+			joined <- err
+		}()
+		select {
+		case err := <-joined:
+			require.ErrorIs(t, err, driver.ErrDenied)
+			require.ErrorContains(t, err, "listing "+s.root+"/a needs the READ permission")
+		case <-time.After(patience):
+			t.Fatal("the join goes on")
+		}
+	}
+	s.allow(gozk.PermAll)
+	s.emptiesSoon()
+	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
+	require.NoError(t, s.admin.Delete(s.root, -1))
+}
+
+// Whether the node was made cannot be found out, since reading is denied. As soon as it is allowed again, it is found
+// out, and the node is taken away.
+func TestAJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
+	s := play(t)
+	stays, _ := s.join(s.sess, "lock")
+	var mu sync.Mutex
+	lost := false
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Op == zkwire.Create && !lost {
+			lost = true
+			s.allow(gozk.PermCreate | gozk.PermDelete)
+			return zkwire.DropReply
+		}
+		return zkwire.Pass
+	})
+	_, _, err := s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	time.Sleep(s.ttl) // however late
+	s.allow(gozk.PermAll)
+	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 1 }, patience, 10*time.Millisecond)
+	s.leave(stays, true)
 }
 
 func TestOtherRights(t *testing.T) {

@@ -5,68 +5,90 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Amend replaces the node by a plain ephemeral one with the same number, in one transaction, when its kind changes,
-// since that is part of the name, and when a mere write to it could be taken for its departure: see watches. Otherwise
-// it just writes the data.
+// Amend writes the data. If the kind changes, which is part of the name, it replaces the node by a plain ephemeral one
+// with the same number, in one transaction.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
-	s, me := p.session, p.Node()
+	me := p.Node()
 	me.Kind, me.Data = kind, data
 	note := driver.EncodeNote(me.Owner, me.Data)
 	if len(note) > maxBytes {
 		return fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(note), me.ID, maxBytes)
 	}
-	now, err := p.whereIs(ctx)
-	if err != nil {
-		return err
+	for {
+		now, latest, err := p.whereIs(ctx)
+		if err != nil {
+			return err
+		}
+		err = amendError(p.amendAt(ctx, now, me, note), now)
+		if latest || !errors.Is(err, driver.ErrRemoved) {
+			return err
+		}
+		// An earlier amendment, which had no answer, has moved it meanwhile.
 	}
+}
+
+// whereIs finds the path of a node whose last amendment was given up before its outcome was known. latest says that the
+// node is there or nowhere.
+func (p *place) whereIs(ctx context.Context) (now string, latest bool, err error) {
+	paths := p.allPaths()
+	last := len(paths) - 1
+	for _, nodePath := range paths[:last] {
+		there, err := p.session.exists(ctx, nodePath)
+		if err != nil || there {
+			return nodePath, false, err
+		}
+	}
+	return paths[last], true, nil
+}
+
+// amendAt amends the node where it stands.
+func (p *place) amendAt(ctx context.Context, now string, me driver.Node, note []byte) error {
 	c, _ := parseContender(path.Base(now))
-	if c.kind == kind && !c.markable() {
-		err = s.insist(ctx, func(conn *gozk.Conn) error {
+	if c.kind == me.Kind {
+		me.ID = now
+		err := p.session.insist(ctx, func(conn *gozk.Conn) error {
 			_, err := conn.Set(now, note, -1)
 			return err
 		})
-		me.ID = now
-	} else {
-		c.kind, c.guid = kind, newGUID() // a path is never used again
-		me.ID = p.dir + "/" + c.name()
-		p.amending(me.ID)
-		err = s.replace(ctx, now, me.ID, note)
-	}
-	if err == nil {
-		p.amended(me, me.ID != now)
-		s.roster.amended(p, me.ID)
-	}
-	return amendError(err, now)
-}
-
-// whereIs finds the path of a node whose last amendment was given up before its outcome was known.
-func (p *place) whereIs(ctx context.Context) (string, error) {
-	paths := p.allPaths()
-	if len(paths) == 1 {
-		return paths[0], nil
-	}
-	for _, nodePath := range paths {
-		there, err := p.session.exists(ctx, nodePath)
-		if err != nil || there {
-			return nodePath, err
+		if err == nil {
+			p.amended(me, false)
 		}
+		return err
 	}
-	return "", driver.ErrRemoved
+	written := c.amendedByWriting()
+	c.kind, c.guid = me.Kind, newGUID() // a path is never used again
+	me.ID = p.dir + "/" + c.name()
+	p.amending(me.ID)
+	err := p.session.replace(ctx, now, me.ID, note, written)
+	switch {
+	case err == nil:
+		p.amended(me, true)
+		p.session.roster.amended(p, me.ID)
+	case errors.Is(err, driver.ErrRemoved):
+		p.notAmended(me.ID)
+	}
+	return err
 }
 
-// replace puts a new node in the place of the present one.
-func (s *session) replace(ctx context.Context, now, next string, note []byte) error {
+// replace puts a new node in the place of the present one. With written it writes to the present one, too, for those who
+// watch it: see watches.
+func (s *session) replace(ctx context.Context, now, next string, note []byte, written bool) error {
+	var ops []any
+	if written {
+		ops = append(ops, &gozk.SetDataRequest{Path: now, Version: -1})
+	}
+	ops = append(ops,
+		&gozk.CreateRequest{Path: next, Data: note, Acl: s.service.acl, Flags: gozk.FlagEphemeral},
+		&gozk.DeleteRequest{Path: now, Version: -1})
 	err := s.insist(ctx, func(conn *gozk.Conn) error {
-		_, err := conn.Multi(
-			&gozk.CreateRequest{Path: next, Data: note, Acl: s.service.acl, Flags: gozk.FlagEphemeral},
-			&gozk.DeleteRequest{Path: now, Version: -1},
-		)
+		_, err := conn.Multi(ops...)
 		return err
 	})
 	if !errors.Is(err, gozk.ErrNodeExists) && !errors.Is(err, gozk.ErrNoNode) {
@@ -84,7 +106,7 @@ func amendError(err error, nodePath string) error {
 	if errors.Is(err, gozk.ErrNoNode) {
 		return driver.ErrRemoved
 	}
-	return explain(err, "amending", nodePath, "WRITE on it, or the CREATE and DELETE", path.Dir(nodePath))
+	return explain(err, "amending", nodePath, "WRITE permission on it and, to change its kind, the CREATE and DELETE", path.Dir(nodePath))
 }
 
 // amending records, before an amendment is sent, where it will put the node; from then on the node has both paths.
@@ -92,6 +114,13 @@ func (p *place) amending(next string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.paths = append(p.paths, next)
+}
+
+// notAmended records that an amendment has not been made and never will be.
+func (p *place) notAmended(next string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paths = slices.DeleteFunc(p.paths, func(nodePath string) bool { return nodePath == next })
 }
 
 // amended records what the node is now. A node that was replaced is nowhere but at its new path.

@@ -84,7 +84,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 			}
 			continue
 		case myTurn:
-			return nil, driver.HandedOn, nil
+			return nil, driver.Gone, nil
 		case moved:
 			return a.look(ctx, of)
 		}
@@ -105,7 +105,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 
 // pollAgain is how long to wait before looking although no watch has fired.
 func (s *session) pollAgain() time.Duration {
-	return driverkit.Jitter(driverkit.PollPause(max(s.timeout(), time.Second), int(s.standing.Load())))
+	return driverkit.Jitter(driverkit.PollPause(max(s.timeout(), time.Second), int(s.roster.standing.Load())))
 }
 
 // firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read
@@ -127,9 +127,6 @@ func (a *awaiting) arm() {
 	}
 	for _, w := range a.others {
 		wishes = append(wishes, wish{w.watch, ofData})
-		if w.markable {
-			wishes = append(wishes, wish{w.watch, ofChildren})
-		}
 	}
 	a.session.arm(a.since, wishes...)
 }
@@ -139,7 +136,7 @@ type news int
 const (
 	nothing news = iota
 	ownGone      // my own node is not where it was
-	myTurn       // the node right ahead left as the holder
+	myTurn       // the node right ahead left, and nobody else is ahead
 	moved        // somebody left, or was amended
 )
 
@@ -154,7 +151,7 @@ func (a *awaiting) news() (news, *watch) {
 	}
 	if n := len(a.others) - 1; n >= 0 {
 		last := a.others[n].watch
-		if last.became == driver.HandedOn && a.own.settings[ofChildren].set && a.rightBehind(last.path) {
+		if last.left && a.own.settings[ofChildren].set && a.letsIn(last.path, last.handsOver) {
 			return myTurn, last
 		}
 	}

@@ -21,6 +21,11 @@ import (
 //
 // The check needs READ permission on the hold's node. The node's path is absolute, so conn must have no chroot. After a
 // downgrade, get another check.
+//
+// A transaction of ZooKeeper can ask whether a path is there, and not whether it is the same node as before. turnwise
+// never uses a path again, but whoever else has the CREATE right on the line's directory can make it anew, and then a
+// check from before passes again. So give that right only to whom you trust with the data (WithDigestAuth, WithACL), or
+// keep Hold.Token beside the data and refuse smaller ones.
 func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
 	if err := h.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: zk: no guard for a hold that is over: %w", err)

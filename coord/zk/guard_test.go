@@ -40,6 +40,21 @@ func TestAGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 	require.ErrorIs(t, err, coord.ErrReleased)
 }
 
+// A path that is made anew would let a check from before pass. That takes the CREATE right on the line.
+func TestAGuardIsNotRevivedWithoutTheRightToCreate(t *testing.T) {
+	s := play(t)
+	c, err := Connect(s.ctx, s.cluster.Addrs(), WithRoot(s.root), WithDigestAuth("alice", "secret"))
+	require.NoError(t, err)
+	defer c.Close()
+	h, err := c.Acquire(s.ctx, "a", "lock", nil, exclusive)
+	require.NoError(t, err)
+	check, err := Guard(h)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	_, err = s.admin.Create(check.Path, nil, 0, gozk.WorldACL(gozk.PermAll))
+	require.ErrorIs(t, err, gozk.ErrNoAuth)
+}
+
 func TestAGuardIsForHoldsInZooKeeper(t *testing.T) {
 	service := mem.New()
 	defer service.Close()

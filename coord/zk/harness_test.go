@@ -88,7 +88,7 @@ func (h *harness) service() *drivertest.Service {
 		Budget: drivertest.Budget{
 			Join:    drivertest.Cost{Writes: 1, Reads: 1, Trips: 1},
 			Leave:   drivertest.Cost{Writes: 1, Trips: 1},
-			Handoff: drivertest.Cost{Events: 2},
+			Handoff: drivertest.Cost{Events: 1},
 		},
 	}
 }

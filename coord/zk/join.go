@@ -125,7 +125,9 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		s.discard(mine)
 		return nil, nil, err
 	}
-	j.dropTwins(seen.Names, mine)
+	if len(j.contender.twins(seen.Names)) > 1 {
+		s.life.Go(func() { _ = j.dropTwins(seen.Names, mine) })
+	}
 	c, _ := parseContender(path.Base(mine))
 	p.node.Token = token(seen.Born, c)
 	if s.service.nearEnd(j.entry.Line, c.seq) {
@@ -187,11 +189,16 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if errors.Is(err, gozk.ErrNoNode) {
 		seen, err = new(wire.Listing), nil
 	}
-	if err != nil {
+	var made []string
+	if err == nil {
+		made, err = j.made(seen.Names)
+	}
+	if err != nil { // reading is refused
+		s.life.Go(j.takeBack)
 		return "", nil, err
 	}
-	if twins := j.contender.twins(seen.Names); len(twins) > 0 {
-		return j.dir + "/" + twins[0], seen, nil
+	if len(made) > 0 {
+		return made[0], seen, nil
 	}
 	if err := j.unlessGivenUp(); err != nil {
 		return "", nil, err
@@ -216,22 +223,58 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 				err = driver.ErrRemoved
 			}
 		}
+		if err == nil && listings > 0 {
+			err = pause(ctx, listings-1)
+		}
 		if err == nil {
 			seen, err = s.children(ctx, p.dir)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, s.life.Verdict(err)
 		}
 	}
 }
 
-// dropTwins takes away other nodes made for this join by a request that was thought lost.
-func (j *joining) dropTwins(names []string, mine string) {
+// made returns the nodes that were made for this join, the first in line first. Whoever may list the line can make others
+// of such names, so the owner counts.
+func (j *joining) made(names []string) (made []string, err error) {
 	for _, name := range j.contender.twins(names) {
-		if p := j.dir + "/" + name; p != mine {
-			j.session.life.Go(func() { j.session.discard(p) })
+		nodePath := j.dir + "/" + name
+		ours, err := j.session.owns(j.session.life.Context(), nodePath)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			made = append(made, nodePath)
 		}
 	}
+	return made, nil
+}
+
+// dropTwins takes away other nodes made for this join, by a request that was thought lost.
+func (j *joining) dropTwins(names []string, mine string) error {
+	made, err := j.made(names)
+	for _, nodePath := range made {
+		if nodePath != mine {
+			j.session.discard(nodePath)
+		}
+	}
+	return err
+}
+
+// takeBack takes away whatever was made for this join, as soon as it can be found out.
+func (j *joining) takeBack() {
+	s := j.session
+	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
+		l, err := s.freshChildren(ctx, j.dir)
+		if errors.Is(err, gozk.ErrNoNode) {
+			return nil
+		}
+		if err == nil {
+			err = j.dropTwins(l.Names, "")
+		}
+		return err
+	}, passing)
 }
 
 // lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has

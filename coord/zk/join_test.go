@@ -52,7 +52,7 @@ func TestWhatALostJoinMakesLaterIsTakenAway(t *testing.T) {
 	me, _ := s.join(s.sess, "lock")
 	<-met
 	mine := me.Node().ID
-	_, err := s.admin.Create(mine[:len(mine)-10], nil, gozk.FlagSequence, gozk.WorldACL(gozk.PermAll))
+	_, err := s.sess.conn.Create(mine[:len(mine)-10], nil, gozk.FlagEphemeralSequential, gozk.WorldACL(gozk.PermAll))
 	require.NoError(t, err)
 	require.Len(t, s.stored(t, "a"), 2)
 	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 1 }, s.ttl+time.Second, 10*time.Millisecond)
@@ -60,4 +60,47 @@ func TestWhatALostJoinMakesLaterIsTakenAway(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, there, "which belongs to somebody")
 	s.leave(me, true)
+}
+
+// Whoever may list the line sees the name of a node, and may make another one of almost the same name, further ahead. A
+// join whose answer was lost must not take it for its own, nor its own for a twin of it.
+func TestANodePlantedUnderTheNameOfALostJoinIsNotTakenForIt(t *testing.T) {
+	s := play(t)
+	stays, _ := s.join(s.sess, "lock") // has number 0
+	second, _ := s.join(s.another(), "lock")
+	s.leave(second, false)
+	var mu sync.Mutex
+	lost, planted := false, ""
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case r.Op == zkwire.Create && !lost:
+			lost = true
+			return zkwire.DropReply
+		case r.Op == zkwire.Sync && planted == "": // before the look
+			for _, name := range s.stored(t, "a") {
+				if nodePath := s.root + "/a/" + name; nodePath != stays.Node().ID {
+					planted = nodePath[:len(nodePath)-10] + "0000000001"
+				}
+			}
+			_, err := s.admin.Create(planted, nil, gozk.FlagEphemeral, gozk.WorldACL(gozk.PermAll))
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return zkwire.Pass
+	})
+	me, ahead := s.join(s.sess, "lock")
+	mu.Lock()
+	require.NotEmpty(t, planted)
+	mu.Unlock()
+	require.NotEqual(t, planted, me.Node().ID)
+	require.Equal(t, planted, ahead[0].ID)
+	require.Len(t, s.stored(t, "a"), 3)
+	require.NoError(t, s.admin.Delete(planted, -1))
+	time.Sleep(s.ttl / 2) // while it looks for twins
+	require.Len(t, s.stored(t, "a"), 2)
+	s.leave(me, false)
+	s.leave(stays, true)
 }

@@ -3,7 +3,6 @@ package zk
 import (
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
@@ -12,9 +11,6 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
-
-// mark is written into a node that hands over, as it goes. Nobody reads it; it is enough to see that it was written.
-var mark = []byte("turnwise left\n")
 
 func (p *place) Leave(ctx context.Context, held bool) error {
 	try := func(ctx context.Context) error {
@@ -49,33 +45,28 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 	if err := s.awaitUp(ctx); err != nil {
 		return err
 	}
-	w := s.usable.Load()
-	if c, _ := parseContender(path.Base(nodePath)); held && c.markable() {
-		depart, departed := wire.Depart(nodePath, mark)
-		w.Send(depart)
-		_, err := answer(ctx, s, departed)
-		if !errors.Is(err, gozk.ErrNoAuth) { // the rights may allow the one and not the other
-			return err
-		}
+	if held {
+		s.watches.handsOver(nodePath)
 	}
 	remove, removed := wire.Delete(nodePath)
-	w.Send(remove)
+	s.usable.Load().Send(remove)
 	_, err := answer(ctx, s, removed)
 	return err
 }
 
-// discard takes a node of ours away. It returns when that is done or the session has ended.
+// discard takes a node of ours away. It returns when that is done, is refused, or the session has ended; what is refused
+// it goes on trying in the background.
 func (s *session) discard(nodePath string) {
-	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
+	err := driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
 		err := s.takeAway(ctx, nodePath, false)
-		switch {
-		case errors.Is(err, gozk.ErrNoNode):
+		if errors.Is(err, gozk.ErrNoNode) {
 			return nil
-		case err != nil && !passing(err) && !errors.Is(err, driver.ErrSessionEnded):
-			s.service.log.Warn("a node cannot be taken away and stays until the session ends", "node", nodePath, "error", err)
 		}
 		return err
-	}, func(error) bool { return true })
+	}, passing)
+	if err != nil && !errors.Is(err, driver.ErrSessionEnded) {
+		s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
+	}
 }
 
 // audit looks twice, some time later, for nodes of a create that got no answer. A server may still take requests from
@@ -93,11 +84,7 @@ func (j *joining) audit(p *place) {
 				return
 			}
 			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {
-				for _, name := range j.contender.twins(l.Names) {
-					if nodePath := j.dir + "/" + name; nodePath != mine {
-						s.discard(nodePath)
-					}
-				}
+				_ = j.dropTwins(l.Names, mine)
 			}
 		}
 	})

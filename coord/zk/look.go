@@ -58,6 +58,16 @@ func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
 	})
 }
 
+// owns reports whether a node is there and belongs to the session.
+func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
+	return persist(ctx, s, func() (bool, error) {
+		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
+			there, stat, err := c.Exists(nodePath)
+			return there && stat.EphemeralOwner == s.identity.Load().ID, err
+		})
+	})
+}
+
 // read fills in what a node says about itself.
 func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
 	data, err := persist(ctx, s, func() ([]byte, error) {

@@ -2,10 +2,8 @@ package zk
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"strconv"
 	"strings"
@@ -233,51 +231,15 @@ func looksLikeContender(name string) bool {
 	return ok
 }
 
-// A GUID of ours has a checksum in its last 4 bytes. So a name alone tells whether we made the node, however nodes are
-// named: only our own nodes leave the mark of a hand-off.
-const guidSalt = "turnwise"
-
 func newGUID() string {
 	var b [16]byte
-	rand.Read(b[:12])
-	binary.BigEndian.PutUint32(b[12:], checkSum([12]byte(b[:])))
+	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-func ourGUID(guid string) bool {
-	if len(guid) != 32 || !isHex(guid) {
-		return false
-	}
-	var b [16]byte
-	for i := range b {
-		b[i] = unhex(guid[2*i])<<4 | unhex(guid[2*i+1])
-	}
-	return binary.BigEndian.Uint32(b[12:]) == checkSum([12]byte(b[:]))
-}
-
-func unhex(digit byte) byte {
-	if digit >= 'a' {
-		return digit - 'a' + 10
-	}
-	return digit - '0'
-}
-
-// checkSum is crc32.ChecksumIEEE of b and the salt.
-func checkSum(b [12]byte) uint32 {
-	sum := ^uint32(0)
-	for _, c := range b {
-		sum = crc32.IEEETable[byte(sum)^c] ^ sum>>8
-	}
-	for i := range len(guidSalt) {
-		sum = crc32.IEEETable[byte(sum)^guidSalt[i]] ^ sum>>8
-	}
-	return ^sum
-}
-
-// markable reports whether the node leaves a mark when it hands over: then nothing else ever writes its data.
-func (c contender) markable() bool {
-	return (c.kind == rules.Lock || c.kind == rules.Writer) && ourGUID(c.guid)
-}
+// amendedByWriting reports whether whoever gives such a node another name writes to it in the same transaction. Nodes of
+// permits get another name with each turn, and nobody is let in by the end of one alone.
+func (c contender) amendedByWriting() bool { return !rules.IsPermits(c.kind) }
 
 // path is the directory of a line. What ZooKeeper does not allow in a path is written as %XX, and so is what would make
 // a segment look like a contender of the line it is nested in: a line "a/b" must not disturb line "a", whatever b is

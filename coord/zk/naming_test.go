@@ -1,9 +1,7 @@
 package zk
 
 import (
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -108,7 +106,6 @@ func TestNamesOfContendersComeBack(t *testing.T) {
 				got, ok := parseContender(want.name())
 				require.True(t, ok, want.name())
 				require.Equal(t, want, got, want.name())
-				require.True(t, ourGUID(got.guid), want.name())
 			}
 		}
 	}
@@ -129,8 +126,6 @@ func TestContendersOfOtherTools(t *testing.T) {
 		require.Equal(t, want.kind, got.kind, name)
 		require.Equal(t, want.way, got.way, name)
 		require.EqualValues(t, 7, got.seq, name)
-		require.False(t, ourGUID(got.guid), name)
-		require.False(t, got.markable(), name)
 	}
 }
 
@@ -171,16 +166,6 @@ func TestForeignNamesAreNoContenders(t *testing.T) {
 	}, foreigners...) {
 		_, ok := parseContender(name)
 		require.False(t, ok, name)
-	}
-}
-
-func TestOnlyOurOwnGUIDsPass(t *testing.T) {
-	require.True(t, ourGUID("000102030405060708090a0b7ace0037"), "as every version makes and knows them")
-	for range 1000 {
-		require.True(t, ourGUID(newGUID()))
-	}
-	for range 1000 {
-		require.False(t, ourGUID(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())))
 	}
 }
 

@@ -59,7 +59,8 @@ func WithDigestAuth(user, password string) Option {
 }
 
 // WithACL sets the access rights of whatever is created: nodes and directories. Whoever is to stand in the lines needs
-// READ, CREATE and DELETE on the directories, and READ on the others' nodes.
+// READ, CREATE and DELETE on the directories, and READ on the others' nodes. To change what the own node says, as an
+// election does, or its kind, as a Downgrade does, takes WRITE on it.
 func WithACL(acl ...gozk.ACL) Option { return func(c *config) { c.acl = acl } }
 
 // WithTLS encrypts the connections. An empty ServerName is taken from each server's address.

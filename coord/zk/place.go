@@ -23,7 +23,8 @@ type place struct {
 	paths   []string // of the node, the present one last; more than one while it is being amended
 	made    int64    // a transaction no older than the one that made the present one
 	asOf    int64    // it has seen what happened up to this transaction
-	nearest string   // the path of the nearest one ahead, as of the last look
+	nearest string   // the path of the nearest one ahead within sight, as of the last look
+	only    bool     // that one was the only one
 }
 
 // gone is called when the node is surely not in line any more.
@@ -49,11 +50,13 @@ func (p *place) presentPath() string {
 	return p.paths[len(p.paths)-1]
 }
 
-// rightBehind reports whether nodePath is the nearest one ahead, as of the last look.
-func (p *place) rightBehind(nodePath string) bool {
+// letsIn reports whether it is my turn when a node has left. The service does not tell why it went, and a node may give
+// up. So that is so only if it was the only one ahead, or a holder of this session with nobody ahead.
+func (p *place) letsIn(nodePath string, handsOver bool) bool {
+	c, _ := parseContender(path.Base(nodePath))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.nearest == nodePath
+	return p.nearest == nodePath && (p.only || handsOver) && c.amendedByWriting()
 }
 
 // seen returns up to which transaction the place knows what happened ahead of it, and to its own node.
@@ -69,6 +72,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
 	var chosen []listed
+	inSight := 0
 	last = true
 	for _, name := range l.Names {
 		c, ok := parseContender(name)
@@ -79,10 +83,13 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		case c.rank() > me.rank():
 			last = false
 		case !p.sight.Sees(c.kind):
-		case len(chosen) == 0 || p.sight.Depth() > 1:
-			chosen = append(chosen, listed{c, name})
-		case compareListed(listed{c, name}, chosen[0]) > 0:
-			chosen[0] = listed{c, name}
+		default:
+			inSight++
+			if other := (listed{c, name}); inSight == 1 || p.sight.Depth() > 1 {
+				chosen = append(chosen, other)
+			} else if compareListed(other, chosen[0]) > 0 {
+				chosen[0] = other
+			}
 		}
 	}
 	if !found {
@@ -94,7 +101,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nearest, p.asOf = "", l.AsOf
+	p.nearest, p.only, p.asOf = "", inSight == 1, l.AsOf
 	if n := len(ahead); n > 0 {
 		p.nearest = ahead[n-1].ID
 	}
@@ -133,7 +140,7 @@ func contenders(children []string) []listed {
 	return all
 }
 
-// twins returns the nodes that were made for one join, the first in line first.
+// twins returns the names that nodes made for one join have, the first in line first.
 func (c contender) twins(names []string) (twins []string) {
 	prefix := c.prefix()
 	var made []string

@@ -29,7 +29,9 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 		require.True(t, ok)
 		require.False(t, last)
 		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[4], Kind: "R", Token: 1004}}, ahead)
-		require.True(t, p.rightBehind(ahead[0].ID))
+		require.False(t, p.letsIn(ahead[0].ID, false), "others are ahead")
+		require.True(t, p.letsIn(ahead[0].ID, true))
+		require.False(t, p.letsIn(dir+"/"+names[3], true), "it is not right ahead")
 
 		ahead, _, ok = me(driver.Sight{Ignore: []string{"R"}}).pick(&wire.Listing{Names: mixed, Born: 1000})
 		require.True(t, ok)
@@ -40,6 +42,10 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 		require.Len(t, ahead, 2)
 		require.Equal(t, "W", ahead[0].Kind)
 	}
+	p := me(driver.Sight{Ignore: []string{"R", "lock"}})
+	ahead, _, ok := p.pick(&wire.Listing{Names: names, Born: 1000})
+	require.True(t, ok)
+	require.True(t, p.letsIn(ahead[0].ID, false), "it is the only one within sight")
 	_, last, ok := me(driver.Sight{}).pick(&wire.Listing{Names: names[:6], Born: 1000})
 	require.True(t, ok)
 	require.True(t, last, "nobody is behind")

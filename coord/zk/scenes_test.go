@@ -107,3 +107,19 @@ func (s *scene) raw(path string, acl []gozk.ACL) {
 	_, err := s.admin.Create(path, nil, 0, acl)
 	require.NoError(s, err)
 }
+
+// isToldOf waits until the session of the scene will be told what becomes of a node.
+func (s *scene) isToldOf(n driver.Place) {
+	s.Helper()
+	s.isToldOfPath(n.Node().ID)
+}
+
+func (s *scene) isToldOfPath(nodePath string) {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		s.sess.watches.mu.Lock()
+		defer s.sess.watches.mu.Unlock()
+		w := s.sess.watches.all[nodePath]
+		return w != nil && w.settings[ofData].armed()
+	}, patience, time.Millisecond)
+}

@@ -241,9 +241,9 @@ func keptFor(timeout time.Duration) time.Duration { return timeout * 54 / 100 }
 func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
 	switch what {
 	case gozk.EventNodeDataChanged:
-		s.watches.dataChanged(path, zxid, time.Now())
+		s.watches.dataChanged(path)
 	case gozk.EventNodeDeleted:
-		s.watches.deleted(path, zxid, time.Now())
+		s.watches.deleted(path)
 	case gozk.EventNodeCreated, gozk.EventNodeChildrenChanged:
 		s.watches.dirChanged(path)
 	}

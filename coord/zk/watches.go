@@ -16,35 +16,24 @@ import (
 // watches is what a session watches: one entry for each node, shared by all who wait for it. No watch is taken back, so
 // an entry stays until the node changes, whether or not anybody still waits.
 //
-// The hand-off. Whoever held with nobody ahead leaves by one transaction that writes to its node and deletes it. Two
-// watches are on the node, one on its data and one on its children, which never exist. The write fires the first, the
-// deletion the second. So a deletion with a write right before it says that the node left as the holder: nobody is
-// ahead of the one behind it, and no look is needed. A crash, or a node that gives up, shows as a deletion alone. A
-// write alone says nothing, and is forgotten after markLife: events of one transaction arrive together, and servers
-// from 3.9 on even give its number with both. Nothing but a departure writes to nodes of the kinds that are trusted
-// with this; an operator would have to write to a node, and the node to be removed, within that time.
+// The hand-off. A deletion that comes to a watch on a node's data says that the node has left its line: who amends a
+// node so that it gets another path writes to it in the same transaction, and that uses the watch up. So whatever else
+// happens to the node, by whomever, can only have it that somebody looks in vain. Whether others still stand ahead the
+// deletion does not say; see place.letsIn.
 type watches struct {
 	mu         sync.Mutex
 	all        map[string]*watch
 	connection uint64 // counts the connections
 }
 
-// markLife is how long a write to a node is taken for the first half of a departure.
-const markLife = 5 * time.Millisecond
-
 type watch struct {
 	path     string
-	markable bool
 	settings [aspects]setting
 
-	changes int // how often its data (or, of a directory, its children) have changed
-	gone    bool
-	became  driver.Change // how it went, if a watch told
-
-	marked   bool // a write that may be the first half of a departure
-	markedAt time.Time
-	markZxid int64
-	forget   *time.Timer
+	changes   int  // how often its data (or, of a directory, its children) have changed
+	gone      bool // from its path
+	left      bool // gone, and surely not amended
+	handsOver bool // it is of this session, and leaves as the holder
 
 	waiters map[driverkit.Bell]struct{} // of each Await
 }
@@ -92,8 +81,7 @@ func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 	defer t.mu.Unlock()
 	w := t.all[nodePath]
 	if w == nil || w.gone {
-		c, _ := parseContender(path.Base(nodePath))
-		w = &watch{path: nodePath, markable: c.markable(), waiters: make(map[driverkit.Bell]struct{})}
+		w = &watch{path: nodePath, waiters: make(map[driverkit.Bell]struct{})}
 		t.all[nodePath] = w
 	}
 	w.waiters[by] = struct{}{}
@@ -126,41 +114,24 @@ func (w *watch) isSet() bool {
 	return false
 }
 
-// reconnected forgets what was set on another connection, so that it is set again. What happened between the two
-// connections does not tell a departure from a mere write followed by a crash.
+// reconnected forgets what was set on another connection, so that it is set again.
 func (t *watches) reconnected() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.connection++
 	for _, w := range t.all {
 		w.settings = [aspects]setting{}
-		w.marked = false
 		w.ring()
 		t.drop(w)
 	}
 }
 
-// dataChanged takes a write for the first half of a departure only if a watch that was set told of it. While a watch is
-// being set, the service also tells of earlier changes.
-func (t *watches) dataChanged(nodePath string, zxid int64, now time.Time) {
+func (t *watches) dataChanged(nodePath string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := t.all[nodePath]
-	if w == nil {
-		return
-	}
-	data := &w.settings[ofData]
-	watched := data.armed()
-	data.set = false
-	if !w.markable || !watched {
+	if w := t.all[nodePath]; w != nil {
+		w.settings[ofData].set = false
 		t.changed(w)
-		return
-	}
-	w.marked, w.markedAt, w.markZxid = true, now, zxid
-	if w.forget == nil {
-		w.forget = time.AfterFunc(markLife, func() { t.unmark(w) })
-	} else {
-		w.forget.Reset(markLife)
 	}
 }
 
@@ -171,43 +142,18 @@ func (t *watches) changed(w *watch) {
 	t.drop(w)
 }
 
-// unmark forgets a write that no deletion followed.
-func (t *watches) unmark(w *watch) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w.marked && !w.gone {
-		w.marked = false
-		t.changed(w)
-	}
-}
-
-func (t *watches) deleted(nodePath string, zxid int64, now time.Time) {
+// deleted trusts only a watch that was set. While one is being set, the service also tells of earlier deletions, whatever
+// came before them.
+func (t *watches) deleted(nodePath string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.all[nodePath]
 	if w == nil {
 		return
 	}
-	w.gone = true
-	switch {
-	case w.marked && w.sameTransaction(zxid, now):
-		w.became = driver.HandedOn
-	case w.markable && w.settings[ofData].armed():
-		w.became = driver.Gone // a mark would have been told
-	}
-	if w.forget != nil {
-		w.forget.Stop()
-	}
+	w.gone, w.left = true, w.settings[ofData].armed()
 	w.ring()
 	t.drop(w)
-}
-
-// sameTransaction reports whether a deletion belongs to the write before it.
-func (w *watch) sameTransaction(zxid int64, now time.Time) bool {
-	if zxid > 0 && w.markZxid > 0 {
-		return zxid == w.markZxid
-	}
-	return now.Sub(w.markedAt) < markLife
 }
 
 // dirChanged records that a directory has come, or that its children have changed.
@@ -238,13 +184,19 @@ func (t *watches) state(w *watch) state {
 func (t *watches) change(w *watch, names []string) driver.Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case w.became == driver.HandedOn:
-		return driver.HandedOn
-	case w.gone && amendedIn(names, path.Base(w.path)), !w.gone && !w.markable:
+	if !w.gone || amendedIn(names, path.Base(w.path)) {
 		return driver.Amended
 	}
-	return w.became
+	return driver.Gone
+}
+
+// handsOver records that a holder of this session is about to leave.
+func (t *watches) handsOver(nodePath string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.all[nodePath]; w != nil {
+		w.handsOver = true
+	}
 }
 
 // notice records that a node has gone without a watch telling. It reports whether that is news.
@@ -280,8 +232,7 @@ func (s *session) arm(since int64, wishes ...wish) {
 	var all []wished
 	var paths [aspects][]string
 	for _, w := range wishes {
-		// Between the two halves of a departure there is no point in setting a watch.
-		if setting := &w.settings[w.aspect]; !w.gone && !w.marked && !setting.tells(since) {
+		if setting := &w.settings[w.aspect]; !w.gone && !setting.tells(since) {
 			setting.begin(since)
 			all = append(all, wished{w, w.changes})
 			paths[w.aspect] = append(paths[w.aspect], w.path)

@@ -6,16 +6,16 @@ var zk = []Bug{
 		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, testsZK("TestTheDeadlineCountsFromTheSending")),
 	one("zk: a departure that had no answer is not repeated",
 		"coord/zk/leave.go", `err := driverkit.UntilGone(ctx, p.session.life, try, passing)`, `err := try(ctx)`, conformsZK("06", "in an ended context")),
-	one("zk: a mark lets in whoever waits for it, right behind or not",
-		"coord/zk/await.go", ` && a.rightBehind(last.path)`, ``, conformsZK("12", "the mark of one that is not right ahead")),
+	one("zk: the end of a node lets in whoever waits for it, right behind or not",
+		"coord/zk/place.go", `p.nearest == nodePath && `, ``, testsZK("TestAHolderFurtherAheadLetsNobodyIn")),
+	one("zk: the end of the node right ahead lets in whoever waits for it, with others ahead",
+		"coord/zk/place.go", ` && (p.only || handsOver)`, ``, testsZK("TestANeighboursNodeLetsNobodyInBesideTheHolder")),
 	one("zk: a node that was joined in vain is taken away by one try",
-		"coord/zk/leave.go", `case errors.Is(err, gozk.ErrNoNode):
-			return nil
-		case err != nil`, `case err != nil:
-			return nil
-		case err != nil`, conformsZK("01", "cancelled in a frozen link, and the clean-up lost")),
+		"coord/zk/leave.go", `if errors.Is(err, gozk.ErrNoNode) {
+			return nil`, `if err != nil {
+			return nil`, conformsZK("01", "cancelled in a frozen link, and the clean-up lost")),
 	one("zk: a join that had no answer is made again without a look",
-		"coord/zk/join.go", `len(twins) > 0 {`, `false && len(twins) > 0 {`, conformsZK("01", "reply lost")),
+		"coord/zk/join.go", `len(made) > 0 {`, `false && len(made) > 0 {`, conformsZK("01", "reply lost")),
 	one("zk: nobody looks for what a lost join leaves behind later",
 		"coord/zk/join.go", `j.audit(p)`, `_ = j.audit`, testsZK("TestWhatALostJoinMakesLaterIsTakenAway")),
 	one("zk: the look after a lost join may be at a server that lags",
@@ -30,13 +30,12 @@ var zk = []Bug{
 		"coord/zk/await.go", `if a.own.gone {`, `if a.own.gone && false {`, conformsZK("09", "of a waiter, and then its turn, in one burst of news")),
 	one("zk: a holder whose question stalls believes that its node stands",
 		"coord/zk/await.go", `if a.holds && len(paths) == 1`, `if false && len(paths) == 1`, alone(conformsZK, "09 removal is noticed", "of a holder whose requests stall")),
-	{"zk: a write is taken for a mark however long ago it was", []Edit{
-		{"coord/zk/watches.go", `if w.marked && !w.gone {
-		w.marked = false`, `if w.marked && !w.gone {`},
-		{"coord/zk/watches.go", `case w.marked && w.sameTransaction(zxid, now):`, `case w.marked:`},
-	}, testsZK("TestAnOperatorsWriteLetsNobodyIn$/^and_the_node_gives_up")},
-	one("zk: an amendment writes to a node whose writing is the mark",
-		"coord/zk/amend.go", `if c.kind == kind && !c.markable() {`, `if c.kind == kind {`, conformsZK("12", "one in the middle is amended, and gives up unheard")),
+	one("zk: the end of a node is trusted though a watch on it may have missed an amendment",
+		"coord/zk/watches.go", `w.gone, w.left = true, w.settings[ofData].armed()`, `w.gone, w.left = true, true`, testsZK("TestADeletionAfterAWriteMayBeAnAmendment")),
+	one("zk: an amendment to another kind looks like a departure",
+		"coord/zk/amend.go", `	if written {
+`, `	if false {
+`, testsZK("TestAnAmendmentLetsNobodyIn$/^and_nothing")),
 	one("zk: a departure forgets where an amendment has put the node",
 		"coord/zk/leave.go", `paths := p.allPaths()
 `, `paths := p.allPaths()[:1]

@@ -27,7 +27,6 @@ const (
 	opSetWatches      = 101
 	opGetEphemerals   = 103
 	opClose           = -11
-	opError           = -1 // of an error within a multi
 
 	statBytes = 68
 
@@ -169,19 +168,6 @@ func Delete(path string) (Request, <-chan Reply[struct{}]) {
 	return newRequest(opDelete, e, noAnswer)
 }
 
-// Depart writes to a node and deletes it, in one transaction.
-func Depart(path string, data []byte) (Request, <-chan Reply[struct{}]) {
-	e := encoder{make([]byte, 0, 2*len(path)+len(data)+64)}
-	e.operation(opSetData, false)
-	e.string(path)
-	e.bytes(data)
-	e.int(-1) // whatever its version
-	e.operation(opDelete, false)
-	e.deletion(path)
-	e.operation(-1, true)
-	return newRequest(opMulti, e, func(in *decoder) (struct{}, error) { return struct{}{}, in.operations() })
-}
-
 // Check asks a majority of the servers whether a node is there, and changes nothing. done is told when there is an answer,
 // whatever it is.
 func Check(path string, done func(error)) Request {
@@ -320,11 +306,6 @@ func (d *decoder) long() int64 {
 	return 0
 }
 
-func (d *decoder) bool() bool {
-	b := d.next(1)
-	return b != nil && b[0] != 0
-}
-
 func (d *decoder) string() string { return string(d.next(int(d.int()))) }
 
 func (d *decoder) strings() []string {
@@ -340,23 +321,4 @@ func (d *decoder) strings() []string {
 		all = append(all, d.string())
 	}
 	return all
-}
-
-// operations reads what became of the operations of a departure.
-func (d *decoder) operations() error {
-	for !d.short {
-		op, last := d.int(), d.bool()
-		d.int()
-		switch {
-		case last:
-			return nil
-		case op == opSetData:
-			d.next(statBytes)
-		case op == opError:
-			if err := errorOf(d.int()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -104,26 +104,6 @@ func TestErrorsHaveTheLibrarysNames(t *testing.T) {
 	require.EqualError(t, errorOf(-6), "unknown error: -6")
 }
 
-func TestOfADepartureThatFailedTheReasonIsTold(t *testing.T) {
-	w, server, _ := greeted(t)
-	ask := func(parts ...any) error {
-		depart, departed := Depart("/a/x", []byte("mark"))
-		_, err := server.Write(zkwire.Frame(append([]any{sends(t, w, server, depart), int64(9), 0}, parts...)...))
-		require.NoError(t, err)
-		return soon(t, departed).Err
-	}
-	head := func(op int, last byte) []any { return []any{op, zkwire.RawByte(last), -1} }
-	join := func(parts ...[]any) (all []any) {
-		for _, p := range parts {
-			all = append(all, p...)
-		}
-		return all
-	}
-	require.NoError(t, ask(join(head(opSetData, 0), stat(1), head(opDelete, 0), head(-1, 1))...))
-	require.Equal(t, gozk.ErrNoNode, ask(join(head(opError, 0), []any{-101}, head(opError, 0), []any{-2}, head(-1, 1))...))
-	require.Equal(t, gozk.ErrNoAuth, ask(join(head(opError, 0), []any{0}, head(opError, 0), []any{-102}, head(-1, 1))...))
-}
-
 func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
 	for name, end := range map[string]func(*Conn, net.Conn){
 		"the server ends it": func(_ *Conn, server net.Conn) { server.Close() },
@@ -173,7 +153,6 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		(&decoder{b: b}).strings()
-		(&decoder{b: b}).operations()
 		_ = (&decoder{b: b}).string()
 	})
 }
