@@ -21,12 +21,15 @@ const (
 	// GoLock names nodes as zk.Lock in github.com/go-zookeeper/zk does. It is the default.
 	GoLock Names = iota
 
-	// Curator names nodes as InterProcessMutex and InterProcessReadWriteLock in Apache Curator do.
+	// Curator names nodes as InterProcessMutex and InterProcessReadWriteLock in Apache Curator do. The nodes of its
+	// LeaderLatch and of its semaphores' leases count as exclusive, but those tools do not see ours: give them lines of
+	// their own.
 	Curator
 
 	// Kazoo names nodes as Lock, ReadLock and WriteLock in Python's Kazoo do. Directories are then plain nodes that stay,
-	// as Kazoo's own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, forever
-	// (python-zk/kazoo#649): use its Lock and WriteLock.
+	// as Kazoo's own do. Its plain Lock does not see readers and enters beside them: where there are readers, use its
+	// WriteLock. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, forever
+	// (python-zk/kazoo#649).
 	Kazoo
 )
 
@@ -122,6 +125,8 @@ func curatorKind(s string) (string, bool) {
 		return rules.Reader, true
 	case "__WRIT__":
 		return rules.Writer, true
+	case "latch-", "lease-": // of LeaderLatch and InterProcessSemaphoreV2
+		return strings.TrimSuffix(s, "-"), true
 	}
 	kind, ok := strings.CutSuffix(s, "-lock-")
 	return kind, ok && driver.ValidKind(kind) && kind != rules.Lock && kind != rules.Reader && kind != rules.Writer

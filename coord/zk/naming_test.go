@@ -118,6 +118,8 @@ func TestContendersOfOtherTools(t *testing.T) {
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-lock-0000000007":    {kind: "lock", way: Curator},
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-__READ__0000000007": {kind: "R", way: Curator},
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-__WRIT__0000000007": {kind: "W", way: Curator},
+		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-latch-0000000007":   {kind: "latch", way: Curator},
+		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-lease-0000000007":   {kind: "lease", way: Curator},
 		"5f1d7b1a0e3c4b5f8d9e0a1b2c3d4e5f__lock__0000000007":         {kind: "lock", way: Kazoo},
 		"5f1d7b1a0e3c4b5f8d9e0a1b2c3d4e5f__rlock__0000000007":        {kind: "R", way: Kazoo},
 	} {
