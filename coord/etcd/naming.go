@@ -17,8 +17,7 @@ import (
 // Names says what contenders' keys look like.
 //
 // Processes with different names do not exclude one another: those with [Isolated] see nobody else, whatever the root.
-// So change from one to the other only while nobody is in line, or give the new ones a root of their own and a lock in the
-// old one.
+// So change from one to the other only while nobody is in line.
 type Names int
 
 const (
