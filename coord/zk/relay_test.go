@@ -60,17 +60,6 @@ func TestAHolderStopsInTimeThoughItsServerGoesOnAnswering(t *testing.T) {
 	}
 }
 
-func connectTo(t *testing.T, m *servers.Member, ttl time.Duration, more ...*servers.Member) *coord.Client {
-	addrs := []string{m.Addr()}
-	for _, m := range more {
-		addrs = append(addrs, m.Addr())
-	}
-	c, err := Connect(t.Context(), addrs, WithTTL(ttl))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
 // A server with a smaller maxSessionTimeout cuts a session that comes to it short, and the service then counts by that.
 func TestAHolderStopsInTimeThoughAServerGrantsLess(t *testing.T) {
 	const ttl = 10 * time.Second
