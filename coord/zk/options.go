@@ -1,10 +1,12 @@
 package zk
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +39,10 @@ type config struct {
 	log       *slog.Logger
 	way       Names
 	client    []coord.Option
+
+	// The same always, except in tests.
+	lookup     func(ctx context.Context, name string) (addresses []string, err error)
+	connectFor time.Duration
 }
 
 type credential struct {
@@ -79,7 +85,10 @@ func WithClient(opts ...coord.Option) Option {
 }
 
 func configure(servers []string, opts []Option) (*config, error) {
-	c := &config{ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler)}
+	c := &config{
+		ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler),
+		lookup: net.DefaultResolver.LookupHost, connectFor: connectFor,
+	}
 	for _, o := range opts {
 		o(c)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"

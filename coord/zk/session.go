@@ -52,6 +52,7 @@ type session struct {
 type snubs struct {
 	last  bool // it hung up without a word when it was tried last
 	known int  // how often it knew the session after that
+	slow  int  // how often its greeting has not come in time
 }
 
 // inFlight is how many requests may be under way at once. The library queues 16, and what waits there cannot be taken
@@ -74,7 +75,6 @@ func newSession(d *service) *session {
 		watches:  watches{all: make(map[string]*watch)},
 		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
 		ready:    make(chan struct{}),
-		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
 		up:       make(chan struct{}),
@@ -82,7 +82,8 @@ func newSession(d *service) *session {
 		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),
 	}
-	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: d.ttl / 20}
+	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup}
+	s.troubles = wire.NewTroubles(s.hosts.Addresses)
 	s.ttl.Store(int64(d.ttl))
 	return s
 }
@@ -264,6 +265,9 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 		was.known++
 	} else if !snubbed {
 		was.known = 0
+	}
+	if errors.Is(err, wire.ErrSlow) {
+		was.slow++
 	}
 	s.snubs[server] = was
 	s.mu.Unlock()

@@ -72,6 +72,15 @@ func TestTheSessionLastsAsLongAsWasGranted(t *testing.T) {
 	require.True(t, s.sess.deadline.Passed(), "the node has gone, and the deadline passes in %v", time.Until(s.sess.Deadline()))
 }
 
+// The first look at whether it is to be renewed must not wait as long as was asked for.
+func TestASessionIsRenewedAsOftenAsWasGranted(t *testing.T) {
+	s := playOn(t, servers.ZooKeeper(t, servers.Config("maxSessionTimeout=3000")), WithTTL(time.Hour))
+	s.join(s.sess, "lock")
+	for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(10 * time.Millisecond) {
+		require.False(t, s.sess.deadline.Passed(), "after %v", time.Since(start))
+	}
+}
+
 // The client library goes on with a new session when the old one has expired, and does there what was queued: 8 of 8
 // creates, with two servers to choose from.
 func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
@@ -152,34 +161,47 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 	}
 }
 
+// answerAll is a server that has read a connect request, and knows of no node.
+func answerAll(c net.Conn, timeout time.Duration) {
+	_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+	for err == nil {
+		var r []byte
+		if r, err = zkwire.ReadFrame(c); err != nil {
+			return
+		}
+		switch xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:])); {
+		case xid == -2, op == -11, op == 101:
+			_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
+		default:
+			_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
+		}
+	}
+}
+
 // A follower that has lost its leader answers only pings.
 func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	const timeout = 2 * time.Second
 	var connections atomic.Int64
 	addr := listen(t, func(c net.Conn) {
-		well := connections.Add(1) > 1
 		if _, err := zkwire.ReadFrame(c); err != nil {
 			return
 		}
-		_, _ = c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
-		for {
-			r, err := zkwire.ReadFrame(c)
-			if err != nil {
+		if connections.Add(1) > 1 {
+			answerAll(c, timeout)
+			return
+		}
+		_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+		for err == nil {
+			var r []byte
+			if r, err = zkwire.ReadFrame(c); err != nil {
 				return
 			}
 			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
 			switch {
-			case xid == -2:
+			case xid == -2, op == -11:
 				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
 			case op == 3: // exists, as the session begins
 				_, err = c.Write(zkwire.Frame(xid, int64(1), 0, int64(0), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, int64(0)))
-			case op == -11, well && op == 101:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
-			case well:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
-			}
-			if err != nil {
-				return
 			}
 		}
 	})

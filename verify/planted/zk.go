@@ -54,6 +54,8 @@ var zk = []Bug{
 		"coord/zk/roster.go", `if r.bytes+n > maxPaths {`, `if r.bytes+n > 2*maxPaths {`, testsZK("TestASessionTakesNoMorePathsThanTheServiceSurvives")),
 	one("zk: as many lists are under way as are asked for",
 		"coord/zk/window.go", `windowBytes = 8 << 20`, `windowBytes = 8 << 40`, testsZK("TestManyWhoJoinALongLineDoNotBreakTheConnection")),
+	one("zk: a server is never given more time for its greeting",
+		"coord/zk/connect.go", `s.patience(snubs.slow)`, `s.patience(0)`, testsZK("TestASlowGreetingIsWaitedFor")),
 	one("zk: an abandoned session is closed",
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),

@@ -102,6 +102,9 @@ var ErrForeign = errors.New("the answer is not ZooKeeper's: check the address, a
 // the session has seen.
 var ErrBehind = errors.New("the server knows the session, and may be behind it")
 
+// ErrSlow says that the server could be reached, and has not answered in time.
+var ErrSlow = errors.New("no answer yet")
+
 // New wraps a connection to a server, for a session.
 func New(c net.Conn, server string, h Hello, s Session) *Conn {
 	w := &Conn{
@@ -212,7 +215,9 @@ func (c *Conn) body(n int) (*decoder, error) {
 func (c *Conn) greeting() error {
 	head, err := c.in.Peek(4)
 	if err != nil {
-		c.snubbed = !errors.Is(err, os.ErrDeadlineExceeded)
+		if c.snubbed = !errors.Is(err, os.ErrDeadlineExceeded); !c.snubbed {
+			err = fmt.Errorf("%w: %w", ErrSlow, err)
+		}
 		return err
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))

@@ -39,7 +39,7 @@ func testConn(t *testing.T) (*Conn, net.Conn) {
 	require.NoError(t, err)
 	server, err := l.Accept()
 	require.NoError(t, err)
-	f := &fake{troubles: NewTroubles(1)}
+	f := &fake{troubles: NewTroubles(func() int { return 1 })}
 	t.Cleanup(func() { client.Close(); server.Close(); f.running.Wait() })
 	return New(client, "a", Hello{Timeout: 10 * time.Second, Patience: patience}, f), server
 }
