@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"time"
@@ -44,6 +45,7 @@ type awaiting struct {
 	bell     driverkit.Bell
 	own      *watch
 	others   []other
+	unread   bool // as far as we know, the node waited for may not be read
 }
 
 // other is a node waited for, and how often it had changed before.
@@ -96,7 +98,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 			if err := a.bell.Unless(ctx, a.poll); err != nil {
 				return nil, driver.Looked, err
 			}
-			again.Reset(s.pollAgain())
+			again.Reset(a.nextPoll())
 		case <-s.life.Done():
 		case <-ctx.Done():
 		}
@@ -111,10 +113,15 @@ func (s *session) pollAgain() time.Duration {
 // firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read
 // it. So where not everybody may do everything, we find out soon whether that is so.
 func (a *awaiting) firstPoll() time.Duration {
-	if a.session.service.openToAll {
-		return a.session.pollAgain()
+	a.unread = !a.session.service.openToAll
+	return a.nextPoll()
+}
+
+func (a *awaiting) nextPoll() time.Duration {
+	if a.unread {
+		return min(time.Second, a.session.pollAgain())
 	}
-	return min(time.Second, a.session.pollAgain())
+	return a.session.pollAgain()
 }
 
 // arm asks to be told what matters: that the own node goes, and that the others go or change.
@@ -209,14 +216,20 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 	return driver.ErrRemoved
 }
 
-// poll looks without having been told. It reads the own node, and the one waited for, which also shows whether we may
-// read that at all; or, if several are waited for, the line.
+// poll looks without having been told: at the own node, and at the one waited for, of which it also finds out whether we
+// may read it; or, if several are waited for, at the line.
 func (a *awaiting) poll(ctx context.Context) error {
 	s := a.session
 	switch len(a.others) {
 	case 0:
 	case 1:
-		_, gone, err := s.read(ctx, driver.Node{ID: a.others[0].path})
+		nodePath := a.others[0].path
+		_, gone, err := s.read(ctx, driver.Node{ID: nodePath})
+		if a.unread = errors.Is(err, driver.ErrDenied); a.unread {
+			var there bool
+			there, err = s.exists(ctx, nodePath)
+			gone = !there
+		}
 		if err != nil {
 			return err
 		}

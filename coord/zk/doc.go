@@ -47,6 +47,8 @@
 //
 // # The fencing token
 //
-// It is the id of the transaction that created the directory plus the number of the node in it. Each node takes at
-// least one transaction, so when the directory is removed and created anew, its new id is above all tokens so far.
+// It is the id of the transaction that created the directory plus the number of the node in it. Each node of ours takes
+// a transaction, so when the directory is removed and created anew, its new id is above all tokens so far. If others make
+// many nodes in one transaction, numbers run ahead of that; then the line begins anew, in a new directory, as soon as it
+// is empty.
 package zk

@@ -47,7 +47,7 @@ func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Nod
 	read := make([]driver.Node, len(all))
 	went := make([]bool, len(all))
 	err = forEach(len(all), func(i int) (err error) {
-		read[i], went[i], err = s.read(ctx, all[i].node(line, dir, l.Born))
+		read[i], went[i], err = s.show(ctx, all[i].node(line, dir, l.Born))
 		return err
 	})
 	if err != nil {

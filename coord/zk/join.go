@@ -130,7 +130,7 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	}
 	c, _ := parseContender(path.Base(mine))
 	p.node.Token = token(seen.Born, c)
-	if s.service.nearEnd(j.entry.Line, c.seq) {
+	if s.service.nearEnd(j.entry.Line, c.seq) || int64(p.node.Token) > s.zxids.Load() {
 		s.discard(mine)
 		return nil, nil, j.beginAnew(ctx, seen.Born)
 	}

@@ -68,6 +68,16 @@ func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
 	})
 }
 
+// show is read for those who only look: a node that may not be read stands in line all the same.
+func (s *session) show(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
+	n, gone, err = s.read(ctx, n)
+	if errors.Is(err, driver.ErrDenied) {
+		s.service.log.Debug("a node may not be read", "node", n.ID, "error", err)
+		err = nil
+	}
+	return n, gone, err
+}
+
 // read fills in what a node says about itself.
 func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
 	data, err := persist(ctx, s, func() ([]byte, error) {

@@ -2,12 +2,16 @@ package zk
 
 import (
 	"math/rand/v2"
+	"path"
+	"sync"
 	"testing"
 
+	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
 func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
@@ -51,4 +55,37 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 	require.True(t, last, "nobody is behind")
 	_, _, ok = me(driver.Sight{}).pick(&wire.Listing{Names: names[:5], Born: 1000})
 	require.False(t, ok, "I am not in the list")
+}
+
+// An amendment that had no answer may still be done while the next one is on its way: the node has moved, not gone.
+func TestAnAmendmentFindsANodeThatAnEarlierOneMoves(t *testing.T) {
+	s := play(t)
+	me, _ := s.join(s.sess, "W")
+	p, before := me.(*place), me.Node().ID
+	c, _ := parseContender(path.Base(before))
+	c.kind, c.guid = "R", newGUID()
+	after := path.Dir(before) + "/" + c.name()
+	p.amending(after)
+	var once sync.Once
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op == zkwire.Multi && r.Path == before {
+			once.Do(func() {
+				_, err := s.admin.Multi(
+					&gozk.CreateRequest{Path: after, Flags: gozk.FlagEphemeral, Acl: gozk.WorldACL(gozk.PermAll)},
+					&gozk.DeleteRequest{Path: before, Version: -1})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return zkwire.Pass
+	})
+	require.NoError(t, me.Amend(s.ctx, "R", []byte("data")))
+	nodes, err := s.link.Line(s.ctx, "a")
+	require.NoError(t, err)
+	require.Len(t, nodes, 1)
+	require.Equal(t, after, nodes[0].ID)
+	require.Equal(t, "data", string(nodes[0].Data))
+	s.leave(me, true)
+	require.Empty(t, s.stored(t, "a"))
 }
