@@ -4,20 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // Connect makes an etcd client of its own, checks that the service answers and that the user may use the root, and
-// returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check.
+// returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check, which goes on as long as
+// the service is out of reach: until ctx ends or, if ctx has no deadline, for 30 s. The error names what was tried and what
+// is in the way, and WithLogger tells it meanwhile.
 //
 // What cfg leaves open it sets as locks need it: a dead connection is noticed within 13 s (requests notice it sooner),
 // a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
@@ -29,21 +37,106 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
+	if _, bound := ctx.Deadline(); !bound {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, connectFor)
+		defer cancel()
+	}
+	tells := inquire(ctx, cfg, c.log)
 	client, err := dial(ctx, cfg)
 	if err != nil {
-		return nil, connectError(ctx, cfg, err)
+		return nil, connectError(ctx, cfg, err, tells())
 	}
 	d, err := newService(client, c, keys)
 	if err != nil {
+		tells()
 		client.Close()
 		return nil, err
 	}
 	d.release = client.Close
-	if err := d.probe(ctx); err != nil {
+	err = d.probe(ctx)
+	obstacle := tells()
+	if err != nil {
 		client.Close()
-		return nil, connectError(ctx, cfg, err)
+		return nil, connectError(ctx, cfg, err, obstacle)
 	}
 	return coord.NewClient(d, c.client...), nil
+}
+
+const (
+	// connectFor is how long Connect tries if nobody says.
+	connectFor = 30 * time.Second
+
+	// inquireAfter is how soon Connect asks what is in the way, and inquireEvery how often it asks again.
+	inquireAfter = 50 * time.Millisecond
+	inquireEvery = 3 * time.Second
+)
+
+// inquire finds out now and then what is in the way of a connection, and logs it, until ctx ends or tells is called, which
+// returns what it was last. The client library does not say: it waits.
+func inquire(ctx context.Context, cfg clientv3.Config, log *slog.Logger) (tells func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	found := make(chan error, 1)
+	go func() {
+		var last error
+		for pause := inquireAfter; driverkit.Sleep(ctx, pause) == nil; {
+			err := obstacle(ctx, cfg)
+			if ctx.Err() != nil {
+				break
+			}
+			if last = err; err != nil {
+				pause = inquireEvery
+				log.Warn("etcd: out of reach, trying on", "endpoints", strings.Join(cfg.Endpoints, ", "), "err", err)
+			}
+		}
+		found <- last
+	}()
+	return func() error {
+		cancel()
+		return <-found
+	}
+}
+
+// obstacle makes a connection and returns why that fails; nil if it does not, or nothing is known yet.
+func obstacle(ctx context.Context, cfg clientv3.Config) error {
+	cfg.Username, cfg.Password, cfg.Token = "", "", "" // with a user name, making the client would wait
+	client, err := dial(ctx, cfg)
+	if err != nil {
+		return nil // it is told elsewhere
+	}
+	defer client.Close()
+	return unreached(ctx, client.ActiveConnection(), cfg.TLS != nil || strings.HasPrefix(strings.Join(cfg.Endpoints, ""), "https"))
+}
+
+// unreached returns what is in the way of a connection, with a hint where the error of the library is a riddle.
+func unreached(ctx context.Context, conn *grpc.ClientConn, tls bool) error {
+	_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, Serializable: true, CountOnly: true}, grpc.WaitForReady(false))
+	if status.Code(err) != codes.Unavailable {
+		return nil
+	}
+	text := strings.TrimPrefix(status.Convert(err).Message(), "connection error: desc = ")
+	if plain, err := strconv.Unquote(text); err == nil {
+		text = plain
+	}
+	for _, known := range []struct {
+		says string
+		tls  bool
+		hint string
+	}{
+		{"looked like an HTTP/1.1 header", tls, "what answers there is not etcd, but speaks HTTP/1.1"},
+		{"tls: certificate required", tls, "it wants a certificate: set TLS in the client's Config"},
+		{"tls: bad certificate", tls, "it does not take the certificate in the client's Config"},
+		{"broken pipe", true, "it hangs up after the handshake, as a service does that wants a certificate: see TLS in the client's Config"},
+		{"connection reset", true, "it hangs up, as a service may that wants a certificate: see TLS in the client's Config"},
+		{"authentication handshake failed: EOF", true, "it does not speak TLS, which the client's Config asks for"},
+		{"first record does not look like a TLS handshake", true, "it does not speak TLS, which the client's Config asks for"},
+		{"error reading server preface", false, "it hangs up, as a service does that speaks TLS, which the client's Config does not ask for, or one that is not etcd"},
+	} {
+		if strings.Contains(text, known.says) && known.tls == tls {
+			return fmt.Errorf("%s: %s", known.hint, text)
+		}
+	}
+	return errors.New(text)
 }
 
 // dial makes the client. With a user name, that already talks to the service, so it must end with ctx.
@@ -93,7 +186,7 @@ func (d *service) probe(ctx context.Context) error {
 	})
 }
 
-func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
+func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error) error {
 	switch {
 	case errors.Is(err, driver.ErrDenied):
 		err = &denied{err}
@@ -102,6 +195,9 @@ func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
 	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) { // what ctx ended looks different
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		if obstacle != nil {
+			err = fmt.Errorf("%w: %w", err, obstacle)
 		}
 		err = fmt.Errorf("%w: is it running there? %w", coord.ErrUnavailable, err)
 	}

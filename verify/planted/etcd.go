@@ -36,7 +36,7 @@ var etcd = []Bug{
 		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
 	}
-	return a.cleared(ctx)`, `	_ = at
+	return a.cleared(ctx)`, `	_, _ = at, answer
 	return a.cleared(ctx)`},
 		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
