@@ -57,6 +57,8 @@ var zk = []Bug{
 		"coord/zk/window.go", `windowBytes = 8 << 20`, `windowBytes = 8 << 40`, testsZK("TestManyWhoJoinALongLineDoNotBreakTheConnection")),
 	one("zk: a server is never given more time for its greeting",
 		"coord/zk/connect.go", `s.patience(snubs.slow)`, `s.patience(0)`, testsZK("TestASlowGreetingIsWaitedFor")),
+	one("zk: a holder whose server hangs up takes its node for removed",
+		"coord/zk/await.go", `if answered || !broken ||`, `if true || answered || !broken ||`, testsZK("TestTheEndOfASessionThatIsSlowToShowIsNoRemoval")),
 	one("zk: an abandoned session is closed",
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
