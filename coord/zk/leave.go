@@ -66,10 +66,12 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 
 // discard takes a node of ours away. It returns when that is done or the session has ended.
 func (s *session) discard(nodePath string) {
+	s.roster.discarding(nodePath)
 	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
 		err := s.takeAway(ctx, nodePath, false)
 		switch {
-		case errors.Is(err, gozk.ErrNoNode):
+		case err == nil, errors.Is(err, gozk.ErrNoNode):
+			s.roster.discarded(nodePath)
 			return nil
 		case err != nil && !passing(err) && !errors.Is(err, driver.ErrSessionEnded):
 			s.service.log.Warn("a node cannot be taken away and stays until the session ends", "node", nodePath, "error", err)

@@ -221,6 +221,53 @@ func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	require.NoError(t, d.Close(ctx))
 }
 
+// It says so and hangs up (ZooKeeper before 3.6), so whoever asked on each connection would never have one.
+func TestAServerThatListsNoSessionsNodesIsNotAskedAgain(t *testing.T) {
+	const timeout = 4 * time.Second
+	var connections, asked atomic.Int64
+	first := make(chan net.Conn, 1)
+	addr := listen(t, func(c net.Conn) {
+		if connections.Add(1) == 1 {
+			first <- c
+		}
+		_, err := zkwire.ReadFrame(c)
+		if err == nil {
+			_, err = c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+		}
+		for err == nil {
+			var r []byte
+			if r, err = zkwire.ReadFrame(c); err != nil {
+				return
+			}
+			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
+			switch op {
+			case 11, -11, 101:
+				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
+			case 103:
+				asked.Add(1)
+				_, _ = c.Write(zkwire.Frame(xid, int64(1), -6))
+				return
+			default:
+				_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
+			}
+		}
+	})
+	d, err := newService([]string{addr}, []Option{WithTTL(timeout)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ds, err := d.Open(ctx)
+	require.NoError(t, err)
+	(<-first).Close()
+	require.Eventually(t, func() bool { return connections.Load() == 3 }, patience, time.Millisecond)
+	_, err = ds.(*session).children(ctx, "/a")
+	require.ErrorIs(t, err, gozk.ErrNoNode)
+	time.Sleep(100 * time.Millisecond)
+	require.EqualValues(t, 3, connections.Load())
+	require.EqualValues(t, 1, asked.Load())
+	require.NoError(t, d.Close(ctx))
+}
+
 func TestAServiceOutOfReachIsSaidToBe(t *testing.T) {
 	s := play(t)
 	defer s.cut()()

@@ -9,7 +9,8 @@ var zk = []Bug{
 	one("zk: a mark lets in whoever waits for it, right behind or not",
 		"coord/zk/await.go", ` && a.rightBehind(last.path)`, ``, conformsZK("12", "the mark of one that is not right ahead")),
 	one("zk: a node that was joined in vain is taken away by one try",
-		"coord/zk/leave.go", `case errors.Is(err, gozk.ErrNoNode):
+		"coord/zk/leave.go", `case err == nil, errors.Is(err, gozk.ErrNoNode):
+			s.roster.discarded(nodePath)
 			return nil
 		case err != nil`, `case err != nil:
 			return nil
