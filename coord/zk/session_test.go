@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -347,4 +348,20 @@ func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 			require.Less(t, took, ttl+10*time.Second, "of the %v that the context would allow", 3*patience)
 		})
 	}
+}
+
+// The service tells of the node before it hangs up, and only the next connection says that the whole session has gone.
+func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
+	cluster := servers.ZooKeeper(t, servers.Members(3))
+	s := playOn(t, cluster)
+	me, _ := s.join(s.sess, "lock")
+	watched := s.watch(me)
+	require.Eventually(t, func() bool {
+		return s.proxies[0].Requests(zkwire.SetWatches)+s.proxies[1].Requests(zkwire.SetWatches)+s.proxies[2].Requests(zkwire.SetWatches) > 0
+	},
+		patience, time.Millisecond)
+	defer s.delayed(150 * time.Millisecond)()
+	mine := slices.IndexFunc(s.proxies, func(p *zkwire.Proxy) bool { return p.Addr() == s.sess.latest().Server })
+	require.NoError(t, closeSession(cluster.Addrs()[(mine+1)%3], s.sess.identity.Load()))
+	require.ErrorIs(t, s.answer(watched).err, driver.ErrSessionEnded)
 }

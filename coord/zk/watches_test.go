@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +8,6 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
-	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
-	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // watched returns a node with one waiter and both watches set.
@@ -187,20 +184,4 @@ func TestTheListTellsAnAmendmentFromADeparture(t *testing.T) {
 	behind := contender{guid: newGUID(), kind: "W", seq: 17}
 	require.Equal(t, driver.Amended, ws.change(w, []string{behind.name(), c.name()}))
 	require.Equal(t, driver.Gone, ws.change(w, []string{behind.name()}))
-}
-
-// The service tells of the node before it hangs up, and only the next connection says that the whole session has gone.
-func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
-	cluster := servers.ZooKeeper(t, servers.Members(3))
-	s := playOn(t, cluster)
-	me, _ := s.join(s.sess, "lock")
-	watched := s.watch(me)
-	require.Eventually(t, func() bool {
-		return s.proxies[0].Requests(zkwire.SetWatches)+s.proxies[1].Requests(zkwire.SetWatches)+s.proxies[2].Requests(zkwire.SetWatches) > 0
-	},
-		patience, time.Millisecond)
-	defer s.delayed(150 * time.Millisecond)()
-	mine := slices.IndexFunc(s.proxies, func(p *zkwire.Proxy) bool { return p.Addr() == s.sess.latest().Server })
-	require.NoError(t, closeSession(cluster.Addrs()[(mine+1)%3], s.sess.identity.Load()))
-	require.ErrorIs(t, s.answer(watched).err, driver.ErrSessionEnded)
 }
