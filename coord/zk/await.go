@@ -193,9 +193,31 @@ func (a *awaiting) whereAmI(ctx context.Context) error {
 	paths := a.allPaths()
 	find := func(ctx context.Context) error { return a.findAt(ctx, paths) }
 	if a.holds && len(paths) == 1 && paths[0] == a.own.path { // and it is not being amended
-		return driverkit.Doubt(ctx, a.session.life, find)
+		return a.doubt(ctx, find)
 	}
 	return find(ctx)
+}
+
+// hangUpFor is how long a holder goes on asking if the server hung up right after the news: that is how a session ends,
+// and only the next connection says so. A busy machine takes a while to make one.
+const hangUpFor = time.Second
+
+// doubt asks for a short while, and for longer if the connection has broken since.
+func (a *awaiting) doubt(ctx context.Context, find func(context.Context) error) error {
+	s := a.session
+	told, from := time.Now(), s.usable.Load()
+	for {
+		answered := false
+		err := driverkit.Doubt(ctx, s.life, func(ctx context.Context) error {
+			err := find(ctx)
+			answered = ctx.Err() == nil
+			return err
+		})
+		broken := !s.connected() || s.usable.Load() != from
+		if answered || !broken || ctx.Err() != nil || s.life.Over() || time.Since(told) > hangUpFor {
+			return err
+		}
+	}
 }
 
 // findAt tries the older path first: an amendment goes from it to the newer one, so this order misses nothing.

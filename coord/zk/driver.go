@@ -14,6 +14,7 @@ import (
 type service struct {
 	*config
 	plainDirs atomic.Bool                       // the service has no container nodes
+	unlisted  atomic.Int64                      // how often in a row a session's nodes were not listed; see revise
 	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 
 	mu       sync.Mutex

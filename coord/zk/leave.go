@@ -57,9 +57,11 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 // discard takes a node of ours away. It returns when that is done, is refused, or the session has ended; what is refused
 // it goes on trying in the background.
 func (s *session) discard(nodePath string) {
+	s.roster.discarding(nodePath)
 	err := driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
 		err := s.takeAway(ctx, nodePath, false)
-		if errors.Is(err, gozk.ErrNoNode) {
+		if err == nil || errors.Is(err, gozk.ErrNoNode) {
+			s.roster.discarded(nodePath)
 			return nil
 		}
 		return err

@@ -24,7 +24,7 @@ type session struct {
 	deadline *driverkit.Deadline
 	ttl      atomic.Int64  // as granted at first, and asked for from then on; ns
 	zxids    driverkit.Max // the service's transactions
-	roster   roster
+	roster   *roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
@@ -73,7 +73,7 @@ func newSession(d *service) *session {
 		life:     driverkit.NewLife(context.Background()),
 		deadline: driverkit.NewDeadline(),
 		watches:  watches{all: make(map[string]*watch)},
-		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
+		roster:   newRoster(),
 		ready:    make(chan struct{}),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
@@ -168,16 +168,29 @@ func (s *session) Proven(w *wire.Conn) {
 
 // revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have left
 // since. They would stand as long as the session is renewed, so it is given up; the engine goes on with another one.
+//
+// Servers before 3.6 do not know the question, say so and hang up.
 func (s *session) revise(w *wire.Conn) {
+	if s.service.unlisted.Load() >= maxUnlisted {
+		return
+	}
 	w.Send(wire.Ephemerals(s.service.root, func(nodes []string, err error) {
-		if err != nil {
-			return // before 3.6; or the connection has broken
+		switch {
+		case err == nil:
+			s.service.unlisted.Store(0)
+		case errors.Is(err, gozk.ErrConnectionClosed):
+			s.service.unlisted.Add(1)
+		default:
+			s.service.unlisted.Store(maxUnlisted)
 		}
 		if nodePath, found := s.roster.stranger(nodes); found {
 			s.wentBack("node", nodePath)
 		}
 	}))
 }
+
+// maxUnlisted is how often in a row a connection may break before it lists the session's nodes. Then no other is asked.
+const maxUnlisted = 10
 
 func (s *session) wentBack(about ...any) {
 	s.service.log.Warn("session given up: the service has gone back to an earlier state", append(about, "session", s.id())...)
