@@ -67,8 +67,8 @@ func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, ru
 	return a.run(ctx, line, kind, data, rule, opts)
 }
 
-// TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy
-// and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
+// TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy,
+// in an Error that says who is first in line, and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
 // cannot be reached within the deadline of one request (see WithRequestTimeout) it returns ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
 	a := acquire{Client: c, op: "try", try: true}
@@ -96,8 +96,8 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	// With All in sight it looks for itself: see lookFirst.
-	a.entry.Try = a.try && !rule.Sight.All
+	// A rule that must see more than one looks for itself: see lookFirst.
+	a.entry.Try = a.try && rule.Sight.Depth() == 1
 	if a.try {
 		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
 	} else {
@@ -113,6 +113,9 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		}
 		if ctx.Err() == nil && errors.Is(err, driver.ErrSessionEnded) {
 			continue
+		}
+		if errors.Is(err, driver.ErrBusy) {
+			a.seeFirst(ctx)
 		}
 		return nil, a.wrap(a.reason(ctx, err))
 	}
@@ -240,10 +243,10 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 	return err
 }
 
-// lookFirst is for a try whose rule must see everybody ahead, so that it does not join in vain: the driver's own look
+// lookFirst is for a try whose rule must see more than one ahead, so that it does not join in vain: the driver's own look
 // only knows whether somebody is there.
 func (a *acquire) lookFirst(ctx context.Context) error {
-	if !a.try || !a.rule.Sight.All {
+	if !a.try || a.rule.Sight.Depth() == 1 {
 		return nil
 	}
 	ahead, err := a.driver.Line(ctx, a.entry.Line)
@@ -318,6 +321,13 @@ func (a *acquire) wrap(err error) error {
 func (a *acquire) sees(wait []Node) {
 	if a.ahead = len(wait); a.ahead > 0 {
 		a.blocker = wait[a.ahead-1]
+	}
+}
+
+// seeFirst is for a try that is told no: it asks who has the line, once and as long as the try may take.
+func (a *acquire) seeFirst(ctx context.Context) {
+	if first, err := a.driver.First(ctx, a.entry.Line, nil); err == nil && first.ID != "" {
+		a.ahead, a.blocker = max(a.ahead, 1), first
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -64,9 +65,9 @@ type Error struct {
 	Ahead int    // how many in sight had to go first when it gave up; 0 if it never came to look
 	Err   error
 
-	// Blocker is the nearest of those who had to go first, with the kind by which one knows its recipe, and the zero Node
-	// if none was seen: a try may hear that somebody is there and not who. Its Owner is what the look brought with it,
-	// which is nothing for most; Client.First tells of the first in line.
+	// Blocker is one of those who had to go first, or the zero Node if none was seen. Its kind tells its recipe. For a try
+	// it is the first in line, with its Owner, unless that one has just left or the service could not say; for a wait that
+	// came to its end it is the nearest ahead, mostly without Owner: Client.First tells of the first in line.
 	Blocker Node
 }
 
@@ -80,9 +81,20 @@ func (e *Error) Error() string {
 		if e.Blocker.Kind != "" {
 			s += ", of kind " + e.Blocker.Kind
 		}
+		if o := e.Blocker.Owner; o != (Owner{}) {
+			s += ", " + describe(o)
+		}
 		s += ")"
 	}
 	return s + ": " + e.Err.Error()
+}
+
+func describe(o Owner) string {
+	s := fmt.Sprintf("%s/%d", Printable(shorten(o.Host)), o.PID)
+	if o.Label != "" {
+		s += fmt.Sprintf(" %q", shorten(o.Label))
+	}
+	return s + " since " + o.Since.Format(time.RFC3339)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -35,9 +35,9 @@ func TestAnErrorSaysWhoItComesFromOnce(t *testing.T) {
 		require.NoError(t, c.Break(t.Context(), h.Node()))
 		time.Sleep(time.Second)
 		amend := h.Amend(t.Context(), "lock", nil)
+		assert.Regexp(t, `^turnwise: try "line" \(1 ahead, of kind lock, .+/\d+ since 2000-01-01T00:00:00Z\): line is busy$`, try)
 		for err, want := range map[error]string{
 			busy:                                `turnwise: acquire "line" (1 ahead, of kind lock): context deadline exceeded: line is busy`,
-			try:                                 `turnwise: try "line": line is busy`,
 			name:                                `turnwise: line "a//b": invalid name "a//b": it has an empty segment: no slash at either end, and no two in a row`,
 			coord.CheckName("."):                `turnwise: invalid name ".": a segment is .`,
 			c.Break(t.Context(), h.Node()):      `turnwise: break "line": node removed`,

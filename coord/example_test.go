@@ -15,7 +15,7 @@ func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()
 	sameWay := coord.Rule{
-		Sight: coord.Sight{All: true},
+		Sight: coord.Sight{Nearest: coord.All},
 		WaitFor: func(me coord.Node, ahead []coord.Node) []coord.Node {
 			for i := len(ahead) - 1; i >= 0; i-- {
 				if ahead[i].Kind != me.Kind {
@@ -34,14 +34,14 @@ func Example() {
 	second, _ := enter("up")
 	fmt.Println("the second goes after the first:", first.Token() < second.Token())
 	_, err := enter("down")
-	fmt.Println("one that comes towards them:", err)
+	fmt.Println("one that comes towards them has to wait:", errors.Is(err, coord.ErrBusy))
 	first.Release()
 	second.Release()
 	_, err = enter("down")
 	fmt.Println("when the track is free:", err)
 	// Output:
 	// the second goes after the first: true
-	// one that comes towards them: turnwise: try "track" (1 ahead, of kind up): line is busy
+	// one that comes towards them has to wait: true
 	// when the track is free: <nil>
 }
 

@@ -195,7 +195,7 @@ func TestAReleaseThatFailsIsTheDriversToRepeat(t *testing.T) {
 
 // Whoever stands right behind enters on the news that a holder left, so only one with nobody at all ahead may say so.
 func TestOnlyWhoHadNobodyAheadLeavesAsTheHolder(t *testing.T) {
-	all := coord.Sight{All: true}
+	all := coord.Sight{Nearest: coord.All}
 	none := func(coord.Node, []coord.Node) []coord.Node { return nil }
 	shared := coord.Rule{Sight: all, WaitFor: none}
 	for _, c := range []struct {

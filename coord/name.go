@@ -2,6 +2,7 @@ package coord
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -52,6 +53,13 @@ func checkName(name string) error {
 		}
 	}
 	return nil
+}
+
+// Printable is what to show of text that others wrote: labels, hosts, names of lines, values. Characters that would
+// move the cursor, turn the direction or stay invisible are escaped as in Go's strings, and so is the backslash.
+func Printable(text string) string {
+	q := strconv.Quote(text)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
 func shorten(name string) string {

@@ -48,3 +48,19 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatOthersWroteIsSafeToShow(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		`nightly "backup" über ☃`:    `nightly "backup" über ☃`,
+		"\x1b[2J\r\n\t\x00":          `\x1b[2J\r\n\t\x00`,
+		"a\u202eb\u200b\ufeff\u2028": `a\u202eb\u200b\ufeff\u2028`,
+		`\n \" "`:                    `\\n \\" "`,
+		"\xff":                       `\xff`,
+		"\u00a0\u3164":               `\u00a0` + "\u3164",
+	} {
+		if got := coord.Printable(text); got != want {
+			t.Errorf("Printable(%q) is %s, want %s", text, got, want)
+		}
+	}
+}

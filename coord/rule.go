@@ -18,6 +18,9 @@ type (
 	Sight = driver.Sight
 )
 
+// All is what a rule that must see everybody ahead sets Sight.Nearest to.
+const All = driver.All
+
 // TurnBits is by how many bits the tokens that users see are shifted against the numbers that the service gives: etcd's
 // create revision r is the token r<<TurnBits. The low bits are for turns that goroutines of one process pass among
 // themselves on one node. A rule sees the service's own numbers: it is about places only.

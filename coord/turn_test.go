@@ -241,7 +241,7 @@ func TestOneWhoGivesUpDoesNotWaitForTheServiceToConfirm(t *testing.T) {
 }
 
 func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
-	everybody := coord.Rule{Sight: coord.Sight{All: true}, WaitFor: exclusive.WaitFor}
+	everybody := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
 	for name, rule := range map[string]coord.Rule{"by the driver's look": exclusive, "by a look at all": everybody} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
@@ -267,6 +267,23 @@ func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two recipes of one name keep each other out: without this, in silence.
+func TestATryThatFindsSomebodySaysWhoThatIs(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h, err := s.Client(coord.WithOwnerLabel("nightly \x1b[2J backup")).Acquire(t.Context(), "line", "W", nil, exclusive)
+		require.NoError(t, err)
+		defer h.Release()
+		_, err = s.Client().TryAcquire(t.Context(), "line", "lock", nil, exclusive)
+		require.ErrorIs(t, err, coord.ErrBusy)
+		var e *coord.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, h.Token(), e.Blocker.Token)
+		assert.Equal(t, h.Node().Owner, e.Blocker.Owner)
+		assert.ErrorContains(t, err, `(1 ahead, of kind W, `)
+		assert.ErrorContains(t, err, ` "nightly \x1b[2J backup" since 2000-01-01T00:00:00Z): line is busy`)
+	})
 }
 
 // A driver may have joined before it sees who is ahead.
@@ -363,7 +380,7 @@ func TestATryThatCannotLookIsUnavailable(t *testing.T) {
 		own := errors.New("disk full")
 		m := &meddler{line: func(func() ([]driver.Node, error)) ([]driver.Node, error) { return nil, own }}
 		c := m.client(s)
-		rule := coord.Rule{Sight: coord.Sight{All: true}, WaitFor: exclusive.WaitFor}
+		rule := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
 		_, err := c.TryAcquire(t.Context(), "line", "lock", nil, rule)
 		assert.ErrorIs(t, err, own)
 		assert.NotErrorIs(t, err, coord.ErrBusy)

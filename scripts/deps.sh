@@ -114,7 +114,23 @@ debs() {
 			fail "apt-get download of ${want[*]} failed. These versions are Debian 12's; on another release TURNWISE_DEPS_ANY_VERSION=1 takes whatever it has, untested"
 		fi
 	fi
-	for package in "$got"/*.deb; do dpkg -x "$package" "$into"; done
+	for package in "$got"/*.deb; do
+		check_sum "$package"
+		dpkg -x "$package" "$into"
+	done
+}
+
+# What deps.sums knows must be just that. A later revision of the same version is not in it: apt has checked its
+# distribution's signature.
+check_sum() {
+	local name=${1##*/} is want
+	is=$(sha256sum "$1") && is=${is%% *}
+	want=$(sed -n "s/^\([0-9a-f]*\)  $name\$/\1/p" "$here/scripts/deps.sums")
+	if [ -z "$want" ]; then
+		echo "deps.sh: note: $name is not in scripts/deps.sums ($is); only apt has checked it" >&2
+	elif [ "$is" != "$want" ]; then
+		fail "$name has the SHA-256 $is, and scripts/deps.sums says $want"
+	fi
 }
 
 # jars FROM TO NAME...: copies the jars under their plain names; the versioned names are links to those.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -42,9 +43,15 @@ type Entry struct {
 // Sight says which of the nodes ahead a rule needs to see, so that a service that can search is asked for no more. A
 // driver may always return more of the nodes ahead.
 type Sight struct {
-	Ignore []string // these kinds never stand in my way; all others may, foreign ones included
-	All    bool     // show all that may stand in my way; otherwise the nearest is enough
+	Ignore  []string // these kinds never stand in my way; all others may, foreign ones included
+	Nearest int      // how many of the others it must be shown: the nearest of them; 0 stands for one, All for all
 }
+
+// All is how many nodes a rule needs to see that does not know how far back it must look.
+const All = math.MaxInt
+
+// Depth is Nearest, and at least one.
+func (s Sight) Depth() int { return max(s.Nearest, 1) }
 
 // Sees reports whether a node of this kind may stand in the way.
 func (s Sight) Sees(kind string) bool { return !slices.Contains(s.Ignore, kind) }

@@ -12,6 +12,21 @@ var noHerd = []scenario{
 	{name: "a join costs the same in a long line", alone: true, run: joinInLongLine},
 	{name: "a waiter in the middle that leaves wakes one", alone: true, run: middleWakesOne},
 	{name: "nobody is woken when somebody joins", alone: true, run: joinWakesNobody},
+	{name: "many who wait ask little", alone: true, run: idleCrowdIsQuiet},
+}
+
+// A waiter does not trust its watches alone and asks now and then. Two thousand did so 1,603 times a second.
+func idleCrowdIsQuiet(s *scene) {
+	c := s.crowd(1, crowdSize())
+	l := c.links[0]
+	s.needs("count traffic", l.Traffic == nil)
+	time.Sleep(s.svc.TTL) // what is due soon after a join
+	const idle = 2 * time.Second
+	before := l.Traffic()
+	time.Sleep(idle)
+	if asked := l.Traffic().Sub(before).Reads; asked > 100*int(idle/time.Second) {
+		s.Errorf("%d who wait asked %d times in %v", len(c.places), asked, idle)
+	}
 }
 
 // handOffs makes a few hand-offs in a line of n waiters. It returns the least that one cost at the waiters' link, since

@@ -172,7 +172,7 @@ func bothLeaveUnheard(s *scene) {
 
 // A rule that sees all may wait for a node that is not right ahead.
 func markFromFarAhead(s *scene) {
-	t := s.three(driver.Sight{All: true})
+	t := s.three(driver.Sight{Nearest: driver.All})
 	for i := range 3 {
 		waiter := s.awaitIn(s.ctx, t.last, t.head.Node())
 		time.Sleep(time.Duration(i) * 15 * time.Millisecond)

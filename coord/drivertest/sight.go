@@ -10,6 +10,7 @@ import (
 var sights = []scenario{
 	{name: "the nearest of some kinds", run: nearestOfKinds},
 	{name: "all of them", run: allOfThem},
+	{name: "as many as are asked for", run: asManyAsAsked},
 	{name: "nobody of the kinds", run: nobodyOfKinds},
 	{name: "the nearest of every kind", run: nearestOfAll},
 	{name: "after a wait as after a join", run: sightAfterWait},
@@ -66,7 +67,7 @@ func allOfThem(s *scene) {
 	sess, _ := s.session()
 	all := s.file(sess, "S1of3", "S2of3", "S1of4", "S1of3")
 	e := s.entry("S1of3")
-	e.Sight = driver.Sight{All: true}
+	e.Sight = driver.Sight{Nearest: driver.All}
 	me, ahead := s.joinAs(sess, e)
 	s.inOrder(me, ahead)
 	if len(ahead) != len(all) {
@@ -80,7 +81,7 @@ func allOfThem(s *scene) {
 
 	mixed := s.entry("R")
 	mixed.Line = s.anotherLine()
-	mixed.Sight = driver.Sight{Ignore: []string{"R"}, All: true}
+	mixed.Sight = driver.Sight{Ignore: []string{"R"}, Nearest: driver.All}
 	s.line = mixed.Line
 	want := s.file(sess, "W", "R", "lead", "R", "W")
 	_, ahead = s.joinAs(sess, mixed)
@@ -89,6 +90,44 @@ func allOfThem(s *scene) {
 			s.Errorf("ahead %v, want %v among them", brief(ahead...), brief(want[i].Node()))
 		}
 	}
+}
+
+func asManyAsAsked(s *scene) {
+	sess, _ := s.session()
+	kinds := []string{"S1of3", "W", "S2of3", "R", "S1of4", "R", "S1of3", "lock"}
+	all := s.file(sess, kinds...)
+	for _, c := range []struct {
+		sight driver.Sight
+		want  []int
+	}{
+		{driver.Sight{Nearest: 3}, []int{5, 6, 7}},
+		{driver.Sight{Nearest: 3, Ignore: []string{"R"}}, []int{4, 6, 7}},
+		{driver.Sight{Nearest: 100, Ignore: []string{"R"}}, []int{0, 1, 2, 4, 6, 7}},
+	} {
+		e := s.entry("S1of3")
+		e.Sight = c.sight
+		me, ahead := s.joinAs(sess, e)
+		s.inOrder(me, ahead)
+		for _, i := range c.want {
+			if !standsIn(ahead, all[i].Node()) {
+				s.Errorf("with %+v: ahead %v, want %v among them", c.sight, brief(ahead...), brief(all[i].Node()))
+			}
+		}
+		s.leave(me, false)
+	}
+
+	// One that is amended out of sight, or is foreign, does not stand for one that is in the way.
+	s.amend(all[7], "R", nil)
+	if s.svc.PlantForeign != nil {
+		s.svc.PlantForeign(s, s.line)
+	}
+	e := s.entry("S1of3")
+	e.Sight = driver.Sight{Nearest: 2, Ignore: []string{"R"}}
+	me, ahead := s.joinAs(sess, e)
+	if !standsIn(ahead, all[4].Node()) || !standsIn(ahead, all[6].Node()) {
+		s.Errorf("ahead %v, want %v and %v among them", brief(ahead...), brief(all[4].Node()), brief(all[6].Node()))
+	}
+	s.leave(me, false)
 }
 
 func nobodyOfKinds(s *scene) {
@@ -152,7 +191,7 @@ func lastInLine(s *scene) {
 	s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
 	first, _ := s.joinAs(sess, s.entry("S1of3"))
 	e := s.entry("S1of3")
-	e.Sight = driver.Sight{All: true}
+	e.Sight = driver.Sight{Nearest: driver.All}
 	thaw := l.Freeze(Replies)
 	defer thaw()
 	type answer struct {

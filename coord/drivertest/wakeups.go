@@ -127,7 +127,7 @@ func anyOfSeveral(s *scene) {
 			some = append(some, n)
 		}
 		e := s.entry("S3of3")
-		e.Sight = driver.Sight{All: true}
+		e.Sight = driver.Sight{Nearest: driver.All}
 		me, ahead := s.joinAs(b, e)
 		if len(ahead) != 3 {
 			s.Fatalf("ahead are %v, want three", brief(ahead...))

@@ -154,6 +154,64 @@ func TestPermissionTakenAway(t *testing.T) {
 	stays(t, root, "taken away", 0, 0) // the departure that was refused has gone on
 }
 
+// The permission is away for a moment, in which waits and holders begin to listen. They hear what comes after it.
+func TestPermissionAwayForAMoment(t *testing.T) {
+	cluster, _ := guarded(t)
+	end := clientv3.GetPrefixRangeEnd(defaultRoot)
+	admin := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
+	revoke := func() {
+		t.Helper()
+		if _, err := admin.RoleRevokePermission(within(t, 10*time.Second), "locks", defaultRoot, end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant := func() {
+		t.Helper()
+		if _, err := admin.RoleGrantPermission(within(t, 10*time.Second), "locks", defaultRoot, end,
+			clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+
+	t.Run("a wait goes on", func(t *testing.T) {
+		head, _ := join(t, s, entry("moment", "lock"))
+		me, ahead := join(t, s, entry("moment", "lock"))
+		revoke()
+		c := waiter(t, me, ahead)
+		time.Sleep(300 * time.Millisecond)
+		grant()
+		time.Sleep(2 * time.Second)
+		leave(t, head, true)
+		answers(t, c, 5*time.Second, nil, "await")
+		leave(t, me, true)
+	})
+	t.Run("a holder hears of its removal", func(t *testing.T) {
+		me, _ := join(t, s, entry("held", "lock"))
+		ctx, stop := context.WithCancel(within(t, time.Minute))
+		revoke()
+		c := make(chan error, 1)
+		go func() { // as the engine does it
+			for {
+				err := me.Watch(ctx)
+				if ctx.Err() != nil || errors.Is(err, driver.ErrRemoved) {
+					c <- err
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}()
+		time.Sleep(2 * time.Second)
+		grant()
+		if _, err := admin.Delete(within(t, 10*time.Second), me.(*place).key); err != nil {
+			t.Fatal(err)
+		}
+		answers(t, c, 5*time.Second, driver.ErrRemoved, "the holder")
+		stop()
+		leave(t, me, true)
+	})
+}
+
 // Whether the node was made cannot be found out, since reading is denied. As soon as it is allowed again, it is found
 // out, and the node is taken away.
 func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {

@@ -2,10 +2,9 @@ package etcd
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -18,19 +17,16 @@ const (
 	// own key anyway; the watch is for those who are removed while they go on waiting.
 	watchOwnAfter = 25 * time.Millisecond
 
-	// pollEvery is about how often a waiter polls, and pollsOfAll is the time between the polls of all waiters of a
-	// session: so ten thousand that wait for hours are no load.
-	pollEvery  = 20 * time.Second
-	pollsOfAll = 20 * time.Millisecond
+	// pollEvery is about how often a waiter polls, unless there are many.
+	pollEvery = 20 * time.Second
 )
 
 func (s *session) pollPause() time.Duration {
-	d := max(pollEvery, time.Duration(s.watches.size())*pollsOfAll)
-	return d/2 + rand.N(d)
+	return driverkit.Jitter(driverkit.PollPause(pollEvery, s.watches.size()))
 }
 
-// Await never says Gone. If a key was deleted without the mark, its owner may have held all the same: whoever joined an
-// empty line leaves no mark, and on a full disk nobody can.
+// Await never says HandedOn or Gone: whether a node that has left had its turn is something that only its owner knows, and
+// whoever may write to the line could say.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -67,10 +63,9 @@ type neighbour struct {
 	*ear
 	key     string
 	created int64
-	known   int64  // its mod revision when the caller looked
-	left    string // the left key of the session that made it; "": it is foreign
-	mark    bool   // it was nearest in sight, so if it left as the holder nobody is ahead
-	only    bool   // it was alone in sight, so once it has left, however it did, nobody is ahead
+	known   int64 // its mod revision when the caller looked
+	nearest bool  // in sight, when the caller looked
+	only    bool  // and nobody else was in sight
 }
 
 func (p *place) awaitFew(ctx context.Context, wait []driver.Node) (*finding, error) {
@@ -84,17 +79,21 @@ func (p *place) awaitFew(ctx context.Context, wait []driver.Node) (*finding, err
 
 func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
 	key := keyOf(n)
-	b := &neighbour{
+	nearest := last && n.ID == a.seen.nearest
+	return &neighbour{
 		ear:     a.watches.listen(span{key: key}, a.bell, 0),
 		key:     key,
 		created: int64(n.Token),
 		known:   max(a.seen.amended[n.ID], int64(n.Token)),
-		left:    a.d.keys.leftOf(a.line, key),
+		nearest: nearest,
+		only:    nearest && a.seen.only,
 	}
-	nearest := last && n.ID == a.seen.nearest
-	b.only = nearest && a.seen.only
-	b.mark = nearest && !b.only && b.left != ""
-	return b
+}
+
+// clears reports whether nobody is in sight once that node has gone, however it went: it was the nearest, and those ahead
+// of it have gone, or there were none. A line that one process drains goes from one to the next like this, with no look.
+func (a *awaiting) clears(b *neighbour) bool {
+	return b.only || b.nearest && a.standing.gone.Load() >= b.created
 }
 
 func (a *awaiting) end() {
@@ -137,27 +136,35 @@ func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 		return nil, err
 	}
 	var unread []*neighbour // to be read now: events tell only what comes later
-	open, reread := true, false
+	answered, reread := true, false
 	if a.self != nil {
-		open, reread = a.self.open > 0, a.self.unread()
+		answered, reread = a.self.answered(), a.self.unread()
 	}
 	for _, b := range a.ahead {
-		events, err := b.hear()
-		if err != nil {
-			return nil, err
-		}
-		if len(events) > 0 {
+		if events := b.hear(); len(events) > 0 {
 			return a.changed(ctx, b, events[0])
 		}
-		open = open && b.open > 0
+		answered = answered && b.answered()
 		if b.unread() {
 			unread = append(unread, b)
 		}
 	}
-	if !open || len(unread) == 0 && !reread {
+	if !answered || len(unread) == 0 && !reread {
 		return nil, nil
 	}
-	return a.readAhead(ctx, unread)
+	found, err := a.readAhead(ctx, unread)
+	if err != nil && a.mayPass(err) {
+		return nil, nil
+	}
+	return found, err
+}
+
+func (a *awaiting) mayPass(err error) bool {
+	passes := a.self != nil && a.self.mayPass(err)
+	for _, b := range a.ahead {
+		passes = b.mayPass(err) || passes
+	}
+	return passes
 }
 
 // stillThere also asks the last question before somebody may be let in: has word of my own removal come?
@@ -165,11 +172,7 @@ func (a *awaiting) stillThere(ctx context.Context) error {
 	if a.self == nil {
 		return nil
 	}
-	events, err := a.self.hear()
-	if err != nil {
-		return err
-	}
-	if rev := deletion(events); rev > 0 {
+	if rev := deletion(a.self.hear()); rev > 0 {
 		return a.removed(ctx, rev)
 	}
 	return nil
@@ -187,8 +190,8 @@ func deletion(events []event) int64 {
 
 func (a *awaiting) changed(ctx context.Context, b *neighbour, ev event) (*finding, error) {
 	switch {
-	case ev.deleted && (b.mark || b.only):
-		return a.handOff(ctx, b, ev.rev)
+	case ev.deleted && a.clears(b):
+		return a.handOff(ctx, ev.rev)
 	case !ev.deleted && ev.created == b.created:
 		return a.lookAgain(ctx, ev.rev, driver.Amended)
 	}
@@ -204,15 +207,11 @@ func (a *awaiting) lookAgain(ctx context.Context, rev int64, how driver.Change) 
 	return &finding{ahead, how}, err
 }
 
-// handOff finds out, with point reads at the revision of its deletion, whether the node right ahead left as the holder,
-// and whether mine still stands. For a look, the service would have to go through the whole line.
-func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*finding, error) {
-	answer, at, err := a.readAt(ctx, "look for the hand-off", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
-		ops := []clientv3.Op{a.readOwn(opts...)}
-		if b.mark {
-			ops = append(ops, clientv3.OpGet(b.left, opts...))
-		}
-		return ops
+// handOff finds out, with a point read at the revision of the last deletion ahead, whether mine still stands. For a look,
+// the service would have to go through the whole line.
+func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
+	answer, at, err := a.readAt(ctx, "look at the own node", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
+		return []clientv3.Op{a.readOwn(opts...)}
 	})
 	if err != nil {
 		return nil, err
@@ -220,20 +219,13 @@ func (a *awaiting) handOff(ctx context.Context, b *neighbour, rev int64) (*findi
 	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
 	}
-	if b.only {
-		return &finding{how: driver.Looked}, a.stillThere(ctx)
-	}
-	if b.leftAsHolder(answer[1]) {
-		return &finding{how: driver.HandedOn}, a.stillThere(ctx)
-	}
-	return a.lookAgain(ctx, rev, driver.Looked)
+	return a.cleared(ctx)
 }
 
-// leftAsHolder works on a read of the left key. Nobody else's write looks like the mark: the key belongs to that
-// session alone, and the value is a create revision, which is given out once.
-func (b *neighbour) leftAsHolder(answer *pb.ResponseOp) bool {
-	kvs := answer.GetResponseRange().GetKvs()
-	return len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)
+// cleared ends the waiting of one who has nobody in sight.
+func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
+	a.remember(glance{})
+	return &finding{how: driver.Looked}, a.stillThere(ctx)
 }
 
 // readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events
@@ -245,7 +237,7 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(...clientv3.OpOption) []clientv3.Op {
 		ops := []clientv3.Op{a.readOwn()}
 		for _, b := range some {
-			ops = append(ops, b.reads()...)
+			ops = append(ops, clientv3.OpGet(b.key, clientv3.WithKeysOnly()))
 		}
 		return ops
 	})
@@ -258,30 +250,17 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 	if a.self != nil {
 		a.self.caughtUp(at)
 	}
-	answer = answer[1:]
-	for _, b := range some {
-		kv, rest := incarnation(answer[0], b.created), answer[len(b.reads()):]
+	for i, b := range some {
+		kv := incarnation(answer[1+i], b.created)
 		switch {
-		case kv == nil && b.only:
-			return &finding{how: driver.Looked}, a.stillThere(ctx)
-		case kv == nil && b.mark && b.leftAsHolder(answer[1]):
-			return &finding{how: driver.HandedOn}, a.stillThere(ctx)
+		case kv == nil && a.clears(b):
+			return a.cleared(ctx)
 		case kv == nil || kv.GetModRevision() != b.known:
 			return a.lookAgain(ctx, at, driver.Looked)
 		}
 		b.caughtUp(at)
-		answer = rest
 	}
 	return nil, nil
-}
-
-// reads returns the reads that tell whether the node stands and, where it matters, whether it left as the holder.
-func (b *neighbour) reads() []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly())}
-	if b.mark {
-		ops = append(ops, clientv3.OpGet(b.left))
-	}
-	return ops
 }
 
 // awaitAny waits for many nodes with one watch on the line as a whole: a watch on each would cost the service a request
@@ -317,6 +296,9 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 			continue
 		}
 		ahead, at, err := p.look(ctx, 0)
+		if err != nil && v.mayPass(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -341,7 +323,8 @@ func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
 	return false
 }
 
-// Watch reads once the watch is open, and then now and then. A read that stalls is given up when the bell rings.
+// Watch reads once the watch is open, and then now and then. A read that stalls is given up when the bell rings. As long
+// as reading is not permitted it goes on asking: the owner still holds, and must hear of a removal when it is again.
 func (p *place) Watch(ctx context.Context) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -352,7 +335,13 @@ func (p *place) Watch(ctx context.Context) error {
 		if rev := deletion(events); rev > 0 {
 			err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })
 		} else if len(events) == 0 && err == nil {
-			err = v.bell.Unless(ctx, func(ctx context.Context) error { return p.readSelf(ctx, v.ear) })
+			err = v.bell.Unless(ctx, func(ctx context.Context) error {
+				err := p.readSelf(ctx, v.ear)
+				if errors.Is(err, driver.ErrDenied) {
+					err = driverkit.Sleep(ctx, restFor)
+				}
+				return err
+			})
 		}
 		if err != nil {
 			return p.life.Verdict(err)

@@ -19,7 +19,7 @@ func BenchmarkALookAtAThousand(b *testing.B) {
 	answers := []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: answer}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if g := l.see(view{"line", driver.Sight{All: true}}, answers); len(g.nodes) != 1000 {
+		if g := l.see(view{"line", driver.Sight{Nearest: driver.All}}, answers); len(g.nodes) != 1000 {
 			b.Fatal(len(g.nodes))
 		}
 	}

@@ -14,7 +14,6 @@
 //
 //	turnwise/orders/4711//lock/694d71ddacfda227-17    a contender for the line orders/4711
 //	turnwise//session/694d71ddacfda227/epoch          what a join compares; see below
-//	turnwise//session/694d71ddacfda227/left           which node left last, having held
 //
 // No name has an empty segment, so no line's keys are within another's, and a session's are within none. WithRoot
 // replaces "turnwise/". A user of etcd's needs readwrite on the root as a prefix and nothing else:
@@ -27,7 +26,10 @@
 // # What it costs
 //
 // An acquire that meets nobody is one transaction, a release is one transaction, and the next in line learns of it from
-// one event and one serializable request of two point reads, however long the line is. A session has one watch stream
+// one event and one serializable request. Among the waiters of one client that is a point read. Between clients, if the
+// line is longer than two, it asks whether anybody else is ahead: the answer is short, but etcd goes through the line's
+// keys for it, which takes some 5 ms with 4,000. Nothing that is written in the line lets anybody in: a neighbour with the
+// same rights could have written it. A session has one watch stream
 // for all its waiters and renews its lease by itself. It uses its keys again: a key that is new each time would stay in
 // etcd's index until the next compaction, and every look at the line would come across it.
 //

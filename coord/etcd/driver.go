@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -32,6 +33,8 @@ type service struct {
 	log     *slog.Logger
 	pace    pace
 	release func() error // closes the client if it is ours; nil: it is the user's
+
+	numbered atomic.Bool // see errNumbered
 
 	life    *driverkit.Life // until Close
 	watches *watches        // for callers who stand in no line

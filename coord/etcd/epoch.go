@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"math"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -97,6 +99,15 @@ func (s *session) removed(ctx context.Context, rev int64) error {
 	return driver.ErrRemoved
 }
 
+// removed also frees what the place used, since nobody calls Leave for a node that was removed.
+func (p *place) removed(ctx context.Context, rev int64) error {
+	err := p.session.removed(ctx, rev)
+	if errors.Is(err, driver.ErrRemoved) {
+		p.free.Do(p.stoodDown)
+	}
+	return err
+}
+
 // watchOver listens for the lease being taken away out of the blue: by an operator, or by a leader that was frozen and
 // does not know of the renewals since.
 func (s *session) watchOver() {
@@ -105,11 +116,8 @@ func (s *session) watchOver() {
 	defer v.end()
 	for {
 		events, err := v.next(ctx, pollEvery)
-		if err != nil { // listening is refused, which may pass, or the session is over
-			if driverkit.Sleep(ctx, driverkit.Pause(driverkit.Slowly)) != nil {
-				return
-			}
-			continue
+		if err != nil {
+			return // the session is over
 		}
 		since := v.opened
 		for _, e := range events {
@@ -117,7 +125,10 @@ func (s *session) watchOver() {
 				since = max(since, e.rev)
 			}
 		}
-		v.caughtUp(since)
+		if len(events) == 0 && (v.open == 0 || !v.unread()) {
+			since = math.MaxInt64 // no event will tell, or none has for long: ask
+		}
+		v.caughtUp(v.opened)
 		if err := s.check(ctx, since); err != nil && !s.life.Over() {
 			s.d.log.Warn("etcd: cannot tell whether the lease lives", "lease", leaseHex(s.lease), "err", err)
 		}

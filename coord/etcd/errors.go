@@ -46,6 +46,11 @@ func classify(err error) class {
 	return passing
 }
 
+// isTooLarge reports whether an answer was larger than the client's Config allows. What was asked for has been done.
+func isTooLarge(err error) bool {
+	return codeOf(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "received message larger than max")
+}
+
 var errForLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
 
 // is compares with the errors of rpctypes. Errors straight from gRPC must first go through rpctypes.Error.

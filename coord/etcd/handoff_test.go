@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -246,6 +248,40 @@ func quiet(t testing.TB, l *link) {
 		last = now
 	}
 	t.Fatal("the link never becomes quiet")
+}
+
+// A look makes the service go through the whole line. Where the places are of one client, none is needed.
+func TestALineThatOneClientDrainsIsNotLookedAt(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	head, _ := join(t, s, entry("drained", "lock"))
+	var places []driver.Place
+	var turns []<-chan error
+	for range 20 {
+		me, ahead := join(t, s, entry("drained", "lock"))
+		places, turns = append(places, me), append(turns, waiter(t, me, ahead))
+	}
+	quiet(t, l)
+	var looks atomic.Int64
+	count := func(_ string, req any) {
+		if txn, ok := req.(*pb.TxnRequest); ok {
+			for _, op := range txn.Success {
+				if len(op.GetRequestRange().GetRangeEnd()) > 0 {
+					looks.Add(1)
+				}
+			}
+		}
+	}
+	l.onSend.Store(&count)
+	leave(t, head, true)
+	for i, me := range places {
+		answers(t, turns[i], 5*time.Second, nil, "the next")
+		leave(t, me, true)
+	}
+	if looks.Load() > 0 {
+		t.Errorf("%d looks for %d hand-overs", looks.Load(), len(places))
+	}
 }
 
 // Two thousand at once: no request may time out behind the others, and leave its outcome open.

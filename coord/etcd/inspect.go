@@ -72,9 +72,9 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 }
 
 func (d *service) Remove(ctx context.Context, n driver.Node) error {
-	key, created, ok := parseID(n.ID)
+	key, created, ok := d.keys.inLine(n.Line, n.ID)
 	if !ok {
-		return driver.ErrRemoved // no node of this service ever had that ID
+		return driver.ErrRemoved // no such node was ever in that line
 	}
 	removed, tries := false, 0
 	err := d.retry(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {

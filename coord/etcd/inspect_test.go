@@ -1,10 +1,13 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -40,6 +43,44 @@ func TestLinesArePagedAndLongOnesSkipped(t *testing.T) {
 			t.Errorf("%d lines with a prefix, %v", len(some), err)
 		}
 		if err := s.Close(within(t, 20*time.Second)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A node's ID may come from a form, a file or a colleague: whatever it names outside its line stays.
+func TestBreakStaysInItsLine(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	for _, names := range []Names{Isolated, Stock} {
+		d := connectLink(t, cluster.Addrs()...).service(t, WithNames(names), WithRoot(fmt.Sprint("broken/", names)))
+		mine := coord.NewClient(d, coord.WithNamespace("mine"))
+		line := d.keys.line("mine/line")
+		for _, key := range []string{
+			"elsewhere",                            // outside the root
+			d.keys.root + "elsewhere",              // in no line
+			d.keys.line("other/line") + "lock/1-1", // another namespace's
+			d.keys.line("mine/other") + "lock/1-1", // another line's
+			d.keys.epoch(1),                        // a session's
+			line,
+			strings.TrimSuffix(line, "/"),
+		} {
+			put, err := root.Put(within(t, 10*time.Second), key, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := coord.Node{Line: "line", ID: nodeID(key, put.Header.Revision), Token: coord.Token(put.Header.Revision) << coord.TurnBits}
+			if err := mine.Break(within(t, 10*time.Second), n); !errors.Is(err, coord.ErrRemoved) {
+				t.Errorf("names %d: breaking %q: %v", names, key, err)
+			}
+			if got, err := root.Get(within(t, 10*time.Second), key); err != nil || got.Count != 1 {
+				t.Errorf("names %d: %q is gone", names, key)
+			}
+			if _, err := root.Delete(within(t, 10*time.Second), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := mine.Close(); err != nil {
 			t.Error(err)
 		}
 	}

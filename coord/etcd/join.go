@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -17,12 +18,12 @@ import (
 type place struct {
 	*session
 	view
-	key     string
-	number  int64 // in the key
-	created int64 // the key's create revision
-	first   bool  // nobody stood in line when it joined: whoever is right behind it knows, and needs no mark
-	last    bool
-	free    sync.Once // gives the number back
+	standing *standing
+	key      string
+	number   int64 // in the key
+	created  int64 // the key's create revision
+	last     bool
+	free     sync.Once // when it is known to have gone
 
 	mu       sync.Mutex
 	node     driver.Node
@@ -55,8 +56,8 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
 	}
-	p := &place{session: s, view: view{e.Line, e.Sight}, number: s.numbers.next()}
-	p.key = s.d.keys.contender(e.Line, e.Kind, s.lease, p.number)
+	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line)}
+	p.takeNumber(e.Kind)
 	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
 	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), try: e.Try}
 	ahead, err := driverkit.Deliver(ctx, s.life,
@@ -66,6 +67,11 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		return nil, nil, err
 	}
 	return p, ahead, nil
+}
+
+func (p *place) takeNumber(kind string) {
+	p.number = p.numbers.next()
+	p.key = p.d.keys.contender(p.line, kind, p.lease, p.number)
 }
 
 func (j *joining) run(try bool, wanted func() bool) ([]driver.Node, error) {
@@ -99,10 +105,10 @@ func (j *joining) takeBack(ctx context.Context) error {
 		}
 	}
 	if j.created == 0 {
-		j.numbers.giveBack(j.number)
+		j.free.Do(j.stoodDown)
 		return nil
 	}
-	return j.depart(ctx, "")
+	return j.depart(ctx)
 }
 
 // attempt tries until the outcome is known. After an error there may be a node that has to go.
@@ -129,13 +135,15 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 	return nil, context.Canceled
 }
 
-// send sends the transaction that joins. A range before the put shows exactly those ahead.
+// send sends the transaction that joins. A range before the put shows exactly those ahead. It puts only what is not
+// there: what stands between us and the service may send a transaction again though it was applied.
 func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	keys := j.d.keys
 	epoch := keys.epoch(j.lease)
 	reads := keys.reads(j.view)
 	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}
-	instead := []clientv3.Op{clientv3.OpGet(epoch, clientv3.WithKeysOnly())}
+	ifs = append(ifs, isIncarnation(j.key, 0))
+	instead := []clientv3.Op{clientv3.OpGet(epoch, clientv3.WithKeysOnly()), clientv3.OpGet(j.key)}
 	if j.try {
 		for _, r := range keys.ranges(j.view) {
 			ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(r.from).WithRange(r.to), "=", 0))
@@ -150,8 +158,8 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	return answer, err
 }
 
-// whyNot finds out why the transaction put nothing. If the epoch is another one, it returns nil to try again; or
-// somebody is there.
+// whyNot finds out why the transaction put nothing. It returns nil if the node is there already; or to try again, if the
+// epoch is another one or the key is somebody else's. Or somebody is in line.
 func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	ctx, now := j.life.Context(), answer.Header.Revision
 	if err := j.goesOn(now, j.compared); err != nil {
@@ -161,6 +169,13 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	if len(kvs) == 0 { // gone with the lease, or removed by somebody
 		return j.check(ctx, now)
 	}
+	if own := answer.Responses[1].GetResponseRange().GetKvs(); len(own) > 0 {
+		if j.adopt(own[0]) {
+			return nil
+		}
+		j.takeNumber(j.node.Kind) // and the other is never used again
+		return nil
+	}
 	if epoch := kvs[0].GetModRevision(); epoch != j.compared {
 		j.epoch.rev.Saw(epoch)
 		return nil
@@ -168,7 +183,7 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	if !j.try {
 		return failed("join line "+j.line, errors.New("the service refused for no reason"))
 	}
-	g, err := j.complete(ctx, j.view, j.d.keys.see(j.view, answer.Responses[1:]), now, now)
+	g, err := j.complete(ctx, j.view, j.d.keys.see(j.view, answer.Responses[2:]), now, now)
 	if err == nil && len(g.nodes) > 0 {
 		err = driver.ErrBusy
 	}
@@ -187,6 +202,11 @@ func (j *joining) mend(err error, tries int) error {
 		return j.confirm(ctx)
 	case is(err, rpctypes.ErrTooManyRequests): // it was not even proposed
 		return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries+3)))
+	case isTooLarge(err): // the answer, and not what was sent: it may have been applied
+		if settled := j.settle(ctx); settled != nil {
+			return settled
+		}
+		return failed("join line "+j.line, err)
 	case classify(err) != passing:
 		return failed("join line "+j.line, j.d.explain(err))
 	}
@@ -201,27 +221,37 @@ func (j *joining) settle(ctx context.Context) error {
 		return err
 	}
 	answer, _, err := j.readAt(ctx, "look for the node", j.epoch.rev.Load(), func(opts ...clientv3.OpOption) []clientv3.Op {
-		return []clientv3.Op{j.readOwn(opts...)}
+		return []clientv3.Op{clientv3.OpGet(j.key, opts...)}
 	})
 	if err != nil {
 		return err
 	}
 	j.open = false
 	if kvs := answer[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		j.born(kvs[0].GetCreateRevision())
+		j.adopt(kvs[0])
 	}
 	return nil
+}
+
+// adopt takes what stands at the key for the node of this join, if that is what it is.
+func (j *joining) adopt(kv *mvccpb.KeyValue) bool {
+	if kv.GetLease() != int64(j.lease) || string(kv.GetValue()) != j.value {
+		return false
+	}
+	j.born(kv.GetCreateRevision())
+	j.modified = kv.GetModRevision()
+	return true
 }
 
 // made completes a join that put the node at revision rev, with what the transaction read before.
 func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, error) {
 	j.born(rev)
-	g, err := j.complete(j.life.Context(), j.view, j.d.keys.see(j.view, answers), rev, rev-1)
+	read := j.d.keys.see(j.view, answers)
+	g, err := j.complete(j.life.Context(), j.view, read, rev, rev-1)
 	if err != nil {
 		return nil, err
 	}
-	j.first = g.all == 0 && len(j.sight.Ignore) == 0
-	j.last = j.sight.All // then nothing was read after the transaction
+	j.last = j.sight.Depth() > 1 && !read.short // then nothing was read after the transaction
 	j.remember(g)
 	return g.nodes, nil
 }

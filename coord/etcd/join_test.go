@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
@@ -132,6 +134,101 @@ func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 		t.Errorf("%d tokens for %d joins", len(tokens), n)
 	}
 	stays(t, root, "storm", 0, 2*drivertest.Late)
+}
+
+// An interceptor of the user's may send a request again, though the first was applied.
+func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	var between func() // what happens between the two
+	twice := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if joinOf("twice")(method, req) {
+			if err := invoke(ctx, method, req, &pb.TxnResponse{}, cc, opts...); err != nil {
+				return err
+			}
+			between()
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	l := connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(twice)}}, cluster.Addrs()...)
+	s := open(t, l)
+	head, _ := join(t, open(t, connectLink(t, cluster.Addrs()...)), entry("twice", "lock"))
+	for name, do := range map[string]func(){
+		"at once": func() {},
+		"and the epoch moves meanwhile": func() {
+			if err := s.confirm(s.life.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		between = do
+		t.Run(name, func(t *testing.T) {
+			me, ahead := join(t, s, entry("twice", "lock"))
+			if len(ahead) != 1 || ahead[0].ID != head.Node().ID {
+				t.Errorf("ahead is %v, want %v", ahead, head.Node())
+			}
+			if _, _, err := me.Await(within(t, 300*time.Millisecond), ahead); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("await: %v", err)
+			}
+			stays(t, root, "twice", 2, 0)
+			leave(t, me, false)
+			stays(t, root, "twice", 1, 100*time.Millisecond)
+		})
+	}
+	leave(t, head, true)
+	between = func() {}
+	try := entry("twice", "lock")
+	try.Try = true
+	me, _ := join(t, s, try)
+	leave(t, me, true)
+	stays(t, root, "twice", 0, 100*time.Millisecond)
+}
+
+// Somebody else has put something where a join's key would go: it is neither overwritten nor taken for one's own.
+func TestJoinTakesNobodysKey(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	for _, fate := range []drivertest.Fate{0, drivertest.LostBefore} {
+		key := s.d.keys.contender("taken", "lock", s.lease, 1)
+		put, err := root.Put(within(t, 10*time.Second), key, "theirs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fate != 0 {
+			l.fate(fate, joinOf("taken"))
+		}
+		me, ahead := join(t, s, entry("taken", "lock"))
+		if len(ahead) != 1 || int64(ahead[0].Token) != put.Header.Revision {
+			t.Errorf("ahead is %v", ahead)
+		}
+		leave(t, me, true)
+		stays(t, root, "taken", 1, 0)
+		if _, err := root.Delete(within(t, 10*time.Second), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The answer to a join is larger than the client takes: the join was applied all the same.
+func TestJoinWhoseAnswerIsTooLargeLeavesNothing(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	other := open(t, connectLink(t, cluster.Addrs()...))
+	for range 20 {
+		e := entry("large", "S1of30")
+		e.Data = make([]byte, 200)
+		join(t, other, e)
+	}
+	l := connectLinkWith(t, clientv3.Config{MaxCallRecvMsgSize: 1000}, cluster.Addrs()...)
+	s := open(t, l)
+	all := entry("large", "S1of30")
+	all.Sight = driver.Sight{Nearest: driver.All}
+	if _, _, err := s.Join(within(t, 10*time.Second), all); err == nil || !strings.Contains(err.Error(), "larger than max") {
+		t.Errorf("join: %v", err)
+	}
+	stays(t, root, "large", 20, 300*time.Millisecond)
 }
 
 // Whoever gives up leaves nothing behind, whatever becomes of the request that was under way.
@@ -282,6 +379,38 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 		t.Errorf("a try that succeeds took %+v, want one transaction", spent)
 	}
 	leave(t, me, true)
+}
+
+// Two thousand who waited for three permits received 250 MB.
+func TestWhoNeedsToSeeAFewIsNotSentTheWholeLine(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	e := entry("a long line", "S1of3")
+	e.Sight = driver.Sight{Nearest: 4}
+	received := func() int64 {
+		least := int64(math.MaxInt64)
+		for range 5 {
+			before := l.counted()
+			me, ahead := join(t, s, e)
+			least = min(least, l.counted().Sub(before).Received)
+			if len(ahead) < 4 {
+				t.Fatalf("ahead is %v", ahead)
+			}
+			leave(t, me, false)
+		}
+		return least
+	}
+	for range 4 {
+		join(t, s, e)
+	}
+	short := received()
+	for range 200 {
+		join(t, s, e)
+	}
+	if long := received(); long > 2*short {
+		t.Errorf("a join received %d bytes in a line of 4, %d in a line of 204", short, long)
+	}
 }
 
 // A reader looks only at keys of other kinds. A writer that has become a reader keeps the writer's key.

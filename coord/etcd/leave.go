@@ -6,20 +6,16 @@ import (
 	"slices"
 	"sync"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-func (p *place) Leave(ctx context.Context, held bool) error {
+// Leave leaves no mark. Those behind find out by themselves whether it is their turn: see clears.
+func (p *place) Leave(ctx context.Context, _ bool) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
-	mark := ""
-	if held && !p.first {
-		mark = p.d.keys.left(p.lease)
-	}
-	return p.untilGone(ctx, func(ctx context.Context) error { return p.depart(ctx, mark) })
+	return p.untilGone(ctx, p.depart)
 }
 
 // untilGone goes on in the background if it must. A departure is retried until it has an answer, so one that fails was
@@ -28,25 +24,12 @@ func (s *session) untilGone(ctx context.Context, depart func(context.Context) er
 	return driverkit.UntilGone(ctx, s.life, depart, func(error) bool { return false })
 }
 
-// depart removes our incarnation of the key. If mark is not empty, the same transaction says that it left as the
-// holder: at the revision of the deletion, the key mark tells which node that was. It may be sent any number of times.
-func (p *place) depart(ctx context.Context, mark string) error {
+// depart removes our incarnation of the key. It may be sent any number of times.
+func (p *place) depart(ctx context.Context) error {
 	me := departure{key: p.key, created: p.created}
-	err := p.d.retry(ctx, "leave", func(ctx context.Context) error {
-		if mark == "" {
-			return p.leaving.try(ctx, me)
-		}
-		_, err := p.d.kv.Txn(ctx).If(isIncarnation(p.key, p.created)).Then(clientv3.OpDelete(p.key),
-			clientv3.OpPut(mark, leftValue(p.created), clientv3.WithLease(p.lease))).Commit()
-		if is(err, rpctypes.ErrNoSpace) {
-			mark = "" // a deletion by itself is still allowed
-			return p.leaving.try(ctx, me)
-		}
-		p.noticeLoss(err)
-		return err
-	})
+	err := p.d.retry(ctx, "leave", func(ctx context.Context) error { return p.leaving.try(ctx, me) })
 	if err == nil {
-		p.free.Do(func() { p.numbers.giveBack(p.number) })
+		p.free.Do(p.stoodDown)
 	}
 	return err
 }

@@ -1,9 +1,12 @@
 package etcd
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
@@ -98,4 +101,61 @@ func TestACrowdLeavesOneByOneWhereItMayNotTogether(t *testing.T) {
 	if left := stored(t, l.client, "small steps"); len(left) > 0 {
 		t.Errorf("%d are still there", len(left))
 	}
+}
+
+// Whoever may write below the root can write down that a node has left as the holder. When that node gives up, or is
+// taken away, with others still ahead, nobody is let in.
+func TestForgedMarkLetsNobodyIn(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	forger := direct(t, cluster)
+	ctx := within(t, time.Minute)
+	for name, end := range map[string]func(t *testing.T, middle *place, mark clientv3.Op){
+		"before it gives up": func(t *testing.T, middle *place, mark clientv3.Op) {
+			if _, err := forger.Do(ctx, mark); err != nil {
+				t.Fatal(err)
+			}
+			leave(t, middle, false)
+		},
+		"in the transaction that takes it away": func(t *testing.T, middle *place, mark clientv3.Op) {
+			if _, err := forger.Txn(ctx).Then(clientv3.OpDelete(middle.key), mark).Commit(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"by a waiter of its own": func(t *testing.T, middle *place, _ clientv3.Op) { leave(t, middle, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			holder := open(t, connectLink(t, cluster.Addrs()...))
+			head, _ := join(t, holder, entry("forged", "lock"))
+			next, _ := join(t, holder, entry("forged", "lock"))
+			between, _ := join(t, open(t, connectLink(t, cluster.Addrs()...)), entry("forged", "lock"))
+			last, ahead := join(t, open(t, connectLink(t, cluster.Addrs()...)), entry("forged", "lock"))
+			c := waiter(t, last, ahead)
+			time.Sleep(100 * time.Millisecond)
+			middle := between.(*place)
+			end(t, middle, clientv3.OpPut(fmt.Sprintf("turnwise//session/%x/left", int64(middle.lease)), fmt.Sprint(middle.created)))
+			silent(t, c, 500*time.Millisecond, "the last, with two still ahead")
+			leave(t, head, true)
+			leave(t, next, true)
+			answers(t, c, 5*time.Second, nil, "the last")
+			leave(t, last, true)
+		})
+	}
+}
+
+// A reader's turn comes beside others: that nobody is in its way does not mean that nobody is ahead.
+func TestAReaderTellsNothingOfThoseAhead(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	reader := entry("beside", "R")
+	reader.Sight = driver.Sight{Ignore: []string{"R"}}
+	first, _ := join(t, open(t, connectLink(t, cluster.Addrs()...)), reader)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	second, _ := join(t, s, reader)
+	writer, ahead := join(t, s, entry("beside", "W"))
+	c := waiter(t, writer, ahead)
+	time.Sleep(100 * time.Millisecond)
+	leave(t, second, false)
+	silent(t, c, 500*time.Millisecond, "the writer, with a reader still ahead")
+	leave(t, first, false)
+	answers(t, c, 5*time.Second, nil, "the writer")
+	leave(t, writer, true)
 }

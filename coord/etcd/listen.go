@@ -2,9 +2,11 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -16,9 +18,15 @@ type ear struct {
 	bell   driverkit.Bell // may be shared by the ears of one waiter
 	events []event        // not heard yet; guarded by hub.mu
 
-	open, opened int64 // at the last hear: the watch if it was open, and since which revision
-	covered      int64 // the watch that was open at the last read
-	since        int64 // the revision of that read; 0: there was none
+	// At the last hear:
+	open, opened int64     // if the watch was open, the request that opened it, and since which revision
+	refusals     int       // how often it had been refused,
+	refused      time.Time // and since when
+
+	// At the last read:
+	covered int64 // the request that had opened the watch
+	heeded  int   // how often it had been refused
+	since   int64 // the revision; 0: there was no read
 }
 
 // listen rings the bell when there is news: the watch is open, it had to be opened anew, or the key has changed. What
@@ -34,7 +42,7 @@ func (ws *watches) listen(what span, bell driverkit.Bell, since int64) *ear {
 	}
 	e := &ear{hub: ws, watch: w, bell: bell, since: since}
 	w.ears = append(w.ears, e)
-	if w.opened > 0 || w.refused != nil {
+	if w.opened > 0 || w.refusals > 0 {
 		bell.Ring()
 	}
 	if !ws.runs {
@@ -61,23 +69,27 @@ func (e *ear) end() {
 }
 
 // hear returns what has happened since the last read and has not been heard yet.
-func (e *ear) hear() ([]event, error) {
+func (e *ear) hear() []event {
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
 	e.open, e.opened = 0, e.watch.opened
 	if e.opened > 0 {
-		e.open = e.watch.id
+		e.open = e.watch.asked
 	}
+	e.refusals, e.refused = e.watch.refusals, e.watch.refused
 	events := e.events
 	e.events = nil
-	if e.since == 0 || e.watch.refused != nil {
-		return nil, e.watch.refused
+	if e.since == 0 {
+		return nil
 	}
-	return slices.DeleteFunc(events, func(ev event) bool { return ev.rev <= e.since }), nil
+	return slices.DeleteFunc(events, func(ev event) bool { return ev.rev <= e.since })
 }
 
+// answered reports whether the service has said whether it tells what happens.
+func (e *ear) answered() bool { return e.open > 0 || e.refusals > 0 }
+
 // unread reports whether something may have happened that no event tells.
-func (e *ear) unread() bool { return e.open > 0 && e.open != e.covered }
+func (e *ear) unread() bool { return e.open > 0 && e.open != e.covered || e.refusals > e.heeded }
 
 // caughtUp records that, since the last hear, the owner has read what there was at revision rev.
 func (e *ear) caughtUp(rev int64) {
@@ -85,6 +97,20 @@ func (e *ear) caughtUp(rev int64) {
 	if e.open > 0 {
 		e.covered = e.open
 	}
+	e.heeded = e.refusals
+}
+
+// bearWith is how long a permission may be away before those who wait are told.
+const bearWith = time.Second
+
+// mayPass reports whether the error of a read may be forgotten: it was denied, and so is the watch, but not for long. The
+// watch is asked for again, which is when the owner reads again.
+func (e *ear) mayPass(err error) bool {
+	if e.refusals == 0 || !errors.Is(err, driver.ErrDenied) || time.Since(e.refused) > bearWith {
+		return false
+	}
+	e.heeded = e.refusals
+	return true
 }
 
 // vigil is an ear with a bell of its own, for whoever listens to one thing only.
@@ -107,9 +133,8 @@ func (v *vigil) next(ctx context.Context, patience time.Duration) ([]event, erro
 		case <-v.bell:
 		default:
 		}
-		events, err := v.hear()
-		if len(events) > 0 || err != nil {
-			return events, err
+		if events := v.hear(); len(events) > 0 {
+			return events, nil
 		}
 		if v.unread() {
 			v.looked = time.Now()

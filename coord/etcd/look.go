@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -41,12 +42,14 @@ func (l layout) ranges(v view) []keyRange {
 }
 
 // reads returns the operations of a look at what is there now. If the nearest is enough, only its key is read: data may
-// be large. If all are wanted, the values are read too, since they tell the kinds of those that were amended, which may
+// be large. If more are wanted, the values are read too, since they tell the kinds of those that were amended, which may
 // be many.
 func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
-	if !v.sight.All {
-		opts = append(opts, clientv3.WithKeysOnly(),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1))
+	if n := v.sight.Depth(); n == 1 {
+		opts = append(opts, clientv3.WithKeysOnly())
+	}
+	if n := v.sight.Depth(); n < driver.All {
+		opts = append(opts, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)))
 	}
 	var ops []clientv3.Op
 	for _, r := range l.ranges(v) {
@@ -60,7 +63,7 @@ type glance struct {
 	nodes   []driver.Node
 	amended map[string]int64 // mod revision, by ID, of those that were changed since they joined
 	all     int64            // how many keys there are in the ranges, contenders or not
-	short   bool             // there may be more in sight: the nearest key was not in sight
+	short   bool             // there may be more in sight: one of the nearest keys was not in sight
 }
 
 // see makes a glance of the answers to reads. Contenders that were amended may have another kind than their keys say;
@@ -72,7 +75,7 @@ func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 		hidden := false
 		for _, kv := range a.GetResponseRange().GetKvs() {
 			n, ok := l.node(v.line, kv)
-			if ok && v.sight.All {
+			if ok && v.sight.Depth() > 1 {
 				l.decodeKind(&n, kv.GetValue())
 			}
 			if ok && v.sight.Sees(n.Kind) {
@@ -81,7 +84,7 @@ func (l layout) see(v view, answers []*pb.ResponseOp) glance {
 				hidden = true
 			}
 		}
-		g.short = g.short || hidden && !v.sight.All
+		g.short = g.short || hidden && v.sight.Nearest < driver.All
 	}
 	slices.SortFunc(g.nodes, byToken)
 	return g
@@ -103,7 +106,7 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 //
 // It drops what was amended out of sight; nothing is ever amended into sight, see Amend.
 func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
-	if !g.short && len(g.amended) > 0 && !v.sight.All {
+	if !g.short && len(g.amended) > 0 && v.sight.Depth() == 1 {
 		if err := s.readKinds(ctx, &g, rev); err != nil {
 			return g, err
 		}
@@ -116,7 +119,7 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	}
 	// Something that is not in the way hides what may be: a writer that has become a reader, or a foreign key. That is
 	// rare, so it may cost a look at all of them.
-	v.sight.All = true
+	v.sight.Nearest = driver.All
 	answer, _, err := s.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		return s.d.keys.reads(v, append(opts, clientv3.WithMaxCreateRev(last))...)
 	})
@@ -250,6 +253,13 @@ func (p *place) remember(g glance) {
 	if len(g.nodes) > 0 {
 		seen.nearest = g.nodes[len(g.nodes)-1].ID
 	}
+	switch {
+	case len(p.sight.Ignore) > 0: // then it tells nothing of the others
+	case len(g.nodes) == 0:
+		p.standing.gone.Saw(p.created)
+	case g.all == int64(len(g.nodes)) || p.sight.Nearest == driver.All:
+		p.standing.gone.Saw(int64(g.nodes[0].Token))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen = seen
@@ -259,4 +269,40 @@ func (p *place) lastSeen() sighting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.seen
+}
+
+// lines is what a session knows of the lines that it stands in.
+type lines struct {
+	mu  sync.Mutex
+	all map[string]*standing
+}
+
+// standing is a line in which places of ours stand.
+type standing struct {
+	name   string
+	places int           // guarded by lines.mu
+	gone   driverkit.Max // all who joined before this revision have gone; nobody ever joins ahead of others
+}
+
+// enter counts a place in.
+func (l *lines) enter(name string) *standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.all[name]
+	if st == nil {
+		st = &standing{name: name}
+		l.all[name] = st
+	}
+	st.places++
+	return st
+}
+
+// stoodDown is for a place whose node has gone, or was never made and never will be.
+func (p *place) stoodDown() {
+	p.numbers.giveBack(p.number)
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	if p.standing.places--; p.standing.places == 0 {
+		delete(p.lines.all, p.standing.name)
+	}
 }

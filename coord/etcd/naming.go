@@ -153,23 +153,6 @@ func (l layout) epoch(lease clientv3.LeaseID) string {
 	return l.sessions() + leaseHex(lease) + "/epoch"
 }
 
-// left is the key that says which node of a session left last as the holder.
-func (l layout) left(lease clientv3.LeaseID) string {
-	return l.sessions() + leaseHex(lease) + "/left"
-}
-
-// leftOf returns the left key of the session that made a contender; "" if the key is foreign.
-func (l layout) leftOf(line, key string) string {
-	from, ok := l.parse(strings.TrimPrefix(key, l.line(line)))
-	if !ok || from.lease == 0 {
-		return ""
-	}
-	return l.left(from.lease)
-}
-
-// leftValue is the left key's value when this incarnation has left as the holder.
-func leftValue(created int64) string { return strconv.FormatInt(created, 10) }
-
 // leaseHex writes a lease as etcdctl and the package concurrency do.
 func leaseHex(id clientv3.LeaseID) string { return strconv.FormatUint(uint64(id), 16) }
 
@@ -194,6 +177,16 @@ func parseID(id string) (key string, created int64, ok bool) {
 	}
 	created, _ = strconv.ParseInt(id[i+1:], 10, 64)
 	return id[:i], created, true
+}
+
+// inLine takes apart the ID of a contender for that line.
+func (l layout) inLine(line, id string) (key string, created int64, ok bool) {
+	key, created, ok = parseID(id)
+	if ok && strings.HasPrefix(key, l.line(line)) {
+		_, ok = l.node(line, &mvccpb.KeyValue{Key: []byte(key), CreateRevision: created})
+		return key, created, ok
+	}
+	return "", 0, false
 }
 
 // keyOf returns the key of a node that a look has shown.

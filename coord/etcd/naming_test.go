@@ -26,9 +26,6 @@ func TestKeysTellWhatTheyWereMadeOf(t *testing.T) {
 				if of, ok := l.lineOf(kv); !ok || of != line {
 					t.Errorf("%q is taken for a key of line %q, %v", key, of, ok)
 				}
-				if left := l.leftOf(line, key); left != l.left(0x694d71ddacfda227) {
-					t.Errorf("the session of %q is taken for that of %q", key, left)
-				}
 				if k, rev, ok := parseID(n.ID); !ok || k != key || rev != 42 {
 					t.Errorf("%q is taken for %q at %d, %v", n.ID, k, rev, ok)
 				}
@@ -41,7 +38,7 @@ func TestIsolatedLinesHoldNothingElse(t *testing.T) {
 	l := layout{root: "turnwise/"}
 	prefix := l.line("a")
 	for _, other := range []string{
-		l.contender("a/b", "lock", 1, 1), l.contender("ab", "lock", 1, 1), l.epoch(1), l.left(1), l.contender("a/lock", "lock", 1, 1),
+		l.contender("a/b", "lock", 1, 1), l.contender("ab", "lock", 1, 1), l.epoch(1), l.contender("a/lock", "lock", 1, 1),
 	} {
 		if strings.HasPrefix(other, prefix) {
 			t.Errorf("%q is within %q", other, prefix)

@@ -24,6 +24,7 @@ type session struct {
 	epoch    epoch
 	watches  *watches
 	numbers  numbers
+	lines    lines
 	leaving  departures
 	joins    gate
 	looks    gate
@@ -44,6 +45,7 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
 		deadline: driverkit.NewDeadline(),
 		epoch:    epoch{writing: make(gate, 1)},
+		lines:    lines{all: make(map[string]*standing)},
 		joins:    make(gate, maxJoins),
 		looks:    make(gate, maxLooks),
 	}

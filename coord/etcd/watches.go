@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -31,9 +32,11 @@ type watches struct {
 
 	mu      sync.Mutex
 	keys    map[span]*watch
-	ids     map[int64]*watch // open, or asked for, on the present stream
-	pending []request        // those without an answer yet, in order
-	lastID  int64
+	ids     map[int64]*watch // those that are open on the present stream
+	pending []request        // asked for and without an answer yet, in order
+	queue   []*watch         // to be asked for, one by one: see numbered
+	refused []*watch         // to be asked for again
+	asked   int64            // the number of the last request
 	runs    bool
 	live    bool
 	idle    time.Time // since when nobody has listened
@@ -43,21 +46,31 @@ type watches struct {
 	send    driverkit.Bell // there is something in out
 }
 
+// request is for a watch. A ping is for none.
 type request struct {
-	id   int64
-	sent time.Time
+	number int64
+	watch  *watch
+	sent   time.Time
 }
+
+// firstNumber is above all numbers that a proxy gives to watches by itself, which begin with 0.
+const firstNumber = 1 << 32
 
 // span is what a watch is for: one key or, with an end, a range.
 type span struct{ key, end string }
 
 type watch struct {
 	span
-	id      int64
+	asked   int64 // the request that it was last asked for by; 0: by none on the present stream
+	id      int64 // of an open one: what the service calls it
 	opened  int64 // at which revision it was opened on the present stream; 0: it is not open
+	since   time.Time
 	ears    []*ear
 	unheard time.Time // since when
-	refused error
+
+	refusals int       // how often it has been refused since it was open last
+	refused  time.Time // the first time of those
+	latest   time.Time // and the last
 }
 
 // event is a change of a key.
@@ -75,6 +88,7 @@ func (d *service) newWatches(life *driverkit.Life, known string) *watches {
 		known: known,
 		keys:  make(map[span]*watch),
 		ids:   make(map[int64]*watch),
+		asked: firstNumber,
 		send:  driverkit.NewBell(),
 	}
 }
@@ -99,28 +113,74 @@ func (ws *watches) sweep(then time.Time) {
 		if len(ws.keys) == 0 {
 			ws.idle = w.unheard
 		}
-		if ws.ids[w.id] == w {
+		if w.opened > 0 {
 			delete(ws.ids, w.id)
 			ws.post(cancelRequest(w.id))
 		}
+		w.asked, w.opened = 0, 0
 	}
 	ws.unheard = slices.Delete(ws.unheard, 0, n)
 }
 
 // request asks for a watch on the present stream. If there is none, begin asks for the watch later.
 func (ws *watches) request(w *watch) {
-	if !ws.live {
-		return
+	switch {
+	case !ws.live:
+	case ws.d.numbered.Load() && len(ws.pending) > 0:
+		ws.queue = append(ws.queue, w)
+	default:
+		ws.ask(w)
 	}
-	ws.lastID++
-	w.id, w.opened, w.refused = ws.lastID, 0, nil
-	ws.ids[w.id] = w
-	ws.pending = append(ws.pending, request{w.id, time.Now()})
-	create := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
+}
+
+func (ws *watches) ask(w *watch) {
+	ws.asked++
+	w.asked, w.opened = ws.asked, 0
+	ws.pending = append(ws.pending, request{w.asked, w, time.Now()})
+	create := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.asked}
 	if w.end != "" {
 		create.RangeEnd = []byte(w.end)
 	}
 	ws.post(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
+}
+
+// askNext asks for a watch that had to wait for the answer to another.
+func (ws *watches) askNext() {
+	for len(ws.queue) > 0 && len(ws.pending) == 0 {
+		w := ws.queue[0]
+		ws.queue = ws.queue[1:]
+		if ws.keys[w.span] == w && w.asked == 0 {
+			ws.ask(w)
+		}
+	}
+}
+
+const (
+	// restFor is how long a refused watch rests before it is asked for again.
+	restFor = silence / 4
+
+	// freshFor is how many refusals are news. Of the watches that were refused more often some are asked for at a time,
+	// until one of them is permitted.
+	freshFor = 3
+	staleAsk = 100
+)
+
+// askAgain asks once more for watches that have been refused; of those that are not fresh, for so many at most.
+func (ws *watches) askAgain(stale int) {
+	var later []*watch
+	for _, w := range ws.refused {
+		switch {
+		case ws.keys[w.span] != w: // nobody listens to it any more
+		case time.Since(w.latest) < restFor, w.refusals > freshFor && stale == 0:
+			later = append(later, w)
+		default:
+			if w.refusals > freshFor {
+				stale--
+			}
+			ws.request(w)
+		}
+	}
+	ws.refused = later
 }
 
 func cancelRequest(id int64) *pb.WatchRequest {
@@ -206,10 +266,10 @@ func (ws *watches) broken() {
 	defer ws.mu.Unlock()
 	ws.live = false
 	clear(ws.ids)
-	ws.pending, ws.out = nil, nil
+	ws.pending, ws.queue, ws.refused, ws.out = nil, nil, nil, nil
 	ws.sweep(time.Now())
 	for _, w := range ws.keys {
-		w.id, w.opened = 0, 0
+		w.asked, w.opened = 0, 0
 		w.ring()
 	}
 }
@@ -273,6 +333,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 			pinged = time.Now()
 			ws.ping()
 		}
+		ws.askAgain(staleAsk)
 		ws.mu.Unlock()
 		if silent || idle {
 			return
@@ -280,12 +341,11 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 	}
 }
 
-// ping opens a watch and closes it again: every version of etcd answers that.
+// ping opens a watch that nobody wants, so that it is closed again: every version of etcd answers that.
 func (ws *watches) ping() {
-	w := &watch{span: span{key: ws.known}}
-	ws.request(w)
-	delete(ws.ids, w.id)
-	ws.post(cancelRequest(w.id))
+	if len(ws.pending) == 0 {
+		ws.ask(&watch{span: span{key: ws.known}})
+	}
 }
 
 // heard works on one response. An error ends the stream.
@@ -302,6 +362,10 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	}
 	if said.GetCanceled() {
 		delete(ws.ids, w.id)
+		w.asked, w.opened = 0, 0
+		if time.Since(w.since) < silence {
+			return fmt.Errorf("a watch was closed as soon as it was open: %s", said.GetCancelReason())
+		}
 		ws.request(w)
 		return nil
 	}
@@ -320,30 +384,61 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	return nil
 }
 
-// answered works on the answer to the oldest open request; etcd keeps the order.
+// answered works on the answer to a request.
 func (ws *watches) answered(said *pb.WatchResponse) error {
-	if len(ws.pending) == 0 {
+	i := slices.IndexFunc(ws.pending, func(r request) bool { return r.number == said.GetWatchId() })
+	switch {
+	case i < 0 && !said.GetCanceled() && !ws.d.numbered.Swap(true):
+		return errNumbered
+	case i < 0: // a refusal has no number, but etcd keeps the order
+		i = 0
+	}
+	if i >= len(ws.pending) {
 		return nil
 	}
-	oldest := ws.pending[0]
-	ws.pending = ws.pending[1:]
-	w := ws.ids[oldest.id]
+	r := ws.pending[i]
+	ws.pending = slices.Delete(ws.pending, i, i+1)
+	defer ws.askNext()
+	w := r.watch
+	wanted := ws.keys[w.span] == w && w.asked == r.number
 	if said.GetCanceled() {
 		err := refusal(said.GetCancelReason())
-		switch {
-		case !is(err, rpctypes.ErrPermissionDenied):
+		if !is(err, rpctypes.ErrPermissionDenied) {
 			return err // the stream's token has expired: the next stream gets a new one
-		case w != nil:
-			delete(ws.ids, w.id)
-			w.refused = failed("watch "+w.key, ws.d.explain(err))
 		}
-	} else if w != nil {
-		w.opened = said.GetHeader().GetRevision()
+		if wanted {
+			ws.refuse(w)
+		}
+		return nil
 	}
-	if w != nil {
-		w.ring()
+	if !wanted {
+		ws.post(cancelRequest(said.GetWatchId()))
+		return nil
 	}
+	w.id, w.since = said.GetWatchId(), ws.spoke
+	w.opened = max(said.GetHeader().GetRevision(), 1)
+	w.refusals = 0
+	ws.ids[w.id] = w
+	w.ring()
+	ws.askAgain(len(ws.refused)) // what was refused to this one is allowed again
 	return nil
+}
+
+// errNumbered says that a proxy stands in between, as etcd's own does, which gives its own numbers to watches and does
+// not answer in order. From now on there is one request at a time.
+var errNumbered = errors.New("the service numbers watches itself")
+
+// refuse is for a watch that is not permitted. That may pass: whoever listens reads, which tells whether it has, and the
+// watch is asked for again.
+func (ws *watches) refuse(w *watch) {
+	if w.refusals == 0 {
+		w.refused = time.Now()
+		ws.d.log.Warn("etcd: not allowed to watch", "key", w.key)
+	}
+	w.refusals++
+	w.asked, w.latest = 0, time.Now()
+	ws.refused = append(ws.refused, w)
+	w.ring()
 }
 
 // refusal returns the error that a watch's cancel reason spells out.

@@ -70,6 +70,7 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, note []
 	switch {
 	case err == nil:
 		p.amended(me, true)
+		p.session.roster.amended(p, me.ID)
 	case errors.Is(err, driver.ErrRemoved):
 		p.notAmended(me.ID)
 	}

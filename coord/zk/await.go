@@ -3,7 +3,6 @@ package zk
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"path"
 	"slices"
 	"time"
@@ -139,8 +138,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 
 // pollAgain is how long to wait before looking although no watch has fired.
 func (s *session) pollAgain() time.Duration {
-	d := max(s.timeout(), time.Second)
-	return d + rand.N(d/2)
+	return driverkit.Jitter(driverkit.PollPause(max(s.timeout(), time.Second), int(s.roster.standing.Load())))
 }
 
 // firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read

@@ -16,7 +16,7 @@ func BenchmarkALookAtAThousand(b *testing.B) {
 	}
 	seen := &wire.Listing{Names: names}
 	me := "/line/" + names[len(names)-1]
-	for name, sight := range map[string]driver.Sight{"nearest": {}, "all": {All: true}} {
+	for name, sight := range map[string]driver.Sight{"nearest": {}, "all": {Nearest: driver.All}} {
 		b.Run(name, func(b *testing.B) {
 			p := &place{dir: "/line", sight: sight, paths: []string{me}}
 			b.ReportAllocs()

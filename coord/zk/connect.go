@@ -87,7 +87,6 @@ func (s *session) start() error {
 		for range events { // closed when the library's own goroutines have ended
 		}
 	})
-	s.life.Go(s.keep)
 	return nil
 }
 
@@ -142,7 +141,7 @@ func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error
 		s.Failed(server, err, false)
 		return nil, err
 	}
-	w := wire.New(c, server, s.hello(), s)
+	w := wire.New(c, server, s.hello(server), s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Over() {
@@ -153,16 +152,17 @@ func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error
 	return w, nil
 }
 
-// hello returns what the next connection begins with.
+// hello returns what the next connection to a server begins with.
 //
 // When in doubt, the connection only asks whether the server knows the session. A server hangs up on clients that have
 // seen more than it has, before it checks whether it knows them. So when the service came back without its data, nobody
 // would ever hear that the session has ended.
-func (s *session) hello() wire.Hello {
-	h := wire.Hello{Timeout: s.service.ttl, Patience: s.dialTimeout(), Seen: s.zxids.Load()}
-	snubbed := s.snubbed.Swap(false)
+func (s *session) hello(server string) wire.Hello {
+	h := wire.Hello{Timeout: s.timeout(), Patience: s.dialTimeout(), Seen: s.zxids.Load()}
 	if s.introduced.Load() {
-		h.Probe = snubbed && s.deadline.Passed()
+		s.mu.Lock()
+		h.Probe = s.snubs[server].last && s.deadline.Passed()
+		s.mu.Unlock()
 		h.Proofs = len(s.service.auth)
 	}
 	return h

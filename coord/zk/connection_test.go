@@ -34,7 +34,7 @@ func wireOf(t *testing.T, s *session) (*wire.Conn, net.Conn) {
 	server, err := l.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close(); server.Close() })
-	return wire.New(client, "a", s.hello(), s), server
+	return wire.New(client, "a", s.hello("a"), s), server
 }
 
 const password = "0123456789abcdef"
@@ -79,6 +79,7 @@ func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	require.EqualValues(t, seen, snub(s))
 	require.EqualValues(t, seen, snub(s), "the session cannot have ended yet")
 	s.deadline = driverkit.NewDeadline() // which has passed
+	require.False(t, s.hello("b").Probe, "of another server there is no doubt")
 
 	w, server := wireOf(t, s)
 	require.Zero(t, hello(w, server))

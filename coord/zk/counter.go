@@ -19,7 +19,9 @@ import (
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
 	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
-	j.contender.guid = newGUID()
+	guid := newGUID()
+	s.roster.rename(j.contender.guid, guid)
+	j.contender.guid = guid
 	for tries := 0; ; tries++ {
 		l, err := s.children(ctx, j.dir)
 		if errors.Is(err, gozk.ErrNoNode) || err == nil && l.Born != born {

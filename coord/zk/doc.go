@@ -22,6 +22,13 @@
 // DELETE right on the directory. A service may grant CREATE and refuse DELETE; then a node stays until its session
 // ends.
 //
+// # How many nodes one session may have
+//
+// When a session ends the service puts the paths of all its nodes into one transaction, and an ensemble whose transaction
+// is larger than jute.maxbuffer allows does not serve again, not even after a restart (ZOOKEEPER-4306). So the paths of one
+// client's nodes, its waiters included, take a megabyte at most: 14,000 short names, or 1,200 of 800 bytes. Who joins beyond
+// that gets an error that says so, and others of the client have to leave first; use another client for the rest.
+//
 // # How long a hold is surely held
 //
 // While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches
@@ -32,6 +39,11 @@
 //
 // A write that changes nothing is made every eighth of the timeout, unless others are made anyway; none while nothing
 // stands in line. A server that does not answer it for three tenths of the timeout is left for another one.
+//
+// All servers of the ensemble must have the same tickTime, minSessionTimeout and maxSessionTimeout. A server that grants
+// less than the one before cuts the session's timeout for the whole service. The driver then gives the session up at once,
+// logs a warning, and goes on with another one; but if the server's answer is lost, nobody here knows, and for as long as
+// the difference a holder may go on beside the next one.
 //
 // # The fencing token
 //

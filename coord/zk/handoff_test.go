@@ -243,7 +243,7 @@ func TestAHolderFurtherAheadLetsNobodyIn(t *testing.T) {
 	head, _ := s.join(s.sess, "lock")
 	in, _ := s.join(s.another(), "lock")
 	e := entry("lock")
-	e.Sight.All = true
+	e.Sight.Nearest = driver.All
 	me, ahead, err := s.sess.Join(s.ctx, e)
 	require.NoError(t, err)
 	waiter := s.await(me, ahead[0])

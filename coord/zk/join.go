@@ -42,17 +42,18 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 			return nil, nil, err
 		}
 	}
-	s.standing.Add(1) // until it is gone
 	done, err := driverkit.Deliver(ctx, s.life,
 		func(wanted func() bool) (joined, error) { j.wanted = wanted; return j.run(ctx) },
-		func(late joined) { s.discard(late.place.node.ID) })
+		func(late joined) {
+			s.discard(late.place.node.ID)
+			late.place.gone()
+		})
 	switch {
 	case err == nil:
 		return done.place, done.ahead, nil
 	case err == ctx.Err():
 		err = s.stopped(ctx)
 	}
-	s.standing.Add(-1)
 	return nil, nil, err
 }
 
@@ -86,16 +87,25 @@ func (j *joining) unlessGivenUp() error {
 
 // run joins. It can be ended by ctx up to the first request, and from then on only by the session.
 func (j *joining) run(ctx context.Context) (joined, error) {
+	s := j.session
+	if err := s.roster.begin(j.dir, j.contender); err != nil {
+		return joined{}, err
+	}
 	for tries := 0; ; tries++ {
 		p, ahead, err := j.once(ctx)
 		if err == errJoinAgain {
 			if tries == 0 || pause(ctx, tries-1) == nil {
 				continue
 			}
-			err = j.session.stopped(ctx)
+			err = s.stopped(ctx)
+		}
+		if err == nil {
+			s.roster.add(p)
 		}
 		if j.unanswered {
 			j.audit(p)
+		} else {
+			s.roster.end(j.contender.guid)
 		}
 		return joined{p, ahead}, err
 	}
@@ -135,18 +145,19 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 // same connection, so that it shows all who are ahead. It is nil if it did not arrive.
 func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
 	s := j.session
-	if err := s.enter(ctx); err != nil {
+	leave, err := s.enterToList(ctx, j.dir)
+	if err != nil {
 		return "", nil, err
 	}
 	if err := j.unlessGivenUp(); err != nil {
-		s.exit()
+		leave(nil)
 		return "", nil, err
 	}
 	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
 	list, listed := wire.List(j.dir, false, s.zxids.Load())
 	s.usable.Load().Send(create, list)
 	c, l := <-created, <-listed // each request is answered, at the latest when the connection ends
-	s.exit()
+	leave(l.Value)
 	if l.Err == nil {
 		seen = l.Value
 	}

@@ -78,6 +78,7 @@ func (j *joining) audit(p *place) {
 		mine = p.node.ID
 	}
 	s.life.Go(func() {
+		defer s.roster.end(j.contender.guid)
 		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
 			if driverkit.Sleep(s.life.Context(), after) != nil {
 				return

@@ -26,11 +26,12 @@ func (s *session) freshChildren(ctx context.Context, dir string) (*wire.Listing,
 }
 
 func (s *session) list(ctx context.Context, dir string, watched, fresh bool) (*wire.Listing, error) {
-	l, err := persist(ctx, s, func() (*wire.Listing, error) {
-		if err := s.enter(ctx); err != nil {
+	l, err := persist(ctx, s, func() (l *wire.Listing, err error) {
+		leave, err := s.enterToList(ctx, dir)
+		if err != nil {
 			return nil, err
 		}
-		defer s.exit()
+		defer func() { leave(l) }()
 		w := s.usable.Load()
 		list, listed := wire.List(dir, watched, s.zxids.Load())
 		if !fresh {

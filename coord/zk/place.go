@@ -16,8 +16,7 @@ type place struct {
 	session *session
 	dir     string
 	sight   driver.Sight
-	last    bool      // nobody stood behind it when it joined
-	over    sync.Once // it stands no more
+	last    bool // nobody stood behind it when it joined
 
 	mu      sync.Mutex
 	node    driver.Node
@@ -30,7 +29,7 @@ type place struct {
 }
 
 // gone is called when the node is surely not in line any more.
-func (p *place) gone() { p.over.Do(func() { p.session.standing.Add(-1) }) }
+func (p *place) gone() { p.session.roster.drop(p) }
 
 func (p *place) Node() driver.Node {
 	p.mu.Lock()
@@ -78,8 +77,8 @@ func (p *place) seen() (ahead, own int64) {
 	return p.asOf, max(p.asOf, p.made)
 }
 
-// pick picks from a list those ahead of me within sight; found is false if I am not in the list. Without Sight.All that
-// is only the nearest, found without sorting: a list may be long, and everybody who joins gets one.
+// pick picks from a list those ahead of me within sight; found is false if I am not in the list. If the nearest
+// is enough, it is found without sorting: a list may be long, and everybody who joins gets one.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
@@ -98,7 +97,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		default:
 			inSight++
 			chosen = append(chosen, listed{c, name})
-			if !p.sight.All {
+			if p.sight.Depth() == 1 {
 				chosen = nearestTwo(chosen)
 			}
 		}
@@ -113,11 +112,8 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		if n > 1 && chosen[n-1].inTurn() && chosen[n-2].inTurn() {
 			second = p.dir + "/" + chosen[n-2].name
 		}
-		if !p.sight.All {
-			chosen = chosen[n-1:]
-		}
 	}
-	for _, c := range chosen {
+	for _, c := range chosen[max(0, len(chosen)-p.sight.Depth()):] {
 		ahead = append(ahead, c.node(line, p.dir, l.Born))
 	}
 	p.mu.Lock()

@@ -41,7 +41,7 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, []driver.Node{{Line: "a", ID: dir + "/" + names[3], Kind: "lock", Token: 1003}}, ahead)
 
-		ahead, _, ok = me(driver.Sight{All: true, Ignore: []string{"R"}}).pick(&wire.Listing{Names: mixed, Born: 1000})
+		ahead, _, ok = me(driver.Sight{Nearest: driver.All, Ignore: []string{"R"}}).pick(&wire.Listing{Names: mixed, Born: 1000})
 		require.True(t, ok)
 		require.Len(t, ahead, 2)
 		require.Equal(t, "W", ahead[0].Kind)

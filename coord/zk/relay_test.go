@@ -3,6 +3,7 @@
 package zk
 
 import (
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -66,4 +69,47 @@ func connectTo(t *testing.T, m *servers.Member, ttl time.Duration, more ...*serv
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// A server with a smaller maxSessionTimeout cuts a session that comes to it short, and the service then counts by that.
+func TestAHolderStopsInTimeThoughAServerGrantsLess(t *testing.T) {
+	const ttl = 10 * time.Second
+	c := servers.ZooKeeper(t, servers.Members(3), servers.ConfigOf(1, "maxSessionTimeout=1000"))
+	generous, strict := zkwire.Start(t, c.Member(0).Addr()), zkwire.Start(t, c.Member(1).Addr())
+	strict.Refuse()
+	var log syncBuffer
+	holder, err := Connect(t.Context(), []string{generous.Addr(), strict.Addr()}, WithTTL(ttl), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = holder.Close() })
+	hold, err := mutex.New(holder, "line").Lock(t.Context())
+	require.NoError(t, err)
+	granted := mutex.New(connectTo(t, c.Member(2), ttl), "line").LockChan(t.Context())
+
+	generous.Refuse()
+	strict.Heal()
+	generous.Cut()
+	require.Eventually(t, func() bool { return strict.Bytes(faultproxy.ToClient) > 0 }, patience, 100*time.Microsecond)
+	strict.Stall(faultproxy.ToServer) // from now on the service hears nothing of the session
+	for hold.Err() == nil {
+		select {
+		case <-granted:
+			t.Fatal("two hold: the next one was let in, and the holder believes")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	lost := time.Now()
+	r := <-granted
+	require.NoError(t, r.Err)
+	t.Logf("the holder stopped %v before the next one started", time.Since(lost).Round(time.Millisecond))
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "from 10s to 1s")
+
+	strict.Heal() // the next session begins with what is granted here
+	again := mutex.New(holder, "line").LockChan(t.Context())
+	require.NoError(t, r.Hold.Release())
+	r = <-again
+	require.NoError(t, r.Err)
+	time.Sleep(2 * time.Second)
+	require.NoError(t, r.Hold.Err(), "it is renewed often enough")
+	require.NoError(t, r.Hold.Release())
 }

@@ -22,9 +22,9 @@ type session struct {
 	service  *service
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
-	ttl      atomic.Int64  // as granted; ns
+	ttl      atomic.Int64  // as granted at first, and asked for from then on; ns
 	zxids    driverkit.Max // the service's transactions
-	standing atomic.Int64  // how many of ours are in line, or on their way there
+	roster   roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
@@ -35,16 +35,23 @@ type session struct {
 	troubles   *wire.Troubles
 	identity   atomic.Pointer[wire.Identity]
 	introduced atomic.Bool               // the service has confirmed the session
-	snubbed    atomic.Bool               // the server that was tried last hung up without a word
 	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
 	slots      chan struct{}             // one for each request whose answer takes time
+	window     window
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
 	wire  *wire.Conn          // the present or latest connection
 	lines map[string]struct{} // plain directories, which we remove when the session is closed
+	snubs map[string]snubs    // by server
 
 	quiet chan struct{} // closed when nothing of the session runs any more
+}
+
+// snubs is how a server has treated us since it last took us in.
+type snubs struct {
+	last  bool // it hung up without a word when it was tried last
+	known int  // how often it knew the session after that
 }
 
 // inFlight is how many requests may be under way at once. The library queues 16, and what waits there cannot be taken
@@ -56,6 +63,7 @@ var (
 	errClosed    = errors.New("it was closed here")
 	errAbandoned = errors.New("it was abandoned here")
 	errExpired   = errors.New("the service has expired it")
+	errWentBack  = errors.New("the service has gone back to an earlier state, such as a backup")
 )
 
 func newSession(d *service) *session {
@@ -64,11 +72,14 @@ func newSession(d *service) *session {
 		life:     driverkit.NewLife(context.Background()),
 		deadline: driverkit.NewDeadline(),
 		watches:  watches{all: make(map[string]*watch)},
+		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
 		ready:    make(chan struct{}),
 		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
+		window:   window{sizes: make(map[string]int)},
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
+		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),
 	}
 	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: d.ttl / 20}
@@ -140,25 +151,66 @@ func (s *session) event(ev gozk.Event) {
 
 // Proven is called when a connection takes requests and has been given our credentials again.
 func (s *session) Proven(w *wire.Conn) {
+	if s.introduced.Load() {
+		s.revise(w)
+	}
 	s.usable.Store(w)
 	s.watches.reconnected()
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
-	if s.standing.Load() > 0 {
+	if s.roster.standing.Load() > 0 {
 		s.vouch(w)
 	}
 	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
+// revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have left
+// since. They would stand as long as the session is renewed, so it is given up; the engine goes on with another one.
+func (s *session) revise(w *wire.Conn) {
+	w.Send(wire.Ephemerals(s.service.root, func(nodes []string, err error) {
+		if err != nil {
+			return // before 3.6; or the connection has broken
+		}
+		if nodePath, found := s.roster.stranger(nodes); found {
+			s.wentBack("node", nodePath)
+		}
+	}))
+}
+
+func (s *session) wentBack(about ...any) {
+	s.service.log.Warn("session given up: the service has gone back to an earlier state", append(about, "session", s.id())...)
+	s.abandon(errWentBack)
+}
+
 // Granted is told at each connect. That there is a new session a majority has agreed to; that an old one lives may be the
 // word of a server that has lost the others.
-func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) {
-	s.identity.Store(&id)
-	s.ttl.Store(int64(timeout))
-	if !s.introduced.Load() || s.standing.Load() == 0 {
+//
+// A server with a smaller maxSessionTimeout than the one before cuts the timeout, and the service counts by that from
+// now on. Deadlines never move back, so the session ends here; its nodes stay until the service ends it, too. More than
+// at first does not count: a new leader begins with what was granted then.
+func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) (time.Duration, error) {
+	before := s.identity.Swap(&id)
+	switch {
+	case before == nil || before.ID != id.ID: // of the one before nobody had heard
+		s.ttl.Store(int64(timeout))
+		if before == nil {
+			s.life.Go(s.keep)
+		}
+	case timeout < s.timeout():
+		why := fmt.Errorf("the service has cut the session's timeout from %v to %v", s.timeout(), timeout)
+		s.service.log.Warn("session given up: all servers should have the same maxSessionTimeout", "session", s.id(), "error", why)
+		s.abandon(why)
+		return 0, why
+	}
+	s.mu.Lock()
+	clear(s.snubs)
+	s.mu.Unlock()
+	timeout = s.timeout()
+	if !s.introduced.Load() || s.roster.standing.Load() == 0 {
 		s.deadline.Renewed(sent, keptFor(timeout))
 	}
+	return timeout, nil
 }
 
 // Answered renews the session. While somebody of ours stands in line only what a majority has agreed to vouches for it: a
@@ -172,7 +224,7 @@ func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	if committed {
 		s.vouched.Saw(sent.UnixNano())
 	}
-	if committed || s.standing.Load() == 0 {
+	if committed || s.roster.standing.Load() == 0 {
 		s.deadline.Renewed(sent, keptFor(s.timeout()))
 	}
 }
@@ -197,14 +249,26 @@ func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
 	}
 }
 
-// Failed notes what is wrong with a server.
+// Failed notes what is wrong with a server. One that knows the session and hangs up on it all the same, once and again,
+// is behind what the session has seen. To ask it again would only renew the session.
 func (s *session) Failed(server string, err error, snubbed bool) {
-	if snubbed {
-		s.snubbed.Store(true)
+	if s.life.Over() {
+		return
 	}
-	if !s.life.Over() {
-		s.service.log.Debug("server out of reach", "server", server, "error", err)
-		s.troubles.Note(server, err)
+	s.service.log.Debug("server out of reach", "server", server, "error", err)
+	s.troubles.Note(server, err)
+	s.mu.Lock()
+	was := s.snubs[server]
+	was.last = snubbed
+	if errors.Is(err, wire.ErrBehind) {
+		was.known++
+	} else if !snubbed {
+		was.known = 0
+	}
+	s.snubs[server] = was
+	s.mu.Unlock()
+	if was.known > 1 {
+		s.wentBack("server", server)
 	}
 }
 
@@ -221,11 +285,11 @@ func (s *session) keep() {
 			continue
 		}
 		now, timeout := time.Now(), s.timeout()
-		if w.Waiting(now) > timeout/2 || s.unanswered(now) > timeout*3/10 {
+		if waiting := w.Waiting(now); waiting > timeout/2 || min(waiting, s.unanswered(now)) > timeout*3/10 {
 			w.Conn.Close()
 			continue
 		}
-		if s.standing.Load() > 0 && s.connected() && now.UnixNano()-s.vouched.Load() > int64(timeout/8) {
+		if s.roster.standing.Load() > 0 && s.connected() && now.UnixNano()-s.vouched.Load() > int64(timeout/8) {
 			s.vouch(s.usable.Load())
 		}
 	}
@@ -263,10 +327,13 @@ func (s *session) end(why error) {
 	}()
 }
 
+// Close waits no longer than the service would wait for us: if it has heard nothing by then it has ended the session.
 func (s *session) Close(ctx context.Context) error {
 	if s.life.Over() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
+	defer cancel()
 	s.removeEmptyLines(ctx)
 	if err := s.enter(ctx); err != nil {
 		if errors.Is(err, driver.ErrSessionEnded) {
@@ -276,15 +343,15 @@ func (s *session) Close(ctx context.Context) error {
 		return fmt.Errorf("the session could not be closed at the service and stays until it times out: %w", err)
 	}
 	s.exit()
-	bye := s.sayGoodbye(ctx)
+	w := s.sayGoodbye(ctx)
 	select {
-	case <-bye:
+	case <-w.Bye():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the service has not confirmed the end of the session: %w", ctx.Err())
-	case <-s.quiet:
+	case <-w.Gone():
 		select {
-		case <-bye:
+		case <-w.Bye():
 			return nil
 		default:
 			return errors.New("the connection broke before the service confirmed the end of the session")
@@ -292,34 +359,41 @@ func (s *session) Close(ctx context.Context) error {
 	}
 }
 
-// sayGoodbye ends the session here and has the library say so to the service, which has until the end of ctx to
-// confirm. When it does, the channel is closed.
-func (s *session) sayGoodbye(ctx context.Context) (bye <-chan struct{}) {
-	ended := make(chan struct{})
-	s.life.Go(func() {
-		<-ended
+// sayGoodbye ends the session here and has the library say so to the service on the connection that is returned, if
+// there is one. The service has until the end of ctx to confirm.
+func (s *session) sayGoodbye(ctx context.Context) *wire.Conn {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
+	said := make(chan *wire.Conn, 1)
+	if !s.life.Go(func() {
+		defer cancel()
+		w := <-said
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
 			s.conn.Close() // takes one to three seconds when nobody answers
 		}()
-		select {
-		case <-bye:
-		case <-ctx.Done():
+		if w != nil {
+			select {
+			case <-w.Bye():
+			case <-w.Gone():
+			case <-ctx.Done():
+			}
+			w.Silence() // and with it the library's goroutines end
 		}
-		s.hangUp()
 		<-gone
-	})
-	s.end(errClosed) // from now on there is no dialing
-	if w := s.latest(); w != nil {
-		bye = w.Bye()
+	}) {
+		cancel()
 	}
-	close(ended)
-	return bye
+	s.end(errClosed) // from now on there is no dialing
+	w := s.latest()
+	said <- w
+	return w
 }
 
 // Abandon says nothing to the service.
-func (s *session) Abandon() {
+func (s *session) Abandon() { s.abandon(errAbandoned) }
+
+func (s *session) abandon(why error) {
 	silenced := make(chan struct{})
 	if !s.life.Go(func() {
 		<-silenced
@@ -327,7 +401,7 @@ func (s *session) Abandon() {
 	}) {
 		return
 	}
-	s.end(errAbandoned) // from now on there is no dialing
+	s.end(why) // from now on there is no dialing
 	s.hangUp()
 	close(silenced)
 }

@@ -247,3 +247,35 @@ func TestDataOverTheLimitAreRefusedBeforeTheySend(t *testing.T) {
 	require.ErrorContains(t, err, "at most 1000000")
 	require.True(t, s.sess.connected(), "the connection that all share still stands")
 }
+
+// Closing must not take the whole of a long context when nobody will ever confirm it.
+func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
+	const ttl = 2 * time.Second
+	for name, lose := range map[string]func(s *scene){
+		"nobody answers": func(s *scene) { s.freeze(drivertest.Both) },
+		"out of reach": func(s *scene) {
+			s.cut()
+			require.Eventually(s, func() bool { return !s.sess.connected() }, patience, time.Millisecond)
+		},
+		"the service ends the session first": func(s *scene) {
+			s.freeze(drivertest.Replies)
+			s.harness.expire(s, s.sess)
+		},
+		"the connection breaks": func(s *scene) {
+			s.freeze(drivertest.Both)
+			time.AfterFunc(100*time.Millisecond, func() { s.cut() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := play(t, WithTTL(ttl))
+			s.join(s.sess, "lock")
+			lose(s)
+			start := time.Now()
+			_ = s.link.Close(s.ctx)
+			took := time.Since(start)
+			t.Logf("closed after %v", took)
+			require.Less(t, took, ttl+10*time.Second, "of the %v that the context would allow", 3*patience)
+		})
+	}
+}

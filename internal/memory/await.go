@@ -21,7 +21,8 @@ func (p *place) Watch(ctx context.Context) error {
 
 func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) {
 	defer w.drop()
-	again := time.NewTicker(w.service().cfg.TTL / 2)
+	pause := w.pollPause()
+	again := time.NewTicker(pause)
 	defer again.Stop()
 	recheck := false
 	for {
@@ -39,6 +40,10 @@ func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) 
 		case <-w.bell:
 		case <-again.C:
 			recheck = true // the watches alone are not trusted
+			if now := w.pollPause(); now != pause {
+				pause = now
+				again.Reset(pause)
+			}
 			select {
 			case <-w.bell:
 			default:
@@ -54,6 +59,12 @@ func (w *waiter) run(ctx context.Context) ([]driver.Node, driver.Change, error) 
 			recheck = false
 		}
 	}
+}
+
+func (s *session) pollPause() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return driverkit.PollPause(s.service().cfg.TTL/2, len(s.watches))
 }
 
 // finding is what ends a wait.
@@ -117,7 +128,7 @@ func (w *waiter) how(i int, ahead []driver.Node) driver.Change {
 	switch {
 	case stands:
 		return driver.Amended
-	case w.sight.All && len(w.sight.Ignore) == 0 && w.isGone(w.watches[i]):
+	case w.sight.Nearest == driver.All && len(w.sight.Ignore) == 0 && w.isGone(w.watches[i]):
 		return driver.Gone
 	}
 	return driver.Looked // it may have been amended out of sight
@@ -137,7 +148,7 @@ func (w *waiter) handedOver(ctx context.Context, i int) (bool, error) {
 			return false, nil
 		}
 		w.mu.Lock()
-		marked := w.watches[i].gone && w.watches[i].changed
+		marked := w.watches[i].marked
 		w.mu.Unlock()
 		return marked, w.unlessGone(ctx)
 	}

@@ -51,6 +51,7 @@ type change struct {
 	node stored
 	was  string // amended: the ID it had before
 	held bool   // gone: it said it had the line to itself
+	rev  int64
 }
 
 type changeKind int
@@ -93,21 +94,17 @@ func position(line []*stored, t driver.Token) int {
 func (s *state) ahead(name string, t driver.Token, sight driver.Sight) []driver.Node {
 	line := s.lines[name]
 	line = line[:position(line, t)]
-	if sight.All {
-		var all []driver.Node
-		for _, n := range line {
-			if sight.Sees(n.Kind) {
-				all = append(all, n.bare())
-			}
-		}
-		return all
-	}
+	var ahead []driver.Node
 	for _, n := range slices.Backward(line) {
+		if len(ahead) == sight.Depth() {
+			break
+		}
 		if sight.Sees(n.Kind) {
-			return []driver.Node{n.bare()}
+			ahead = append(ahead, n.bare())
 		}
 	}
-	return nil
+	slices.Reverse(ahead)
+	return ahead
 }
 
 // last reports whether nobody stands behind a token.

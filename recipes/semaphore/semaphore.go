@@ -62,7 +62,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
-	return s.client.Acquire(ctx, s.name, kind, nil, rule(kind), s.opts...)
+	return s.client.Acquire(ctx, s.name, kind, nil, s.rule(kind), s.opts...)
 }
 
 // TryAcquire is Acquire if n permits are free and nobody waits, and returns coord.ErrBusy otherwise.
@@ -71,11 +71,11 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*coord.Hold, error
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
-	return s.client.TryAcquire(ctx, s.name, kind, nil, rule(kind), s.opts...)
+	return s.client.TryAcquire(ctx, s.name, kind, nil, s.rule(kind), s.opts...)
 }
 
-func rule(kind string) coord.Rule {
-	return coord.Rule{WaitFor: rules.Weighted, Sight: coord.Sight{All: true}, Granted: rules.Granted(kind)}
+func (s *Semaphore) rule(kind string) coord.Rule {
+	return coord.Rule{WaitFor: rules.Weighted, Sight: coord.Sight{Nearest: rules.Depth(s.permits)}, Granted: rules.Granted(kind)}
 }
 
 // AcquireChan is Acquire for a select. If ctx ends, or the hold is lost, before the result has been received, the

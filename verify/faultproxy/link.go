@@ -142,13 +142,14 @@ func (p *pump) write() {
 			p.finish(next.end)
 			return
 		}
-		if !p.judge(next.bytes) {
+		message := p.judge(next.bytes)
+		if message == nil {
 			return
 		}
 		// Counted first, so that whoever has received something finds it counted.
-		p.link.proxy.bytes[p.direction].Add(int64(len(next.bytes)))
+		p.link.proxy.bytes[p.direction].Add(int64(len(message)))
 		// When the receiver has gone, the rest goes nowhere. The other pump tells the sender of the end.
-		_, _ = p.to.Write(next.bytes)
+		_, _ = p.to.Write(message)
 	}
 }
 

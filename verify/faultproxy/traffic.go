@@ -15,9 +15,10 @@ type Traffic interface {
 
 // A Verdict is what becomes of a message. The zero value forwards it.
 type Verdict struct {
-	Cut   bool            // resets the connection instead
-	Delay time.Duration   // forwards it, and all that follows it, this much later
-	Until <-chan struct{} // forwards it, and all that follows it, when this is closed
+	Cut     bool            // resets the connection instead
+	Instead []byte          // is forwarded in its place
+	Delay   time.Duration   // forwards it, and all that follows it, this much later
+	Until   <-chan struct{} // forwards it, and all that follows it, when this is closed
 }
 
 func (p *pump) unit(data []byte) int {
@@ -27,25 +28,31 @@ func (p *pump) unit(data []byte) int {
 	return p.link.proxy.traffic.Message(p.link.number, p.direction, data)
 }
 
-// judge carries out the verdict. It returns true if the message is to be forwarded now.
-func (p *pump) judge(message []byte) bool {
+// judge carries out the verdict. It returns what is to be forwarded now; nil: nothing.
+func (p *pump) judge(message []byte) []byte {
 	if p.link.proxy.traffic == nil {
-		return true
+		return message
 	}
 	v := p.link.proxy.traffic.Judge(p.link.number, p.direction, message)
 	if v.Cut {
 		p.link.cut()
-		return false
+		return nil
+	}
+	if v.Instead != nil {
+		message = v.Instead
 	}
 	if v.Until != nil {
 		select {
 		case <-v.Until:
 		case <-p.link.dead:
-			return false
+			return nil
 		}
 	}
 	// The stall of the moment counts too: it may have begun while the message was being kept back.
-	return v.Delay == 0 && v.Until == nil || p.admitAfter(v.Delay)
+	if (v.Delay > 0 || v.Until != nil) && !p.admitAfter(v.Delay) {
+		return nil
+	}
+	return message
 }
 
 func (p *pump) admitAfter(d time.Duration) bool {

@@ -19,7 +19,7 @@ var etcd = []Bug{
 	one("etcd: a try puts its key into a busy line",
 		"coord/etcd/join.go", `for _, r := range keys.ranges(j.view) {`, `for _, r := range keys.ranges(j.view)[:0] {`, conformsEtcd("15", "a busy line is never joined")),
 	one("etcd: a number is given back by each of several departures",
-		"coord/etcd/leave.go", `p.free.Do(func() { p.numbers.giveBack(p.number) })`, `p.numbers.giveBack(p.number)`, conformsEtcd("06", "a second release does not touch the newer node")),
+		"coord/etcd/leave.go", `p.free.Do(p.stoodDown)`, `p.stoodDown()`, conformsEtcd("06", "a second release does not touch the newer node")),
 	one("etcd: an amended key has no lease",
 		"coord/etcd/amend.go", `clientv3.OpPut(p.key, value, clientv3.WithLease(p.lease)),`, `clientv3.OpPut(p.key, value),`, conformsEtcd("12", "one in the middle is amended and dies")),
 	one("etcd: a late amendment undoes a newer one",
@@ -28,16 +28,16 @@ var etcd = []Bug{
 		"coord/etcd/listen.go", `e.open > 0 && e.open != e.covered`, `e.open > 0 && e.covered == 0`, conformsEtcd("04", "the node leaves while the link is cut")),
 	one("etcd: word of a former node with the same key counts",
 		"coord/etcd/listen.go", `return ev.rev <= e.since`, `return false`, testsEtcd("TestWordOfTheFormerNodeIsNoRemoval")),
-	one("etcd: the mark of any who left is that of the node ahead",
-		"coord/etcd/await.go", `len(kvs) == 1 && string(kvs[0].GetValue()) == leftValue(b.created)`, `len(kvs) == 1`, conformsEtcd("12", "the mark of one session and the end of another's node")),
-	one("etcd: a mark lets in whoever waits for it, right behind or not",
-		"coord/etcd/await.go", `nearest := last && n.ID == a.seen.nearest`, `nearest := last`, conformsEtcd("12", "the mark of one that is not right ahead")),
+	one("etcd: the end of the node right ahead lets in, whoever else is ahead",
+		"coord/etcd/await.go", `b.only || b.nearest && a.standing.gone.Load() >= b.created`, `b.nearest`, testsEtcd("TestForgedMarkLetsNobodyIn")),
+	one("etcd: a reader that sees no writer takes all ahead of it for gone",
+		"coord/etcd/look.go", `case len(p.sight.Ignore) > 0: // then`, `case false: // then`, testsEtcd("TestAReaderTellsNothingOfThoseAhead")),
 	{"etcd: the own key is not looked at before entering", []Edit{
 		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
 	}
-	if b.only {`, `	_ = at
-	if b.only {`},
+	return a.cleared(ctx)`, `	_ = at
+	return a.cleared(ctx)`},
 		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
 	}
@@ -57,8 +57,18 @@ var etcd = []Bug{
 			continue
 		}
 `, conformsEtcd("13", "another kind wakes those behind")),
+	one("etcd: a watch that was refused once stays refused",
+		"coord/etcd/watches.go", `		ws.askAgain(staleAsk)
+`, ``, testsEtcd("TestPermissionAwayForAMoment")),
+	one("etcd: a watch goes by the number that was asked for",
+		"coord/etcd/watches.go", `w.id, w.since = said.GetWatchId(), ws.spoke`, `w.id, w.since = r.number, ws.spoke`, testsEtcd("TestThroughGRPCProxyOfEtcd")),
+	one("etcd: a join puts its key over what is there",
+		"coord/etcd/join.go", `	ifs = append(ifs, isIncarnation(j.key, 0))
+`, ``, testsEtcd("TestJoinThatIsSentTwiceIsOneNode")),
+	one("etcd: a node is removed wherever its ID leads",
+		"coord/etcd/naming.go", `ok && strings.HasPrefix(key, l.line(line))`, `ok`, testsEtcd("TestBreakStaysInItsLine")),
 	one("etcd: a key that does not count hides those ahead of it",
-		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
+		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
 		"coord/etcd/await.go", `err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })`, `err = p.removed(ctx, rev)`, alone(conformsEtcd, "09 removal is noticed", "of a holder whose requests stall")),
 }

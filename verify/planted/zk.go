@@ -46,13 +46,21 @@ var zk = []Bug{
 `, conformsZK("13", "cancelled, then left")),
 	one("zk: a watcher is not told of other data",
 		"coord/zk/first.go", `target, aspect = o.dir+"/"+all[0].name, ofData`, `target, aspect = o.dir+"/"+all[0].name, ofChildren`, conformsZK("17", "as it changes")),
-	{"zk: the session is thought to last as long as was asked for", []Edit{
-		{"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``},
-		{"coord/zk/session.go", `s.deadline.Renewed(sent, keptFor(timeout))`, `s.deadline.Renewed(sent, keptFor(s.timeout()))`},
-	}, testsZK("TestTheSessionLastsAsLongAsWasGranted")},
+	one("zk: the session is thought to last as long as was asked for",
+		"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``, testsZK("TestTheSessionLastsAsLongAsWasGranted")),
+	one("zk: a session whose timeout was cut goes on",
+		"coord/zk/session.go", `case timeout < s.timeout():`, `case false:`, testsZK("TestAHolderStopsInTimeThoughAServerGrantsLess")),
+	one("zk: a session is renewed at a server that is behind it",
+		"coord/zk/session.go", `if was.known > 1 {`, `if false {`, testsZK("TestABackupThatIsRestoredBlocksNoLine$/^the_client_has_seen_more")),
+	one("zk: a session goes on with nodes that left before a backup was restored",
+		"coord/zk/session.go", `s.roster.stranger(nodes); found {`, `s.roster.stranger(nodes); found && false {`, testsZK("TestABackupThatIsRestoredBlocksNoLine$/^the_service_has_gone_on")),
+	one("zk: a session has as many nodes as are asked for",
+		"coord/zk/roster.go", `if r.bytes+n > maxPaths {`, `if r.bytes+n > 2*maxPaths {`, testsZK("TestASessionTakesNoMorePathsThanTheServiceSurvives")),
+	one("zk: as many lists are under way as are asked for",
+		"coord/zk/window.go", `windowBytes = 8 << 20`, `windowBytes = 8 << 40`, testsZK("TestManyWhoJoinALongLineDoNotBreakTheConnection")),
 	one("zk: an abandoned session is closed",
-		"coord/zk/session.go", `s.end(errAbandoned) // from now on there is no dialing
-	s.hangUp()`, `s.end(errAbandoned)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
+		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
+	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
 }
 
 // conformsZK runs a scenario of the conformance suite, below the number of its obligation.

@@ -19,6 +19,7 @@ type config struct {
 	heap      string
 	java      []string
 	lines     []string
+	own       map[int][]string // lines of one member, by its index
 	flags     []string
 	old       bool
 	tls       bool
@@ -78,6 +79,16 @@ func JavaOptions(options ...string) Option {
 // port of its own by the name of x: secureClientPort={port:secure}, which [Member.Port] then returns.
 func Config(lines ...string) Option {
 	return func(c *config) { c.lines = append(c.lines, lines...) }
+}
+
+// ConfigOf adds lines to the zoo.cfg of the i-th member alone, counted from 0, after those of [Config].
+func ConfigOf(i int, lines ...string) Option {
+	return func(c *config) {
+		if c.own == nil {
+			c.own = map[int][]string{}
+		}
+		c.own[i] = append(c.own[i], lines...)
+	}
 }
 
 // Flags adds etcd's command-line flags. They come last, and the last flag of a name wins.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,7 +113,7 @@ func (z *zooKeeper) configure(m *Member) error {
 			"ssl.clientAuth=need",
 		)
 	}
-	lines, err := m.cluster.expand(m, append(lines, cfg.lines...))
+	lines, err := m.cluster.expand(m, slices.Concat(lines, cfg.lines, cfg.own[m.id-1]))
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,15 @@ func Jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }
 
+// pollsOfAll is the time between the polls of all waiters of a session: ten thousand that wait for hours are no load.
+const pollsOfAll = 50 * time.Millisecond
+
+// PollPause is how long one of so many waiters of a session should wait before it looks without having been told of a
+// change: a driver does not trust its watches alone.
+func PollPause(least time.Duration, waiting int) time.Duration {
+	return max(least, time.Duration(waiting)*pollsOfAll)
+}
+
 // Sleep waits, or returns ctx's error as soon as it ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -94,6 +94,12 @@ func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
 	return wait
 }
 
+// Depth is how many of the nearest Weighted needs to see. Each weighs at least one, so as many as there are permits leave
+// no room for me, and one more shows that the nearest of them has no room either.
+func Depth(permits int64) int {
+	return int(min(permits, math.MaxInt-1)) + 1
+}
+
 func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {
 	sum, permits := parsePermits(me.Kind)
 	for i := len(ahead) - 1; i >= 0; i-- {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -61,6 +62,44 @@ func TestWhomEachWaitsFor(t *testing.T) {
 				t.Errorf("%s behind [%s] waits for %v, want %v", c.me, c.ahead, got, c.want)
 			}
 		}
+	}
+}
+
+// A long line is not read through for each who joins.
+func TestAsMuchOfALineAsDepthSaysIsEnough(t *testing.T) {
+	for range 20_000 {
+		var all string
+		mixed := rand.N(4) == 0
+		permits := rand.N[int64](12) + 1
+		weight := func() int64 { return max(1, rand.N(permits)+1-rand.N[int64](12)) }
+		some := func() string {
+			if mixed && rand.N(5) == 0 {
+				return Permits(1, rand.N[int64](12)+1)
+			}
+			if rand.N(50) == 0 {
+				return Lock
+			}
+			kind := Permits(weight(), permits)
+			if rand.N(3) == 0 && Granted(kind) != "" {
+				return Granted(kind)
+			}
+			return kind
+		}
+		for range rand.N(40) {
+			all += some() + " "
+		}
+		me, ahead := driver.Node{Kind: Permits(weight(), permits)}, line(all)
+		near := ahead[max(0, len(ahead)-Depth(permits)):]
+		want, got := Weighted(me, ahead), Weighted(me, near)
+		if len(want) == 0 != (len(got) == 0) {
+			t.Fatalf("%s behind [%s] waits for %v, and if it sees no more than %v for %v", me.Kind, all, want, near, got)
+		}
+		if !mixed && (len(want) != len(got) || len(got) > 0 && got[0].Token != want[0].Token) {
+			t.Fatalf("%s behind [%s] waits for %v, and if it sees no more than %v for %v", me.Kind, all, want, near, got)
+		}
+	}
+	if Depth(math.MaxInt64) != driver.All || Depth(1) != 2 {
+		t.Error(Depth(math.MaxInt64), Depth(1))
 	}
 }
 

@@ -26,8 +26,9 @@ import (
 // Session is whose connections these are. Whoever reads or writes the connection calls it, so none of its methods may
 // block.
 type Session interface {
-	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for.
-	Granted(id Identity, timeout time.Duration, sent time.Time)
+	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for. It
+	// returns the timeout that counts. After an error the connection is of no use.
+	Granted(id Identity, timeout time.Duration, sent time.Time) (time.Duration, error)
 	// Answered is told of each reply: when the request was sent (zero if that is not known), the service's transaction as
 	// of the reply, and whether a majority of the servers agreed to it.
 	Answered(sent time.Time, zxid int64, committed bool)
@@ -49,7 +50,7 @@ type Identity struct {
 
 // Hello is how a connection begins.
 type Hello struct {
-	Timeout  time.Duration // of the session, as first asked for
+	Timeout  time.Duration // to ask for
 	Patience time.Duration // how long the server has to answer
 	Seen     int64         // the server must not be behind this transaction
 	Probe    bool          // only find out whether the server still knows the session
@@ -63,6 +64,7 @@ type Conn struct {
 	session Session
 	hello   Hello
 	bye     chan struct{} // closed when the server has confirmed the end of the session
+	gone    chan struct{} // closed when there will be no more answers
 
 	// Of the one goroutine that reads.
 	in      *bufio.Reader
@@ -71,6 +73,10 @@ type Conn struct {
 	rest    int    // how much it has not read yet of the present frame
 	greeted bool
 	snubbed bool
+	idle    time.Duration // how long the server may be silent
+	useful  bool          // the present frame answers more than a ping
+
+	delivered atomic.Int64 // when something useful was read last; unix ns
 
 	mu       sync.Mutex
 	sent     []sentRequest // unanswered, the oldest first
@@ -79,7 +85,7 @@ type Conn struct {
 	lastXid  int32         // of our own requests
 	out      []byte        // what is to be written of those
 	flushing bool          // a goroutine writes them
-	ended    bool          // there will be no more answers
+	ended    bool          // gone is closed
 	silent   atomic.Bool   // nothing may be written any more
 }
 
@@ -98,10 +104,29 @@ var ErrBehind = errors.New("the server knows the session, and may be behind it")
 
 // New wraps a connection to a server, for a session.
 func New(c net.Conn, server string, h Hello, s Session) *Conn {
-	return &Conn{
+	w := &Conn{
 		Conn: c, Server: server, session: s, hello: h, unproven: h.Proofs,
-		bye: make(chan struct{}), in: bufio.NewReaderSize(c, 32<<10), lastXid: lowestXid,
+		bye: make(chan struct{}), gone: make(chan struct{}), lastXid: lowestXid,
 	}
+	w.in = bufio.NewReaderSize(stream{w}, 32<<10)
+	return w
+}
+
+// stream is what the server sends. The library's own deadlines for reading know only of frames that it gets to see.
+type stream struct{ c *Conn }
+
+func (s stream) Read(p []byte) (int, error) {
+	c := s.c
+	if c.greeted {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	if c.useful && n > 0 {
+		c.delivered.Store(time.Now().UnixNano())
+	}
+	return n, err
 }
 
 // Read passes on to the library what the server says, frame by frame, except answers to our own requests and news of
@@ -138,6 +163,7 @@ func (c *Conn) nextFrame() error {
 	if err != nil {
 		return err
 	}
+	c.useful = false
 	n := int(int32(binary.BigEndian.Uint32(b)))
 	if n < replyHead || n > maxFrame {
 		return fmt.Errorf("%w: a frame of %d bytes", ErrForeign, n)
@@ -148,6 +174,9 @@ func (c *Conn) nextFrame() error {
 	}
 	xid := int32(binary.BigEndian.Uint32(head[4:]))
 	zxid := int64(binary.BigEndian.Uint64(head[8:]))
+	if c.useful = xid != xidNotification && xid != xidPing; c.useful {
+		c.delivered.Store(time.Now().UnixNano())
+	}
 	if xid == xidNotification {
 		in, err := c.body(n - replyHead)
 		if err == nil {
@@ -178,8 +207,8 @@ func (c *Conn) body(n int) (*decoder, error) {
 }
 
 // greeting reads the answer to the connect request. It tells the library three fifths of the timeout: the library pings
-// at a third of what it knows and gives a connection up at two thirds, which is now 0.2 and 0.4 of the session's
-// timeout. That leaves time to reach another server, and keeps the leader up to date.
+// at a third of what it knows, which is now a fifth of the session's timeout, and keeps the leader up to date. A server
+// that is silent for twice as long is given up. That leaves time to reach another one.
 func (c *Conn) greeting() error {
 	head, err := c.in.Peek(4)
 	if err != nil {
@@ -205,8 +234,11 @@ func (c *Conn) greeting() error {
 		if c.hello.Probe {
 			return ErrBehind
 		}
-		c.session.Granted(Identity{id, b[24:40]}, timeout, c.started)
+		if timeout, err = c.session.Granted(Identity{id, b[24:40]}, timeout, c.started); err != nil {
+			return err
+		}
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
+		c.idle = timeout * 2 / 5
 	}
 	c.greeted = true
 	c.first = b
@@ -272,7 +304,7 @@ func (c *Conn) IsProven() bool {
 	return c.unproven == 0
 }
 
-// connectRequest asks for the timeout that was first wanted, not for what greeting made of it.
+// connectRequest asks for the session's timeout, not for what greeting made of it.
 func (c *Conn) connectRequest(b []byte) []byte {
 	if len(b) < 20 {
 		return b
@@ -285,20 +317,27 @@ func (c *Conn) connectRequest(b []byte) []byte {
 	return b
 }
 
-// Waiting returns how long the oldest unanswered request has been waiting.
+// Waiting returns for how long there was no answer though one was due, pings not counted: a server that has lost its
+// leader goes on answering those. While a long answer, or many, are on their way the time begins anew with each part.
 func (c *Conn) Waiting(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.sent) == 0 {
-		return 0
+	for _, r := range c.sent {
+		if r.xid != xidPing {
+			since := max(r.at.UnixNano(), c.delivered.Load())
+			return time.Duration(now.UnixNano() - since)
+		}
 	}
-	return now.Sub(c.sent[0].at)
+	return 0
 }
 
-// SetReadDeadline makes the library wait less for the first frame. By itself it would wait ten times as long as for
-// others, so that one frozen server would cost the session though others are in good health.
+// SetReadDeadline makes the library wait less for the first frame; see stream for the others. By itself it would wait
+// ten times as long as for others, so that one frozen server would cost the session though others are in good health.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if limit := time.Now().Add(c.hello.Patience); !c.greeted && (t.IsZero() || t.After(limit)) {
+	if c.greeted {
+		return nil
+	}
+	if limit := time.Now().Add(c.hello.Patience); t.IsZero() || t.After(limit) {
 		t = limit
 	}
 	return c.Conn.SetReadDeadline(t)
@@ -308,7 +347,10 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 func (c *Conn) end() {
 	c.mu.Lock()
 	sent := c.sent
-	c.sent, c.ended = nil, true
+	if c.sent = nil; !c.ended {
+		c.ended = true
+		close(c.gone)
+	}
 	c.mu.Unlock()
 	for _, r := range sent {
 		if r.done != nil {
@@ -332,3 +374,6 @@ func (c *Conn) Silence() {
 
 // Bye is closed when the server has confirmed the end of the session.
 func (c *Conn) Bye() <-chan struct{} { return c.bye }
+
+// Gone is closed when there will be no more answers.
+func (c *Conn) Gone() <-chan struct{} { return c.gone }

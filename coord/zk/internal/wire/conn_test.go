@@ -20,12 +20,15 @@ type fake struct {
 	running  sync.WaitGroup
 }
 
-func (*fake) Granted(Identity, time.Duration, time.Time) {}
-func (*fake) Answered(time.Time, int64, bool)            {}
-func (*fake) Notified(gozk.EventType, string, int64)     {}
-func (*fake) Proven(*Conn)                               {}
-func (f *fake) Failed(server string, err error, _ bool)  { f.troubles.Note(server, err) }
-func (f *fake) Go(do func()) bool                        { f.running.Go(do); return true }
+func (*fake) Granted(_ Identity, timeout time.Duration, _ time.Time) (time.Duration, error) {
+	return timeout, nil
+}
+
+func (*fake) Answered(time.Time, int64, bool)           {}
+func (*fake) Notified(gozk.EventType, string, int64)    {}
+func (*fake) Proven(*Conn)                              {}
+func (f *fake) Failed(server string, err error, _ bool) { f.troubles.Note(server, err) }
+func (f *fake) Go(do func()) bool                       { f.running.Go(do); return true }
 
 // testConn is a session's only connection, and the server's end of it.
 func testConn(t *testing.T) (*Conn, net.Conn) {
@@ -42,13 +45,15 @@ func testConn(t *testing.T) (*Conn, net.Conn) {
 }
 
 // greet lets the library's connect request and its answer pass.
-func greet(t *testing.T, w *Conn, server net.Conn) {
+func greet(t *testing.T, w *Conn, server net.Conn) { greetFor(t, w, server, 10*time.Second) }
+
+func greetFor(t *testing.T, w *Conn, server net.Conn, timeout time.Duration) {
 	const password = "0123456789abcdef"
 	_, err := w.Write(zkwire.Frame(0, int64(5), 77, int64(0), password))
 	require.NoError(t, err)
 	_, err = zkwire.ReadFrame(server)
 	require.NoError(t, err)
-	_, err = server.Write(zkwire.Frame(0, 10_000, int64(42), password, false))
+	_, err = server.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
 	require.NoError(t, err)
 	_, err = zkwire.ReadFrame(w)
 	require.NoError(t, err)
@@ -103,4 +108,70 @@ func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 	_, err = server.Read(make([]byte, 1))
 	require.Error(t, err)
+}
+
+// The library's deadline for reading begins anew only with frames that it gets to see.
+func TestAServerThatDeliversIsNotSilent(t *testing.T) {
+	const timeout = 4 * time.Second
+	w, server := testConn(t)
+	greetFor(t, w, server, timeout)
+	list, listed := List("/a", false, 0)
+	w.Send(list)
+	asked, err := zkwire.ReadFrame(server)
+	require.NoError(t, err)
+	name := string(make([]byte, 100_000))
+	answer := zkwire.Frame(append([]any{xidOf(asked), int64(20), 0, 1, name}, stat(19)...)...)
+	go func() {
+		for len(answer) > 0 {
+			n := min(len(answer), 2000)
+			if _, err := server.Write(answer[:n]); err != nil {
+				return
+			}
+			answer = answer[n:]
+			time.Sleep(50 * time.Millisecond)
+		}
+		_, _ = server.Write(zkwire.Frame(7, int64(20), 0, "for the library"))
+	}()
+	start := time.Now()
+	require.NoError(t, w.SetReadDeadline(start.Add(timeout*2/5)))
+	read := make(chan error, 1)
+	go func() {
+		_, err := zkwire.ReadFrame(w)
+		read <- err
+	}()
+	var waited time.Duration
+	for over := false; !over; {
+		select {
+		case err := <-read:
+			require.NoError(t, err)
+			over = true
+		case <-time.After(10 * time.Millisecond):
+			waited = max(waited, w.Waiting(time.Now()))
+		}
+	}
+	require.NoError(t, soon(t, listed).Err)
+	require.Greater(t, time.Since(start), timeout/2)
+	require.Less(t, waited, timeout*3/10, "an answer was on its way all the time")
+}
+
+// A server that has lost its leader goes on answering pings.
+func TestAnswersToPingsAreNotWaitedFor(t *testing.T) {
+	w, server := testConn(t)
+	greet(t, w, server)
+	sync, _ := Sync("/a")
+	w.Send(sync)
+	_, err := zkwire.ReadFrame(server)
+	require.NoError(t, err)
+	start := time.Now()
+	for range 5 {
+		_, err := w.Write(zkwire.Frame(xidPing, 11))
+		require.NoError(t, err)
+		_, err = server.Write(zkwire.Frame(xidPing, int64(9), 0))
+		require.NoError(t, err)
+		_, err = zkwire.ReadFrame(w)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Millisecond)
+	}
+	now := time.Now()
+	require.GreaterOrEqual(t, w.Waiting(now), now.Sub(start))
 }

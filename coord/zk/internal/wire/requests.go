@@ -11,6 +11,7 @@ import (
 // What is known of the protocol. A frame begins with its length.
 const (
 	xidNotification = -1
+	xidPing         = -2
 	lowestXid       = -100 // of the special ones
 
 	opCreate          = 1
@@ -24,6 +25,7 @@ const (
 	opAuth            = 100
 	opCreateContainer = 19
 	opSetWatches      = 101
+	opGetEphemerals   = 103
 	opClose           = -11
 
 	statBytes = 68
@@ -136,6 +138,7 @@ type Listing struct {
 	Names []string
 	Born  int64 // the transaction that made the directory
 	AsOf  int64 // it shows what happened up to this transaction
+	Bytes int   // how long the answer was
 }
 
 // List lists a directory and, if watched, asks to be told of its next change. The reply is no older than seen.
@@ -144,7 +147,7 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	e.string(dir)
 	e.bool(watched)
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
-		l := &Listing{Names: in.strings(), Born: in.long()}
+		l := &Listing{Bytes: len(in.b), Names: in.strings(), Born: in.long()}
 		in.next(statBytes - 2*8)
 		l.AsOf = max(in.long(), seen) // a stat ends with the transaction that changed the children last
 		return l, nil
@@ -185,6 +188,21 @@ func Watch(since int64, paths [3][]string, done func(error)) Request {
 		e.strings(p)
 	}
 	return Request{opSetWatches, e.b, func(_ *decoder, err error) { done(err) }}
+}
+
+// Ephemerals lists the nodes of the session below a path. Servers before 3.6 refuse it.
+func Ephemerals(below string, done func(paths []string, err error)) Request {
+	var e encoder
+	e.string(below)
+	return Request{opGetEphemerals, e.b, func(in *decoder, err error) {
+		var paths []string
+		if err == nil {
+			if paths = in.strings(); in.short {
+				err = ErrForeign
+			}
+		}
+		done(paths, err)
+	}}
 }
 
 func noAnswer(*decoder) (struct{}, error) { return struct{}{}, nil }

@@ -1,0 +1,82 @@
+package zk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// In a backup the session of a client that runs may live on, with nodes that left long ago; and as long as the client
+// renews it they block their lines.
+func TestABackupThatIsRestoredBlocksNoLine(t *testing.T) {
+	const ttl = 2 * time.Second
+	for name, writes := range map[string]struct{ lost, since int }{
+		"the client has seen more than the service has": {lost: 1000},
+		"the service has gone on since":                 {since: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := servers.ZooKeeper(t)
+			m := c.Member(0)
+			proxy := zkwire.Start(t, m.Addr())
+			client, err := Connect(t.Context(), []string{proxy.Addr()}, WithTTL(ttl))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = client.Close() })
+			hold, err := mutex.New(client, "line").Lock(t.Context())
+			require.NoError(t, err)
+			m.Terminate()
+			data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
+			require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
+			require.NoError(t, m.Start(t.Context()))
+
+			_ = hold.Release()
+			write(t, m, writes.lost)
+			require.Eventually(t, func() bool {
+				nodes, err := client.Line(t.Context(), "line") // and so it has seen what was written
+				return err == nil && len(nodes) == 0
+			}, patience, 10*time.Millisecond)
+			m.Terminate()
+			proxy.Refuse()
+			require.NoError(t, os.RemoveAll(data))
+			require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
+			require.NoError(t, m.Start(t.Context()))
+			write(t, m, writes.since)
+			proxy.Heal()
+
+			start := time.Now()
+			select {
+			case r := <-mutex.New(connectTo(t, m, ttl), "line").LockChan(t.Context()):
+				require.NoError(t, r.Err)
+				t.Logf("the next one got its turn after %v", time.Since(start).Round(time.Millisecond))
+				require.NoError(t, r.Hold.Release())
+			case <-time.After(5*ttl + 10*time.Second):
+				t.Fatal("the line is blocked, and nobody holds")
+			}
+			hold, err = mutex.New(client, "line").Lock(t.Context())
+			require.NoError(t, err, "with another session")
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+// write has the service make that many transactions.
+func write(t *testing.T, m *servers.Member, n int) {
+	if n == 0 {
+		return
+	}
+	admin := adminConn(t, []string{m.Addr()})
+	for i := range n {
+		_, err := admin.Create(fmt.Sprintf("/written%d", i), nil, 0, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+	}
+	admin.Close()
+}

@@ -1,0 +1,85 @@
+package zk
+
+import (
+	"slices"
+	"sync"
+)
+
+// window limits how much of lists is under way to us at once. Each who joins a line gets a list of it, so when many join
+// a long one at once, answers pile up: at the server in its memory, and here before all others, those that renew the
+// session included.
+type window struct {
+	mu      sync.Mutex
+	open    int            // bytes on their way
+	waiting []*listing     // in order
+	sizes   map[string]int // of the last list of a directory
+}
+
+const (
+	windowBytes = 8 << 20
+	unknownList = 256 << 10 // what a list that was never seen is taken for
+	knownSizes  = 4096      // directories whose sizes are remembered
+)
+
+// listing is one list on its way.
+type listing struct {
+	dir   string
+	bytes int           // that it is expected to take
+	may   chan struct{} // closed when it may be asked for
+}
+
+// enter waits until a list may be asked for, or one of the channels is closed. Each enter that succeeds must be followed
+// by an exit.
+func (w *window) enter(given, over <-chan struct{}, dir string) *listing {
+	w.mu.Lock()
+	l := &listing{dir: dir, may: make(chan struct{})}
+	w.waiting = append(w.waiting, l)
+	w.admit()
+	w.mu.Unlock()
+	select {
+	case <-l.may:
+		return l
+	case <-given:
+	case <-over:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.waiting, l); i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+	}
+	w.open -= l.bytes // nothing, unless it was admitted just now
+	w.admit()
+	return nil
+}
+
+// exit is told how long the list was; 0: it never came.
+func (w *window) exit(l *listing, bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open -= l.bytes
+	if bytes > 0 {
+		if len(w.sizes) >= knownSizes {
+			clear(w.sizes)
+		}
+		w.sizes[l.dir] = bytes
+	}
+	w.admit()
+}
+
+// admit is called with mu held.
+func (w *window) admit() {
+	for len(w.waiting) > 0 {
+		l := w.waiting[0]
+		expected, known := w.sizes[l.dir]
+		if !known {
+			expected = unknownList
+		}
+		if w.open > 0 && w.open+expected > windowBytes {
+			return
+		}
+		l.bytes = expected
+		w.open += expected
+		w.waiting = w.waiting[1:]
+		close(l.may)
+	}
+}
