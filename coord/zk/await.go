@@ -24,6 +24,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, d
 		w := a.join(wait[i].ID)
 		a.others = append(a.others, other{w, a.session.watches.state(w).changes})
 	}
+	a.watchSecond()
 	return a.sleep(ctx)
 }
 
@@ -45,7 +46,8 @@ type awaiting struct {
 	bell     driverkit.Bell
 	own      *watch
 	others   []other
-	unread   bool // as far as we know, the node waited for may not be read
+	second   *watch // on the one ahead of that one; nil: there is no need
+	unread   bool   // as far as we know, the node waited for may not be read
 }
 
 // other is a node waited for, and how often it had changed before.
@@ -56,7 +58,7 @@ type other struct {
 
 func (p *place) awaiting() *awaiting {
 	a := &awaiting{place: p, bell: driverkit.NewBell()}
-	a.own = a.join(p.presentPath())
+	a.own = a.session.watches.joinOwn(p.presentPath(), a.bell)
 	a.since, a.ownSince = p.seen()
 	return a
 }
@@ -67,6 +69,26 @@ func (a *awaiting) quit() {
 	a.session.watches.quit(a.own, a.bell)
 	for _, w := range a.others {
 		a.session.watches.quit(w.watch, a.bell)
+	}
+	if a.second != nil {
+		a.session.watches.quit(a.second, a.bell)
+	}
+}
+
+// watchSecond watches the second one ahead, too. When that leaves, the one right ahead probably gets its turn, and there is
+// time to look whether others are left. So when its turn ends, we know. In a line of one session there is no need: see
+// letsIn.
+func (a *awaiting) watchSecond() {
+	t := &a.session.watches
+	if a.second != nil {
+		t.quit(a.second, a.bell)
+		a.second = nil
+	}
+	if len(a.others) != 1 || t.isOurs(a.others[0].watch) {
+		return
+	}
+	if nodePath := a.aheadOf(a.others[0].path); nodePath != "" {
+		a.second = a.join(nodePath)
 	}
 }
 
@@ -89,6 +111,15 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 			return nil, driver.Gone, nil
 		case moved:
 			return a.look(ctx, of)
+		case nearer:
+			ahead, err := a.lookEarly(ctx)
+			if err != nil {
+				return nil, driver.Looked, err
+			}
+			if !stillAhead([]driver.Node{{ID: of.path}}, ahead) {
+				return ahead, driver.Looked, nil
+			}
+			continue
 		}
 		a.arm()
 		select {
@@ -135,6 +166,9 @@ func (a *awaiting) arm() {
 	for _, w := range a.others {
 		wishes = append(wishes, wish{w.watch, ofData})
 	}
+	if a.second != nil {
+		wishes = append(wishes, wish{a.second, ofData})
+	}
 	a.session.arm(a.since, wishes...)
 }
 
@@ -145,6 +179,7 @@ const (
 	ownGone      // my own node is not where it was
 	myTurn       // the node right ahead left, and nobody else is ahead
 	moved        // somebody left, or was amended
+	nearer       // the second one ahead left
 )
 
 // news is what the watches say by now, and of which node. The own node comes first: an answer that lets me in must not
@@ -167,21 +202,43 @@ func (a *awaiting) news() (news, *watch) {
 			return moved, w.watch
 		}
 	}
+	if a.second != nil && a.second.gone && !a.others[0].ours {
+		return nearer, a.others[0].watch
+	}
 	return nothing, nil
 }
 
 // look reads the line after somebody has moved.
 func (a *awaiting) look(ctx context.Context, of *watch) ([]driver.Node, driver.Change, error) {
+	ahead, names, err := a.list(ctx)
+	if err != nil {
+		return nil, driver.Looked, err
+	}
+	return ahead, a.session.watches.change(of, names), nil
+}
+
+// lookEarly reads the line although the one right ahead has not moved.
+func (a *awaiting) lookEarly(ctx context.Context) ([]driver.Node, error) {
+	ahead, _, err := a.list(ctx)
+	if err == nil {
+		a.since, _ = a.seen()
+		a.watchSecond()
+	}
+	return ahead, err
+}
+
+// list reads the line until the own node is in it, or surely gone.
+func (a *awaiting) list(ctx context.Context) (ahead []driver.Node, names []string, err error) {
 	for {
 		l, err := a.session.children(ctx, a.dir)
 		if err != nil {
-			return nil, driver.Looked, err
+			return nil, nil, err
 		}
 		if ahead, _, found := a.pick(l); found {
-			return ahead, a.session.watches.change(of, l.Names), nil
+			return ahead, l.Names, nil
 		}
 		if err := a.whereAmI(ctx); err != nil {
-			return nil, driver.Looked, err
+			return nil, nil, err
 		}
 	}
 }
@@ -230,7 +287,7 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 		}
 		if there {
 			s.watches.quit(a.own, a.bell)
-			a.own, a.ownSince = a.join(p), s.zxids.Load()
+			a.own, a.ownSince = s.watches.joinOwn(p, a.bell), s.zxids.Load()
 			return nil
 		}
 	}

@@ -246,6 +246,9 @@ func newGUID() string {
 // permits get another name with each turn, and nobody is let in by the end of one alone.
 func (c contender) amendedByWriting() bool { return !rules.IsPermits(c.kind) }
 
+// inTurn reports whether such nodes hold one after the other.
+func (c contender) inTurn() bool { return c.kind != rules.Reader && !rules.IsPermits(c.kind) }
+
 // path is the directory of a line. What ZooKeeper does not allow in a path is written as %XX, and so is what would make
 // a segment look like a contender of the line it is nested in: a line "a/b" must not disturb line "a", whatever b is
 // called. All other names stay as they are, so that other tools find the lines where they expect them.
