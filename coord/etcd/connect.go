@@ -186,7 +186,7 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 // probe reads a key that only this driver uses: it needs a majority, a password and the permission.
 func (d *service) probe(ctx context.Context) error {
 	return d.persist(ctx, func(ctx context.Context) error {
-		_, err := d.kv.Get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		_, err := d.get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 		return err
 	})
 }
