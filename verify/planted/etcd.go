@@ -69,6 +69,8 @@ var etcd = []Bug{
 		"coord/etcd/naming.go", `ok && strings.HasPrefix(key, l.line(line))`, `ok`, testsEtcd("TestBreakStaysInItsLine")),
 	one("etcd: a lease of no time is taken for a session",
 		"coord/etcd/driver.go", ` || granted.GetTTL() <= 0`, ``, testsEtcd("TestALeaseOfNoTimeIsNotRenewedInAStorm")),
+	one("etcd: a watch that is used again keeps those after it",
+		"coord/etcd/watches.go", `!ws.unheard[n].since.After(then)`, `!ws.unheard[n].watch.unheard.After(then)`, testsEtcd("TestAHotLineKeepsNoOtherWatches")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && !v.sight.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
