@@ -105,11 +105,11 @@ func obstacle(ctx context.Context, cfg clientv3.Config) error {
 		return nil // it is told elsewhere
 	}
 	defer client.Close()
-	return unreached(ctx, client.ActiveConnection(), cfg.TLS != nil || strings.HasPrefix(strings.Join(cfg.Endpoints, ""), "https"))
+	return hint(unreached(ctx, client.ActiveConnection()), cfg.TLS != nil || strings.HasPrefix(strings.Join(cfg.Endpoints, ""), "https"))
 }
 
-// unreached returns what is in the way of a connection, with a hint where the error of the library is a riddle.
-func unreached(ctx context.Context, conn *grpc.ClientConn, tls bool) error {
+// unreached returns what is in the way of a connection; nil if it stands, or nothing is known before ctx ends.
+func unreached(ctx context.Context, conn *grpc.ClientConn) error {
 	_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, Serializable: true, CountOnly: true}, grpc.WaitForReady(false))
 	if status.Code(err) != codes.Unavailable {
 		return nil
@@ -118,7 +118,12 @@ func unreached(ctx context.Context, conn *grpc.ClientConn, tls bool) error {
 	if plain, err := strconv.Unquote(text); err == nil {
 		text = plain
 	}
-	for _, known := range []struct {
+	return errors.New(text)
+}
+
+// hint says what the library's error means where that is a riddle.
+func hint(err error, tls bool) error {
+	for _, riddle := range []struct {
 		says string
 		tls  bool
 		hint string
@@ -132,11 +137,11 @@ func unreached(ctx context.Context, conn *grpc.ClientConn, tls bool) error {
 		{"first record does not look like a TLS handshake", true, "it does not speak TLS, which the client's Config asks for"},
 		{"error reading server preface", false, "it hangs up, as a service does that speaks TLS, which the client's Config does not ask for, or one that is not etcd"},
 	} {
-		if strings.Contains(text, known.says) && known.tls == tls {
-			return fmt.Errorf("%s: %s", known.hint, text)
+		if err != nil && riddle.tls == tls && strings.Contains(err.Error(), riddle.says) {
+			return fmt.Errorf("%s: %w", riddle.hint, err)
 		}
 	}
-	return errors.New(text)
+	return err
 }
 
 // dial makes the client. With a user name, that already talks to the service, so it must end with ctx.
@@ -181,7 +186,7 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 // probe reads a key that only this driver uses: it needs a majority, a password and the permission.
 func (d *service) probe(ctx context.Context) error {
 	return d.persist(ctx, func(ctx context.Context) error {
-		_, err := d.kv.Get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		_, err := d.get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 		return err
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
+	"go.uber.org/zap"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -90,6 +91,7 @@ func TestConnectNamesTheCause(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	anyCertificate := &tls.Config{InsecureSkipVerify: true}
+	var all sync.WaitGroup
 	for name, c := range map[string]struct {
 		at   string
 		tls  *tls.Config
@@ -104,21 +106,46 @@ func TestConnectNamesTheCause(t *testing.T) {
 		"another protocol":                    {web.Listener.Addr().String(), nil, "HTTP/1.1"},
 	} {
 		for _, user := range []string{"", "somebody"} {
-			t.Run(strings.TrimSpace(name+" "+user), func(t *testing.T) {
-				t.Parallel()
+			all.Go(func() {
 				var said lockedBuffer
 				cfg := clientv3.Config{Endpoints: []string{c.at}, TLS: c.tls, Username: user, Password: user}
-				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 				defer cancel()
 				_, err := Connect(ctx, cfg, WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 				if !errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.at) {
-					t.Errorf("connect: %v; want %q", err, c.says)
+					t.Errorf("%s, user %q: %v; want %q", name, user, err, c.says)
 				}
 				if log := said.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, c.at) {
-					t.Errorf("the log says %q", log)
+					t.Errorf("%s, user %q: the log says %q", name, user, log)
 				}
 			})
 		}
+	}
+	all.Wait()
+}
+
+// With a client of the user's own, a session that cannot be opened says so, too.
+func TestOpenNamesTheCause(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := closed.Addr().String()
+	closed.Close()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	d, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(within(t, 3*time.Second)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("open: %v", err)
+	}
+	if err := d.Close(within(t, 10*time.Second)); err != nil {
+		t.Error(err)
 	}
 }
 

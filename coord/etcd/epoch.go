@@ -46,10 +46,10 @@ func (s *session) confirm(ctx context.Context) error {
 
 func (s *session) putEpoch(ctx context.Context) error {
 	return s.d.retry(ctx, "put the session's key", func(ctx context.Context) error {
-		put, err := s.d.kv.Put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
+		rev, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
 		if err == nil {
-			s.epoch.rev.Saw(put.Header.Revision)
-			s.epoch.seen = max(s.epoch.seen, put.Header.Revision)
+			s.epoch.rev.Saw(rev)
+			s.epoch.seen = max(s.epoch.seen, rev)
 		}
 		s.noticeLoss(err)
 		return err
@@ -75,7 +75,7 @@ func (s *session) check(ctx context.Context, since int64) error {
 	}
 	found := false
 	err := s.d.retry(ctx, "look for the session's key", func(ctx context.Context) error {
-		got, err := s.d.kv.Get(ctx, s.d.keys.epoch(s.lease), clientv3.WithKeysOnly())
+		got, err := s.d.get(ctx, s.d.keys.epoch(s.lease), clientv3.WithKeysOnly())
 		if err == nil && got.Count > 0 {
 			found = true
 			s.epoch.seen = got.Header.Revision

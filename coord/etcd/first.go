@@ -62,12 +62,12 @@ func (d *service) first(ctx context.Context, line string) (driver.Node, int64, e
 
 func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64, error) {
 	for {
-		got, err := d.get(ctx, line, d.keys.line(line), clientv3.WithPrefix(),
+		got, err := d.readLine(ctx, line, d.keys.line(line), clientv3.WithPrefix(),
 			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
 		if err != nil {
 			return driver.Node{}, 0, err
 		}
-		rev := got.Header.GetRevision()
+		rev := got.Header.Revision
 		if len(got.Kvs) == 0 {
 			return driver.Node{}, rev, nil
 		}
@@ -85,13 +85,13 @@ func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64
 		if err != nil || first.ID == "" {
 			return driver.Node{}, rev, err
 		}
-		got, err = d.get(ctx, line, keyOf(&first))
+		got, err = d.readLine(ctx, line, keyOf(&first))
 		if err != nil {
 			return driver.Node{}, 0, err
 		}
 		if len(got.Kvs) > 0 && got.Kvs[0].CreateRevision == int64(first.Token) {
 			d.keys.decodeValue(&first, got.Kvs[0].Value)
-			return first, got.Header.GetRevision(), nil
+			return first, got.Header.Revision, nil
 		}
 		// It has left meanwhile.
 	}

@@ -35,10 +35,10 @@ const (
 	fewKeys, manyKeys = 16, 1000
 )
 
-// get reads keys of a line.
-func (d *service) get(ctx context.Context, line, key string, opts ...clientv3.OpOption) (got *clientv3.GetResponse, err error) {
+// readLine reads keys of a line.
+func (d *service) readLine(ctx context.Context, line, key string, opts ...clientv3.OpOption) (got *clientv3.GetResponse, err error) {
 	err = d.retry(ctx, "read line "+line, func(ctx context.Context) error {
-		got, err = d.kv.Get(ctx, key, opts...)
+		got, err = d.get(ctx, key, opts...)
 		return err
 	})
 	return got, err
@@ -50,7 +50,7 @@ func (d *service) walk(ctx context.Context, line string, visit func(*mvccpb.KeyV
 	end := clientv3.GetPrefixRangeEnd(from)
 	at, keys, bytes := int64(0), 0, 0
 	for limit := fewKeys; ; limit = min(max(keys*pageBytes/(bytes+1), fewKeys), manyKeys) {
-		got, err := d.get(ctx, line, from, append(opts, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(at))...)
+		got, err := d.readLine(ctx, line, from, append(opts, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(at))...)
 		if is(err, rpctypes.ErrCompacted) && at > 0 {
 			at = 0 // what stands all the while is seen all the same
 			continue
@@ -63,7 +63,7 @@ func (d *service) walk(ctx context.Context, line string, visit func(*mvccpb.KeyV
 			visit(kv)
 		}
 		if rev == 0 {
-			rev = got.Header.GetRevision()
+			rev = got.Header.Revision
 		}
 		if !got.More || len(got.Kvs) == 0 {
 			return rev, nil
@@ -90,7 +90,7 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	for {
 		var got *clientv3.GetResponse
 		err := d.retry(ctx, "list the lines", func(ctx context.Context) (err error) {
-			got, err = d.kv.Get(ctx, from, opts...)
+			got, err = d.get(ctx, from, opts...)
 			return err
 		})
 		if err != nil {
@@ -121,10 +121,7 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 	removed, tries := false, 0
 	err := d.retry(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {
 		tries++
-		done, err := d.kv.Txn(ctx).
-			If(isIncarnation(key, created)).
-			Then(clientv3.OpDelete(key)).
-			Commit()
+		done, err := d.txn(ctx, []clientv3.Cmp{isIncarnation(key, created)}, []clientv3.Op{clientv3.OpDelete(key)}, nil)
 		if err == nil {
 			removed = done.Succeeded
 		}

@@ -152,7 +152,7 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	}
 	put := clientv3.OpPut(j.key, j.value, clientv3.WithLease(j.lease))
 	err = j.d.once(j.life.Context(), func(ctx context.Context) error {
-		answer, err = j.d.kv.Txn(ctx).If(ifs...).Then(append(reads, put)...).Else(instead...).Commit()
+		answer, err = j.d.txn(ctx, ifs, append(reads, put), instead)
 		return err
 	})
 	return answer, err

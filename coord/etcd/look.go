@@ -204,7 +204,7 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 
 func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (answer *clientv3.TxnResponse, err error) {
 	err = s.d.retry(ctx, what, func(ctx context.Context) error {
-		answer, err = s.d.kv.Txn(ctx).Then(ops...).Commit()
+		answer, err = s.d.txn(ctx, nil, ops, nil)
 		return err
 	})
 	return answer, err

@@ -8,7 +8,7 @@ import (
 // etcd are the bugs of the driver for etcd.
 var etcd = []Bug{
 	one("etcd: the deadline counts from the receipt of a renewal",
-		"coord/etcd/session.go", "s.renewed(sent)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)))\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
+		"coord/etcd/session.go", "s.renewed(sent, ttl)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)), ttl)\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
 	one("etcd: a departure goes by the key alone",
 		"coord/etcd/look.go", `clientv3.CreateRevision(key), "=", created)`, `clientv3.CreateRevision(key), ">", 0)`,
 		conformsEtcd("06", "a second release does not touch the newer node")),
@@ -67,6 +67,10 @@ var etcd = []Bug{
 `, ``, testsEtcd("TestJoinThatIsSentTwiceIsOneNode")),
 	one("etcd: a node is removed wherever its ID leads",
 		"coord/etcd/naming.go", `ok && strings.HasPrefix(key, l.line(line))`, `ok`, testsEtcd("TestBreakStaysInItsLine")),
+	one("etcd: a lease of no time is taken for a session",
+		"coord/etcd/driver.go", ` || granted.GetTTL() <= 0`, ``, testsEtcd("TestALeaseOfNoTimeIsNotRenewedInAStorm")),
+	one("etcd: a watch that is used again keeps those after it",
+		"coord/etcd/watches.go", `!ws.unheard[n].since.After(then)`, `!ws.unheard[n].watch.unheard.After(then)`, testsEtcd("TestAHotLineKeepsNoOtherWatches")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
