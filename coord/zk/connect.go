@@ -18,7 +18,8 @@ import (
 )
 
 // Connect returns a client on a new driver, once the service has answered. If the service does not answer before ctx
-// ends, or refuses the credentials, or refuses to show what is below the root, the error says so.
+// ends, or refuses the credentials, or refuses to show what is below the root, the error says so; and so it does if there
+// are access rights to protect (WithDigestAuth, WithACL) and the root is open to others.
 func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
 	d, err := newService(servers, opts)
 	if err != nil {
@@ -38,7 +39,8 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 	return coord.NewClient(d, d.client...), nil
 }
 
-// check finds out whether the service shows what is below the root.
+// check finds out whether the service shows what is below the root. Where there are rights to protect it makes the root,
+// so that nobody else does, or finds out whether it is open to others.
 func (d *service) check(ctx context.Context) error {
 	s, err := d.anySession(ctx)
 	if err != nil {
@@ -50,7 +52,15 @@ func (d *service) check(ctx context.Context) error {
 	}
 	_, err = s.children(ctx, root)
 	if errors.Is(err, gozk.ErrNoNode) {
-		return nil
+		if d.openToAll {
+			return nil
+		}
+		if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
+			return nil
+		}
+	}
+	if err == nil {
+		err = s.vetRoot(ctx)
 	}
 	return err
 }

@@ -13,7 +13,8 @@ import (
 // service is the driver. It has a connection for each session.
 type service struct {
 	*config
-	plainDirs atomic.Bool                       // the service has no container nodes
+	plainDirs atomic.Bool // the service has no container nodes
+	warned    sync.Once
 	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 
 	mu       sync.Mutex
@@ -74,6 +75,11 @@ func (d *service) openSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	d.log.Info("session opened", "session", s.id(), "timeout", s.timeout())
+	if d.unasked {
+		d.warned.Do(func() {
+			d.log.Warn("whoever reaches the service may take, end and lock these lines: use WithDigestAuth or WithACL", "root", d.root)
+		})
+	}
 	return s, nil
 }
 
