@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ import (
 // Connect makes an etcd client of its own, checks that the service answers and that the user may use the root, and
 // returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check.
 //
+// A password or a token goes to the service as it is. So without TLS, or with endpoints that begin with http://, for which
+// the client library ignores TLS, it is refused unless all endpoints are on this machine, by their addresses; see
+// [WithCleartextPassword]. New takes a client as it is.
+//
 // What cfg leaves open it sets as locks need it: a dead connection is noticed within 13 s (requests notice it sooner),
 // a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
 func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
@@ -28,6 +33,10 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
+	}
+	if to, clear := sendsInClear(cfg); clear && !c.cleartext {
+		return nil, fmt.Errorf("turnwise: etcd: connect: the password or token would go to %s in clear: use TLS with endpoints that "+
+			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", to)
 	}
 	client, err := dial(ctx, cfg)
 	if err != nil {
@@ -44,6 +53,38 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 		return nil, connectError(ctx, cfg, err)
 	}
 	return coord.NewClient(d, c.client...), nil
+}
+
+// sendsInClear reports whether a secret would leave this machine without encryption, and for where.
+func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
+	if cfg.Password == "" && cfg.Token == "" {
+		return "", false
+	}
+	for i, e := range cfg.Endpoints {
+		scheme, host, named := strings.Cut(e, "://")
+		if !named {
+			scheme, host = "", e
+		}
+		scheme = strings.ToLower(scheme)
+		if i == 0 && (scheme == "https" || cfg.TLS != nil && scheme != "http") {
+			return "", false // the library goes by the first one
+		}
+		switch {
+		case strings.HasPrefix(e, "unix:"), strings.HasPrefix(e, "unixs:"):
+		case scheme != "" && scheme != "http" && scheme != "https", !onThisMachine(host):
+			return e, true
+		}
+	}
+	return "", false
+}
+
+// onThisMachine reports whether nobody can listen on the way to an address.
+func onThisMachine(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // dial makes the client. With a user name, that already talks to the service, so it must end with ctx.
