@@ -4,6 +4,7 @@ package docs
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,6 +39,39 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 		if want := fmt.Sprintf(says, count); !strings.Contains(read(t, file), want) {
 			t.Errorf("%s does not say %q", file, want)
 		}
+	}
+}
+
+// Each line of the tables in security.md names the tests that show it.
+func TestEveryRightHasItsTest(t *testing.T) {
+	tests := ""
+	for _, dir := range []string{"../coord/zk", "../coord/etcd"} {
+		files, err := filepath.Glob(dir + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			tests += read(t, f)
+		}
+	}
+	lines := 0
+	for line := range strings.Lines(read(t, "security.md")) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| right |") {
+			continue
+		}
+		lines++
+		named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(line, -1)
+		if len(named) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, n := range named {
+			if !strings.Contains(tests, "\nfunc "+n[1]+"(") {
+				t.Errorf("there is no %s", n[1])
+			}
+		}
+	}
+	if lines < 20 {
+		t.Errorf("the tables have %d lines", lines)
 	}
 }
 

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -120,12 +121,26 @@ func TestOtherRootNeedsItsOwnPermission(t *testing.T) {
 	}
 }
 
+// writer is a function that is written to.
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}
+
 // A permission is taken away while a session lives: every call says so in time, and so does a waiter that begins to
 // listen after that.
 func TestPermissionTakenAway(t *testing.T) {
 	cluster, _ := guarded(t)
 	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
-	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+	var mu sync.Mutex
+	var log strings.Builder
+	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...), WithLogger(slog.New(slog.NewTextHandler(writer(func(b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.Write(b)
+	}), nil))))
 	me, _ := join(t, s, entry("taken away", "lock"))
 	behind, ahead := join(t, s, entry("taken away", "lock"))
 	if _, err := root.RoleRevokePermission(within(t, 10*time.Second), "locks", defaultRoot, clientv3.GetPrefixRangeEnd(defaultRoot)); err != nil {
@@ -140,6 +155,11 @@ func TestPermissionTakenAway(t *testing.T) {
 	if err := me.Leave(within(t, 10*time.Second), true); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("leave: %v", err)
 	}
+	mu.Lock()
+	if n := strings.Count(log.String(), "a node stays until it may be taken away"); n != 1 {
+		t.Errorf("it is told %d times that the departure was refused: %s", n, log.String())
+	}
+	mu.Unlock()
 	if _, _, err := behind.Await(within(t, 10*time.Second), ahead); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("await: %v", err)
 	}

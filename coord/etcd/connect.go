@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,10 @@ import (
 // the service is out of reach: until ctx ends or, if ctx has no deadline, for 30 s. The error names what was tried and what
 // is in the way, and WithLogger tells it meanwhile.
 //
+// A password or a token goes to the service as it is. So without TLS, or with endpoints that begin with http://, for which
+// the client library ignores TLS, it is refused unless all endpoints are on this machine, by their addresses; see
+// [WithCleartextPassword]. New takes a client as it is.
+//
 // What cfg leaves open it sets as locks need it: a dead connection is noticed within 13 s (requests notice it sooner),
 // a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
 func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
@@ -36,6 +41,10 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
+	}
+	if to, clear := sendsInClear(cfg); clear && !c.cleartext {
+		return nil, fmt.Errorf("turnwise: etcd: connect: the password or token would go to %s in clear: use TLS with endpoints that "+
+			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", to)
 	}
 	if _, bound := ctx.Deadline(); !bound {
 		var cancel context.CancelFunc
@@ -142,6 +151,38 @@ func hint(err error, tls bool) error {
 		}
 	}
 	return err
+}
+
+// sendsInClear reports whether a secret would leave this machine without encryption, and for where.
+func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
+	if cfg.Password == "" && cfg.Token == "" {
+		return "", false
+	}
+	for i, e := range cfg.Endpoints {
+		scheme, host, named := strings.Cut(e, "://")
+		if !named {
+			scheme, host = "", e
+		}
+		scheme = strings.ToLower(scheme)
+		if i == 0 && (scheme == "https" || cfg.TLS != nil && scheme != "http") {
+			return "", false // the library goes by the first one
+		}
+		switch {
+		case strings.HasPrefix(e, "unix:"), strings.HasPrefix(e, "unixs:"):
+		case scheme != "" && scheme != "http" && scheme != "https", !onThisMachine(host):
+			return e, true
+		}
+	}
+	return "", false
+}
+
+// onThisMachine reports whether nobody can listen on the way to an address.
+func onThisMachine(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // dial makes the client. With a user name, that already talks to the service, so it must end with ctx.

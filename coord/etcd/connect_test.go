@@ -236,3 +236,37 @@ func TestMisuseIsRefused(t *testing.T) {
 		t.Errorf("with an ended context: %v", err)
 	}
 }
+
+func TestWhereAPasswordMayGo(t *testing.T) {
+	secret := new(tls.Config)
+	for _, c := range []struct {
+		cfg   clientv3.Config
+		clear string
+	}{
+		{clientv3.Config{Endpoints: []string{"etcd1:2379"}}, ""},
+		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Password: "p"}, "etcd1:2379"},
+		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Token: "t"}, "etcd1:2379"},
+		{clientv3.Config{Endpoints: []string{"127.0.0.1:2379", "http://[::1]:2379", "localhost:1", "unix:///run/etcd"}, Password: "p"}, ""},
+		{clientv3.Config{Endpoints: []string{"127.0.0.1:2379", "http://10.0.0.1:2379"}, Password: "p"}, "http://10.0.0.1:2379"},
+		{clientv3.Config{Endpoints: []string{"localhost.example:2379"}, Password: "p"}, "localhost.example:2379"},
+		{clientv3.Config{Endpoints: []string{"dns:///localhost"}, Password: "p"}, "dns:///localhost"},
+		{clientv3.Config{Endpoints: []string{"https://etcd1:2379"}, Password: "p"}, ""},
+		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Password: "p", TLS: secret}, ""},
+		{clientv3.Config{Endpoints: []string{"HTTP://etcd1:2379", "https://etcd2:2379"}, Password: "p", TLS: secret}, "HTTP://etcd1:2379"},
+	} {
+		to, clear := sendsInClear(c.cfg)
+		if to != c.clear || clear != (c.clear != "") {
+			t.Errorf("%v, TLS %t: in clear to %q", c.cfg.Endpoints, c.cfg.TLS != nil, to)
+		}
+	}
+	_, err := Connect(within(t, 10*time.Second), clientv3.Config{Endpoints: []string{"etcd1:2379"}, Username: "u", Password: "p"})
+	if err == nil || !strings.Contains(err.Error(), "etcd1:2379 in clear") {
+		t.Errorf("connect: %v", err)
+	}
+	soon, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err = Connect(soon, clientv3.Config{Endpoints: []string{"192.0.2.1:2379"}, Username: "u", Password: "p"}, WithCleartextPassword())
+	if !errors.Is(err, coord.ErrUnavailable) {
+		t.Errorf("connect all the same: %v", err)
+	}
+}

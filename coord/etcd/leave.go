@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -19,9 +20,18 @@ func (p *place) Leave(ctx context.Context, _ bool) error {
 }
 
 // untilGone goes on in the background if it must. A departure is retried until it has an answer, so one that fails was
-// refused.
+// refused; that is logged, since whoever gave up may not have waited for it.
 func (s *session) untilGone(ctx context.Context, depart func(context.Context) error) error {
-	return driverkit.UntilGone(ctx, s.life, depart, func(error) bool { return false })
+	var told sync.Once
+	return driverkit.UntilGone(ctx, s.life, func(ctx context.Context) error {
+		err := depart(ctx)
+		if errors.Is(err, driver.ErrDenied) {
+			told.Do(func() {
+				s.d.log.Warn("etcd: a node stays until it may be taken away or the session ends", "lease", leaseHex(s.lease), "error", err)
+			})
+		}
+		return err
+	}, func(error) bool { return false })
 }
 
 // depart removes our incarnation of the key. It may be sent any number of times.

@@ -95,7 +95,7 @@ func useAll(t *testing.T, d driver.Driver, line string, each time.Duration) {
 		return
 	}
 	all := entry(line, "S1of3")
-	all.Sight = driver.Sight{All: true}
+	all.Sight = driver.Sight{Nearest: driver.All}
 	reader := entry(line, "R")
 	reader.Sight = driver.Sight{Ignore: []string{"R"}}
 	try := entry(line, "lock")

@@ -21,6 +21,8 @@ type config struct {
 	names  Names
 	log    *slog.Logger
 	client []coord.Option
+
+	cleartext bool
 }
 
 const defaultTTL = 10 * time.Second
@@ -41,6 +43,10 @@ func WithNames(n Names) Option { return func(c *config) { c.names = n } }
 // WithLogger logs what the driver rides out: renewals that fail, streams that break, clean-ups. Without it nothing is
 // logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithCleartextPassword lets [Connect] send a password or a token over connections that are not encrypted: whoever can
+// listen on the way has it then. It is also for those who encrypt in their own DialOptions, which Connect cannot see.
+func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithClient passes options on to the coord.Client that Connect makes.
 func WithClient(opts ...coord.Option) Option {

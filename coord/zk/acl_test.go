@@ -92,12 +92,14 @@ func (s *scene) emptiesSoon() {
 
 // What is refused today may be allowed tomorrow: until then the node keeps those behind it waiting.
 func TestADepartureThatIsRefusedGoesOn(t *testing.T) {
-	s := play(t)
+	var log logged
+	s := play(t, WithLogger(log.logger()))
 	me, _ := s.join(s.sess, "lock")
 	s.allow(gozk.PermRead | gozk.PermCreate)
 	require.ErrorIs(t, me.Leave(s.ctx, true), driver.ErrDenied)
 	time.Sleep(time.Second)
 	require.Len(t, s.stored(t, "a"), 1)
+	require.Equal(t, 1, log.count("a node stays until it may be taken away"))
 	s.allow(gozk.PermAll)
 	s.emptiesSoon()
 }
@@ -192,8 +194,8 @@ func TestALineInsideAContenderIsExplained(t *testing.T) {
 // playUnreadable makes a line that all may read, with contenders that nobody may. tidy takes the line away.
 func playUnreadable(t *testing.T) (s *scene, tidy func()) {
 	s = play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
-	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
-	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	s.raw(s.root, gozk.WorldACL(gozk.PermRead|gozk.PermCreate|gozk.PermDelete))
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermRead|gozk.PermCreate|gozk.PermDelete))
 	return s, func() {
 		require.NoError(t, s.admin.Delete(s.root+"/a", -1))
 		require.NoError(t, s.admin.Delete(s.root, -1))

@@ -21,9 +21,9 @@ import (
 const connectFor = 30 * time.Second
 
 // Connect returns a client on a new driver, once the service has answered. If the service does not answer before ctx
-// ends, or within 30 s if ctx has no deadline, or refuses the credentials, or refuses to show what is below the root,
-// the error says so. To go on trying for longer, give ctx a deadline, or use New: its client waits for the service with
-// each call.
+// ends, or within 30 s if ctx has no deadline, or refuses the credentials, or refuses to show what is below the root, the
+// error says so; and so it does if there are access rights to protect (WithDigestAuth, WithACL) and the root is open to
+// others. To go on trying for longer, give ctx a deadline, or use New: its client waits for the service with each call.
 func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
 	d, err := newService(servers, opts)
 	if err != nil {
@@ -48,7 +48,8 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 	return coord.NewClient(d, d.client...), nil
 }
 
-// check finds out whether the service shows what is below the root.
+// check finds out whether the service shows what is below the root. Where there are rights to protect it makes the root,
+// so that nobody else does, or finds out whether it is open to others.
 func (d *service) check(ctx context.Context) error {
 	s, err := d.anySession(ctx)
 	if err != nil {
@@ -60,7 +61,15 @@ func (d *service) check(ctx context.Context) error {
 	}
 	_, err = s.children(ctx, root)
 	if errors.Is(err, gozk.ErrNoNode) {
-		return nil
+		if d.openToAll {
+			return nil
+		}
+		if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
+			return nil
+		}
+	}
+	if err == nil {
+		err = s.vetRoot(ctx)
 	}
 	return err
 }

@@ -12,15 +12,16 @@ import (
 
 // makeDir makes a line's directory and those above it, as far as they are missing. They are containers, which the
 // service removes when they have become empty. If the service knows no containers they are plain nodes, and so they are
-// with Kazoo's names: Kazoo's Lock checks only once whether its directory is there, and fails if it has gone since.
-func (s *session) makeDir(dir string) error {
+// with Kazoo's names: Kazoo's Lock checks only once whether its directory is there, and fails if it has gone since. The
+// root stays where there are rights to protect: whoever makes it anew decides who may do what in it.
+func (s *session) makeDir(ctx context.Context, dir string) error {
 	for {
-		err := s.makeOne(dir)
+		err := s.makeOne(ctx, dir)
 		switch {
 		case err == nil, errors.Is(err, gozk.ErrNodeExists):
 			return nil
 		case errors.Is(err, gozk.ErrNoNode) && path.Dir(dir) != "/":
-			if err := s.makeDir(path.Dir(dir)); err != nil {
+			if err := s.makeDir(ctx, path.Dir(dir)); err != nil {
 				return err
 			}
 		default:
@@ -29,9 +30,10 @@ func (s *session) makeDir(dir string) error {
 	}
 }
 
-func (s *session) makeOne(dir string) error {
-	err := s.insist(s.life.Context(), func(c *gozk.Conn) error {
-		if s.service.way != Kazoo && !s.service.plainDirs.Load() {
+func (s *session) makeOne(ctx context.Context, dir string) error {
+	stays := !s.service.openToAll && strings.HasPrefix(s.service.root+"/", dir+"/")
+	err := s.insist(ctx, func(c *gozk.Conn) error {
+		if s.service.way != Kazoo && !stays && !s.service.plainDirs.Load() {
 			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.service.acl)
 			if !unimplemented(err) {
 				return err
@@ -42,7 +44,7 @@ func (s *session) makeOne(dir string) error {
 		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.service.acl)
 		return err
 	})
-	if err == nil && s.service.plainDirs.Load() {
+	if err == nil && !stays && s.service.plainDirs.Load() {
 		s.mu.Lock()
 		s.lines[dir] = struct{}{}
 		s.mu.Unlock()

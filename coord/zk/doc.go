@@ -22,6 +22,9 @@
 // DELETE right on the directory. A service may grant CREATE and refuse DELETE; then a node stays until its session
 // ends.
 //
+// Where rights are set, a root or a line that gives CREATE, DELETE or ADMIN to others is refused: somebody else made it,
+// or it is from before. The root, once made, stays. docs/security.md tells what each right lets a neighbour do.
+//
 // # How many nodes one session may have
 //
 // When a session ends the service puts the paths of all its nodes into one transaction, and an ensemble whose transaction

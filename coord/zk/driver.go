@@ -13,8 +13,9 @@ import (
 // service is the driver. It has a connection for each session.
 type service struct {
 	*config
-	plainDirs atomic.Bool                       // the service has no container nodes
-	unlisted  atomic.Int64                      // how often in a row a session's nodes were not listed; see revise
+	plainDirs atomic.Bool  // the service has no container nodes
+	unlisted  atomic.Int64 // how often in a row a session's nodes were not listed; see revise
+	warned    sync.Once
 	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 
 	mu       sync.Mutex
@@ -75,6 +76,11 @@ func (d *service) openSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	d.log.Info("session opened", "session", s.id(), "timeout", s.timeout())
+	if d.unasked {
+		d.warned.Do(func() {
+			d.log.Warn("whoever reaches the service may take, end and lock these lines: use WithDigestAuth or WithACL", "root", d.root)
+		})
+	}
 	return s, nil
 }
 

@@ -76,6 +76,11 @@ func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 		if missing {
 			l, err = new(wire.Listing), nil
 		}
+		if err == nil && !missing {
+			if err = s.vet(ctx, o.dir, l.Born); errors.Is(err, gozk.ErrNoNode) {
+				continue
+			}
+		}
 		if err != nil {
 			return driver.Node{}, err
 		}

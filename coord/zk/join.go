@@ -128,6 +128,13 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	if len(j.contender.twins(seen.Names)) > 1 {
 		s.life.Go(func() { _ = j.dropTwins(seen.Names, mine) })
 	}
+	if err := s.vet(s.life.Context(), j.dir, seen.Born); err != nil {
+		s.discard(mine)
+		if errors.Is(err, gozk.ErrNoNode) {
+			err = driver.ErrRemoved
+		}
+		return nil, nil, err
+	}
 	c, _ := parseContender(path.Base(mine))
 	p.node.Token = token(seen.Born, c)
 	if s.service.nearEnd(j.entry.Line, c.seq) || int64(p.node.Token) > s.zxids.Load() {
@@ -169,7 +176,7 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 		if err := j.unlessGivenUp(); err != nil {
 			return "", nil, err
 		}
-		if err := s.makeDir(j.dir); err != nil {
+		if err := s.makeDir(s.life.Context(), j.dir); err != nil {
 			return "", nil, err
 		}
 		return "", nil, errJoinAgain

@@ -3,6 +3,7 @@ package zk
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
@@ -13,10 +14,14 @@ import (
 )
 
 func (p *place) Leave(ctx context.Context, held bool) error {
+	var told sync.Once
 	try := func(ctx context.Context) error {
 		err := p.takeAway(ctx, held)
-		if err == nil {
+		switch {
+		case err == nil:
 			p.gone()
+		case errors.Is(err, driver.ErrDenied):
+			told.Do(func() { p.session.tellStays(p.presentPath(), err) })
 		}
 		return err
 	}
@@ -67,8 +72,13 @@ func (s *session) discard(nodePath string) {
 		return err
 	}, passing)
 	if err != nil && !errors.Is(err, driver.ErrSessionEnded) {
-		s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
+		s.tellStays(nodePath, err)
 	}
+}
+
+// tellStays is for a departure that is refused: whoever gave up may not have waited for it.
+func (s *session) tellStays(nodePath string, err error) {
+	s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
 }
 
 // audit looks twice, some time later, for nodes of a create that got no answer. A server may still take requests from

@@ -34,7 +34,10 @@ type config struct {
 	chroot    string // as the last server in the list had it
 	auth      []credential
 	acl       []gozk.ACL
-	openToAll bool // everybody may do everything with our nodes, reading included
+	trusted   []gozk.ACL // what acl comes to at the service
+	openToAll bool       // everybody may do everything with our nodes, reading included
+	unasked   bool       // and nobody has said that it is to be so
+	cleartext bool
 	tls       *tls.Config
 	log       *slog.Logger
 	way       Names
@@ -59,14 +62,26 @@ func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 func WithRoot(path string) Option { return func(c *config) { c.root = path } }
 
 // WithDigestAuth authenticates with a name and a password. ZooKeeper accepts any pair; what counts is whether the nodes
-// are open to it. What is created belongs to this user alone, unless WithACL says otherwise.
+// are open to it. What is created belongs to this user alone, unless WithACL says otherwise. A root or a line that is
+// open to others is refused (coord.ErrDenied), and the root stays when it is empty.
+//
+// The password goes to the service as it is. So without WithTLS this is refused unless all servers are on this machine,
+// by their addresses; see WithCleartextPassword.
 func WithDigestAuth(user, password string) Option {
 	return func(c *config) { c.auth = append(c.auth, credential{"digest", []byte(user + ":" + password)}) }
 }
 
+// WithCleartextPassword lets WithDigestAuth send the password over connections that are not encrypted: whoever can listen
+// on the way has it then.
+func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
+
 // WithACL sets the access rights of whatever is created: nodes and directories. Whoever is to stand in the lines needs
 // READ, CREATE and DELETE on the directories, and READ on the others' nodes. To change what the own node says, as an
 // election does, or its kind, as a Downgrade does, takes WRITE on it.
+//
+// Directories that are there already must give nobody else CREATE, DELETE or ADMIN. So name all who are to have these
+// rights, such as the operator who made the root. Of a client certificate give the name (scheme x509): "auth" stands for
+// any of them there.
 func WithACL(acl ...gozk.ACL) Option { return func(c *config) { c.acl = acl } }
 
 // WithTLS encrypts the connections. An empty ServerName is taken from each server's address.
@@ -104,6 +119,15 @@ func configure(servers []string, opts []Option) (*config, error) {
 	case c.way < 0 || c.way > Kazoo:
 		return nil, fmt.Errorf("turnwise: zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
 	}
+	if len(c.auth) > 0 && c.tls == nil && !c.cleartext {
+		for _, s := range c.servers {
+			if !onThisMachine(s) {
+				return nil, fmt.Errorf("turnwise: zk: WithDigestAuth would send the password to %s in clear: "+
+					"use WithTLS, or WithCleartextPassword if nobody can listen on the way", s)
+			}
+		}
+	}
+	c.unasked = c.acl == nil && len(c.auth) == 0
 	if c.acl == nil {
 		c.acl = gozk.WorldACL(gozk.PermAll)
 		if len(c.auth) > 0 {
@@ -111,10 +135,17 @@ func configure(servers []string, opts []Option) (*config, error) {
 		}
 	}
 	c.openToAll = slices.Equal(c.acl, gozk.WorldACL(gozk.PermAll))
+	c.trust()
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
+}
+
+// onThisMachine reports whether nobody can listen on the way to an address.
+func onThisMachine(server string) bool {
+	host, _, err := net.SplitHostPort(server)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 // addServers takes addresses as they are, or several in one text with commas and perhaps a path, as ZooKeeper's own

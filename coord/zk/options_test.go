@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"crypto/tls"
 	"testing"
 	"time"
 
@@ -38,9 +39,32 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"too short":         func() (driver.Driver, error) { return New([]string{"a"}, WithTTL(time.Millisecond)) },
 		"no ZooKeeper path": func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("app")) },
 		`root "/a//b"`:      func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("/a//b")) },
+		"zk2:2181 in clear": func() (driver.Driver, error) { return New([]string{"[::1]:2181", "zk2"}, WithDigestAuth("u", "p")) },
 		"zk.Curator":        func() (driver.Driver, error) { return New([]string{"a"}, WithNames(7)) },
 	} {
 		_, err := f()
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestWhereAPasswordMayGo(t *testing.T) {
+	auth := WithDigestAuth("u", "p")
+	for _, c := range []struct {
+		server string
+		opts   []Option
+	}{
+		{"localhost", []Option{auth}},
+		{"127.0.0.2:2182", []Option{auth}},
+		{"[::1]:2181", []Option{auth}},
+		{"zk2", []Option{auth, WithTLS(new(tls.Config))}},
+		{"zk2", []Option{auth, WithCleartextPassword()}},
+		{"zk2", nil},
+	} {
+		_, err := New([]string{c.server}, c.opts...)
+		require.NoError(t, err, c.server)
+	}
+	for _, server := range []string{"10.0.0.1", "localhost.example", "127.0.0.1.example:2181", "fe80::1"} {
+		_, err := New([]string{server}, auth)
+		require.ErrorContains(t, err, "in clear", server)
 	}
 }

@@ -38,6 +38,7 @@ type session struct {
 	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
 	slots      chan struct{}             // one for each request whose answer takes time
 	window     window
+	vetted     vetted
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection

@@ -1,0 +1,204 @@
+package etcd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// These tests are the cells of the table in docs/security.md: what somebody may do who has one right and no other.
+
+// neighbourhood is a line with a holder and somebody who waits, each in a session of its own, and bob.
+type neighbourhood struct {
+	testing.TB
+	root   *clientv3.Client // of the operator
+	bob    *clientv3.Client
+	sess   *session
+	holder driver.Place
+	second driver.Place
+	waiter <-chan error
+}
+
+// playNeighbours gives bob a right on all keys with a prefix; "" stands for none.
+func playNeighbours(t *testing.T, may clientv3.PermissionType, prefix string) *neighbourhood {
+	cluster, _ := guarded(t)
+	n := &neighbourhood{TB: t, root: connectLinkWith(t, asUser("root"), cluster.Addrs()...).client}
+	n.must(n.root.RoleAdd(within(t, 10*time.Second), "bob"))
+	if prefix != "" {
+		n.must(n.root.RoleGrantPermission(within(t, 10*time.Second), "bob", prefix, clientv3.GetPrefixRangeEnd(prefix), may))
+	}
+	n.must(n.root.UserAdd(within(t, 10*time.Second), "bob", "bob"))
+	n.must(n.root.UserGrantRole(within(t, 10*time.Second), "bob", "bob"))
+	n.bob = connectLinkWith(t, asUser("bob"), cluster.Addrs()...).client
+	n.sess = open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+	n.holder, _ = join(t, n.sess, entry("a", "lock"))
+	var ahead []driver.Node
+	n.second, ahead = join(t, open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...)), entry("a", "lock"))
+	n.waiter = waiter(t, n.second, ahead)
+	return n
+}
+
+func (n *neighbourhood) must(_ any, err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *neighbourhood) denied(what string, err error) {
+	n.Helper()
+	if !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		n.Errorf("%s: %v", what, err)
+	}
+}
+
+// key is where the holder stands.
+func (n *neighbourhood) key() string { return n.holder.(*place).key }
+
+// handsOver has the holder leave and the one behind enter.
+func (n *neighbourhood) handsOver() {
+	n.Helper()
+	silent(n, n.waiter, 500*time.Millisecond, "beside the holder")
+	leave(n, n.holder, true)
+	answers(n, n.waiter, 10*time.Second, nil, "the one behind")
+}
+
+// mayNotTouch makes sure that bob cannot change anything of the session or the line.
+func (n *neighbourhood) mayNotTouch() {
+	n.Helper()
+	ctx := within(n, 20*time.Second)
+	_, err := n.bob.Put(ctx, n.key(), "x")
+	n.denied("put", err)
+	_, err = n.bob.Put(ctx, n.sess.d.keys.line("a")+"lock/1-1", "x")
+	n.denied("put another", err)
+	_, err = n.bob.Delete(ctx, n.key())
+	n.denied("delete", err)
+	n.mayNotTouchTheSession()
+}
+
+func (n *neighbourhood) mayNotTouchTheSession() {
+	n.Helper()
+	ctx := within(n, 20*time.Second)
+	_, err := n.bob.Put(ctx, n.sess.d.keys.epoch(n.sess.lease), "x")
+	n.denied("put the epoch", err)
+	_, err = n.bob.Revoke(ctx, n.sess.lease)
+	n.denied("revoke", err)
+	_, err = n.bob.KeepAliveOnce(ctx, n.sess.lease)
+	n.denied("keep alive", err)
+}
+
+const (
+	mayRead  = clientv3.PermissionType(clientv3.PermRead)
+	mayWrite = clientv3.PermissionType(clientv3.PermWrite)
+)
+
+func lineA() string { return layout{root: defaultRoot}.line("a") }
+
+func TestNeighbourWithoutRights(t *testing.T) {
+	n := playNeighbours(t, mayRead, "")
+	_, err := n.bob.Get(within(t, 10*time.Second), n.key())
+	n.denied("get", err)
+	_, err = n.bob.Leases(within(t, 10*time.Second))
+	n.denied("leases", err)
+	n.mayNotTouch()
+	n.handsOver()
+}
+
+func TestNeighbourWhoMayReadTheLine(t *testing.T) {
+	n := playNeighbours(t, mayRead, lineA())
+	got, err := n.bob.Get(within(t, 10*time.Second), n.key())
+	if err != nil || len(got.Kvs) != 1 || !strings.Contains(string(got.Kvs[0].Value), `"host" 1`) {
+		t.Errorf("he sees who stands there and what they say: %v, %v", got, err)
+	}
+	n.mayNotTouch()
+	n.handsOver()
+}
+
+// He ends a hold, as an operator does. The holder hears of it at once.
+func TestNeighbourWhoMayWriteTheLineDeletes(t *testing.T) {
+	n := playNeighbours(t, mayWrite, lineA())
+	held := make(chan error, 1)
+	go func() { held <- n.holder.Watch(within(t, time.Minute)) }()
+	silent(t, n.waiter, 500*time.Millisecond, "beside the holder")
+	_, err := n.bob.Delete(within(t, 10*time.Second), n.key())
+	n.must(nil, err)
+	answers(t, held, 10*time.Second, driver.ErrRemoved, "the holder")
+	answers(t, n.waiter, 10*time.Second, nil, "the one behind")
+	select {
+	case <-n.sess.Done():
+		t.Error("the session has ended")
+	default:
+	}
+	n.mayNotTouchTheSession()
+}
+
+// He stands in line for as long as he likes. An operator can take his key away.
+func TestNeighbourWhoMayWriteTheLineStandsInIt(t *testing.T) {
+	n := playNeighbours(t, mayWrite, lineA())
+	_, err := n.bob.Put(within(t, 10*time.Second), lineA()+"lock/1-1", "")
+	n.must(nil, err)
+	n.handsOver()
+	third, ahead := join(t, n.sess, entry("a", "lock"))
+	blocked := waiter(t, third, ahead)
+	leave(t, n.second, true)
+	silent(t, blocked, 500*time.Millisecond, "behind bob")
+	nodes, err := n.sess.d.Line(within(t, 10*time.Second), "a")
+	if err != nil || len(nodes) != 2 {
+		t.Fatalf("%v, %v", nodes, err)
+	}
+	n.must(nil, n.sess.d.Remove(within(t, 10*time.Second), nodes[0]))
+	answers(t, blocked, 10*time.Second, nil, "without bob")
+}
+
+// He puts words into others' mouths, and a key that he has written stays when its session ends. He lets nobody in by it.
+func TestNeighbourWhoMayWriteTheLineForges(t *testing.T) {
+	n := playNeighbours(t, mayWrite, lineA())
+	_, err := n.bob.Put(within(t, 10*time.Second), n.key(), "forged")
+	n.must(nil, err)
+	first, err := n.sess.d.First(within(t, 10*time.Second), "a", nil)
+	if err != nil || string(first.Data) != "forged" {
+		t.Errorf("the first is %v, %v", first, err)
+	}
+	silent(t, n.waiter, 500*time.Millisecond, "beside the holder")
+	n.must(nil, n.sess.Close(within(t, 10*time.Second)))
+	silent(t, n.waiter, 500*time.Millisecond, "behind what bob has left")
+	n.must(nil, n.second.(*place).d.Remove(within(t, 10*time.Second), first))
+	answers(t, n.waiter, 10*time.Second, nil, "the one behind")
+}
+
+// He ends whole sessions, with whatever they hold. The holders hear of it at once.
+func TestNeighbourWhoMayWriteTheRoot(t *testing.T) {
+	n := playNeighbours(t, mayWrite, defaultRoot)
+	_, err := n.bob.Revoke(within(t, 10*time.Second), n.sess.lease)
+	n.must(nil, err)
+	select {
+	case <-n.sess.Done():
+	case <-time.After(defaultTTL / 2):
+		t.Fatal("the session goes on")
+	}
+	answers(t, n.waiter, 10*time.Second, nil, "the one behind")
+}
+
+// He sees the lines of all.
+func TestNeighbourWhoMayReadTheRoot(t *testing.T) {
+	n := playNeighbours(t, mayRead, defaultRoot)
+	got, err := n.bob.Get(within(t, 10*time.Second), defaultRoot, clientv3.WithPrefix())
+	if err != nil || got.Count < 4 {
+		t.Errorf("he sees %v, %v", got, err)
+	}
+	n.mayNotTouch()
+	n.handsOver()
+}
+
+// The right to write elsewhere is none here: a root of one's own keeps others' users apart.
+func TestNeighbourWhoMayWriteAnotherRoot(t *testing.T) {
+	n := playNeighbours(t, mayWrite, "turnwise2/")
+	n.mayNotTouch()
+	n.handsOver()
+}

@@ -1,0 +1,262 @@
+package zk
+
+import (
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// These tests are the cells of the table in docs/security.md: what somebody may do who has one right and no other.
+
+// neighbourhood is alice's line with a holder and somebody who waits, each in a session of its own, and bob.
+type neighbourhood struct {
+	*scene
+	log    logged
+	opts   []Option
+	bob    *gozk.Conn
+	holder driver.Place
+	second driver.Place
+	behind *session // of the second
+	waiter <-chan woken
+}
+
+// rights are what bob has, besides alice, who may do everything.
+type rights struct{ root, line, nodes int32 }
+
+func playNeighbours(t *testing.T, bob rights) *neighbourhood {
+	acl := func(perms int32) []gozk.ACL {
+		if perms == 0 {
+			return alice(gozk.PermAll)
+		}
+		return append(alice(gozk.PermAll), gozk.DigestACL(perms, "bob", "builder")...)
+	}
+	n := &neighbourhood{}
+	// Alice has named bob, so that the line is not refused. ZooKeeper keeps no rights for what is below a node, so those
+	// of the nodes are apart.
+	named := acl(bob.root | bob.line | bob.nodes)
+	n.opts = []Option{WithDigestAuth("alice", "secret"), WithACL(named...), WithLogger(n.log.logger())}
+	n.scene = play(t, n.opts...)
+	require.NoError(t, n.admin.AddAuth("digest", []byte("alice:secret")))
+	n.bob = adminConn(t, n.cluster.Addrs())
+	require.NoError(t, n.bob.AddAuth("digest", []byte("bob:builder")))
+	n.sess.service.acl = acl(bob.nodes)
+	n.raw(n.root, acl(bob.root))
+	n.raw(n.root+"/a", acl(bob.line))
+	before, _ := n.join(n.sess, "lock")
+	n.leave(before, true)
+	n.holder, _ = n.join(n.sess, "lock")
+	n.behind = n.another(n.opts...)
+	n.behind.service.acl = acl(bob.nodes)
+	var ahead []driver.Node
+	n.second, ahead = n.join(n.behind, "lock")
+	require.Len(t, ahead, 1)
+	n.waiter = n.wait(n.second, ahead)
+	return n
+}
+
+// wait waits until it is one's turn, whoever wakes one in vain.
+func (n *neighbourhood) wait(me driver.Place, ahead []driver.Node) <-chan woken {
+	c := make(chan woken, 1)
+	go func() {
+		var err error
+		for len(ahead) > 0 && err == nil {
+			ahead, _, err = me.Await(n.ctx, ahead[len(ahead)-1:])
+		}
+		c <- woken{ahead: ahead, err: err}
+	}()
+	return c
+}
+
+// waits makes sure that the one behind is not let in.
+func (n *neighbourhood) waits() {
+	n.Helper()
+	select {
+	case w := <-n.waiter:
+		n.Fatalf("let in beside the holder: %v", w)
+	case <-time.After(500 * time.Millisecond):
+	}
+}
+
+// handsOver has the holder leave and the one behind enter.
+func (n *neighbourhood) handsOver() {
+	n.Helper()
+	n.waits()
+	n.leave(n.holder, true)
+	require.NoError(n, n.answer(n.waiter).err)
+}
+
+func (n *neighbourhood) denied(err error) {
+	n.Helper()
+	require.ErrorIs(n, err, gozk.ErrNoAuth)
+}
+
+func bobsOwn() []gozk.ACL { return gozk.DigestACL(gozk.PermAll, "bob", "builder") }
+
+func TestANeighbourWithoutRights(t *testing.T) {
+	n := playNeighbours(t, rights{})
+	line, node := n.root+"/a", n.holder.Node().ID
+	for _, p := range []string{n.root, line} {
+		_, _, err := n.bob.Children(p)
+		n.denied(err)
+		_, err = n.bob.Create(p+"/x", nil, 0, bobsOwn())
+		n.denied(err)
+	}
+	_, _, err := n.bob.Get(node)
+	n.denied(err)
+	n.denied(n.bob.Delete(node, -1))
+	for _, p := range []string{n.root, line, node} {
+		_, err := n.bob.Set(p, nil, -1)
+		n.denied(err)
+		_, err = n.bob.SetACL(p, bobsOwn(), -1)
+		n.denied(err)
+	}
+	n.handsOver()
+}
+
+func TestANeighbourWhoMayReadTheLine(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermRead})
+	names, _, err := n.bob.Children(n.root + "/a")
+	require.NoError(t, err)
+	require.Len(t, names, 2, "he sees how many stand there, and for what")
+	_, _, err = n.bob.Get(n.holder.Node().ID)
+	n.denied(err)
+	n.handsOver()
+}
+
+func TestANeighbourWhoMayWriteTheLine(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermWrite})
+	_, err := n.bob.Set(n.root+"/a", []byte("bob was here"), -1)
+	require.NoError(t, err, "nobody reads that")
+	n.handsOver()
+}
+
+// He stands in line for as long as he likes, in front of the others if he makes up a number. Nobody enters beside the
+// holder, and an operator can take his nodes away.
+func TestANeighbourWhoMayCreateInTheLine(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermCreate})
+	front := n.root + "/a/_c_000102030405060708090a0b0c0d0e0f-lock-0000000000"
+	_, err := n.bob.Create(front, nil, 0, gozk.WorldACL(gozk.PermRead))
+	require.NoError(t, err)
+	n.waits()
+	n.leave(n.holder, true)
+	n.leave(n.second, true) // whether or not it was let in
+	third, ahead := n.join(n.sess, "lock")
+	require.Len(t, ahead, 1)
+	n.waiter = n.wait(third, ahead)
+	n.waits() // bob blocks the line
+	nodes, err := n.sess.service.Line(n.ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, front, nodes[0].ID)
+	require.NoError(t, n.link.Remove(n.ctx, nodes[0]))
+	require.NoError(t, n.answer(n.waiter).err)
+	n.denied(n.bob.Delete(third.Node().ID, -1))
+}
+
+// He ends a hold, as an operator does. The holder hears of it at once, not when its session ends.
+func TestANeighbourWhoMayDeleteInTheLine(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermDelete})
+	held := n.watch(n.holder)
+	n.waits()
+	require.NoError(t, n.bob.Delete(n.holder.Node().ID, -1))
+	require.ErrorIs(t, n.answer(held).err, driver.ErrRemoved)
+	require.True(t, n.sess.isOpen(), "the session lives on")
+	require.NoError(t, n.answer(n.waiter).err)
+	_, err := n.bob.Create(n.holder.Node().ID, nil, 0, bobsOwn())
+	n.denied(err)
+}
+
+// He locks the line. Nobody is let in beside the holder, whose departure is refused: that is returned and logged, and it
+// goes on, until somebody corrects the rights.
+func TestANeighbourWhoMayAdministerTheLine(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermAdmin})
+	_, err := n.bob.SetACL(n.root+"/a", bobsOwn(), -1)
+	require.NoError(t, err)
+	_, _, err = n.behind.Join(n.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	err = n.holder.Leave(n.ctx, true)
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, "DELETE permission on "+n.root+"/a")
+	require.Positive(t, n.log.count("a node stays until it may be taken away"))
+	n.waits()
+	_, err = n.bob.SetACL(n.root+"/a", alice(gozk.PermAll), -1)
+	require.NoError(t, err)
+	require.NoError(t, n.answer(n.waiter).err, "the departure has gone on")
+}
+
+func TestANeighbourWhoMayReadTheNodes(t *testing.T) {
+	n := playNeighbours(t, rights{nodes: gozk.PermRead})
+	note, _, err := n.bob.Get(n.holder.Node().ID)
+	require.NoError(t, err)
+	owner, _ := driver.DecodeNote(note)
+	require.Equal(t, "h", owner.Host, "he sees who stands there, and what they say")
+	n.handsOver()
+}
+
+// He puts words into others' mouths: what an election says is as true as those who may write to the nodes. He lets nobody
+// in by it.
+func TestANeighbourWhoMayWriteTheNodes(t *testing.T) {
+	n := playNeighbours(t, rights{nodes: gozk.PermWrite})
+	_, err := n.bob.Set(n.holder.Node().ID, driver.EncodeNote(driver.Owner{Host: "h"}, []byte("forged")), -1)
+	require.NoError(t, err)
+	first, err := n.sess.service.First(n.ctx, "a", nil)
+	require.NoError(t, err)
+	require.Equal(t, "forged", string(first.Data))
+	n.handsOver()
+}
+
+// He hides the nodes and keeps their owners from changing them. The hand-off goes on.
+func TestANeighbourWhoMayAdministerTheNodes(t *testing.T) {
+	n := playNeighbours(t, rights{nodes: gozk.PermAdmin})
+	_, err := n.bob.SetACL(n.holder.Node().ID, bobsOwn(), -1)
+	require.NoError(t, err)
+	require.ErrorIs(t, n.holder.Amend(n.ctx, "lock", []byte("mine")), driver.ErrDenied)
+	n.handsOver()
+}
+
+// He takes lines away before they are used, which are then refused. Those in use are not his to take.
+func TestANeighbourWhoMayCreateInTheRoot(t *testing.T) {
+	n := playNeighbours(t, rights{root: gozk.PermCreate})
+	_, err := n.bob.Create(n.root+"/b", nil, 0, gozk.WorldACL(gozk.PermAll))
+	require.NoError(t, err)
+	e := entry("lock")
+	e.Line = "b"
+	_, _, err = n.sess.Join(n.ctx, e)
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, "/b is open to others")
+	n.handsOver()
+}
+
+// He removes idle lines, as the service does; tokens grow on.
+func TestANeighbourWhoMayDeleteInTheRoot(t *testing.T) {
+	n := playNeighbours(t, rights{root: gozk.PermDelete})
+	require.ErrorIs(t, n.bob.Delete(n.root+"/a", -1), gozk.ErrNotEmpty)
+	before := n.holder.Node().Token
+	n.handsOver()
+	n.leave(n.second, true)
+	if err := n.bob.Delete(n.root+"/a", -1); err != gozk.ErrNoNode {
+		require.NoError(t, err)
+	}
+	me, _ := n.join(n.sess, "lock")
+	require.Greater(t, me.Node().Token, before)
+	n.leave(me, true)
+}
+
+// He locks out whoever comes anew: new lines and new sessions. Those who know the line go on.
+func TestANeighbourWhoMayAdministerTheRoot(t *testing.T) {
+	n := playNeighbours(t, rights{root: gozk.PermAdmin})
+	_, err := n.bob.SetACL(n.root, bobsOwn(), -1)
+	require.NoError(t, err)
+	e := entry("lock")
+	e.Line = "b"
+	_, _, err = n.sess.Join(n.ctx, e)
+	require.ErrorIs(t, err, driver.ErrDenied)
+	_, _, err = n.another(n.opts...).Join(n.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	me, _ := n.join(n.sess, "lock")
+	n.leave(me, false)
+	n.handsOver()
+}
