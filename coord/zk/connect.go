@@ -40,15 +40,11 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 
 // check finds out whether the service shows what is below the root.
 func (d *service) check(ctx context.Context) error {
-	s, err := d.anySession(ctx)
-	if err != nil {
-		return err
-	}
 	root := d.root
 	if root == "" {
 		root = "/"
 	}
-	_, err = s.children(ctx, root)
+	_, err := withSession(ctx, d, func(s *session) (*wire.Listing, error) { return s.children(ctx, root) })
 	if errors.Is(err, gozk.ErrNoNode) {
 		return nil
 	}
