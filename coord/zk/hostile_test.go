@@ -48,7 +48,9 @@ func liar(t *testing.T, timeout int, answer func(request []byte) []byte) (addr s
 // What a server says that makes no sense ends no more than the connection to it.
 func TestAServerThatMakesNoSenseIsPassedOver(t *testing.T) {
 	honest := servers.ZooKeeper(t, servers.Shared()).Addrs()[0]
-	empty := func(request []byte) []byte { return append([]byte{0, 0, 0, 16}, append(request[:4:4], make([]byte, 12)...)...) }
+	empty := func(request []byte) []byte {
+		return append([]byte{0, 0, 0, 16}, append(request[:4:4], make([]byte, 12)...)...)
+	}
 	for name, addr := range map[string]string{
 		"it grants a millisecond":       liar(t, 1, empty),
 		"it grants less than nothing":   liar(t, -5, empty),
