@@ -51,15 +51,11 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 // check finds out whether the service shows what is below the root. Where there are rights to protect it makes the root,
 // so that nobody else does, or finds out whether it is open to others.
 func (d *service) check(ctx context.Context) error {
-	s, err := d.anySession(ctx)
-	if err != nil {
-		return err
-	}
 	root := d.root
 	if root == "" {
 		root = "/"
 	}
-	_, err = s.children(ctx, root)
+	_, err := withSession(ctx, d, func(s *session) (*wire.Listing, error) { return s.children(ctx, root) })
 	if errors.Is(err, gozk.ErrNoNode) {
 		if d.openToAll {
 			return nil

@@ -92,7 +92,7 @@ func (j *joining) audit(p *place) {
 	s.life.Go(func() {
 		defer s.roster.end(j.contender.guid)
 		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
-			if driverkit.Sleep(s.life.Context(), after) != nil {
+			if driverkit.Sleep(s.life.Context(), driverkit.Jitter(after)) != nil {
 				return
 			}
 			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {

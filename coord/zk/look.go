@@ -81,13 +81,18 @@ func (s *session) show(ctx context.Context, n driver.Node) (_ driver.Node, gone 
 // read fills in what a node says about itself.
 func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
 	data, err := persist(ctx, s, func() ([]byte, error) {
-		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
-			data, _, err := c.Get(n.ID)
-			return data, err
-		})
+		if err := s.enter(ctx); err != nil {
+			return nil, err
+		}
+		get, got := wire.Get(n.ID)
+		s.usable.Load().Send(get.Then(s.exit))
+		return answer(ctx, s, got)
 	})
-	if errors.Is(err, gozk.ErrNoNode) {
+	switch {
+	case errors.Is(err, gozk.ErrNoNode):
 		return n, true, nil
+	case errors.Is(err, wire.ErrTooLong): // so it is nobody's of ours
+		return n, false, nil
 	}
 	if err != nil {
 		return n, false, explain(err, "reading", n.ID, "READ", "")

@@ -300,7 +300,7 @@ func decodeSegment(name string, top bool) (segment string, ok bool) {
 		i += 2
 	}
 	segment = string(b)
-	return segment, utf8.ValidString(segment) && encodeSegment(segment, top) == name
+	return segment, utf8.ValidString(segment) && !strings.Contains(segment, "/") && encodeSegment(segment, top) == name
 }
 
 // escape writes as %XX what ZooKeeper or its Go client refuses. The service works in UTF-16 and takes no surrogates, so

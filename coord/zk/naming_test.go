@@ -59,7 +59,7 @@ func TestANestedLineIsNoContender(t *testing.T) {
 }
 
 func TestOnlyWhatEncodesIsDecoded(t *testing.T) {
-	for _, name := range []string{"%", "%2", "%zz", "%2f%", "a%2", "%61", "%25%", "%ff", "%FF"} {
+	for _, name := range []string{"%", "%2", "%zz", "%2f%", "a%2", "%61", "%25%", "%ff", "%FF", "a%2Fb", "%2F"} {
 		_, ok := decodeSegment(name, false)
 		require.False(t, ok, name)
 	}
@@ -88,12 +88,16 @@ func FuzzSegmentsComeBack(f *testing.F) {
 }
 
 func FuzzDecodeIsStrict(f *testing.F) {
-	for _, s := range []string{"a", "%25", "%7Aookeeper", "%", "%6", "a%20b"} {
+	for _, s := range []string{"a", "%25", "%7Aookeeper", "%", "%6", "a%20b", "a%2Fb"} {
 		f.Add(s, true)
 	}
 	f.Fuzz(func(t *testing.T, s string, top bool) {
-		if segment, ok := decodeSegment(s, top); ok && encodeSegment(segment, top) != s {
+		segment, ok := decodeSegment(s, top)
+		if ok && encodeSegment(segment, top) != s {
 			t.Fatalf("%q was decoded as %q, which is encoded as %q", s, segment, encodeSegment(segment, top))
+		}
+		if ok && strings.Contains(segment, "/") {
+			t.Fatalf("%q was decoded as %q, which is more than a segment", s, segment)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func pause(ctx context.Context, tries int) error {
 // passing reports whether an error is trouble that passes. Such an error leaves open what became of the request.
 func passing(err error) bool {
 	switch {
-	case err == nil, isCtx(err), errors.Is(err, driver.ErrSessionEnded), errors.Is(err, driver.ErrDenied):
+	case err == nil, isCtx(err), errors.Is(err, wire.ErrTooLong), errors.Is(err, driver.ErrSessionEnded), errors.Is(err, driver.ErrDenied):
 		return false
 	case errors.Is(err, gozk.ErrUnknown), errors.Is(err, gozk.ErrSessionMoved),
 		errors.Is(err, gozk.ErrConnectionClosed), errors.Is(err, gozk.ErrNoServer), errors.Is(err, gozk.ErrClosing):

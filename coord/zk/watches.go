@@ -261,7 +261,7 @@ func (s *session) arm(since int64, wishes ...wish) {
 	s.usable.Load().Send(wire.Watch(since, paths, func(err error) {
 		t.answered(all, connection, err)
 		if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
-			time.AfterFunc(driverkit.Pause(3), func() { t.ring(all) })
+			time.AfterFunc(driverkit.Jitter(driverkit.Pause(3)), func() { t.ring(all) })
 		}
 	}))
 }
