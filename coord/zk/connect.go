@@ -55,18 +55,21 @@ func (d *service) check(ctx context.Context) error {
 	if root == "" {
 		root = "/"
 	}
-	_, err := withSession(ctx, d, func(s *session) (*wire.Listing, error) { return s.children(ctx, root) })
-	if errors.Is(err, gozk.ErrNoNode) {
-		if d.openToAll {
-			return nil
+	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
+		_, err := s.children(ctx, root)
+		if errors.Is(err, gozk.ErrNoNode) {
+			if d.openToAll {
+				return struct{}{}, nil
+			}
+			if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
+				return struct{}{}, nil
+			}
 		}
-		if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
-			return nil
+		if err == nil {
+			err = s.vetRoot(ctx)
 		}
-	}
-	if err == nil {
-		err = s.vetRoot(ctx)
-	}
+		return struct{}{}, err
+	})
 	return err
 }
 
