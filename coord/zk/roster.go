@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// roster is what a session may have at the service: the places it stands in, and the joins under way.
+// roster is what a session may have at the service: the places it stands in, the joins under way, and the nodes of those
+// that came to nothing.
 type roster struct {
 	standing atomic.Int64 // how many there are
 
 	mu     sync.Mutex
 	places map[*place]int // how many bytes each takes where the service lists the session's nodes
 	joins  map[string]int // the same, by GUID
+	vain   map[string]int // and of the nodes that are being taken away, by path
 	bytes  int
 }
 
@@ -85,8 +87,27 @@ func (r *roster) drop(p *place) {
 	r.count()
 }
 
+// takingAway records a node that was made in vain.
+func (r *roster) takingAway(nodePath string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.vain[nodePath]; !known {
+		r.vain[nodePath] = 4 + len(nodePath)
+		r.bytes += 4 + len(nodePath)
+		r.count()
+	}
+}
+
+func (r *roster) tookAway(nodePath string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes -= r.vain[nodePath]
+	delete(r.vain, nodePath)
+	r.count()
+}
+
 // count is called with mu held.
-func (r *roster) count() { r.standing.Store(int64(len(r.places) + len(r.joins))) }
+func (r *roster) count() { r.standing.Store(int64(len(r.places) + len(r.joins) + len(r.vain))) }
 
 // stranger returns one of the session's nodes that is not on the roster, if there is one.
 func (r *roster) stranger(nodes []string) (nodePath string, found bool) {
@@ -99,7 +120,7 @@ func (r *roster) stranger(nodes []string) (nodePath string, found bool) {
 		}
 	}
 	for _, nodePath := range nodes {
-		if !mine[nodePath] {
+		if _, vain := r.vain[nodePath]; !vain && !mine[nodePath] {
 			c, _ := parseContender(path.Base(nodePath))
 			if _, joining := r.joins[c.guid]; !joining {
 				return nodePath, true

@@ -72,7 +72,7 @@ func newSession(d *service) *session {
 		life:     driverkit.NewLife(context.Background()),
 		deadline: driverkit.NewDeadline(),
 		watches:  watches{all: make(map[string]*watch)},
-		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
+		roster:   roster{places: make(map[*place]int), joins: make(map[string]int), vain: make(map[string]int)},
 		ready:    make(chan struct{}),
 		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
