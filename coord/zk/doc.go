@@ -32,6 +32,14 @@
 // client's nodes, its waiters included, take a megabyte at most: 14,000 short names, or 1,200 of 800 bytes. Who joins beyond
 // that gets an error that says so, and others of the client have to leave first; use another client for the rest.
 //
+// # What neighbours can do
+//
+// Whoever has the CREATE right on a line's directory can stand in the line, and so keep those behind waiting. What is let
+// in rests on who stands ahead alone, so no node that a neighbour makes, writes to or takes away from its own place lets
+// anybody in beside the holder. With DELETE a neighbour can take the holder's node away: the hold ends as soon as that is
+// heard of, which may be a moment after the next one was let in. A node that may not be read is shown without an owner;
+// whoever waits behind it asks once a second whether it has gone.
+//
 // # How long a hold is surely held
 //
 // While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches

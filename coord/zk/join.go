@@ -200,8 +200,7 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if err == nil {
 		made, err = j.made(seen.Names)
 	}
-	if err != nil { // reading is refused
-		s.life.Go(j.takeBack)
+	if err != nil { // reading is refused: audit goes on
 		return "", nil, err
 	}
 	if len(made) > 0 {
@@ -267,21 +266,6 @@ func (j *joining) dropTwins(names []string, mine string) error {
 		}
 	}
 	return err
-}
-
-// takeBack takes away whatever was made for this join, as soon as it can be found out.
-func (j *joining) takeBack() {
-	s := j.session
-	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
-		l, err := s.freshChildren(ctx, j.dir)
-		if errors.Is(err, gozk.ErrNoNode) {
-			return nil
-		}
-		if err == nil {
-			err = j.dropTwins(l.Names, "")
-		}
-		return err
-	}, passing)
 }
 
 // lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has

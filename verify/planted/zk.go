@@ -13,7 +13,7 @@ var zk = []Bug{
 	one("zk: a node that was joined in vain is taken away by one try",
 		"coord/zk/leave.go", `if err == nil || errors.Is(err, gozk.ErrNoNode) {
 			s.roster.discarded`, `if true {
-			s.roster.discarded`, conformsZK("01", "cancelled in a frozen link, and the clean-up lost")),
+			s.roster.discarded`, testsZK("TestANodeThatMayNotBeTakenAwayEndsNoSession")),
 	one("zk: a join that had no answer is made again without a look",
 		"coord/zk/join.go", `len(made) > 0 {`, `false && len(made) > 0 {`, conformsZK("01", "reply lost")),
 	one("zk: nobody looks for what a lost join leaves behind later",
