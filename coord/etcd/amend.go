@@ -55,7 +55,7 @@ func (p *place) amended(me *driver.Node) (string, error) {
 // undoes nothing.
 func (p *place) write(ctx context.Context, value string) (gone int64, err error) {
 	for {
-		answer, err := p.d.txn(ctx, []clientv3.Cmp{
+		answer, err := p.txn(ctx, []clientv3.Cmp{
 			isIncarnation(p.key, p.created),
 			clientv3.Compare(clientv3.ModRevision(p.key), "=", p.modified),
 		}, []clientv3.Op{

@@ -139,6 +139,6 @@ func (d *departures) commit(ctx context.Context, who ...departure) error {
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{isIncarnation(w.key, w.created)}, []clientv3.Op{clientv3.OpDelete(w.key)}, nil))
 		}
 	}
-	_, err := d.s.d.txn(ctx, ifs, ops, nil)
+	_, err := d.s.txn(ctx, ifs, ops, nil)
 	return err
 }

@@ -194,30 +194,19 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 			_ = driverkit.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
-	told := s.epoch.rev.Load()
 	answer, err := s.read(ctx, what, ops())
 	if err != nil {
 		return nil, 0, err
 	}
-	return answer.Responses, answer.Header.Revision, s.goesOn(answer.Header.Revision, told)
+	return answer.Responses, answer.Header.Revision, nil
 }
 
 func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (answer *clientv3.TxnResponse, err error) {
 	err = s.d.retry(ctx, what, func(ctx context.Context) error {
-		answer, err = s.d.txn(ctx, nil, ops, nil)
+		answer, err = s.txn(ctx, nil, ops, nil)
 		return err
 	})
 	return answer, err
-}
-
-// goesOn ends the session if the service is now at an earlier revision than one it has told before: it has lost its
-// data, or was given older data, and the lease went with them.
-func (s *session) goesOn(now, told int64) error {
-	if now >= told {
-		return nil
-	}
-	s.end(errWentBack)
-	return s.life.Why()
 }
 
 // look returns what stands ahead at revision rev or later (0: now), and which revision that was. It remembers what it

@@ -22,6 +22,7 @@ type session struct {
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
 	epoch    epoch
+	told     driverkit.Max // the greatest revision that the service has told
 	watches  *watches
 	numbers  numbers
 	lines    lines

@@ -110,7 +110,7 @@ func (r *roster) discarded(nodePath string) {
 }
 
 // count is called with mu held.
-func (r *roster) count() { r.standing.Store(int64(len(r.places) + len(r.joins) + len(r.vain))) }
+func (r *roster) count() { r.standing.Store(int64(len(r.places) + len(r.joins))) }
 
 // stranger returns one of the session's nodes that is not on the roster, if there is one.
 func (r *roster) stranger(nodes []string) (nodePath string, found bool) {

@@ -71,6 +71,15 @@ var etcd = []Bug{
 		"coord/etcd/driver.go", ` || granted.GetTTL() <= 0`, ``, testsEtcd("TestALeaseOfNoTimeIsNotRenewedInAStorm")),
 	one("etcd: a watch that is used again keeps those after it",
 		"coord/etcd/watches.go", `!ws.unheard[n].since.After(then)`, `!ws.unheard[n].watch.unheard.After(then)`, testsEtcd("TestAHotLineKeepsNoOtherWatches")),
+	one("etcd: a session goes on with a service that has forgotten what it told",
+		"coord/etcd/epoch.go", `	s.told.Saw(now)
+	if now >= told {`, `	if now >= 0 {`, testsEtcd("TestServiceThatComesBackOlderEndsTheSession")),
+	one("etcd: a lease that is revoked while nobody hears is not asked for",
+		"coord/etcd/epoch.go", `		since := v.opened
+`, `		since := int64(0)
+`, testsEtcd("TestLeaseRevokedUnheardIsNoticed")),
+	one("etcd: what is refused is asked for again at once",
+		"coord/etcd/retry.go", `driverkit.Jitter(driverkit.Pause(tries))`, `0`, testsEtcd("TestRefusalsAreFollowedByAPause")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
