@@ -55,7 +55,7 @@ var (
 )
 
 // Error is what the calls of this package and of the recipes return. It wraps what ended the call, such as ctx's error,
-// together with ErrBusy or ErrUnavailable, and what the service said last.
+// together with ErrBusy or ErrUnavailable, and what the service said last. Its text is safe to show: see Printable.
 type Error struct {
 	// Op is the call: "acquire", "try", "release", "amend", "do", "line" (Line, First and Watch), "lines", "break",
 	// "shutdown" or "close"; and of recipes "downgrade", "leader" and "run".
@@ -86,7 +86,7 @@ func (e *Error) Error() string {
 		}
 		s += ")"
 	}
-	return s + ": " + e.Err.Error()
+	return safe(s + ": " + e.Err.Error())
 }
 
 func describe(o Owner) string {
@@ -117,6 +117,12 @@ func translate(err error) error {
 	}
 	return err
 }
+
+// shown is an error whose text is safe to show.
+type shown struct{ error }
+
+func (s *shown) Error() string { return safe(s.error.Error()) }
+func (s *shown) Unwrap() error { return s.error }
 
 // said is one of this package's errors with a driver's words for it.
 type said struct{ what, words error }

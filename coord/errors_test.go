@@ -3,6 +3,7 @@ package coord_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +118,24 @@ func TestWhatTheServiceSaysStaysInTheError(t *testing.T) {
 	err := error(&coord.Error{Op: "acquire", Line: "line", Err: errors.Join(coord.ErrUnavailable, io.ErrUnexpectedEOF)})
 	assert.ErrorIs(t, err, coord.ErrUnavailable)
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// What a service, or somebody in line, has written into an error does nothing to the terminal that shows it.
+func TestTheTextOfAnErrorIsSafeToShow(t *testing.T) {
+	words := errors.New("the server says \x1b[2J\u202eOK\ngranted")
+	err := &coord.Error{
+		Op: "acquire", Line: "a\u3164\u202e", Ahead: 1, Err: fmt.Errorf("%w: %w", coord.ErrUnavailable, words),
+		Blocker: coord.Node{Kind: "lo\nck", Owner: coord.Owner{Host: "h\x1b]0;", Label: "l\u2066\ufe0f"}},
+	}
+	for _, r := range err.Error() {
+		if !strconv.IsPrint(r) || r == '\u3164' || r == '\ufe0f' {
+			t.Errorf("%q is shown as it is: %+q", r, err.Error())
+		}
+	}
+	if want := `the server says \x1b[2J\u202eOK\ngranted`; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%s does not end with %s", err, want)
+	}
+	if !errors.Is(err, words) {
+		t.Error("it wraps nothing")
+	}
 }

@@ -88,7 +88,8 @@ func lasting(err error) bool {
 	return errors.Is(err, ErrDenied) || errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalidName)
 }
 
-// Lines returns the names, in order, that begin with prefix and have somebody in line.
+// Lines returns the names, in order, that begin with prefix and have somebody in line. Names that CheckName refuses, which
+// others may have made at the service, are left out.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if c.life.Err() != nil {
 		return nil, &Error{Op: "lines", Line: prefix, Err: ErrClosed}
@@ -99,6 +100,7 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if err != nil {
 		return nil, &Error{Op: "lines", Line: prefix, Err: translate(err)}
 	}
+	names = slices.DeleteFunc(names, func(n string) bool { return checkName(n) != nil }) // somebody else's: no call takes it
 	for i, n := range names {
 		names[i] = c.ownName(n)
 	}

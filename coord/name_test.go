@@ -14,14 +14,15 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	for _, name := range []string{"a", "a/b", "Größe/☃", "with space", "_c_0", "lease", "zookeeper",
+	for _, name := range []string{"a", "a/b", "Größe/☃", "with space", "ไทย", "हिन्दी", "日本", "e\u0301", "_c_0", "lease", "zookeeper",
 		strings.Repeat("x", 255), strings.Repeat(strings.Repeat("x", 255)+"/", 3) + strings.Repeat("y", 256-1)} {
 		if err := coord.CheckName(name); err != nil {
 			t.Errorf("%q is refused: %v", name, err)
 		}
 	}
 	for _, name := range []string{"", "/", "/a", "a/", "a//b", ".", "..", "a/./b", "a\n", "\x7f", "\u0085", "\xc3\x28",
-		strings.Repeat("x", 256), strings.Repeat("xx/", 400)} {
+		"a\u202eb", "a\u200bb", "a\u200db", "\ufeffa", "a\u00adb", "a\u2028b", "a\u2029b", "a\U000e0041b", "a\u3164", "a\u115fb", "a\ufe0f",
+		"a\u034fb", strings.Repeat("x", 256), strings.Repeat("xx/", 400)} {
 		err := coord.CheckName(name)
 		if !errors.Is(err, coord.ErrInvalidName) {
 			t.Errorf("%q is allowed", name)
@@ -74,7 +75,9 @@ func TestWhatOthersWroteIsSafeToShow(t *testing.T) {
 		"a\u202eb\u200b\ufeff\u2028": `a\u202eb\u200b\ufeff\u2028`,
 		`\n \" "`:                    `\\n \\" "`,
 		"\xff":                       `\xff`,
-		"\u00a0\u3164":               `\u00a0` + "\u3164",
+		"\u00a0\u3164\ufe0f":         `\u00a0\u3164\ufe0f`,
+		"\U000e0041":                 `\U000e0041`,
+		"\ufffd":                     "\ufffd",
 	} {
 		if got := coord.Printable(text); got != want {
 			t.Errorf("Printable(%q) is %s, want %s", text, got, want)

@@ -103,7 +103,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 			return
 		}
 		if ctx.Err() == nil {
-			c.observer.openFailed(err)
+			c.observer.openFailed(&shown{err})
 		}
 		denied := errors.Is(err, driver.ErrDenied)
 		c.mu.Lock()

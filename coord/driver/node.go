@@ -22,7 +22,8 @@ type Node struct {
 	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
 }
 
-// Owner is who put a node into its line.
+// Owner is who put a node into its line, as the node says: whoever may write there may say anything. Show it by
+// coord.Printable, like the Data.
 type Owner struct {
 	Host  string
 	PID   int

@@ -247,8 +247,14 @@ func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error)
 		}
 		err = fmt.Errorf("%w: is it running there? %w", coord.ErrUnavailable, err)
 	}
-	return fmt.Errorf("turnwise: etcd: connect to %s: %w", strings.Join(cfg.Endpoints, ", "), err)
+	return &shown{fmt.Errorf("turnwise: etcd: connect to %s: %w", strings.Join(cfg.Endpoints, ", "), err)}
 }
+
+// shown is an error with words of the service in it, whose text is safe to show all the same.
+type shown struct{ error }
+
+func (s *shown) Error() string { return coord.Printable(s.error.Error()) }
+func (s *shown) Unwrap() error { return s.error }
 
 // denied is coord.ErrDenied too, which has the same words.
 type denied struct{ error }

@@ -182,3 +182,25 @@ func TestBreakStaysInItsLine(t *testing.T) {
 		}
 	}
 }
+
+// Somebody else puts keys with names that no call takes. They are no lines, and nobody is shown them.
+func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	d := connectLink(t, cluster.Addrs()...).service(t, WithRoot("unseen/"))
+	c := coord.NewClient(d)
+	for _, name := range []string{"good", "\nevil", "a\u202eb", "\xff"} {
+		if _, err := root.Put(within(t, 10*time.Second), d.keys.line(name)+"lock/1-1", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines, err := c.Lines(within(t, 10*time.Second), ""); err != nil || len(lines) != 1 || lines[0] != "good" {
+		t.Errorf("lines are %q, %v", lines, err)
+	}
+	if _, err := root.Delete(within(t, 10*time.Second), "unseen/", clientv3.WithPrefix()); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

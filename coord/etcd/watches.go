@@ -370,7 +370,7 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 		delete(ws.ids, w.id)
 		w.asked, w.opened = 0, 0
 		if time.Since(w.since) < silence {
-			return fmt.Errorf("a watch was closed as soon as it was open: %s", said.GetCancelReason())
+			return fmt.Errorf("a watch was closed as soon as it was open: %q", said.GetCancelReason())
 		}
 		ws.request(w)
 		return nil

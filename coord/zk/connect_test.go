@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
@@ -303,4 +304,23 @@ func TestPrefixesThatNoNameHas(t *testing.T) {
 	lines, err := s.link.Lines(s.ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, lines)
+}
+
+// Somebody else makes directories with names that no call takes. They are no lines, and nobody is shown them.
+func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
+	s := play(t)
+	c := coord.NewClient(s.sess.service)
+	h, err := c.Acquire(s.ctx, "good", "lock", nil, exclusive)
+	require.NoError(t, err)
+	for _, name := range []string{"%0Aevil", "a\u202eb", "\u200b"} {
+		s.raw(s.root+"/"+name, gozk.WorldACL(gozk.PermAll))
+		_, err := s.admin.Create(s.root+"/"+name+"/_c_000102030405060708090a0b0c0d0e0f-lock-", nil, gozk.FlagEphemeralSequential,
+			gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+	}
+	lines, err := c.Lines(s.ctx, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"good"}, lines)
+	require.NoError(t, h.Release())
+	require.NoError(t, c.Close())
 }

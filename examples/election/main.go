@@ -85,7 +85,7 @@ func handler(seat *election.Election) http.Handler {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		default:
-			fmt.Fprintf(w, "%s\n", leader.Data)
+			fmt.Fprintln(w, coord.Printable(string(leader.Data)))
 		}
 	})
 	return mux
