@@ -38,6 +38,7 @@ type session struct {
 	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
 	slots      chan struct{}             // one for each request whose answer takes time
 	window     window
+	lists      lists
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
@@ -77,6 +78,7 @@ func newSession(d *service) *session {
 		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
+		lists:    lists{next: make(map[string]*sharedList)},
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
 		snubs:    make(map[string]snubs),
