@@ -29,6 +29,13 @@
 // client's nodes, its waiters included, take a megabyte at most: 14,000 short names, or 1,200 of 800 bytes. Who joins beyond
 // that gets an error that says so, and others of the client have to leave first; use another client for the rest.
 //
+// # What others may put into a line
+//
+// Whoever joins lists the line, all that others have put there included. A client asks for one list of a line at a time,
+// and all who join meanwhile share the next. A list of more than 32 MB, half a million names, is not taken: who joins gets an
+// error. Nodes with more than a megabyte of data are shown without it. An answer that makes no sense, or is not of ZooKeeper's
+// protocol, ends the connection, and the next server is tried.
+//
 // # How long a hold is surely held
 //
 // While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches

@@ -2,6 +2,9 @@ package zk
 
 import (
 	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +54,33 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 	require.True(t, last, "nobody is behind")
 	_, _, ok = me(driver.Sight{}).pick(&wire.Listing{Names: names[:5], Born: 1000})
 	require.False(t, ok, "I am not in the list")
+}
+
+// FuzzPick has the service list anything beside the own node.
+func FuzzPick(f *testing.F) {
+	guid := "0123456789abcdef0123456789abcdef"
+	f.Add("_c_"+guid+"-lock-0000000003\n_c_x\n"+guid+"__rlock__0000000004", int32(4), uint8(1))
+	f.Add("_c_"+guid+"-R--000000001\n_c_"+guid+"-S1of3--000000001\n", int32(-1), uint8(0))
+	f.Fuzz(func(t *testing.T, list string, seq int32, nearest uint8) {
+		const dir = "/app/a"
+		me := contender{guid: newGUID(), kind: "lock", seq: seq}
+		p := &place{node: driver.Node{Line: "a"}, dir: dir, sight: driver.Sight{Nearest: int(nearest)}, paths: []string{dir + "/" + me.name()}}
+		names := append(strings.Split(list, "\n"), me.name())
+		ahead, last, found := p.pick(&wire.Listing{Names: names, Born: 1000})
+		if !found || len(ahead) > p.sight.Depth() {
+			t.Fatalf("found %v, %v ahead", found, ahead)
+		}
+		for i, n := range ahead {
+			c, ok := parseContender(path.Base(n.ID))
+			if !ok || c.rank() > me.rank() || path.Dir(n.ID) != dir || i > 0 && n.Token < ahead[i-1].Token {
+				t.Fatalf("ahead of %s: %v", me.name(), ahead)
+			}
+		}
+		behind := slices.ContainsFunc(contenders(names), func(l listed) bool { return l.rank() > me.rank() })
+		if last == behind {
+			t.Fatalf("last is %v, with somebody behind: %v", last, behind)
+		}
+		_ = me.twins(names)
+		_ = amendedIn(names, me.name())
+	})
 }
