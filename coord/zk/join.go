@@ -290,7 +290,10 @@ func (j *joining) lookFirst(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(contenders(l.Names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
+		if !slices.ContainsFunc(l.Names, func(name string) bool {
+			c, ok := parseContender(name)
+			return ok && j.entry.Sight.Sees(c.kind)
+		}) {
 			return nil
 		}
 	}

@@ -67,14 +67,20 @@ func (p *place) seen() (ahead, own int64) {
 }
 
 // pick picks from a list those ahead of me within sight; found is false if I am not in the list. If the nearest
-// is enough, it is found without sorting: a list may be long, and everybody who joins gets one.
+// is enough, it is found without sorting, and most names are not taken apart: a list may be long, and everybody who joins
+// looks through one.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
 	var chosen []listed
 	inSight := 0
 	last = true
+	var nearest, second uint32 // the ranks of those two, once there are two within sight
 	for _, name := range l.Names {
+		_, seq, _ := cutNumber(name)
+		if rank := uint32(seq); !last && rank > me.rank() || inSight > 1 && rank < second && p.sight.Depth() == 1 {
+			continue
+		}
 		c, ok := parseContender(name)
 		switch {
 		case !ok:
@@ -85,6 +91,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		case !p.sight.Sees(c.kind):
 		default:
 			inSight++
+			nearest, second = max(nearest, c.rank()), max(second, min(nearest, c.rank()))
 			if other := (listed{c, name}); inSight == 1 || p.sight.Depth() > 1 {
 				chosen = append(chosen, other)
 			} else if compareListed(other, chosen[0]) > 0 {

@@ -80,6 +80,20 @@ func FuzzPick(f *testing.F) {
 		if last == behind {
 			t.Fatalf("last is %v, with somebody behind: %v", last, behind)
 		}
+		var want []listed
+		for _, l := range contenders(names) {
+			if l.rank() < me.rank() || l.seq == me.seq && l.name != me.name() {
+				want = append(want, l)
+			}
+		}
+		if only := len(want) == 1; only != p.only {
+			t.Fatalf("only %v, with %v ahead", p.only, want)
+		}
+		for i, l := range want[max(0, len(want)-p.sight.Depth()):] {
+			if i >= len(ahead) || ahead[i].ID != dir+"/"+l.name {
+				t.Fatalf("%v ahead, want %v", ahead, want)
+			}
+		}
 		_ = me.twins(names)
 		_ = amendedIn(names, me.name())
 	})
