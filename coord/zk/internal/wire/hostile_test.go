@@ -199,6 +199,21 @@ func TestAnAnswerThatIsTooLongEndsNoConnection(t *testing.T) {
 	require.ErrorIs(t, soon(t, got).Err, ErrTooLong)
 	require.Less(t, allocated()-before, uint64(3*len(frame)))
 
+	list, listed := List("/a", false, 0)
+	xid = sends(t, w, server, list)
+	before = allocated()
+	frame = zkwire.Frame(xid, int64(20), 0)
+	binary.BigEndian.PutUint32(frame, uint32(replyHead+33<<20))
+	_, err = server.Write(frame)
+	require.NoError(t, err)
+	some := make([]byte, 1<<20)
+	for range 33 {
+		_, err := server.Write(some)
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, soon(t, listed).Err, ErrTooLong)
+	require.Less(t, allocated()-before, uint64(4<<20))
+
 	get, got = Get("/a")
 	_, err = server.Write(zkwire.Frame(append([]any{sends(t, w, server, get), int64(20), 0, "note"}, stat(19)...)...))
 	require.NoError(t, err)
