@@ -29,11 +29,12 @@ func (s *script) Close() error                    { return nil }
 // sober is a session that runs everything at once.
 type sober struct{ *fake }
 
-func (sober) Go(f func()) bool { f(); return true }
+func (sober) Go(f func()) bool           { f(); return true }
+func (sober) Failed(string, error, bool) {}
 
 // scripted is a connection that has sent its greeting, and what the server will say.
 func scripted(says []byte) *Conn {
-	w := New(&script{says: bytes.NewReader(says)}, "a", Hello{Timeout: 10 * time.Second}, sober{&fake{troubles: NewTroubles(1)}})
+	w := New(&script{says: bytes.NewReader(says)}, "a", Hello{Timeout: 10 * time.Second}, sober{&fake{}})
 	_, _ = w.Write(zkwire.Frame(0, int64(5), 77, int64(0), "0123456789abcdef"))
 	return w
 }
