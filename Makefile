@@ -124,7 +124,7 @@ bench-smoke: ## See that the benchmarks run, in tiny sizes, and check what noise
 	cd verify/bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz names and the parsing of nodes and keys, half a minute each
+fuzz: ## Fuzz the parsing of whatever comes from outside, half a minute each
 	@set -e; for m in $(MODULES); do (cd $$m && \
 		for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
 			for name in $$(grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' $$f/*_test.go | cut -d' ' -f2); do \

@@ -40,6 +40,13 @@
 // heard of, which may be a moment after the next one was let in. A node that may not be read is shown without an owner;
 // whoever waits behind it asks once a second whether it has gone.
 //
+// # What others may put into a line
+//
+// Whoever joins lists the line, all that others have put there included. A client asks for one list of a line at a time,
+// and all who join meanwhile share the next. A list of more than 32 MB, half a million names, is not taken: who joins gets an
+// error. Nodes with more than a megabyte of data are shown without it. An answer that makes no sense, or is not of ZooKeeper's
+// protocol, ends the connection, and the next server is tried.
+//
 // # How long a hold is surely held
 //
 // While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches

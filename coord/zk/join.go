@@ -148,30 +148,31 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	return p, ahead, nil
 }
 
-// create makes the node, and lists the line in the same round trip: the list is sent right behind the create, on the
-// same connection, so that it shows all who are ahead. It is nil if it did not arrive.
+// create makes the node, and lists the line in the same round trip: the list is asked for right behind the create, on the
+// same connection, so that it shows all who are ahead. If a list of the line is under way already, the next one is for all
+// who join meanwhile. It is nil if it did not arrive.
 func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
 	s := j.session
-	leave, err := s.enterToList(ctx, j.dir)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return "", nil, err
 	}
 	if err := j.unlessGivenUp(); err != nil {
-		leave(nil)
+		s.exit()
 		return "", nil, err
 	}
 	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
-	list, listed := wire.List(j.dir, false, s.zxids.Load())
-	s.usable.Load().Send(create, list)
-	c, l := <-created, <-listed // each request is answered, at the latest when the connection ends
-	leave(l.Value)
-	if l.Err == nil {
-		seen = l.Value
-	}
+	list := s.listAfter(j.dir, false, create)
+	c := <-created // each request is answered, at the latest when the connection ends
+	s.exit()
 	err = s.named(c.Err)
-	switch {
-	case err == nil:
+	if err == nil {
+		if seen, err = list.wait(s.life.Context(), s); err != nil {
+			seen = nil // look asks again
+		}
 		return c.Value, seen, nil
+	}
+	list.drop(s)
+	switch {
 	case errors.Is(err, gozk.ErrNoNode):
 		if err := j.unlessGivenUp(); err != nil {
 			return "", nil, err
@@ -280,7 +281,10 @@ func (j *joining) lookFirst(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(contenders(l.Names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
+		if !slices.ContainsFunc(l.Names, func(name string) bool {
+			c, ok := parseContender(name)
+			return ok && j.entry.Sight.Sees(c.kind)
+		}) {
 			return nil
 		}
 	}

@@ -12,38 +12,36 @@ import (
 
 // children lists a directory as the session's server knows it, no older than what the session last did.
 func (s *session) children(ctx context.Context, dir string) (*wire.Listing, error) {
-	return s.list(ctx, dir, false, false)
-}
-
-// watchedChildren does the same, and asks to be told of the next change.
-func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
-	return s.list(ctx, dir, true, false)
+	return s.list(ctx, dir, false)
 }
 
 // freshChildren lists a directory as the leader knows it now.
 func (s *session) freshChildren(ctx context.Context, dir string) (*wire.Listing, error) {
-	return s.list(ctx, dir, false, true)
+	return s.list(ctx, dir, true)
 }
 
-func (s *session) list(ctx context.Context, dir string, watched, fresh bool) (*wire.Listing, error) {
-	l, err := persist(ctx, s, func() (l *wire.Listing, err error) {
-		leave, err := s.enterToList(ctx, dir)
-		if err != nil {
+func (s *session) list(ctx context.Context, dir string, fresh bool) (*wire.Listing, error) {
+	l, err := persist(ctx, s, func() (*wire.Listing, error) {
+		if err := s.awaitUp(ctx); err != nil {
 			return nil, err
 		}
-		defer func() { leave(l) }()
-		w := s.usable.Load()
-		list, listed := wire.List(dir, watched, s.zxids.Load())
-		if !fresh {
-			w.Send(list)
-			return answer(ctx, s, listed)
-		}
-		// On one connection: another server may lag behind the one that was told to catch up.
-		sync, synced := wire.Sync(dir)
-		w.Send(sync, list)
-		if _, err := answer(ctx, s, synced); err != nil {
+		return s.listAfter(dir, fresh).wait(ctx, s)
+	})
+	return l, explain(err, "listing", dir, "READ", "")
+}
+
+// watchedChildren lists a directory as children does, and asks to be told of the next change.
+func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
+	l, err := persist(ctx, s, func() (*wire.Listing, error) {
+		if err := s.awaitUp(ctx); err != nil {
 			return nil, err
 		}
+		room := s.window.enter(ctx.Done(), s.life.Done(), dir)
+		if room == nil {
+			return nil, s.stopped(ctx)
+		}
+		list, listed := wire.List(dir, true, s.zxids.Load())
+		s.usable.Load().Send(list.Then(func() { s.window.exit(room, 0) }))
 		return answer(ctx, s, listed)
 	})
 	return l, explain(err, "listing", dir, "READ", "")

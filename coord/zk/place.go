@@ -78,14 +78,20 @@ func (p *place) seen() (ahead, own int64) {
 }
 
 // pick picks from a list those ahead of me within sight; found is false if I am not in the list. If the nearest
-// is enough, it is found without sorting: a list may be long, and everybody who joins gets one.
+// is enough, it is found without sorting, and most names are not taken apart: a list may be long, and everybody who joins
+// looks through one.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
 	var chosen []listed
 	inSight := 0
 	last = true
+	var farther uint32 // the lower rank of those chosen
 	for _, name := range l.Names {
+		_, seq, _ := cutNumber(name)
+		if rank := uint32(seq); !last && rank > me.rank() || p.sight.Depth() == 1 && len(chosen) > 1 && rank < farther {
+			continue
+		}
 		c, ok := parseContender(name)
 		switch {
 		case !ok:
@@ -99,6 +105,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 			chosen = append(chosen, listed{c, name})
 			if p.sight.Depth() == 1 {
 				chosen = nearestTwo(chosen)
+				farther = min(chosen[0].rank(), chosen[len(chosen)-1].rank())
 			}
 		}
 	}

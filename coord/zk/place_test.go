@@ -3,6 +3,8 @@ package zk
 import (
 	"math/rand/v2"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -88,4 +90,47 @@ func TestAnAmendmentFindsANodeThatAnEarlierOneMoves(t *testing.T) {
 	require.Equal(t, "data", string(nodes[0].Data))
 	s.leave(me, true)
 	require.Empty(t, s.stored(t, "a"))
+}
+
+// FuzzPick has the service list anything beside the own node.
+func FuzzPick(f *testing.F) {
+	guid := "0123456789abcdef0123456789abcdef"
+	f.Add("_c_"+guid+"-lock-0000000003\n_c_x\n"+guid+"__rlock__0000000004", int32(4), uint8(1))
+	f.Add("_c_"+guid+"-R--000000001\n_c_"+guid+"-S1of3--000000001\n", int32(-1), uint8(0))
+	f.Fuzz(func(t *testing.T, list string, seq int32, nearest uint8) {
+		const dir = "/app/a"
+		me := contender{guid: newGUID(), kind: "lock", seq: seq}
+		p := &place{node: driver.Node{Line: "a"}, dir: dir, sight: driver.Sight{Nearest: int(nearest)}, paths: []string{dir + "/" + me.name()}}
+		names := append(strings.Split(list, "\n"), me.name())
+		ahead, last, found := p.pick(&wire.Listing{Names: names, Born: 1000})
+		if !found || len(ahead) > p.sight.Depth() {
+			t.Fatalf("found %v, %v ahead", found, ahead)
+		}
+		for i, n := range ahead {
+			c, ok := parseContender(path.Base(n.ID))
+			if !ok || c.rank() > me.rank() || path.Dir(n.ID) != dir || i > 0 && n.Token < ahead[i-1].Token {
+				t.Fatalf("ahead of %s: %v", me.name(), ahead)
+			}
+		}
+		behind := slices.ContainsFunc(contenders(names), func(l listed) bool { return l.rank() > me.rank() })
+		if last == behind {
+			t.Fatalf("last is %v, with somebody behind: %v", last, behind)
+		}
+		var want []listed
+		for _, l := range contenders(names) {
+			if l.rank() < me.rank() || l.seq == me.seq && l.name != me.name() {
+				want = append(want, l)
+			}
+		}
+		if only := len(want) == 1; only != p.only {
+			t.Fatalf("only %v, with %v ahead", p.only, want)
+		}
+		for i, l := range want[max(0, len(want)-p.sight.Depth()):] {
+			if i >= len(ahead) || ahead[i].ID != dir+"/"+l.name {
+				t.Fatalf("%v ahead, want %v", ahead, want)
+			}
+		}
+		_ = me.twins(names)
+		_ = amendedIn(names, me.name())
+	})
 }

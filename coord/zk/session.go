@@ -39,6 +39,7 @@ type session struct {
 	slots      chan struct{}             // one for each request whose answer takes time
 	window     window
 	vetted     vetted
+	lists      lists
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
@@ -78,6 +79,7 @@ func newSession(d *service) *session {
 		ready:    make(chan struct{}),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
+		lists:    lists{next: make(map[string]*sharedList)},
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
 		snubs:    make(map[string]snubs),

@@ -59,11 +59,21 @@ var zk = []Bug{
 	one("zk: a line that a stranger made is trusted",
 		"coord/zk/rights.go", `excess(entry); over != 0 {`, `excess(entry); false {`, testsZK("TestALineThatAStrangerMadeIsRefused")),
 	one("zk: as many lists are under way as are asked for",
-		"coord/zk/window.go", `windowBytes = 8 << 20`, `windowBytes = 8 << 40`, testsZK("TestManyWhoJoinALongLineDoNotBreakTheConnection")),
+		"coord/zk/window.go", `return w.open == 0 || w.open+bytes <= windowBytes`, `return true`, testsZK("TestNoMoreListsAreUnderWayThanFit")),
 	one("zk: a server is never given more time for its greeting",
 		"coord/zk/connect.go", `s.patience(snubs.slow)`, `s.patience(0)`, testsZK("TestASlowGreetingIsWaitedFor")),
 	one("zk: a holder whose server hangs up takes its node for removed",
 		"coord/zk/await.go", `if answered || !broken ||`, `if true || answered || !broken ||`, testsZK("TestTheEndOfASessionThatIsSlowToShowIsNoRemoval")),
+	one("zk: each who joins has a list of his own",
+		"coord/zk/lists.go", `if !busy && len(first) > 0 && !fresh {`, `if len(first) > 0 && !fresh {`, testsZK("TestManyWhoJoinALongLineShareItsLists")),
+	one("zk: a session may last a millisecond",
+		"coord/zk/internal/wire/conn.go", `if timeout < leastTimeout {`, `if timeout <= 0 {`, testsWire("TestAGreetingThatMakesNoSenseIsRefused")),
+	one("zk: an announced length is believed",
+		"coord/zk/internal/wire/conn.go", `part := min(n, max(was, 4<<10))`, `part := n`, testsWire("TestLengthsAreNotBelievedBeforeTheBytesAreThere")),
+	one("zk: any answer goes to any request",
+		"coord/zk/internal/wire/conn.go", `if r.xid == xid && (anyTime || !overtakes) {`, `if r.xid == xid {`, testsWire("TestABadAnswerEndsItsConnection")),
+	one("zk: a node by the name of a%2Fa is taken for the line a/a",
+		"coord/zk/naming.go", `!strings.Contains(segment, "/") && `, ``, testsZK("TestOnlyWhatEncodesIsDecoded")),
 	one("zk: an abandoned session is closed",
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
@@ -77,4 +87,9 @@ func conformsZK(obligation, scenario string) Tests {
 // testsZK is a test of the driver's own.
 func testsZK(name string) Tests {
 	return Tests{Module: ".", Package: "./coord/zk", Run: "^" + name + "$"}
+}
+
+// testsWire is a test of the driver's connection.
+func testsWire(name string) Tests {
+	return Tests{Module: ".", Package: "./coord/zk/internal/wire", Run: "^" + name + "$"}
 }

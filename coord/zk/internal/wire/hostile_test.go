@@ -40,43 +40,28 @@ func TestAGreetingThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-// libraryOn is the client library on connections to the test, which is the server.
+// libraryOn is the client library on connections to the test, which is the server. Each of them has been greeted.
 func libraryOn(t testing.TB) (*gozk.Conn, <-chan net.Conn, *fake) {
 	w, _ := testConn(t)
 	f := w.session.(*fake)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	servers := make(chan net.Conn, 100)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.SetDeadline(time.Now().Add(2 * patience))
-			if f, err := zkwire.ReadFrame(c); err != nil || len(f) < 16 {
-				c.Close()
-				continue
-			}
-			_, _ = c.Write(zkwire.Frame(0, 10_000, int64(42), "0123456789abcdef", false))
-			servers <- c
-		}
-	}()
-	conn, _, err := gozk.Connect([]string{l.Addr().String()}, 10*time.Second,
+	conn, _, err := gozk.Connect([]string{"a:1"}, 10*time.Second,
 		gozk.WithLogger(silence{}),
-		gozk.WithHostProvider(onlyOne(l.Addr().String())),
-		gozk.WithDialer(func(network, addr string, _ time.Duration) (net.Conn, error) {
-			c, err := net.Dial(network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return New(c, "a", Hello{Timeout: 10 * time.Second, Patience: patience}, f), nil
+		gozk.WithHostProvider(onlyOne("a:1")),
+		gozk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				if f, err := zkwire.ReadFrame(server); err != nil || len(f) < 16 {
+					return
+				}
+				if _, err := server.Write(zkwire.Frame(0, 10_000, int64(42), "0123456789abcdef", false)); err == nil {
+					servers <- server
+				}
+			}()
+			return New(client, "a", Hello{Timeout: 10 * time.Second, Patience: patience}, f), nil
 		}))
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		l.Close()
-		conn.Close()
-	})
+	t.Cleanup(conn.Close)
 	return conn, servers, f
 }
 
@@ -105,11 +90,12 @@ var libraryAsks = []func(*gozk.Conn) error{
 	func(c *gozk.Conn) error { _, _, err := c.GetACL("/a"); return err },
 	func(c *gozk.Conn) error { _, err := c.SetACL("/a", nil, -1); return err },
 	func(c *gozk.Conn) error { _, err := c.Sync("/a"); return err },
-	func(c *gozk.Conn) error { return c.AddAuth("digest", nil) },
+	func(c *gozk.Conn) error { _, _, err := c.Get("/a"); return err },
+	func(c *gozk.Conn) error { _, _, err := c.Children("/a"); return err },
 	func(c *gozk.Conn) error { _, err := c.Multi(&gozk.DeleteRequest{Path: "/a"}); return err },
 }
 
-const libraryMulti = 9
+const libraryMulti = 10
 
 // The library ends the process over a reply to a transaction that is cut short, and makes room for two gigabytes where it
 // is told of them.
@@ -134,7 +120,7 @@ func TestTheLibraryGetsNoReplyThatItCannotRead(t *testing.T) {
 			asked, err := zkwire.ReadFrame(server)
 			require.NoError(t, err)
 			before := allocated()
-			_, err = server.Write(reply(xidOf(asked), of.body))
+			_, err = server.Write(reply(xidOf(asked), 0, of.body))
 			require.NoError(t, err)
 			require.ErrorIs(t, soon(t, said), gozk.ErrConnectionClosed)
 			soon(t, servers) // the next one is tried
@@ -144,8 +130,8 @@ func TestTheLibraryGetsNoReplyThatItCannotRead(t *testing.T) {
 	}
 }
 
-func reply(xid int, body []byte) []byte {
-	b := append(zkwire.Frame(xid, int64(20), 0), body...)
+func reply(xid int, code int32, body []byte) []byte {
+	b := append(zkwire.Frame(xid, int64(20), int(code)), body...)
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
 }
@@ -212,6 +198,21 @@ func TestAnAnswerThatIsTooLongEndsNoConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, soon(t, got).Err, ErrTooLong)
 	require.Less(t, allocated()-before, uint64(3*len(frame)))
+
+	list, listed := List("/a", false, 0)
+	xid = sends(t, w, server, list)
+	before = allocated()
+	frame = zkwire.Frame(xid, int64(20), 0)
+	binary.BigEndian.PutUint32(frame, uint32(replyHead+33<<20))
+	_, err = server.Write(frame)
+	require.NoError(t, err)
+	some := make([]byte, 1<<20)
+	for range 33 {
+		_, err := server.Write(some)
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, soon(t, listed).Err, ErrTooLong)
+	require.Less(t, allocated()-before, uint64(4<<20))
 
 	get, got = Get("/a")
 	_, err = server.Write(zkwire.Frame(append([]any{sends(t, w, server, get), int64(20), 0, "note"}, stat(19)...)...))

@@ -83,6 +83,12 @@ func sound(op int32, in decoder) bool {
 			in.string()
 		}
 		in.next(statBytes)
+	case opGetData:
+		in.bytes()
+		in.next(statBytes)
+	case opGetChildren2:
+		in.strings()
+		in.next(statBytes)
 	case opMulti:
 		in.results()
 	case opDelete, opAuth, opClose, opPing: // nothing is read

@@ -51,7 +51,7 @@ func sends(t *testing.T, w *Conn, server net.Conn, r Request) int {
 
 func xidOf(frame []byte) int { return int(int32(binary.BigEndian.Uint32(frame))) }
 
-func soon[T any](t *testing.T, c <-chan T) T {
+func soon[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-c:
