@@ -229,15 +229,25 @@ func endIsNoRemoval(s *scene) {
 	holder, _ := s.session()
 	l := s.connect()
 	s.needs("expire a session", l.Expire == nil)
-	sess := s.open(l)
 	s.join(holder)
-	first, ahead := s.join(sess)
-	second, _ := s.join(sess)
-	waiter, watcher := s.await(first, ahead...), s.watch(second)
-	time.Sleep(50 * time.Millisecond)
-	l.Expire(s, sess)
-	s.mustBeOver(s.outlives()+s.patience, waiter, "a waiter's session has ended")
-	s.mustBeOver(s.outlives()+s.patience, watcher, "a holder's session has ended")
+	for try := 1; ; try++ {
+		sess := s.open(l)
+		first, ahead := s.join(sess)
+		second, _ := s.join(sess)
+		waiter, watcher := s.await(first, ahead...), s.watch(second)
+		time.Sleep(50 * time.Millisecond)
+		l.Expire(s, sess)
+		s.mustBeOver(s.outlives()+s.patience, waiter, "a waiter's session has ended")
+		a := s.within(s.outlives()+s.patience, watcher, "a holder's session has ended")
+		if errors.Is(a.err, driver.ErrSessionEnded) {
+			return
+		}
+		// A holder must not doubt its removal for long. On a machine that is busy with something else the news of the
+		// session's end may come later than that.
+		if try == 5 || !errors.Is(a.err, driver.ErrRemoved) {
+			s.Fatalf("a holder's session has ended: %v, want ErrSessionEnded", a.err)
+		}
+	}
 }
 
 func abandonLeavesToTTL(s *scene) {
