@@ -418,7 +418,8 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 		}
 		cancel()
 	}
-	if here := s.watches.size(); here > 2 { // the session's own, and for a moment the one that all of them shared
+	// The session's own; for a moment the one that all of them shared; and, on a busy machine, that of the own key.
+	if here := s.watches.size(); here > 3 {
 		t.Errorf("%d watches are left here", here)
 	}
 	var here int
