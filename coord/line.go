@@ -23,8 +23,9 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
+	turns := rules.Turns(nodes)
 	for i, n := range nodes {
-		nodes[i].Holds = len(rules.For(n.Kind)(n, nodes[:i])) == 0
+		nodes[i].Holds = turns[i]
 		nodes[i].Line, nodes[i].Token = name, n.Token<<TurnBits
 	}
 	return nodes, nil

@@ -84,8 +84,10 @@ type Session interface {
 
 	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
 	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of clocks
-	// and the ticks of the service. It never moves back. When it passes the engine ends all holds, yet the session may
-	// live on, and those who wait keep their places. Every Hold.Err reads it, so it must be cheap.
+	// and the ticks of the service. Only a renewal counts that has reached whoever decides when the session ends: one that
+	// a relay has answered, and may not have passed on, vouches for nothing. The deadline never moves back; if the service
+	// grants less than before, the session is over. When it passes the engine ends all holds, yet the session may live on,
+	// and those who wait keep their places. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
 	// Done is closed when the session is over for certain: refused by the service, closed or abandoned.

@@ -17,8 +17,8 @@ type Node struct {
 	ID    string // unique at the service, and never used again
 	Kind  string // what it asks for; see ValidKind
 	Token Token  // its place in the line
-	Owner Owner  // who put it there; empty for foreign contenders
-	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing
+	Owner Owner  // who put it there; empty for foreign contenders, and if the service does not let us know
+	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing, or likewise
 	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
 }
 

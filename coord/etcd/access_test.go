@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -302,4 +303,49 @@ func TestDepartureFromFullService(t *testing.T) {
 	leave(t, head, true)
 	answers(t, c, 5*time.Second, nil, "await")
 	leave(t, me, true)
+}
+
+// Whenever a role is changed, requests on their way are refused because they were checked by the old ones.
+func TestRolesMayChangeUnderLoad(t *testing.T) {
+	cluster, _ := guarded(t)
+	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
+	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+	ctx := within(t, time.Minute)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				me, _, err := s.Join(ctx, entry(fmt.Sprint("roles ", i), "lock"))
+				if err == nil {
+					err = me.Leave(ctx, true)
+				}
+				if err != nil {
+					t.Errorf("with roles that change: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		if _, err := root.RoleGrantPermission(ctx, "nobody", fmt.Sprint("elsewhere ", i), "", clientv3.PermissionType(clientv3.PermRead)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(stop)
+	all.Wait()
+	if _, err := s.d.Line(ctx, "roles 0"); err != nil {
+		t.Error(err)
+	}
+	for _, refused := range []error{rpctypes.ErrAuthOldRevision, rpctypes.ErrNotLeader, rpctypes.ErrNotCapable} {
+		if classify(refused) != passing {
+			t.Errorf("%v is not taken for trouble that passes", refused)
+		}
+	}
 }

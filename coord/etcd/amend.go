@@ -55,14 +55,14 @@ func (p *place) amended(me *driver.Node) (string, error) {
 // undoes nothing.
 func (p *place) write(ctx context.Context, value string) (gone int64, err error) {
 	for {
-		answer, err := p.d.kv.Txn(ctx).If(
+		answer, err := p.txn(ctx, []clientv3.Cmp{
 			isIncarnation(p.key, p.created),
 			clientv3.Compare(clientv3.ModRevision(p.key), "=", p.modified),
-		).Then(
+		}, []clientv3.Op{
 			clientv3.OpPut(p.key, value, clientv3.WithLease(p.lease)),
-		).Else(
+		}, []clientv3.Op{
 			clientv3.OpGet(p.key),
-		).Commit()
+		})
 		switch {
 		case err != nil:
 			p.noticeLoss(err)

@@ -439,3 +439,31 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	leave(t, me, false)
 	leave(t, head, true)
 }
+
+// listening waits until the session's stream of events is open.
+func listening(t *testing.T, s *session) {
+	t.Helper()
+	v := s.watches.vigil(span{key: "up"}, 1)
+	defer v.end()
+	if _, err := v.next(within(t, 20*time.Second), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A line that is wanted again and again keeps its own watch alive, and nobody else's.
+func TestAHotLineKeepsNoOtherWatches(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	listen := func(line string) { s.watches.vigil(span{key: line}, 0).end() }
+	listening(t, s)
+	listen("hot")
+	for i := range 60 {
+		listen(fmt.Sprint("once ", i))
+	}
+	for limit := time.Now().Add(20 * time.Second); s.watches.size() > 4; time.Sleep(100 * time.Millisecond) {
+		listen("hot")
+		if time.Now().After(limit) {
+			t.Fatalf("%d watches are left", s.watches.size())
+		}
+	}
+}

@@ -4,21 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // Connect makes an etcd client of its own, checks that the service answers and that the user may use the root, and
-// returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check.
+// returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check, which goes on as long as
+// the service is out of reach: until ctx ends or, if ctx has no deadline, for 30 s. The error names what was tried and what
+// is in the way, and WithLogger tells it meanwhile.
 //
 // A password or a token goes to the service as it is. So without TLS, or with endpoints that begin with http://, for which
 // the client library ignores TLS, it is refused unless all endpoints are on this machine, by their addresses; see
@@ -38,21 +46,111 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 		return nil, fmt.Errorf("turnwise: etcd: connect: the password or token would go to %s in clear: use TLS with endpoints that "+
 			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", to)
 	}
+	if _, bound := ctx.Deadline(); !bound {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, connectFor)
+		defer cancel()
+	}
+	tells := inquire(ctx, cfg, c.log)
 	client, err := dial(ctx, cfg)
 	if err != nil {
-		return nil, connectError(ctx, cfg, err)
+		return nil, connectError(ctx, cfg, err, tells())
 	}
 	d, err := newService(client, c, keys)
 	if err != nil {
+		tells()
 		client.Close()
 		return nil, err
 	}
 	d.release = client.Close
-	if err := d.probe(ctx); err != nil {
+	err = d.probe(ctx)
+	obstacle := tells()
+	if err != nil {
 		client.Close()
-		return nil, connectError(ctx, cfg, err)
+		return nil, connectError(ctx, cfg, err, obstacle)
 	}
 	return coord.NewClient(d, c.client...), nil
+}
+
+const (
+	// connectFor is how long Connect tries if nobody says.
+	connectFor = 30 * time.Second
+
+	// inquireAfter is how soon Connect asks what is in the way, and inquireEvery how often it asks again.
+	inquireAfter = 50 * time.Millisecond
+	inquireEvery = 3 * time.Second
+)
+
+// inquire finds out now and then what is in the way of a connection, and logs it, until ctx ends or tells is called, which
+// returns what it was last. The client library does not say: it waits.
+func inquire(ctx context.Context, cfg clientv3.Config, log *slog.Logger) (tells func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	found := make(chan error, 1)
+	go func() {
+		var last error
+		for pause := inquireAfter; driverkit.Sleep(ctx, pause) == nil; {
+			err := obstacle(ctx, cfg)
+			if ctx.Err() != nil {
+				break
+			}
+			if last = err; err != nil {
+				pause = inquireEvery
+				log.Warn("etcd: out of reach, trying on", "endpoints", strings.Join(cfg.Endpoints, ", "), "err", err)
+			}
+		}
+		found <- last
+	}()
+	return func() error {
+		cancel()
+		return <-found
+	}
+}
+
+// obstacle makes a connection and returns why that fails; nil if it does not, or nothing is known yet.
+func obstacle(ctx context.Context, cfg clientv3.Config) error {
+	cfg.Username, cfg.Password, cfg.Token = "", "", "" // with a user name, making the client would wait
+	client, err := dial(ctx, cfg)
+	if err != nil {
+		return nil // it is told elsewhere
+	}
+	defer client.Close()
+	return hint(unreached(ctx, client.ActiveConnection()), cfg.TLS != nil || strings.HasPrefix(strings.Join(cfg.Endpoints, ""), "https"))
+}
+
+// unreached returns what is in the way of a connection; nil if it stands, or nothing is known before ctx ends.
+func unreached(ctx context.Context, conn *grpc.ClientConn) error {
+	_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, Serializable: true, CountOnly: true}, grpc.WaitForReady(false))
+	if status.Code(err) != codes.Unavailable {
+		return nil
+	}
+	text := strings.TrimPrefix(status.Convert(err).Message(), "connection error: desc = ")
+	if plain, err := strconv.Unquote(text); err == nil {
+		text = plain
+	}
+	return errors.New(text)
+}
+
+// hint says what the library's error means where that is a riddle.
+func hint(err error, tls bool) error {
+	for _, riddle := range []struct {
+		says string
+		tls  bool
+		hint string
+	}{
+		{"looked like an HTTP/1.1 header", tls, "what answers there is not etcd, but speaks HTTP/1.1"},
+		{"tls: certificate required", tls, "it wants a certificate: set TLS in the client's Config"},
+		{"tls: bad certificate", tls, "it does not take the certificate in the client's Config"},
+		{"broken pipe", true, "it hangs up after the handshake, as a service does that wants a certificate: see TLS in the client's Config"},
+		{"connection reset", true, "it hangs up, as a service may that wants a certificate: see TLS in the client's Config"},
+		{"authentication handshake failed: EOF", true, "it does not speak TLS, which the client's Config asks for"},
+		{"first record does not look like a TLS handshake", true, "it does not speak TLS, which the client's Config asks for"},
+		{"error reading server preface", false, "it hangs up, as a service does that speaks TLS, which the client's Config does not ask for, or one that is not etcd"},
+	} {
+		if err != nil && riddle.tls == tls && strings.Contains(err.Error(), riddle.says) {
+			return fmt.Errorf("%s: %w", riddle.hint, err)
+		}
+	}
+	return err
 }
 
 // sendsInClear reports whether a secret would leave this machine without encryption, and for where.
@@ -129,12 +227,12 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 // probe reads a key that only this driver uses: it needs a majority, a password and the permission.
 func (d *service) probe(ctx context.Context) error {
 	return d.persist(ctx, func(ctx context.Context) error {
-		_, err := d.kv.Get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		_, err := d.get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 		return err
 	})
 }
 
-func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
+func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error) error {
 	switch {
 	case errors.Is(err, driver.ErrDenied):
 		err = &denied{err}
@@ -143,6 +241,9 @@ func connectError(ctx context.Context, cfg clientv3.Config, err error) error {
 	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) { // what ctx ended looks different
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		if obstacle != nil {
+			err = fmt.Errorf("%w: %w", err, obstacle)
 		}
 		err = fmt.Errorf("%w: is it running there? %w", coord.ErrUnavailable, err)
 	}

@@ -1,16 +1,22 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
+	"go.uber.org/zap"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -70,6 +76,110 @@ func TestConnectToNobodySaysSoInTime(t *testing.T) {
 		if took := time.Since(begun); took > 400*time.Millisecond+raceSlack {
 			t.Errorf("it came back after %v", took)
 		}
+	}
+}
+
+// Whoever mixes up a port, a name or a certificate is told what is in the way, and a logger hears of it meanwhile.
+func TestConnectNamesTheCause(t *testing.T) {
+	plain, secure := servers.Etcd(t, servers.Shared()), servers.Etcd(t, servers.Shared(), servers.TLS())
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := closed.Addr().String()
+	closed.Close()
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	anyCertificate := &tls.Config{InsecureSkipVerify: true}
+	var all sync.WaitGroup
+	for name, c := range map[string]struct {
+		at   string
+		tls  *tls.Config
+		says string
+	}{
+		"nobody there":                        {nobody, nil, "connection refused"},
+		"no such name":                        {"no-such-host.invalid:2379", nil, "no-such-host.invalid"},
+		"TLS, and the service speaks plain":   {plain.Addrs()[0], anyCertificate, "it does not speak TLS"},
+		"plain, and the service speaks TLS":   {secure.Addrs()[0], nil, "TLS, which the client's Config does not ask for"},
+		"no certificate":                      {secure.Addrs()[0], anyCertificate, "wants a certificate"},
+		"a certificate of an unknown service": {secure.Addrs()[0], &tls.Config{}, "unknown authority"},
+		"another protocol":                    {web.Listener.Addr().String(), nil, "HTTP/1.1"},
+	} {
+		for _, user := range []string{"", "somebody"} {
+			all.Go(func() {
+				var said lockedBuffer
+				cfg := clientv3.Config{Endpoints: []string{c.at}, TLS: c.tls, Username: user, Password: user}
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				defer cancel()
+				_, err := Connect(ctx, cfg, WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+				if !errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.at) {
+					t.Errorf("%s, user %q: %v; want %q", name, user, err, c.says)
+				}
+				if log := said.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, c.at) {
+					t.Errorf("%s, user %q: the log says %q", name, user, log)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// With a client of the user's own, a session that cannot be opened says so, too.
+func TestOpenNamesTheCause(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := closed.Addr().String()
+	closed.Close()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	d, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(within(t, 3*time.Second)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("open: %v", err)
+	}
+	if err := d.Close(within(t, 10*time.Second)); err != nil {
+		t.Error(err)
+	}
+}
+
+// lockedBuffer is for a log that is written while a test goes on.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Nobody says for how long: it does not try for ever.
+func TestConnectWithoutADeadlineEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	t.Parallel()
+	begun := time.Now()
+	_, err := Connect(context.Background(), clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Username: "u", Password: "p"})
+	if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("connect: %v", err)
+	}
+	if took := time.Since(begun); took < connectFor-time.Second || took > connectFor+10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

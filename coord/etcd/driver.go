@@ -94,6 +94,9 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 	err := d.retry(ctx, "grant a lease", func(ctx context.Context) (err error) {
 		sent = time.Now()
 		granted, err = d.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: d.ttl})
+		if err == nil && (granted.GetID() <= 0 || granted.GetTTL() <= 0) {
+			err = errNonsense
+		}
 		return rpctypes.Error(err)
 	})
 	if err != nil {

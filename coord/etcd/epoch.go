@@ -46,10 +46,11 @@ func (s *session) confirm(ctx context.Context) error {
 
 func (s *session) putEpoch(ctx context.Context) error {
 	return s.d.retry(ctx, "put the session's key", func(ctx context.Context) error {
-		put, err := s.d.kv.Put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
+		rev, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
 		if err == nil {
-			s.epoch.rev.Saw(put.Header.Revision)
-			s.epoch.seen = max(s.epoch.seen, put.Header.Revision)
+			s.epoch.rev.Saw(rev)
+			s.epoch.seen = max(s.epoch.seen, rev)
+			s.told.Saw(rev)
 		}
 		s.noticeLoss(err)
 		return err
@@ -75,7 +76,11 @@ func (s *session) check(ctx context.Context, since int64) error {
 	}
 	found := false
 	err := s.d.retry(ctx, "look for the session's key", func(ctx context.Context) error {
-		got, err := s.d.kv.Get(ctx, s.d.keys.epoch(s.lease), clientv3.WithKeysOnly())
+		told := s.told.Load()
+		got, err := s.d.get(ctx, s.d.keys.epoch(s.lease), clientv3.WithKeysOnly())
+		if err == nil {
+			err = s.goesOn(got.Header.Revision, told)
+		}
 		if err == nil && got.Count > 0 {
 			found = true
 			s.epoch.seen = got.Header.Revision
@@ -86,6 +91,27 @@ func (s *session) check(ctx context.Context, since int64) error {
 		return err
 	}
 	return s.putEpoch(ctx) // the lease is gone, or somebody has removed the key
+}
+
+// txn also compares revisions.
+func (s *session) txn(ctx context.Context, ifs []clientv3.Cmp, then, instead []clientv3.Op) (*clientv3.TxnResponse, error) {
+	told := s.told.Load()
+	answer, err := s.d.txn(ctx, ifs, then, instead)
+	if err == nil && !(len(then) > 0 && then[0].IsSerializable()) { // a member that is asked by itself may lag behind
+		err = s.goesOn(answer.Header.Revision, told)
+	}
+	return answer, err
+}
+
+// goesOn ends the session if the service is now at an earlier revision than one it had told: it has lost its data, or
+// was given older data. Who held or had left since then is forgotten, and what is there may be long gone.
+func (s *session) goesOn(now, told int64) error {
+	s.told.Saw(now)
+	if now >= told {
+		return nil
+	}
+	s.end(errWentBack)
+	return s.life.Why()
 }
 
 // removed returns the error for a node that was not there at revision rev: it was removed, or the session has ended.
@@ -125,8 +151,8 @@ func (s *session) watchOver() {
 				since = max(since, e.rev)
 			}
 		}
-		if len(events) == 0 && (v.open == 0 || !v.unread()) {
-			since = math.MaxInt64 // no event will tell, or none has for long: ask
+		if len(events) == 0 && (v.open == 0 || !v.unread() || v.opened < s.told.Load()) {
+			since = math.MaxInt64 // no event will tell, or none has for long, or the service has gone back: ask
 		}
 		v.caughtUp(v.opened)
 		if err := s.check(ctx, since); err != nil && !s.life.Over() {

@@ -103,7 +103,7 @@ func (d *service) prefixes() string {
 	return fmt.Sprintf("the prefix %q", d.keys.root)
 }
 
-// unanswered returns the error of a request given up because ctx has ended, with what the service said last.
+// unanswered returns the error of a request given up because ctx has ended, with what was the matter last.
 func unanswered(ctx context.Context, last error) error {
 	err := context.Cause(ctx)
 	if own := ctx.Err(); !errors.Is(err, own) && !errors.Is(err, driver.ErrSessionEnded) {
@@ -112,5 +112,5 @@ func unanswered(ctx context.Context, last error) error {
 	if last == nil || errors.Is(last, context.Canceled) || errors.Is(last, context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("%w; the service said last: %w", err, last)
+	return fmt.Errorf("%w; before that: %w", err, last)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -52,28 +53,46 @@ func same(a, b driver.Node) bool {
 func (d *service) first(ctx context.Context, line string) (driver.Node, int64, error) {
 	try, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	for _, limit := range []int64{1, 0} {
-		var got *clientv3.GetResponse
-		err := d.retry(try, "read line "+line, func(ctx context.Context) (err error) {
-			got, err = d.kv.Get(ctx, d.keys.line(line), clientv3.WithPrefix(),
-				clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(limit))
-			return err
-		})
-		if err != nil && ctx.Err() != nil {
-			err = failed("read line "+line, unanswered(ctx, nil))
-		}
+	n, rev, err := d.tryFirst(try, line)
+	if err != nil && ctx.Err() != nil {
+		err = failed("read line "+line, unanswered(ctx, nil))
+	}
+	return n, rev, err
+}
+
+func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64, error) {
+	for {
+		got, err := d.readLine(ctx, line, d.keys.line(line), clientv3.WithPrefix(),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
 		if err != nil {
 			return driver.Node{}, 0, err
 		}
-		for _, kv := range got.Kvs {
-			if n, ok := d.keys.node(line, kv); ok {
-				d.keys.decodeValue(&n, kv.Value)
-				return n, got.Header.Revision, nil
+		rev := got.Header.Revision
+		if len(got.Kvs) == 0 {
+			return driver.Node{}, rev, nil
+		}
+		if n, ok := d.keys.node(line, got.Kvs[0]); ok {
+			d.keys.decodeValue(&n, got.Kvs[0].Value)
+			return n, rev, nil
+		}
+		// It begins with something else.
+		var first driver.Node
+		rev, err = d.walk(ctx, line, func(kv *mvccpb.KeyValue) {
+			if n, ok := d.keys.node(line, kv); ok && (first.ID == "" || n.Token < first.Token) {
+				first = n
 			}
+		}, clientv3.WithKeysOnly())
+		if err != nil || first.ID == "" {
+			return driver.Node{}, rev, err
 		}
-		if len(got.Kvs) == 0 || limit == 0 {
-			return driver.Node{}, got.Header.Revision, nil
+		got, err = d.readLine(ctx, line, keyOf(&first))
+		if err != nil {
+			return driver.Node{}, 0, err
 		}
+		if len(got.Kvs) > 0 && got.Kvs[0].CreateRevision == int64(first.Token) {
+			d.keys.decodeValue(&first, got.Kvs[0].Value)
+			return first, got.Header.Revision, nil
+		}
+		// It has left meanwhile.
 	}
-	panic("unreachable")
 }

@@ -6,29 +6,71 @@ import (
 	"slices"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
 func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) {
-	var got *clientv3.GetResponse
-	err := d.retry(ctx, "read line "+line, func(ctx context.Context) (err error) {
-		got, err = d.kv.Get(ctx, d.keys.line(line), clientv3.WithPrefix())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
 	var nodes []driver.Node
-	for _, kv := range got.Kvs {
+	_, err := d.walk(ctx, line, func(kv *mvccpb.KeyValue) {
 		if n, ok := d.keys.node(line, kv); ok {
 			d.keys.decodeValue(&n, kv.Value)
 			nodes = append(nodes, n)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(nodes, byToken)
 	return nodes, nil
+}
+
+const (
+	// A page of a walk has about pageBytes. How large the values are turns out on the way: anybody may keep large ones
+	// below the name of a line.
+	pageBytes         = 1 << 20
+	fewKeys, manyKeys = 16, 1000
+)
+
+// readLine reads keys of a line.
+func (d *service) readLine(ctx context.Context, line, key string, opts ...clientv3.OpOption) (got *clientv3.GetResponse, err error) {
+	err = d.retry(ctx, "read line "+line, func(ctx context.Context) error {
+		got, err = d.get(ctx, key, opts...)
+		return err
+	})
+	return got, err
+}
+
+// walk visits all keys of a line, as they were at one revision, which it returns.
+func (d *service) walk(ctx context.Context, line string, visit func(*mvccpb.KeyValue), opts ...clientv3.OpOption) (rev int64, err error) {
+	from := d.keys.line(line)
+	end := clientv3.GetPrefixRangeEnd(from)
+	at, keys, bytes := int64(0), 0, 0
+	for limit := fewKeys; ; limit = min(max(keys*pageBytes/(bytes+1), fewKeys), manyKeys) {
+		got, err := d.readLine(ctx, line, from, append(opts, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(at))...)
+		if is(err, rpctypes.ErrCompacted) && at > 0 {
+			at = 0 // what stands all the while is seen all the same
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, kv := range got.Kvs {
+			bytes += len(kv.Key) + len(kv.Value)
+			visit(kv)
+		}
+		if rev == 0 {
+			rev = got.Header.Revision
+		}
+		if !got.More || len(got.Kvs) == 0 {
+			return rev, nil
+		}
+		at, keys = rev, keys+len(got.Kvs)
+		from = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
+	}
 }
 
 // page is how many keys Lines reads at once. It skips the rest of a longer line.
@@ -48,7 +90,7 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	for {
 		var got *clientv3.GetResponse
 		err := d.retry(ctx, "list the lines", func(ctx context.Context) (err error) {
-			got, err = d.kv.Get(ctx, from, opts...)
+			got, err = d.get(ctx, from, opts...)
 			return err
 		})
 		if err != nil {
@@ -59,7 +101,7 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 				found[line] = true
 			}
 		}
-		if !got.More {
+		if !got.More || len(got.Kvs) == 0 {
 			break
 		}
 		last := got.Kvs[len(got.Kvs)-1]
@@ -79,10 +121,7 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 	removed, tries := false, 0
 	err := d.retry(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {
 		tries++
-		done, err := d.kv.Txn(ctx).
-			If(isIncarnation(key, created)).
-			Then(clientv3.OpDelete(key)).
-			Commit()
+		done, err := d.txn(ctx, []clientv3.Cmp{isIncarnation(key, created)}, []clientv3.Op{clientv3.OpDelete(key)}, nil)
 		if err == nil {
 			removed = done.Succeeded
 		}

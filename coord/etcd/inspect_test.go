@@ -1,13 +1,18 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -47,6 +52,96 @@ func TestLinesArePagedAndLongOnesSkipped(t *testing.T) {
 		if err := s.Close(within(t, 20*time.Second)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// scales remember the size of the largest reply.
+type scales struct{ largest atomic.Int64 }
+
+func (*scales) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (*scales) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*scales) HandleConn(context.Context, stats.ConnStats)                       {}
+func (s *scales) HandleRPC(_ context.Context, r stats.RPCStats) {
+	if in, ok := r.(*stats.InPayload); ok {
+		s.largest.Store(max(s.largest.Load(), int64(in.Length)))
+	}
+}
+
+// weighed makes a link whose replies are weighed.
+func weighed(t *testing.T, addrs []string) (*link, *atomic.Int64) {
+	s := new(scales)
+	return connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{grpc.WithStatsHandler(s)}}, addrs...), &s.largest
+}
+
+// Somebody has filled a line with large values that are no contenders'. Whoever looks at it is not made to take them all
+// at once.
+func TestJunkInALineIsTakenInPieces(t *testing.T) {
+	cluster := servers.Etcd(t)
+	root := direct(t, cluster)
+	l, size := weighed(t, cluster.Addrs())
+	s := open(t, l)
+	prefix := s.d.keys.line("junk")
+	junk := strings.Repeat("x", 1<<20)
+	for i := range 40 {
+		if _, err := root.Put(within(t, 20*time.Second), fmt.Sprintf("%s%03d", prefix, i), junk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	me, _ := join(t, s, entry("junk", "lock"))
+	for i := range 3 {
+		if _, err := root.Put(within(t, 20*time.Second), fmt.Sprintf("%sx%03d", prefix, i), junk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	behind, ahead := join(t, s, entry("junk", "lock"))
+	if len(ahead) != 1 || ahead[0].ID != me.Node().ID {
+		t.Errorf("ahead is %v", ahead)
+	}
+	if n := size.Load(); n > 4<<20 {
+		t.Errorf("a reply to a join has %d bytes", n)
+	}
+	first, err := s.d.First(within(t, 20*time.Second), "junk", nil)
+	if err != nil || first.ID != me.Node().ID {
+		t.Errorf("the first is %v, %v", first, err)
+	}
+	if n := size.Load(); n > 4<<20 {
+		t.Errorf("a reply to First has %d bytes", n)
+	}
+	nodes, err := s.d.Line(within(t, 20*time.Second), "junk")
+	if err != nil || len(nodes) != 2 || nodes[0].ID != me.Node().ID || nodes[1].Owner.PID != 1 {
+		t.Errorf("the line is %v, %v", nodes, err)
+	}
+	if n := size.Load(); n > 20<<20 {
+		t.Errorf("a reply to Line has %d bytes", n)
+	}
+	leave(t, me, true)
+	leave(t, behind, true)
+}
+
+// Long lines take time in proportion, and no longer than their context.
+func TestALongLineIsReadInPages(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l, size := weighed(t, cluster.Addrs())
+	s := open(t, l)
+	const n = 2500
+	crowdIn(t, s, "long", n)
+	nodes, err := s.d.Line(within(t, 20*time.Second), "long")
+	if err != nil || len(nodes) != n || !slices.IsSortedFunc(nodes, byToken) {
+		t.Errorf("%d nodes, %v", len(nodes), err)
+	}
+	if size := size.Load(); size > 1<<20 {
+		t.Errorf("a reply has %d bytes", size)
+	}
+	ctx, cancel := context.WithCancel(within(t, 20*time.Second))
+	var asked atomic.Int64
+	end := func(string, any) {
+		if asked.Add(1) == 2 {
+			cancel()
+		}
+	}
+	l.onSend.Store(&end)
+	if _, err := s.d.Line(ctx, "long"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with its context at an end: %v", err)
 	}
 }
 

@@ -152,7 +152,7 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	}
 	put := clientv3.OpPut(j.key, j.value, clientv3.WithLease(j.lease))
 	err = j.d.once(j.life.Context(), func(ctx context.Context) error {
-		answer, err = j.d.kv.Txn(ctx).If(ifs...).Then(append(reads, put)...).Else(instead...).Commit()
+		answer, err = j.txn(ctx, ifs, append(reads, put), instead)
 		return err
 	})
 	return answer, err
@@ -162,9 +162,6 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 // epoch is another one or the key is somebody else's. Or somebody is in line.
 func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	ctx, now := j.life.Context(), answer.Header.Revision
-	if err := j.goesOn(now, j.compared); err != nil {
-		return err
-	}
 	kvs := answer.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 { // gone with the lease, or removed by somebody
 		return j.check(ctx, now)

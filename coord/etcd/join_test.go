@@ -7,10 +7,12 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -492,5 +494,59 @@ func TestAKeyIsNotUsedTwiceAtOnce(t *testing.T) {
 	second, ahead := join(t, s, entry("at once", "lock"))
 	if len(ahead) != 1 || ahead[0].ID != first.Node().ID {
 		t.Errorf("%s is behind %v, want %s", second.Node().ID, ahead, first.Node().ID)
+	}
+}
+
+// Whoever was removed calls Leave no more; the number in the key is used again all the same.
+func TestTheKeyOfARemovedWaiterIsUsedAgain(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	head, _ := join(t, s, entry("removed", "lock"))
+	keys := map[string]bool{}
+	for range 5 {
+		me, ahead := join(t, s, entry("removed", "lock"))
+		c := waiter(t, me, ahead)
+		if _, err := root.Delete(within(t, 10*time.Second), me.(*place).key); err != nil {
+			t.Fatal(err)
+		}
+		answers(t, c, 5*time.Second, driver.ErrRemoved, "the waiter that was removed")
+		keys[me.(*place).key] = true
+	}
+	if len(keys) != 1 {
+		t.Errorf("five waiters in a row had %d keys", len(keys))
+	}
+	leave(t, head, true)
+}
+
+// A service that refuses is not asked again without a pause.
+func TestRefusalsAreFollowedByAPause(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	for _, refusal := range []error{rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCRequestTooManyRequests} {
+		var tries atomic.Int64
+		var refuses atomic.Bool
+		l := connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if _, txn := req.(*pb.TxnRequest); txn && refuses.Load() {
+					tries.Add(1)
+					return refusal
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			})}}, cluster.Addrs()...)
+		s := open(t, l)
+		me, _ := join(t, s, entry("refused", "lock"))
+		refuses.Store(true)
+		if _, _, err := s.Join(within(t, time.Second), entry("refused", "lock")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("join: %v", err)
+		}
+		joins := tries.Swap(0)
+		if err := me.Amend(within(t, time.Second), "lock", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("amend: %v", err)
+		}
+		if amends := tries.Load(); joins > 40 || amends > 40 || joins == 0 || amends < 2 {
+			t.Errorf("%v: in a second it tried %d times to join, and %d to amend", refusal, joins, amends)
+		}
+		refuses.Store(false)
+		leave(t, me, true)
 	}
 }

@@ -129,16 +129,16 @@ func (d *departures) next() {
 // commit takes each key away if it is still the incarnation that is meant: a late deletion by key alone could remove a
 // newer node (etcd #22082).
 func (d *departures) commit(ctx context.Context, who ...departure) error {
-	txn := d.s.d.kv.Txn(ctx)
+	var ifs []clientv3.Cmp
+	var ops []clientv3.Op
 	if len(who) == 1 {
-		txn = txn.If(isIncarnation(who[0].key, who[0].created)).Then(clientv3.OpDelete(who[0].key))
+		ifs = []clientv3.Cmp{isIncarnation(who[0].key, who[0].created)}
+		ops = []clientv3.Op{clientv3.OpDelete(who[0].key)}
 	} else {
-		var each []clientv3.Op
 		for _, w := range who {
-			each = append(each, clientv3.OpTxn([]clientv3.Cmp{isIncarnation(w.key, w.created)}, []clientv3.Op{clientv3.OpDelete(w.key)}, nil))
+			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{isIncarnation(w.key, w.created)}, []clientv3.Op{clientv3.OpDelete(w.key)}, nil))
 		}
-		txn = txn.Then(each...)
 	}
-	_, err := txn.Commit()
+	_, err := d.s.txn(ctx, ifs, ops, nil)
 	return err
 }

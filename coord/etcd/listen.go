@@ -62,7 +62,7 @@ func (e *ear) end() {
 		return
 	}
 	w.unheard = time.Now()
-	ws.unheard = append(ws.unheard, w)
+	ws.unheard = append(ws.unheard, unheard{w, w.unheard})
 	if !ws.live {
 		ws.sweep(w.unheard)
 	}

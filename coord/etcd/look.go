@@ -107,52 +107,57 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 // It drops what was amended out of sight; nothing is ever amended into sight, see Amend.
 func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
 	if !g.short && len(g.amended) > 0 && v.sight.Depth() == 1 {
-		if err := s.readKinds(ctx, &g, rev); err != nil {
+		out, err := s.readKinds(ctx, v, &g, rev)
+		if err != nil {
 			return g, err
 		}
-		seen := len(g.nodes)
-		g.nodes = slices.DeleteFunc(g.nodes, func(n driver.Node) bool { return !v.sight.Sees(n.Kind) })
-		g.short = len(g.nodes) < seen
+		g.short = out
 	}
 	if !g.short {
 		return g, nil
 	}
 	// Something that is not in the way hides what may be: a writer that has become a reader, or a foreign key. That is
-	// rare, so it may cost a look at all of them.
+	// rare, so it may cost a look at all of them. Values that are nobody's are not read: they may be large.
 	v.sight.Nearest = driver.All
 	answer, _, err := s.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
-		return s.d.keys.reads(v, append(opts, clientv3.WithMaxCreateRev(last))...)
+		return s.d.keys.reads(v, append(opts, clientv3.WithMaxCreateRev(last), clientv3.WithKeysOnly())...)
 	})
 	if err != nil {
 		return g, err
 	}
-	return s.d.keys.see(v, answer), nil
+	g = s.d.keys.see(v, answer)
+	_, err = s.readKinds(ctx, v, &g, rev)
+	return g, err
 }
 
-// readKinds reads the values of those that were amended, since they tell the kind. They are few: at most one for each
-// range.
-func (s *session) readKinds(ctx context.Context, g *glance, rev int64) error {
+// readKinds reads the values of those that were amended, since they tell the kind, and drops those that are out of sight.
+// It reports whether there were any.
+func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (dropped bool, _ error) {
 	var which []*driver.Node
 	for i := range g.nodes {
 		if n := &g.nodes[i]; g.amended[n.ID] > 0 {
 			which = append(which, n)
 		}
 	}
-	answer, _, err := s.readAt(ctx, "read the kinds", rev, func(opts ...clientv3.OpOption) (ops []clientv3.Op) {
-		for _, n := range which {
-			ops = append(ops, clientv3.OpGet(keyOf(n), opts...))
+	for some := range slices.Chunk(which, together) {
+		answer, _, err := s.readAt(ctx, "read the kinds", rev, func(opts ...clientv3.OpOption) (ops []clientv3.Op) {
+			for _, n := range some {
+				ops = append(ops, clientv3.OpGet(keyOf(n), opts...))
+			}
+			return ops
+		})
+		if err != nil {
+			return false, err
 		}
-		return ops
-	})
-	if err != nil {
-		return err
-	}
-	for i, n := range which {
-		if kv := incarnation(answer[i], int64(n.Token)); kv != nil {
-			s.d.keys.decodeKind(n, kv.GetValue())
+		for i, n := range some {
+			if kv := incarnation(answer[i], int64(n.Token)); kv != nil {
+				s.d.keys.decodeKind(n, kv.GetValue())
+			}
 		}
 	}
-	return nil
+	seen := len(g.nodes)
+	g.nodes = slices.DeleteFunc(g.nodes, func(n driver.Node) bool { return !v.sight.Sees(n.Kind) })
+	return len(g.nodes) < seen, nil
 }
 
 // incarnation returns what a read of one key found if it is that incarnation, and nil otherwise.
@@ -189,30 +194,19 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 			_ = driverkit.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
-	told := s.epoch.rev.Load()
 	answer, err := s.read(ctx, what, ops())
 	if err != nil {
 		return nil, 0, err
 	}
-	return answer.Responses, answer.Header.Revision, s.goesOn(answer.Header.Revision, told)
+	return answer.Responses, answer.Header.Revision, nil
 }
 
 func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (answer *clientv3.TxnResponse, err error) {
 	err = s.d.retry(ctx, what, func(ctx context.Context) error {
-		answer, err = s.d.kv.Txn(ctx).Then(ops...).Commit()
+		answer, err = s.txn(ctx, nil, ops, nil)
 		return err
 	})
 	return answer, err
-}
-
-// goesOn ends the session if the service is now at an earlier revision than one it has told before: it has lost its
-// data, or was given older data, and the lease went with them.
-func (s *session) goesOn(now, told int64) error {
-	if now >= told {
-		return nil
-	}
-	s.end(errWentBack)
-	return s.life.Why()
 }
 
 // look returns what stands ahead at revision rev or later (0: now), and which revision that was. It remembers what it

@@ -15,6 +15,9 @@ import (
 )
 
 // Names says what contenders' keys look like.
+//
+// Processes with different names do not exclude one another: those with [Isolated] see nobody else, whatever the root.
+// So change from one to the other only while nobody is in line.
 type Names int
 
 const (

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -91,12 +93,25 @@ func (d *service) persist(ctx context.Context, do func(context.Context) error) e
 		case !passes:
 			return d.explain(err)
 		default:
-			last = err
+			last = d.trouble(ctx, err)
 		}
 		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
 			return unanswered(ctx, last)
 		}
 	}
+}
+
+// trouble returns more than that a try took too long, if the connection is down.
+func (d *service) trouble(ctx context.Context, err error) error {
+	if codeOf(err) != codes.DeadlineExceeded || d.conn.GetState() != connectivity.TransientFailure {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, shortTry) // it is known already
+	defer cancel()
+	if why := unreached(ctx, d.conn); why != nil {
+		return why
+	}
+	return err
 }
 
 // maxTokens is how many times a request may be refused because of its token. Tokens become invalid when a server is

@@ -22,6 +22,7 @@ type session struct {
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
 	epoch    epoch
+	told     driverkit.Max // the greatest revision that the service has told
 	watches  *watches
 	numbers  numbers
 	lines    lines
@@ -41,7 +42,7 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 	s := &session{
 		d:        d,
 		lease:    lease,
-		ttl:      time.Duration(ttl) * time.Second,
+		ttl:      lasting(ttl),
 		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
 		deadline: driverkit.NewDeadline(),
 		epoch:    epoch{writing: make(gate, 1)},
@@ -51,14 +52,20 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 	}
 	s.leaving.s = s
 	s.watches = d.newWatches(s.life, d.keys.epoch(lease))
-	s.renewed(sent)
+	s.renewed(sent, ttl)
 	return s
 }
 
 // renewed leaves a margin for clocks that don't run at the same rate. etcd itself is never early: it counts from when
 // it has processed a renewal, and looks for expired leases every half second.
-func (s *session) renewed(sent time.Time) {
-	s.deadline.Renewed(sent, s.ttl-s.ttl/50-50*time.Millisecond)
+func (s *session) renewed(sent time.Time, seconds int64) {
+	ttl := min(s.ttl, lasting(seconds))
+	s.deadline.Renewed(sent, ttl-ttl/50-50*time.Millisecond)
+}
+
+// lasting is the TTL of a lease, which the service counts in seconds.
+func lasting(seconds int64) time.Duration {
+	return time.Duration(min(seconds, int64(maxTTL/time.Second))) * time.Second
 }
 
 func (s *session) Deadline() time.Time { return s.deadline.Time() }
@@ -115,7 +122,7 @@ func (s *session) renew() {
 		case s.life.Over():
 			return
 		case err == nil && ttl > 0:
-			s.renewed(sent)
+			s.renewed(sent, ttl)
 			pause, misses = interval, 0
 			continue
 		case err == nil:
@@ -185,6 +192,9 @@ func (r *renewal) exchange(s *session) (int64, error) {
 	said, err := r.stream.Recv()
 	if err != nil {
 		return 0, rpctypes.Error(err)
+	}
+	if said.GetID() != int64(s.lease) {
+		return 0, errNonsense
 	}
 	return said.GetTTL(), nil
 }

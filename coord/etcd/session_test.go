@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -228,4 +230,50 @@ func TestSessionOutlivesRestart(t *testing.T) {
 		t.Error("the wake-up was lost")
 	}
 	leave(t, behind, true)
+}
+
+// A backup is restored that is younger than the session. The lease is in it; but what the session has seen since is not,
+// and a node of its own that left long ago may stand there again. It is noticed though nobody asks for anything.
+func TestServiceThatComesBackOlderEndsTheSession(t *testing.T) {
+	cluster := servers.Etcd(t)
+	member := cluster.Member(0)
+	data, backup := filepath.Join(member.Dir(), "data"), filepath.Join(t.TempDir(), "backup")
+	s := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute))
+	old, _ := join(t, s, entry("older", "lock"))
+	member.Kill()
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	member.Restart(t)
+	leave(t, old, true)
+	held, _ := join(t, s, entry("older", "lock"))
+	if s.life.Over() {
+		t.Fatal("the session did not outlive a restart")
+	}
+	member.Kill()
+	if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup))); err != nil {
+		t.Fatal(err)
+	}
+	member.Restart(t)
+	ended(t, s, 20*time.Second, "the service has forgotten "+held.Node().ID)
+	if err := s.life.Why(); !errors.Is(err, errWentBack) {
+		t.Errorf("it ended because: %v", err)
+	}
+}
+
+// The lease is revoked while the stream that would tell is broken, and nobody waits or watches. It is noticed when there is
+// another stream, long before the next renewal.
+func TestLeaseRevokedUnheardIsNoticed(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l, WithTTL(2*time.Minute))
+	join(t, s, entry("fresh", "lock"))
+	listening(t, s)
+	heal := l.cut()
+	if _, err := root.Revoke(within(t, 10*time.Second), s.lease); err != nil {
+		t.Fatal(err)
+	}
+	heal()
+	ended(t, s, 20*time.Second, "the lease was revoked while the link was cut")
 }

@@ -40,7 +40,7 @@ type watches struct {
 	runs    bool
 	live    bool
 	idle    time.Time // since when nobody has listened
-	unheard []*watch  // watches whose last ear has gone, in that order
+	unheard []unheard // watches whose last ear has gone, in that order
 	spoke   time.Time // when something last arrived
 	out     []*pb.WatchRequest
 	send    driverkit.Bell // there is something in out
@@ -55,6 +55,12 @@ type request struct {
 
 // firstNumber is above all numbers that a proxy gives to watches by itself, which begin with 0.
 const firstNumber = 1 << 32
+
+// unheard is a watch that nobody listened to at that time. It may have been listened to since.
+type unheard struct {
+	watch *watch
+	since time.Time
+}
 
 // span is what a watch is for: one key or, with an end, a range.
 type span struct{ key, end string }
@@ -104,9 +110,9 @@ func (ws *watches) size() int {
 // post.
 func (ws *watches) sweep(then time.Time) {
 	n := 0
-	for ; n < len(ws.unheard) && !ws.unheard[n].unheard.After(then); n++ {
-		w := ws.unheard[n]
-		if len(w.ears) > 0 || ws.keys[w.span] != w {
+	for ; n < len(ws.unheard) && !ws.unheard[n].since.After(then); n++ {
+		w := ws.unheard[n].watch
+		if len(w.ears) > 0 || ws.keys[w.span] != w || w.unheard.After(then) {
 			continue
 		}
 		delete(ws.keys, w.span)

@@ -202,15 +202,45 @@ func playUnreadable(t *testing.T) (s *scene, tidy func()) {
 	}
 }
 
-func TestWaitingNeedsToRead(t *testing.T) {
+func TestANodeThatMayNotBeReadIsShownAndWaitedFor(t *testing.T) {
 	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")
 	me, ahead := s.join(s.sess, "lock")
-	w := s.answer(s.await(me, ahead...))
-	require.ErrorIs(t, w.err, driver.ErrDenied)
-	require.ErrorContains(t, w.err, "needs the READ permission")
+	waiter := s.await(me, ahead...)
+	select {
+	case w := <-waiter:
+		t.Fatalf("%v ahead, error %v", w.ahead, w.err)
+	case <-time.After(2500 * time.Millisecond): // it has looked more than once
+	}
+
+	nodes, err := s.link.Line(s.ctx, "a")
+	require.NoError(t, err)
+	require.Len(t, nodes, 2)
+	want := driver.Node{Line: "a", ID: first.Node().ID, Kind: "lock", Token: first.Node().Token}
+	require.Equal(t, want, nodes[0], "its owner is unknown")
+	seen, err := s.link.First(s.ctx, "a", nil)
+	require.NoError(t, err)
+	require.Equal(t, want, seen)
+	told := make(chan driver.Node, 1)
+	go func() {
+		n, err := s.link.First(s.ctx, "a", &seen)
+		if err != nil {
+			t.Error(err)
+		}
+		told <- n
+	}()
+	time.Sleep(100 * time.Millisecond)
+	require.NoError(t, s.link.Remove(s.ctx, nodes[0]), "an operator can take it away")
+	w := s.answer(waiter)
+	require.NoError(t, w.err)
+	require.Empty(t, w.ahead)
+	select {
+	case n := <-told:
+		require.Equal(t, me.Node().ID, n.ID)
+	case <-time.After(patience):
+		t.Fatal("who watches is not told")
+	}
 	s.leave(me, false)
-	s.leave(first, true)
 	tidy()
 }
 

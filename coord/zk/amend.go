@@ -106,7 +106,8 @@ func amendError(err error, nodePath string) error {
 	if errors.Is(err, gozk.ErrNoNode) {
 		return driver.ErrRemoved
 	}
-	return explain(err, "amending", nodePath, "WRITE permission on it and, to change its kind, the CREATE and DELETE", path.Dir(nodePath))
+	const needed = "WRITE permission on it and, to change its kind, the CREATE and DELETE"
+	return explain(err, "amending", nodePath, needed, path.Dir(nodePath))
 }
 
 // amending records, before an amendment is sent, where it will put the node; from then on the node has both paths.

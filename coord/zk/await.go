@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, d
 		w := a.join(wait[i].ID)
 		a.others = append(a.others, other{w, a.session.watches.state(w).changes})
 	}
+	a.watchSecond()
 	return a.sleep(ctx)
 }
 
@@ -44,6 +46,8 @@ type awaiting struct {
 	bell     driverkit.Bell
 	own      *watch
 	others   []other
+	second   *watch // on the one ahead of that one; nil: there is no need
+	unread   bool   // as far as we know, the node waited for may not be read
 }
 
 // other is a node waited for, and how often it had changed before.
@@ -54,7 +58,7 @@ type other struct {
 
 func (p *place) awaiting() *awaiting {
 	a := &awaiting{place: p, bell: driverkit.NewBell()}
-	a.own = a.join(p.presentPath())
+	a.own = a.session.watches.joinOwn(p.presentPath(), a.bell)
 	a.since, a.ownSince = p.seen()
 	return a
 }
@@ -65,6 +69,26 @@ func (a *awaiting) quit() {
 	a.session.watches.quit(a.own, a.bell)
 	for _, w := range a.others {
 		a.session.watches.quit(w.watch, a.bell)
+	}
+	if a.second != nil {
+		a.session.watches.quit(a.second, a.bell)
+	}
+}
+
+// watchSecond watches the second one ahead, too. When that leaves, the one right ahead probably gets its turn, and there is
+// time to look whether others are left. So when its turn ends, we know. In a line of one session there is no need: see
+// letsIn.
+func (a *awaiting) watchSecond() {
+	t := &a.session.watches
+	if a.second != nil {
+		t.quit(a.second, a.bell)
+		a.second = nil
+	}
+	if len(a.others) != 1 || t.isOurs(a.others[0].watch) {
+		return
+	}
+	if nodePath := a.aheadOf(a.others[0].path); nodePath != "" {
+		a.second = a.join(nodePath)
 	}
 }
 
@@ -87,6 +111,15 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 			return nil, driver.Gone, nil
 		case moved:
 			return a.look(ctx, of)
+		case nearer:
+			ahead, err := a.lookEarly(ctx)
+			if err != nil {
+				return nil, driver.Looked, err
+			}
+			if !stillAhead([]driver.Node{{ID: of.path}}, ahead) {
+				return ahead, driver.Looked, nil
+			}
+			continue
 		}
 		a.arm()
 		select {
@@ -96,7 +129,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 			if err := a.bell.Unless(ctx, a.poll); err != nil {
 				return nil, driver.Looked, err
 			}
-			again.Reset(s.pollAgain())
+			again.Reset(a.nextPoll())
 		case <-s.life.Done():
 		case <-ctx.Done():
 		}
@@ -111,10 +144,15 @@ func (s *session) pollAgain() time.Duration {
 // firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read
 // it. So where not everybody may do everything, we find out soon whether that is so.
 func (a *awaiting) firstPoll() time.Duration {
-	if a.session.service.openToAll {
-		return a.session.pollAgain()
+	a.unread = !a.session.service.openToAll
+	return a.nextPoll()
+}
+
+func (a *awaiting) nextPoll() time.Duration {
+	if a.unread {
+		return min(time.Second, a.session.pollAgain())
 	}
-	return min(time.Second, a.session.pollAgain())
+	return a.session.pollAgain()
 }
 
 // arm asks to be told what matters: that the own node goes, and that the others go or change.
@@ -128,6 +166,9 @@ func (a *awaiting) arm() {
 	for _, w := range a.others {
 		wishes = append(wishes, wish{w.watch, ofData})
 	}
+	if a.second != nil {
+		wishes = append(wishes, wish{a.second, ofData})
+	}
 	a.session.arm(a.since, wishes...)
 }
 
@@ -138,6 +179,7 @@ const (
 	ownGone      // my own node is not where it was
 	myTurn       // the node right ahead left, and nobody else is ahead
 	moved        // somebody left, or was amended
+	nearer       // the second one ahead left
 )
 
 // news is what the watches say by now, and of which node. The own node comes first: an answer that lets me in must not
@@ -160,21 +202,43 @@ func (a *awaiting) news() (news, *watch) {
 			return moved, w.watch
 		}
 	}
+	if a.second != nil && a.second.gone && !a.others[0].ours {
+		return nearer, a.others[0].watch
+	}
 	return nothing, nil
 }
 
 // look reads the line after somebody has moved.
 func (a *awaiting) look(ctx context.Context, of *watch) ([]driver.Node, driver.Change, error) {
+	ahead, names, err := a.list(ctx)
+	if err != nil {
+		return nil, driver.Looked, err
+	}
+	return ahead, a.session.watches.change(of, names), nil
+}
+
+// lookEarly reads the line although the one right ahead has not moved.
+func (a *awaiting) lookEarly(ctx context.Context) ([]driver.Node, error) {
+	ahead, _, err := a.list(ctx)
+	if err == nil {
+		a.since, _ = a.seen()
+		a.watchSecond()
+	}
+	return ahead, err
+}
+
+// list reads the line until the own node is in it, or surely gone.
+func (a *awaiting) list(ctx context.Context) (ahead []driver.Node, names []string, err error) {
 	for {
 		l, err := a.session.children(ctx, a.dir)
 		if err != nil {
-			return nil, driver.Looked, err
+			return nil, nil, err
 		}
 		if ahead, _, found := a.pick(l); found {
-			return ahead, a.session.watches.change(of, l.Names), nil
+			return ahead, l.Names, nil
 		}
 		if err := a.whereAmI(ctx); err != nil {
-			return nil, driver.Looked, err
+			return nil, nil, err
 		}
 	}
 }
@@ -186,9 +250,31 @@ func (a *awaiting) whereAmI(ctx context.Context) error {
 	paths := a.allPaths()
 	find := func(ctx context.Context) error { return a.findAt(ctx, paths) }
 	if a.holds && len(paths) == 1 && paths[0] == a.own.path { // and it is not being amended
-		return driverkit.Doubt(ctx, a.session.life, find)
+		return a.doubt(ctx, find)
 	}
 	return find(ctx)
+}
+
+// hangUpFor is how long a holder goes on asking if the server hung up right after the news: that is how a session ends,
+// and only the next connection says so. A busy machine takes a while to make one.
+const hangUpFor = time.Second
+
+// doubt asks for a short while, and for longer if the connection has broken since.
+func (a *awaiting) doubt(ctx context.Context, find func(context.Context) error) error {
+	s := a.session
+	told, from := time.Now(), s.usable.Load()
+	for {
+		answered := false
+		err := driverkit.Doubt(ctx, s.life, func(ctx context.Context) error {
+			err := find(ctx)
+			answered = ctx.Err() == nil
+			return err
+		})
+		broken := !s.connected() || s.usable.Load() != from
+		if answered || !broken || ctx.Err() != nil || s.life.Over() || time.Since(told) > hangUpFor {
+			return err
+		}
+	}
 }
 
 // findAt tries the older path first: an amendment goes from it to the newer one, so this order misses nothing.
@@ -201,7 +287,7 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 		}
 		if there {
 			s.watches.quit(a.own, a.bell)
-			a.own, a.ownSince = a.join(p), s.zxids.Load()
+			a.own, a.ownSince = s.watches.joinOwn(p, a.bell), s.zxids.Load()
 			return nil
 		}
 	}
@@ -209,14 +295,20 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 	return driver.ErrRemoved
 }
 
-// poll looks without having been told. It reads the own node, and the one waited for, which also shows whether we may
-// read that at all; or, if several are waited for, the line.
+// poll looks without having been told: at the own node, and at the one waited for, of which it also finds out whether we
+// may read it; or, if several are waited for, at the line.
 func (a *awaiting) poll(ctx context.Context) error {
 	s := a.session
 	switch len(a.others) {
 	case 0:
 	case 1:
-		_, gone, err := s.read(ctx, driver.Node{ID: a.others[0].path})
+		nodePath := a.others[0].path
+		_, gone, err := s.read(ctx, driver.Node{ID: nodePath})
+		if a.unread = errors.Is(err, driver.ErrDenied); a.unread {
+			var there bool
+			there, err = s.exists(ctx, nodePath)
+			gone = !there
+		}
 		if err != nil {
 			return err
 		}

@@ -17,13 +17,22 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
+// connectFor is how long Connect tries if its context has no deadline.
+const connectFor = 30 * time.Second
+
 // Connect returns a client on a new driver, once the service has answered. If the service does not answer before ctx
-// ends, or refuses the credentials, or refuses to show what is below the root, the error says so; and so it does if there
-// are access rights to protect (WithDigestAuth, WithACL) and the root is open to others.
+// ends, or within 30 s if ctx has no deadline, or refuses the credentials, or refuses to show what is below the root, the
+// error says so; and so it does if there are access rights to protect (WithDigestAuth, WithACL) and the root is open to
+// others. To go on trying for longer, give ctx a deadline, or use New: its client waits for the service with each call.
 func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
 	d, err := newService(servers, opts)
 	if err != nil {
 		return nil, err
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.connectFor)
+		defer cancel()
 	}
 	if err := d.check(ctx); err != nil {
 		quick, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxDial)
@@ -42,26 +51,25 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 // check finds out whether the service shows what is below the root. Where there are rights to protect it makes the root,
 // so that nobody else does, or finds out whether it is open to others.
 func (d *service) check(ctx context.Context) error {
-	s, err := d.anySession(ctx)
-	if err != nil {
-		return err
-	}
 	root := d.root
 	if root == "" {
 		root = "/"
 	}
-	_, err = s.children(ctx, root)
-	if errors.Is(err, gozk.ErrNoNode) {
-		if d.openToAll {
-			return nil
+	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
+		_, err := s.children(ctx, root)
+		if errors.Is(err, gozk.ErrNoNode) {
+			if d.openToAll {
+				return struct{}{}, nil
+			}
+			if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
+				return struct{}{}, nil
+			}
 		}
-		if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
-			return nil
+		if err == nil {
+			err = s.vetRoot(ctx)
 		}
-	}
-	if err == nil {
-		err = s.vetRoot(ctx)
-	}
+		return struct{}{}, err
+	})
 	return err
 }
 
@@ -118,40 +126,62 @@ func (s *session) introduce(ctx context.Context) error {
 }
 
 func (s *session) firstContact(ctx context.Context) error {
-	select {
-	case <-s.isUp():
-		return nil
-	case <-s.troubles.Hopeless():
-		return fmt.Errorf("%w: %w", driver.ErrDenied, s.troubles.Last())
-	case <-s.life.Done():
-		return s.life.Why()
-	case <-ctx.Done():
-		return fmt.Errorf("no session with ZooKeeper at %v: %w: %w", s.service.servers, ctx.Err(), s.troubles.Last())
+	still := time.NewTicker(s.service.RequestTimeout())
+	defer still.Stop()
+	for {
+		select {
+		case <-s.isUp():
+			return nil
+		case <-s.troubles.Hopeless():
+			return fmt.Errorf("%w: %w", driver.ErrDenied, s.troubles.Last())
+		case <-s.life.Done():
+			return s.life.Why()
+		case <-ctx.Done():
+			return fmt.Errorf("no session with ZooKeeper at %v: %w: %w", s.service.servers, ctx.Err(), s.troubles.Last())
+		case <-still.C:
+			s.service.log.Warn("no session with ZooKeeper yet", "servers", s.service.servers, "error", s.troubles.Last())
+		}
 	}
 }
 
-// maxDial is how long reaching a server may take, and then how long its greeting may.
+// maxDial is how long reaching a server may take, and then how long its greeting may at first.
 const maxDial = 1500 * time.Millisecond
 
 func (s *session) dialTimeout() time.Duration {
 	return min(maxDial, max(s.timeout()/3, 100*time.Millisecond))
 }
 
+// patience is how long a server's greeting, or its part in TLS, may take. It doubles when that was not enough: each try that is given up
+// leaves a session at the service.
+func (s *session) patience(slow int) time.Duration {
+	d := s.dialTimeout()
+	for ; slow > 0 && d < s.timeout(); slow-- {
+		d = min(2*d, s.timeout())
+	}
+	return d
+}
+
 var errNoMoreDials = errors.New("the session has ended")
 
 // dial is how the client library reaches a server.
-func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error) {
+func (s *session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	if driverkit.Sleep(s.life.Context(), s.hosts.Pause()) != nil {
 		return nil, errNoMoreDials
 	}
 	ctx, cancel := context.WithTimeout(s.life.Context(), s.dialTimeout())
 	defer cancel()
-	c, err := wire.Dial(ctx, network, server, s.service.tls)
+	c, as, err := s.hosts.Dial(ctx, server)
+	hello := s.hello(as)
+	if err == nil && s.service.tls != nil {
+		ctx, cancel := context.WithTimeout(s.life.Context(), hello.Patience)
+		defer cancel()
+		c, err = wire.Secure(ctx, c, server, s.service.tls)
+	}
 	if err != nil {
-		s.Failed(server, err, false)
+		s.Failed(as, err, false)
 		return nil, err
 	}
-	w := wire.New(c, server, s.hello(server), s)
+	w := wire.New(c, as, hello, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Over() {
@@ -168,11 +198,12 @@ func (s *session) dial(network, server string, _ time.Duration) (net.Conn, error
 // seen more than it has, before it checks whether it knows them. So when the service came back without its data, nobody
 // would ever hear that the session has ended.
 func (s *session) hello(server string) wire.Hello {
-	h := wire.Hello{Timeout: s.timeout(), Patience: s.dialTimeout(), Seen: s.zxids.Load()}
+	s.mu.Lock()
+	snubs := s.snubs[server]
+	s.mu.Unlock()
+	h := wire.Hello{Timeout: s.timeout(), Patience: s.patience(snubs.slow), Seen: s.zxids.Load()}
 	if s.introduced.Load() {
-		s.mu.Lock()
-		h.Probe = s.snubs[server].last && s.deadline.Passed()
-		s.mu.Unlock()
+		h.Probe = snubs.last && s.deadline.Passed()
 		h.Proofs = len(s.service.auth)
 	}
 	return h

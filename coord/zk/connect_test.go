@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -94,6 +96,79 @@ func TestConnectPastAWrongAddress(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
 	}
+}
+
+// Without a deadline of the caller's there is one all the same, and the log tells what goes on until then.
+func TestConnectDoesNotTryForEver(t *testing.T) {
+	var log syncBuffer
+	start := time.Now()
+	_, err := Connect(context.Background(), []string{"127.0.0.1:1"}, WithTTL(400*time.Millisecond),
+		WithLogger(slog.New(slog.NewTextHandler(&log, nil))), func(c *config) { c.connectFor = 2 * time.Second })
+	require.ErrorIs(t, err, coord.ErrUnavailable)
+	require.ErrorContains(t, err, "127.0.0.1:1")
+	require.ErrorContains(t, err, "refused")
+	require.Less(t, time.Since(start), patience)
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "refused")
+}
+
+func TestConnectByANameWithSeveralAddresses(t *testing.T) {
+	_, port, err := net.SplitHostPort(servers.ZooKeeper(t, servers.Shared()).Addrs()[0])
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.2:"+port)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	go func() {
+		for hangUp := false; ; hangUp = !hangUp {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if hangUp {
+				c.Close()
+			}
+			defer c.Close()
+		}
+	}()
+	for range 4 {
+		c, err := Connect(t.Context(), []string{"zk.test:" + port}, WithRoot("/connect"), func(c *config) {
+			c.lookup = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1", "127.0.0.2"}, nil }
+		})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
+}
+
+// A server takes its time. Each try that is given up leaves a session there, so the next one waits for longer.
+func TestASlowGreetingIsWaitedFor(t *testing.T) {
+	var tries atomic.Int64
+	addr := listen(t, func(c net.Conn) {
+		tries.Add(1)
+		if _, err := zkwire.ReadFrame(c); err == nil {
+			time.Sleep(2 * time.Second)
+			answerAll(c, 10*time.Second)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := Connect(ctx, []string{addr})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.LessOrEqual(t, tries.Load(), int64(4))
+}
+
+// So says a proxy whose backend is away. It may be back soon.
+func TestATLSAlertOfAProxyIsNotFinal(t *testing.T) {
+	addr := listen(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, 80}) // internal error
+	})
+	err := fails(t, time.Second, []string{addr}, WithTLS(&tls.Config{}))
+	require.ErrorIs(t, err, coord.ErrUnavailable)
+	require.NotErrorIs(t, err, coord.ErrDenied)
+	require.ErrorContains(t, err, "internal error")
 }
 
 func TestConnectInAnEndedContext(t *testing.T) {

@@ -150,7 +150,7 @@ func TestOneSessionNeverGoesBackInTime(t *testing.T) {
 	s, w, server := testWire(t, 10*time.Second)
 	greet(t, w, server, 10*time.Second)
 	pass := func(zxid int64) {
-		_, err := w.Write(zkwire.Frame(1, 3, "/a", false))
+		_, err := w.Write(zkwire.Frame(1, 9, "/a"))
 		require.NoError(t, err)
 		_, err = server.Write(zkwire.Frame(1, zxid, 0, "the rest"))
 		require.NoError(t, err)

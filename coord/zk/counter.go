@@ -11,10 +11,11 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// beginAnew is for a joiner whose number was too close to the end, and who has left the line again. It waits until the
+// beginAnew is for a joiner whose number cannot be used, and who has left the line again: it was too close to the end, or
+// its token would be above the service's latest transaction, since somebody made many nodes in one. It waits until the
 // line is empty, and removes the directory. The next directory counts from zero, and its tokens are above all of this
-// one's. If several joiners wait for that, one will be first; the others see by the new directory's birth that it is
-// another one.
+// one's: the id of its birth is above any transaction's before it. If several joiners wait for that, one will be first;
+// the others see by the new directory's birth that it is another one.
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
 	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)

@@ -80,6 +80,37 @@ func TestTheCounterSticksAtItsEnd(t *testing.T) {
 	require.Equal(t, []int32{1<<31 - 3, 1<<31 - 2, 1<<31 - 1, 1<<31 - 1, 1<<31 - 1}, numbers)
 }
 
+// A token may not be above the service's latest transaction, or the next directory's might be below it. Whoever makes many
+// nodes in one transaction uses up more numbers than transactions.
+func TestTokensNeverGoBackThoughNumbersRanAhead(t *testing.T) {
+	s := play(t)
+	first, _ := s.join(s.sess, "lock")
+	dir := s.root + "/a"
+	for range 20 {
+		var create, remove []any
+		for i := range 100 {
+			nodePath := fmt.Sprintf("%s/x%d", dir, i)
+			create = append(create, &gozk.CreateRequest{Path: nodePath, Acl: gozk.WorldACL(gozk.PermAll)})
+			remove = append(remove, &gozk.DeleteRequest{Path: nodePath, Version: -1})
+		}
+		_, err := s.admin.Multi(append(create, remove...)...)
+		require.NoError(t, err)
+	}
+	s.leave(first, true)
+	last := first.Node().Token
+	for range 2 {
+		me, ahead := s.join(s.sess, "lock")
+		require.Empty(t, ahead)
+		require.Greater(t, me.Node().Token, last)
+		last = me.Node().Token
+		s.leave(me, true)
+		err := s.admin.Delete(dir, -1)
+		if err != gozk.ErrNoNode { // it was swept
+			require.NoError(t, err)
+		}
+	}
+}
+
 func TestALineNearItsEndBeginsAnew(t *testing.T) {
 	cluster := nearTheEnd(t, "/conformance", 1<<31-1-lastNumbers-2)
 	s := playOn(t, cluster, WithRoot("/conformance"))

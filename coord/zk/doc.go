@@ -32,6 +32,21 @@
 // client's nodes, its waiters included, take a megabyte at most: 14,000 short names, or 1,200 of 800 bytes. Who joins beyond
 // that gets an error that says so, and others of the client have to leave first; use another client for the rest.
 //
+// # What neighbours can do
+//
+// Whoever has the CREATE right on a line's directory can stand in the line, and so keep those behind waiting. What is let
+// in rests on who stands ahead alone, so no node that a neighbour makes, writes to or takes away from its own place lets
+// anybody in beside the holder. With DELETE a neighbour can take the holder's node away: the hold ends as soon as that is
+// heard of, which may be a moment after the next one was let in. A node that may not be read is shown without an owner;
+// whoever waits behind it asks once a second whether it has gone.
+//
+// # What others may put into a line
+//
+// Whoever joins lists the line, all that others have put there included. A client asks for one list of a line at a time,
+// and all who join meanwhile share the next. A list of more than 32 MB, half a million names, is not taken: who joins gets an
+// error. Nodes with more than a megabyte of data are shown without it. An answer that makes no sense, or is not of ZooKeeper's
+// protocol, ends the connection, and the next server is tried.
+//
 // # How long a hold is surely held
 //
 // While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches
@@ -50,6 +65,8 @@
 //
 // # The fencing token
 //
-// It is the id of the transaction that created the directory plus the number of the node in it. Each node takes at
-// least one transaction, so when the directory is removed and created anew, its new id is above all tokens so far.
+// It is the id of the transaction that created the directory plus the number of the node in it. Each node of ours takes
+// a transaction, so when the directory is removed and created anew, its new id is above all tokens so far. If others make
+// many nodes in one transaction, numbers run ahead of that; then the line begins anew, in a new directory, as soon as it
+// is empty.
 package zk

@@ -13,7 +13,8 @@ import (
 // service is the driver. It has a connection for each session.
 type service struct {
 	*config
-	plainDirs atomic.Bool // the service has no container nodes
+	plainDirs atomic.Bool  // the service has no container nodes
+	unlisted  atomic.Int64 // how often in a row a session's nodes were not listed; see revise
 	warned    sync.Once
 	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 

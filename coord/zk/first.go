@@ -99,7 +99,7 @@ func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 		if len(all) == 0 {
 			return driver.Node{}, nil
 		}
-		n, gone, err := s.read(ctx, all[0].node(o.line, o.dir, l.Born))
+		n, gone, err := s.show(ctx, all[0].node(o.line, o.dir, l.Born))
 		if err != nil || !gone {
 			return n, err
 		}

@@ -170,32 +170,71 @@ func TestAnAmendmentLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// Whoever knows that nobody else is ahead enters without a look: if only one was ahead, or if a holder of the same
-// client has left.
-func TestOnlyWhoCannotKnowLooks(t *testing.T) {
+// A hand-off takes no look, if only one was ahead, or if a holder of the same client has left. Among clients whoever is
+// next looks when its turn comes near, so that there is no need when it has come.
+func TestAHandOffTakesNoLook(t *testing.T) {
 	s := play(t)
+	looks := func() int { return s.proxies[0].Requests(zkwire.GetChildren2) }
 	other := s.another()
-	turn := func(me driver.Place, ahead []driver.Node, leaves driver.Place, looks int) {
-		t.Helper()
-		waiter := s.await(me, ahead...)
-		s.isToldOf(leaves)
-		before := s.proxies[0].Requests(zkwire.GetChildren2)
-		s.leave(leaves, true)
-		w := s.answer(waiter)
-		require.NoError(t, w.err)
-		require.Empty(t, w.ahead)
-		require.Equal(t, looks, s.proxies[0].Requests(zkwire.GetChildren2)-before)
-	}
 	first, _ := s.join(other, "lock")
 	second, behindFirst := s.join(s.sess, "lock")
 	third, behindSecond := s.join(s.sess, "lock")
+	secondWaits := s.await(second, behindFirst...)
+	s.isToldOf(first)
+	thirdWaits := s.await(third, behindSecond...)
+	s.isToldOf(second)
+	before := looks()
+	s.leave(first, true)
+	require.Empty(t, s.answer(secondWaits).ahead)
+	s.leave(second, true)
+	require.Empty(t, s.answer(thirdWaits).ahead)
+	require.Equal(t, before, looks())
+
 	fourth, _ := s.join(other, "lock")
-	fifth, behindFourth := s.join(s.sess, "lock")
-	turn(second, behindFirst, first, 0)
-	turn(third, behindSecond, second, 0)
+	fifth, _ := s.join(other, "lock")
+	sixth, behindFifth := s.join(s.sess, "lock")
+	sixthWaits := s.await(sixth, behindFifth...)
+	s.isToldOf(fifth)
+	s.isToldOf(fourth)
+	before = looks()
 	s.leave(third, true)
-	turn(fifth, behindFourth, fourth, 1)
+	time.Sleep(50 * time.Millisecond)
+	require.Equal(t, before, looks(), "its turn is not near")
+	s.leave(fourth, true)
+	require.Eventually(t, func() bool { return looks() == before+1 }, patience, time.Millisecond)
+	select {
+	case w := <-sixthWaits:
+		t.Fatalf("%v ahead, error %v", w.ahead, w.err)
+	case <-time.After(50 * time.Millisecond):
+	}
 	s.leave(fifth, true)
+	w := s.answer(sixthWaits)
+	require.NoError(t, w.err)
+	require.Empty(t, w.ahead)
+	require.Equal(t, before+1, looks())
+	s.leave(sixth, true)
+}
+
+// If the one right ahead leaves before that look is done, the look tells.
+func TestAHandOffDuringTheEarlyLook(t *testing.T) {
+	s := play(t)
+	other := s.another()
+	for range 10 {
+		first, _ := s.join(other, "lock")
+		second, _ := s.join(other, "lock")
+		me, ahead := s.join(s.sess, "lock")
+		waiter := s.await(me, ahead...)
+		s.isToldOf(first)
+		s.isToldOf(second)
+		before := s.proxies[0].Requests(zkwire.GetChildren2)
+		s.leave(first, true)
+		s.leave(second, true)
+		w := s.answer(waiter)
+		require.NoError(t, w.err)
+		require.Empty(t, w.ahead)
+		require.LessOrEqual(t, s.proxies[0].Requests(zkwire.GetChildren2)-before, 1)
+		s.leave(me, true)
+	}
 }
 
 // A rule that sees all may wait for a node that is not right ahead.

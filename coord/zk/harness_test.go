@@ -15,6 +15,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
@@ -442,4 +443,15 @@ func closeSession(addr string, id *wire.Identity) error {
 	}
 	_, err = zkwire.ReadFrame(conn)
 	return err
+}
+
+func connectTo(t *testing.T, m *servers.Member, ttl time.Duration, more ...*servers.Member) *coord.Client {
+	addrs := []string{m.Addr()}
+	for _, m := range more {
+		addrs = append(addrs, m.Addr())
+	}
+	c, err := Connect(t.Context(), addrs, WithTTL(ttl))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

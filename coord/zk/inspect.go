@@ -3,6 +3,7 @@ package zk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Nod
 	read := make([]driver.Node, len(all))
 	went := make([]bool, len(all))
 	err = forEach(len(all), func(i int) (err error) {
-		read[i], went[i], err = s.read(ctx, all[i].node(line, dir, l.Born))
+		read[i], went[i], err = s.show(ctx, all[i].node(line, dir, l.Born))
 		return err
 	})
 	if err != nil {
@@ -92,7 +93,11 @@ func forEach(n int, f func(i int) error) error {
 	return first
 }
 
-// Lines walks through the directories level by level, from the one that all names with the prefix have in common.
+// mostLines is how many directories Lines looks into. Each is a request.
+const mostLines = 1 << 20
+
+// Lines walks through the directories level by level, from the one that all names with the prefix have in common. No two
+// directories have one name, so it comes to each once.
 func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	start := "" // no line: the root
 	if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {
@@ -105,7 +110,11 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 			return nil, err
 		}
 		var found []string
+		left := mostLines
 		for level := []string{start}; len(level) > 0; {
+			if left -= len(level); left < 0 {
+				return nil, fmt.Errorf("there are more than %d directories: ask for a longer prefix than %q", mostLines, prefix)
+			}
 			var mu sync.Mutex
 			var below []string
 			err := forEach(len(level), func(i int) error {
@@ -148,10 +157,14 @@ func (s *session) inside(ctx context.Context, line string) (used bool, inner []s
 	for _, name := range l.Names {
 		if _, ok := parseContender(name); ok {
 			used = line != ""
-		} else if segment, ok := decodeSegment(name, top); ok && line == "" {
-			inner = append(inner, segment)
-		} else if ok {
-			inner = append(inner, line+"/"+segment)
+			continue
+		}
+		nested, ok := decodeSegment(name, top)
+		if ok && line != "" {
+			nested = line + "/" + nested
+		}
+		if ok && coord.CheckName(nested) == nil {
+			inner = append(inner, nested)
 		}
 	}
 	return used, inner, nil

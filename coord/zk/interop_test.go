@@ -249,6 +249,7 @@ func TestForeignContendersCountWhateverTheNames(t *testing.T) {
 	theirs := []string{
 		"_c_0123456789abcdef0123456789abcdef-lock-", "_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-lock-",
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-__WRIT__", "5f1d7b1a0e3c4b5f8d9e0a1b2c3d4e5f__lock__",
+		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-latch-", "_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-lease-",
 	}
 	for _, names := range []Names{GoLock, Curator, Kazoo} {
 		s := play(t, WithNames(names))

@@ -137,7 +137,7 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	}
 	c, _ := parseContender(path.Base(mine))
 	p.node.Token = token(seen.Born, c)
-	if s.service.nearEnd(j.entry.Line, c.seq) {
+	if s.service.nearEnd(j.entry.Line, c.seq) || int64(p.node.Token) > s.zxids.Load() {
 		s.discard(mine)
 		return nil, nil, j.beginAnew(ctx, seen.Born)
 	}
@@ -148,30 +148,31 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 	return p, ahead, nil
 }
 
-// create makes the node, and lists the line in the same round trip: the list is sent right behind the create, on the
-// same connection, so that it shows all who are ahead. It is nil if it did not arrive.
+// create makes the node, and lists the line in the same round trip: the list is asked for right behind the create, on the
+// same connection, so that it shows all who are ahead. If a list of the line is under way already, the next one is for all
+// who join meanwhile. It is nil if it did not arrive.
 func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
 	s := j.session
-	leave, err := s.enterToList(ctx, j.dir)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return "", nil, err
 	}
 	if err := j.unlessGivenUp(); err != nil {
-		leave(nil)
+		s.exit()
 		return "", nil, err
 	}
 	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
-	list, listed := wire.List(j.dir, false, s.zxids.Load())
-	s.usable.Load().Send(create, list)
-	c, l := <-created, <-listed // each request is answered, at the latest when the connection ends
-	leave(l.Value)
-	if l.Err == nil {
-		seen = l.Value
-	}
+	list := s.listAfter(j.dir, false, create)
+	c := <-created // each request is answered, at the latest when the connection ends
+	s.exit()
 	err = s.named(c.Err)
-	switch {
-	case err == nil:
+	if err == nil {
+		if seen, err = list.wait(s.life.Context(), s); err != nil {
+			seen = nil // look asks again
+		}
 		return c.Value, seen, nil
+	}
+	list.drop(s)
+	switch {
 	case errors.Is(err, gozk.ErrNoNode):
 		if err := j.unlessGivenUp(); err != nil {
 			return "", nil, err
@@ -200,8 +201,7 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if err == nil {
 		made, err = j.made(seen.Names)
 	}
-	if err != nil { // reading is refused
-		s.life.Go(j.takeBack)
+	if err != nil { // reading is refused: audit goes on
 		return "", nil, err
 	}
 	if len(made) > 0 {
@@ -269,21 +269,6 @@ func (j *joining) dropTwins(names []string, mine string) error {
 	return err
 }
 
-// takeBack takes away whatever was made for this join, as soon as it can be found out.
-func (j *joining) takeBack() {
-	s := j.session
-	_ = driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
-		l, err := s.freshChildren(ctx, j.dir)
-		if errors.Is(err, gozk.ErrNoNode) {
-			return nil
-		}
-		if err == nil {
-			err = j.dropTwins(l.Names, "")
-		}
-		return err
-	}, passing)
-}
-
 // lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has
 // gone, so lookFirst makes sure of bad news.
 func (j *joining) lookFirst(ctx context.Context) error {
@@ -296,7 +281,10 @@ func (j *joining) lookFirst(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(contenders(l.Names), func(l listed) bool { return j.entry.Sight.Sees(l.kind) }) {
+		if !slices.ContainsFunc(l.Names, func(name string) bool {
+			c, ok := parseContender(name)
+			return ok && j.entry.Sight.Sees(c.kind)
+		}) {
 			return nil
 		}
 	}

@@ -62,9 +62,11 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 // discard takes a node of ours away. It returns when that is done, is refused, or the session has ended; what is refused
 // it goes on trying in the background.
 func (s *session) discard(nodePath string) {
+	s.roster.discarding(nodePath)
 	err := driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
 		err := s.takeAway(ctx, nodePath, false)
-		if errors.Is(err, gozk.ErrNoNode) {
+		if err == nil || errors.Is(err, gozk.ErrNoNode) {
+			s.roster.discarded(nodePath)
 			return nil
 		}
 		return err
@@ -79,9 +81,10 @@ func (s *session) tellStays(nodePath string, err error) {
 	s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
 }
 
-// audit looks twice, some time later, for nodes of a create that got no answer. A server may still take requests from
-// the connection that broke at the moment it takes the new one; what such a straggler makes belongs to nobody. It makes
-// no difference whether the place itself was left or amended meanwhile: then nothing is at its first path.
+// audit looks twice, some time later, for nodes of a create that got no answer; if it may not look, until it may. A
+// server may still take requests from the connection that broke at the moment it takes the new one; what such a straggler
+// makes belongs to nobody. It makes no difference whether the place itself was left or amended meanwhile: then nothing is
+// at its first path.
 func (j *joining) audit(p *place) {
 	s, mine := j.session, ""
 	if p != nil {
@@ -90,12 +93,25 @@ func (j *joining) audit(p *place) {
 	s.life.Go(func() {
 		defer s.roster.end(j.contender.guid)
 		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
-			if driverkit.Sleep(s.life.Context(), after) != nil {
-				return
+			err := driverkit.Sleep(s.life.Context(), driverkit.Jitter(after))
+			for err == nil && j.takeBack(mine) != nil {
+				err = pause(s.life.Context(), driverkit.Slowly)
 			}
-			if l, err := s.freshChildren(s.life.Context(), j.dir); err == nil {
-				_ = j.dropTwins(l.Names, mine)
+			if err != nil {
+				return
 			}
 		}
 	})
+}
+
+// takeBack takes away whatever was made for this join, except mine.
+func (j *joining) takeBack(mine string) error {
+	l, err := j.session.freshChildren(j.session.life.Context(), j.dir)
+	if errors.Is(err, gozk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return j.dropTwins(l.Names, mine)
 }

@@ -12,38 +12,36 @@ import (
 
 // children lists a directory as the session's server knows it, no older than what the session last did.
 func (s *session) children(ctx context.Context, dir string) (*wire.Listing, error) {
-	return s.list(ctx, dir, false, false)
-}
-
-// watchedChildren does the same, and asks to be told of the next change.
-func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
-	return s.list(ctx, dir, true, false)
+	return s.list(ctx, dir, false)
 }
 
 // freshChildren lists a directory as the leader knows it now.
 func (s *session) freshChildren(ctx context.Context, dir string) (*wire.Listing, error) {
-	return s.list(ctx, dir, false, true)
+	return s.list(ctx, dir, true)
 }
 
-func (s *session) list(ctx context.Context, dir string, watched, fresh bool) (*wire.Listing, error) {
-	l, err := persist(ctx, s, func() (l *wire.Listing, err error) {
-		leave, err := s.enterToList(ctx, dir)
-		if err != nil {
+func (s *session) list(ctx context.Context, dir string, fresh bool) (*wire.Listing, error) {
+	l, err := persist(ctx, s, func() (*wire.Listing, error) {
+		if err := s.awaitUp(ctx); err != nil {
 			return nil, err
 		}
-		defer func() { leave(l) }()
-		w := s.usable.Load()
-		list, listed := wire.List(dir, watched, s.zxids.Load())
-		if !fresh {
-			w.Send(list)
-			return answer(ctx, s, listed)
-		}
-		// On one connection: another server may lag behind the one that was told to catch up.
-		sync, synced := wire.Sync(dir)
-		w.Send(sync, list)
-		if _, err := answer(ctx, s, synced); err != nil {
+		return s.listAfter(dir, fresh).wait(ctx, s)
+	})
+	return l, explain(err, "listing", dir, "READ", "")
+}
+
+// watchedChildren lists a directory as children does, and asks to be told of the next change.
+func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listing, error) {
+	l, err := persist(ctx, s, func() (*wire.Listing, error) {
+		if err := s.awaitUp(ctx); err != nil {
 			return nil, err
 		}
+		room := s.window.enter(ctx.Done(), s.life.Done(), dir)
+		if room == nil {
+			return nil, s.stopped(ctx)
+		}
+		list, listed := wire.List(dir, true, s.zxids.Load())
+		s.usable.Load().Send(list.Then(func() { s.window.exit(room, 0) }))
 		return answer(ctx, s, listed)
 	})
 	return l, explain(err, "listing", dir, "READ", "")
@@ -68,16 +66,31 @@ func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
 	})
 }
 
+// show is read for those who only look: a node that may not be read stands in line all the same.
+func (s *session) show(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
+	n, gone, err = s.read(ctx, n)
+	if errors.Is(err, driver.ErrDenied) {
+		s.service.log.Debug("a node may not be read", "node", n.ID, "error", err)
+		err = nil
+	}
+	return n, gone, err
+}
+
 // read fills in what a node says about itself.
 func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
 	data, err := persist(ctx, s, func() ([]byte, error) {
-		return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
-			data, _, err := c.Get(n.ID)
-			return data, err
-		})
+		if err := s.enter(ctx); err != nil {
+			return nil, err
+		}
+		get, got := wire.Get(n.ID)
+		s.usable.Load().Send(get.Then(s.exit))
+		return answer(ctx, s, got)
 	})
-	if errors.Is(err, gozk.ErrNoNode) {
+	switch {
+	case errors.Is(err, gozk.ErrNoNode):
 		return n, true, nil
+	case errors.Is(err, wire.ErrTooLong): // so it is nobody's of ours
+		return n, false, nil
 	}
 	if err != nil {
 		return n, false, explain(err, "reading", n.ID, "READ", "")

@@ -21,12 +21,15 @@ const (
 	// GoLock names nodes as zk.Lock in github.com/go-zookeeper/zk does. It is the default.
 	GoLock Names = iota
 
-	// Curator names nodes as InterProcessMutex and InterProcessReadWriteLock in Apache Curator do.
+	// Curator names nodes as InterProcessMutex and InterProcessReadWriteLock in Apache Curator do. The nodes of its
+	// LeaderLatch and of its semaphores' leases count as exclusive, but those tools do not see ours: give them lines of
+	// their own.
 	Curator
 
 	// Kazoo names nodes as Lock, ReadLock and WriteLock in Python's Kazoo do. Directories are then plain nodes that stay,
-	// as Kazoo's own do. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, forever
-	// (python-zk/kazoo#649): use its Lock and WriteLock.
+	// as Kazoo's own do. Its plain Lock does not see readers and enters beside them: where there are readers, use its
+	// WriteLock. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, forever
+	// (python-zk/kazoo#649).
 	Kazoo
 )
 
@@ -122,6 +125,8 @@ func curatorKind(s string) (string, bool) {
 		return rules.Reader, true
 	case "__WRIT__":
 		return rules.Writer, true
+	case "latch-", "lease-": // of LeaderLatch and InterProcessSemaphoreV2
+		return strings.TrimSuffix(s, "-"), true
 	}
 	kind, ok := strings.CutSuffix(s, "-lock-")
 	return kind, ok && driver.ValidKind(kind) && kind != rules.Lock && kind != rules.Reader && kind != rules.Writer
@@ -241,6 +246,9 @@ func newGUID() string {
 // permits get another name with each turn, and nobody is let in by the end of one alone.
 func (c contender) amendedByWriting() bool { return !rules.IsPermits(c.kind) }
 
+// inTurn reports whether such nodes hold one after the other.
+func (c contender) inTurn() bool { return c.kind != rules.Reader && !rules.IsPermits(c.kind) }
+
 // path is the directory of a line. What ZooKeeper does not allow in a path is written as %XX, and so is what would make
 // a segment look like a contender of the line it is nested in: a line "a/b" must not disturb line "a", whatever b is
 // called. All other names stay as they are, so that other tools find the lines where they expect them.
@@ -292,7 +300,7 @@ func decodeSegment(name string, top bool) (segment string, ok bool) {
 		i += 2
 	}
 	segment = string(b)
-	return segment, utf8.ValidString(segment) && encodeSegment(segment, top) == name
+	return segment, utf8.ValidString(segment) && !strings.Contains(segment, "/") && encodeSegment(segment, top) == name
 }
 
 // escape writes as %XX what ZooKeeper or its Go client refuses. The service works in UTF-16 and takes no surrogates, so

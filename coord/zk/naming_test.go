@@ -59,7 +59,7 @@ func TestANestedLineIsNoContender(t *testing.T) {
 }
 
 func TestOnlyWhatEncodesIsDecoded(t *testing.T) {
-	for _, name := range []string{"%", "%2", "%zz", "%2f%", "a%2", "%61", "%25%", "%ff", "%FF"} {
+	for _, name := range []string{"%", "%2", "%zz", "%2f%", "a%2", "%61", "%25%", "%ff", "%FF", "a%2Fb", "%2F"} {
 		_, ok := decodeSegment(name, false)
 		require.False(t, ok, name)
 	}
@@ -88,12 +88,16 @@ func FuzzSegmentsComeBack(f *testing.F) {
 }
 
 func FuzzDecodeIsStrict(f *testing.F) {
-	for _, s := range []string{"a", "%25", "%7Aookeeper", "%", "%6", "a%20b"} {
+	for _, s := range []string{"a", "%25", "%7Aookeeper", "%", "%6", "a%20b", "a%2Fb"} {
 		f.Add(s, true)
 	}
 	f.Fuzz(func(t *testing.T, s string, top bool) {
-		if segment, ok := decodeSegment(s, top); ok && encodeSegment(segment, top) != s {
+		segment, ok := decodeSegment(s, top)
+		if ok && encodeSegment(segment, top) != s {
 			t.Fatalf("%q was decoded as %q, which is encoded as %q", s, segment, encodeSegment(segment, top))
+		}
+		if ok && strings.Contains(segment, "/") {
+			t.Fatalf("%q was decoded as %q, which is more than a segment", s, segment)
 		}
 	})
 }
@@ -118,6 +122,8 @@ func TestContendersOfOtherTools(t *testing.T) {
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-lock-0000000007":    {kind: "lock", way: Curator},
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-__READ__0000000007": {kind: "R", way: Curator},
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-__WRIT__0000000007": {kind: "W", way: Curator},
+		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-latch-0000000007":   {kind: "latch", way: Curator},
+		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-lease-0000000007":   {kind: "lease", way: Curator},
 		"5f1d7b1a0e3c4b5f8d9e0a1b2c3d4e5f__lock__0000000007":         {kind: "lock", way: Kazoo},
 		"5f1d7b1a0e3c4b5f8d9e0a1b2c3d4e5f__rlock__0000000007":        {kind: "R", way: Kazoo},
 	} {

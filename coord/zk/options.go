@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ type config struct {
 	log       *slog.Logger
 	way       Names
 	client    []coord.Option
+
+	// The same always, except in tests.
+	lookup     func(ctx context.Context, name string) (addresses []string, err error)
+	connectFor time.Duration
 }
 
 type credential struct {
@@ -95,7 +100,10 @@ func WithClient(opts ...coord.Option) Option {
 }
 
 func configure(servers []string, opts []Option) (*config, error) {
-	c := &config{ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler)}
+	c := &config{
+		ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler),
+		lookup: net.DefaultResolver.LookupHost, connectFor: connectFor,
+	}
 	for _, o := range opts {
 		o(c)
 	}

@@ -25,6 +25,7 @@ type place struct {
 	asOf    int64    // it has seen what happened up to this transaction
 	nearest string   // the path of the nearest one ahead within sight, as of the last look
 	only    bool     // that one was the only one
+	second  string   // the path of the one ahead of that, if it is likely to leave first
 }
 
 // gone is called when the node is surely not in line any more.
@@ -59,6 +60,16 @@ func (p *place) letsIn(nodePath string, handsOver bool) bool {
 	return p.nearest == nodePath && (p.only || handsOver) && c.amendedByWriting()
 }
 
+// aheadOf returns the path of the one ahead of the nearest, if that is the nearest and they are likely to leave in turn.
+func (p *place) aheadOf(nearest string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.nearest != nearest {
+		return ""
+	}
+	return p.second
+}
+
 // seen returns up to which transaction the place knows what happened ahead of it, and to its own node.
 func (p *place) seen() (ahead, own int64) {
 	p.mu.Lock()
@@ -67,14 +78,20 @@ func (p *place) seen() (ahead, own int64) {
 }
 
 // pick picks from a list those ahead of me within sight; found is false if I am not in the list. If the nearest
-// is enough, it is found without sorting: a list may be long, and everybody who joins gets one.
+// is enough, it is found without sorting, and most names are not taken apart: a list may be long, and everybody who joins
+// looks through one.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
 	var chosen []listed
 	inSight := 0
 	last = true
+	var farther uint32 // the lower rank of those chosen
 	for _, name := range l.Names {
+		_, seq, _ := cutNumber(name)
+		if rank := uint32(seq); !last && rank > me.rank() || p.sight.Depth() == 1 && len(chosen) > 1 && rank < farther {
+			continue
+		}
 		c, ok := parseContender(name)
 		switch {
 		case !ok:
@@ -85,10 +102,10 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		case !p.sight.Sees(c.kind):
 		default:
 			inSight++
-			if other := (listed{c, name}); inSight == 1 || p.sight.Depth() > 1 {
-				chosen = append(chosen, other)
-			} else if compareListed(other, chosen[0]) > 0 {
-				chosen[0] = other
+			chosen = append(chosen, listed{c, name})
+			if p.sight.Depth() == 1 {
+				chosen = nearestTwo(chosen)
+				farther = min(chosen[0].rank(), chosen[len(chosen)-1].rank())
 			}
 		}
 	}
@@ -96,16 +113,35 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		return nil, false, false
 	}
 	slices.SortFunc(chosen, compareListed)
+	nearest, second := "", ""
+	if n := len(chosen); n > 0 {
+		nearest = p.dir + "/" + chosen[n-1].name
+		if n > 1 && chosen[n-1].inTurn() && chosen[n-2].inTurn() {
+			second = p.dir + "/" + chosen[n-2].name
+		}
+	}
 	for _, c := range chosen[max(0, len(chosen)-p.sight.Depth()):] {
 		ahead = append(ahead, c.node(line, p.dir, l.Born))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nearest, p.only, p.asOf = "", inSight == 1, l.AsOf
-	if n := len(ahead); n > 0 {
-		p.nearest = ahead[n-1].ID
-	}
+	p.nearest, p.second, p.only, p.asOf = nearest, second, inSight == 1, l.AsOf
 	return ahead, last, true
+}
+
+// nearestTwo drops the first in line of three.
+func nearestTwo(all []listed) []listed {
+	if len(all) < 3 {
+		return all
+	}
+	first := 0
+	for i := range all {
+		if compareListed(all[i], all[first]) < 0 {
+			first = i
+		}
+	}
+	all[first] = all[2]
+	return all[:2]
 }
 
 // listed is a contender with its name as it stands in a list.

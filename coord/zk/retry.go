@@ -36,26 +36,6 @@ func (s *session) enter(ctx context.Context) error {
 
 func (s *session) exit() { <-s.slots }
 
-// enterToList is enter for a request that is answered with a list of a directory. leave must be told how long it was.
-func (s *session) enterToList(ctx context.Context, dir string) (leave func(*wire.Listing), err error) {
-	l := s.window.enter(ctx.Done(), s.life.Done(), dir)
-	if l == nil {
-		return nil, s.stopped(ctx)
-	}
-	if err := s.enter(ctx); err != nil {
-		s.window.exit(l, 0)
-		return nil, err
-	}
-	return func(answer *wire.Listing) {
-		s.exit()
-		n := 0
-		if answer != nil {
-			n = answer.Bytes
-		}
-		s.window.exit(l, n)
-	}, nil
-}
-
 // awaitUp returns when there is a connection.
 func (s *session) awaitUp(ctx context.Context) error {
 	select {
@@ -149,7 +129,7 @@ func pause(ctx context.Context, tries int) error {
 // passing reports whether an error is trouble that passes. Such an error leaves open what became of the request.
 func passing(err error) bool {
 	switch {
-	case err == nil, isCtx(err), errors.Is(err, driver.ErrSessionEnded), errors.Is(err, driver.ErrDenied):
+	case err == nil, isCtx(err), errors.Is(err, wire.ErrTooLong), errors.Is(err, driver.ErrSessionEnded), errors.Is(err, driver.ErrDenied):
 		return false
 	case errors.Is(err, gozk.ErrUnknown), errors.Is(err, gozk.ErrSessionMoved),
 		errors.Is(err, gozk.ErrConnectionClosed), errors.Is(err, gozk.ErrNoServer), errors.Is(err, gozk.ErrClosing):

@@ -7,14 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// roster is what a session may have at the service: the places it stands in, and the joins under way.
+// roster is what a session may have at the service: the places it stands in, the joins under way, and what is left of
+// those that came to nothing.
 type roster struct {
-	standing atomic.Int64 // how many there are
+	standing atomic.Int64 // how many places and joins there are
 
-	mu     sync.Mutex
-	places map[*place]int // how many bytes each takes where the service lists the session's nodes
-	joins  map[string]int // the same, by GUID
-	bytes  int
+	mu      sync.Mutex
+	places  map[*place]int // how many bytes each takes where the service lists the session's nodes
+	joins   map[string]int // the same, by GUID
+	remains map[string]int // the same, by path
+	bytes   int
+}
+
+func newRoster() *roster {
+	return &roster{places: make(map[*place]int), joins: make(map[string]int), remains: make(map[string]int)}
 }
 
 // maxPaths is how many bytes the paths of a session's nodes may take. When a session ends the service puts them all into
@@ -85,6 +91,24 @@ func (r *roster) drop(p *place) {
 	r.count()
 }
 
+// discarding records a node that is to be taken away.
+func (r *roster) discarding(nodePath string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.remains[nodePath]; !known {
+		r.remains[nodePath] = 4 + len(nodePath)
+		r.bytes += 4 + len(nodePath)
+	}
+}
+
+// discarded is called when it is gone.
+func (r *roster) discarded(nodePath string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes -= r.remains[nodePath]
+	delete(r.remains, nodePath)
+}
+
 // count is called with mu held.
 func (r *roster) count() { r.standing.Store(int64(len(r.places) + len(r.joins))) }
 
@@ -99,11 +123,11 @@ func (r *roster) stranger(nodes []string) (nodePath string, found bool) {
 		}
 	}
 	for _, nodePath := range nodes {
-		if !mine[nodePath] {
-			c, _ := parseContender(path.Base(nodePath))
-			if _, joining := r.joins[c.guid]; !joining {
-				return nodePath, true
-			}
+		c, _ := parseContender(path.Base(nodePath))
+		_, joining := r.joins[c.guid]
+		_, remains := r.remains[nodePath]
+		if !mine[nodePath] && !joining && !remains {
+			return nodePath, true
 		}
 	}
 	return "", false

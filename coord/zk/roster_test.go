@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -102,4 +103,28 @@ func TestTheRosterIsEmptyWhenAllHaveLeft(t *testing.T) {
 	require.Eventually(t, func() bool { return s.sess.roster.standing.Load() == 0 }, patience, time.Millisecond)
 	require.Zero(t, s.sess.roster.bytes)
 	require.Empty(t, s.stored(t, "a"))
+}
+
+// What a join has left behind for want of rights is no node from before a backup.
+func TestANodeThatMayNotBeTakenAwayEndsNoSession(t *testing.T) {
+	s := play(t)
+	e := entry("lock")
+	e.Line = "b"
+	stays, _, err := s.sess.Join(s.ctx, e)
+	require.NoError(t, err)
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	s.allow(gozk.PermCreate)
+	_, _, err = s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	for range 2 {
+		s.cut()()
+		require.NoError(t, stays.Amend(s.ctx, "lock", nil), "once it is connected again")
+		time.Sleep(200 * time.Millisecond) // for the look at what the session has
+		require.NoError(t, s.sess.life.Why())
+	}
+	s.allow(gozk.PermAll)
+	s.emptiesSoon()
+	require.Eventually(t, func() bool { return s.sess.roster.standing.Load() == 1 }, patience, 10*time.Millisecond)
+	s.leave(stays, true)
+	require.NoError(t, s.admin.Delete(s.root+"/a", -1))
 }

@@ -24,7 +24,7 @@ type session struct {
 	deadline *driverkit.Deadline
 	ttl      atomic.Int64  // as granted at first, and asked for from then on; ns
 	zxids    driverkit.Max // the service's transactions
-	roster   roster
+	roster   *roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
@@ -39,6 +39,7 @@ type session struct {
 	slots      chan struct{}             // one for each request whose answer takes time
 	window     window
 	vetted     vetted
+	lists      lists
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
@@ -53,6 +54,7 @@ type session struct {
 type snubs struct {
 	last  bool // it hung up without a word when it was tried last
 	known int  // how often it knew the session after that
+	slow  int  // how often its greeting has not come in time
 }
 
 // inFlight is how many requests may be under way at once. The library queues 16, and what waits there cannot be taken
@@ -73,17 +75,18 @@ func newSession(d *service) *session {
 		life:     driverkit.NewLife(context.Background()),
 		deadline: driverkit.NewDeadline(),
 		watches:  watches{all: make(map[string]*watch)},
-		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
+		roster:   newRoster(),
 		ready:    make(chan struct{}),
-		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
+		lists:    lists{next: make(map[string]*sharedList)},
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
 		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),
 	}
-	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: d.ttl / 20}
+	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup}
+	s.troubles = wire.NewTroubles(s.hosts.Addresses)
 	s.ttl.Store(int64(d.ttl))
 	return s
 }
@@ -168,16 +171,29 @@ func (s *session) Proven(w *wire.Conn) {
 
 // revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have left
 // since. They would stand as long as the session is renewed, so it is given up; the engine goes on with another one.
+//
+// Servers before 3.6 do not know the question, say so and hang up.
 func (s *session) revise(w *wire.Conn) {
+	if s.service.unlisted.Load() >= maxUnlisted {
+		return
+	}
 	w.Send(wire.Ephemerals(s.service.root, func(nodes []string, err error) {
-		if err != nil {
-			return // before 3.6; or the connection has broken
+		switch {
+		case err == nil:
+			s.service.unlisted.Store(0)
+		case errors.Is(err, gozk.ErrConnectionClosed):
+			s.service.unlisted.Add(1)
+		default:
+			s.service.unlisted.Store(maxUnlisted)
 		}
 		if nodePath, found := s.roster.stranger(nodes); found {
 			s.wentBack("node", nodePath)
 		}
 	}))
 }
+
+// maxUnlisted is how often in a row a connection may break before it lists the session's nodes. Then no other is asked.
+const maxUnlisted = 10
 
 func (s *session) wentBack(about ...any) {
 	s.service.log.Warn("session given up: the service has gone back to an earlier state", append(about, "session", s.id())...)
@@ -265,6 +281,9 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 		was.known++
 	} else if !snubbed {
 		was.known = 0
+	}
+	if errors.Is(err, wire.ErrSlow) {
+		was.slow++
 	}
 	s.snubs[server] = was
 	s.mu.Unlock()

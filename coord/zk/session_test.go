@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,6 +71,15 @@ func TestTheSessionLastsAsLongAsWasGranted(t *testing.T) {
 	defer s.freeze(drivertest.Both)()
 	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 0 }, patience, time.Millisecond)
 	require.True(t, s.sess.deadline.Passed(), "the node has gone, and the deadline passes in %v", time.Until(s.sess.Deadline()))
+}
+
+// The first look at whether it is to be renewed must not wait as long as was asked for.
+func TestASessionIsRenewedAsOftenAsWasGranted(t *testing.T) {
+	s := playOn(t, servers.ZooKeeper(t, servers.Config("maxSessionTimeout=3000")), WithTTL(time.Hour))
+	s.join(s.sess, "lock")
+	for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(10 * time.Millisecond) {
+		require.False(t, s.sess.deadline.Passed(), "after %v", time.Since(start))
+	}
 }
 
 // The client library goes on with a new session when the old one has expired, and does there what was queued: 8 of 8
@@ -152,34 +162,47 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 	}
 }
 
+// answerAll is a server that has read a connect request, and knows of no node.
+func answerAll(c net.Conn, timeout time.Duration) {
+	_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+	for err == nil {
+		var r []byte
+		if r, err = zkwire.ReadFrame(c); err != nil {
+			return
+		}
+		switch xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:])); {
+		case xid == -2, op == -11, op == 101:
+			_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
+		default:
+			_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
+		}
+	}
+}
+
 // A follower that has lost its leader answers only pings.
 func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	const timeout = 2 * time.Second
 	var connections atomic.Int64
 	addr := listen(t, func(c net.Conn) {
-		well := connections.Add(1) > 1
 		if _, err := zkwire.ReadFrame(c); err != nil {
 			return
 		}
-		_, _ = c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
-		for {
-			r, err := zkwire.ReadFrame(c)
-			if err != nil {
+		if connections.Add(1) > 1 {
+			answerAll(c, timeout)
+			return
+		}
+		_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+		for err == nil {
+			var r []byte
+			if r, err = zkwire.ReadFrame(c); err != nil {
 				return
 			}
 			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
 			switch {
-			case xid == -2:
+			case xid == -2, op == -11:
 				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
 			case op == 3: // exists, as the session begins
 				_, err = c.Write(zkwire.Frame(xid, int64(1), 0, int64(0), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, int64(0)))
-			case op == -11, well && op == 101:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
-			case well:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
-			}
-			if err != nil {
-				return
 			}
 		}
 	})
@@ -196,6 +219,53 @@ func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	t.Logf("left after %v", time.Since(start))
 	require.Greater(t, time.Since(start), timeout/3)
 	require.True(t, time.Now().Before(ds.Deadline()))
+	require.NoError(t, d.Close(ctx))
+}
+
+// It says so and hangs up (ZooKeeper before 3.6), so whoever asked on each connection would never have one.
+func TestAServerThatListsNoSessionsNodesIsNotAskedAgain(t *testing.T) {
+	const timeout = 4 * time.Second
+	var connections, asked atomic.Int64
+	first := make(chan net.Conn, 1)
+	addr := listen(t, func(c net.Conn) {
+		if connections.Add(1) == 1 {
+			first <- c
+		}
+		_, err := zkwire.ReadFrame(c)
+		if err == nil {
+			_, err = c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+		}
+		for err == nil {
+			var r []byte
+			if r, err = zkwire.ReadFrame(c); err != nil {
+				return
+			}
+			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
+			switch op {
+			case 11, -11, 101:
+				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
+			case 103:
+				asked.Add(1)
+				_, _ = c.Write(zkwire.Frame(xid, int64(1), -6))
+				return
+			default:
+				_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
+			}
+		}
+	})
+	d, err := newService([]string{addr}, []Option{WithTTL(timeout)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ds, err := d.Open(ctx)
+	require.NoError(t, err)
+	(<-first).Close()
+	require.Eventually(t, func() bool { return connections.Load() == 3 }, patience, time.Millisecond)
+	_, err = ds.(*session).children(ctx, "/a")
+	require.ErrorIs(t, err, gozk.ErrNoNode)
+	time.Sleep(100 * time.Millisecond)
+	require.EqualValues(t, 3, connections.Load())
+	require.EqualValues(t, 1, asked.Load())
 	require.NoError(t, d.Close(ctx))
 }
 
@@ -278,4 +348,20 @@ func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 			require.Less(t, took, ttl+10*time.Second, "of the %v that the context would allow", 3*patience)
 		})
 	}
+}
+
+// The service tells of the node before it hangs up, and only the next connection says that the whole session has gone.
+func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
+	cluster := servers.ZooKeeper(t, servers.Members(3))
+	s := playOn(t, cluster)
+	me, _ := s.join(s.sess, "lock")
+	watched := s.watch(me)
+	require.Eventually(t, func() bool {
+		return s.proxies[0].Requests(zkwire.SetWatches)+s.proxies[1].Requests(zkwire.SetWatches)+s.proxies[2].Requests(zkwire.SetWatches) > 0
+	},
+		patience, time.Millisecond)
+	defer s.delayed(150 * time.Millisecond)()
+	mine := slices.IndexFunc(s.proxies, func(p *zkwire.Proxy) bool { return p.Addr() == s.sess.latest().Server })
+	require.NoError(t, closeSession(cluster.Addrs()[(mine+1)%3], s.sess.identity.Load()))
+	require.ErrorIs(t, s.answer(watched).err, driver.ErrSessionEnded)
 }

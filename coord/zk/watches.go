@@ -19,7 +19,7 @@ import (
 // The hand-off. A deletion that comes to a watch on a node's data says that the node has left its line: who amends a
 // node so that it gets another path writes to it in the same transaction, and that uses the watch up. So whatever else
 // happens to the node, by whomever, can only have it that somebody looks in vain. Whether others still stand ahead the
-// deletion does not say; see place.letsIn.
+// deletion does not say; see place.letsIn and awaiting.watchSecond.
 type watches struct {
 	mu         sync.Mutex
 	all        map[string]*watch
@@ -34,6 +34,7 @@ type watch struct {
 	gone      bool // from its path
 	left      bool // gone, and surely not amended
 	handsOver bool // it is of this session, and leaves as the holder
+	ours      bool // it is of this session, and waits or has waited
 
 	waiters map[driverkit.Bell]struct{} // of each Await
 }
@@ -86,6 +87,21 @@ func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 	}
 	w.waiters[by] = struct{}{}
 	return w
+}
+
+// joinOwn does the same for the waiter's own node.
+func (t *watches) joinOwn(nodePath string, by driverkit.Bell) *watch {
+	w := t.join(nodePath, by)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w.ours = true
+	return w
+}
+
+func (t *watches) isOurs(w *watch) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return w.ours
 }
 
 func (t *watches) quit(w *watch, by driverkit.Bell) {
@@ -245,7 +261,7 @@ func (s *session) arm(since int64, wishes ...wish) {
 	s.usable.Load().Send(wire.Watch(since, paths, func(err error) {
 		t.answered(all, connection, err)
 		if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
-			time.AfterFunc(driverkit.Pause(3), func() { t.ring(all) })
+			time.AfterFunc(driverkit.Jitter(driverkit.Pause(3)), func() { t.ring(all) })
 		}
 	}))
 }

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// window limits how much of lists is under way to us at once. Each who joins a line gets a list of it, so when many join
-// a long one at once, answers pile up: at the server in its memory, and here before all others, those that renew the
-// session included.
+// window limits how much of lists is under way to us at once. Else, when many join long lines, answers pile up: at the server
+// in its memory, and here before all others, those that renew the session included.
 type window struct {
 	mu      sync.Mutex
 	open    int            // bytes on their way
@@ -18,6 +17,7 @@ type window struct {
 const (
 	windowBytes = 8 << 20
 	unknownList = 256 << 10 // what a list that was never seen is taken for
+	leastList   = 32 << 10  // what a short one is taken for, so that there are not too many
 	knownSizes  = 4096      // directories whose sizes are remembered
 )
 
@@ -26,6 +26,18 @@ type listing struct {
 	dir   string
 	bytes int           // that it is expected to take
 	may   chan struct{} // closed when it may be asked for
+}
+
+// try is enter for one that does not wait.
+func (w *window) try(dir string) *listing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	expected := w.expected(dir)
+	if len(w.waiting) > 0 || !w.fits(expected) {
+		return nil
+	}
+	w.open += expected
+	return &listing{dir: dir, bytes: expected}
 }
 
 // enter waits until a list may be asked for, or one of the channels is closed. Each enter that succeeds must be followed
@@ -70,11 +82,8 @@ func (w *window) exit(l *listing, bytes int) {
 func (w *window) admit() {
 	for len(w.waiting) > 0 {
 		l := w.waiting[0]
-		expected, known := w.sizes[l.dir]
-		if !known {
-			expected = unknownList
-		}
-		if w.open > 0 && w.open+expected > windowBytes {
+		expected := w.expected(l.dir)
+		if !w.fits(expected) {
 			return
 		}
 		l.bytes = expected
@@ -83,3 +92,13 @@ func (w *window) admit() {
 		close(l.may)
 	}
 }
+
+// expected is how long a list will probably be.
+func (w *window) expected(dir string) int {
+	if n, known := w.sizes[dir]; known {
+		return max(n, leastList)
+	}
+	return unknownList
+}
+
+func (w *window) fits(bytes int) bool { return w.open == 0 || w.open+bytes <= windowBytes }

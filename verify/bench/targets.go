@@ -27,9 +27,9 @@ const (
 		"A profile of the client finds 3 % of its time in turnwise, 18 % in gRPC and etcd's client, and most of the " +
 		"rest in the runtime and the kernel."
 	looks = "On ZooKeeper a turn that had to wait behind another process takes as many requests as zk.Lock's: a create, its " +
-		"list, a watch, a list before it enters, unless only one was ahead, and a delete. It could do without the second " +
-		"list if it believed a mark that the one before it leaves; but whoever may stand in the line could forge that. " +
-		"In a queue of one client there is no second list."
+		"list, a watch, a list when its turn comes near, unless only one was ahead, and a delete. It could do without the " +
+		"second list if it believed a mark that the one before it leaves; but whoever may stand in the line could forge " +
+		"that. In a queue of one client there is no second list."
 )
 
 var targets = []target{

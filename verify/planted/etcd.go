@@ -8,7 +8,7 @@ import (
 // etcd are the bugs of the driver for etcd.
 var etcd = []Bug{
 	one("etcd: the deadline counts from the receipt of a renewal",
-		"coord/etcd/session.go", "s.renewed(sent)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)))\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
+		"coord/etcd/session.go", "s.renewed(sent, ttl)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)), ttl)\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
 	one("etcd: a departure goes by the key alone",
 		"coord/etcd/look.go", `clientv3.CreateRevision(key), "=", created)`, `clientv3.CreateRevision(key), ">", 0)`,
 		conformsEtcd("06", "a second release does not touch the newer node")),
@@ -36,7 +36,7 @@ var etcd = []Bug{
 		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
 	}
-	return a.cleared(ctx)`, `	_ = at
+	return a.cleared(ctx)`, `	_, _ = at, answer
 	return a.cleared(ctx)`},
 		{"coord/etcd/await.go", `	if incarnation(answer[0], a.created) == nil {
 		return nil, a.removed(ctx, at)
@@ -67,6 +67,19 @@ var etcd = []Bug{
 `, ``, testsEtcd("TestJoinThatIsSentTwiceIsOneNode")),
 	one("etcd: a node is removed wherever its ID leads",
 		"coord/etcd/naming.go", `ok && strings.HasPrefix(key, l.line(line))`, `ok`, testsEtcd("TestBreakStaysInItsLine")),
+	one("etcd: a lease of no time is taken for a session",
+		"coord/etcd/driver.go", ` || granted.GetTTL() <= 0`, ``, testsEtcd("TestALeaseOfNoTimeIsNotRenewedInAStorm")),
+	one("etcd: a watch that is used again keeps those after it",
+		"coord/etcd/watches.go", `!ws.unheard[n].since.After(then)`, `!ws.unheard[n].watch.unheard.After(then)`, testsEtcd("TestAHotLineKeepsNoOtherWatches")),
+	one("etcd: a session goes on with a service that has forgotten what it told",
+		"coord/etcd/epoch.go", `	s.told.Saw(now)
+	if now >= told {`, `	if now >= 0 {`, testsEtcd("TestServiceThatComesBackOlderEndsTheSession")),
+	one("etcd: a lease that is revoked while nobody hears is not asked for",
+		"coord/etcd/epoch.go", `		since := v.opened
+`, `		since := int64(0)
+`, testsEtcd("TestLeaseRevokedUnheardIsNoticed")),
+	one("etcd: what is refused is asked for again at once",
+		"coord/etcd/retry.go", `driverkit.Jitter(driverkit.Pause(tries))`, `0`, testsEtcd("TestRefusalsAreFollowedByAPause")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",

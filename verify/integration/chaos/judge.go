@@ -83,6 +83,7 @@ type evidence struct {
 type flaw struct {
 	line string
 	text string
+	at   time.Duration // of a grant
 }
 
 func (f flaw) String() string { return f.line + ": " + f.text }
@@ -112,6 +113,8 @@ type verdict struct {
 	stuck    []flaw
 	left     []flaw
 	readings []reading
+	lapses   []lapse // of the service
+	lapsed   int     // what was found in those times, and is counted nowhere else
 }
 
 func judge(e *evidence) *verdict {
@@ -121,22 +124,35 @@ func judge(e *evidence) *verdict {
 			v.granted[a.line]++
 		}
 	}
-	v.overlaps = serverOverlaps(e)
+	v.lapses = e.truth.lapses()
+	v.overlaps = slices.DeleteFunc(serverOverlaps(e), func(f flaw) bool { return v.isLapsed(f.at) })
 	v.stale = staleWrites(e.writes)
 	for _, w := range e.writes {
 		if !w.accepted {
 			v.refused[w.line]++
 		}
 	}
-	v.beliefs = beliefs(e)
+	v.beliefs = slices.DeleteFunc(beliefs(e), func(b belief) bool { return v.isLapsed(b.next.granted) })
 	v.stuck = stuck(e)
 	v.readings = readHistories(e)
 	for _, s := range e.truth.nodes {
 		if s.gone == 0 {
-			v.left = append(v.left, flaw{s.line, "left standing: " + s.node})
+			v.left = append(v.left, flaw{line: s.line, text: "left standing: " + s.node})
 		}
 	}
 	return v
+}
+
+// isLapsed reports whether a grant came while the service was forgetting, or soon after: a hold may have been forgotten
+// that is believed in until its session ends. It counts those.
+func (v *verdict) isLapsed(at time.Duration) bool {
+	for _, l := range v.lapses {
+		if l.from <= at && at-10*time.Second <= l.to {
+			v.lapsed++
+			return true
+		}
+	}
+	return false
 }
 
 // serverOverlaps finds grants that came while somebody who excludes them still stood ahead. It takes the earliest time
@@ -158,7 +174,7 @@ func serverOverlaps(e *evidence) []flaw {
 		}
 		mine := byNode[a.node]
 		if mine == nil {
-			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s, which the service never had", a.worker, a.node)})
+			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s, which the service never had", a.worker, a.node), a.granted})
 			continue
 		}
 		if isSemaphore(a.kind) {
@@ -171,7 +187,7 @@ func serverOverlaps(e *evidence) []flaw {
 			}
 			if sum > permits {
 				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s at %v: %d of %d permits%s",
-					a.worker, a.node, a.granted, sum, permits, who)})
+					a.worker, a.node, a.granted, sum, permits, who), a.granted})
 			}
 			continue
 		}
@@ -182,7 +198,7 @@ func serverOverlaps(e *evidence) []flaw {
 			}
 			if conflict(a.kind, other.kind) && e.truth.notBefore(end) > a.granted {
 				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s at %v while %s stood ahead, until %v at least",
-					a.worker, a.node, a.granted, other.node, e.truth.notBefore(end))})
+					a.worker, a.node, a.granted, other.node, e.truth.notBefore(end)), a.granted})
 			}
 		}
 	}
@@ -204,7 +220,7 @@ func staleWrites(writes []write) []flaw {
 			continue
 		}
 		if w.token < greatest[w.line] {
-			found = append(found, flaw{w.line, fmt.Sprintf("worker %d wrote with token %d after %d", w.worker, w.token, greatest[w.line])})
+			found = append(found, flaw{line: w.line, text: fmt.Sprintf("worker %d wrote with token %d after %d", w.worker, w.token, greatest[w.line])})
 		}
 		greatest[w.line] = max(greatest[w.line], w.token)
 	}
@@ -280,7 +296,7 @@ func stuck(e *evidence) []flaw {
 	var found []flaw
 	for _, a := range e.attempts {
 		if _, dead := e.killed[a.worker]; !dead && a.ended == 0 {
-			found = append(found, flaw{a.line, fmt.Sprintf("worker %d, want %d: still there when the time to finish was over; granted: %v",
+			found = append(found, flaw{line: a.line, text: fmt.Sprintf("worker %d, want %d: still there when the time to finish was over; granted: %v",
 				a.worker, a.want, a.granted > 0)})
 		}
 	}

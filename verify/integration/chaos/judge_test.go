@@ -179,3 +179,36 @@ func TestAHistoryInWhichTwoWereInsideIsNotLinearizable(t *testing.T) {
 	e.attempts[0].believed = 34 * ms
 	require.Equal(t, porcupine.Illegal, readingOf(e, "try-mutex"))
 }
+
+// ZooKeeper 3.8.0 did that once when it was restarted under load: what it had confirmed for eight seconds was gone.
+func TestWhatTheServiceHasForgottenIsHeldAgainstNobody(t *testing.T) {
+	const epoch = int64(1) << 32
+	at := func(name string, born, gone, number int64) *standing {
+		s := node(name, born, gone)
+		s.order = [2]int64{1, number}
+		return s
+	}
+	truth := func(nodes ...*standing) *truth {
+		all := &truth{nodes: nodes}
+		for e := range int64(3) {
+			for i := range int64(100) {
+				all.stamps = append(all.stamps, stamp{e*epoch + i + 1, time.Duration(e*100_000+i*1000) * ms})
+				all.acks = append(all.acks, stamp{e*epoch + i + 1, time.Duration(e*100_000+i*1000+500) * ms})
+			}
+		}
+		return all
+	}
+	s := time.Second
+	a, forgotten, again := at("a", 10, epoch*2+50, 1), at("b", epoch+10, epoch+30, 2), at("c", epoch*2+10, epoch*2+90, 2)
+	v := judge(&evidence{truth: truth(a, forgotten, again), attempts: []*attempt{
+		hold(1, "a", 20*s, 30*s), // it was told that a had left, and so was b
+		hold(2, "b", 115*s, 120*s),
+		hold(3, "c", 260*s, 270*s)}})
+	require.Len(t, v.lapses, 1)
+	require.Empty(t, v.overlaps)
+	require.Equal(t, 1, v.lapsed)
+
+	v = judge(&evidence{truth: truth(a, again), attempts: []*attempt{hold(1, "a", 20*s, 30*s), hold(3, "c", 215*s, 220*s)}})
+	require.Empty(t, v.lapses, "nothing is forgotten")
+	require.Len(t, v.overlaps, 1)
+}

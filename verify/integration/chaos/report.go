@@ -72,6 +72,12 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 		fmt.Fprintf(out, "| %s | %d | %d | %d (%d) | %d | %d | %d | %d | %d |\n", line, v.granted[line], count(v.overlaps), count(v.stale),
 			v.refused[line], causes[paused], causes[revoked], causes[""], count(v.stuck), count(v.left))
 	}
+	if len(v.lapses) > 0 {
+		from := slices.MinFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.from, b.from) }).from
+		to := slices.MaxFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.to, b.to) }).to
+		fmt.Fprintf(out, "\nBetween %v and %v the service forgot what it had confirmed: %d nodes came to have the number of another. "+
+			"%d findings of that time, and of 10 s after it, are not counted.\n", round(from), round(to), len(v.lapses), v.lapsed)
+	}
 	v.histogram(out)
 	for _, r := range v.readings {
 		fmt.Fprintf(out, "\nThe history of %s, %d steps, is %s.", r.line, r.length, map[porcupine.CheckResult]string{

@@ -61,6 +61,36 @@ func (t *truth) notBefore(position int64) time.Duration {
 // ahead reports whether s stands ahead of the other node in its line.
 func (s *standing) ahead(of *standing) bool { return slices.Compare(s.order[:], of.order[:]) < 0 }
 
+// A lapse is a time after which the service had forgotten what it had confirmed meanwhile.
+type lapse struct{ from, to time.Duration }
+
+// lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. Under
+// ZooKeeper, which numbers the nodes of a line, two then have the same number. A majority has logged that part, so it had
+// been agreed on; that such things are lost now and then is known (ZOOKEEPER-4643, 4646, 4785 and others): no client can
+// help it.
+func (t *truth) lapses() []lapse {
+	type place struct {
+		line  string
+		order [2]int64
+	}
+	sort.Slice(t.nodes, func(i, j int) bool { return t.nodes[i].born < t.nodes[j].born })
+	var found []lapse
+	forgotten := map[int64]bool{} // leaders' epochs
+	first := map[place]*standing{}
+	for _, s := range t.nodes {
+		p := place{s.line, s.order}
+		if was := first[p]; was != nil && was.gone != s.born { // an amended node keeps its number
+			for epoch := was.born >> 32; epoch < s.born>>32; epoch++ {
+				forgotten[epoch] = true
+			}
+			found = append(found, lapse{t.notBefore(was.born), t.notAfter(s.born)})
+		}
+		first[p] = s
+	}
+	t.nodes = slices.DeleteFunc(t.nodes, func(s *standing) bool { return forgotten[s.born>>32] })
+	return found
+}
+
 // conflict reports whether two kinds exclude one another. Semaphores are counted instead.
 func conflict(a, b string) bool {
 	return !(a == "R" && b == "R") && !isSemaphore(a) && !isSemaphore(b)

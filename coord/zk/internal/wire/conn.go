@@ -68,9 +68,8 @@ type Conn struct {
 
 	// Of the one goroutine that reads.
 	in      *bufio.Reader
-	head    [4 + replyHead]byte
-	first   []byte // what the library has not read yet of what was changed for it
-	rest    int    // how much it has not read yet of the present frame
+	frame   []byte // the present one
+	unread  []byte // what the library has not read of it yet
 	greeted bool
 	snubbed bool
 	idle    time.Duration // how long the server may be silent
@@ -81,6 +80,7 @@ type Conn struct {
 	mu       sync.Mutex
 	sent     []sentRequest // unanswered, the oldest first
 	started  time.Time     // when the connect request was sent
+	resumes  int64         // the session that it named; 0: it asked for a new one
 	unproven int           // how many credentials the library has yet to give again
 	lastXid  int32         // of our own requests
 	out      []byte        // what is to be written of those
@@ -98,9 +98,18 @@ type sentRequest struct {
 // ErrForeign says that what answers at the address is not ZooKeeper.
 var ErrForeign = errors.New("the answer is not ZooKeeper's: check the address, and whether it wants TLS")
 
+// ErrMalformed says that a server's answer makes no sense. Its connection is of no use any more.
+var ErrMalformed = errors.New("the server's answer makes no sense")
+
+// ErrTooLong says that an answer is longer than we take. The connection goes on.
+var ErrTooLong = errors.New("the answer is too long")
+
 // ErrBehind says that the session lives, but that the connection only probed for it, so the server may be behind what
 // the session has seen.
 var ErrBehind = errors.New("the server knows the session, and may be behind it")
+
+// ErrSlow says that the server could be reached, and has not answered in time.
+var ErrSlow = errors.New("no answer yet")
 
 // New wraps a connection to a server, for a session.
 func New(c net.Conn, server string, h Hello, s Session) *Conn {
@@ -130,31 +139,23 @@ func (s stream) Read(p []byte) (int, error) {
 }
 
 // Read passes on to the library what the server says, frame by frame, except answers to our own requests and news of
-// nodes: all watches are ours.
+// nodes: all watches are ours. The library gets nothing that has not arrived as a whole and been checked. It would make room
+// for whatever length it is told, and some answers that are too short end the process.
 func (c *Conn) Read(p []byte) (int, error) {
-	for len(c.first) == 0 && c.rest == 0 {
+	for len(c.unread) == 0 {
 		if err := c.nextFrame(); err != nil {
 			c.session.Failed(c.Server, err, c.snubbed)
 			c.end()
 			return 0, err
 		}
 	}
-	if len(c.first) > 0 {
-		n := copy(p, c.first)
-		c.first = c.first[n:]
-		return n, nil
-	}
-	n, err := c.in.Read(p[:min(len(p), c.rest)])
-	c.rest -= n
-	if err != nil {
-		c.end()
-	}
-	return n, err
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
 }
 
-// nextFrame looks at the head of the next frame. It hides the zxid from the library, which keeps the last one in a way
-// that the race detector objects to (lastZxid, in conn.go). Where the library sends one, connectRequest puts in the
-// right one.
+// nextFrame reads the next frame. It hides the zxid from the library, which keeps the last one in a way that the race
+// detector objects to (lastZxid, in conn.go). Where the library sends one, connectRequest puts in the right one.
 func (c *Conn) nextFrame() error {
 	if !c.greeted {
 		return c.greeting()
@@ -166,44 +167,110 @@ func (c *Conn) nextFrame() error {
 	c.useful = false
 	n := int(int32(binary.BigEndian.Uint32(b)))
 	if n < replyHead || n > maxFrame {
-		return fmt.Errorf("%w: a frame of %d bytes", ErrForeign, n)
+		return fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, n)
 	}
-	head := c.head[:]
-	if _, err := io.ReadFull(c.in, head); err != nil {
+	if cap(c.frame) > keptFrame {
+		c.frame = nil
+	}
+	c.frame = c.frame[:0]
+	if err := c.take(4 + replyHead); err != nil {
 		return err
 	}
+	head := c.frame
 	xid := int32(binary.BigEndian.Uint32(head[4:]))
 	zxid := int64(binary.BigEndian.Uint64(head[8:]))
+	code := int32(binary.BigEndian.Uint32(head[16:]))
 	if c.useful = xid != xidNotification && xid != xidPing; c.useful {
 		c.delivered.Store(time.Now().UnixNano())
 	}
 	if xid == xidNotification {
-		in, err := c.body(n - replyHead)
-		if err == nil {
-			what, _, path := gozk.EventType(in.int()), in.int(), in.string()
-			c.session.Notified(what, path, zxid)
-		}
+		return c.notified(n-replyHead, zxid)
+	}
+	r, ok := c.asked(xid)
+	if !ok {
+		return fmt.Errorf("%w: a reply to request %d", ErrMalformed, xid)
+	}
+	return c.answered(r, n-replyHead, zxid, code)
+}
+
+// notified reads news of a node.
+func (c *Conn) notified(n int, zxid int64) error {
+	if n > maxReply {
+		return fmt.Errorf("%w: news of %d bytes", ErrMalformed, n)
+	}
+	in, err := c.body(n)
+	if err != nil {
 		return err
 	}
-	if r := c.answered(xid, zxid, int32(binary.BigEndian.Uint32(head[16:]))); r.done != nil {
-		in, err := c.body(n - replyHead)
-		if err != nil {
-			r.done(nil, gozk.ErrConnectionClosed)
-			return err
-		}
-		r.done(in, errorOf(int32(binary.BigEndian.Uint32(head[16:]))))
-		return nil
+	what, _, path := gozk.EventType(in.int()), in.int(), in.string()
+	if in.bad {
+		return fmt.Errorf("%w: news of %d bytes", ErrMalformed, n)
 	}
-	binary.BigEndian.PutUint64(head[8:], 0)
-	c.first, c.rest = head, n-replyHead
+	c.session.Notified(what, path, zxid)
 	return nil
 }
 
-// body reads the rest of a frame that is not for the library.
+// answered reads the rest of a reply.
+func (c *Conn) answered(r sentRequest, n int, zxid int64, code int32) error {
+	fail := func(err error) error {
+		if r.done != nil {
+			r.done(nil, gozk.ErrConnectionClosed)
+		}
+		return err
+	}
+	tooLong := n > longest(r.op)
+	if tooLong && (r.done == nil || longest(r.op) == maxReply) {
+		return fail(fmt.Errorf("%w: a reply of %d bytes to operation %d", ErrMalformed, n, r.op))
+	}
+	if tooLong { // as it may be, if others have put so much there
+		if _, err := io.CopyN(io.Discard, c.in, int64(n)); err != nil {
+			return fail(err)
+		}
+		c.session.Answered(r.at, zxid, commits(r.op, code))
+		r.done(nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrTooLong, n, longest(r.op)))
+		return nil
+	}
+	in, err := c.body(n)
+	if err != nil {
+		return fail(err)
+	}
+	if r.done == nil && code == 0 && !sound(r.op, *in) {
+		return fmt.Errorf("%w: a reply of %d bytes to operation %d", ErrMalformed, n, r.op)
+	}
+	c.session.Answered(r.at, zxid, commits(r.op, code))
+	if r.done != nil {
+		if r.done(in, errorOf(code)); in.bad {
+			return fmt.Errorf("%w: a reply of %d bytes to operation %d", ErrMalformed, n, r.op)
+		}
+		return nil
+	}
+	if r.op == opClose {
+		close(c.bye)
+	}
+	binary.BigEndian.PutUint64(c.frame[8:], 0)
+	c.unread = c.frame
+	return nil
+}
+
+// body reads the rest of a frame.
 func (c *Conn) body(n int) (*decoder, error) {
-	b := make([]byte, n)
-	_, err := io.ReadFull(c.in, b)
-	return &decoder{b: b}, err
+	head := len(c.frame)
+	err := c.take(n)
+	return &decoder{b: c.frame[head:]}, err
+}
+
+// take reads a number of bytes. It makes room for them as they come, not because they are announced.
+func (c *Conn) take(n int) error {
+	for n > 0 {
+		was := len(c.frame)
+		part := min(n, max(was, 4<<10))
+		c.frame = slices.Grow(c.frame, part)[:was+part]
+		if _, err := io.ReadFull(c.in, c.frame[was:]); err != nil {
+			return err
+		}
+		n -= part
+	}
+	return nil
 }
 
 // greeting reads the answer to the connect request. It tells the library three fifths of the timeout: the library pings
@@ -212,7 +279,9 @@ func (c *Conn) body(n int) (*decoder, error) {
 func (c *Conn) greeting() error {
 	head, err := c.in.Peek(4)
 	if err != nil {
-		c.snubbed = !errors.Is(err, os.ErrDeadlineExceeded)
+		if c.snubbed = !errors.Is(err, os.ErrDeadlineExceeded); !c.snubbed {
+			err = fmt.Errorf("%w: %w", ErrSlow, err)
+		}
 		return err
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
@@ -223,51 +292,52 @@ func (c *Conn) greeting() error {
 	if _, err := io.ReadFull(c.in, b); err != nil {
 		return err
 	}
-	if version := binary.BigEndian.Uint32(b[4:]); version != 0 {
+	version, password := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[20:])
+	if version != 0 || password != passwordBytes {
 		return ErrForeign
 	}
 	timeout := time.Duration(int32(binary.BigEndian.Uint32(b[8:]))) * time.Millisecond
 	if id := int64(binary.BigEndian.Uint64(b[12:])); id != 0 {
-		if timeout <= 0 {
-			return ErrForeign
+		if timeout < leastTimeout {
+			return fmt.Errorf("%w: it grants a timeout of %v, and %v is the least", ErrForeign, timeout, leastTimeout)
+		}
+		if c.resumes != 0 && id != c.resumes {
+			return fmt.Errorf("%w: it greets session %#x as %#x", ErrForeign, uint64(c.resumes), uint64(id))
 		}
 		if c.hello.Probe {
 			return ErrBehind
 		}
-		if timeout, err = c.session.Granted(Identity{id, b[24:40]}, timeout, c.started); err != nil {
+		if timeout, err = c.session.Granted(Identity{id, b[24 : 24+passwordBytes]}, timeout, c.started); err != nil {
 			return err
 		}
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
 		c.idle = timeout * 2 / 5
 	}
 	c.greeted = true
-	c.first = b
+	c.unread = b
 	return nil
 }
 
-// answered finds the request that a reply belongs to. Replies come in the order of the requests, except those to
-// authentication; pings share one xid.
-func (c *Conn) answered(xid int32, zxid int64, code int32) sentRequest {
+// asked finds the request that a reply belongs to. Replies come in the order of the requests, except those to
+// authentication and to pings, which share one xid.
+func (c *Conn) asked(xid int32) (r sentRequest, ok bool) {
 	c.mu.Lock()
-	var r sentRequest
-	for i := range c.sent {
-		if c.sent[i].xid == xid {
-			r = c.sent[i]
+	defer c.mu.Unlock()
+	overtakes := false
+	for i, r := range c.sent {
+		anyTime := r.op == opAuth || r.xid == xidPing
+		if r.xid == xid && (anyTime || !overtakes) {
 			if i == 0 {
 				c.sent[0] = sentRequest{}
 				c.sent = c.sent[1:]
 			} else {
 				c.sent = slices.Delete(c.sent, i, i+1)
 			}
-			break
+			return r, true
 		}
+		overtakes = overtakes || !anyTime
 	}
-	c.mu.Unlock()
-	c.session.Answered(r.at, zxid, commits(r.op, code))
-	if r.op == opClose {
-		close(c.bye)
-	}
-	return r
+	return sentRequest{}, false
 }
 
 // Write sends one frame: the library writes each frame with one call.
@@ -310,6 +380,9 @@ func (c *Conn) connectRequest(b []byte) []byte {
 		return b
 	}
 	b = slices.Clone(b)
+	if len(b) >= 28 {
+		c.resumes = int64(binary.BigEndian.Uint64(b[20:]))
+	}
 	if !c.hello.Probe {
 		binary.BigEndian.PutUint64(b[8:], uint64(c.hello.Seen))
 	}

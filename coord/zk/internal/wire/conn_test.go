@@ -31,7 +31,7 @@ func (f *fake) Failed(server string, err error, _ bool) { f.troubles.Note(server
 func (f *fake) Go(do func()) bool                       { f.running.Go(do); return true }
 
 // testConn is a session's only connection, and the server's end of it.
-func testConn(t *testing.T) (*Conn, net.Conn) {
+func testConn(t testing.TB) (*Conn, net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -39,7 +39,7 @@ func testConn(t *testing.T) (*Conn, net.Conn) {
 	require.NoError(t, err)
 	server, err := l.Accept()
 	require.NoError(t, err)
-	f := &fake{troubles: NewTroubles(1)}
+	f := &fake{troubles: NewTroubles(func() int { return 1 })}
 	t.Cleanup(func() { client.Close(); server.Close(); f.running.Wait() })
 	return New(client, "a", Hello{Timeout: 10 * time.Second, Patience: patience}, f), server
 }
@@ -59,27 +59,36 @@ func greetFor(t *testing.T, w *Conn, server net.Conn, timeout time.Duration) {
 	require.NoError(t, err)
 }
 
+// asks has the library make a request.
+func asks(t *testing.T, w *Conn, server net.Conn, xid, op int) {
+	t.Helper()
+	_, err := w.Write(zkwire.Frame(xid, op, "/a", false))
+	require.NoError(t, err)
+	_, err = zkwire.ReadFrame(server)
+	require.NoError(t, err)
+}
+
 func TestAnswersFindTheirRequests(t *testing.T) {
 	w, server := testConn(t)
 	greet(t, w, server)
-	for xid := 1; xid <= 3; xid++ {
-		_, err := w.Write(zkwire.Frame(xid, 3, "/a", false))
-		require.NoError(t, err)
-	}
-	answer := func(xid int) {
+	asks(t, w, server, 1, opDelete)
+	asks(t, w, server, 2, opAuth)
+	asks(t, w, server, xidPing, opPing)
+	asks(t, w, server, 3, opDelete)
+	answer := func(xid int) error {
 		_, err := server.Write(zkwire.Frame(xid, int64(9), 0))
 		require.NoError(t, err)
 		_, err = zkwire.ReadFrame(w)
-		require.NoError(t, err)
+		return err
 	}
-	answer(2) // out of order, as one to an authentication may be
+	require.NoError(t, answer(2), "one to an authentication may be early")
+	require.NoError(t, answer(xidPing))
 	require.Len(t, w.sent, 2)
 	require.Greater(t, w.Waiting(time.Now()), time.Duration(0))
-	answer(1)
+	require.NoError(t, answer(1))
 	_, err := server.Write(zkwire.Frame(xidNotification, int64(9), 0, int(gozk.EventNodeDeleted), 3, "/a")) // which is not for the library
 	require.NoError(t, err)
-	answer(99) // to no request we know
-	answer(3)
+	require.NoError(t, answer(3))
 	require.Empty(t, w.sent)
 	require.Zero(t, w.Waiting(time.Now()))
 }
@@ -119,6 +128,7 @@ func TestAServerThatDeliversIsNotSilent(t *testing.T) {
 	w.Send(list)
 	asked, err := zkwire.ReadFrame(server)
 	require.NoError(t, err)
+	asks(t, w, server, 7, opSync)
 	name := string(make([]byte, 100_000))
 	answer := zkwire.Frame(append([]any{xidOf(asked), int64(20), 0, 1, name}, stat(19)...)...)
 	go func() {

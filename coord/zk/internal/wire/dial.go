@@ -6,35 +6,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
-
-// Dial connects to a server, by TLS if cfg is not nil.
-func Dial(ctx context.Context, network, server string, cfg *tls.Config) (net.Conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, network, server)
-	if err != nil || cfg == nil {
-		return c, err
-	}
-	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
-		host, _, err := net.SplitHostPort(server)
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
-		cfg = cfg.Clone()
-		cfg.ServerName = host
-	}
-	t := tls.Client(c, cfg)
-	if err := t.HandshakeContext(ctx); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("TLS: %w", err)
-	}
-	return t, nil
-}
 
 // Hosts tells the client library which server to try next.
 //
@@ -42,13 +21,111 @@ func Dial(ctx context.Context, network, server string, cfg *tls.Config) (net.Con
 // drop what was queued; a short session does not survive that. So this one never reports the end of a round; instead,
 // Pause makes tries after the first round wait a little.
 type Hosts struct {
-	Over    func() bool // the session has ended
-	Longest time.Duration
+	Over    func() bool          // the session has ended
+	Longest func() time.Duration // a pause
+	Lookup  func(ctx context.Context, name string) (addresses []string, err error)
 
 	mu    sync.Mutex
 	list  []string
 	next  int
-	tries int // since the last success
+	tries int              // since the last success
+	names map[string]*name // by server; those that have several addresses
+}
+
+// name is a server that has several addresses.
+type name struct {
+	addresses int
+	next      int
+}
+
+// Dial connects to a server. If its name has several addresses, each try begins with another: which of them serve shows
+// only later. as tells them apart.
+func (h *Hosts) Dial(ctx context.Context, server string) (c net.Conn, as string, err error) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return nil, server, err
+	}
+	addresses := []string{host}
+	if net.ParseIP(host) == nil {
+		if addresses, err = h.Lookup(ctx, host); err != nil {
+			return nil, server, err
+		}
+		slices.Sort(addresses)
+		addresses = slices.Compact(addresses)
+	}
+	if len(addresses) == 0 {
+		return nil, server, errors.New("the name has no address")
+	}
+	first := h.turn(server, len(addresses))
+	for i, n := 0, len(addresses); i < n; i++ {
+		address := net.JoinHostPort(addresses[(first+i)%n], port)
+		if as = server; n > 1 {
+			as += " (" + address + ")"
+		}
+		if c, err = dialOne(ctx, address, n-i); err == nil {
+			break
+		}
+	}
+	return c, as, err
+}
+
+// Secure speaks TLS on a connection to a server, and closes it if that fails.
+func Secure(ctx context.Context, c net.Conn, server string, cfg *tls.Config) (net.Conn, error) {
+	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
+		cfg = cfg.Clone()
+		cfg.ServerName, _, _ = net.SplitHostPort(server)
+	}
+	t := tls.Client(c, cfg)
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.Close()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", ErrSlow, err)
+		}
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return t, nil
+}
+
+// dialOne connects to one address, and leaves time for as many more.
+func dialOne(ctx context.Context, address string, left int) (net.Conn, error) {
+	if until, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(until)/time.Duration(left))
+		defer cancel()
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// turn says with which of its addresses a try of a server begins.
+func (h *Hosts) turn(server string, addresses int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if addresses < 2 {
+		delete(h.names, server)
+		return 0
+	}
+	n := h.names[server]
+	if n == nil {
+		n = &name{next: rand.N(addresses)}
+		if h.names == nil {
+			h.names = make(map[string]*name)
+		}
+		h.names[server] = n
+	}
+	n.addresses = addresses
+	n.next++
+	return n.next % addresses
+}
+
+// Addresses returns how many there are, as far as is known.
+func (h *Hosts) Addresses() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := len(h.list)
+	for _, n := range h.names {
+		all += n.addresses - 1
+	}
+	return all
 }
 
 // Init is called by the library, and so are Len, Next and Connected.
@@ -89,7 +166,7 @@ func (h *Hosts) Pause() time.Duration {
 	if rounds <= 0 {
 		return 0
 	}
-	return driverkit.Jitter(min(driverkit.Pause(rounds), h.Longest))
+	return driverkit.Jitter(min(driverkit.Pause(rounds), h.Longest()))
 }
 
 // Troubles remembers the latest trouble with any server, and the servers that no further try will reach.
@@ -98,11 +175,12 @@ type Troubles struct {
 	last    error
 	refused map[string]error // by server, why no further try will reach it
 	all     chan struct{}    // closed when those are all servers
-	servers int
+	closed  bool             // all is
+	servers func() int
 }
 
-// NewTroubles is for that many servers, none of which has been heard from.
-func NewTroubles(servers int) *Troubles {
+// NewTroubles is for as many servers as the function says, none of which has been heard from.
+func NewTroubles(servers func() int) *Troubles {
 	return &Troubles{refused: make(map[string]error), all: make(chan struct{}), servers: servers}
 }
 
@@ -111,10 +189,12 @@ func (t *Troubles) Note(server string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = fmt.Errorf("%s: %w", server, err)
-	if !hopeless(err) || len(t.refused) >= t.servers {
+	if !hopeless(err) {
 		return
 	}
-	if t.refused[server] = err; len(t.refused) >= t.servers {
+	t.refused[server] = err
+	if all := len(t.refused) >= t.servers(); all && !t.closed {
+		t.closed = true
 		close(t.all)
 	}
 }
@@ -139,5 +219,19 @@ func hopeless(err error) bool {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	return errors.Is(err, ErrForeign) || errors.As(err, &unverified) || errors.As(err, &unknown) ||
-		errors.As(err, &record) || errors.As(err, &op) && op.Op == "remote error"
+		errors.As(err, &record) || errors.As(err, &op) && op.Op == "remote error" && refusal(op.Err)
+}
+
+// refusal reports whether a TLS alert is about our certificate or our version of TLS. Others may pass: a proxy sends them
+// while what is behind it is away.
+func refusal(alert error) bool {
+	for _, code := range []tls.AlertError{
+		42, 43, 44, 45, 46, 48, 116, // a certificate: bad, of a wrong type, revoked, expired, unknown, of an unknown authority, missing
+		70, 71, // protocol version, insufficient security
+	} {
+		if alert.Error() == code.Error() {
+			return true
+		}
+	}
+	return false
 }

@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
@@ -18,6 +21,11 @@ const (
 	opDelete          = 2
 	opSetData         = 5
 	opSync            = 9
+	opPing            = 11
+	opExists          = 3
+	opGetData         = 4
+	opGetACL          = 6
+	opSetACL          = 7
 	opGetChildren2    = 12
 	opCheck           = 13
 	opMulti           = 14
@@ -30,10 +38,65 @@ const (
 
 	statBytes = 68
 
-	greetingBody = 36        // protocol version, timeout, session, password of 16 bytes; newer servers add a byte
-	replyHead    = 16        // xid, zxid, error
-	maxFrame     = 256 << 20 // a list of some millions of names
+	passwordBytes = 16
+	greetingBody  = 20 + passwordBytes // protocol version, timeout, session, password; newer servers add a byte
+	replyHead     = 16                 // xid, zxid, error
 )
+
+// What we take. A server's own limit is a megabyte for what it is sent, unless somebody has set jute.maxbuffer; only lists
+// grow without one.
+const (
+	leastTimeout = 100 * time.Millisecond // a session that is shorter has no time for anything but to be renewed
+	maxFrame     = 256 << 20              // and what is longer than the following is not kept
+	maxList      = 32 << 20               // half a million names
+	maxData      = 1 << 20
+	maxReply     = 1<<20 + 4<<10 // to anything else: paths
+	keptFrame    = 1 << 20       // so much memory a connection keeps for the next frame
+)
+
+// longest is how long the answer to an operation may be.
+func longest(op int32) int {
+	switch op {
+	case opGetChildren2, opGetEphemerals:
+		return maxList
+	case opGetData:
+		return maxData + 4 + statBytes
+	}
+	return maxReply
+}
+
+// sound reports whether the library can read an answer to one of its requests.
+func sound(op int32, in decoder) bool {
+	switch op {
+	case opCreate, opSync:
+		in.string()
+	case opCreateContainer:
+		if len(in.b) > 0 { // servers before 3.5 say nothing
+			in.string()
+		}
+	case opExists, opSetData, opSetACL:
+		in.next(statBytes)
+	case opGetACL:
+		for range in.count(12) {
+			in.int()
+			in.string()
+			in.string()
+		}
+		in.next(statBytes)
+	case opGetData:
+		in.bytes()
+		in.next(statBytes)
+	case opGetChildren2:
+		in.strings()
+		in.next(statBytes)
+	case opMulti:
+		in.results()
+	case opDelete, opAuth, opClose, opPing: // nothing is read
+	default:
+		return false
+	}
+	return !in.bad
+}
 
 // commits reports whether a majority of the servers agreed to the request before it was answered. That is so for each that
 // writes, also for one that failed for what it found; all others a server answers by itself, or with its leader.
@@ -55,6 +118,16 @@ type Request struct {
 	done func(in *decoder, err error) // called once, by the goroutine that reads the connection, so it must not block
 }
 
+// Then has f called, too, when there is an answer.
+func (r Request) Then(f func()) Request {
+	done := r.done
+	r.done = func(in *decoder, err error) {
+		done(in, err)
+		f()
+	}
+	return r
+}
+
 // Reply is the answer to a request.
 type Reply[T any] struct {
 	Value T
@@ -67,8 +140,8 @@ func newRequest[T any](op int32, e encoder, read func(*decoder) (T, error)) (Req
 	return Request{op, e.b, func(in *decoder, err error) {
 		var v T
 		if err == nil {
-			if v, err = read(in); in.short {
-				err = ErrForeign
+			if v, err = read(in); in.bad {
+				err = ErrMalformed
 			}
 		}
 		replied <- Reply[T]{v, err}
@@ -88,6 +161,9 @@ func (c *Conn) Send(requests ...Request) {
 	now := time.Now()
 	e := encoder{c.out}
 	for _, r := range requests {
+		if c.lastXid == math.MinInt32 {
+			c.lastXid = lowestXid
+		}
 		c.lastXid-- // the library's own are positive, or one of a few special ones
 		c.sent = append(c.sent, sentRequest{c.lastXid, r.op, now, r.done})
 		e.int(int32(8 + len(r.body)))
@@ -130,7 +206,12 @@ func Create(prefix string, data []byte, acl []gozk.ACL) (Request, <-chan Reply[s
 	e.bytes(data)
 	e.acl(acl)
 	e.int(gozk.FlagEphemeralSequential)
-	return newRequest(opCreate, e, func(in *decoder) (string, error) { return in.string(), nil })
+	return newRequest(opCreate, e, func(in *decoder) (string, error) {
+		path := in.string()
+		number, ok := strings.CutPrefix(path, prefix)
+		in.bad = in.bad || !ok || len(number) < 10 || len(number) > 11 || strings.Contains(number, "/")
+		return path, nil
+	})
 }
 
 // Listing is what a directory holds, in no particular order.
@@ -149,8 +230,22 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
 		l := &Listing{Bytes: len(in.b), Names: in.strings(), Born: in.long()}
 		in.next(statBytes - 2*8)
-		l.AsOf = max(in.long(), seen) // a stat ends with the transaction that changed the children last
+		changed := in.long() // a stat ends with the transaction that changed the children last
+		in.bad = in.bad || l.Born < 0 || changed < 0
+		l.AsOf = max(changed, seen)
 		return l, nil
+	})
+}
+
+// Get reads what is written at a node. What is longer than a megabyte is ErrTooLong.
+func Get(path string) (Request, <-chan Reply[[]byte]) {
+	var e encoder
+	e.string(path)
+	e.bool(false)
+	return newRequest(opGetData, e, func(in *decoder) ([]byte, error) {
+		data := in.bytes()
+		in.next(statBytes)
+		return data, nil
 	})
 }
 
@@ -197,8 +292,8 @@ func Ephemerals(below string, done func(paths []string, err error)) Request {
 	return Request{opGetEphemerals, e.b, func(in *decoder, err error) {
 		var paths []string
 		if err == nil {
-			if paths = in.strings(); in.short {
-				err = ErrForeign
+			if paths = in.strings(); in.bad {
+				err = ErrMalformed
 			}
 		}
 		done(paths, err)
@@ -276,15 +371,15 @@ func (e *encoder) operation(op int32, last bool) {
 	e.int(-1)
 }
 
-// decoder reads an answer. What is missing at its end reads as zero, and is reported when all has been read.
+// decoder reads an answer. What is missing at its end reads as zero.
 type decoder struct {
-	b     []byte
-	short bool
+	b   []byte
+	bad bool // something is missing, or makes no sense
 }
 
 func (d *decoder) next(n int) []byte {
 	if n < 0 || n > len(d.b) {
-		d.short, d.b = true, nil
+		d.bad, d.b = true, nil
 		return nil
 	}
 	part := d.b[:n]
@@ -308,17 +403,60 @@ func (d *decoder) long() int64 {
 
 func (d *decoder) string() string { return string(d.next(int(d.int()))) }
 
-func (d *decoder) strings() []string {
+// bytes returns a copy; a length of -1 stands for none.
+func (d *decoder) bytes() []byte {
 	n := d.int()
-	if n <= 0 {
+	if n == -1 {
 		return nil
 	}
-	all := make([]string, 0, min(int(n), len(d.b)/4))
+	return bytes.Clone(d.next(int(n)))
+}
+
+// count reads how many things follow that take at least so many bytes each; -1 stands for none.
+func (d *decoder) count(least int) int {
+	n := int(d.int())
+	if n < -1 || n > len(d.b)/least {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	return max(n, 0)
+}
+
+// strings reads names, or paths: none is empty.
+func (d *decoder) strings() []string {
+	n := d.count(4 + 1)
+	if n == 0 {
+		return nil
+	}
+	all := make([]string, 0, n)
 	for range n {
-		if d.short {
-			break
+		s := d.string()
+		if d.bad = d.bad || s == ""; d.bad {
+			return nil
 		}
-		all = append(all, d.string())
+		all = append(all, s)
 	}
 	return all
+}
+
+// results reads the answer to a transaction.
+func (d *decoder) results() {
+	for !d.bad {
+		op, over := d.int(), d.next(1)
+		d.int()
+		if d.bad || over[0] != 0 {
+			return
+		}
+		switch op {
+		case -1: // an error
+			d.int()
+		case opCreate:
+			d.string()
+		case opSetData:
+			d.next(statBytes)
+		case opCheck, opDelete:
+		default:
+			d.bad = true
+		}
+	}
 }

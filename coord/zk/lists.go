@@ -1,0 +1,163 @@
+package zk
+
+import (
+	"context"
+	"sync"
+
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
+)
+
+// lists are the lists of directories under way: one of each at a time. Whoever wants one meanwhile shares the next, with all
+// others who do. A line may be long, and hundreds may join it at once.
+//
+// A list is asked for after everybody who shares it has come, on the session's one connection. So it shows what each of
+// them knew, or had asked for, by then.
+type lists struct {
+	mu   sync.Mutex
+	next map[string]*sharedList // by directory, while a list of it is under way; nil: nobody wants another
+}
+
+// sharedList is one list for all who want it.
+type sharedList struct {
+	fresh  bool          // the server must catch up with the leader before
+	wanted int           // by so many
+	over   chan struct{} // closed when there is an answer:
+	list   *wire.Listing
+	err    error
+}
+
+// listAfter sends requests, and has a list of a directory asked for after them: right behind them, if none is under way. To
+// send any there must be a connection.
+func (s *session) listAfter(dir string, fresh bool, first ...wire.Request) *sharedList {
+	t := &s.lists
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, busy := t.next[dir]
+	if l == nil {
+		l = &sharedList{over: make(chan struct{})}
+	}
+	l.fresh = l.fresh || fresh
+	l.wanted++
+	if !busy && len(first) > 0 && !fresh {
+		if room := s.window.try(dir); room != nil {
+			listed := s.send(dir, false, first...)
+			t.next[dir] = nil
+			t.start(s, dir, l, func() {
+				s.received(l, room, listed)
+				s.listAll(dir)
+			})
+			return l
+		}
+	}
+	if len(first) > 0 {
+		s.usable.Load().Send(first...)
+	}
+	t.next[dir] = l
+	if !busy {
+		t.start(s, dir, l, func() { s.listAll(dir) })
+	}
+	return l
+}
+
+// start is called with mu held.
+func (t *lists) start(s *session, dir string, l *sharedList, run func()) {
+	if !s.life.Go(run) {
+		delete(t.next, dir)
+		l.err = s.life.Why()
+		close(l.over)
+	}
+}
+
+// listAll asks for one list of a directory after the other, until nobody wants another.
+func (s *session) listAll(dir string) {
+	for s.lists.isWanted(dir) {
+		room := s.window.enter(nil, s.life.Done(), dir)
+		if room == nil || s.awaitUp(s.life.Context()) != nil {
+			return // the session is over, and whoever waits knows
+		}
+		l, listed := s.sendList(dir)
+		if l == nil {
+			s.window.exit(room, 0)
+			continue
+		}
+		s.received(l, room, listed)
+	}
+}
+
+// isWanted reports whether anybody wants another list of a directory. If not, none is under way any more.
+func (t *lists) isWanted(dir string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.next[dir]; l == nil || l.wanted == 0 {
+		delete(t.next, dir)
+		return false
+	}
+	return true
+}
+
+// sendList asks for the next list of a directory, if anybody still wants one. Whoever comes later shares the one after it.
+func (s *session) sendList(dir string) (*sharedList, func() (*wire.Listing, error)) {
+	t := &s.lists
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.next[dir]
+	if l == nil || l.wanted == 0 {
+		return nil, nil
+	}
+	t.next[dir] = nil
+	return l, s.send(dir, l.fresh)
+}
+
+// send asks for a list right behind other requests. What it returns waits for the answer.
+func (s *session) send(dir string, fresh bool, requests ...wire.Request) func() (*wire.Listing, error) {
+	ctx := s.life.Context()
+	synced := func() error { return nil }
+	if fresh { // on one connection: another server may lag behind the one that was told to catch up
+		sync, done := wire.Sync(dir)
+		requests = append(requests, sync)
+		synced = func() error {
+			_, err := answer(ctx, s, done)
+			return err
+		}
+	}
+	list, listed := wire.List(dir, false, s.zxids.Load())
+	s.usable.Load().Send(append(requests, list)...)
+	return func() (*wire.Listing, error) {
+		err := synced()
+		l, listErr := answer(ctx, s, listed)
+		if err != nil {
+			return nil, err
+		}
+		return l, listErr
+	}
+}
+
+// received waits for a list, and hands it to all who share it.
+func (s *session) received(l *sharedList, room *listing, listed func() (*wire.Listing, error)) {
+	l.list, l.err = listed()
+	bytes := 0
+	if l.err == nil {
+		bytes = l.list.Bytes
+	}
+	s.window.exit(room, bytes)
+	close(l.over)
+}
+
+// wait waits for a list, or for the end of ctx or of the session.
+func (l *sharedList) wait(ctx context.Context, s *session) (*wire.Listing, error) {
+	select {
+	case <-l.over:
+		return l.list, l.err
+	case <-ctx.Done():
+	case <-s.life.Done():
+	}
+	l.drop(s)
+	return nil, s.stopped(ctx)
+}
+
+// drop says that one of those who wanted the list does not any more.
+func (l *sharedList) drop(s *session) {
+	s.lists.mu.Lock()
+	defer s.lists.mu.Unlock()
+	l.wanted--
+}
