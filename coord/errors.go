@@ -44,7 +44,8 @@ var (
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.
 	ErrStale = errors.New("token is stale")
 
-	// ErrDenied: the service refuses the credentials, or they lack a permission. Trying again does not help.
+	// ErrDenied: the service refuses the credentials, or they lack a permission; or what is there is open to others, who
+	// are not to have any (see docs/security.md). Trying again does not help.
 	ErrDenied = errors.New("denied by the service")
 
 	// ErrInvalidName: no line can have this name. See CheckName.

@@ -2,8 +2,10 @@ package coord_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -83,4 +85,22 @@ func TestWhatOthersWroteIsSafeToShow(t *testing.T) {
 			t.Errorf("Printable(%q) is %s, want %s", text, got, want)
 		}
 	}
+}
+
+// Whatever is shown is on one line and seen, and different texts look different.
+func FuzzPrintable(f *testing.F) {
+	for _, seed := range []string{"a", "\x1b[2J", "a\u202eb", "\\n", "\n", "\xff\xfe", "\U000e0041", "\u3164"} {
+		f.Add(seed, seed+"\\")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		shown := coord.Printable(a)
+		for _, r := range shown {
+			if !strconv.IsPrint(r) || unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point) {
+				t.Errorf("Printable(%+q) shows %+q", a, r)
+			}
+		}
+		if a != b && shown == coord.Printable(b) {
+			t.Errorf("%+q and %+q are shown as %q", a, b, shown)
+		}
+	})
 }

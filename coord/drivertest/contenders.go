@@ -110,7 +110,7 @@ func namesOfEverySort(s *scene) {
 	segments := []string{
 		"with spaces  in it ", "%2F", "100%", "a%20b", "a+b", `back\slash`, `quo"te'`, "semi;colon", "que?ry", "ha#sh", "*", "[a]", "{}",
 		"_c_0123456789abcdef0123456789abcdef-lock-0000000001", "_c_x", "lock-0000000001", "lock-", "0000000001", "-1", "lock", "left", "R", "S1of2",
-		"zookeeper", "members", "leader", "...", "..a", ".a", "a.", "~", "|", "ünïcödé", "漢字", "😀", "\u00a0", "\u2028", "e\u0301", "\ufffd",
+		"zookeeper", "members", "leader", "...", "..a", ".a", "a.", "~", "|", "ünïcödé", "漢字", "😀", "\u00a0", "\u3000", "e\u0301", "\ufffd",
 		long + "long", strings.Repeat("漢", 85),
 	}
 	for _, seg := range segments {

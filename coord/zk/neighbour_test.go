@@ -7,6 +7,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -245,7 +246,7 @@ func TestANeighbourWhoMayDeleteInTheRoot(t *testing.T) {
 	n.leave(me, true)
 }
 
-// He locks out whoever comes anew: new lines and new sessions. Those who know the line go on.
+// He locks out whoever comes anew: new lines cannot be made, and Connect refuses. Lines in use go on.
 func TestANeighbourWhoMayAdministerTheRoot(t *testing.T) {
 	n := playNeighbours(t, rights{root: gozk.PermAdmin})
 	_, err := n.bob.SetACL(n.root, bobsOwn(), -1)
@@ -254,9 +255,11 @@ func TestANeighbourWhoMayAdministerTheRoot(t *testing.T) {
 	e.Line = "b"
 	_, _, err = n.sess.Join(n.ctx, e)
 	require.ErrorIs(t, err, driver.ErrDenied)
-	_, _, err = n.another(n.opts...).Join(n.ctx, entry("lock"))
-	require.ErrorIs(t, err, driver.ErrDenied)
-	me, _ := n.join(n.sess, "lock")
-	n.leave(me, false)
+	_, err = Connect(n.ctx, n.cluster.Addrs(), append(n.opts, WithRoot(n.root))...)
+	require.ErrorIs(t, err, coord.ErrDenied)
+	for _, sess := range []*session{n.sess, n.another(n.opts...)} {
+		me, _ := n.join(sess, "lock")
+		n.leave(me, false)
+	}
 	n.handsOver()
 }

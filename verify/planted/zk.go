@@ -56,6 +56,8 @@ var zk = []Bug{
 		"coord/zk/session.go", `s.roster.stranger(nodes); found {`, `s.roster.stranger(nodes); found && false {`, testsZK("TestABackupThatIsRestoredBlocksNoLine$/^the_service_has_gone_on_since")),
 	one("zk: a session has as many nodes as are asked for",
 		"coord/zk/roster.go", `if r.bytes+n > maxPaths {`, `if r.bytes+n > 2*maxPaths {`, testsZK("TestASessionTakesNoMorePathsThanTheServiceSurvives")),
+	one("zk: a root of one's own goes when it is idle",
+		"coord/zk/dirs.go", `stays := !s.service.openToAll && `, `stays := false && `, testsZK("TestARootOfOnesOwnStays")),
 	one("zk: a line that a stranger made is trusted",
 		"coord/zk/rights.go", `excess(entry); over != 0 {`, `excess(entry); false {`, testsZK("TestALineThatAStrangerMadeIsRefused")),
 	one("zk: as many lists are under way as are asked for",
