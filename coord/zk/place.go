@@ -75,10 +75,10 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	var chosen []listed
 	inSight := 0
 	last = true
-	var nearest, second uint32 // the ranks of those two, once there are two within sight
+	var nearer, farther uint32 // the ranks of the nearest two, once there are two within sight
 	for _, name := range l.Names {
 		_, seq, _ := cutNumber(name)
-		if rank := uint32(seq); !last && rank > me.rank() || inSight > 1 && rank < second && p.sight.Depth() == 1 {
+		if rank := uint32(seq); !last && rank > me.rank() || inSight > 1 && rank < farther && p.sight.Depth() == 1 {
 			continue
 		}
 		c, ok := parseContender(name)
@@ -91,7 +91,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 		case !p.sight.Sees(c.kind):
 		default:
 			inSight++
-			nearest, second = max(nearest, c.rank()), max(second, min(nearest, c.rank()))
+			nearer, farther = max(nearer, c.rank()), max(farther, min(nearer, c.rank()))
 			if other := (listed{c, name}); inSight == 1 || p.sight.Depth() > 1 {
 				chosen = append(chosen, other)
 			} else if compareListed(other, chosen[0]) > 0 {

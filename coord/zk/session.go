@@ -28,6 +28,7 @@ type session struct {
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
+	lists    lists
 
 	conn       *gozk.Conn
 	ready      chan struct{} // closed when conn is set
@@ -38,7 +39,6 @@ type session struct {
 	usable     atomic.Pointer[wire.Conn] // the latest connection that took requests
 	slots      chan struct{}             // one for each request whose answer takes time
 	window     window
-	lists      lists
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
@@ -73,12 +73,12 @@ func newSession(d *service) *session {
 		life:     driverkit.NewLife(context.Background()),
 		deadline: driverkit.NewDeadline(),
 		watches:  watches{all: make(map[string]*watch)},
+		lists:    lists{next: make(map[string]*sharedList)},
 		roster:   roster{places: make(map[*place]int), joins: make(map[string]int)},
 		ready:    make(chan struct{}),
 		troubles: wire.NewTroubles(len(d.servers)),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
-		lists:    lists{next: make(map[string]*sharedList)},
 		up:       make(chan struct{}),
 		lines:    make(map[string]struct{}),
 		snubs:    make(map[string]snubs),
