@@ -28,6 +28,7 @@ type session struct {
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	watches  watches
+	lists    lists
 
 	conn       *gozk.Conn
 	ready      chan struct{} // closed when conn is set
@@ -39,7 +40,6 @@ type session struct {
 	slots      chan struct{}             // one for each request whose answer takes time
 	window     window
 	vetted     vetted
-	lists      lists
 
 	mu    sync.Mutex
 	up    chan struct{}       // closed while there is a usable connection
@@ -79,8 +79,8 @@ func newSession(d *service) *session {
 		ready:    make(chan struct{}),
 		slots:    make(chan struct{}, inFlight),
 		window:   window{sizes: make(map[string]int)},
-		lists:    lists{next: make(map[string]*sharedList)},
 		up:       make(chan struct{}),
+		lists:    lists{next: make(map[string]*sharedList)},
 		lines:    make(map[string]struct{}),
 		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),

@@ -318,8 +318,9 @@ func (c *Conn) greeting() error {
 	return nil
 }
 
-// asked finds the request that a reply belongs to. Replies come in the order of the requests, except those to
-// authentication and to pings, which share one xid.
+// asked finds the request that a reply belongs to. Replies come in the order in which requests were written, except those
+// to authentication and to pings, which share one xid. The library writes its own in order, and so do we; which of the two
+// was first we do not know.
 func (c *Conn) asked(xid int32) (r sentRequest, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,7 +336,7 @@ func (c *Conn) asked(xid int32) (r sentRequest, ok bool) {
 			}
 			return r, true
 		}
-		overtakes = overtakes || !anyTime
+		overtakes = overtakes || !anyTime && (r.xid < 0) == (xid < 0)
 	}
 	return sentRequest{}, false
 }

@@ -93,6 +93,37 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 	require.Zero(t, w.Waiting(time.Now()))
 }
 
+// slow is a session that takes its time with what it is to run.
+type slow struct {
+	*fake
+	later []func()
+}
+
+func (s *slow) Go(f func()) bool { s.later = append(s.later, f); return true }
+
+// A request of ours may be written after one of the library's that came later.
+func TestOurRequestsAndTheLibrarysMayCross(t *testing.T) {
+	w, server := testConn(t)
+	greet(t, w, server)
+	s := &slow{fake: w.session.(*fake)}
+	w.session = s
+	sync, synced := Sync("/a")
+	w.Send(sync)
+	asks(t, w, server, 1, opDelete)
+	go s.later[0]()
+	asked, err := zkwire.ReadFrame(server)
+	require.NoError(t, err)
+	for _, xid := range []int{1, xidOf(asked)} {
+		_, err := server.Write(zkwire.Frame(xid, int64(9), 0))
+		require.NoError(t, err)
+	}
+	forLibrary := reads(t, w)
+	answer := soon(t, forLibrary)
+	require.NotEmpty(t, answer)
+	require.Equal(t, 1, xidOf(answer))
+	require.NoError(t, soon(t, synced).Err)
+}
+
 func TestAnotherProtocolIsRecognized(t *testing.T) {
 	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x0a", "\x00\x00\x00\x04spam"} {
 		w, server := testConn(t)

@@ -110,6 +110,8 @@ func TestTheLibraryGetsNoReplyThatItCannotRead(t *testing.T) {
 		"a transaction with unknown results": {libraryMulti, []byte{0, 0, 0, 77, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0}},
 		"a path of two gigabytes":            {1, two},
 		"rights without end":                 {5, two},
+		"rights that are less than none":     {5, append([]byte{0xff, 0xff, 0xff, 0xff}, make([]byte, statBytes)...)},
+		"names that are less than none":      {9, append([]byte{0xff, 0xff, 0xff, 0xff}, make([]byte, statBytes)...)},
 		"no state of a node":                 {3, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

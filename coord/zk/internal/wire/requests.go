@@ -412,14 +412,14 @@ func (d *decoder) bytes() []byte {
 	return bytes.Clone(d.next(int(n)))
 }
 
-// count reads how many things follow that take at least so many bytes each; -1 stands for none.
+// count reads how many things follow that take at least so many bytes each. The library takes -1 for four billion.
 func (d *decoder) count(least int) int {
 	n := int(d.int())
-	if n < -1 || n > len(d.b)/least {
+	if n < 0 || n > len(d.b)/least {
 		d.bad, d.b = true, nil
 		return 0
 	}
-	return max(n, 0)
+	return n
 }
 
 // strings reads names, or paths: none is empty.
