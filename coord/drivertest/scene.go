@@ -83,11 +83,16 @@ func (s *scene) open(l *Link) driver.Session {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 	defer cancel()
-	sess, err := l.Open(ctx)
-	if err != nil {
-		s.Fatalf("Open: %v", err)
+	for {
+		sess, err := l.Open(ctx)
+		switch {
+		case err == nil:
+			return sess
+		case errors.Is(err, driver.ErrDenied), ctx.Err() != nil:
+			s.Fatalf("Open: %v", err)
+		}
+		time.Sleep(tick) // the engine tries again, too
 	}
-	return sess
 }
 
 // session opens a session on a link of its own.
