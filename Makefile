@@ -66,8 +66,9 @@ test-planted: deps ## Take safeguards away one at a time, and show that tests no
 	go test -count=1 -timeout 20m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt
 
 .PHONY: chaos
-chaos: deps ## Break servers, workers and links on both services, peers beside ours (CHAOS='-length 3m' for less)
-	@cd verify/integration && set -e; for s in etcd zk; do go run ./chaos -service $$s $(CHAOS); done
+chaos: deps ## Break servers, workers and links on both services, peers beside ours with sessions of 2 and of 10 s (an hour; CHAOS='-members 3 -length 3m' for less)
+	@cd verify/integration && set -e; for s in etcd zk; do for t in 2s 10s; do \
+		go run ./chaos -service $$s -session $$t $(CHAOS); done; done
 
 CHAOS ?= -members 3 -length 10m -peers
 

@@ -49,6 +49,8 @@ type Cluster struct {
 	mu     sync.Mutex
 	ports  map[string]reservation // by member and name
 	routes map[string]route       // by both members and name
+
+	forwarders map[int]net.Listener // by member; etcd only
 }
 
 // startTimeout allows for a machine that does ten other things at the same time; a quiet one takes 2 s at most.
@@ -65,7 +67,8 @@ func start(ctx context.Context, s service, dir string, cfg config) (*Cluster, er
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}, routes: map[string]route{}}
+		c := &Cluster{service: s, cfg: cfg, ports: map[string]reservation{}, routes: map[string]route{},
+			forwarders: map[int]net.Listener{}}
 		// The cluster gets a folder of its own: what an earlier cluster left in dir belongs to other members.
 		own, err := os.MkdirTemp(dir, strings.ToLower(s.name())+"-")
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -37,11 +38,15 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 	cfg := m.cluster.cfg
 	var cluster []string
 	for _, other := range m.cluster.members {
-		peer, err := m.cluster.addr(other, "peer")
+		peer, err := m.cluster.peerURL(other)
 		if err != nil {
 			return nil, err
 		}
-		cluster = append(cluster, other.Name()+"=http://"+peer)
+		cluster = append(cluster, other.Name()+"="+peer)
+	}
+	own, err := m.cluster.peerURL(m)
+	if err != nil {
+		return nil, err
 	}
 	flags := []string{
 		"--name={name}",
@@ -49,7 +54,7 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 		"--listen-client-urls=http://127.0.0.1:{port:client}",
 		"--advertise-client-urls=http://127.0.0.1:{port:client}",
 		"--listen-peer-urls=http://127.0.0.1:{port:peer}",
-		"--initial-advertise-peer-urls=http://127.0.0.1:{port:peer}",
+		"--initial-advertise-peer-urls=" + own,
 		// Health and metrics have a port of their own, so that they can be read when the clients' port is all TLS.
 		"--listen-metrics-urls=http://127.0.0.1:{port:metrics}",
 		"--initial-cluster=" + strings.Join(cluster, ","),
@@ -70,11 +75,18 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 	if !cfg.fsync && !cfg.old { // 3.4 always waits for the disk
 		flags = append(flags, "--unsafe-no-fsync")
 	}
-	flags, err := m.cluster.expand(m, append(flags, cfg.flags...))
-	if err != nil {
+	if flags, err = m.cluster.expand(m, append(flags, cfg.flags...)); err != nil {
 		return nil, err
 	}
-	return exec.Command(e.path, flags...), nil
+	cmd := exec.Command(e.path, flags...)
+	if cfg.links && len(m.cluster.members) > 1 {
+		forwarder, err := m.cluster.forwarder(m)
+		if err != nil {
+			return nil, err
+		}
+		cmd.Env = append(os.Environ(), "HTTP_PROXY="+forwarder)
+	}
+	return cmd, nil
 }
 
 // next waits until the member answers, even if with "no leader". A new member asks the others whether they know it, and

@@ -1,16 +1,22 @@
 package servers
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httputil"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/turnwise/turnwise/verify/faultproxy"
 )
 
-// Links has the members of a ZooKeeper reach each other through proxies, so that what lies between two of them can
-// fail while clients reach both; see [Cluster.Isolate].
+// Links has the members reach each other through proxies, so that what lies between two of them can fail while clients
+// reach both; see [Cluster.Isolate].
 func Links() Option { return func(c *config) { c.links = true } }
 
 // route is the way from one member to a port of another.
@@ -28,6 +34,9 @@ func (c *Cluster) via(from, to *Member, name string) (int, error) {
 	target := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.routes == nil {
+		return 0, net.ErrClosed
+	}
 	key := fmt.Sprintf("%d-%d/%s", from.id, to.id, name)
 	r, ok := c.routes[key]
 	if !ok {
@@ -73,12 +82,58 @@ func (c *Cluster) Isolate(m *Member, others ...*Member) (heal func()) {
 	}
 }
 
+// All members of an etcd know a member by one and the same URL, so it cannot lead each of them by a way of its own. But
+// each can be given an HTTP proxy of its own. Loopback addresses are never asked of a proxy, so these are names.
+
+// peerURL is where the other members reach one.
+func (c *Cluster) peerURL(m *Member) (string, error) {
+	addr, err := c.addr(m, "peer")
+	if c.cfg.links {
+		addr = m.Name() + ".peer:80"
+	}
+	return "http://" + addr, err
+}
+
+// forwarder returns the URL of the HTTP proxy that a member reaches the others by. It outlives the member's process.
+func (c *Cluster) forwarder(from *Member) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.forwarders[from.id]; l != nil {
+		return "http://" + l.Addr().String(), nil
+	}
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		i := slices.IndexFunc(c.members, func(m *Member) bool { return strings.HasPrefix(addr, m.Name()+".peer:") })
+		port, err := c.via(from, c.members[i], "peer")
+		if err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	c.forwarders[from.id] = l
+	go func() {
+		_ = http.Serve(l, &httputil.ReverseProxy{
+			Rewrite:       func(*httputil.ProxyRequest) {},
+			Transport:     &http.Transport{DialContext: dial},
+			FlushInterval: -1, // streams
+			ErrorLog:      log.New(io.Discard, "", 0),
+		})
+	}()
+	return "http://" + l.Addr().String(), nil
+}
+
 // closeRoutes is called when the members have ended.
 func (c *Cluster) closeRoutes() {
 	c.mu.Lock()
-	routes := c.routes
-	c.routes = nil
+	routes, forwarders := c.routes, c.forwarders
+	c.routes, c.forwarders = nil, nil
 	c.mu.Unlock()
+	for _, l := range forwarders {
+		_ = l.Close()
+	}
 	for _, r := range routes {
 		r.proxy.Close()
 	}

@@ -37,6 +37,24 @@ func TestAnIsolatedLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 	require.Eventually(t, func() bool { return modeOf(t, old) == "follower" }, 30*time.Second, 20*time.Millisecond)
 }
 
+func TestAnIsolatedLeaderOfAnEtcdIsReplaced(t *testing.T) {
+	c := servers.Etcd(t, servers.Members(3), servers.Links())
+	for range 2 {
+		old := c.Leader(t)
+		heal := c.Isolate(old)
+		leads := func(m *servers.Member) bool {
+			numbers, err := m.Metrics(t.Context())
+			return err == nil && numbers.Sum("etcd_server_is_leader") == 1
+		}
+		require.Eventually(t, func() bool {
+			return slices.ContainsFunc(c.Members(), func(m *servers.Member) bool { return m != old && leads(m) })
+		}, 30*time.Second, 20*time.Millisecond, "the others choose a leader among them")
+		require.Eventually(t, func() bool { return !leads(old) }, 30*time.Second, 20*time.Millisecond, "the old one stops")
+		heal()
+		require.NoError(t, c.Ready(t.Context()))
+	}
+}
+
 func TestAFollowerCutOffFromTheLeaderGoesOnAnsweringForAWhile(t *testing.T) {
 	c := servers.ZooKeeper(t, servers.Members(3), servers.Links(), servers.Config("syncLimit=50")) // 5 s
 	leader := c.Leader(t)

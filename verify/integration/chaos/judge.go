@@ -280,12 +280,9 @@ func stuck(e *evidence) []flaw {
 	var found []flaw
 	for _, a := range e.attempts {
 		if _, dead := e.killed[a.worker]; !dead && a.ended == 0 {
-			found = append(found, flaw{a.line, fmt.Sprintf("worker %d, want %d: still there %v after everybody was told to finish; granted: %v",
-				a.worker, a.want, patience, a.granted > 0)})
+			found = append(found, flaw{a.line, fmt.Sprintf("worker %d, want %d: still there when the time to finish was over; granted: %v",
+				a.worker, a.want, a.granted > 0)})
 		}
 	}
 	return found
 }
-
-// patience is how long those who still wait may take once all faults are healed and nobody else comes.
-const patience = 40 * time.Second

@@ -2,6 +2,7 @@
 // outcome by the service's own history.
 //
 //	go run ./chaos -service etcd -members 3 -length 10m
+//	go run ./chaos -service zk -members 3 -session 10s -only apart
 //
 // Workers are separate processes. Each competes for every recipe's line again and again, through proxies that only it
 // uses, and records, by the machine's monotonic clock, what it wants, is given and believes. Faults come one at a time,
@@ -30,6 +31,7 @@ func main() {
 	flag.BoolVar(&p.peers, "peers", false, "run the stock libraries in the same faults")
 	flag.IntVar(&p.workers, "workers", 4, "how many worker processes")
 	flag.DurationVar(&p.session, "session", 2*time.Second, "the sessions' time to live")
+	flag.StringVar(&p.only, "only", "", "only faults whose names contain this")
 	flag.StringVar(&p.dir, "dir", "", "where logs and data are kept; a temporary folder unless told")
 	flag.Parse()
 	if p.dir == "" {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/verify/faultproxy"
@@ -13,8 +15,8 @@ import (
 // A fault is something that goes wrong for a while and is then healed.
 type fault struct {
 	name    string
-	members int  // how many servers it takes at least
-	etcd    bool // only on etcd
+	members int               // how many servers it takes at least
+	when    func(*scene) bool // nil: always
 	do      func(s *scene) (heal func() error, err error)
 	lasts   func(s *scene) time.Duration
 }
@@ -34,7 +36,7 @@ func (s *scene) any() *servers.Member {
 }
 
 func (s *scene) leader() (*servers.Member, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return s.cluster.FindLeader(ctx)
 }
@@ -95,6 +97,51 @@ func frozen(pick func(*scene) (*servers.Member, error)) func(*scene) (func() err
 		}, nil
 	}
 }
+
+// A server that is cut off from the others goes on talking to its clients.
+
+// aloof is the follower that most workers are connected to.
+func (s *scene) aloof() (*servers.Member, error) {
+	leader, err := s.leader()
+	if err != nil {
+		return nil, err
+	}
+	open := func(m *servers.Member) (n int) {
+		for _, slot := range s.slots {
+			n += slot.proxies[slices.Index(s.cluster.Members(), m)].Open()
+		}
+		return n
+	}
+	followers := slices.DeleteFunc(s.cluster.Members(), func(m *servers.Member) bool { return m == leader })
+	return slices.MaxFunc(followers, func(a, b *servers.Member) int { return open(a) - open(b) }), nil
+}
+
+// followerApart cuts a follower off from the leader, or from everybody.
+func followerApart(s *scene) (func() error, error) {
+	follower, err := s.aloof()
+	if err != nil {
+		return nil, err
+	}
+	var from []*servers.Member
+	if s.random.IntN(2) == 0 {
+		leader, err := s.leader()
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, leader)
+	}
+	return healed(s.cluster.Isolate(follower, from...)), nil
+}
+
+func leaderApart(s *scene) (func() error, error) {
+	leader, err := s.leader()
+	if err != nil {
+		return nil, err
+	}
+	return healed(s.cluster.Isolate(leader)), nil
+}
+
+func healed(heal func()) func() error { return func() error { heal(); return nil } }
 
 // linked does something to all connections of one worker, or of all.
 func linked(do func(*faultproxy.Proxy)) func(*scene) (func() error, error) {
@@ -169,11 +216,15 @@ var faults = []fault{
 	{name: "freeze the leader, short", do: frozen((*scene).leader), lasts: shorter},
 	{name: "freeze the leader, long", do: frozen((*scene).leader), lasts: longer},
 	{name: "freeze a follower, long", members: 3, do: frozen((*scene).follower), lasts: longer},
-	{name: "compaction", etcd: true, lasts: atOnce, do: func(s *scene) (func() error, error) {
+	{name: "compaction", when: func(s *scene) bool { return s.history != nil }, lasts: atOnce, do: func(s *scene) (func() error, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		return func() error { return nil }, s.history.compact(ctx)
 	}},
+	{name: "a follower apart, short", members: 3, do: followerApart, lasts: shorter},
+	{name: "a follower apart, long", members: 3, do: followerApart, lasts: longer},
+	{name: "the leader apart, short", members: 3, do: leaderApart, lasts: shorter},
+	{name: "the leader apart, long", members: 3, do: leaderApart, lasts: longer},
 	{name: "cut", do: linked((*faultproxy.Proxy).Cut), lasts: atOnce},
 	{name: "blackhole, short", do: linked((*faultproxy.Proxy).Blackhole), lasts: shorter},
 	{name: "blackhole, long", do: linked((*faultproxy.Proxy).Blackhole), lasts: longer},
@@ -196,7 +247,7 @@ var faults = []fault{
 	{name: "freeze a worker, short", do: workerFrozen, lasts: shorter},
 	{name: "freeze a worker, long", do: workerFrozen, lasts: longer},
 	{name: "kill -9 a worker", do: workerKilled, lasts: about(300 * time.Millisecond)},
-	{name: "disk full on one member", members: 3, lasts: longer, do: fillDisk},
+	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
 }
 
 // recovery tells how things went on after one fault.
@@ -216,9 +267,12 @@ func (s *scene) plague(until time.Time) error {
 	for time.Now().Before(until) {
 		if len(deck) == 0 {
 			for _, f := range faults {
-				if f.members <= len(s.cluster.Members()) && (!f.etcd || s.history != nil) && (f.name != "disk full on one member" || s.disk != "") {
+				if strings.Contains(f.name, s.only) && f.members <= len(s.cluster.Members()) && (f.when == nil || f.when(s)) {
 					deck = append(deck, f)
 				}
+			}
+			if len(deck) == 0 {
+				return fmt.Errorf("no such fault: %q", s.only)
 			}
 			s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}
@@ -239,7 +293,7 @@ func (s *scene) plague(until time.Time) error {
 		for r.again == 0 && !r.nobody {
 			if first := s.register.firstAfter(line, r.healed); first > 0 {
 				r.again = first - r.healed
-			} else if mono()-r.healed > patience {
+			} else if mono()-r.healed > s.patience() {
 				r.nobody = true
 			} else {
 				time.Sleep(2 * time.Millisecond)

@@ -36,7 +36,7 @@ func (v *verdict) failures(r []recovery) []string {
 	}
 	for _, f := range r {
 		if f.nobody {
-			all = append(all, fmt.Sprintf("nobody was granted in %v after the end of: %s", patience, f.fault))
+			all = append(all, "nobody was granted for long after the end of: "+f.fault)
 		}
 	}
 	return all

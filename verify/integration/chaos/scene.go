@@ -18,12 +18,13 @@ import (
 // A plan says what to run.
 type plan struct {
 	service string // etcd or zk
-	members int
+	members int // servers
 	length  time.Duration
 	seed    uint64
 	peers   bool // the stock libraries beside ours, under the same faults
 	workers int
 	session time.Duration
+	only    string // faults whose names contain it
 	dir     string
 	logf    func(format string, args ...any)
 }
@@ -91,9 +92,9 @@ func (s *scene) open() error {
 	defer cancel()
 	var err error
 	if s.service == "zk" {
-		s.cluster, err = servers.StartZooKeeper(ctx, s.dir, servers.Members(s.members))
+		s.cluster, err = servers.StartZooKeeper(ctx, s.dir, s.configuration()...)
 	} else {
-		s.cluster, err = servers.StartEtcd(ctx, s.dir, servers.Members(s.members))
+		s.cluster, err = servers.StartEtcd(ctx, s.dir, s.configuration()...)
 	}
 	if err != nil {
 		return err
@@ -130,6 +131,16 @@ func (s *scene) open() error {
 	}
 	return nil
 }
+
+// configuration is, for sessions of 10 s, ZooKeeper's sample configuration, in which a server that hears nothing of the
+// others goes on for five ticks of 2 s, and etcd's defaults. For shorter sessions all of it is shorter in proportion.
+func (p plan) configuration() []servers.Option {
+	return []servers.Option{servers.Members(p.members), servers.Links(),
+		servers.Tick(p.session / 5), servers.Config("initLimit=10", "syncLimit=5"), servers.ElectionTimeout(p.session / 10)}
+}
+
+// patience is how long those who still wait may take once all faults are healed and nobody else comes.
+func (p plan) patience() time.Duration { return 30*time.Second + 5*p.session }
 
 // mainLine is the line that recovery is measured by.
 func (s *scene) mainLine() string { return "mutex" }
@@ -186,7 +197,7 @@ func (s *scene) finish() (*evidence, error) {
 	for _, slot := range s.slots {
 		slot.each(func(w *running) { _ = w.stdin.Close() })
 	}
-	deadline := time.After(patience)
+	deadline := time.After(s.patience())
 	for _, slot := range s.slots {
 		for _, w := range slot.workers {
 			select {

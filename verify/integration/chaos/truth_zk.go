@@ -22,36 +22,49 @@ import (
 
 const stampPath = "/chaos-stamp"
 
-// zkStamps writes stamps into ZooKeeper's transaction log; the rest of the history is read from there at the end.
+// zkStamps writes stamps into ZooKeeper's transaction log; the rest of the history is read from there at the end. It
+// writes through every server, since one that is cut off from the others takes none.
 type zkStamps struct {
-	conn *gozk.Conn
-	stop chan struct{}
-	done sync.WaitGroup
+	conns []*gozk.Conn
+	stop  chan struct{}
+	done  sync.WaitGroup
+
+	mu   sync.Mutex
 	acks []stamp
 }
 
 func stampZooKeeper(addrs []string) (*zkStamps, error) {
-	conn, _, err := gozk.Connect(addrs, 4*time.Second, gozk.WithLogInfo(false), gozk.WithLogger(silent{}))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.Create(stampPath, nil, 0, gozk.WorldACL(gozk.PermAll)); err != nil {
-		return nil, err
-	}
-	z := &zkStamps{conn: conn, stop: make(chan struct{})}
-	z.done.Go(func() {
-		for {
-			select {
-			case <-z.stop:
-				return
-			case <-time.After(10 * time.Millisecond):
-				if stat, err := conn.Set(stampPath, strconv.AppendInt(nil, int64(mono()), 10), -1); err == nil {
-					z.acks = append(z.acks, stamp{stat.Mzxid, mono()})
-				}
-			}
+	z := &zkStamps{stop: make(chan struct{})}
+	for i, addr := range addrs {
+		conn, _, err := gozk.Connect([]string{addr}, 4*time.Second, gozk.WithLogInfo(false), gozk.WithLogger(silent{}))
+		if err != nil {
+			return nil, err
 		}
-	})
+		z.conns = append(z.conns, conn)
+		if i == 0 {
+			_, err = conn.Create(stampPath, nil, 0, gozk.WorldACL(gozk.PermAll))
+		}
+		if err != nil {
+			return nil, err
+		}
+		z.done.Go(func() { z.stamp(conn, time.Duration(10*len(addrs))*time.Millisecond) })
+	}
 	return z, nil
+}
+
+func (z *zkStamps) stamp(conn *gozk.Conn, every time.Duration) {
+	for {
+		select {
+		case <-z.stop:
+			return
+		case <-time.After(every):
+		}
+		if stat, err := conn.Set(stampPath, strconv.AppendInt(nil, int64(mono()), 10), -1); err == nil {
+			z.mu.Lock()
+			z.acks = append(z.acks, stamp{stat.Mzxid, mono()})
+			z.mu.Unlock()
+		}
+	}
 }
 
 type silent struct{}
@@ -60,7 +73,9 @@ func (silent) Printf(string, ...any) {}
 
 func (z *zkStamps) close() {
 	close(z.stop)
-	z.conn.Close()
+	for _, conn := range z.conns {
+		conn.Close()
+	}
 	z.done.Wait()
 }
 
