@@ -137,7 +137,7 @@ func (w *waiter) handedOver(ctx context.Context, i int) (bool, error) {
 			return false, nil
 		}
 		w.mu.Lock()
-		marked := w.watches[i].gone && w.watches[i].changed
+		marked := w.watches[i].marked
 		w.mu.Unlock()
 		return marked, w.unlessGone(ctx)
 	}

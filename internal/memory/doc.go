@@ -7,7 +7,8 @@
 //
 // It comes in two profiles, since the two real services differ in what they promise:
 //
-//	ZooKeeper  requests and events of a session keep their order; a look may be stale, but never older than what
+//	ZooKeeper  a server that is cut off from the others renews sessions by itself for a while, which counts for nothing;
+//	           requests and events of a session keep their order; a look may be stale, but never older than what
 //	           the session did itself; a watch fires once; the holder's mark is a change followed by a deletion
 //	Etcd       requests may be reordered, and applied long after they were reported lost; a look is exact; a holder's
 //	           mark is found by asking for it

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -18,6 +19,8 @@ type place struct {
 	node     driver.Node
 	nearest  string // whom its last look showed right ahead: a mark counts only if nobody can be in between
 	amending int    // how many amendments are under way
+
+	over sync.Once
 }
 
 func (p *place) Node() driver.Node {
@@ -39,6 +42,16 @@ func (p *place) saw(ahead []driver.Node) {
 }
 
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	s.stand(1)
+	p, ahead, err := s.join(ctx, e)
+	if err != nil {
+		s.stand(-1)
+		return nil, nil, err
+	}
+	return p, ahead, nil
+}
+
+func (s *session) join(ctx context.Context, e driver.Entry) (*place, []driver.Node, error) {
 	for {
 		id, epoch := s.newNode()
 		a, err := s.once(ctx, Request{Op: "join", Line: e.Line, Node: id, Changes: true},

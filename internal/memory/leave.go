@@ -8,6 +8,7 @@ import (
 )
 
 func (p *place) Leave(ctx context.Context, held bool) error {
+	p.over.Do(func() { p.stand(-1) })
 	me := p.Node()
 	err := p.takeAway(ctx, me, held)
 	if err != nil && !errors.Is(err, driver.ErrSessionEnded) {

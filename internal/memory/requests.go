@@ -9,6 +9,7 @@ import (
 // answer is what the service says to a request of a session.
 type answer struct {
 	expired bool          // the session is over, and nothing was done
+	denied  bool          // watching: it may not, just now
 	refused bool          // joining: the epoch is past; amending: the version is another one now
 	busy    bool          // joining as a try: somebody is in sight
 	found   bool          // the node asked about stands
@@ -103,6 +104,10 @@ func (s *Service) look(session int64, id string, sight driver.Sight) answer {
 // watch sets watches on a node if it stands.
 func (s *Service) watch(session int64, id string, w watched) answer {
 	return s.serve(session, func(r *remote, a *answer) {
+		if a.denied = s.refusing == r.link; a.denied {
+			s.refusing = ""
+			return
+		}
 		rep := s.reads(r)
 		n := rep.exactly(id)
 		if n == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -12,7 +13,13 @@ func (d *Driver) do(ctx context.Context, r Request, apply func()) error {
 	r.Link, r.Who = d.name, nameOf(ctx)
 	ctx, cancel := context.WithTimeout(ctx, d.timeout*9/10) // so that callers who allow RequestTimeout hear of it
 	defer cancel()
-	return d.service.cfg.Network.Do(ctx, r, apply)
+	var unanswered bool
+	err := d.service.cfg.Network.Do(ctx, r, func() { unanswered = !d.service.reach(r, apply) })
+	if err == nil && unanswered {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return err
 }
 
 // fetch reads something, and tries until there is an answer.
@@ -33,8 +40,8 @@ func (d *Driver) pause(ctx context.Context) error { return driverkit.Sleep(ctx, 
 
 var errUnknown = errors.New("memory: no answer")
 
-// once sends a request once. An error is ctx's, ErrSessionEnded or errUnknown: then nobody knows what became of the
-// request.
+// once sends a request once. An error is ctx's, ErrSessionEnded, ErrDenied or errUnknown: then nobody knows what became
+// of the request.
 func (s *session) once(ctx context.Context, r Request, apply func() answer) (answer, error) {
 	if s.life.Over() {
 		return answer{}, s.life.Why()
@@ -54,6 +61,8 @@ func (s *session) once(ctx context.Context, r Request, apply func() answer) (ans
 	case got.expired:
 		s.life.End(errExpired)
 		return answer{}, s.life.Why()
+	case got.denied:
+		return answer{}, driver.ErrDenied
 	}
 	return *got, nil
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,6 +46,8 @@ type Service struct {
 	left     map[string]departure
 	changes  map[string]chan struct{} // of lines that are observed; closed at the next change
 	leftIDs  []string                 // of left, oldest first
+	stranded map[string]*relay        // by link
+	refusing string                   // a link that is refused the next watch
 }
 
 // remote is a session as the service knows it.
@@ -109,7 +112,7 @@ func NewService(cfg Config) *Service {
 		cfg.Rate = 1
 	}
 	s := &Service{cfg: cfg, sessions: make(map[int64]*remote), left: make(map[string]departure),
-		changes: make(map[string]chan struct{})}
+		changes: make(map[string]chan struct{}), stranded: make(map[string]*relay)}
 	for range max(cfg.Replicas, 1) {
 		s.replicas = append(s.replicas, &replica{state: newState(), watches: make(map[string]map[*remote]watched)})
 	}
@@ -140,6 +143,10 @@ func (s *Service) patience(session int64) time.Duration {
 func (s *Service) renew(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.prolong(id)
+}
+
+func (s *Service) prolong(id int64) bool {
 	r := s.sessions[id]
 	if r == nil {
 		return false
@@ -194,6 +201,7 @@ func (s *Service) end(id int64) {
 // record makes a change at the first replica; the others follow when told to.
 func (s *Service) record(c change) {
 	s.rev++
+	c.rev = s.rev
 	if c.kind == gone {
 		s.remember(c.node.ID, departure{s.rev, c.held})
 	}
@@ -245,17 +253,17 @@ func (s *Service) follow(rep *replica, c change) {
 		w := by[r]
 		switch {
 		case leaves && c.kind == amended:
-			s.tell(r, event{what: nodeGone, node: id, rev: s.rev})
+			s.tell(r, event{what: nodeGone, node: id, rev: c.rev})
 		case c.kind == amended && w.data:
-			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: s.rev})
+			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: c.rev})
 			by[r] = watched{life: w.life}
 		case c.kind == gone && s.cfg.Profile == ZooKeeper && c.held && w.data && w.life:
-			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: s.rev})
-			s.tell(r, event{what: nodeGone, node: c.node.ID, rev: s.rev})
+			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: c.rev})
+			s.tell(r, event{what: nodeGone, node: c.node.ID, rev: c.rev})
 		case c.kind == gone && s.cfg.Profile == ZooKeeper && c.held && w.data:
-			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: s.rev})
+			s.tell(r, event{what: nodeChanged, node: c.node.ID, rev: c.rev})
 		case c.kind == gone:
-			s.tell(r, event{what: nodeGone, node: c.node.ID, rev: s.rev})
+			s.tell(r, event{what: nodeGone, node: c.node.ID, rev: c.rev})
 		}
 	}
 	if leaves {
@@ -273,6 +281,10 @@ func inOrder(by map[*remote]watched) []*remote {
 }
 
 func (s *Service) tell(r *remote, e event) {
+	if relay := s.stranded[r.link]; relay != nil {
+		relay.events = append(relay.events, func() { s.tell(r, e) })
+		return
+	}
 	s.cfg.Network.Tell(Event{Link: r.link, Session: r.id, What: e.what.String(), Node: e.node, Own: ownerOf(e.node) == r.id}, func() { r.events(e) })
 }
 
@@ -304,6 +316,7 @@ func (s *Service) catchUp(rep *replica, to int64) int {
 func (s *Service) Reconnect(link string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rejoin(link)
 	for _, r := range s.ofLink(link) {
 		old := r.served
 		i := slices.Index(s.replicas, old)
@@ -402,6 +415,13 @@ func (s *Service) Watches() int {
 	return n
 }
 
+// Refuse has the next watch that a link asks for refused.
+func (s *Service) Refuse(link string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing = link
+}
+
 // Remove takes a node away, as an operator would, and reports whether it was there.
 func (s *Service) Remove(id string) bool {
 	s.mu.Lock()
@@ -411,6 +431,17 @@ func (s *Service) Remove(id string) bool {
 		s.record(change{kind: gone, node: *n})
 	}
 	return n != nil
+}
+
+// Write changes what a node carries, as an operator would.
+func (s *Service) Write(id string, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.head().get(id); n != nil {
+		next := *n
+		next.Data, next.version = bytes.Clone(data), n.version+1
+		s.record(change{kind: amended, node: next, was: n.ID})
+	}
 }
 
 // remove is what a driver can ask for: a node goes by the ID that it has now.

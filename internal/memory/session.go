@@ -17,11 +17,12 @@ type session struct {
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
 
-	mu      sync.Mutex
-	joins   int64
-	epoch   int64
-	watches map[string]*watch
-	chores  map[string]int // how many each contender has had
+	mu       sync.Mutex
+	joins    int64
+	epoch    int64
+	standing int // how many of ours are in line, or on their way there
+	watches  map[string]*watch
+	chores   map[string]int // how many each contender has had
 }
 
 // Why a session is over.
@@ -55,19 +56,40 @@ func (s *session) renewed(sent time.Time) {
 	s.deadline.Renewed(sent, ttl-ttl/10)
 }
 
+// renewal is a request that a session's server may answer by itself; to vouch, the others must agree.
+const renewal = "renew"
+
+// upkeep is how the session is kept alive. On ZooKeeper a server that is cut off from the others goes on answering renewals,
+// and the others end the session meanwhile; so for those who stand in line the others have to vouch.
+func (s *session) upkeep() (op string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.profile() == ZooKeeper && s.standing > 0 {
+		return "vouch"
+	}
+	return renewal
+}
+
+// stand counts those in line.
+func (s *session) stand(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standing += n
+}
+
 // renew keeps the session alive. After a failed renewal it soon tries again.
 func (s *session) renew() {
 	defer s.driver.forget(s)
 	every := s.service().cfg.TTL / 3
 	for next := every; driverkit.Sleep(s.life.Context(), next) == nil; {
 		sent := time.Now()
-		var alive bool
-		err := s.driver.do(s.life.Context(), Request{Session: s.id, Op: "renew", Upkeep: true},
-			func() { alive = s.service().renew(s.id) })
+		var over bool
+		err := s.driver.do(s.life.Context(), Request{Session: s.id, Op: s.upkeep(), Upkeep: true},
+			func() { over = !s.service().renew(s.id) })
 		switch {
 		case err != nil:
 			next = every / 10
-		case !alive:
+		case over:
 			s.life.End(errExpired)
 			return
 		default:

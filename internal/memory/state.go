@@ -51,6 +51,7 @@ type change struct {
 	node stored
 	was  string // amended: the ID it had before
 	held bool   // gone: it said it had the line to itself
+	rev  int64
 }
 
 type changeKind int

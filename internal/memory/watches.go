@@ -13,8 +13,9 @@ type watch struct {
 	waiters map[*waiter]struct{}
 	armed   watched // which events will come
 	node    stored  // as read when the watch was set last
-	changed bool    // a change was told, and since then nobody has read that the node still stands
+	changed int64   // the last change that was told, if nobody has read since then that the node still stands
 	gone    bool
+	marked  bool // the change and the end were one: its owner left as the holder
 	renamed bool // by an amendment of ours: the end of this ID is not the end of the node
 }
 
@@ -90,10 +91,11 @@ func (s *session) hear(e event) {
 	}
 	switch e.what {
 	case nodeChanged:
-		shared.changed = true
+		shared.changed = e.rev
 		shared.armed.data = false
 	case nodeGone:
 		shared.gone = true
+		shared.marked = shared.changed == e.rev
 		shared.armed = watched{}
 	}
 	shared.wakeAll()
@@ -105,7 +107,7 @@ func (s *session) disarmAll() {
 	defer s.mu.Unlock()
 	for _, shared := range s.watches {
 		shared.armed = watched{}
-		shared.changed = false
+		shared.changed, shared.marked = 0, false
 		shared.wakeAll()
 	}
 }
@@ -153,7 +155,7 @@ func (s *session) armNow(ctx context.Context, id string, shared *watch, missing 
 	shared.armed.data = shared.armed.data || missing.data
 	shared.armed.life = shared.armed.life || missing.life
 	if missing.data {
-		shared.changed = false // it changed, and stands
+		shared.changed = 0 // it changed, and stands
 	}
 	return true, nil
 }

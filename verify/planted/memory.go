@@ -4,6 +4,10 @@ package planted
 var memory = []Bug{
 	one("the deadline counts from the receipt of a renewal",
 		"internal/memory/session.go", `s.deadline.Renewed(sent, ttl-ttl/10)`, `s.deadline.Renewed(time.Now(), ttl-ttl/10)`, hunt),
+	one("an answer of a server that is cut off from the others vouches for a hold",
+		"internal/memory/session.go", `if s.profile() == ZooKeeper && s.standing > 0 {`, `if false {`, scripts),
+	one("a change and a departure of which news comes together are taken for a mark",
+		"internal/memory/watches.go", `shared.marked = shared.changed == e.rev`, `shared.marked = shared.changed > 0`, scripts),
 	one("a join whose answer was lost is forgotten",
 		"internal/memory/join.go", `a, err = s.settle(ctx, id, e)`, `err = ctx.Err()`, hunt),
 	one("a lost join may be applied after it was not found",
@@ -11,7 +15,7 @@ var memory = []Bug{
 	one("a departure whose answer was lost is not repeated",
 		"internal/memory/leave.go", `p.life.Go(func() { _ = p.takeAway(chore, me, held) })`, `_ = chore`, hunt),
 	one("a change of the node ahead is taken for its owner's leaving",
-		"internal/memory/await.go", `if !w.isGone(w.watches[i]) {`, `if w.watches[i].changed {
+		"internal/memory/await.go", `if !w.isGone(w.watches[i]) {`, `if w.watches[i].changed > 0 {
 			return &finding{}, nil
 		}
 		if !w.isGone(w.watches[i]) {`, hunt),

@@ -40,6 +40,9 @@ func All() []Bug {
 // hunt looks for the first seed that makes something go wrong.
 var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=300"}}
 
+// scripts are those that are known to need some safeguard.
+var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}
+
 // one is a bug that takes one edit.
 func one(name, file, was, now string, by Tests) Bug {
 	return Bug{Name: name, Edits: []Edit{{file, was, now}}, By: by}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/internal/memory"
@@ -10,11 +11,10 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
-	switch w.rand.IntN(9) {
+	switch w.rand.IntN(11) {
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)
-		w.scheduler.cut(c.name, n)
-		w.service.Reconnect(c.name)
+		w.cut(c.name, n)
 		return fmt.Sprintf("FAULT %s is cut, after %d more requests have arrived", c.name, n)
 	case 2, 3:
 		return w.loseOne(ready)
@@ -36,6 +36,19 @@ func (w *world) fault(ready []parcel) string {
 		d := c.driver.RequestTimeout() * 4 / 5
 		w.scheduler.delayAnswers(c.name, d, 2*w.cfg.TTL)
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
+	case 8:
+		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
+		if w.cfg.Profile != memory.ZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+			return ""
+		}
+		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
+	case 9:
+		n, ok := w.node()
+		if !ok {
+			return ""
+		}
+		w.service.Write(n.ID, []byte("an operator was here"))
+		return fmt.Sprintf("FAULT an operator writes to the node with token %d", n.Token)
 	default:
 		n, ok := w.node()
 		if !ok {
@@ -63,4 +76,42 @@ func (w *world) loseOne(ready []parcel) string {
 	w.scheduler.take(p)
 	p.lose()
 	return "FAULT lost: " + p.String()
+}
+
+// stranding is a time during which the server of a link is cut off from the other servers.
+type stranding struct {
+	link  string
+	until time.Time
+	end   func()
+}
+
+// strand cuts the server of a link off from the others. In the end it rejoins them, or the link moves to another one. It
+// returns false if the link is cut off already.
+func (w *world) strand(link string, d time.Duration, moves bool) bool {
+	if slices.ContainsFunc(w.stranded, func(s stranding) bool { return s.link == link }) {
+		return false
+	}
+	end := w.service.Strand(link)
+	if moves {
+		end = func() { w.cut(link, 0) }
+	}
+	w.stranded = append(w.stranded, stranding{link, time.Now().Add(d), end})
+	return true
+}
+
+// rejoin ends what has lasted long enough, or all of it.
+func (w *world) rejoin(all bool) {
+	w.stranded = slices.DeleteFunc(w.stranded, func(s stranding) bool {
+		over := all || !time.Now().Before(s.until)
+		if over {
+			s.end()
+		}
+		return over
+	})
+}
+
+// cut breaks a connection after a few more requests have arrived.
+func (w *world) cut(link string, arrive int) {
+	w.scheduler.cut(link, arrive)
+	w.service.Reconnect(link)
 }

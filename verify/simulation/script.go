@@ -74,6 +74,7 @@ type script struct {
 	quiet   time.Time            // since when nothing could arrive
 	broken  time.Time            // until then, what is late is not applied
 	cancels map[string]func()    // for each contender that asks
+	denials map[string]bool      // clients that may be told so
 	rate    float64
 	steps   []parcel // those that have arrived
 }
@@ -93,7 +94,7 @@ func RunScript(sc Script, trace func(string)) Outcome {
 	if sc.Profile == memory.ZooKeeper {
 		w.replicas = 2
 	}
-	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), rate: 1.06}
+	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
 	for _, f := range sc.Faults {
 		if f.Kind.slowClock {
 			s.rate = 0.94
@@ -126,6 +127,7 @@ func (s *script) run(parts []part) Outcome {
 			s.faults = s.faults[1:]
 			synctest.Wait()
 		}
+		s.rejoin(false)
 		s.move()
 		synctest.Wait()
 		s.world.steps++
@@ -229,8 +231,13 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	asked, heard := time.Now(), s.scheduler.heard(name)
 	line := s.lines[0]
 	h, err := a.acquire(ctx, c)
+	s.mu.Lock()
+	refused := s.denials[c.name]
+	s.mu.Unlock()
 	switch {
 	case err == nil:
+	case refused && errors.Is(err, coord.ErrDenied):
+		return
 	case a.try && errors.Is(err, coord.ErrBusy):
 		s.refused(name, line, asked, heard)
 		return

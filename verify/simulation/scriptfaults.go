@@ -35,13 +35,17 @@ var Kinds = []*Kind{
 	// An event arrives twice.
 	{name: "twice", needs: event, breaks: func(_ *script, p parcel) { p.arrive() }},
 	// The connection breaks when all that was sent has arrived; another replica serves, which lags behind.
-	{name: "cut", needs: anything, breaks: func(s *script, p parcel) { s.cutAfter(p.link, 1<<30) }},
+	{name: "cut", needs: anything, breaks: func(s *script, p parcel) { s.cut(p.link, 1<<30) }},
 	// Nothing passes its link, for longer than the session lives.
 	{name: "stalls", needs: anything, breaks: stall(toService | toDriver)},
 	// No requests pass its link, for that long.
 	{name: "mute", needs: anything, breaks: stall(toService)},
 	// No answers and events pass, for that long.
 	{name: "deaf", needs: anything, breaks: stall(toDriver)},
+	// Its server is cut off from the others, for longer than the session lives, and goes on answering renewals.
+	{name: "strands", needs: aServer, breaks: strand(outlastsSessions, false)},
+	// The same for a while, and then another server is asked.
+	{name: "moves", needs: aServer, breaks: strand(scriptTTL*2/3, true)},
 	// The answers are held back, and then no request passes: the deadline must count from the sending.
 	{name: "tardy", needs: anything, breaks: (*script).delayAnswers},
 	// The service is frozen for half the TTL.
@@ -54,6 +58,8 @@ var Kinds = []*Kind{
 	{name: "expires", needs: anything, breaks: func(s *script, p parcel) {
 		s.takeAway(func() { s.service.ExpireLink(p.link) })
 	}},
+	// A watch is refused, once.
+	{name: "refused", needs: aWatch, breaks: (*script).refuse},
 	// The context of the one concerned ends.
 	{name: "cancelled", needs: anything, breaks: (*script).cancel},
 	// Its client is closed.
@@ -64,6 +70,8 @@ var Kinds = []*Kind{
 	{name: "first", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[0]) }},
 	// Or the last one.
 	{name: "last", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[len(s.nodes())-1]) }},
+	// Somebody writes to the second node, then its owner gives up, and the third hears of both at once.
+	{name: "meddled", needs: threeNodes, breaks: (*script).meddle},
 	// The node at the head is removed, and then its owner's requests stall.
 	{name: "firstmute", needs: aNode, breaks: func(s *script, _ parcel) {
 		head := s.nodes()[0]
@@ -108,6 +116,13 @@ func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder(
 // reorderable is true for a request that others may overtake.
 func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
 
+// aServer is one of several, of which some may be cut off from the others.
+func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == memory.ZooKeeper }
+
+func aWatch(_ *script, p parcel) bool { return p.dir == toService && p.what == "watch" }
+
+func threeNodes(s *script, _ parcel) bool { return len(s.nodes()) > 2 }
+
 func aNode(s *script, _ parcel) bool { return len(s.nodes()) > 0 }
 
 func (s *script) keepsOrder() bool { return s.cfg.Profile == memory.ZooKeeper }
@@ -118,7 +133,7 @@ func (s *script) nodes() []driver.Node { return s.service.Nodes(s.lines[0]) }
 
 func (s *script) lose(p parcel) {
 	if s.keepsOrder() {
-		s.cutAfter(p.link, 0)
+		s.cut(p.link, 0)
 		return
 	}
 	s.scheduler.take(p)
@@ -132,7 +147,7 @@ func (s *script) loseEvent(p parcel) {
 
 func (s *script) loseAnswer(p parcel) {
 	if s.keepsOrder() {
-		s.cutAfter(p.link, 1)
+		s.cut(p.link, 1)
 		return
 	}
 	s.scheduler.take(p)
@@ -158,12 +173,6 @@ func lateBy(d time.Duration) func(*script, parcel) {
 
 // What befalls links.
 
-// cutAfter breaks a connection after a few more requests have arrived.
-func (s *script) cutAfter(link string, arrive int) {
-	s.scheduler.cut(link, arrive)
-	s.service.Reconnect(link)
-}
-
 func stall(dir direction) func(*script, parcel) {
 	return func(s *script, p parcel) { s.scheduler.freeze(p.link, dir, outlastsSessions) }
 }
@@ -180,7 +189,29 @@ func freezeAll(d time.Duration) func(*script, parcel) {
 	}
 }
 
+func strand(d time.Duration, moves bool) func(*script, parcel) {
+	return func(s *script, p parcel) {
+		if s.strand(p.link, d, moves) {
+			s.broken = later(s.broken, time.Now().Add(d))
+		}
+	}
+}
+
+func (s *script) refuse(p parcel) {
+	s.mu.Lock()
+	s.denials[p.link] = true
+	s.mu.Unlock()
+	s.service.Refuse(p.link)
+}
+
 // What befalls nodes.
+
+func (s *script) meddle(parcel) {
+	nodes := s.nodes()
+	s.scheduler.freeze(s.ownerOf(nodes[2]), toDriver, long/10)
+	s.service.Write(nodes[1].ID, []byte("an operator was here"))
+	s.cancel(parcel{link: s.ownerOf(nodes[1])})
+}
 
 func (s *script) remove(n driver.Node) { s.takeAway(func() { s.service.Remove(n.ID) }) }
 

@@ -46,7 +46,8 @@ type world struct {
 	steps     int
 	sum       hash.Hash64
 	began     time.Time
-	healed    time.Time            // when the last fault had been; zero: there may be more
+	healed    time.Time // when the last fault had been; zero: there may be more
+	stranded  []stranding
 	idle      map[string]time.Time // for each line, since when it is somebody's turn and no news of it is on its way
 
 	nap time.Duration // how long that may last
@@ -137,6 +138,7 @@ func (w *world) run() {
 		case faulty && w.steps > 400:
 			faulty, w.healed = false, time.Now()
 			w.scheduler.heal()
+			w.rejoin(true)
 			w.note("everything is healed")
 		case !faulty && !w.healed.IsZero() && time.Since(w.healed) > patience, w.steps > 20000:
 			w.mu.Lock()
@@ -177,6 +179,7 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	if failed {
 		cancel()
 	}
+	w.rejoin(true)
 	w.scheduler.openUp()
 	for i := range w.replicas {
 		w.service.CatchUp(i, 1<<30)
@@ -214,6 +217,7 @@ func (w *world) settled() {
 // step lets one thing happen and judges the outcome.
 func (w *world) step(faulty bool) {
 	synctest.Wait()
+	w.rejoin(false)
 	w.steps++
 	what := w.happen(faulty)
 	fmt.Fprintf(w.sum, "%s|%d\n", what, time.Since(w.began))
