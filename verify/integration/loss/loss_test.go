@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 type play struct {
 	*testing.T
 	cluster *servers.Cluster
-	proxies []*faultproxy.Proxy // the holder's, one before each member
+	proxies []*faultproxy.Proxy // the holder's, one before each member that it knows
+	only    *servers.Member     // the one that it knows; nil: all
 }
 
 // fault is what happens to the holder or the service. It lasts until end is called, which must be longer than a session
@@ -39,6 +41,9 @@ type fault struct {
 	name    string
 	members int
 	begin   func(p *play) (end func())
+
+	// only picks the one member that the holder knows; nil: it knows all.
+	only func(p *play) *servers.Member
 
 	// early says that the service may take away a session that has not expired.
 	early bool
@@ -86,7 +91,25 @@ var faults = []fault{
 		p.cluster.Member(1).Freeze()
 		return func() { p.cluster.Member(0).Thaw(); p.cluster.Member(1).Thaw() }
 	}},
+	{name: "its server is cut off from the leader", members: 3, only: follower, begin: func(p *play) func() {
+		return p.cluster.Isolate(p.only, p.cluster.Leader(p))
+	}},
+	{name: "its server is cut off from all others", members: 3, only: follower, begin: isolate},
+	{name: "its server leads and is cut off from all others", members: 3, only: leader, begin: isolate},
 }
+
+func leader(p *play) *servers.Member { return p.cluster.Leader(p) }
+
+func follower(p *play) *servers.Member {
+	leads := p.cluster.Leader(p)
+	return p.cluster.Member(slices.IndexFunc(p.cluster.Members(), func(m *servers.Member) bool { return m != leads }))
+}
+
+func isolate(p *play) func() { return p.cluster.Isolate(p.only) }
+
+// links has a ZooKeeper that hears nothing of the others go on for as long as a session lasts, as it does with sessions of
+// 10 s and its sample configuration.
+var links = []servers.Option{servers.Links(), servers.Tick(ttl / 5), servers.Config("syncLimit=5")}
 
 func (p *play) each(do func(*faultproxy.Proxy)) func() {
 	for _, x := range p.proxies {
@@ -104,7 +127,11 @@ func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
 		for _, f := range faults {
 			t.Run(s.Name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				cluster := s.Start(t, servers.Members(max(f.members, 1)))
+				opts := []servers.Option{servers.Members(max(f.members, 1))}
+				if f.only != nil {
+					opts = append(opts, links...)
+				}
+				cluster := s.Start(t, opts...)
 				stopsFirst(t, s, f, cluster)
 			})
 		}
@@ -130,7 +157,12 @@ func stopsFirst(t *testing.T, s service.Service, f fault, cluster *servers.Clust
 	defer cancel()
 	p := &play{T: t, cluster: cluster}
 	var addrs []string
-	for _, a := range cluster.Addrs() {
+	known := cluster.Addrs()
+	if f.only != nil {
+		p.only = f.only(p)
+		known = []string{p.only.Addr()}
+	}
+	for _, a := range known {
 		x := faultproxy.Start(t, a)
 		p.proxies = append(p.proxies, x)
 		addrs = append(addrs, x.Addr())
