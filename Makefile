@@ -65,6 +65,12 @@ SIM_RUNS = 19000
 test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once)
 	go test -count=1 -timeout 20m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt
 
+.PHONY: mutants
+mutants: deps ## Break the code in small ways, and count what the tests notice (MUTANTS='-seed 7 coord' for another sample)
+	go run ./verify/mutants $(MUTANTS)
+
+MUTANTS ?= -sample 40 coord rules recipes zk etcd
+
 .PHONY: chaos
 chaos: deps ## Break servers, workers and links on both services, peers beside ours with sessions of 2 and of 10 s (an hour; CHAOS='-members 3 -length 3m' for less)
 	@cd verify/integration && set -e; for s in etcd zk; do for t in 2s 10s; do \
@@ -103,7 +109,7 @@ test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, a
 	@QUICK="$(QUICK)" bash scripts/oldest-go.sh $(MODULES)
 
 .PHONY: soak
-soak: sim test-long fuzz leaks chaos ## All that takes long: a night's work
+soak: sim test-long fuzz leaks mutants chaos ## All that takes long: a night's work
 
 .PHONY: leaks
 leaks: deps ## Take, cancel and lose locks for ten minutes on each service, and see that nothing grows

@@ -78,3 +78,15 @@ func TestKindsOfPermits(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsHeldCoversWhatIsAsked(t *testing.T) {
+	kinds := []string{Lock, Writer, Lead, Reader, "S1of3", "S2of3"}
+	for _, held := range kinds {
+		for _, asked := range kinds {
+			want := held == asked || strings.Contains("lock W lead", held)
+			if Covers(held, asked) != want {
+				t.Errorf("%s within %s: covered is %v", asked, held, !want)
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	log.SetFlags(0)
+	sample := flag.Int("sample", 30, "how many mutants of each target")
+	seed := flag.Uint64("seed", 1, "decides which")
+	only := flag.String("only", "", "all mutants, and only those, whose description contains this")
+	flag.Parse()
+	root, err := filepath.Abs(".")
+	if err != nil {
+		log.Fatal(err)
+	}
+	names := flag.Args()
+	if len(names) == 0 {
+		names = usual
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	enough := true
+	for _, t := range targets {
+		if !slices.Contains(names, t.name) {
+			continue
+		}
+		all, err := t.mutants(root)
+		if err != nil {
+			log.Fatal(err)
+		}
+		n := *sample
+		if *only != "" {
+			all, n = slices.DeleteFunc(all, func(m mutant) bool { return !strings.Contains(m.String(), *only) }), len(all)
+		}
+		random := rand.New(rand.NewPCG(*seed, 0))
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		s, err := t.try(ctx, root, all, n)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(s)
+		enough = enough && s.percent() >= t.wanted
+	}
+	if !enough {
+		os.Exit(1)
+	}
+}
+
+// mutants returns all mutants of a target.
+func (t target) mutants(root string) ([]mutant, error) {
+	var all []mutant
+	for _, folder := range t.folders {
+		found, err := mutants(root, filepath.Join(t.module, folder))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// A score is what became of a target's mutants.
+type score struct {
+	target
+	noticed, unnoticed, explained int
+}
+
+func (s score) percent() int { return 100 * s.noticed / max(1, s.noticed+s.unnoticed) }
+
+func (s score) String() string {
+	return fmt.Sprintf("%s: noticed are %d of %d mutants, %d %% (%d %% wanted); %d more are explained",
+		s.name, s.noticed, s.noticed+s.unnoticed, s.percent(), s.wanted, s.explained)
+}
+
+// try runs the tests with mutants, until n have compiled.
+func (t target) try(ctx context.Context, root string, all []mutant, n int) (score, error) {
+	s := score{target: t}
+	for _, m := range all {
+		if s.noticed+s.unnoticed+s.explained == n {
+			break
+		}
+		if explained[m.String()] != "" {
+			s.explained++
+			continue
+		}
+		by, err := noticed(ctx, root, t, m)
+		switch {
+		case errors.Is(err, errNone):
+		case err != nil:
+			return s, err
+		case by == "":
+			s.unnoticed++
+			fmt.Printf("NOT noticed, %s:%d: %v\n", m.file, m.line, m)
+		default:
+			s.noticed++
+		}
+	}
+	return s, nil
+}
+
+//go:embed explained.txt
+var explanations string
+
+// explained are mutants that do no harm, and why.
+var explained = explain(explanations)
+
+// explain reads lines in pairs: a mutant as it is printed, and the reason.
+func explain(text string) map[string]string {
+	all := make(map[string]string)
+	var last string
+	for line := range strings.Lines(text) {
+		switch reason, indented := strings.CutPrefix(line, "\t"); {
+		case strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "":
+		case indented:
+			all[last] += strings.TrimSpace(reason)
+		default:
+			last = strings.TrimSpace(line)
+			all[last] = ""
+		}
+	}
+	return all
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const example = `package p
+
+func (c *counter) add(n int) error {
+	if err := c.check(n); err != nil {
+		return err
+	}
+	if n > 0 && c.open {
+		c.sum += n
+		c.tell()
+	}
+	return nil
+}
+`
+
+func TestMutants(t *testing.T) {
+	all, err := mutantsOf("p.go", []byte(example))
+	require.NoError(t, err)
+	var told []string
+	for _, m := range all {
+		told = append(told, m.String())
+		_, err := mutantsOf("p.go", m.text)
+		assert.NoError(t, err, "it can be parsed")
+	}
+	assert.Equal(t, []string{
+		"p.go counter.add: err != nil => err != nil && false",
+		"p.go counter.add: err != nil => !(err != nil)",
+		"p.go counter.add: err => nil",
+		"p.go counter.add: n > 0 && c.open => !(n > 0 && c.open)",
+		"p.go counter.add: n > 0 && c.open => n > 0 || c.open",
+		"p.go counter.add: n > 0 => n >= 0",
+		"p.go counter.add: c.sum += n => (nothing)",
+		"p.go counter.add: c.tell() => (nothing)",
+	}, told)
+}
+
+func TestWhatIsExplainedIsAMutant(t *testing.T) {
+	const root = "../.."
+	var known strings.Builder
+	for _, target := range targets {
+		all, err := target.mutants(root)
+		require.NoError(t, err)
+		assert.Greater(t, len(all), 20)
+		for _, m := range all {
+			known.WriteString(m.String() + "\n")
+		}
+	}
+	for m, reason := range explained {
+		assert.NotEmpty(t, reason, m)
+		assert.Contains(t, known.String(), m+"\n")
+	}
+}

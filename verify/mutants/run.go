@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// errNone says that a mutant does not compile.
+var errNone = errors.New("it does not compile")
+
+// patience is how long a package's tests may take. A mutant with which they take longer is noticed.
+const patience = 3 * time.Minute
+
+// noticed runs a target's tests with a mutant until one fails.
+func noticed(ctx context.Context, root string, t target, m mutant) (by string, err error) {
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	changed := filepath.Join(dir, "mutant.go")
+	if err := os.WriteFile(changed, m.text, 0o600); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, m.file): changed}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		return "", err
+	}
+	for _, s := range t.suites {
+		binary := filepath.Join(dir, "tests")
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", binary, "./"+s.folder)
+		build.Dir = filepath.Join(root, t.module)
+		if out, err := build.CombinedOutput(); ctx.Err() != nil {
+			return "", ctx.Err()
+		} else if err != nil && strings.Contains(string(out), "mutant.go:") || strings.Contains(string(out), m.file) {
+			return "", errNone
+		} else if err != nil {
+			return "", errors.New(string(out))
+		}
+		if by, err := run(ctx, binary, filepath.Join(root, t.module, s.folder), s.args); by != "" || err != nil {
+			return by, err
+		}
+	}
+	return "", nil
+}
+
+// run runs a test binary, and ends it when the first test has failed.
+func run(ctx context.Context, binary, dir string, args []string) (failed string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.v", "-test.short", "-test.failfast"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1")
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		_ = in.Close()
+		ended <- err
+	}()
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), "--- FAIL: "); ok && failed == "" {
+			failed, _, _ = strings.Cut(name, " (")
+			cancel()
+		}
+	}
+	_, _ = io.Copy(io.Discard, out)
+	switch err := <-ended; {
+	case failed != "" || err == nil:
+		return failed, nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "it takes too long", nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	default: // it panicked, or a leak was found
+		return "the tests end with an error", nil
+	}
+}

@@ -1,0 +1,39 @@
+package main
+
+// A target is code to be broken, and the tests that should notice.
+type target struct {
+	name    string
+	module  string   // where its go.mod is, from the top of the repository
+	folders []string // from there
+	suites  []suite  // the quickest first
+	wanted  int      // percent to be noticed
+}
+
+// A suite is the tests of one package.
+type suite struct {
+	folder string
+	args   []string
+}
+
+// simulation is a short one.
+var simulation = suite{"verify/simulation", []string{"-test.run=TestHunt|TestWhatOnceFailed", "-sim.hunt=6"}}
+
+var recipes = []string{"recipes/election", "recipes/mutex", "recipes/rwlock", "recipes/semaphore"}
+
+var targets = []target{
+	{"coord", ".", []string{"coord"}, append(of(append([]string{"coord", "coord/mem"}, recipes...)...), simulation), 85},
+	{"rules", ".", []string{"coord/driver/rules"}, append(of("coord/driver/rules", "verify/model"), simulation), 85},
+	{"recipes", ".", recipes, append(of(recipes...), simulation), 85},
+	{"zk", ".", []string{"coord/zk"}, of("coord/zk"), 75},
+	{"etcd", "coord/etcd", []string{"."}, of("."), 75},
+}
+
+// unless named, those are run that need no server.
+var usual = []string{"coord", "rules", "recipes"}
+
+func of(folders ...string) (all []suite) {
+	for _, f := range folders {
+		all = append(all, suite{folder: f})
+	}
+	return all
+}
