@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -423,4 +424,59 @@ func Example() {
 	// Output:
 	// leader 10.0.0.7:8080, token matches: true
 	// true
+}
+
+// flaky fails the first join, for a reason that more waiting would not mend.
+type flaky struct {
+	driver.Driver
+	failed bool
+}
+
+type flakySession struct {
+	driver.Session
+	d *flaky
+}
+
+func (d *flaky) Open(ctx context.Context) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx)
+	return &flakySession{s, d}, err
+}
+
+func (s *flakySession) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	if !s.d.failed {
+		s.d.failed = true
+		return nil, nil, errors.New("the service is full")
+	}
+	return s.Session.Join(ctx, e)
+}
+
+func TestRunForgetsATroubleThatHasPassed(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		leader, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		d := &flaky{Driver: s.Client().Driver()}
+		c := coord.NewClient(d)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		assert.NoError(t, election.New(c, "seat").Run(ctx, nil, func(context.Context, *election.Term) error { return nil }))
+		assert.True(t, d.failed)
+		require.NoError(t, c.Close())
+		require.NoError(t, leader.Release())
+	})
+}
+
+func TestRunThatIsToldToStopSaysNothing(t *testing.T) {
+	enough := errors.New("enough")
+	for name, says := range map[string]func(context.Context) error{"its end": context.Context.Err, "why": context.Cause} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *mem.Service) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Minute, func() { cancel(enough) })
+				assert.NoError(t, election.New(s.Client(), "seat").Run(ctx, nil, func(ctx context.Context, _ *election.Term) error {
+					<-ctx.Done()
+					return says(ctx)
+				}))
+			})
+		})
+	}
 }

@@ -20,6 +20,7 @@ func main() {
 	sample := flag.Int("sample", 30, "how many mutants of each target")
 	seed := flag.Uint64("seed", 1, "decides which")
 	only := flag.String("only", "", "all mutants, and only those, whose description contains this")
+	verbose := flag.Bool("v", false, "print those that are noticed, too, and by what")
 	flag.Parse()
 	root, err := filepath.Abs(".")
 	if err != nil {
@@ -46,7 +47,7 @@ func main() {
 		}
 		random := rand.New(rand.NewPCG(*seed, 0))
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		s, err := t.try(ctx, root, all, n)
+		s, err := t.try(ctx, root, all, n, *verbose)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func (s score) String() string {
 }
 
 // try runs the tests with mutants, until n have compiled.
-func (t target) try(ctx context.Context, root string, all []mutant, n int) (score, error) {
+func (t target) try(ctx context.Context, root string, all []mutant, n int, verbose bool) (score, error) {
 	s := score{target: t}
 	for _, m := range all {
 		if s.noticed+s.unnoticed+s.explained == n {
@@ -105,6 +106,9 @@ func (t target) try(ctx context.Context, root string, all []mutant, n int) (scor
 			fmt.Printf("NOT noticed, %s:%d: %v\n", m.file, m.line, m)
 		default:
 			s.noticed++
+			if verbose {
+				fmt.Printf("noticed by %s, %s:%d: %v\n", by, m.file, m.line, m)
+			}
 		}
 	}
 	return s, nil
