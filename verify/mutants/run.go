@@ -16,9 +16,6 @@ import (
 // errNone says that a mutant does not compile.
 var errNone = errors.New("it does not compile")
 
-// patience is how long a package's tests may take. A mutant with which they take longer is noticed.
-const patience = 3 * time.Minute
-
 // noticed runs a target's tests with a mutant until one fails.
 func noticed(ctx context.Context, root string, t target, m mutant) (by string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
@@ -49,7 +46,7 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 		} else if err != nil {
 			return "", errors.New(string(out))
 		}
-		if by, err := run(ctx, binary, filepath.Join(root, t.module, s.folder), s.args); by != "" || err != nil {
+		if by, err := run(ctx, binary, filepath.Join(root, t.module, s.folder), s.args, t.patience); by != "" || err != nil {
 			return by, err
 		}
 	}
@@ -57,7 +54,7 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 }
 
 // run runs a test binary, and ends it when the first test has failed.
-func run(ctx context.Context, binary, dir string, args []string) (failed string, err error) {
+func run(ctx context.Context, binary, dir string, args []string, patience time.Duration) (failed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.v", "-test.short", "-test.failfast"}, args...)...)

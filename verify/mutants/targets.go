@@ -1,5 +1,7 @@
 package main
 
+import "time"
+
 // A target is code to be broken, and the tests that should notice.
 type target struct {
 	name    string
@@ -7,6 +9,8 @@ type target struct {
 	folders []string // from there
 	suites  []suite  // the quickest first
 	wanted  int      // percent to be noticed
+
+	patience time.Duration // for one suite; a mutant with which it takes longer is noticed
 }
 
 // A suite is the tests of one package.
@@ -21,11 +25,11 @@ var simulation = suite{"verify/simulation", []string{"-test.run=TestHunt|TestWha
 var recipes = []string{"recipes/election", "recipes/mutex", "recipes/rwlock", "recipes/semaphore"}
 
 var targets = []target{
-	{"coord", ".", []string{"coord"}, append(of(append([]string{"coord", "coord/mem"}, recipes...)...), simulation), 85},
-	{"rules", ".", []string{"coord/driver/rules"}, append(of("coord/driver/rules", "verify/model"), simulation), 85},
-	{"recipes", ".", recipes, append(of(recipes...), simulation), 85},
-	{"zk", ".", []string{"coord/zk"}, of("coord/zk"), 75},
-	{"etcd", "coord/etcd", []string{"."}, of("."), 75},
+	{"coord", ".", []string{"coord"}, append(of(append([]string{"coord", "coord/mem"}, recipes...)...), simulation), 85, time.Minute},
+	{"rules", ".", []string{"coord/driver/rules"}, append(of("coord/driver/rules", "verify/model"), simulation), 85, time.Minute},
+	{"recipes", ".", recipes, append(of(recipes...), simulation), 85, time.Minute},
+	{"zk", ".", []string{"coord/zk"}, of("coord/zk"), 75, 10 * time.Minute},
+	{"etcd", "coord/etcd", []string{"."}, of("."), 75, 10 * time.Minute},
 }
 
 // unless named, those are run that need no server.

@@ -21,30 +21,39 @@ import (
 const permits = 3
 
 func (w *worker) runOurs() {
-	var client *coord.Client
-	for client == nil { // the service may be down just now
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		c, err := w.connect(ctx)
-		cancel()
-		if err == nil {
-			client = c
-			break
-		}
-		select {
-		case <-w.draining:
-			return
-		case <-time.After(100 * time.Millisecond):
-		}
+	client, quiet := w.client(), w.client()
+	if client == nil || quiet == nil {
+		return
 	}
 	var all sync.WaitGroup
-	for i, wish := range ourWishes(client) {
+	for i, wish := range ourWishes(client, quiet) {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
 		all.Go(func() { w.pursue(wish, random) })
 	}
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = client.Shutdown(ctx) // the judge sees what it leaves behind
+	for _, c := range []*coord.Client{client, quiet} {
+		all.Go(func() { _ = c.Shutdown(ctx) }) // the judge sees what it leaves behind
+	}
+	all.Wait()
+}
+
+// client returns nil if the worker is to come to its end before the service can be reached: it may be down just now.
+func (w *worker) client() *coord.Client {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		c, err := w.connect(ctx)
+		cancel()
+		if err == nil {
+			return c
+		}
+		select {
+		case <-w.draining:
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 func (w *worker) connect(ctx context.Context) (*coord.Client, error) {
@@ -66,8 +75,10 @@ func weight(kind string) int64 {
 	return 1
 }
 
-func ourWishes(client *coord.Client) []wish {
-	m, try := mutex.New(client, "mutex"), mutex.New(client, "try-mutex")
+// ourWishes has a client of its own for the mutex: one that asks for nothing else while it holds or waits learns of trouble
+// only if it looks for it.
+func ourWishes(client, quiet *coord.Client) []wish {
+	m, try := mutex.New(quiet, "mutex"), mutex.New(client, "try-mutex")
 	rw := rwlock.New(client, "rwlock")
 	sem, trySem := semaphore.New(client, "semaphore", permits), semaphore.New(client, "try-semaphore", permits)
 	seat := election.New(client, "election")

@@ -18,7 +18,7 @@ import (
 // A plan says what to run.
 type plan struct {
 	service string // etcd or zk
-	members int // servers
+	members int    // servers
 	length  time.Duration
 	seed    uint64
 	peers   bool // the stock libraries beside ours, under the same faults
@@ -105,7 +105,7 @@ func (s *scene) open() error {
 		}
 	}
 	if s.service == "zk" {
-		s.stamps, err = stampZooKeeper(s.cluster.Addrs())
+		s.stamps, err = stampZooKeeper(ctx, s.cluster.Addrs())
 	} else {
 		s.history, err = followEtcd(s.cluster.Addrs())
 	}
@@ -132,11 +132,12 @@ func (s *scene) open() error {
 	return nil
 }
 
-// configuration is, for sessions of 10 s, ZooKeeper's sample configuration, in which a server that hears nothing of the
-// others goes on for five ticks of 2 s, and etcd's defaults. For shorter sessions all of it is shorter in proportion.
+// configuration is, for sessions of 10 s, ZooKeeper's sample configuration and etcd's defaults. For shorter sessions, etcd
+// is as much quicker; ZooKeeper's ticks, of which two must fit into a session, are as long as they may be. A server that
+// hears nothing of the others goes on for five.
 func (p plan) configuration() []servers.Option {
-	return []servers.Option{servers.Members(p.members), servers.Links(),
-		servers.Tick(p.session / 5), servers.Config("initLimit=10", "syncLimit=5"), servers.ElectionTimeout(p.session / 10)}
+	return []servers.Option{servers.Members(p.members), servers.Links(), servers.Tick(min(2*time.Second, p.session/2)),
+		servers.Config("initLimit=10", "syncLimit=5"), servers.ElectionTimeout(p.session / 10)}
 }
 
 // patience is how long those who still wait may take once all faults are healed and nobody else comes.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -33,7 +35,7 @@ type zkStamps struct {
 	acks []stamp
 }
 
-func stampZooKeeper(addrs []string) (*zkStamps, error) {
+func stampZooKeeper(ctx context.Context, addrs []string) (*zkStamps, error) {
 	z := &zkStamps{stop: make(chan struct{})}
 	for i, addr := range addrs {
 		conn, _, err := gozk.Connect([]string{addr}, 4*time.Second, gozk.WithLogInfo(false), gozk.WithLogger(silent{}))
@@ -41,11 +43,13 @@ func stampZooKeeper(addrs []string) (*zkStamps, error) {
 			return nil, err
 		}
 		z.conns = append(z.conns, conn)
-		if i == 0 {
-			_, err = conn.Create(stampPath, nil, 0, gozk.WorldACL(gozk.PermAll))
-		}
-		if err != nil {
-			return nil, err
+		for i == 0 { // it may choose its leader just now
+			if _, err = conn.Create(stampPath, nil, 0, gozk.WorldACL(gozk.PermAll)); err == nil || errors.Is(err, gozk.ErrNodeExists) {
+				break
+			}
+			if ctx.Err() != nil {
+				return nil, err
+			}
 		}
 		z.done.Go(func() { z.stamp(conn, time.Duration(10*len(addrs))*time.Millisecond) })
 	}

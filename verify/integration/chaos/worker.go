@@ -124,7 +124,7 @@ func (w *worker) once(wish wish, random *rand.Rand) {
 	hold := time.Duration(random.IntN(15)) * time.Millisecond
 	switch random.IntN(20) {
 	case 0:
-		hold = w.job.Session + time.Duration(random.IntN(500))*time.Millisecond
+		hold = w.job.Session + time.Duration(random.Int64N(int64(w.job.Session)))
 	case 1, 2:
 		hold = time.Duration(50+random.IntN(150)) * time.Millisecond
 	}
