@@ -108,9 +108,11 @@ func TestAResultThatNobodyReceivesIsTakenBack(t *testing.T) {
 				results := coord.Chan(ctx, on(client))
 				synctest.Wait()
 				behind := queue(t, s.Client())
+				ended := time.Now()
 				c.end(s, client, cancel)
 				require.NoError(t, bubble.Enters(t, behind).Release())
 				r := <-results
+				assert.Zero(t, time.Since(ended), "nobody waits for a release that is confirmed")
 				assert.Nil(t, r.Hold)
 				assert.ErrorIs(t, r.Err, c.want)
 				assert.IsType(t, (*coord.Error)(nil), r.Err)
