@@ -6,7 +6,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/verify/bubble"
 )
 
 func TestNames(t *testing.T) {
@@ -25,6 +29,19 @@ func TestNames(t *testing.T) {
 			t.Errorf("an endless message: %v", err)
 		}
 	}
+}
+
+func TestANameIsRefusedAsItWasGivenWhateverTheNamespace(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for _, name := range []string{"", "/a", "a\n"} {
+			_, plain := s.Client().Line(t.Context(), name)
+			_, within := s.Client(coord.WithNamespace("shop")).Line(t.Context(), name)
+			assert.ErrorIs(t, within, coord.ErrInvalidName)
+			assert.EqualError(t, within, plain.Error())
+		}
+		_, err := s.Client(coord.WithNamespace("shop//orders")).Line(t.Context(), "a")
+		assert.ErrorIs(t, err, coord.ErrInvalidName, "the whole name must be one, too")
+	})
 }
 
 func FuzzNames(f *testing.F) {

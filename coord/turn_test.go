@@ -508,3 +508,31 @@ func TestAHoldThatIsLostBeforeItsAnnouncementIsAnnouncedAllTheSame(t *testing.T)
 		assert.ErrorIs(t, h.Release(), coord.ErrLost)
 	})
 }
+
+func TestNothingIsAnnouncedAfterTheRelease(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var left, late atomic.Bool
+		m := &meddler{
+			last: func() bool { return false },
+			amend: func(context.Context, string, []byte, func() error) error {
+				if left.Load() {
+					late.Store(true)
+					return driver.ErrRemoved
+				}
+				return errors.New("disk full")
+			},
+			leave: func(_ context.Context, _ bool, do func() error) error {
+				left.Store(true)
+				return do()
+			},
+		}
+		c := m.client(s)
+		h, err := c.Acquire(t.Context(), "line", "asking", nil, announcing)
+		require.NoError(t, err)
+		synctest.Wait() // it will be announced again in a moment
+		require.NoError(t, h.Release())
+		time.Sleep(time.Minute)
+		assert.False(t, late.Load(), "after a Leave the only further call is another Leave")
+		require.NoError(t, c.Close())
+	})
+}
