@@ -82,6 +82,9 @@ func TestACallLeavesNothingInTheCallersContext(t *testing.T) {
 			_, err = s.Client().Acquire(ctx, "line", "lock", nil, exclusive, coord.MaxWait(time.Millisecond))
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			require.NoError(t, h.Release())
+			h, err = c.Acquire(ctx, "line", "lock", nil, exclusive, coord.MaxWait(time.Hour))
+			require.NoError(t, err)
+			require.NoError(t, h.Release())
 		}
 		assert.Positive(t, ctx.asked.Load(), "nothing was counted")
 		assert.Zero(t, ctx.children.Load(), "contexts that end only with the caller's")
