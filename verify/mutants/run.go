@@ -41,7 +41,7 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 		build.Dir = filepath.Join(root, t.module)
 		if out, err := build.CombinedOutput(); ctx.Err() != nil {
 			return "", ctx.Err()
-		} else if err != nil && strings.Contains(string(out), "mutant.go:") || strings.Contains(string(out), m.file) {
+		} else if err != nil && strings.Contains(string(out), filepath.Base(changed)) {
 			return "", errNone
 		} else if err != nil {
 			return "", errors.New(string(out))
@@ -57,7 +57,7 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 func run(ctx context.Context, binary, dir string, args []string, patience time.Duration) (failed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.v", "-test.short", "-test.failfast"}, args...)...)
+	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.v", "-test.failfast"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1")
 	out, in := io.Pipe()
