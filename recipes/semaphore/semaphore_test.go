@@ -248,10 +248,17 @@ func TestSeveralHoldsOfOneCaller(t *testing.T) {
 
 func TestWhatCannotBeIsRefusedBeforeJoining(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		for _, c := range []struct{ permits, n int64 }{{0, 1}, {-1, 1}, {3, 0}, {3, -1}, {3, 4}} {
+		for _, c := range []struct {
+			permits, n int64
+			why        string
+		}{
+			{0, 1, "a semaphore with 0 permits"}, {-1, 1, "a semaphore with -1 permits"},
+			{3, 0, "0 permits asked for"}, {3, -1, "-1 permits asked for"}, {3, 4, "there are only 3"},
+		} {
 			sem := semaphore.New(s.Client(), "pool", c.permits)
 			_, err := sem.Acquire(t.Context(), c.n)
 			assert.ErrorIs(t, err, coord.ErrInvalid, "%+v", c)
+			assert.ErrorContains(t, err, c.why)
 			_, err = sem.TryAcquire(t.Context(), c.n)
 			assert.ErrorIs(t, err, coord.ErrInvalid, "%+v", c)
 			assert.ErrorIs(t, (<-sem.AcquireChan(t.Context(), c.n)).Err, coord.ErrInvalid, "%+v", c)
