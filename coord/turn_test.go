@@ -105,6 +105,9 @@ func TestATurnThatComesPastTheDeadlineIsNotTakenByOneThatWasRemoved(t *testing.T
 		r := <-turn
 		assert.ErrorIs(t, r.Err, coord.ErrRemoved)
 		assert.Nil(t, r.Hold)
+		var e *coord.Error
+		require.ErrorAs(t, r.Err, &e)
+		assert.Zero(t, e.Blocker, "nobody was in the way any more")
 		assert.Empty(t, told.read(), "it was granted beside the next one")
 		require.NoError(t, next.Err())
 		require.NoError(t, next.Release())
