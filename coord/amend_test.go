@@ -139,6 +139,30 @@ func TestAnAnnouncementKeepsWhatTheOwnerSet(t *testing.T) {
 	}
 }
 
+// Others may have been let in as the owner asked, so the announcement must not take that back.
+func TestAnAnnouncementSettlesWhatTheOwnerAskedFor(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		tries := 0
+		m := &meddler{
+			last: func() bool { return false },
+			amend: func(_ context.Context, _ string, _ []byte, do func() error) error {
+				if tries++; tries <= 2 { // the announcement, and the owner's own
+					return context.DeadlineExceeded
+				}
+				return do()
+			},
+		}
+		h, err := m.client(s).Acquire(t.Context(), "line", "asking", nil, announcing)
+		require.NoError(t, err)
+		synctest.Wait() // it will be announced again in a moment
+		assert.ErrorIs(t, h.Amend(t.Context(), "R", nil), coord.ErrUnsettled)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "R", lineOf(t, s, "line")[0].Kind)
+		assert.False(t, h.Unsettled())
+		require.NoError(t, h.Release())
+	})
+}
+
 func TestDataIsCopiedWhenItIsHandedIn(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var joined []byte // as the driver has it, which may send it again

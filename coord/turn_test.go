@@ -470,6 +470,8 @@ func TestAnAnnouncementThatHadNoAnswerIsRepeated(t *testing.T) {
 				require.NoError(t, err)
 				time.Sleep(time.Second)
 				assert.Equal(t, "granted", lineOf(t, s, "line")[0].Kind)
+				time.Sleep(time.Minute)
+				assert.EqualValues(t, 4, tries.Load(), "and no more once it is known")
 				require.NoError(t, h.Release())
 			})
 		})

@@ -89,6 +89,9 @@ func (s score) String() string {
 // try runs the tests with mutants, until n have compiled.
 func (t target) try(ctx context.Context, root string, all []mutant, n int, verbose bool) (score, error) {
 	s := score{target: t}
+	if by, err := noticed(ctx, root, t, mutant{}); by != "" || err != nil {
+		return s, fmt.Errorf("%s, without a mutant: %s, %w", t.name, by, err)
+	}
 	for _, m := range all {
 		if s.noticed+s.unnoticed+s.explained == n {
 			break

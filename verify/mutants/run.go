@@ -16,7 +16,7 @@ import (
 // errNone says that a mutant does not compile.
 var errNone = errors.New("it does not compile")
 
-// noticed runs a target's tests with a mutant until one fails.
+// noticed runs a target's tests with a mutant until one fails. The zero mutant is the code as it is.
 func noticed(ctx context.Context, root string, t target, m mutant) (by string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
@@ -27,7 +27,11 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 	if err := os.WriteFile(changed, m.text, 0o600); err != nil {
 		return "", err
 	}
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, m.file): changed}})
+	replace := map[string]string{}
+	if m.file != "" {
+		replace[filepath.Join(root, m.file)] = changed
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}

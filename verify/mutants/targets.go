@@ -25,9 +25,9 @@ var simulation = suite{"verify/simulation", []string{"-test.run=TestHunt|TestWha
 var recipes = []string{"recipes/election", "recipes/mutex", "recipes/rwlock", "recipes/semaphore"}
 
 var targets = []target{
-	{"coord", ".", []string{"coord"}, append(of(append([]string{"coord", "coord/mem"}, recipes...)...), simulation), 85, time.Minute},
-	{"rules", ".", []string{"coord/driver/rules"}, append(of("coord/driver/rules", "verify/model"), simulation), 85, time.Minute},
-	{"recipes", ".", recipes, append(of(recipes...), simulation), 85, time.Minute},
+	{"coord", ".", []string{"coord"}, append(of(append([]string{"coord", "coord/mem"}, recipes...)...), simulation), 85, 2 * time.Minute},
+	{"rules", ".", []string{"coord/driver/rules"}, append(of("coord/driver/rules", "recipes/rwlock", "recipes/semaphore"), simulation), 85, 2 * time.Minute},
+	{"recipes", ".", recipes, append(of(recipes...), simulation), 85, 2 * time.Minute},
 	{"zk", ".", []string{"coord/zk"}, of("coord/zk"), 75, 10 * time.Minute},
 	{"etcd", "coord/etcd", []string{"."}, of("."), 75, 10 * time.Minute},
 }

@@ -129,3 +129,11 @@ func TestWhatIsHeldCoversWhatIsAsked(t *testing.T) {
 		}
 	}
 }
+
+func TestManyPermitsAreMoreThanFew(t *testing.T) {
+	for permits, want := range map[int64]string{1: "S1of1", Few: "S1of8", Few + 1: "Q1of9"} {
+		if kind := Permits(1, permits); kind != want {
+			t.Errorf("one of %d is %s, want %s", permits, kind, want)
+		}
+	}
+}
