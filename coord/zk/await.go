@@ -150,7 +150,7 @@ func (a *awaiting) firstPoll() time.Duration {
 
 func (a *awaiting) nextPoll() time.Duration {
 	if a.unread {
-		return min(time.Second, a.session.pollAgain())
+		return min(driverkit.Jitter(time.Second), a.session.pollAgain())
 	}
 	return a.session.pollAgain()
 }
