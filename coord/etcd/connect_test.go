@@ -111,7 +111,7 @@ func TestConnectNamesTheCause(t *testing.T) {
 				cfg := clientv3.Config{Endpoints: []string{c.at}, TLS: c.tls, Username: user, Password: user}
 				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 				defer cancel()
-				_, err := Connect(ctx, cfg, WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+				_, err := Connect(ctx, cfg, WithLogger(slog.New(slog.NewTextHandler(&said, nil))), WithCleartextPassword())
 				if !errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.at) {
 					t.Errorf("%s, user %q: %v; want %q", name, user, err, c.says)
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -31,7 +32,7 @@ func (j *joining) beginAnew(ctx context.Context, born int64) error {
 			return err
 		}
 		switch {
-		case len(contenders(l.Names)) == 0:
+		case !slices.ContainsFunc(l.Names, isContender):
 			err = s.insist(ctx, func(c *gozk.Conn) error { return c.Delete(j.dir, -1) })
 			switch {
 			case err == nil, errors.Is(err, gozk.ErrNoNode):

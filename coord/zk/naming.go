@@ -117,6 +117,11 @@ func parseContender(name string) (c contender, ok bool) {
 	return c, ok
 }
 
+func isContender(name string) bool {
+	_, ok := parseContender(name)
+	return ok
+}
+
 func curatorKind(s string) (string, bool) {
 	switch s {
 	case "lock-":

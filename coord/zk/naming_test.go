@@ -167,7 +167,7 @@ func TestForeignNamesAreNoContenders(t *testing.T) {
 		"", "-", "_c_0123456789abcdef0123456789abcdef-lock-2147483648", "_c_0123456789abcdef0123456789abcdef-lock--2147483649",
 		"_c_0123456789abcdef0123456789abcdef-lock-+000000001", "_c_0123456789abcdef0123456789abcdef-lock--000000000",
 		"_c_0123456789abcdef0123456789abcdef--0000000001", "_c_0123456789ABCDEF0123456789abcdef-lock-0000000001",
-		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-latch-0000000001", "0123456789abcdef0123456789abcdef__lock__000000001",
+		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-other-0000000001", "0123456789abcdef0123456789abcdef__lock__000000001",
 		"0123456789abcdef0123456789abcdef-0000000001",
 	}, foreigners...) {
 		_, ok := parseContender(name)
