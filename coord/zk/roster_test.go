@@ -52,6 +52,7 @@ func TestASessionTakesNoMorePathsThanTheServiceSurvives(t *testing.T) {
 	t.Logf("%d nodes with paths of %d bytes", len(places), size-4)
 	require.Equal(t, len(places)*size, s.sess.roster.bytes)
 	require.Greater(t, (len(places)+1)*size, maxPaths)
+	require.Less(t, s.sess.roster.bytes, 1<<20, "that is as much as a server takes")
 	require.Len(t, s.stored(t, e.Line), len(places))
 
 	s.leave(places[0], false)

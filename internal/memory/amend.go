@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -28,7 +29,10 @@ func (p *place) amend(ctx context.Context, kind string, data []byte) (driver.Nod
 		case err == errUnknown: // a late one fails, since its version is out of date
 			a, err = find()
 			if err == nil && a.found && a.node.version > version {
-				return a.node.Node, nil
+				if a.node.Kind == kind && bytes.Equal(a.node.Data, data) {
+					return a.node.Node, nil
+				}
+				version = a.node.version // somebody else has written to it
 			}
 		case err == nil && a.found && !a.refused:
 			return a.node.Node, nil
