@@ -200,13 +200,15 @@ func TestWhatTheServiceHasForgottenIsHeldAgainstNobody(t *testing.T) {
 	}
 	s := time.Second
 	a, forgotten, again := at("a", 10, epoch*2+50, 1), at("b", epoch+10, epoch+30, 2), at("c", epoch*2+10, epoch*2+90, 2)
-	v := judge(&evidence{truth: truth(a, forgotten, again), attempts: []*attempt{
+	before := at("d", epoch+5, epoch+8, 7)
+	v := judge(&evidence{truth: truth(a, before, forgotten, again), attempts: []*attempt{
 		hold(1, "a", 20*s, 30*s), // it was told that a had left, and so was b
+		hold(4, "d", 106*s, 108*s),
 		hold(2, "b", 115*s, 120*s),
 		hold(3, "c", 260*s, 270*s)}})
 	require.Len(t, v.lapses, 1)
 	require.Empty(t, v.overlaps)
-	require.Equal(t, 1, v.lapsed)
+	require.Equal(t, 2, v.lapsed)
 
 	v = judge(&evidence{truth: truth(a, again), attempts: []*attempt{hold(1, "a", 20*s, 30*s), hold(3, "c", 215*s, 220*s)}})
 	require.Empty(t, v.lapses, "nothing is forgotten")

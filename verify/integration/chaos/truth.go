@@ -62,7 +62,10 @@ func (t *truth) notBefore(position int64) time.Duration {
 func (s *standing) ahead(of *standing) bool { return slices.Compare(s.order[:], of.order[:]) < 0 }
 
 // A lapse is a time after which the service had forgotten what it had confirmed meanwhile.
-type lapse struct{ from, to time.Duration }
+type lapse struct {
+	from, to time.Duration
+	epochs   [2]int64 // of leaders: from the first until before the second
+}
 
 // lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. Under
 // ZooKeeper, which numbers the nodes of a line, two then have the same number. A majority has logged that part, so it had
@@ -75,19 +78,23 @@ func (t *truth) lapses() []lapse {
 	}
 	sort.Slice(t.nodes, func(i, j int) bool { return t.nodes[i].born < t.nodes[j].born })
 	var found []lapse
-	forgotten := map[int64]bool{} // leaders' epochs
 	first := map[place]*standing{}
 	for _, s := range t.nodes {
 		p := place{s.line, s.order}
 		if was := first[p]; was != nil && was.gone != s.born { // an amended node keeps its number
-			for epoch := was.born >> 32; epoch < s.born>>32; epoch++ {
-				forgotten[epoch] = true
-			}
-			found = append(found, lapse{t.notBefore(was.born), t.notAfter(s.born)})
+			found = append(found, lapse{t.notBefore(was.born), t.notAfter(s.born), [2]int64{was.born >> 32, s.born >> 32}})
 		}
 		first[p] = s
 	}
-	t.nodes = slices.DeleteFunc(t.nodes, func(s *standing) bool { return forgotten[s.born>>32] })
+	// Which of an epoch's changes were the first to go is not known.
+	t.nodes = slices.DeleteFunc(t.nodes, func(s *standing) (forgotten bool) {
+		for i, l := range found {
+			if epoch := s.born >> 32; l.epochs[0] <= epoch && epoch < l.epochs[1] {
+				found[i].from, forgotten = min(l.from, t.notBefore(s.born)), true
+			}
+		}
+		return forgotten
+	})
 	return found
 }
 
