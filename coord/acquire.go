@@ -68,8 +68,9 @@ func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, ru
 }
 
 // TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy,
-// in an Error that says who is first in line, and creates nothing. (Of two who try at the same moment each may find the other in its way.) When the service
-// cannot be reached within the deadline of one request (see WithRequestTimeout) it returns ErrUnavailable.
+// in an Error that says who is first in line, and creates nothing. (Of two who try at the same moment each may find the
+// other in its way.) When the service cannot be reached within the deadline of one request (see WithRequestTimeout) it
+// returns ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
 	a := acquire{Client: c, op: "try", try: true}
 	return a.run(ctx, line, kind, data, rule, opts)
@@ -113,9 +114,6 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		}
 		if ctx.Err() == nil && errors.Is(err, driver.ErrSessionEnded) {
 			continue
-		}
-		if errors.Is(err, driver.ErrBusy) {
-			a.seeFirst(ctx)
 		}
 		return nil, a.wrap(a.reason(ctx, err))
 	}
@@ -169,6 +167,11 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := a.lookFirst(ctx); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if errors.Is(err, driver.ErrBusy) {
+			a.seeFirst(ctx)
+		}
+	}()
 	s.stand(1)
 	defer s.stand(-1)
 	place, ahead, err := s.Join(ctx, a.entry)
@@ -254,7 +257,7 @@ func (a *acquire) lookFirst(ctx context.Context) error {
 		return err
 	}
 	if wait := a.rule.WaitFor(Node{Line: a.entry.Line, Kind: a.entry.Kind, Owner: a.entry.Owner}, ahead); len(wait) > 0 {
-		a.sees(wait)
+		a.ahead, a.blocker = len(wait), ahead[0] // of which a look at all of them tells everything
 		return driver.ErrBusy
 	}
 	return nil

@@ -289,6 +289,30 @@ func TestATryThatFindsSomebodySaysWhoThatIs(t *testing.T) {
 	})
 }
 
+// A look at all of them tells who is first, so nobody is asked once more.
+func TestATryThatHasLookedAtAllAsksForNothingElse(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		m := &meddler{first: func(do func() (driver.Node, error)) (driver.Node, error) {
+			t.Error("it asks for the first in line")
+			return do()
+		}}
+		first, second := enter(t, s.Client()), s.Client()
+		waiting := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
+			return second.Acquire(ctx, "line", "lock", nil, exclusive)
+		})
+		bubble.Waits(t, waiting)
+		rule := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
+		_, err := m.client(s).TryAcquire(t.Context(), "line", "lock", nil, rule)
+		require.ErrorIs(t, err, coord.ErrBusy)
+		var e *coord.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, first.Token(), e.Blocker.Token)
+		assert.Equal(t, first.Node().Owner, e.Blocker.Owner)
+		require.NoError(t, first.Release())
+		bubble.Enters(t, waiting).Release()
+	})
+}
+
 // A driver may have joined before it sees who is ahead.
 func TestATryThatJoinedInVainIsTakenBack(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
