@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -169,20 +168,11 @@ func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
 		}
 		switch {
 		case strings.HasPrefix(e, "unix:"), strings.HasPrefix(e, "unixs:"):
-		case scheme != "" && scheme != "http" && scheme != "https", !onThisMachine(host):
+		case scheme != "" && scheme != "http" && scheme != "https", !driverkit.OnThisMachine(host):
 			return e, true
 		}
 	}
 	return "", false
-}
-
-// onThisMachine reports whether nobody can listen on the way to an address.
-func onThisMachine(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
-	}
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // dial makes the client. With a user name, that already talks to the service, so it must end with ctx.

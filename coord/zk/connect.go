@@ -51,10 +51,7 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 // check finds out whether the service shows what is below the root. Where there are rights to protect it makes the root,
 // so that nobody else does, or finds out whether it is open to others.
 func (d *service) check(ctx context.Context) error {
-	root := d.root
-	if root == "" {
-		root = "/"
-	}
+	root := d.rootDir()
 	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
 		_, err := s.children(ctx, root)
 		if errors.Is(err, gozk.ErrNoNode) {

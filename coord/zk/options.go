@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 const (
@@ -121,7 +123,7 @@ func configure(servers []string, opts []Option) (*config, error) {
 	}
 	if len(c.auth) > 0 && c.tls == nil && !c.cleartext {
 		for _, s := range c.servers {
-			if !onThisMachine(s) {
+			if !driverkit.OnThisMachine(s) {
 				return nil, fmt.Errorf("turnwise: zk: WithDigestAuth would send the password to %s in clear: "+
 					"use WithTLS, or WithCleartextPassword if nobody can listen on the way", s)
 			}
@@ -140,12 +142,6 @@ func configure(servers []string, opts []Option) (*config, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
-}
-
-// onThisMachine reports whether nobody can listen on the way to an address.
-func onThisMachine(server string) bool {
-	host, _, err := net.SplitHostPort(server)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 // addServers takes addresses as they are, or several in one text with commas and perhaps a path, as ZooKeeper's own
@@ -172,6 +168,9 @@ func (c *config) addServers(servers []string) error {
 	c.servers = slices.Compact(gozk.FormatServers(c.servers))
 	return nil
 }
+
+// rootDir is the directory that all lines are below.
+func (c *config) rootDir() string { return cmp.Or(c.root, "/") }
 
 func (c *config) placeRoot() error {
 	c.root = strings.TrimSuffix(c.chroot, "/") + strings.TrimSuffix(c.root, "/")

@@ -320,11 +320,7 @@ func (s *session) vouch(w *wire.Conn) {
 	if !s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
 		return
 	}
-	root := s.service.root
-	if root == "" {
-		root = "/"
-	}
-	w.Send(wire.Check(root, func(error) { s.asked.Store(0) }))
+	w.Send(wire.Check(s.service.rootDir(), func(error) { s.asked.Store(0) }))
 }
 
 // unanswered is how long the servers have been asked to vouch.
