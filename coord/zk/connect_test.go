@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -100,10 +99,10 @@ func TestConnectPastAWrongAddress(t *testing.T) {
 
 // Without a deadline of the caller's there is one all the same, and the log tells what goes on until then.
 func TestConnectDoesNotTryForEver(t *testing.T) {
-	var log syncBuffer
+	var log logged
 	start := time.Now()
 	_, err := Connect(context.Background(), []string{"127.0.0.1:1"}, WithTTL(400*time.Millisecond),
-		WithLogger(slog.New(slog.NewTextHandler(&log, nil))), func(c *config) { c.connectFor = 2 * time.Second })
+		WithLogger(log.logger()), func(c *config) { c.connectFor = 2 * time.Second })
 	require.ErrorIs(t, err, coord.ErrUnavailable)
 	require.ErrorContains(t, err, "127.0.0.1:1")
 	require.ErrorContains(t, err, "refused")
@@ -256,25 +255,8 @@ func TestConnectWastesNoSession(t *testing.T) {
 	require.Equal(t, 1, s.proxies[0].Accepted()-before)
 }
 
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 func TestTheLoggerHearsOfSessions(t *testing.T) {
-	var heard syncBuffer
+	var heard logged
 	s := play(t, WithLogger(slog.New(slog.NewTextHandler(&heard, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	require.Contains(t, heard.String(), "session opened")
 	require.Contains(t, heard.String(), "zookeeper client: ")

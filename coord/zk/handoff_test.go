@@ -42,15 +42,7 @@ func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
 				case "is removed":
 					require.NoError(t, s.link.Remove(s.ctx, in.Node()))
 				}
-				for {
-					w := s.answer(waiter)
-					require.NoError(t, w.err)
-					require.NotEmpty(t, w.ahead, "the head still holds")
-					if w.ahead[0].ID == head.Node().ID {
-						break
-					}
-					waiter = s.await(me, w.ahead...)
-				}
+				s.waitsOnFor(head, me, waiter)
 				s.leave(me, false)
 			}
 		})
@@ -117,15 +109,7 @@ func TestANeighboursNodeLetsNobodyInBesideTheHolder(t *testing.T) {
 				waiter := s.await(me, ahead...)
 				s.isToldOfPath(planted)
 				require.NoError(t, leave(s.admin, planted))
-				for {
-					w := s.answer(waiter)
-					require.NoError(t, w.err)
-					require.NotEmpty(t, w.ahead, "the head still holds")
-					if w.ahead[0].ID == head.Node().ID {
-						break
-					}
-					waiter = s.await(me, w.ahead...) // told of the write alone
-				}
+				s.waitsOnFor(head, me, waiter)
 				s.leave(me, false)
 			}
 			s.leave(head, true)

@@ -1,12 +1,15 @@
 package zk
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"net"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -455,3 +458,25 @@ func connectTo(t *testing.T, m *servers.Member, ttl time.Duration, more ...*serv
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// logged is what a driver has logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logged) count(words string) int { return strings.Count(l.String(), words) }

@@ -3,7 +3,6 @@
 package zk
 
 import (
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -53,8 +52,8 @@ func TestAHolderStopsInTimeThoughAServerGrantsLess(t *testing.T) {
 	c := servers.ZooKeeper(t, servers.Members(3), servers.ConfigOf(1, "maxSessionTimeout=1000"))
 	generous, strict := zkwire.Start(t, c.Member(0).Addr()), zkwire.Start(t, c.Member(1).Addr())
 	strict.Refuse()
-	var log syncBuffer
-	holder, err := Connect(t.Context(), []string{generous.Addr(), strict.Addr()}, WithTTL(ttl), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	var log logged
+	holder, err := Connect(t.Context(), []string{generous.Addr(), strict.Addr()}, WithTTL(ttl), WithLogger(log.logger()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = holder.Close() })
 	hold, err := mutex.New(holder, "line").Lock(t.Context())

@@ -1,10 +1,7 @@
 package zk
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,26 +13,6 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
-
-// logged is what a driver has logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *logged) count(words string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), words)
-}
 
 // playGuarded has a root that belongs to alice, in which only alice may do anything. The admin is alice, too.
 func playGuarded(t *testing.T, opts ...Option) *scene {

@@ -102,6 +102,21 @@ func (s *scene) answer(c <-chan woken) woken {
 	}
 }
 
+// waitsOnFor fails unless what woke the waiter comes to this: the head still holds. It may have been told of a write alone,
+// and then waits on.
+func (s *scene) waitsOnFor(head, me driver.Place, waiter <-chan woken) {
+	s.Helper()
+	for {
+		w := s.answer(waiter)
+		require.NoError(s, w.err)
+		require.NotEmpty(s, w.ahead, "the head still holds")
+		if w.ahead[0].ID == head.Node().ID {
+			return
+		}
+		waiter = s.await(me, w.ahead...)
+	}
+}
+
 func (s *scene) raw(path string, acl []gozk.ACL) {
 	s.Helper()
 	_, err := s.admin.Create(path, nil, 0, acl)
