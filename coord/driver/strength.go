@@ -1,0 +1,4 @@
+package driver
+
+// Strength is what a service promises beyond the contract.
+type Strength struct{}
