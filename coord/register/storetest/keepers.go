@@ -225,9 +225,7 @@ func Main(open func(address string) (register.Store, error)) {
 	if !ok {
 		return
 	}
-	if err := keepUntilKilled(open, key); err != nil {
-		fmt.Println(err)
-	}
+	fmt.Println(keepUntilKilled(open, key)) // if it was not killed
 	os.Exit(1)
 }
 
