@@ -196,22 +196,21 @@ func (s *linked) Listen(ctx context.Context, topic string, hear func(note []byte
 		delete(s.l.ears, e)
 		s.l.mu.Unlock()
 	}
-	undo := func(stop func()) { stop() }
-	stop, err = ask(ctx, s.l, sort, len(topic), func() (func(), error) {
+	stopThere, err := ask(ctx, s.l, sort, len(topic), func() (func(), error) {
 		ctx, cancel := s.l.request()
 		defer cancel()
 		return s.store.Listen(ctx, topic, func(note []byte) {
 			note = bytes.Clone(note)
 			s.l.Tell(len(note), func() { e.hear(note) })
 		})
-	}, func(func()) int { return 0 }, undo)
+	}, func(func()) int { return 0 }, func(stop func()) { stop() })
 	if err != nil {
 		gone()
 		return nil, err
 	}
 	return func() {
 		gone()
-		stop()
+		stopThere()
 	}, nil
 }
 
