@@ -81,7 +81,7 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 			if s.other.version != it.Version {
 				s.other = sighting{version: it.Version, first: time.Now()}
 			}
-			if h, ok := parseHeartbeat(it.Value); !ok || sent.Sub(s.other.first) < max(2*h.ttl, 2*s.pause()) {
+			if h, ok := parseHeartbeat(it.Value); !ok || sent.Sub(s.other.first) < 3*max(sweepPause(h.ttl), s.pause()) {
 				return false, nil
 			}
 		}
