@@ -47,8 +47,10 @@ func (d *Driver) sweep() {
 	})
 }
 
-func (s *sweeper) pause() time.Duration {
-	return min(max(s.d.cfg.ttl/renewals, 100*time.Millisecond), 5*time.Second)
+func (s *sweeper) pause() time.Duration { return sweepPause(s.d.cfg.ttl) }
+
+func sweepPause(ttl time.Duration) time.Duration {
+	return min(max(ttl/renewals, 100*time.Millisecond), 5*time.Second)
 }
 
 func (s *sweeper) run() {
