@@ -203,10 +203,10 @@ func (d *Driver) read(ctx context.Context, name string) (*line, error) {
 // show returns a node with all that it says.
 func (d *Driver) show(ctx context.Context, name string, l *line, n node) (driver.Node, error) {
 	shown := l.full(name, n)
-	if n.aside {
+	if n.aside > 0 {
 		rctx, cancel := d.requestFor(ctx)
 		defer cancel()
-		it, err := d.store.Read(rctx, l.id(n).dataKey())
+		it, err := d.store.Read(rctx, l.id(n).dataKey(n.aside))
 		if err != nil {
 			return driver.Node{}, d.failed(ctx, err)
 		}
