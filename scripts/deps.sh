@@ -265,12 +265,14 @@ fetch_pgbouncer() {
 fetch_mariadb() {
 	debs "$work/mariadb" mariadb-server-core=1:$MARIADB. mariadb-client-core=1:$MARIADB. libssl3=$OPENSSL. \
 		libaio1=$AIO liburing2=$URING libnuma1=$NUMA libncurses6=$NCURSES libedit2=$EDIT libbsd0=$BSD
-	mkdir -p "$out/mariadb/usr/bin" "$out/mariadb/usr/share"
-	cp "$work/mariadb/usr/sbin/mariadbd" "$work/mariadb/usr/bin/"{mariadb,mariadb-install-db,my_print_defaults,resolveip} \
-		"$out/mariadb/usr/bin/"
+	# mariadb-install-db looks for the others where the package has them.
+	mkdir -p "$out/mariadb/usr/"{bin,sbin,share}
+	cp "$work/mariadb/usr/sbin/mariadbd" "$out/mariadb/usr/sbin/"
+	cp "$work/mariadb/usr/bin/"{mariadb,mariadb-install-db,my_print_defaults,resolveip} "$out/mariadb/usr/bin/"
 	cp -R "$work/mariadb/usr/share/mysql" "$out/mariadb/usr/share/"
 	libraries "$work/mariadb" "$out/mariadb"
-	wrap "$out/mariadb" usr/bin mariadbd mariadb mariadb-install-db
+	wrap "$out/mariadb" usr/sbin mariadbd
+	wrap "$out/mariadb" usr/bin mariadb mariadb-install-db
 }
 
 fetch_memcached() {
