@@ -24,6 +24,18 @@ func Etcd(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "etcd", startEtcd, configure(opts))
 }
 
+// Redis starts Redis for the test, and ends it with the test.
+func Redis(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "Redis", startRedis, configure(opts))
+}
+
+// Memcached starts memcached for the test, and ends it with the test.
+func Memcached(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "memcached", startMemcached, configure(opts))
+}
+
 // Leader is FindLeader for tests.
 func (c *Cluster) Leader(t testing.TB) *Member {
 	t.Helper()
