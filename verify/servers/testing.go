@@ -30,6 +30,12 @@ func Redis(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "Redis", startRedis, configure(opts))
 }
 
+// Postgres starts PostgreSQL for the test, and ends it with the test. Its user and its database are called postgres.
+func Postgres(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "PostgreSQL", startPostgres, configure(opts))
+}
+
 // Memcached starts memcached for the test, and ends it with the test.
 func Memcached(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
