@@ -41,6 +41,20 @@ func TestAReplicaOfPostgresFollows(t *testing.T) {
 	require.Contains(t, psql(t, replica.URL(), "insert into t values ('red')"), "read-only transaction")
 }
 
+func TestAPoolerInFrontOfPostgresHandsOutATransactionAtATime(t *testing.T) {
+	pg := servers.Postgres(t, servers.Password("it's secret")).Member(0)
+	pooler := servers.PgBouncer(t, pg, servers.Config("default_pool_size = 1")).Member(0)
+	require.Equal(t, "2", psql(t, pooler.URL(), "select 1 + 1"))
+	require.Equal(t, psql(t, pooler.URL(), "select pg_backend_pid()"), psql(t, pooler.URL(), "select pg_backend_pid()"))
+
+	pg.Kill()
+	pg.Restart(t)
+	require.Eventually(t, func() bool { return psql(t, pooler.URL(), "select 1 + 1") == "2" }, 30*time.Second, 100*time.Millisecond)
+	pooler.Kill()
+	pooler.Restart(t)
+	require.Equal(t, "2", psql(t, pooler.URL(), "select 1 + 1"))
+}
+
 // psql runs each command by itself, and returns what the last one says.
 func psql(t *testing.T, url string, commands ...string) string {
 	t.Helper()

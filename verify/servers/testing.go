@@ -36,6 +36,12 @@ func Postgres(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "PostgreSQL", startPostgres, configure(opts))
 }
 
+// MariaDB starts MariaDB for the test, and ends it with the test. Its user is root, its database turnwise.
+func MariaDB(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "MariaDB", startMariaDB, configure(opts))
+}
+
 // Memcached starts memcached for the test, and ends it with the test.
 func Memcached(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
