@@ -29,7 +29,7 @@ func TestAPostgresTakesItsSettingsAndAsksForItsPassword(t *testing.T) {
 	require.Equal(t, "postgres://postgres:it%27s%20secret@"+m.Addr()+"/postgres?sslmode=disable", m.URL())
 	require.Equal(t, "7", psql(t, m.URL(), "show max_connections"))
 	require.Equal(t, "on", psql(t, m.URL(), "show synchronous_commit"))
-	require.Contains(t, psql(t, "postgres://postgres:wrong@"+m.Addr()+"/postgres"), "password authentication failed")
+	require.Contains(t, psql(t, "postgres://postgres:wrong@"+m.Addr()+"/postgres", "select 1"), "password authentication failed")
 }
 
 func TestAReplicaOfPostgresFollows(t *testing.T) {
