@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // planted is what goroutines that a flaw leaves behind wait for.
@@ -28,4 +30,33 @@ func TestModel(t *testing.T) {
 
 func TestModelRecipes(t *testing.T) {
 	RunRecipes(t, modelHarness(flawless))
+}
+
+// TestModelsOfOtherStrength shows that a driver passes whose service promises something else, as long as its label says so.
+func TestModelsOfOtherStrength(t *testing.T) {
+	for name, change := range map[string]func(s *driver.Strength){
+		"polled":         func(s *driver.Strength) { s.WakeUp = driver.Polled },
+		"forgets":        func(s *driver.Strength) { s.Restart = driver.Forgets },
+		"forgets all":    func(s *driver.Strength) { s.Restart, s.Tokens = driver.Forgets, driver.RiseWhileRemembered },
+		"forgets openly": func(s *driver.Strength) { s.Restart = driver.ForgetsOpenly },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nature := modelStrength
+			change(&nature)
+			run(t, modelHarnessAs(nature, nature, flawless), []obligation{{"19 the label is true", labels}})
+		})
+	}
+}
+
+// TestModelWhoseDeathsTheKernelTells shows that all else holds where no TTL ends a session.
+func TestModelWhoseDeathsTheKernelTells(t *testing.T) {
+	nature := modelStrength
+	nature.Death = driver.ByKernel
+	Run(t, modelHarnessAs(nature, nature, flawless))
+}
+
+func TestModelWhoseDeathsTheKernelTellsRecipes(t *testing.T) {
+	nature := modelStrength
+	nature.Death = driver.ByKernel
+	RunRecipes(t, modelHarnessAs(nature, nature, flawless))
 }
