@@ -35,28 +35,37 @@ func TestModelRecipes(t *testing.T) {
 // TestModelsOfOtherStrength shows that a driver passes whose service promises something else, as long as its label says so.
 func TestModelsOfOtherStrength(t *testing.T) {
 	for name, change := range map[string]func(s *driver.Strength){
-		"polled":         func(s *driver.Strength) { s.WakeUp = driver.Polled },
-		"forgets":        func(s *driver.Strength) { s.Restart = driver.Forgets },
-		"forgets all":    func(s *driver.Strength) { s.Restart, s.Tokens = driver.Forgets, driver.RiseWhileRemembered },
-		"forgets openly": func(s *driver.Strength) { s.Restart = driver.ForgetsOpenly },
+		"forgets":             func(s *driver.Strength) { s.Restart = driver.Forgets },
+		"forgets, tokens too": func(s *driver.Strength) { s.Restart, s.Tokens = driver.Forgets, driver.RiseWhileRemembered },
+		"forgets openly":      func(s *driver.Strength) { s.Restart = driver.ForgetsOpenly },
 	} {
-		t.Run(name, func(t *testing.T) {
-			nature := modelStrength
-			change(&nature)
-			run(t, modelHarnessAs(nature, nature, flawless), []obligation{{"19 the label is true", labels}})
-		})
+		t.Run(name, func(t *testing.T) { run(t, modelOf(change), []obligation{{"19 the label is true", labels}}) })
 	}
 }
 
-// TestModelWhoseDeathsTheKernelTells shows that all else holds where no TTL ends a session.
-func TestModelWhoseDeathsTheKernelTells(t *testing.T) {
-	nature := modelStrength
-	nature.Death = driver.ByKernel
-	Run(t, modelHarnessAs(nature, nature, flawless))
+// Whatever ends a session, and however a waiter learns of it, all other obligations are the same.
+
+func byKernel(s *driver.Strength) { s.Death = driver.ByKernel }
+
+func TestModelWhoseDeathsTheKernelTells(t *testing.T) { Run(t, modelOf(byKernel)) }
+
+func TestModelWhoseDeathsTheKernelTellsRecipes(t *testing.T) { RunRecipes(t, modelOf(byKernel)) }
+
+func TestModelWhoseWaitersPoll(t *testing.T) {
+	Run(t, modelOf(func(s *driver.Strength) { s.WakeUp = driver.Polled }))
 }
 
-func TestModelWhoseDeathsTheKernelTellsRecipes(t *testing.T) {
+func TestModelOfBothDeaths(t *testing.T) {
+	run(t, modelOf(func(s *driver.Strength) { s.Death = driver.ByTTL | driver.ByKernel }), []obligation{
+		{"03 a dead session's nodes go", deadSessions},
+		{"07 the deadline is never late", deadlines},
+		{"19 the label is true", labels},
+	})
+}
+
+// modelOf is the harness for a model that is honest about what makes it different.
+func modelOf(change func(s *driver.Strength)) func(t testing.TB) *Service {
 	nature := modelStrength
-	nature.Death = driver.ByKernel
-	RunRecipes(t, modelHarnessAs(nature, nature, flawless))
+	change(&nature)
+	return modelHarnessAs(nature, nature, flawless)
 }

@@ -144,7 +144,7 @@ func (d *modelDriver) die() {
 	every := slices.Clone(d.every)
 	d.mu.Unlock()
 	d.stop()
-	if d.kernel() {
+	if d.svc.nature.Death&driver.ByKernel != 0 {
 		for _, id := range every {
 			d.svc.end(id)
 		}

@@ -19,6 +19,10 @@ func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *S
 	return func(t testing.TB) *Service {
 		svc := newModelService(time.Second, nature, f)
 		t.Cleanup(func() { close(svc.stop) })
+		handoff := Cost{Events: 1}
+		if nature.WakeUp == driver.Polled {
+			handoff = Cost{Reads: 1, Trips: 1}
+		}
 		return &Service{
 			TTL: svc.ttl,
 			Connect: func(t testing.TB) *Link {
@@ -59,7 +63,7 @@ func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *S
 			Budget: Budget{
 				Join:    Cost{Writes: 1, Trips: 1},
 				Leave:   Cost{Writes: 1, Trips: 1},
-				Handoff: Cost{Events: 1},
+				Handoff: handoff,
 			},
 		}
 	}
