@@ -231,7 +231,9 @@ func (s *scene) recallsOnce(strike func(), recall driver.Recall) (failure string
 	believes := p.aheadSess.Deadline() // until then the holder believes, at least
 	strike()
 	sess, l := s.session()
-	next, ahead := s.join(sess)
+	e := s.entry("lock")
+	e.Sight.Nearest = driver.All
+	next, ahead := s.joinAs(sess, e)
 	entered := time.Now()
 	stands := standsIn(ahead, p.ahead.Node())
 	label := l.Strength()
