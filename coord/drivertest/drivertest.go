@@ -10,6 +10,9 @@
 // harness makes the faults of the link and of the service; the suite itself knows no service. [RunRecipes] does the
 // same for the recipes.
 //
+// What differs from service to service is in the driver's label, driver.Strength, and the suite goes by it: where it denies
+// something, the opposite is checked. Nothing is skipped for it but what would count the requests of waiters that poll.
+//
 // With TURNWISE_LONG=1 in the environment the crowds are ten times as large. TURNWISE_PATIENCE=4s is for a driver that is
 // to fail: what must happen, however busy the machine, is waited for so long, and not for 20 s.
 package drivertest
