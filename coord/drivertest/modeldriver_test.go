@@ -58,15 +58,66 @@ const (
 	changeInvented      flaw = "a wait says of one that died that it handed on"
 	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
 	dataCut             flaw = "data is cut at 60 KiB"
+
+	claimsTTL       flaw = "the label says that a TTL ends a session, and only the kernel does"
+	claimsKernel    flaw = "the label says that the kernel tells of a death, and only a TTL does"
+	claimsTold      flaw = "the label says that waiters are told, and they poll"
+	claimsMemory    flaw = "the label says that a restart remembers, and it forgets"
+	claimsOpenness  flaw = "the label says that a restart says what it forgets, and it does not"
+	claimsForEver   flaw = "the label says that tokens rise for ever, and a restart takes them back"
+	concealsOrder   flaw = "the label denies the order of joining, and it is kept"
+	concealsTold    flaw = "the label denies that waiters are told, and they are"
+	concealsMemory  flaw = "the label denies that a restart remembers, and it does"
+	concealsOpen    flaw = "the label denies that a restart says what it forgets, and it does"
+	concealsForEver flaw = "the label denies that tokens rise for ever, and they do"
 )
+
+// modelStrength is the label of the model, and what it does.
+var modelStrength = driver.Strength{
+	Order: driver.FirstCome, Death: driver.ByTTL, Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told,
+}
+
+// strengths returns what the model does and what its label says.
+func (f flaw) strengths() (nature, label driver.Strength) {
+	nature, label = modelStrength, modelStrength
+	switch f {
+	case claimsTTL:
+		nature.Death = driver.ByKernel
+	case claimsKernel:
+		label.Death = driver.ByKernel
+	case claimsTold:
+		nature.WakeUp = driver.Polled
+	case claimsMemory:
+		nature.Restart = driver.Forgets
+	case claimsOpenness:
+		nature.Restart, label.Restart = driver.Forgets, driver.ForgetsOpenly
+	case claimsForEver:
+		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		nature.Tokens = driver.RiseWhileRemembered
+	case concealsOrder:
+		label.Order = driver.AnyOrder
+	case concealsTold:
+		label.WakeUp = driver.Polled
+	case concealsMemory:
+		label.Restart = driver.Forgets
+	case concealsOpen:
+		nature.Restart, label.Restart = driver.ForgetsOpenly, driver.Forgets
+	case concealsForEver:
+		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		label.Tokens = driver.RiseWhileRemembered
+	}
+	return nature, label
+}
 
 // modelDriver is a driver for modelService: correct, except for the flaw planted in it.
 type modelDriver struct {
-	svc  *modelService
-	link *FaultLink
-	flaw flaw
+	svc   *modelService
+	link  *FaultLink
+	label driver.Strength
+	flaw  flaw
 
 	mu       sync.Mutex
+	every    []int64 // the sessions that were opened
 	sessions map[*modelLiveness]bool
 	subs     map[string]map[*modelSub]bool
 	current  int64
@@ -75,10 +126,29 @@ type modelDriver struct {
 	life     context.Context
 }
 
-func newModelDriver(svc *modelService, l *FaultLink, f flaw) *modelDriver {
-	d := &modelDriver{svc: svc, link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
+func newModelDriver(svc *modelService, l *FaultLink, label driver.Strength, f flaw) *modelDriver {
+	d := &modelDriver{svc: svc, link: l, label: label, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
 	d.life, d.stop = context.WithCancel(context.Background())
 	return d
+}
+
+func (d *modelDriver) Strength() driver.Strength { return d.label }
+
+// kernel reports whether a session ends with the process that has it, and by nothing else.
+func (d *modelDriver) kernel() bool { return d.svc.nature.Death == driver.ByKernel }
+
+// die is the end of the process: connections break and are not made again.
+func (d *modelDriver) die() {
+	d.link.Cut()
+	d.mu.Lock()
+	every := slices.Clone(d.every)
+	d.mu.Unlock()
+	d.stop()
+	if d.svc.nature.Death&driver.ByKernel != 0 {
+		for _, id := range every {
+			d.svc.end(id)
+		}
+	}
 }
 
 func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
@@ -118,11 +188,16 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 			}
 			continue
 		}
+		if id == 0 {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
 		s := &modelLiveness{d: d, id: id, done: make(chan struct{})}
 		s.life, s.kill = context.WithCancel(d.life)
 		s.renewed(sent)
 		d.mu.Lock()
 		d.sessions[s] = true
+		d.every = append(d.every, id)
 		d.current = id
 		d.mu.Unlock()
 		d.cleaning.Go(s.renew)
@@ -276,6 +351,9 @@ func (s *modelLiveness) renewed(sent time.Time) {
 	case deadlineNeverPasses:
 		sent = time.Now().Add(time.Hour)
 	}
+	if s.d.kernel() {
+		sent = sent.AddDate(100, 0, 0)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if until := sent.Add(ttl - ttl/10); until.After(s.deadline) || s.d.flaw == deadlineMovesBack {
@@ -325,6 +403,10 @@ func (s *modelLiveness) Done() <-chan struct{} { return s.done }
 func (s *modelLiveness) Close(ctx context.Context) error {
 	s.over()
 	if s.d.flaw == closeLeavesNodes {
+		return nil
+	}
+	if s.d.kernel() { // it is asked, not the service
+		s.d.svc.end(s.id)
 		return nil
 	}
 	_, err := insist(ctx, s.d, Upkeep, 0, func() bool { s.d.svc.end(s.id); return true })
@@ -520,6 +602,10 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 	for _, w := range wait {
 		ids = append(ids, w.ID)
 	}
+	watched := ids
+	if s.d.svc.nature.WakeUp == driver.Polled {
+		watched = nil
+	}
 	sub, unsubscribe := s.d.subscribe(ids)
 	defer unsubscribe()
 	for first := true; ctx.Err() == nil; first = false {
@@ -529,7 +615,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		if told {
 			asking, cancelAsking = context.WithTimeout(ctx, 20*time.Millisecond)
 		}
-		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
+		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, watched...) })
 		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
 			cancelAsking()
 			return nil, driver.Looked, driver.ErrRemoved
@@ -590,8 +676,11 @@ func changed(ahead, wait []driver.Node) bool {
 
 // listen waits for a reason to look again. It returns true if the news alone says that nobody is ahead.
 func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
-	poll := time.NewTimer(2 * time.Second)
+	poll := time.NewTimer(2500 * time.Millisecond)
 	defer poll.Stop()
+	if s.d.svc.nature.WakeUp == driver.Polled {
+		poll.Reset(20 * time.Millisecond)
+	}
 	switch s.d.flaw {
 	case wakeUpLost, newsLostInCut:
 		poll.Reset(time.Hour)
