@@ -42,6 +42,7 @@ func TestEveryDriverHasARowAndEveryRowADriver(t *testing.T) {
 			drivers["coord/"+filepath.Base(filepath.Dir(file))] = true
 		}
 	}
+	delete(drivers, "coord/register") // it has the labels of its stores
 	rows := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(engines, -1) {
 		if rows[row[1]] = true; !drivers[row[1]] {
