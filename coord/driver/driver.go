@@ -78,8 +78,9 @@ type Session interface {
 	// first. Other Joins of the session may run meanwhile and must not be confused with it. A Join that had trouble, or
 	// took long, makes sure that its session is still alive before it returns.
 	//
-	// With e.Try, a line with somebody in sight yields ErrBusy and no node. It is best to look before joining; if a node
-	// was made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
+	// A try, see Entry.Free, that would have to wait yields ErrBusy and no node. It is best to look before joining, and no
+	// further than a Join looks; if a node was made, it is gone when Join returns or, if ctx ended first, taken away as after
+	// an error.
 	Join(ctx context.Context, e Entry) (place Place, ahead []Node, err error)
 
 	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)

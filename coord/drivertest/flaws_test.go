@@ -87,6 +87,8 @@ var caughtBy = map[flaw][]string{
 	waitOutlivesSession: {"03 a session that has ended says so"},
 	contextIgnored:      {"08 nothing passes", "08 no request passes", "08 no reply passes"},
 	tryJoins:            {"15 a busy line is never joined"},
+	tryWantsAll:         {"15 room for several"},
+	tryReadsAll:         {"15 a look as long as a join's"},
 	busyIfOutOfReach:    {"15 a service out of reach is not busy", "08 nothing passes"},
 	goroutineLeak:       {"11 goroutines after use and close", "11 waits that are given up"},
 	oneReadTooMany:      {"16 requests and events", "16 round trips"},

@@ -31,6 +31,8 @@ const (
 	notPinned           flaw = "a join of a dead session runs in the next one"
 	contextIgnored      flaw = "requests run to their own deadline"
 	tryJoins            flaw = "a try joins a busy line and leaves it"
+	tryWantsAll         flaw = "a try wants the whole line empty"
+	tryReadsAll         flaw = "a try reads each node of the line"
 	busyIfOutOfReach    flaw = "a try that hears nothing says busy"
 	endTakenForRemoval  flaw = "the end of the session is reported as a removal"
 	goroutineLeak       flaw = "each await leaves a goroutine"
@@ -397,7 +399,7 @@ func (p *modelPlace) Last() bool { return false }
 func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	if e.Try && s.d.flaw != tryJoins {
+	if e.Free != nil && s.d.flaw != tryJoins {
 		if err := s.tryLook(ctx, e); err != nil {
 			return nil, nil, err
 		}
@@ -457,7 +459,12 @@ func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
 		}
 		return s.because(ctx)
 	}
-	if len(within(e.Sight, seen)) > 0 {
+	if s.d.flaw == tryReadsAll {
+		for range seen {
+			_, _ = s.d.Line(ctx, e.Line)
+		}
+	}
+	if seen = within(e.Sight, seen); e.InVain(seen) || s.d.flaw == tryWantsAll && len(seen) > 0 {
 		return driver.ErrBusy
 	}
 	return nil
@@ -472,7 +479,7 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 		ahead = ahead[:len(ahead)-1]
 	}
 	place := &modelPlace{modelLiveness: s, sight: e.Sight, node: me}
-	if e.Try && len(ahead) > 0 {
+	if e.InVain(ahead) {
 		if s.d.flaw == tryJoins {
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -24,8 +24,7 @@ var promptness = []scenario{
 // calls returns every call that a driver's user can wait for, on nodes that stand in line: mine, which has nobody
 // ahead, and waiting, which has mine ahead.
 func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Place) map[string]func(ctx context.Context) error {
-	try := s.entry("lock")
-	try.Try = true
+	try := asTry(s.entry("lock"))
 	return map[string]func(ctx context.Context) error{
 		"Open": func(ctx context.Context) error {
 			_, err := l.Open(ctx)
