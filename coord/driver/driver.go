@@ -99,8 +99,8 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Abandon stops renewing and frees what the session uses in this process; its nodes stay until the service expires
-	// them.
-	Abandon()
+	// them. But those are taken away first that somebody has left or has given up to join, as long as ctx lasts.
+	Abandon(ctx context.Context)
 }
 
 // Place is one contender of ours in a line, from its Join until it has left. What a driver has to remember of it, it

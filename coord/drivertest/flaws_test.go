@@ -83,6 +83,7 @@ var caughtBy = map[flaw][]string{
 	deadNodesStay:       {"03 the service ends one of two sessions", "03 a session that is not heard of ends", "18 a waiter whose session is ended joins again"},
 	closeLeavesNodes:    {"03 closing removes at once", "03 closing the driver ends its sessions"},
 	abandonCloses:       {"18 closing with a hold lets nobody in beside it", "03 abandoning leaves the nodes to the TTL"},
+	abandonCutsShort:    {"03 abandoning takes away what is on its way out", "18 closing beside a hold leaves nothing of a join under way"},
 	abandonKeeps:        {"03 abandoning leaves the nodes to the TTL"},
 	waitOutlivesSession: {"03 a session that has ended says so"},
 	contextIgnored:      {"08 nothing passes", "08 no request passes", "08 no reply passes"},

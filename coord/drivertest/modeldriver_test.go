@@ -38,6 +38,7 @@ const (
 	goroutineLeak       flaw = "each await leaves a goroutine"
 	closeLeavesNodes    flaw = "closing a session leaves its nodes to the TTL"
 	abandonCloses       flaw = "abandoning a session closes it"
+	abandonCutsShort    flaw = "abandoning a session leaves what is being taken away"
 	abandonKeeps        flaw = "an abandoned session is renewed"
 	oneReadTooMany      flaw = "a join reads once more"
 	herd                flaw = "everybody hears of every release"
@@ -255,6 +256,8 @@ type modelLiveness struct {
 	done chan struct{}
 	once sync.Once
 
+	errands sync.WaitGroup // joins and departures that go on without their callers
+
 	mu       sync.Mutex
 	deadline time.Time
 	renewals int
@@ -333,7 +336,18 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	return err
 }
 
-func (s *modelLiveness) Abandon() {
+func (s *modelLiveness) Abandon(ctx context.Context) {
+	if s.d.flaw != abandonCutsShort {
+		settled := make(chan struct{})
+		go func() {
+			defer close(settled)
+			s.errands.Wait()
+		}()
+		select {
+		case <-settled:
+		case <-ctx.Done():
+		}
+	}
 	switch s.d.flaw {
 	case abandonCloses:
 		s.d.svc.end(s.id)
@@ -492,7 +506,11 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 // inBackground runs f, which goes on without ctx until the session ends.
 func (s *modelLiveness) inBackground(ctx context.Context, f func(ctx context.Context) error) error {
 	result := make(chan error, 1)
-	s.d.cleaning.Go(func() { result <- f(s.life) })
+	s.errands.Add(1)
+	s.d.cleaning.Go(func() {
+		defer s.errands.Done()
+		result <- f(s.life)
+	})
 	select {
 	case err := <-result:
 		return err

@@ -200,8 +200,12 @@ func abandonInFrozenLink(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)
 	defer l.Freeze(Both)()
-	if d := took(sess.Abandon); d > ending+slack {
-		s.Errorf("Abandon took %v", d)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	defer cancel()
+	_, _, _ = sess.Join(ctx, s.entry("lock"))
+	abandon := func(ctx context.Context) error { sess.Abandon(ctx); return nil }
+	if late, _ := timed(s.ctx, 50*time.Millisecond, abandon); late > ending+slack {
+		s.Errorf("Abandon returned %v after its context had ended", late)
 	}
 	s.wait(ending+slack, sess.Done(), "Done is closed after Abandon")
 }

@@ -94,7 +94,7 @@ func (j *joining) undo() {
 		_ = j.untilGone(j.life.Context(), j.takeBack)
 		return
 	}
-	j.life.Go(func() { _ = j.untilGone(j.life.Context(), j.takeBack) })
+	j.life.Errand(func() { _ = j.untilGone(j.life.Context(), j.takeBack) })
 }
 
 func (j *joining) takeBack(ctx context.Context) error {

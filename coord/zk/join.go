@@ -125,7 +125,7 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		return nil, nil, err
 	}
 	if len(j.contender.twins(seen.Names)) > 1 {
-		s.life.Go(func() { _ = j.dropTwins(seen.Names, mine) })
+		s.life.Errand(func() { _ = j.dropTwins(seen.Names, mine) })
 	}
 	if err := s.vet(s.life.Context(), j.dir, seen.Born); err != nil {
 		s.discard(mine)

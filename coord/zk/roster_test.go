@@ -64,7 +64,7 @@ func TestASessionTakesNoMorePathsThanTheServiceSurvives(t *testing.T) {
 	s.leave(places[1], false)
 	require.Equal(t, (len(places)-2)*size, s.sess.roster.bytes)
 
-	s.sess.Abandon()
+	s.sess.Abandon(s.ctx)
 	require.Eventually(t, func() bool { return len(s.stored(t, e.Line)) == 0 }, s.ttl+patience, 50*time.Millisecond)
 	for _, m := range c.Members() {
 		client := connectTo(t, m, s.ttl)

@@ -154,7 +154,7 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 		}, patience, time.Millisecond)
 		require.Greater(t, time.Since(ds.Deadline()), time.Duration(0), "the service was faster")
 		t.Logf("the node went %v after the deadline", time.Since(ds.Deadline()))
-		ds.Abandon()
+		ds.Abandon(t.Context())
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		require.NoError(t, d.Close(ctx))
 		cancel()
