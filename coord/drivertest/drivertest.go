@@ -98,6 +98,7 @@ var obligations = []obligation{
 	{"16 round trips are within the budget", budgets},
 	{"17 a watcher is told of the first in line", firsts},
 	{"18 clients keep what they promise", clients},
+	{"19 what somebody else writes to a node changes nothing", meddlings},
 }
 
 // nothingRemains checks obligation 11 once more, when every scenario is over.

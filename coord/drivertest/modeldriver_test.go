@@ -27,6 +27,7 @@ const (
 	removalIgnored      flaw = "a waiter does not look at its own node"
 	wakeUpLost          flaw = "a watch is set without looking"
 	markTrustedAlone    flaw = "any news of the node ahead lets the one behind in"
+	writeForTurn        flaw = "whoever writes to a node before it goes lets the next one in"
 	markWithoutPlace    flaw = "a mark lets in whoever waits for it, right behind or not"
 	notPinned           flaw = "a join of a dead session runs in the next one"
 	contextIgnored      flaw = "requests run to their own deadline"
@@ -201,6 +202,8 @@ type modelSub struct {
 	news []modelNews
 	more chan struct{}
 	left bool // the news taken last says that the waiter's own node has gone
+
+	written bool // some news has said that another one was written to
 }
 
 func (s *modelSub) add(n modelNews) {
@@ -634,6 +637,12 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 		}
 		news := sub.take()
 		sub.left = slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID && n.left })
+		for _, n := range news {
+			if s.d.flaw == writeForTurn && n.id != me.ID && n.left && sub.written {
+				return true
+			}
+			sub.written = sub.written || n.id != me.ID && !n.left
+		}
 		if slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID }) || len(wait) == 0 {
 			return false
 		}

@@ -41,6 +41,7 @@ func modelHarness(f flaw) func(t testing.TB) *Service {
 				svc.plant(line)
 				t.Cleanup(func() { svc.uproot(line) })
 			},
+			Meddle: svc.meddle,
 			Forget: func(t testing.TB, line string) {},
 			Budget: Budget{
 				Join:    Cost{Writes: 1, Trips: 1},

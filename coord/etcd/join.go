@@ -167,11 +167,7 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 		return j.check(ctx, now)
 	}
 	if own := answer.Responses[1].GetResponseRange().GetKvs(); len(own) > 0 {
-		if j.adopt(own[0]) {
-			return nil
-		}
-		j.takeNumber(j.node.Kind) // and the other is never used again
-		return nil
+		return j.adopt(ctx, own[0])
 	}
 	if epoch := kvs[0].GetModRevision(); epoch != j.compared {
 		j.epoch.rev.Saw(epoch)
@@ -223,21 +219,30 @@ func (j *joining) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.open = false
 	if kvs := answer[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		j.adopt(kvs[0])
+		if err := j.adopt(ctx, kvs[0]); err != nil {
+			return err
+		}
 	}
+	j.open = false
 	return nil
 }
 
-// adopt takes what stands at the key for the node of this join, if that is what it is.
-func (j *joining) adopt(kv *mvccpb.KeyValue) bool {
-	if kv.GetLease() != int64(j.lease) || string(kv.GetValue()) != j.value {
-		return false
+// adopt takes what stands at the key for the node of this join, if that is surely what it is. What has our lease and says
+// something else may be our node that somebody has written to, or never was ours: it goes, so that nobody waits for it. The
+// rest is somebody else's, and stays; this join takes another key then, and that one is never used again.
+func (j *joining) adopt(ctx context.Context, kv *mvccpb.KeyValue) error {
+	switch {
+	case kv.GetLease() != int64(j.lease):
+		j.takeNumber(j.node.Kind)
+	case string(kv.GetValue()) != j.value:
+		stray := departure{key: j.key, created: kv.GetCreateRevision()}
+		return j.d.retry(ctx, "take away what was written to", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
+	default:
+		j.born(kv.GetCreateRevision())
+		j.modified = kv.GetModRevision()
 	}
-	j.born(kv.GetCreateRevision())
-	j.modified = kv.GetModRevision()
-	return true
+	return nil
 }
 
 // made completes a join that put the node at revision rev, with what the transaction read before.
