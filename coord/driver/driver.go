@@ -36,7 +36,7 @@ type Driver interface {
 
 	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. It leaves out children that
 	// are not contenders, and the nodes of lines nested below. A line that nobody has used is empty. Line is on no hot
-	// path and may take a read for each node.
+	// path and may take a read for each node. Where the nodes say more than driverkit.LineBytes, some have no Owner and Data.
 	Line(ctx context.Context, line string) ([]Node, error)
 
 	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -178,7 +179,7 @@ func TestConnectWithoutADeadlineEnds(t *testing.T) {
 	if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("connect: %v", err)
 	}
-	if took := time.Since(begun); took < connectFor-time.Second || took > connectFor+10*time.Second {
+	if took := time.Since(begun); took < driverkit.ConnectFor-time.Second || took > driverkit.ConnectFor+10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
