@@ -510,15 +510,17 @@ func TestAReleaseWaitsForAnAnnouncementUnderWay(t *testing.T) {
 func TestAHoldThatIsLostBeforeItsAnnouncementIsAnnouncedAllTheSame(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var out silent
+		answers := make(chan struct{}) // closed when an amendment gets an answer again
 		m := &meddler{
 			last:     func() bool { return false },
 			deadline: out.deadline,
 			amend: func(ctx context.Context, _ string, _ []byte, do func() error) error {
-				if out.Load() {
-					<-ctx.Done()
+				select {
+				case <-answers:
+					return do()
+				case <-ctx.Done():
 					return ctx.Err()
 				}
-				return do()
 			},
 		}
 		c := m.client(s)
@@ -528,6 +530,7 @@ func TestAHoldThatIsLostBeforeItsAnnouncementIsAnnouncedAllTheSame(t *testing.T)
 		assert.ErrorIs(t, h.Err(), coord.ErrLost)
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, "asking", lineOf(t, s, "line")[0].Kind)
+		close(answers)
 		out.Store(false)
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, "granted", lineOf(t, s, "line")[0].Kind)
