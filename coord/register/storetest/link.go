@@ -111,8 +111,9 @@ func (l *Link) look(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 const (
-	linePrefix = "line/"
-	dataPrefix = "data/"
+	linePrefix    = "line/"
+	dataPrefix    = "data/"
+	sessionPrefix = "session/"
 )
 
 // sortOf says what a swap counts as. What keeps sessions alive and the store tidy is upkeep.
