@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,8 +19,8 @@ import (
 // Who keeps a key has an exclusive flock on its file. The kernel takes it back when the process ends, however it ends, and a
 // child process that is started with os/exec does not inherit it. That alone counts.
 //
-// A wait in flock could not be called off. So who keeps a key also listens on a socket beside the file, and who waits for it
-// connects: the connection breaks at the same moment. It is a hint to look; there is a look now and then without it.
+// A wait in flock could not be called off. So who keeps a key also has a named pipe open for writing, beside the file, and
+// who waits reads from it: the read ends at the same moment. That is a hint to look; there is a look now and then without it.
 //
 // Files of keys are made and removed under the lock of their directory. Who only looks takes a shared flock for a moment.
 
@@ -31,16 +30,12 @@ type keeping struct {
 	place *place
 	name  string
 	file  *os.File
-	key   string
-	bell  net.Listener // nil if there is none to be had
-	mu    sync.Mutex
-	ended bool
-	calls map[net.Conn]struct{}
+	pipe  *os.File // nil if there is none to be had
 	once  sync.Once
 }
 
-// bellOf is the name of the socket beside a key's file.
-func bellOf(key string) string { return keptDir + "/~" + nameOf(key, shortName) }
+// pipeOf is the name of the pipe beside a key's file.
+func pipeOf(name string) string { return "~" + name }
 
 // Keep keeps a key until release is called or the process has ended; Close does not release it.
 func (s *Store) Keep(ctx context.Context, key string) (release func(), err error) {
@@ -59,15 +54,18 @@ func (s *Store) Keep(ctx context.Context, key string) (release func(), err error
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	name := nameOf(key, longName)
+	name := nameOf(key)
 	f, err := p.take(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	k := &keeping{s: s, place: p, name: name, key: key, file: f, calls: make(map[net.Conn]struct{})}
+	k := &keeping{s: s, place: p, name: name, file: f}
 	_ = f.Truncate(0)
 	_, _ = fmt.Fprintf(f, "%s\nkept by process %d of %s since %s\n", key, os.Getpid(), host(), time.Now().Format(time.RFC3339))
-	k.listen()
+	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // of one who is dead
+	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
+		s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
+	}
 	p.users.Add(1)
 	s.mu.Lock()
 	s.kept[k] = struct{}{}
@@ -125,52 +123,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// listen lets those who wait for the key connect. Without it they find out a little later. It needs the lock of the
-// directory.
-func (k *keeping) listen() {
-	bell := bellOf(k.key)
-	_ = unix.Unlinkat(int(k.place.root.Fd()), bell, 0) // of one who is dead
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: k.place.address(bell), Net: "unix"})
-	if err != nil {
-		k.s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", k.place.path, "error", err)
-		return
-	}
-	l.SetUnlinkOnClose(false)
-	_ = k.place.admit(bell)
-	k.bell = l
-	go func() {
-		for {
-			c, err := l.Accept()
-			switch {
-			case err == nil:
-				k.hold(c)
-			case errors.Is(err, net.ErrClosed):
-				return
-			default:
-				time.Sleep(10 * time.Millisecond) // too many files are open
-			}
-		}
-	}()
-}
-
-// hold keeps a connection of one who waits, until either side ends it.
-func (k *keeping) hold(c net.Conn) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ended {
-		c.Close()
-		return
-	}
-	k.calls[c] = struct{}{}
-	go func() {
-		_, _ = c.Read(make([]byte, 1))
-		c.Close()
-		k.mu.Lock()
-		delete(k.calls, c)
-		k.mu.Unlock()
-	}()
-}
-
 // release does not wait for others: if the directory is locked for long, the file stays, and is removed by somebody else.
 func (k *keeping) release() {
 	k.once.Do(func() {
@@ -182,30 +134,20 @@ func (k *keeping) release() {
 		defer cancel()
 		if p.lock(ctx, &p.kept) == nil {
 			p.forget(k.name, k.file)
-			if k.bell != nil {
-				_ = unix.Unlinkat(int(p.root.Fd()), bellOf(k.key), 0)
-			}
 			p.unlock(&p.kept)
 		}
-		k.file.Close()
-		if k.bell != nil {
-			k.bell.Close()
-		}
-		k.mu.Lock()
-		k.ended = true
-		for c := range k.calls {
-			c.Close()
-		}
-		k.mu.Unlock()
+		_ = k.file.Close()
+		_ = k.pipe.Close()
 		p.leave()
 	})
 }
 
-// forget removes the file of a key, which we have locked, unless it is another one by now. It needs the lock of the
+// forget removes the files of a key, one of which we have locked, unless it is another's by now. It needs the lock of the
 // directory.
 func (p *place) forget(name string, f *os.File) {
 	if p.names(name, f) {
 		_ = unix.Unlinkat(int(p.kept.dir.Fd()), name, 0)
+		_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0)
 	}
 }
 
@@ -229,24 +171,21 @@ func (s *Store) keptIsGone(p *place) bool {
 	return false
 }
 
-// lookAtKept is how often one who waits looks by itself, and callAgain how often it tries to connect.
-const (
-	lookAtKept = time.Second
-	callAgain  = 10 * time.Millisecond
-)
+// lookWithout is how often one who waits for a key looks if there is no pipe.
+const lookWithout = 4 * time.Millisecond
 
 // Unkept waits until nobody keeps a key.
 func (s *Store) Unkept(ctx context.Context, key string) error {
-	name, bell := nameOf(key, longName), bellOf(key)
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, callAgain) {
+	name := nameOf(key)
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, lookWithout) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		kept, address, err := s.isKept(name, bell)
+		kept, pipe, err := s.isKept(name)
 		if err != nil || !kept {
 			return err
 		}
-		if waitForEnd(ctx, address) {
+		if pipe != nil && ends(ctx, pipe) {
 			pause = 100 * time.Microsecond // the file is let go at the same moment, or just after
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -255,17 +194,34 @@ func (s *Store) Unkept(ctx context.Context, key string) error {
 	}
 }
 
-func (s *Store) isKept(name, bell string) (kept bool, address string, err error) {
+// isKept reports whether somebody keeps a key. If so, and if it can be had, there is a pipe that ends with that.
+func (s *Store) isKept(name string) (kept bool, pipe *os.File, err error) {
 	p, err := s.enter()
 	if err != nil {
-		return false, "", err
+		return false, nil, err
 	}
 	defer p.leave()
-	kept, err = p.isKept(name)
-	if err == nil && !kept {
-		err = p.check()
+	if kept, err = p.isKept(name); err != nil || !kept {
+		if err == nil {
+			err = p.check()
+		}
+		return false, nil, err
 	}
-	return kept, p.address(bell), err
+	if fd, err := openAt(p.kept.dir, pipeOf(name), unix.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+		pipe = os.NewFile(uintptr(fd), name)
+	}
+	return true, pipe, nil
+}
+
+// ends reports whether a pipe has come to its end before ctx did, and before the time to look without it. It closes it.
+func ends(ctx context.Context, pipe *os.File) bool {
+	defer pipe.Close()
+	if pipe.SetReadDeadline(time.Now().Add(lookAtKept)) != nil {
+		return false
+	}
+	defer context.AfterFunc(ctx, func() { _ = pipe.SetReadDeadline(time.Unix(1, 0)) })()
+	_, err := pipe.Read(make([]byte, 1))
+	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func (p *place) isKept(name string) (bool, error) {
@@ -307,19 +263,6 @@ func (p *place) tidy(name string, f *os.File) {
 	}
 }
 
-// waitForEnd connects to one who keeps a key, and reports whether the connection broke. It looks at the clock, too.
-func waitForEnd(ctx context.Context, address string) bool {
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: address, Net: "unix"})
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	_ = c.SetReadDeadline(time.Now().Add(lookAtKept))
-	defer context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })()
-	_, err = c.Read(make([]byte, 1))
-	return !errors.Is(err, os.ErrDeadlineExceeded)
-}
-
 // sweep removes what processes that are dead have left. It needs the lock of the directory of kept keys.
 func (p *place) sweep(ctx context.Context) {
 	p.sweepNotes(ctx)
@@ -332,13 +275,7 @@ func (p *place) sweep(ctx context.Context) {
 			return
 		}
 		if name[0] == '~' {
-			c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: p.address(keptDir + "/" + name), Net: "unix"})
-			if err == nil {
-				c.Close()
-			} else if errors.Is(err, unix.ECONNREFUSED) {
-				_ = unix.Unlinkat(int(p.kept.dir.Fd()), name, 0)
-			}
-			continue
+			continue // it goes with its file
 		}
 		fd, err := openAt(p.kept.dir, name, unix.O_RDONLY, 0)
 		if err != nil {

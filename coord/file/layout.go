@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,7 @@ import (
 const (
 	layoutFile   = "layout"    // which layout it is; whoever replaces it says that something was forgotten
 	registersDir = "registers" // 64 directories with a file for each register; who swaps has locked the directory
-	notesDir     = "notes"     // a directory for each topic, with a socket for each listener
+	notesDir     = "notes"     // a directory for each topic, with a named pipe for each listener
 	keptDir      = "kept"      // a file for each key that is kept; who keeps it has locked it
 )
 
@@ -41,6 +42,7 @@ type layout struct {
 	id      string // random
 	boot    string // during which run of the machine it was written
 	sync    bool
+	forgot  time.Time // when something in it was forgotten; zero if nothing was
 }
 
 const layoutVersion = "1"
@@ -55,7 +57,11 @@ const layoutHead = "turnwise directory, layout "
 
 func (l layout) String() string {
 	written := map[bool]string{false: "no", true: "yes"}
-	return layoutHead + l.version + "\nid " + l.id + "\nboot " + l.boot + "\nsync " + written[l.sync] + "\n\n" +
+	text := layoutHead + l.version + "\nid " + l.id + "\nboot " + l.boot + "\nsync " + written[l.sync] + "\n"
+	if !l.forgot.IsZero() {
+		text += "forgot " + l.forgot.UTC().Format(time.RFC3339Nano) + "\n"
+	}
+	return text + "\n" +
 		"Locks of the processes of this machine: see package coord/file of github.com/turnwise/turnwise.\n" +
 		"Remove nothing in here. Remove the whole directory if nobody uses it: \"flock -n DIRECTORY true\" succeeds then.\n"
 }
@@ -76,6 +82,8 @@ func parseLayout(text string) (layout, error) {
 			l.boot = value
 		case "sync":
 			l.sync = value == "yes"
+		case "forgot":
+			l.forgot, _ = time.Parse(time.RFC3339Nano, value)
 		}
 	}
 	return l, nil
@@ -96,23 +104,26 @@ func refusal(what string, err error) error {
 }
 
 // openPlace opens the directory, and makes it if it is not there.
-func openPlace(ctx context.Context, path string, c *config) (p *place, err error) {
-	p = &place{path: path, mode: 0o600, sync: c.sync, voice: -1}
+func openPlace(ctx context.Context, path string, c *config) (*place, error) {
+	p := &place{path: path, mode: 0o600, sync: c.sync}
 	p.users.Store(1)
-	defer func() {
-		if err != nil {
-			p.leave()
-		}
-	}()
-	if err := p.openRoot(c); err != nil {
+	if err := p.open(ctx, c); err != nil {
+		p.leave()
 		return nil, err
+	}
+	return p, nil
+}
+
+func (p *place) open(ctx context.Context, c *config) (err error) {
+	if err := p.openRoot(c); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		name string
 		f    **os.File
 	}{{registersDir, &p.registers}, {notesDir, &p.notes}, {keptDir, &p.kept.dir}} {
 		if *d.f, err = p.makeDir(p.root, d.name); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for i := range p.shards {
@@ -120,20 +131,14 @@ func openPlace(ctx context.Context, path string, c *config) (p *place, err error
 	}
 	p.kept.turn = make(chan struct{}, 1)
 	if err := p.lock(ctx, &p.kept); err != nil {
-		return nil, err
+		return err
 	}
 	defer p.unlock(&p.kept)
 	if err := p.settle(c); err != nil {
-		return nil, err
-	}
-	if err := p.shorten(); err != nil {
-		return nil, err
-	}
-	if p.voice, err = datagrams(); err != nil {
-		return nil, trouble("open a socket", err)
+		return err
 	}
 	p.sweep(ctx)
-	return p, nil
+	return nil
 }
 
 // openRoot opens the directory itself, and refuses what does not suit.
@@ -338,11 +343,12 @@ func (p *place) openLayout(l layout) error {
 	}
 	p.number = numberOf(&st)
 	// A copy of the directory has the same id, but it is another file.
+	p.since = l.forgot
 	p.memory = fmt.Sprintf("%s-%x-%x-%s", l.id, p.number.device, p.number.inode, l.boot)
 	return nil
 }
 
-// clear removes what cannot be of use after the machine was started anew: sockets, locks, and registers that a power cut
+// clear removes what cannot be of use after the machine was started anew: pipes, locks, and registers that a power cut
 // has left half written. All processes of before are dead.
 func (p *place) clear(log *slog.Logger) {
 	for i := range shards {
@@ -372,6 +378,6 @@ func (p *place) clear(log *slog.Logger) {
 }
 
 func unfitFor(path, fileSystem string) error {
-	return denied("%s is on %s, which several machines may share, or where locks or sockets do not work as on a disk of this machine: "+
+	return denied("%s is on %s, which several machines may share, or where locks or named pipes do not work as on a disk of this machine: "+
 		"name a directory on a disk or a tmpfs, or use WithAnyFileSystem if you know better", path, fileSystem)
 }

@@ -5,11 +5,10 @@ package file
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,17 +24,22 @@ type listener struct {
 	hear  func([]byte)
 
 	mu      sync.Mutex
-	conn    *net.UnixConn
-	place   *place // where the socket is
-	socket  string
+	at      ear
 	stopped bool
 
-	lost    atomic.Bool
+	lost    atomic.Bool // notes may have been lost, and it has not heard of that yet
 	running sync.WaitGroup
 	once    sync.Once
 }
 
-// Listen has a socket of its own for each topic, which lasts until stop.
+// ear is the pipe by which a listener is reached.
+type ear struct {
+	place *place
+	name  string
+	f     *os.File // nil if there is none
+}
+
+// Listen has a pipe of its own for each topic, which lasts until stop.
 func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -48,14 +52,14 @@ func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	l := &listener{s: s, topic: topic, dir: nameOf(topic, shortName), hear: hear}
-	if err := l.bind(p); err != nil {
-		return nil, trouble("listen to "+topic, err)
+	l := &listener{s: s, topic: topic, dir: nameOf(topic), hear: hear}
+	if l.at, err = p.pipe(l.dir); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		l.unbind()
+		l.at.close(l.dir)
 		return nil, errClosed
 	}
 	s.listeners[l] = struct{}{}
@@ -63,53 +67,75 @@ func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)
 	return l.stop, nil
 }
 
-// bind makes the socket. Nobody sees it before it can be reached: it gets its name last.
-func (l *listener) bind(p *place) error {
+// pipe makes a pipe for a topic. It gets its name last: nobody sees it before it is open.
+func (p *place) pipe(topic string) (at ear, err error) {
 	var unique [6]byte
 	rand.Read(unique[:])
-	socket := fmt.Sprintf("%d-%x", os.Getpid(), unique)
+	name := fmt.Sprintf("%d-%x", os.Getpid(), unique)
 	notes := int(p.notes.Fd())
 	for {
-		err := again(func() error { return unix.Mkdirat(notes, l.dir, 0o700) })
-		if err == nil && p.mode != 0o600 {
-			err = again(func() error { return unix.Fchmodat(notes, l.dir, 0o2770, 0) })
+		if err := p.makeTopic(topic); err != nil {
+			return at, err
 		}
-		if err != nil && err != unix.EEXIST && err != unix.ENOENT {
-			return err
-		}
-		conn, err := p.bind(notesDir + "/" + l.dir + "/." + socket)
+		f, err := p.makePipe(p.notes, topic+"/."+name)
 		if err == nil {
-			err = again(func() error {
-				return unix.Renameat(notes, l.dir+"/."+socket, notes, l.dir+"/"+socket)
-			})
+			err = again(func() error { return unix.Renameat(notes, topic+"/."+name, notes, topic+"/"+name) })
 			if err == nil {
-				l.conn, l.place, l.socket = conn, p, socket
 				p.users.Add(1)
-				return nil
+				return ear{p, name, f}, nil
 			}
-		}
-		if conn != nil {
-			conn.Close()
-			_ = unix.Unlinkat(notes, l.dir+"/."+socket, 0)
+			f.Close()
+			_ = unix.Unlinkat(notes, topic+"/."+name, 0)
 		}
 		if !errors.Is(err, unix.ENOENT) { // otherwise the directory was empty, and somebody has removed it
-			return err
+			return at, trouble("make a pipe", err)
 		}
 		if err := p.check(); err != nil {
-			return err
+			return at, err
 		}
 	}
 }
 
-// unbind needs mu, or that nobody else knows the listener.
-func (l *listener) unbind() {
-	if l.conn == nil {
-		return
+func (p *place) makeTopic(topic string) error {
+	notes := int(p.notes.Fd())
+	err := again(func() error { return unix.Mkdirat(notes, topic, 0o700) })
+	if err == nil && p.mode != 0o600 {
+		err = again(func() error { return unix.Fchmodat(notes, topic, 0o2770, 0) })
 	}
-	l.conn.Close()
-	l.place.bury(l.dir, l.socket)
-	l.place.leave()
-	l.conn = nil
+	if err == nil || err == unix.EEXIST {
+		return nil
+	}
+	if err == unix.ENOENT {
+		return p.missing(notesDir)
+	}
+	return trouble("make "+filepath.Join(p.notes.Name(), topic), err)
+}
+
+// makePipe makes a named pipe, and opens it for both directions: so it has no end while nobody writes.
+func (p *place) makePipe(dir *os.File, name string) (*os.File, error) {
+	fd := int(dir.Fd())
+	if err := again(func() error { return mkfifoAt(dir, name, 0o600) }); err != nil {
+		return nil, err
+	}
+	if p.mode != 0o600 {
+		if err := again(func() error { return unix.Fchmodat(fd, name, p.mode, 0) }); err != nil {
+			return nil, err
+		}
+	}
+	pipe, err := openAt(dir, name, unix.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(pipe), name), nil
+}
+
+// close may be called on none.
+func (at ear) close(topic string) {
+	if at.f != nil {
+		at.f.Close()
+		at.place.bury(topic, at.name)
+		at.place.leave()
+	}
 }
 
 func (l *listener) stop() {
@@ -119,7 +145,8 @@ func (l *listener) stop() {
 		l.s.mu.Unlock()
 		l.mu.Lock()
 		l.stopped = true
-		l.unbind()
+		l.at.close(l.dir)
+		l.at = ear{}
 		l.mu.Unlock()
 	})
 	l.running.Wait()
@@ -130,64 +157,69 @@ func (l *listener) look() {
 	l.lost.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != nil {
-		_ = l.conn.SetReadDeadline(time.Unix(1, 0))
+	if l.at.f != nil {
+		_ = l.at.f.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// rebind has the listener make a new socket, in the place that the store has now.
-func (l *listener) rebind() {
+// move has the listener make a new pipe, in the place that the store has now.
+func (l *listener) move() {
 	l.lost.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unbind()
+	l.at.close(l.dir)
+	l.at = ear{}
 }
 
-// tend finds out whether the socket is still where it was, and whether notes were lost.
+// tend finds out whether the pipe is still where it was, and whether notes were lost.
 func (l *listener) tend(p *place) {
 	l.mu.Lock()
-	dir, socket, at := l.dir, l.socket, l.place
+	at := l.at
 	l.mu.Unlock()
+	if at.f == nil {
+		return // it is about to make one
+	}
 	var st unix.Stat_t
 	err := again(func() error {
-		return unix.Fstatat(int(p.notes.Fd()), dir+"/"+socket, &st, unix.AT_SYMLINK_NOFOLLOW)
+		return unix.Fstatat(int(p.notes.Fd()), l.dir+"/"+at.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	switch {
-	case at != p || err == unix.ENOENT:
-		l.rebind()
-	case p.hasLost(dir, socket):
+	case at.place != p || err == unix.ENOENT:
+		l.move()
+	case p.hasLost(l.dir, at.name):
 		l.look()
 	}
 }
 
 // hasLost reports whether notes have been lost since it was asked last.
-func (p *place) hasLost(topic, socket string) bool {
-	return unix.Unlinkat(int(p.notes.Fd()), lostFile(topic, socket), 0) == nil
+func (p *place) hasLost(topic, pipe string) bool {
+	return unix.Unlinkat(int(p.notes.Fd()), lostFile(topic, pipe), 0) == nil
 }
 
 // run hears until the listener is stopped.
 func (l *listener) run() {
-	buf := make([]byte, 1<<14)
+	buf := make([]byte, 1<<16+messageHead) // any message
+	left := 0                              // the beginning of one
 	for {
 		l.mu.Lock()
-		conn, p, socket, stopped := l.conn, l.place, l.socket, l.stopped
+		at, stopped := l.at, l.stopped
 		l.mu.Unlock()
 		if stopped {
 			return
 		}
-		if conn == nil {
-			l.again()
+		if at.f == nil {
+			left = 0
+			l.pipeAgain()
 			continue
 		}
-		n, err := receive(conn, buf, func() bool { return p.hasLost(l.dir, socket) })
+		n, err := receive(at.f, buf[left:], func() bool { return at.place.hasLost(l.dir, at.name) })
 		switch {
 		case err == errLost:
 			l.lost.Store(true)
-		case err == nil:
-			l.take(buf[:n])
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			_ = conn.SetReadDeadline(time.Time{})
+			_ = at.f.SetReadDeadline(time.Time{})
 		}
+		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { l.take(at.place, kind, rest) }))
 		if l.lost.Swap(false) {
 			l.hear(nil)
 		}
@@ -196,9 +228,9 @@ func (l *listener) run() {
 
 var errLost = errors.New("notes were lost")
 
-// receive waits for a datagram. Before it sleeps it finds out whether notes were lost.
-func receive(conn *net.UnixConn, buf []byte, hasLost func() bool) (n int, err error) {
-	raw, err := conn.SyscallConn()
+// receive reads from a pipe. Before it sleeps it finds out whether notes were lost.
+func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) {
+	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -209,7 +241,7 @@ func receive(conn *net.UnixConn, buf []byte, hasLost func() bool) (n int, err er
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN && !asked && hasLost():
-				n, err = 0, errLost
+				err = errLost
 				return true
 			case err == unix.EAGAIN:
 				asked = true
@@ -219,46 +251,63 @@ func receive(conn *net.UnixConn, buf []byte, hasLost func() bool) (n int, err er
 			}
 		}
 	})
+	n = max(n, 0)
 	if readErr != nil {
-		return 0, readErr
+		return n, readErr
 	}
 	return n, err
 }
 
-// take hears a datagram.
-func (l *listener) take(b []byte) {
-	switch {
-	case len(b) == 0: // there was none
-	case len(b) == 1:
-		l.lost.Store(true)
-	case len(b) >= 2:
-		size := 2 + int(binary.BigEndian.Uint16(b))
-		if len(b) < size || string(b[2:size]) != l.topic {
-			return // another topic's, whose name collides with ours
-		}
-		if l.lost.Swap(false) {
-			l.hear(nil)
-		}
-		l.hear(append([]byte{}, b[size:]...))
-	}
-}
-
-// again makes a new socket, when somebody has taken the old one away.
-func (l *listener) again() {
-	if p, err := l.s.enter(); err == nil {
-		l.mu.Lock()
-		if l.conn == nil && !l.stopped {
-			err = l.bind(p)
-		}
-		l.mu.Unlock()
-		p.leave()
+// take hears a message.
+func (l *listener) take(p *place, kind byte, rest []byte) {
+	if kind == messageAside {
+		name := l.dir + "/" + string(rest)
+		fd, err := openAt(p.notes, name, unix.O_RDONLY, 0)
 		if err == nil {
+			rest = make([]byte, 1<<16)
+			var n int
+			n, err = readAt(fd, rest, 0)
+			rest = rest[:n]
+			unix.Close(fd)
+			_ = unix.Unlinkat(int(p.notes.Fd()), name, 0)
+		}
+		if err != nil {
 			l.lost.Store(true)
 			return
 		}
 	}
+	if kind == messageLook {
+		l.lost.Store(true)
+		return
+	}
+	if text, ok := textFor(l.topic, rest); ok {
+		if l.lost.Swap(false) {
+			l.hear(nil)
+		}
+		l.hear(text)
+	}
+}
+
+// pipeAgain makes a new pipe, when somebody has taken the old one away.
+func (l *listener) pipeAgain() {
+	p, err := l.s.enter()
+	if err == nil {
+		var at ear
+		if at, err = p.pipe(l.dir); err == nil {
+			l.mu.Lock()
+			if l.stopped {
+				at.close(l.dir)
+			} else {
+				l.at = at
+			}
+			l.mu.Unlock()
+		}
+		p.leave()
+	}
 	if l.lost.Swap(false) {
 		l.hear(nil)
 	}
-	time.Sleep(10 * time.Millisecond)
+	if err != nil {
+		time.Sleep(10 * time.Millisecond)
+	}
 }

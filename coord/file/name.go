@@ -8,12 +8,8 @@ import (
 	"hash/crc32"
 )
 
-// How long the names of files may be. Every file system takes 143 bytes. A socket's name is part of an address, which
-// has room for 100 bytes or so.
-const (
-	longName  = 140
-	shortName = 32
-)
+// longName is how long the name of a file may be. Every file system takes two more.
+const longName = 140
 
 // nameOf is what the file for a key is called: the key itself where that can be, so that ls tells something. Two keys
 // never share a name where upper and lower case are the same, or where names are brought into a normal form: a name has
@@ -21,24 +17,34 @@ const (
 // is longer than limit ends in ~ and a hash of the key.
 //
 // A name begins neither with a dot nor with a tilde: those are for files of other purposes.
-func nameOf(key string, limit int) string {
-	name := make([]byte, 0, 64)
-	for i := range len(key) {
-		switch c := key[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
-			name = append(name, c)
-		case c == '/':
-			name = append(name, ',')
-		default:
-			name = append(name, '%', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	if len(name) <= limit {
-		return string(name)
+func nameOf(key string) string {
+	name := beginOf(key)
+	if len(name) <= longName {
+		return name
 	}
 	hash := sha256.Sum256([]byte(key))
-	digits := hex.EncodeToString(hash[:])[:min(32, limit*2/3)]
-	return string(name[:limit-1-len(digits)]) + "~" + digits
+	digits := hex.EncodeToString(hash[:16])
+	return name[:longName-1-len(digits)] + "~" + digits
+}
+
+// beginOf is what the names of all keys begin with that begin with prefix, but for those that end in a hash.
+func beginOf(prefix string) string {
+	name := make([]byte, 0, 64)
+	for i := range len(prefix) {
+		name = appendEscaped(name, prefix[i], i == 0)
+	}
+	return string(name)
+}
+
+func appendEscaped(name []byte, c byte, first bool) []byte {
+	switch {
+	case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && !first:
+		return append(name, c)
+	case c == '/':
+		return append(name, ',')
+	default:
+		return append(name, '%', hexDigits[c>>4], hexDigits[c&15])
+	}
 }
 
 const hexDigits = "0123456789abcdef"

@@ -28,7 +28,7 @@ func WithGroup() Option { return func(c *config) { c.group = true } }
 
 // WithAnyFileSystem insists on a file system that would be refused, because several machines may share it and its locks may
 // not reach from one to the other, or because it lacks something. Use it if you know that only one machine does, and that
-// flock(2), rename(2) and Unix sockets work there as they do on a disk.
+// flock(2), rename(2) and named pipes work there as they do on a disk.
 func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
 
 // WithLogger has the store tell when something is wrong with the directory. Without it nothing is logged.

@@ -22,8 +22,9 @@ import (
 // It stays open as long as somebody uses it.
 type place struct {
 	path   string
-	memory string // names what is remembered here
-	mode   uint32 // of files: whether the group takes part
+	memory string    // names what is remembered here
+	since  time.Time // when something was forgotten; zero if nothing was
+	mode   uint32    // of files: whether the group takes part
 	sync   bool
 
 	root, registers, notes *os.File
@@ -35,7 +36,6 @@ type place struct {
 	short                  string      // a short path for sockets, if its own is too long
 	linked                 bool        // which is a link
 
-	voice int // the socket that notes are told through
 	debts debts
 
 	users  atomic.Int64 // and one for the store
@@ -62,6 +62,15 @@ func (p *place) use() bool {
 	}
 }
 
+// remembers says what is remembered here, and for how long.
+func (p *place) remembers() register.Memory {
+	m := register.Memory{ID: p.memory, For: register.Forever}
+	if !p.since.IsZero() {
+		m.For = max(time.Since(p.since), 0)
+	}
+	return m
+}
+
 func (p *place) leave() {
 	if p.users.Add(-1) == 0 {
 		p.close()
@@ -71,9 +80,6 @@ func (p *place) leave() {
 func (p *place) close() {
 	for _, f := range []*os.File{p.root, p.registers, p.notes, p.kept.dir, p.layout} {
 		_ = f.Close() // nil where it did not come so far
-	}
-	if p.voice >= 0 {
-		unix.Close(p.voice)
 	}
 	for i := range p.shards {
 		_ = p.shards[i].dir.Close()
@@ -123,7 +129,9 @@ func (p *place) disown() error {
 	if p.check() != nil { // somebody has done it already
 		return nil
 	}
-	return writeLayout(p.path, p.mode, newLayout(bootID(), p.sync))
+	l := newLayout(bootID(), p.sync)
+	l.forgot = time.Now()
+	return writeLayout(p.path, p.mode, l)
 }
 
 func again(f func() error) error {

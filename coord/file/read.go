@@ -28,7 +28,7 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 		return register.Item{}, err
 	}
 	defer p.leave()
-	name := nameOf(key, longName)
+	name := nameOf(key)
 	i := shardOf(name)
 	if err := p.openShard(ctx, i); err != nil {
 		return register.Item{}, err
@@ -167,7 +167,7 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		return err
 	}
 	defer p.leave()
-	begin := nameOf(prefix, 1<<16)
+	begin := beginOf(prefix)
 	for i := range shards {
 		l, err := p.shard(ctx, i)
 		if err != nil {

@@ -95,7 +95,7 @@ func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	if err != nil {
 		return register.Memory{}, err
 	}
-	return register.Memory{ID: p.memory, For: register.Forever}, nil
+	return p.remembers(), nil
 }
 
 // reopen opens the directory that there is now.
@@ -104,7 +104,7 @@ func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 	if err != nil {
 		return register.Memory{}, err
 	}
-	memory := register.Memory{ID: p.memory, For: register.Forever}
+	p.since = time.Now() // others, who have not noticed yet, may still go by what there was before
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -113,10 +113,10 @@ func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 	}
 	s.place.Swap(p).leave()
 	for l := range s.listeners {
-		l.rebind()
+		l.move()
 	}
 	s.config.log.Warn("turnwise: the directory was replaced", "dir", s.path)
-	return memory, nil
+	return p.remembers(), nil
 }
 
 // Strength is what files promise.
@@ -160,7 +160,7 @@ func trouble(what string, err error) error {
 const lookEvery = 500 * time.Millisecond
 
 // watch finds out what no call does: that the directory was removed while nothing was asked of it, that somebody has removed
-// a file by which a key is kept or a socket.
+// a file by which a key is kept, or a pipe.
 func (s *Store) watch() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -179,7 +179,6 @@ func (s *Store) look() {
 	if err == nil {
 		defer p.leave()
 		p.settleDebts()
-		_ = p.shorten()
 		if s.keptIsGone(p) {
 			s.config.log.Error("turnwise: a file by which a session is kept was removed", "dir", s.path)
 			err = p.disown()

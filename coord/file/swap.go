@@ -47,7 +47,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error
 }
 
 func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.Item, error) {
-	name := nameOf(w.Key, longName)
+	name := nameOf(w.Key)
 	l, err := p.shard(ctx, shardOf(name))
 	if err != nil {
 		return register.Item{}, err
@@ -133,7 +133,7 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 		l.next = nil
 	}
 	if err == nil {
-		err = p.put(l, name, w.Old.IsZero())
+		err = p.install(l, name, w.Old.IsZero())
 	}
 	if err != nil {
 		// Not to be written to again: a reader takes a file that has the same version twice for the same all the time.
@@ -142,8 +142,8 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 	return err
 }
 
-// put puts the spare file into the place of a register's.
-func (p *place) put(l *lock, name string, first bool) error {
+// install puts the spare file into the place of a register's.
+func (p *place) install(l *lock, name string, first bool) error {
 	if !first && !p.plain.Load() {
 		err := exchange(l.dir, spare, name)
 		switch err {

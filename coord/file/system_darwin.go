@@ -2,6 +2,8 @@ package file
 
 import (
 	"os"
+	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +14,7 @@ func bootID() string {
 	return id
 }
 
-// suits refuses a directory on an unfit file system: one that is not of this machine, or lacks sockets or rights.
+// suits refuses a directory on an unfit file system: one that is not of this machine, or lacks named pipes or rights.
 func suits(path string, c *config) error {
 	var st unix.Statfs_t
 	if err := again(func() error { return unix.Statfs(path, &st) }); err != nil {
@@ -39,8 +41,14 @@ func flushFD(fd int) error {
 	return err
 }
 
-// shortcut is not to be had here.
-func shortcut(*os.File) string { return "" }
+// mkfifoAt makes a named pipe, by its path. If another directory is there by now the pipe is not found where we look.
+func mkfifoAt(dir *os.File, name string, mode uint32) error {
+	return unix.Mkfifo(filepath.Join(dir.Name(), name), mode)
+}
 
-// longestAddress is how long the path of a Unix socket may be.
-const longestAddress = 103
+// atOnce is how much is written to a pipe as a whole or not at all.
+const atOnce = 512
+
+// lookAtKept is how often one who waits for a key looks although the pipe has not ended: kqueue does not tell when the last
+// writer of a named pipe has gone (https://go.dev/issue/24164).
+const lookAtKept = 4 * time.Millisecond

@@ -1,9 +1,9 @@
 package file
 
 import (
-	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +14,7 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// unfit are file systems that several machines may share, or that lack sockets or rights.
+// unfit are file systems that several machines may share, or that lack named pipes or rights.
 var unfit = map[uint32]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "CIFS",
 	unix.FUSE_SUPER_MAGIC: "FUSE", unix.V9FS_MAGIC: "9p", 0x0bd00bd0: "Lustre", unix.CEPH_SUPER_MAGIC: "Ceph",
@@ -46,14 +46,13 @@ func flush(f *os.File) error { return f.Sync() }
 
 func flushFD(fd int) error { return again(func() error { return unix.Fdatasync(fd) }) }
 
-// shortcut is a path to a directory that is open. It is short, however long the directory's own is.
-func shortcut(dir *os.File) string {
-	path := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
+// mkfifoAt makes a named pipe.
+func mkfifoAt(dir *os.File, name string, mode uint32) error {
+	return unix.Mknodat(int(dir.Fd()), name, unix.S_IFIFO|mode, 0)
 }
 
-// longestAddress is how long the path of a Unix socket may be.
-const longestAddress = 107
+// atOnce is how much is written to a pipe as a whole or not at all.
+const atOnce = 4096
+
+// lookAtKept is how often one who waits for a key looks although the pipe has not ended.
+const lookAtKept = time.Second
