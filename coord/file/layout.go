@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -187,7 +188,10 @@ func (p *place) openRoot(c *config) error {
 	case c.group:
 		return denied("the group may not use %s (%v): chmod 2770 it", p.path, st.Mode())
 	}
-	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != nil && err != unix.EWOULDBLOCK {
+	// So that an operator can tell that it is in use, and lock it to remove it; and so that systemd-tmpfiles leaves it alone.
+	if err := flock(p.root, unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return fmt.Errorf("turnwise: file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
+	} else if err != nil {
 		return refusal("lock "+p.path, err)
 	}
 	return p.foreign()
@@ -206,7 +210,7 @@ func (p *place) foreign() error {
 			return denied("%s has other files in it, such as %s: name an empty or a new directory", p.path, n)
 		}
 	}
-	if len(names) == 0 && err != nil && err.Error() != "EOF" {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return refusal("list "+p.path, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -60,7 +61,10 @@ func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.I
 	if version != w.Old {
 		item, err := p.locked(l, name, w.Key)
 		if err == nil && version != w.Next {
-			err = register.ErrConflict
+			return item, register.ErrConflict
+		}
+		if err == nil && p.sync {
+			err = unsynced(l, flush(l.dir)) // the earlier try may not have come so far
 		}
 		return item, err
 	}
@@ -74,12 +78,20 @@ func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.I
 		p.tell(n)
 	}
 	if err != nil {
-		return register.Item{}, trouble("sync "+l.dir.Name(), err)
+		return register.Item{}, unsynced(l, err)
 	}
 	if w.Next.IsZero() {
 		return register.Item{Key: w.Key}, nil
 	}
 	return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Age: -1}, nil
+}
+
+// unsynced says that a swap was applied, and perhaps not for long.
+func unsynced(l *lock, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("turnwise: file: write %s to the disk: %w", l.dir.Name(), err)
 }
 
 // version is that of what stands in a register. It needs the lock.
