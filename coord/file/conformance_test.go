@@ -101,5 +101,3 @@ func TestConformance(t *testing.T) {
 func TestRecipes(t *testing.T) {
 	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return storetest.Service(t, system(t, t.TempDir())) })
 }
-
-func child() {}

@@ -33,7 +33,14 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 	if err := p.openShard(ctx, i); err != nil {
 		return register.Item{}, err
 	}
-	return p.read(ctx, &p.shards[i], name, key)
+	item, err := p.read(ctx, &p.shards[i], name, key)
+	if err == nil {
+		err = p.check()
+	}
+	if err != nil {
+		return register.Item{}, err
+	}
+	return item, nil
 }
 
 // tries is how often a read is tried while others swap, before it locks them out.
@@ -189,12 +196,15 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 			if err != nil {
 				return err
 			}
-			if !item.Version.IsZero() && strings.HasPrefix(item.Key, prefix) && !yield(item) {
+			if item.Version.IsZero() {
+				continue
+			}
+			if strings.HasPrefix(item.Key, prefix) && !yield(item) {
 				return nil
 			}
 		}
 	}
-	return nil
+	return p.check()
 }
 
 // namesIn lists a directory.
