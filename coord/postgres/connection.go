@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,7 +33,7 @@ func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) er
 	}
 	err = do(c, known)
 	if isState(err, notTheOne) {
-		c.Close(ctx) // the pooler has taken us elsewhere: the next try finds out
+		hangUp(c) // the pooler has taken us elsewhere: the next try finds out
 		s.pool.Reset()
 	}
 	return err
@@ -154,4 +155,11 @@ const notTheOne = "22012"
 // primary is for one of several hosts: it goes on to the next if this one takes no writes.
 func primary(ctx context.Context, c *pgconn.PgConn) error {
 	return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c)
+}
+
+// hangUp closes a connection, and says goodbye if that is quick.
+func hangUp(c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	c.Close(ctx)
 }

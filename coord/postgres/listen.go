@@ -259,7 +259,7 @@ func (l *listener) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close(context.WithoutCancel(ctx))
+	defer hangUp(c)
 	for {
 		if now := l.store.known.Load(); now != nil && now.id != known.id {
 			return errElsewhere
@@ -311,7 +311,7 @@ func (l *listener) connect(ctx context.Context, known *memory) (*pgx.Conn, error
 		err = errElsewhere
 	}
 	if err != nil {
-		c.Close(context.WithoutCancel(ctx))
+		hangUp(c)
 		return nil, err
 	}
 	return c, nil

@@ -97,13 +97,13 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error
 	found, err := s.look(ctx, c)
 	switch {
 	case err != nil:
-		c.Close(ctx)
+		hangUp(c)
 		return err
 	case found.pooled && !s.pooler:
-		c.Close(ctx)
+		hangUp(c)
 		return errors.New("a pooler has come between us and the server: open the store anew")
 	case found.isBehind(known):
-		c.Close(ctx)
+		hangUp(c)
 		return errOldPrimary
 	case found.id != known.id, found.recorded != known.here(), found.lsn < before:
 		s.forgot(known, found)
@@ -122,8 +122,12 @@ func (s *Store) forgot(known, found *memory) {
 // Memory is for ever, unless the server is another one than that which the table was made at: then it lasts since that
 // was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return register.Memory{}, ctx.Err()
+	}
 	pc, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return register.Memory{}, s.failed(ctx, "look at the server", err)
@@ -131,7 +135,7 @@ func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	defer pc.Release()
 	m, err := s.remember(ctx, pc.Conn())
 	if err != nil {
-		pc.Conn().Close(ctx)
+		hangUp(pc.Conn())
 		return register.Memory{}, s.failed(ctx, "look at the server", err)
 	}
 	if s.last == nil || m.id != s.last.id {

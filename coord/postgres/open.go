@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +28,7 @@ type Store struct {
 	listener *listener         // nil if the store tells of nothing
 
 	known atomic.Pointer[memory] // nil once the server may have forgotten, until Memory is called
-	mu    sync.Mutex             // for what Memory remembers:
+	turn  chan struct{}          // who may use what Memory remembers:
 	last  *memory
 	since time.Time // when another memory was noticed; zero: never
 
@@ -68,7 +67,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 		ctx, cancel = context.WithTimeout(ctx, openFor)
 		defer cancel()
 	}
-	s := &Store{config: c, plain: pgx.QueryExecModeExec}
+	s := &Store{config: c, plain: pgx.QueryExecModeExec, turn: make(chan struct{}, 1)}
 	s.table, _ = tableOf(c.table)
 	s.sql = statementsFor(s.table)
 	setUp(cfg, c)
@@ -138,7 +137,7 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	defer c.Close(context.WithoutCancel(ctx))
+	defer hangUp(c)
 	met, err := s.greet(ctx, c)
 	switch {
 	case errors.Is(err, errStandby):
