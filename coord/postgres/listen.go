@@ -283,7 +283,7 @@ func (l *listener) serve(ctx context.Context) error {
 		case c.IsClosed():
 			return err
 		case ended == context.DeadlineExceeded:
-			if err := l.exec(ctx, c, "SELECT"); err != nil {
+			if err := l.ping(ctx, c, known); err != nil {
 				return err
 			}
 		case ended == nil:
@@ -299,15 +299,11 @@ func (l *listener) connect(ctx context.Context, known *memory) (*pgx.Conn, error
 	if err != nil {
 		return nil, l.store.explain(err)
 	}
-	switch found, e := l.store.look(ctx, c); {
-	case e != nil:
+	if l.store.listenURL == "" {
+		err = l.store.recognize(ctx, c, known)
+	} else if found, e := l.store.look(ctx, c); e != nil {
 		err = e
-	case found.isBehind(known):
-		err = errOldPrimary
-	case found.id != known.id:
-		if l.store.listenURL == "" {
-			l.store.forgot(known, found)
-		}
+	} else if found.id != known.id {
 		err = errElsewhere
 	}
 	if err != nil {
@@ -322,6 +318,18 @@ func (l *listener) exec(ctx context.Context, c *pgx.Conn, sql string) error {
 	defer cancel()
 	_, err := c.PgConn().Exec(ctx, sql).ReadAll()
 	return err
+}
+
+// ping also notes how far the server's log has come, so that it is noticed if its disk is put back.
+func (l *listener) ping(ctx context.Context, c *pgx.Conn, known *memory) error {
+	ctx, cancel := context.WithTimeout(ctx, pingFor)
+	defer cancel()
+	var lsn int64
+	if err := c.QueryRow(ctx, "SELECT "+lsnSQL, l.store.plain).Scan(&lsn); err != nil {
+		return l.store.explain(err)
+	}
+	known.log.Saw(lsn)
+	return nil
 }
 
 // adjust listens to what is wanted, and to nothing else.

@@ -46,6 +46,9 @@ var errOldPrimary = errors.New("this server was primary before the one that we k
 // timelineSQL tells the timeline that is written to, from the first moment after a promotion.
 const timelineSQL = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
+// lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
+const lsnSQL = `pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint`
+
 // look asks a new connection for the memory that it leads to.
 func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	g, err := s.greet(ctx, c)

@@ -41,7 +41,7 @@ func statementsFor(table pgx.Identifier) statements {
 	}
 	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", table.Sanitize()) }
 	return statements{
-		look: fill(`SELECT ` + timelineSQL + `, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint,
+		look: fill(`SELECT ` + timelineSQL + `, ` + lsnSQL + `,
 			floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 			(SELECT encode(value, 'escape') FROM {t} WHERE key = ''::bytea),
 			encode(m.value, 'escape'), m.version, floor(extract(epoch FROM clock_timestamp() - m.since) * 1000000)::bigint
