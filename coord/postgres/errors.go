@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -31,10 +32,11 @@ type advice struct {
 // as those of a full disk (53100); the caller tries them again all the same.
 func explain(err error, a advice) error {
 	var e *pgconn.PgError
-	if !errors.As(err, &e) {
+	var before *explained
+	if !errors.As(err, &e) || errors.As(err, &before) {
 		return err
 	}
-	do := ""
+	do, hint := "", ""
 	switch e.Code {
 	case "28P01":
 		do = "the password is wrong, or the role has none"
@@ -49,23 +51,31 @@ func explain(err error, a advice) error {
 	case "42703", "42804", "42883", "42P10", "23502", "22P02":
 		do = "the table has another layout: name another one with WithTable"
 	case "25006":
-		return fmt.Errorf("the server takes no writes at present: is it a standby, or its disk full? %w", err)
+		hint = "the server takes no writes at present: is it a standby, or its disk full?"
 	case "53100":
-		return fmt.Errorf("the server's disk is full: nothing was changed: %w", err)
+		hint = "the server's disk is full: nothing was changed"
 	case "53300":
-		return fmt.Errorf("the server has no connection to spare: raise max_connections, or see WithConnections: %w", err)
+		hint = "the server has no connection to spare: raise max_connections, or see WithConnections"
 	case "54000":
-		return fmt.Errorf("if the queue of notes is full, some session listens and stays in a transaction: see pg_stat_activity: %w", err)
+		hint = "if the queue of notes is full, some session listens and stays in a transaction: see pg_stat_activity"
 	case "26000", "42P05":
-		return fmt.Errorf("is there a pooler in transaction mode? Add default_query_exec_mode=exec to the URL: %w", err)
+		hint = "is there a pooler in transaction mode? Add default_query_exec_mode=exec to the URL"
 	case "08P01":
-		return fmt.Errorf("is it a pooler that does not take what the URL asks for? %w", err)
+		hint = "is it a pooler that does not take what the URL asks for?"
 	}
-	if do == "" {
-		return err
+	switch {
+	case do != "":
+		return &explained{fmt.Errorf("%w: %s: %w", driver.ErrDenied, do, err)}
+	case hint != "":
+		return &explained{fmt.Errorf("%s: %w", hint, err)}
 	}
-	return fmt.Errorf("%w: %s: %w", driver.ErrDenied, do, err)
+	return err
 }
+
+// explained is an error that says already what to do.
+type explained struct{ error }
+
+func (e *explained) Unwrap() error { return e.error }
 
 func (s *Store) explain(err error) error {
 	return explain(err, advice{
@@ -80,8 +90,17 @@ func (s *Store) failed(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return fmt.Errorf("postgres: %s: %w", what, err)
+	return &oneLine{fmt.Errorf("postgres: %s: %w", what, err)}
 }
+
+// oneLine is an error whose text has one line. The client library has one for each host.
+type oneLine struct{ error }
+
+func (e *oneLine) Unwrap() error { return e.error }
+
+func (e *oneLine) Error() string { return strings.Join(strings.FieldsFunc(e.error.Error(), isBreak), " ") }
+
+func isBreak(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
 // undone reports whether a statement certainly did nothing, and is worth another try at once.
 func undone(err error) bool {

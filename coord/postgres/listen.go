@@ -217,6 +217,7 @@ func (l *listener) close() {
 
 func (l *listener) run() {
 	ctx := l.life.Context()
+	var said string
 	for tries := 0; ctx.Err() == nil; tries++ {
 		begun := time.Now()
 		err := l.serve(ctx)
@@ -225,10 +226,11 @@ func (l *listener) run() {
 		}
 		l.deaf(err)
 		if time.Since(begun) > pingEvery {
-			tries = 0
+			tries, said = 0, ""
 		}
-		if err != errElsewhere {
-			l.store.log.Warn("postgres: the listening is interrupted, trying on", "err", err)
+		if text := err.Error(); text != said && err != errElsewhere {
+			l.store.log.Warn("postgres: the listening is interrupted, trying on", "err", &oneLine{err})
+			said = text
 		}
 		_ = driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries)))
 	}
@@ -398,13 +400,16 @@ func (l *listener) hear(channel, text string) {
 		return
 	}
 	part, more, err := decode(text)
-	if err != nil {
-		t.half, part = nil, nil // somebody else has told it: look
-	} else if part = append(t.half, part...); more {
+	switch {
+	case err != nil:
+		part = nil // somebody else has told it: look
+	case t.half != nil:
+		part = append(t.half, part...)
+	}
+	if t.half = nil; more {
 		t.half = part
 		return
 	}
-	t.half = nil
 	l.mu.Lock()
 	ears := t.ears
 	l.mu.Unlock()

@@ -125,6 +125,14 @@ func (s *Store) forgot(known, found *memory) {
 // Memory is for ever, unless the server is another one than that which the table was made at: then it lasts since that
 // was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	mem, err := s.memory(ctx)
+	if err != nil {
+		return register.Memory{}, s.failed(ctx, "look at the server", err)
+	}
+	return mem, nil
+}
+
+func (s *Store) memory(ctx context.Context) (register.Memory, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -133,13 +141,13 @@ func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	}
 	pc, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return register.Memory{}, s.failed(ctx, "look at the server", err)
+		return register.Memory{}, s.explain(err)
 	}
 	defer pc.Release()
 	m, err := s.remember(ctx, pc.Conn())
 	if err != nil {
 		hangUp(pc.Conn())
-		return register.Memory{}, s.failed(ctx, "look at the server", err)
+		return register.Memory{}, err
 	}
 	if s.last == nil || m.id != s.last.id {
 		if s.last != nil {

@@ -76,7 +76,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 	}
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("turnwise: postgres: %s: %w", where(cfg.ConnConfig), err)
+		return nil, &oneLine{fmt.Errorf("turnwise: postgres: %s: %w", where(cfg.ConnConfig), err)}
 	}
 	return s, nil
 }
@@ -122,7 +122,7 @@ func (s *Store) open(ctx context.Context, cfg *pgxpool.Config) error {
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg); err != nil {
 		return err
 	}
-	if err := s.insist(ctx, func() error { _, err := s.Memory(ctx); return err }); err != nil {
+	if err := s.insist(ctx, func() error { _, err := s.memory(ctx); return err }); err != nil {
 		return err
 	}
 	if s.polling {
@@ -175,6 +175,7 @@ func dial(ctx context.Context, cfg *pgxpool.Config) (*pgx.Conn, error) {
 
 // insist tries until it works, no retry would help, or ctx ends.
 func (s *Store) insist(ctx context.Context, do func() error) error {
+	var said string
 	for tries := 0; ; tries++ {
 		err := do()
 		if err == nil || errors.Is(err, driver.ErrDenied) {
@@ -186,7 +187,10 @@ func (s *Store) insist(ctx context.Context, do func() error) error {
 			}
 			return err
 		}
-		s.log.Warn("postgres: not ready, trying on", "err", err)
+		if text := err.Error(); text != said {
+			s.log.Warn("postgres: not ready, trying on", "err", &oneLine{err})
+			said = text
+		}
 		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}

@@ -68,7 +68,9 @@ func (s *Store) prepareTable(ctx context.Context, c *pgx.Conn) error {
 	if _, err := c.Exec(ctx, making, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("make the table %s: %w", s.table.Sanitize(), explain(err, advice{
 			denied: fmt.Sprintf("the role may not make the table; have somebody who may run what postgres.Schema(%q) returns, "+
-				"and GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on the table to the role", s.name())}))
+				"and GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on the table to the role", s.name()),
+			missing: fmt.Sprintf("there is no such schema: CREATE SCHEMA %s, and then run what postgres.Schema(%q) returns",
+				s.table[:1].Sanitize(), s.name())}))
 	}
 	_, err = s.inspectTable(ctx, c)
 	return err
