@@ -32,12 +32,21 @@ func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) er
 		seen[customKey] = known
 	}
 	err = do(c, known)
-	if isState(err, notTheOne) {
+	switch {
+	case isState(err, notTheOne):
 		hangUp(c) // the pooler has taken us elsewhere: the next try finds out
 		s.pool.Reset()
+	case err != nil && c.IsClosed() && ctx.Err() == nil:
+		s.pool.Reset() // a server that has gone takes all of them along
+		err = &broken{err}
 	}
 	return err
 }
+
+// broken is an error after which the connection is gone.
+type broken struct{ error }
+
+func (b *broken) Unwrap() error { return b.error }
 
 // customKey is where a connection says which memory it was seen to have.
 const customKey = "turnwise memory"

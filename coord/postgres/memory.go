@@ -139,15 +139,22 @@ func (s *Store) memory(ctx context.Context) (register.Memory, error) {
 	case <-ctx.Done():
 		return register.Memory{}, ctx.Err()
 	}
-	pc, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return register.Memory{}, s.explain(err)
-	}
-	defer pc.Release()
-	m, err := s.remember(ctx, pc.Conn())
-	if err != nil {
+	var m *memory
+	for cut := 0; ; cut++ {
+		pc, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return register.Memory{}, s.explain(err)
+		}
+		if m, err = s.remember(ctx, pc.Conn()); err == nil {
+			pc.Release()
+			break
+		}
+		wasCut := pc.Conn().IsClosed()
 		hangUp(pc.Conn())
-		return register.Memory{}, err
+		pc.Release()
+		if s.pool.Reset(); !wasCut || cut >= maxCuts || ctx.Err() != nil {
+			return register.Memory{}, err
+		}
 	}
 	if s.last == nil || m.id != s.last.id {
 		if s.last != nil {
@@ -157,7 +164,6 @@ func (s *Store) memory(ctx context.Context) (register.Memory, error) {
 	} else {
 		s.last.log.Saw(m.lsn)
 	}
-	pc.Conn().PgConn().CustomData()[customKey] = s.last
 	s.known.Store(s.last)
 	if s.listener != nil {
 		s.listener.bell() // it may listen in the wrong place

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,15 +23,23 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 	return cur, nil
 }
 
-// query repeats what changes nothing as long as others were in its way.
+// query repeats what changes nothing, if others were in its way or it was sent on a connection that had been cut.
 func (s *Store) query(ctx context.Context, do func(c *pgx.Conn, known *memory) error) (err error) {
+	cut := 0
 	for range maxTries {
-		if err = s.with(ctx, do); !undone(err) {
+		var b *broken
+		if err = s.with(ctx, do); errors.As(err, &b) {
+			cut++
+		}
+		if b == nil && !undone(err) || cut > maxCuts {
 			break
 		}
 	}
 	return err
 }
+
+// maxCuts is how often a connection may be found to be cut before it is the server's fault.
+const maxCuts = 2
 
 // page is how many registers List asks for at a time, so that yield may use the store: the connection is free then.
 const page = 200
