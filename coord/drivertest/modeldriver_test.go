@@ -63,7 +63,7 @@ const (
 // modelDriver is a driver for modelService: correct, except for the flaw planted in it.
 type modelDriver struct {
 	svc  *modelService
-	link *faultLink
+	link *FaultLink
 	flaw flaw
 
 	mu       sync.Mutex
@@ -75,7 +75,7 @@ type modelDriver struct {
 	life     context.Context
 }
 
-func newModelDriver(svc *modelService, l *faultLink, f flaw) *modelDriver {
+func newModelDriver(svc *modelService, l *FaultLink, f flaw) *modelDriver {
 	d := &modelDriver{svc: svc, link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
 	d.life, d.stop = context.WithCancel(context.Background())
 	return d
@@ -84,7 +84,7 @@ func newModelDriver(svc *modelService, l *faultLink, f flaw) *modelDriver {
 func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
 
 // request sends one request with a deadline of its own.
-func request[T any](ctx context.Context, d *modelDriver, kind requestSort, size int, apply func() T) (T, error) {
+func request[T any](ctx context.Context, d *modelDriver, kind Sort, size int, apply func() T) (T, error) {
 	limit := d.RequestTimeout()
 	if d.flaw == contextIgnored {
 		ctx, limit = context.WithoutCancel(ctx), 5*limit
@@ -92,14 +92,14 @@ func request[T any](ctx context.Context, d *modelDriver, kind requestSort, size 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer := new(T) // so that a late answer is written where nobody reads it any more
-	if err := d.link.do(ctx, kind, size, func() { *answer = apply() }); err != nil {
+	if err := d.link.Do(ctx, kind, size, func() int { *answer = apply(); return size }); err != nil {
 		return *new(T), err
 	}
 	return *answer, nil
 }
 
 // insist sends a request that may be applied twice until it is answered or ctx ends.
-func insist[T any](ctx context.Context, d *modelDriver, kind requestSort, size int, apply func() T) (T, error) {
+func insist[T any](ctx context.Context, d *modelDriver, kind Sort, size int, apply func() T) (T, error) {
 	for {
 		a, err := request(ctx, d, kind, size, apply)
 		if err == nil || ctx.Err() != nil {
@@ -111,7 +111,7 @@ func insist[T any](ctx context.Context, d *modelDriver, kind requestSort, size i
 func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 	for {
 		sent := time.Now()
-		id, err := request(ctx, d, renewal, 0, d.svc.open)
+		id, err := request(ctx, d, Upkeep, 0, d.svc.open)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, errors.Join(err, ctx.Err())
@@ -131,11 +131,11 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 }
 
 func (d *modelDriver) Line(ctx context.Context, line string) ([]driver.Node, error) {
-	return insist(ctx, d, reading, 0, func() []driver.Node { return d.svc.look(d, line) })
+	return insist(ctx, d, Reading, 0, func() []driver.Node { return d.svc.look(d, line) })
 }
 
 func (d *modelDriver) Lines(ctx context.Context, prefix string) ([]string, error) {
-	return insist(ctx, d, reading, 0, func() []string { return d.svc.names(prefix) })
+	return insist(ctx, d, Reading, 0, func() []string { return d.svc.names(prefix) })
 }
 
 func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
@@ -161,7 +161,7 @@ func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node)
 }
 
 func (d *modelDriver) Remove(ctx context.Context, n driver.Node) error {
-	was, err := request(ctx, d, writing, 0, func() bool { return d.svc.leave(n.Line, n.ID, false) })
+	was, err := request(ctx, d, Placing, 0, func() bool { return d.svc.leave(n.Line, n.ID, false) })
 	if err == nil && !was {
 		err = driver.ErrRemoved
 	}
@@ -299,9 +299,9 @@ func (s *modelLiveness) renew() {
 			return
 		}
 		sent := time.Now()
-		alive, err := request(s.life, s.d, renewal, 0, func() bool { return s.d.svc.renew(s.id) })
+		alive, err := request(s.life, s.d, Upkeep, 0, func() bool { return s.d.svc.renew(s.id) })
 		if err != nil {
-			if s.d.flaw == cutEndsSession && errors.Is(err, errLinkLost) {
+			if s.d.flaw == cutEndsSession && errors.Is(err, ErrLinkLost) {
 				s.over()
 			}
 			continue
@@ -327,7 +327,7 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	if s.d.flaw == closeLeavesNodes {
 		return nil
 	}
-	_, err := insist(ctx, s.d, renewal, 0, func() bool { s.d.svc.end(s.id); return true })
+	_, err := insist(ctx, s.d, Upkeep, 0, func() bool { s.d.svc.end(s.id); return true })
 	return err
 }
 
@@ -411,7 +411,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place,
 		if s.d.flaw == dataCut && len(n.Data) > 60<<10 {
 			n.Data = n.Data[:60<<10]
 		}
-		j, err := request(ctx, s.d, writing, len(e.Data), func() modelJoined {
+		j, err := request(ctx, s.d, Placing, len(e.Data), func() modelJoined {
 			me, ahead, alive := s.d.svc.join(s.session(), n)
 			return modelJoined{me, ahead, alive}
 		})
@@ -431,7 +431,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place,
 			}
 		}
 		if err := s.inBackground(ctx, func(ctx context.Context) error {
-			_, err := insist(ctx, s.d, writing, 0, func() bool { s.d.svc.fence(s.id, n.Line, n.ID); return true })
+			_, err := insist(ctx, s.d, Placing, 0, func() bool { s.d.svc.fence(s.id, n.Line, n.ID); return true })
 			return err
 		}); err != nil {
 			return nil, nil, s.because(ctx)
@@ -450,7 +450,7 @@ func (s *modelLiveness) session() int64 {
 }
 
 func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
-	seen, err := insist(ctx, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, e.Line) })
+	seen, err := insist(ctx, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, e.Line) })
 	if err != nil {
 		if s.d.flaw == busyIfOutOfReach {
 			return driver.ErrBusy
@@ -529,7 +529,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		if told {
 			asking, cancelAsking = context.WithTimeout(ctx, 20*time.Millisecond)
 		}
-		seen, err := request(asking, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
+		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
 		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
 			cancelAsking()
 			return nil, driver.Looked, driver.ErrRemoved
@@ -568,7 +568,7 @@ func (s *modelLiveness) how() driver.Change {
 
 // removed tells a node that was removed from one that went with its session.
 func (s *modelLiveness) removed(ctx context.Context) error {
-	alive, err := insist(ctx, s.d, renewal, 0, func() bool { return s.d.svc.renew(s.id) })
+	alive, err := insist(ctx, s.d, Upkeep, 0, func() bool { return s.d.svc.renew(s.id) })
 	if err == nil && !alive {
 		s.over()
 	}
@@ -635,7 +635,7 @@ func (p *modelPlace) Amend(ctx context.Context, kind string, data []byte) error 
 	me.Kind, me.Data = kind, data
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	stood, err := insist(ctx, s.d, writing, len(me.Data), func() bool { return s.d.svc.amend(me) })
+	stood, err := insist(ctx, s.d, Placing, len(me.Data), func() bool { return s.d.svc.amend(me) })
 	if err != nil {
 		return s.because(ctx)
 	}
@@ -655,13 +655,13 @@ func (p *modelPlace) Leave(ctx context.Context, held bool) error {
 	leave := func() bool { return s.d.svc.leave(me.Line, me.ID, held) }
 	switch s.d.flaw {
 	case leaveGivesUp:
-		_, err := request(ctx, s.d, writing, 0, leave)
+		_, err := request(ctx, s.d, Placing, 0, leave)
 		return err
 	case leaveByPlace:
 		leave = func() bool { return s.d.svc.leaveAll(me.Line, s.id, held) }
 	}
 	err := s.inBackground(ctx, func(ctx context.Context) error {
-		_, err := insist(ctx, s.d, writing, 0, leave)
+		_, err := insist(ctx, s.d, Placing, 0, leave)
 		return err
 	})
 	if err != nil {

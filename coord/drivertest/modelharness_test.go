@@ -16,14 +16,12 @@ func modelHarness(f flaw) func(t testing.TB) *Service {
 		return &Service{
 			TTL: svc.ttl,
 			Connect: func(t testing.TB) *Link {
-				l := newFaultLink(false, nil)
+				l := NewFaultLink(FaultLinkConfig{})
 				d := newModelDriver(svc, l, f)
 				t.Cleanup(func() { closeLink(d, l) })
-				return &Link{
-					Driver: d,
-					Fate:   l.fate, Freeze: l.freeze, Cut: l.cut, Delay: l.slow, Traffic: l.counted,
-					Expire: func(t testing.TB, s driver.Session) { svc.end(s.(*modelLiveness).id) },
-				}
+				link := l.Link(d)
+				link.Expire = func(t testing.TB, s driver.Session) { svc.end(s.(*modelLiveness).id) }
+				return link
 			},
 			Stored: func(t testing.TB, line string) []string { return svc.stored(line) },
 			Remains: func(t testing.TB) []string {
@@ -51,9 +49,16 @@ func modelHarness(f flaw) func(t testing.TB) *Service {
 	}
 }
 
-func closeLink(d driver.Driver, l *faultLink) {
+func closeLink(d driver.Driver, l *FaultLink) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = d.Close(ctx)
-	l.close()
+	l.Close()
+}
+
+// broken is closed when the connection that stands now breaks.
+func (l *FaultLink) broken() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn.broken
 }

@@ -283,6 +283,6 @@ func (svc *modelService) deleteLocked(n *modelNode, held bool) {
 
 func (svc *modelService) tellLocked(n *modelNode, news modelNews) {
 	for d := range n.watchers {
-		d.link.tell(func() { d.heard(news) })
+		d.link.Tell(0, func() { d.heard(news) })
 	}
 }

@@ -76,7 +76,7 @@ func (c *clerk) work() {
 		if len(batch) == 0 {
 			return
 		}
-		if k == nil {
+		if k == nil || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && k.at.Before(w.since) }) {
 			var err error
 			if k, err = c.look(); err != nil {
 				failures++
@@ -94,14 +94,10 @@ func (c *clerk) work() {
 			}
 			k.epoch = epoch
 		}
-		d, refused, err := c.draft(k, batch)
-		if err != nil { // it must look
-			c.forget()
-			continue
-		}
+		d, now, refused := c.draft(k, batch)
 		if !d.changed && !doubt {
 			failures = 0
-			c.finish(batch, refused)
+			c.finish(now, refused)
 			continue
 		}
 		var reserve time.Duration
@@ -109,11 +105,11 @@ func (c *clerk) work() {
 			reserve = min(max(3*trip, time.Millisecond), 100*time.Millisecond)
 		}
 		sent := time.Now()
-		err = c.swap(k, d, batch, reserve)
+		err := c.swap(k, d, now, reserve)
 		switch trip = time.Since(sent); {
 		case err == nil:
 			failures, losses = 0, 0
-			c.finish(batch, refused)
+			c.finish(now, refused)
 		case errors.Is(err, ErrConflict):
 			failures = 0
 			losses++
@@ -148,24 +144,27 @@ func (c *clerk) take() ([]*wish, *known) {
 	return slices.Clone(c.wishes), c.known
 }
 
-// draft tries all wishes. refused are those that are decided without being done.
-func (c *clerk) draft(k *known, batch []*wish) (d *draft, refused map[*wish]error, err error) {
+// draft tries all wishes. now are those that this decides, refused what they are told if they are not done; the others
+// must wait for a look.
+func (c *clerk) draft(k *known, batch []*wish) (d *draft, now []*wish, refused map[*wish]error) {
 	d = newDraft(k.line)
 	if k.line == nil {
 		d.next, d.seq = firstToken(k.epoch), firstSeq(k.epoch)
 	}
 	for _, w := range batch {
-		switch err := w.do(d, try{fresh: !k.at.Before(w.since), again: w.open}); {
-		case err == errLook:
-			return nil, nil, err
-		case err != nil:
+		err := w.do(d, try{fresh: !k.at.Before(w.since), again: w.open})
+		if w.mustLook = err == errLook; w.mustLook {
+			continue
+		}
+		now = append(now, w)
+		if err != nil {
 			if refused == nil {
 				refused = make(map[*wish]error)
 			}
 			refused[w] = err
 		}
 	}
-	return d, refused, nil
+	return d, now, refused
 }
 
 // inDoubt reports whether an earlier swap may yet replace what is known. What is written next, be it only the same
@@ -174,12 +173,6 @@ func (c *clerk) inDoubt(k *known) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.doubt != nil && *c.doubt == k.version
-}
-
-func (c *clerk) forget() {
-	c.mu.Lock()
-	c.known = nil
-	c.mu.Unlock()
 }
 
 // look reads the line.

@@ -43,7 +43,7 @@ func newDraft(was *line) *draft {
 }
 
 // join puts a node at the end.
-func (d *draft) join(id sessionID, n uint64, kind string, owner driver.Owner, data []byte, aside bool) node {
+func (d *draft) join(id sessionID, n uint64, kind string, owner driver.Owner, data []byte, aside uint64) node {
 	since := owner.Since.UnixMilli()
 	e := node{token: d.next, n: n, data: data, aside: aside}
 	e.member = d.member(id, encodeOwner(owner), since)
@@ -168,7 +168,7 @@ func (d *draft) forgetMembers() {
 }
 
 // amend gives a node another kind and other data.
-func (d *draft) amend(me node, kind string, data []byte, aside bool) node {
+func (d *draft) amend(me node, kind string, data []byte, aside uint64) node {
 	at := 0
 	before := uint64(0)
 	for n := range d.nodes() {

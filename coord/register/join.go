@@ -21,8 +21,9 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		return nil, nil, err
 	}
 	p := s.enter(e)
-	if err := p.putAside(ctx, nodeID{s.id, p.n, 0}, e.Data); err != nil {
-		p.exit()
+	aside, err := p.putAside(ctx, e.Data)
+	if err != nil {
+		p.goAway()
 		return nil, nil, err
 	}
 	var me node
@@ -44,27 +45,20 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		if epochOf(d.next+1) != epochOf(d.next) {
 			return fmt.Errorf("line %q: %w", e.Line, errTokens)
 		}
-		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), len(e.Data) > inLine)
+		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
 		return nil
 	})
 	w.creates = true
 	p.clerk.want(w)
-	var err error
-	select {
-	case <-w.done:
-		if err = w.err; err == nil {
-			err = s.verify(ctx, w)
-		}
-	case err = <-w.said:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-s.life.Done():
-		err = s.life.Why()
+	err = s.await(ctx, p.clerk, w)
+	if err == nil {
+		err = s.verify(ctx, w)
 	}
 	if err != nil {
 		p.takeBack(w)
 		return nil, nil, s.life.Verdict(err)
 	}
+	p.aside = aside
 	p.joined(e, me, after)
 	return p, after.ahead(e.Line, me.token, e.Sight), nil
 }
@@ -121,45 +115,52 @@ func (p *place) joined(e driver.Entry, me node, after *draft) {
 
 // takeBack follows a join that has failed: the node may be there, or may come yet.
 func (p *place) takeBack(w *wish) {
-	if p.clerk.drop(w) || p.aside.Load() > 0 {
+	if p.clerk.drop(w) || p.puts.Load() > 0 {
 		p.goAway()
 		return
 	}
 	p.exit()
 }
 
-// putAside gives data that is too long for the line a register of its own.
-func (p *place) putAside(ctx context.Context, id nodeID, data []byte) error {
+// putAside gives data that is too long for the line a register of its own, and returns which of the node's it is. It is
+// zero for data that is short.
+func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 	if len(data) <= inLine {
-		return nil
+		return 0, nil
 	}
-	p.aside.Store(id.rev + 1)
-	next := NewVersion()
+	put := p.puts.Add(1)
+	swap := Swap{Key: nodeID{session: p.s.id, n: p.n}.dataKey(put), Next: NewVersion(), Value: bytes.Clone(data), By: p.s.d.self}
 	for tries := 0; ; tries++ {
 		rctx, cancel := p.s.d.requestFor(ctx)
-		_, err := p.s.d.store.Swap(rctx, Swap{Key: id.dataKey(), Next: next, Value: bytes.Clone(data), By: p.s.d.self})
+		_, err := p.s.d.store.Swap(rctx, swap)
 		cancel()
 		if err == nil || errors.Is(err, driver.ErrDenied) || errors.Is(err, ErrTooLarge) {
-			return err
+			return put, err
 		}
 		if err := p.s.life.Stopped(ctx); err != nil {
-			return err
+			return 0, err
 		}
 		p.s.d.failed(ctx, err)
 		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
 
-// forgetAside deletes the data of all revisions below rev. What is left over goes with the session; see sweep.go.
-func (p *place) forgetAside(rev uint64) {
-	for r := range min(p.aside.Load(), rev) {
-		key := nodeID{p.s.id, p.n, r}.dataKey()
+// forgetAside deletes the data that was put aside before so many-th time. What is left over goes with the session; see
+// sweep.go.
+func (p *place) forgetAside(before uint64) {
+	for put := p.forgotten.Load() + 1; put < before; put++ {
+		key := nodeID{session: p.s.id, n: p.n}.dataKey(put)
 		ctx, cancel := p.s.d.request()
-		if it, err := p.s.d.store.Read(ctx, key); err == nil && !it.Version.IsZero() {
-			p.s.d.store.Swap(ctx, Swap{Key: key, Old: it.Version, By: p.s.d.self})
+		it, err := p.s.d.store.Read(ctx, key)
+		if err == nil && !it.Version.IsZero() {
+			_, err = p.s.d.store.Swap(ctx, Swap{Key: key, Old: it.Version, By: p.s.d.self})
 		}
 		cancel()
+		if err != nil {
+			return
+		}
+		p.forgotten.Store(put)
 	}
 }

@@ -51,14 +51,14 @@ type node struct {
 	kind   int
 	since  int64  // ms, after its member's
 	data   []byte // nil if it has none, or if it is aside
-	aside  bool   // its data is in a register of its own
+	aside  uint64 // not zero: its data is in a register of its own, see nodeID.dataKey
 	size   int    // of the entry
 }
 
 const format = 1
 
 // An entry is: token, counted from the one before, and ignored of the first; member; n; kind and flags; rev, unless it is
-// zero; since; length and data, unless there is none.
+// zero; since; length and data, unless there is none; aside, unless it is zero.
 const (
 	hasRev = 1 << iota
 	hasData
@@ -221,7 +221,7 @@ func appendEntry(b []byte, n node, after uint64) []byte {
 	if len(n.data) > 0 {
 		flags |= hasData
 	}
-	if n.aside {
+	if n.aside > 0 {
 		flags |= isAside
 	}
 	b = binary.AppendUvarint(b, flags)
@@ -231,6 +231,9 @@ func appendEntry(b []byte, n node, after uint64) []byte {
 	b = binary.AppendVarint(b, n.since)
 	if len(n.data) > 0 {
 		b = appendBytes(b, n.data)
+	}
+	if n.aside > 0 {
+		b = binary.AppendUvarint(b, n.aside)
 	}
 	return b
 }
@@ -319,7 +322,9 @@ func (r *reader) entry() (n node, ok bool) {
 	if flags&hasData != 0 {
 		n.data = r.bytes()
 	}
-	n.aside = flags&isAside != 0
+	if flags&isAside != 0 {
+		n.aside = r.number()
+	}
 	n.size = before - len(r.rest)
 	return n, !r.bad
 }

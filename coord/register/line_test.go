@@ -19,7 +19,7 @@ type plainNode struct {
 	kind  string
 	owner driver.Owner
 	data  []byte
-	aside bool
+	aside uint64
 }
 
 // A line that is changed in its bytes is the same as one that is made of structs, whatever is done to it.
@@ -53,8 +53,8 @@ func TestALineIsChangedInItsBytes(t *testing.T) {
 					case 2:
 						me, _ := d.find(p.id.session, p.id.n)
 						kind, data := kinds[random.IntN(len(kinds))], someData(random)
-						d.amend(me, kind, data, false)
-						plain[at].kind, plain[at].data, plain[at].aside = kind, data, false
+						d.amend(me, kind, data, 0)
+						plain[at].kind, plain[at].data, plain[at].aside = kind, data, 0
 						plain[at].id.rev++
 					}
 					continue
@@ -62,7 +62,7 @@ func TestALineIsChangedInItsBytes(t *testing.T) {
 				joined += 1 + random.IntN(300)
 				p := plainNode{token: d.next, id: nodeID{session: sessions[random.IntN(3)], n: uint64(joined)}, kind: kinds[random.IntN(len(kinds))], data: someData(random)}
 				p.owner = driver.Owner{Host: fmt.Sprint("host ", random.IntN(3)), PID: random.IntN(9), Label: "x", Since: time.UnixMilli(random.Int64N(1 << 41)).UTC()}
-				p.aside = random.IntN(9) == 0
+				p.aside = uint64(max(0, random.IntN(9)-7))
 				d.join(p.id.session, p.id.n, p.kind, p.owner, p.data, p.aside)
 				plain = append(plain, p)
 			}
@@ -107,7 +107,7 @@ func someData(random *rand.Rand) []byte {
 func FuzzLine(f *testing.F) {
 	d := newDraft(nil)
 	d.next = 1
-	d.join(sessionID{1}, 1, "lock", driver.Owner{Host: "h", Since: time.UnixMilli(1)}, []byte("data"), false)
+	d.join(sessionID{1}, 1, "lock", driver.Owner{Host: "h", Since: time.UnixMilli(1)}, []byte("data"), 0)
 	f.Add(d.encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		l, err := parseLine(value)

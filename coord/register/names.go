@@ -14,7 +14,7 @@ import (
 const (
 	lineKey     = "line/"    // and the line's name
 	sessionKey  = "session/" // and its id
-	dataKey     = "data/"    // and the node's id: data that is too long for the line
+	dataKey     = "data/"    // and almost the node's id: data that is too long for the line
 	firstTopic  = "first/"   // and the line's name: told when somebody else is first
 	epochKey    = "epoch"    // what tokens of new lines begin with
 	sweeperKey  = "sweeper"  // who sweeps
@@ -48,7 +48,11 @@ func (id nodeID) String() string {
 	return string(strconv.AppendUint(b, id.rev, 10))
 }
 
-func (id nodeID) dataKey() string { return dataKey + id.String() }
+// dataKey is where the data of a node is that is too long for the line: the one that its process put there as so many-th.
+func (id nodeID) dataKey(put uint64) string {
+	id.rev = put
+	return dataKey + id.String()
+}
 
 func parseNodeID(text string) (id nodeID, ok bool) {
 	session, rest, ok1 := strings.Cut(text, "-")

@@ -3,7 +3,6 @@ package register
 import (
 	"bytes"
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +20,10 @@ type place struct {
 	leaveClerk func()
 	sight      driver.Sight
 	bell       driverkit.Bell // rung when something was told
-	aside      atomic.Uint64  // revisions that may have data in a register of its own, from zero to below this
+	puts       atomic.Uint64  // how often data was put aside
+	forgotten  atomic.Uint64  // how much of that is deleted
+
+	aside uint64 // which of that the node has; for Amend
 
 	mu      sync.Mutex
 	shown   driver.Node
@@ -209,18 +211,23 @@ func (s *session) lookAt(ctx context.Context, c *clerk) (*line, error) {
 		return nil
 	})
 	c.want(w)
+	err := s.await(ctx, c, w)
+	return l, err
+}
+
+// await waits for a wish, and drops it when that is over before it is decided.
+func (s *session) await(ctx context.Context, c *clerk, w *wish) (err error) {
 	select {
 	case <-w.done:
-		return l, w.err
-	case err := <-w.said:
-		c.drop(w)
-		return nil, err
+		return w.err
+	case err = <-w.said:
 	case <-ctx.Done():
-		c.drop(w)
-		return nil, ctx.Err()
+		err = ctx.Err()
 	case <-s.life.Done():
-		return nil, s.life.Why()
+		err = s.life.Why()
 	}
+	c.drop(w)
+	return s.life.Verdict(err)
 }
 
 func (p *place) Watch(ctx context.Context) error {
@@ -259,9 +266,10 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		return err
 	}
 	was := p.Node()
-	id, _ := parseNodeID(was.ID)
-	if len(data) > inLine && !bytes.Equal(data, was.Data) {
-		if err := p.putAside(ctx, nodeID{s.id, p.n, id.rev + 1}, data); err != nil {
+	aside := p.aside
+	if !bytes.Equal(data, was.Data) {
+		var err error
+		if aside, err = p.putAside(ctx, data); err != nil {
 			return err
 		}
 	}
@@ -275,44 +283,34 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 			return driver.ErrRemoved
 		case !ok:
 			return errLook
-		case n.rev > id.rev: // an earlier try was applied
-			me = n
-			return nil
-		case kind == was.Kind && bytes.Equal(data, was.Data):
+		case d.kinds[n.kind] == kind && bytes.Equal(n.data, inside(data)) && n.aside == aside:
 			if me = n; !t.fresh { // to hear that the node stands is what such an amendment is for
 				return errLook
 			}
 			return nil
 		}
-		me = d.amend(n, kind, inside(data), len(data) > inLine)
+		me = d.amend(n, kind, inside(data), aside)
 		return nil
 	})
 	p.clerk.want(w)
-	var err error
-	select {
-	case <-w.done:
-		err = w.err
-	case err = <-w.said:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-s.life.Done():
-		err = s.life.Why()
-	}
+	err := s.await(ctx, p.clerk, w)
 	if err == driver.ErrRemoved {
-		if err := s.alive(ctx); err != nil {
-			return err
+		if ended := s.alive(ctx); ended != nil {
+			return ended
 		}
-		return err
 	}
 	if err != nil {
-		p.clerk.drop(w)
-		return s.life.Verdict(err)
+		return err
 	}
 	p.mu.Lock()
 	p.shown.ID, p.shown.Kind, p.shown.Data = after.id(me).String(), kind, bytes.Clone(data)
 	p.mu.Unlock()
-	if me.rev > 0 && p.aside.Load() > 0 && me.rev > id.rev {
-		s.life.Go(func() { p.forgetAside(me.rev) })
+	p.aside = aside
+	if old := p.puts.Load(); old > 0 {
+		if aside == 0 {
+			aside = old + 1
+		}
+		s.life.Go(func() { p.forgetAside(aside) })
 	}
 	return nil
 }
@@ -344,7 +342,7 @@ func (p *place) goAway() *wish {
 		select {
 		case <-w.done:
 			p.exit()
-			p.forgetAside(math.MaxUint64)
+			p.forgetAside(p.puts.Load() + 1)
 		case <-p.s.life.Done():
 		}
 	})

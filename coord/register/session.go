@@ -79,7 +79,14 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	d.mu.Lock()
 	d.sessions[s.id] = s
 	d.mu.Unlock()
-	context.AfterFunc(s.life.Context(), func() { d.over(s) })
+	if !d.life.Go(func() {
+		<-s.life.Done()
+		d.over(s)
+	}) {
+		s.life.End(errClosed)
+		d.over(s)
+		return nil, s.life.Why()
+	}
 	s.life.Go(s.keepUp)
 	d.sweep()
 	return s, nil

@@ -47,8 +47,10 @@ func (d *Driver) sweep() {
 	})
 }
 
-func (s *sweeper) pause() time.Duration {
-	return min(max(s.d.cfg.ttl/renewals, 100*time.Millisecond), 5*time.Second)
+func (s *sweeper) pause() time.Duration { return sweepPause(s.d.cfg.ttl) }
+
+func sweepPause(ttl time.Duration) time.Duration {
+	return min(max(ttl/renewals, 100*time.Millisecond), 5*time.Second)
 }
 
 func (s *sweeper) run() {
@@ -81,7 +83,7 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 			if s.other.version != it.Version {
 				s.other = sighting{version: it.Version, first: time.Now()}
 			}
-			if h, ok := parseHeartbeat(it.Value); !ok || sent.Sub(s.other.first) < max(2*h.ttl, 2*s.pause()) {
+			if h, ok := parseHeartbeat(it.Value); !ok || sent.Sub(s.other.first) < 3*max(sweepPause(h.ttl), s.pause()) {
 				return false, nil
 			}
 		}

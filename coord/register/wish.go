@@ -17,6 +17,8 @@ type wish struct {
 
 	creates bool // it may make a line that has not been there
 
+	mustLook bool // errLook was said of what is known
+
 	// These belong to the clerk, with its mutex.
 	underWay bool // a request has been sent for it
 	open     bool // one of its requests may yet be applied
