@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
 )
 
 // Option sets up a store.
@@ -17,9 +22,12 @@ type config struct {
 	listenURL string
 	polling   bool
 	log       *slog.Logger
+	ttl       time.Duration
+	client    []coord.Option
 }
 
 const (
+	maxTTL       = 24 * time.Hour
 	defaultTable = "public.turnwise_register"
 	defaultConns = 4
 )
@@ -42,13 +50,26 @@ func WithPolling() Option { return func(c *config) { c.polling = true } }
 // WithLogger logs what the store rides out, and what is unsafe in the server's settings. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
+// WithTTL sets how long a session lasts if nothing is heard of its process, for [Connect] and [New]: how soon a dead holder's
+// line goes on, and how long a live one may be cut off. The default is 10 s.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// WithClient passes options on to the coord.Client that [Connect] makes.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
 func configure(opts []Option) (config, error) {
-	c := config{table: defaultTable, conns: defaultConns}
+	c := config{table: defaultTable, conns: defaultConns, ttl: register.DefaultTTL}
 	for _, o := range opts {
 		o(&c)
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.ttl < register.MinTTL || c.ttl > maxTTL {
+		return c, fmt.Errorf("turnwise: postgres: %w: WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
+			driver.ErrDenied, c.ttl, register.MinTTL, maxTTL)
 	}
 	_, err := tableOf(c.table)
 	return c, err
@@ -63,7 +84,8 @@ func tableOf(name string) (pgx.Identifier, error) {
 	id := pgx.Identifier{schema, table}
 	for _, part := range id {
 		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
-			return nil, fmt.Errorf("turnwise: postgres: WithTable(%q): write schema.table, each of 1 to %d bytes without quotes", name, maxName)
+			return nil, fmt.Errorf("turnwise: postgres: %w: WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+				driver.ErrDenied, name, maxName)
 		}
 	}
 	return id, nil
