@@ -1,0 +1,62 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// errReplica says that the server follows another one, as after a fail-over. It may pass.
+var errReplica = errors.New("the server is a replica and does not write")
+
+// denials are the words that a server's refusals begin with which no retry mends, and what to do about them. All others
+// may pass by themselves: LOADING, BUSY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, READONLY.
+var denials = []struct{ says, hint string }{
+	{"NOAUTH", "it wants a password"},
+	{"WRONGPASS", "the user name or the password is wrong"},
+	{"NOPERM", "the user may not do all that is needed; see \"Rights\" in the documentation of this package"},
+	{"WRONGTYPE", "something else stands under one of its keys: use another root"},
+	{"ERR unknown command", "the server does not know a command that is needed: it takes Redis 6.2 or newer, or Valkey"},
+	{"ERR DB index", "there is no database of that number"},
+	{"ERR invalid DB", "there is no database of that number"},
+	{"ERR AUTH", "the server has no password: leave it out"},
+	{"DENIED", "the server is in protected mode: it wants a password or a bind address"},
+	{"ERR This instance has cluster support", "it is part of a cluster"},
+}
+
+// explain wraps an error of the server or the connection with what it means.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		text = answer.Error()
+		for _, d := range denials {
+			// A refusal within a script comes with its words somewhere in the text.
+			if strings.HasPrefix(text, d.says) || strings.Contains(text, "NOPERM") && d.says == "NOPERM" ||
+				strings.Contains(text, "-"+d.says) {
+				return fmt.Errorf("%s: %w: %w", d.hint, driver.ErrDenied, err)
+			}
+		}
+		if strings.HasPrefix(text, "READONLY") {
+			return fmt.Errorf("%w: %w", errReplica, err)
+		}
+		return err
+	}
+	for _, riddle := range []struct{ says, hint string }{
+		{"unknown message type", "what answers there is not Redis"},
+		{"first record does not look like a TLS handshake", "it does not speak TLS: use redis:// instead of rediss://"},
+		{"tls: certificate required", "it wants a certificate of the client's"},
+		{"tls: bad certificate", "it does not take the client's certificate"},
+	} {
+		if strings.Contains(text, riddle.says) {
+			return fmt.Errorf("%s: %w", riddle.hint, err)
+		}
+	}
+	return err
+}
