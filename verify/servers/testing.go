@@ -24,6 +24,30 @@ func Etcd(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "etcd", startEtcd, configure(opts))
 }
 
+// Redis starts Redis for the test, and ends it with the test.
+func Redis(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "Redis", startRedis, configure(opts))
+}
+
+// Postgres starts PostgreSQL for the test, and ends it with the test. Its user and its database are called postgres.
+func Postgres(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "PostgreSQL", startPostgres, configure(opts))
+}
+
+// MariaDB starts MariaDB for the test, and ends it with the test. Its user is root, its database turnwise.
+func MariaDB(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "MariaDB", startMariaDB, configure(opts))
+}
+
+// Memcached starts memcached for the test, and ends it with the test.
+func Memcached(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "memcached", startMemcached, configure(opts))
+}
+
 // Leader is FindLeader for tests.
 func (c *Cluster) Leader(t testing.TB) *Member {
 	t.Helper()
