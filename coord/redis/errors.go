@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -13,19 +14,24 @@ import (
 // errReplica says that the server follows another one, as after a fail-over. It may pass.
 var errReplica = errors.New("the server is a replica and does not write")
 
-// denials are the words that a server's refusals begin with which no retry mends, and what to do about them. All others
+// errElse says that there is something else than what was asked for.
+var errElse = errors.New("wrong address")
+
+const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
+
+// denials are the words that refusals begin with which no retry mends (the library takes ERR away), and what to do about them. All others
 // may pass by themselves: LOADING, BUSY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, READONLY.
 var denials = []struct{ says, hint string }{
 	{"NOAUTH", "it wants a password"},
 	{"WRONGPASS", "the user name or the password is wrong"},
-	{"NOPERM", "the user may not do all that is needed; see \"Rights\" in the documentation of this package"},
+	{"NOPERM", noRights},
+	{"The user executing the script can't", noRights}, // 7.0
 	{"WRONGTYPE", "something else stands under one of its keys: use another root"},
-	{"ERR unknown command", "the server does not know a command that is needed: it takes Redis 6.2 or newer, or Valkey"},
-	{"ERR DB index", "there is no database of that number"},
-	{"ERR invalid DB", "there is no database of that number"},
-	{"ERR AUTH", "the server has no password: leave it out"},
+	{"unknown command", "the server does not know a command that is needed: it takes Redis 6.2 or newer, or Valkey"},
+	{"DB index", "there is no database of that number"},
+	{"invalid DB", "there is no database of that number"},
 	{"DENIED", "the server is in protected mode: it wants a password or a bind address"},
-	{"ERR This instance has cluster support", "it is part of a cluster"},
+	{"This instance has cluster support", "it is part of a cluster"},
 }
 
 // explain wraps an error of the server or the connection with what it means.
@@ -37,9 +43,8 @@ func explain(err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		text = answer.Error()
 		for _, d := range denials {
-			// A refusal within a script comes with its words somewhere in the text.
-			if strings.HasPrefix(text, d.says) || strings.Contains(text, "NOPERM") && d.says == "NOPERM" ||
-				strings.Contains(text, "-"+d.says) {
+			// In 6.2 the words of a refusal within a script come after others.
+			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) {
 				return fmt.Errorf("%s: %w: %w", d.hint, driver.ErrDenied, err)
 			}
 		}
@@ -55,8 +60,11 @@ func explain(err error) error {
 		{"tls: bad certificate", "it does not take the client's certificate"},
 	} {
 		if strings.Contains(text, riddle.says) {
-			return fmt.Errorf("%s: %w", riddle.hint, err)
+			return fmt.Errorf("%s: %w: %w", riddle.hint, errElse, err)
 		}
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("it hangs up, as a server may that speaks TLS (rediss://): %w", err)
 	}
 	return err
 }

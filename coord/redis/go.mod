@@ -9,4 +9,7 @@ require (
 	github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
 )
 
-require golang.org/x/sys v0.47.0 // indirect
+require (
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)

@@ -32,15 +32,17 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 		kept = "1"
 	}
 	id := register.NewVersion()
-	reply, err := s.conn.run(ctx, recallScript, []string{s.mark}, []string{hex.EncodeToString(id[:]), kept})
+	up, err := s.conn.get(ctx)
+	if err != nil {
+		return register.Memory{}, explain(err)
+	}
+	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(1).Key(s.mark).Arg(hex.EncodeToString(id[:]), kept).Build()).ToMessage()
 	if err != nil {
 		return register.Memory{}, explain(err)
 	}
 	if reply.IsInt64() {
 		// A client that goes by sentinels is led to the new master by a new connection.
-		if up := s.conn.up.Load(); up != nil {
-			up.end()
-		}
+		up.end()
 		return register.Memory{}, errReplica
 	}
 	parts, err := reply.ToArray()

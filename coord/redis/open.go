@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
-	"github.com/turnwise/turnwise/coord/register"
 )
 
 // Open returns a store in the Redis or Valkey at an address: host:port, or a URL as in
@@ -39,8 +39,7 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
 		for _, a := range option.InitAddress {
 			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
-				return nil, fmt.Errorf("turnwise: redis: the password would go to %s in clear: use rediss://, or "+
-					"WithCleartextPassword if nobody can listen on the way", a)
+				return nil, fmt.Errorf("turnwise: redis: open %s: %w", a, errClear)
 			}
 		}
 	}
@@ -50,36 +49,48 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 		defer cancel()
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		s, err := open(ctx, option, name, c)
+		s, err := open(ctx, option, c)
 		if err == nil {
 			return s, nil
 		}
-		if !passing(err) {
-			return nil, err
-		}
-		c.log.Warn("redis: cannot open yet, trying on", "err", err)
-		if driverkit.Sleep(ctx, pause) != nil {
+		if !errors.Is(err, driver.ErrDenied) && !errors.Is(err, errElse) {
+			c.log.Warn("redis: cannot open yet, trying on", "address", name, "err", err)
+			if driverkit.Sleep(ctx, pause) == nil {
+				continue
+			}
 			if !errors.Is(err, ctx.Err()) {
 				err = fmt.Errorf("%w: %w", ctx.Err(), err)
 			}
-			return nil, err
 		}
+		return nil, fmt.Errorf("turnwise: redis: open %s: %w", name, err)
 	}
 }
+
+var errClear = errors.New("the password would go there in clear: use rediss://, or WithCleartextPassword if nobody can listen on the way")
 
 // openFor is how long Open tries if nobody says.
 const openFor = 30 * time.Second
 
-func open(ctx context.Context, option rueidis.ClientOption, name string, c config) (*Store, error) {
-	client, release, err := dial(ctx, option)
+func open(ctx context.Context, option rueidis.ClientOption, c config) (*Store, error) {
+	var reached atomic.Bool
+	client, cut, err := dial(ctx, option, &reached)
 	if err != nil {
-		return nil, openError(name, explain(err))
+		return nil, explain(err)
 	}
-	s, err := newStore(ctx, client, release, name, c)
-	if err != nil {
-		release()
+	s := newStore(client, c)
+	s.cut, s.release = cut, client.Close
+	if err := s.check(ctx); err != nil {
+		s.Close()
+		if errors.Is(err, ctx.Err()) && reached.Load() {
+			tls := "it does not speak TLS (redis://)"
+			if option.TLSConfig == nil {
+				tls = "it speaks TLS (rediss://)"
+			}
+			err = fmt.Errorf("a connection is accepted and nothing answers: the server is frozen, or %s: %w", tls, err)
+		}
+		return nil, err
 	}
-	return s, err
+	return s, nil
 }
 
 // OpenWith returns a store on a client that the caller has made, and closes. Anything but a client of a cluster does. ctx
@@ -90,43 +101,43 @@ func OpenWith(ctx context.Context, client rueidis.Client, opts ...Option) (*Stor
 	if err != nil {
 		return nil, err
 	}
+	s := newStore(client, c)
 	if client.Mode() == rueidis.ClientModeCluster {
-		return nil, openError("", errCluster)
-	}
-	return newStore(ctx, client, func() {}, "", c)
-}
-
-func newStore(ctx context.Context, client rueidis.Client, release func(), name string, c config) (*Store, error) {
-	s := &Store{
-		root:  c.root,
-		mark:  strings.TrimSuffix(c.root, ":") + ".memory",
-		index: strings.TrimSuffix(c.root, ":") + ".keys",
-		log:   c.log,
-		conn:  newConnection(client, rueidis.PubSubHooks{}),
-		ears:  newEars(client, c.log),
-	}
-	err := s.inspect(ctx)
-	if err == nil {
-		var m register.Memory
-		if m, err = s.recall(ctx); err == nil {
-			s.memory.Store(&m.ID)
-			err = s.rehearse(ctx)
-		}
+		err = errCluster
+	} else {
+		err = s.check(ctx)
 	}
 	if err != nil {
-		s.release = func() {}
-		s.Close()
-		return nil, openError(name, err)
+		go s.Close() // the library may still be connecting
+		return nil, fmt.Errorf("turnwise: redis: open: %w", err)
 	}
-	s.release = release
 	return s, nil
 }
 
-func openError(name string, err error) error {
-	if name != "" {
-		name = " " + name
+func newStore(client rueidis.Client, c config) *Store {
+	return &Store{
+		root:    c.root,
+		mark:    strings.TrimSuffix(c.root, ":") + ".memory",
+		index:   strings.TrimSuffix(c.root, ":") + ".keys",
+		log:     c.log,
+		conn:    newConnection(client, rueidis.PubSubHooks{}),
+		ears:    newEars(client, c.log),
+		cut:     func() {},
+		release: func() {},
 	}
-	return fmt.Errorf("turnwise: redis: open%s: %w", name, err)
+}
+
+// check finds out whether the server can and may do all that is needed, and what it remembers.
+func (s *Store) check(ctx context.Context) error {
+	if err := s.inspect(ctx); err != nil {
+		return err
+	}
+	m, err := s.recall(ctx)
+	if err != nil {
+		return err
+	}
+	s.memory.Store(&m.ID)
+	return s.rehearse(ctx)
 }
 
 // dialOption returns how to reach an address, and the address without secrets.
@@ -157,8 +168,8 @@ func dialOption(address string) (option rueidis.ClientOption, name string, err e
 	return option, strings.Join(option.InitAddress, ","), nil
 }
 
-// dial makes a client whose connections all end with release.
-func dial(ctx context.Context, option rueidis.ClientOption) (client rueidis.Client, release func(), err error) {
+// dial makes a client whose connections all end with cut. reached is set when an address accepts one.
+func dial(ctx context.Context, option rueidis.ClientOption, reached *atomic.Bool) (client rueidis.Client, cut func(), err error) {
 	life, end := context.WithCancel(context.Background())
 	unix := strings.HasPrefix(option.InitAddress[0], "/")
 	// The library connects at once, without a ctx, and we do not use that connection. With sentinels it asks them.
@@ -175,15 +186,18 @@ func dial(ctx context.Context, option rueidis.ClientOption) (client rueidis.Clie
 		if unix {
 			network = "unix"
 		}
-		var conn net.Conn
-		var err error
-		if cfg != nil {
-			conn, err = (&tls.Dialer{NetDialer: dialer, Config: cfg}).DialContext(ctx, network, address)
-		} else {
-			conn, err = dialer.DialContext(ctx, network, address)
-		}
+		conn, err := dialer.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
+		}
+		reached.Store(true)
+		if cfg != nil {
+			secure := tls.Client(conn, cfg)
+			if err := secure.HandshakeContext(ctx); err != nil {
+				conn.Close()
+				return nil, err
+			}
+			conn = secure
 		}
 		return &mortal{conn, context.AfterFunc(life, func() { conn.Close() })}, nil
 	}
@@ -214,7 +228,7 @@ func dial(ctx context.Context, option rueidis.ClientOption) (client rueidis.Clie
 		end()
 		return nil, nil, err
 	}
-	return client, func() { end(); client.Close() }, nil
+	return client, end, nil
 }
 
 var errIdle = errors.New("no connection is wanted yet")

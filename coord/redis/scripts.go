@@ -101,7 +101,7 @@ return all
 // has not followed another.
 //
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then.
-var recallScript = newScript(`
+const recallScript = `
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true) then return 0 end
 local server = redis.call('INFO', 'server')
@@ -128,4 +128,4 @@ end
 local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run
 if new ~= mark then redis.call('SET', KEYS[1], new) end
 return {id, now - since, tonumber(kept)}
-`)
+`

@@ -2,13 +2,14 @@ package redis
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/redis/rueidis"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
@@ -16,11 +17,6 @@ import (
 
 var errCluster = fmt.Errorf("it is part of a cluster, which has no memory that can be watched as a whole, and a script there sees "+
 	"one of its parts only: use a Redis of its own: %w", driver.ErrDenied)
-
-// passing reports whether an error at the opening may pass by itself.
-func passing(err error) bool {
-	return !errors.Is(err, driver.ErrDenied) && !strings.Contains(err.Error(), "not Redis") && !strings.Contains(err.Error(), "speak TLS")
-}
 
 // inspect refuses a server on which registers would not be safe.
 func (s *Store) inspect(ctx context.Context) error {
@@ -70,7 +66,7 @@ func (s *Store) info(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	// Channels are common to all of a server's databases.
-	client, err := up.Do(ctx, rueidis.Completed(up.B().Arbitrary("CLIENT", "INFO").Build())).ToString()
+	client, err := up.Do(ctx, up.B().ClientInfo().Build()).ToString()
 	if err != nil {
 		return nil, err
 	}
@@ -97,23 +93,26 @@ func atLeast(version string, major, minor int) bool {
 
 // rehearse does once all that is done later, so that what the user may not do is known now.
 func (s *Store) rehearse(ctx context.Context) error {
-	key := "rehearsal/" + strconv.FormatUint(uint64(register.NewVersion()[0])<<8|uint64(register.NewVersion()[0]), 36)
 	first, by := register.NewVersion(), register.NewVersion()
-	_, err := s.Swap(ctx, register.Swap{Key: key, Next: first, Value: []byte("x"), Notes: []register.Note{{Topic: key, Text: []byte("x")}}})
-	if err != nil {
+	key := "rehearsal/" + hex.EncodeToString(first[:])
+	note := register.Note{Topic: key, Text: []byte("x")}
+	if _, err := s.swap(ctx, register.Swap{Key: key, Next: first, Value: []byte("x"), Notes: []register.Note{note}}); err != nil {
 		return err
 	}
-	defer s.Swap(ctx, register.Swap{Key: key, Old: first, By: by})
-	if it, err := s.Swap(ctx, register.Swap{Key: key, Old: by, Next: by, By: by, Reserve: 1}); !errors.Is(err, register.ErrConflict) {
-		return fmt.Errorf("a swap that is late went through: %v, %w", it, err)
+	late := register.Swap{Key: key, Old: by, Next: register.NewVersion(), By: by, Reserve: time.Microsecond}
+	if _, err := s.swap(ctx, late); !errors.Is(err, register.ErrConflict) {
+		return fmt.Errorf("a swap that came too late: %w", cmp.Or(err, errStrange))
 	}
-	if it, err := s.Read(ctx, key); err != nil || !bytes.Equal(it.Value, []byte("x")) || it.Version != first {
+	if it, err := s.read(ctx, key); err != nil || !bytes.Equal(it.Value, []byte("x")) || it.Version != first {
 		return errors.Join(fmt.Errorf("%w: %v instead of what was written", errStrange, it), err)
 	}
 	found := false
-	err = s.List(ctx, key, func(register.Item) bool { found = true; return true })
+	err := s.list(ctx, key, func(register.Item) bool { found = true; return true })
 	if err == nil && !found {
 		err = fmt.Errorf("%w: a register is not listed", errStrange)
+	}
+	if err == nil {
+		_, err = s.swap(ctx, register.Swap{Key: key, Old: first, By: by})
 	}
 	return err
 }

@@ -26,7 +26,8 @@ type Store struct {
 
 	conn    *connection
 	ears    *ears
-	release func()
+	cut     func() // ends the connections of a client that is ours
+	release func() // ends that client
 
 	memory atomic.Pointer[string] // the memory's id that the caller knows
 	forgot atomic.Bool            // until the caller has asked for another
@@ -38,19 +39,44 @@ var _ register.Store = (*Store)(nil)
 const maxValue = 64 << 20
 
 func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
-	reply, err := s.run(ctx, readScript, func(memory string) ([]string, []string) {
-		return []string{s.mark, s.root + key}, []string{memory}
-	})
-	if err != nil {
-		return register.Item{}, fail("read", key, err)
-	}
-	it, err := item(key, reply)
+	it, err := s.read(ctx, key)
 	return it, fail("read", key, err)
 }
 
 func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	it, err := s.swap(ctx, w)
+	return it, fail("swap", w.Key, err)
+}
+
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	return fail("list", prefix, s.list(ctx, prefix, yield))
+}
+
+func (s *Store) Strength() driver.Strength { return driver.Strength{} }
+
+// Close ends the connections, and also a client that Open has made.
+func (s *Store) Close() error {
+	s.cut()
+	s.ears.close()
+	s.conn.close()
+	s.release()
+	return nil
+}
+
+func (s *Store) read(ctx context.Context, key string) (register.Item, error) {
+	reply, err := s.run(ctx, readScript, func(memory string) ([]string, []string) {
+		return []string{s.mark, s.root + key}, []string{memory}
+	})
+	if err != nil {
+		return register.Item{}, err
+	}
+	it, err := item(key, reply)
+	return it, err
+}
+
+func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error) {
 	if len(w.Value) > maxValue {
-		return register.Item{}, fail("swap", w.Key, fmt.Errorf("%w: it has %d bytes, and %d are the most", register.ErrTooLarge, len(w.Value), maxValue))
+		return register.Item{}, fmt.Errorf("%w: it has %d bytes, and %d are the most", register.ErrTooLarge, len(w.Value), maxValue)
 	}
 	reserve := "0"
 	if w.Reserve > 0 && !w.By.IsZero() {
@@ -66,7 +92,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error
 		return []string{s.mark, s.index, s.root + w.Key}, args
 	})
 	if err != nil {
-		return register.Item{}, fail("swap", w.Key, err)
+		return register.Item{}, err
 	}
 	now := register.Item{Key: w.Key}
 	if !w.Next.IsZero() {
@@ -84,7 +110,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error
 	if err == nil {
 		err = register.ErrConflict
 	}
-	return it, fail("swap", w.Key, err)
+	return it, err
 }
 
 // version is how a version is sent: nothing for that of an empty register.
@@ -98,27 +124,27 @@ func version(v register.Version) string {
 // pageSize is how many registers a listing asks for at once: they may be large, and nobody else is served meanwhile.
 const pageSize = 64
 
-func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+func (s *Store) list(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	from, to := "["+s.root+prefix, "("+s.root+prefix+"\xff" // no key has this byte
 	for {
 		reply, err := s.run(ctx, listScript, func(memory string) ([]string, []string) {
 			return []string{s.mark, s.index}, []string{memory, from, to, strconv.Itoa(pageSize)}
 		})
 		if err != nil {
-			return fail("list", prefix, err)
+			return err
 		}
 		page, err := reply.ToArray()
 		if err != nil || len(page)%3 != 1 {
-			return fail("list", prefix, fmt.Errorf("%w: %d parts, %w", errStrange, len(page), err))
+			return fmt.Errorf("%w: %d parts, %w", errStrange, len(page), err)
 		}
 		for i := 1; i < len(page); i += 3 {
 			key, err := page[i].ToString()
 			if err != nil {
-				return fail("list", prefix, err)
+				return err
 			}
 			it, err := parse(strings.TrimPrefix(key, s.root), page[i+1], page[i+2])
 			if err != nil {
-				return fail("list", prefix, err)
+				return err
 			}
 			if !yield(it) {
 				return nil
@@ -129,20 +155,10 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		}
 		last, err := page[0].ToString()
 		if err != nil {
-			return fail("list", prefix, err)
+			return err
 		}
 		from = "(" + last
 	}
-}
-
-func (s *Store) Strength() driver.Strength { return driver.Strength{} }
-
-// Close ends the connections, and also a client that Open has made.
-func (s *Store) Close() error {
-	s.ears.close()
-	s.conn.close()
-	s.release()
-	return nil
 }
 
 // run runs a script that begins with the guard. with returns the script's keys and arguments, given the memory's id.
