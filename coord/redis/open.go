@@ -32,16 +32,9 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	option, name, err := dialOption(address)
+	option, name, err := dialOption(address, c)
 	if err != nil {
 		return nil, err
-	}
-	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
-		for _, a := range option.InitAddress {
-			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
-				return nil, fmt.Errorf("turnwise: redis: open %s: %w", a, errClear)
-			}
-		}
 	}
 	if _, bound := ctx.Deadline(); !bound {
 		var cancel context.CancelFunc
@@ -141,7 +134,7 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // dialOption returns how to reach an address, and the address without secrets.
-func dialOption(address string) (option rueidis.ClientOption, name string, err error) {
+func dialOption(address string, c config) (option rueidis.ClientOption, name string, err error) {
 	if !strings.Contains(address, "://") {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return option, "", fmt.Errorf("turnwise: redis: %q is neither host:port nor a URL such as redis://host:6379/0", address)
@@ -151,6 +144,13 @@ func dialOption(address string) (option rueidis.ClientOption, name string, err e
 		scheme, _, _ := strings.Cut(address, "://") // the rest may hold a password, and so may the error
 		return option, "", fmt.Errorf("turnwise: redis: the URL %s://… is not one of the kind redis://user:password@host:6379/0, "+
 			"rediss://… or unix:///…", scheme)
+	}
+	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
+		for _, a := range option.InitAddress {
+			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
+				return option, "", fmt.Errorf("turnwise: redis: open %s: %w", a, errClear)
+			}
+		}
 	}
 	option.DisableCache, option.DisableRetry = true, true
 	option.ForceSingleClient = option.Sentinel.MasterSet == ""

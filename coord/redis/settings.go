@@ -91,10 +91,12 @@ func atLeast(version string, major, minor int) bool {
 	return is[0] > major || is[0] == major && is[1] >= minor
 }
 
+const rehearsals = "rehearsal/"
+
 // rehearse does once all that is done later, so that what the user may not do is known now.
 func (s *Store) rehearse(ctx context.Context) error {
 	first, by := register.NewVersion(), register.NewVersion()
-	key := "rehearsal/" + hex.EncodeToString(first[:])
+	key := rehearsals + hex.EncodeToString(first[:])
 	note := register.Note{Topic: key, Text: []byte("x")}
 	if _, err := s.swap(ctx, register.Swap{Key: key, Next: first, Value: []byte("x"), Notes: []register.Note{note}}); err != nil {
 		return err
