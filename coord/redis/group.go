@@ -210,6 +210,11 @@ func (q *Quorum) join(group string, all []member) {
 			m.voting.Store(&m.memory)
 		}
 	}
+	for _, a := range q.all {
+		if a.voting.Load() == nil {
+			q.lookAgain(a) // it has not answered yet, perhaps
+		}
+	}
 }
 
 // found founds a group of acceptors none of which votes. Each is enrolled first, and votes only when all are: so one that
@@ -337,6 +342,9 @@ func (q *Quorum) heal(ctx context.Context) error {
 	group := q.groupOf(all)
 	if group == "" {
 		return errors.New("no majority votes: if the others have forgotten, too, empty all of them, and the next to open them founds the group anew")
+	}
+	if group == *q.group.Load() {
+		q.join(group, all)
 	}
 	nonce := register.NewVersion()
 	healing := "h " + hex.EncodeToString(nonce[:])

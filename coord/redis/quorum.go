@@ -64,22 +64,30 @@ const (
 
 func (q *Quorum) majority() int { return len(q.all)/2 + 1 }
 
-var errRefused = errors.New("others swapped it again and again")
+var (
+	errRefused = errors.New("another proposer stands in the way")
+	errSlow    = errors.New("it took too long to count")
+)
 
-// poll asks all acceptors, and returns what a majority agreed to. The requests go on to the others.
-//
-// If a majority does not agree any more, it returns errRefused with the highest ballot that stood in the way, or why
-// there is no majority.
-func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acceptor) vote) (yes []vote, higher ballot, err error) {
+// tally is what came of a round.
+type tally struct {
+	yes    []vote
+	higher ballot // the highest that stood in the way
+	never  bool   // nobody has agreed, and nobody will
+}
+
+// poll asks all acceptors, and returns when a majority has agreed, or cannot any more. The requests go on to the others.
+// The error is errRefused if nothing but other proposers stood in the way.
+func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acceptor) vote) (t tally, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, higher, err
+		return t, err
 	}
 	begun := time.Now()
 	votes := make(chan vote, len(q.all))
 	q.mu.Lock()
-	if q.closed {
+	if err := q.canServe(); err != nil {
 		q.mu.Unlock()
-		return nil, higher, errClosed
+		return t, err
 	}
 	for _, a := range q.all {
 		q.running.Go(func() {
@@ -92,12 +100,16 @@ func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acce
 	q.mu.Unlock()
 	var refused int
 	var failed []error
-	for n := range len(q.all) {
+	var enough <-chan time.Time
+	for left := len(q.all); left > 0; {
 		var v vote
 		select {
 		case v = <-votes:
+			left--
 		case <-ctx.Done():
-			return nil, higher, ctx.Err()
+			return t, ctx.Err()
+		case <-enough:
+			return t, errRefused
 		}
 		switch {
 		case v.err != nil:
@@ -106,28 +118,32 @@ func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acce
 				q.lookAgain(v.from)
 			}
 		case v.refused:
-			if refused++; higher.less(v.higher) {
-				higher = v.higher
+			if refused++; t.higher.less(v.higher) {
+				t.higher = v.higher
 			}
 		default:
-			yes = append(yes, v)
+			t.yes = append(t.yes, v)
 		}
-		if len(yes) == q.majority() {
+		if len(t.yes) == q.majority() {
 			if time.Since(begun) > roundLimit {
-				return nil, higher, errors.New("it took too long")
+				return t, errSlow
 			}
 			was := q.trip.Load()
 			q.trip.Store(was + (int64(time.Since(begun))-was)/8)
-			return yes, higher, nil
+			return t, nil
 		}
-		if left := len(q.all) - n - 1; len(yes)+left < q.majority() && (refused > 0 || left == 0) {
-			break
+		if refused > 0 && len(t.yes)+left < q.majority() && enough == nil {
+			// The others are about to answer, too, and then it is known whether any has agreed.
+			patience := time.NewTimer(q.usual())
+			defer patience.Stop()
+			enough = patience.C
 		}
 	}
+	t.never = refused == len(q.all)
 	if refused > 0 && len(failed) < q.majority() {
-		return nil, higher, errRefused
+		return t, errRefused
 	}
-	return nil, higher, fmt.Errorf("%d of %d do not vote: %w", len(failed), len(q.all), list(failed))
+	return t, fmt.Errorf("%d of %d do not vote: %w", len(failed), len(q.all), list(failed))
 }
 
 // list joins errors in one line. A denial counts only if all are denied.
@@ -149,43 +165,40 @@ func (q *Quorum) keys(a *acceptor, key string) []string {
 }
 
 // change runs rounds until a majority has accepted what f makes of what is there. tried says that an earlier round may
-// have done so already. If f returns a time, nobody else is to disturb the register for that long.
+// have done so already. If f also returns a time, nobody else is to disturb the register for that long.
 func (q *Quorum) change(ctx context.Context, key string, f func(now content, tried bool) (_ content, reserve time.Duration)) (accepted, error) {
 	tried := false
 	turn := q.referee(key)
 	defer func() { turn.end() }()
 	for {
-		if q.forgot.Load() {
-			return accepted{}, register.ErrForgot
-		}
 		at, now, ok := q.take(key)
 		if !ok {
 			// Well above the others': one that is quick goes on while we ask.
 			at = newBallot(at.count + 1000)
-			yes, higher, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
+			votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
 				return a.ask(ctx, prepareScript, q.keys(a, key), []string{at.String()})
 			})
 			if err != nil {
-				if err = q.refused(ctx, key, turn, at, higher, err); err != nil {
+				if err = q.refused(ctx, key, turn, at, votes.higher, err); err != nil {
 					return accepted{}, err
 				}
 				continue
 			}
-			now = latest(yes)
+			now = latest(votes.yes)
 		}
 		next, reserve := f(now.content, tried)
 		proposal := accepted{ballot: at, content: next}
 		if next.id == now.content.id {
 			proposal.age = now.age
 		}
-		tried = true
-		_, higher, err := q.poll(ctx, q.accept(key, proposal))
+		votes, err := q.poll(ctx, q.accept(key, proposal))
 		if err == nil {
 			q.put(key, promised{at.next(), proposal, time.Now()})
 			turn.reserve = reserve
 			return proposal, nil
 		}
-		if err := q.refused(ctx, key, turn, at, higher, err); err != nil {
+		tried = tried || !votes.never
+		if err := q.refused(ctx, key, turn, at, votes.higher, err); err != nil {
 			return accepted{}, err
 		}
 	}
@@ -271,18 +284,15 @@ func (q *Quorum) Read(ctx context.Context, key string) (register.Item, error) {
 }
 
 func (q *Quorum) read(ctx context.Context, key string) (accepted, error) {
-	if q.forgot.Load() {
-		return accepted{}, register.ErrForgot
-	}
 	for tries := 0; ; tries++ {
-		yes, _, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
+		votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
 			return a.ask(ctx, lookScript, []string{a.mark, q.root + key}, nil)
 		})
 		if err != nil {
 			return accepted{}, err
 		}
-		if tries == 2 || agree(yes) { // somebody swaps it just now, perhaps
-			return q.settle(ctx, key, yes)
+		if tries == 2 || agree(votes.yes) { // somebody swaps it just now, perhaps
+			return q.settle(ctx, key, votes.yes)
 		}
 	}
 }

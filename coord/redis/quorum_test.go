@@ -335,6 +335,7 @@ func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
 	seen := make(map[uint64]int)
 	var ok, conflicts, open int
 	var highest uint64
+	why := make(map[bool]int)
 	number := func(it register.Item) uint64 {
 		if it.Version.IsZero() {
 			return 0
@@ -370,6 +371,7 @@ func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
 					it = got
 				default:
 					open++
+					why[errors.Is(err, errOpen)]++
 				}
 				mu.Unlock()
 				if err == nil || errors.Is(err, register.ErrConflict) {
@@ -392,7 +394,7 @@ func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
 	for _, i := range seen {
 		shares[i]++
 	}
-	t.Logf("%d swaps, shares %v, %d conflicts, %d left open; the counter stands at %d", ok, shares, conflicts, open, final)
+	t.Logf("%d swaps, shares %v, %d conflicts, %d left open; the counter stands at %d; %v", ok, shares, conflicts, open, final, why)
 	if final < uint64(ok) || final > uint64(ok+open) || final < highest {
 		t.Errorf("%d swaps and %d left open, the highest is %d, and it stands at %d", ok, open, highest, final)
 	}
