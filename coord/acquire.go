@@ -285,7 +285,7 @@ func (a *acquire) leaveSoon(s *session, place driver.Place) {
 func (a *acquire) reason(ctx context.Context, err error) error {
 	switch {
 	case a.life.Err() != nil:
-		return ErrClosed
+		return a.noMore()
 	case ctx.Err() == nil:
 		return a.outOfTime(translate(err))
 	}

@@ -1,6 +1,6 @@
 // Package driver is what a service must be able to do to carry turnwise's recipes.
 //
-// It is for the author of a driver; users of the recipes never need it. The comments are the contract, and
+// It is for the author of a driver; users of the recipes need only its [Strength], for coord.Require. The comments are the contract, and
 // coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this loop:
 //
 //	place, ahead, err := s.Join(ctx, entry)
@@ -55,6 +55,10 @@ type Driver interface {
 	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
 
+	// Strength is the driver's label: what its service promises beyond this contract. It asks nobody and never changes: a
+	// driver has it before it has reached anybody.
+	Strength() Strength
+
 	// Close ends every session, waits as long as ctx lasts for clean-ups under way, and frees what Open uses.
 	Close(ctx context.Context) error
 }
@@ -86,7 +90,8 @@ type Session interface {
 	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of clocks
 	// and the ticks of the service. Only a renewal counts that has reached whoever decides when the session ends: one that
 	// a relay has answered, and may not have passed on, vouches for nothing. The deadline never moves back; if the service
-	// grants less than before, the session is over. When it passes the engine ends all holds, yet the session may live on,
+	// grants less than before, the session is over. Where only the kernel tells of a death (see Strength) nothing passes by
+	// itself: the deadline is years away. When it passes the engine ends all holds, yet the session may live on,
 	// and those who wait keep their places. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
@@ -98,7 +103,7 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Abandon stops renewing and frees what the session uses in this process; its nodes stay until the service expires
-	// them.
+	// them or, where only the kernel tells of a death, until the process ends: work may still run under its holds.
 	Abandon()
 }
 

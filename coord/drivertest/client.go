@@ -111,7 +111,7 @@ func (s *scene) lost(d time.Duration, h *coord.Hold) {
 
 func holdEndsFirst(trouble func(l *Link) (heal func())) func(s *scene) {
 	return func(s *scene) {
-		holder, l := s.client()
+		holder, l, w := s.watchedClient()
 		waiter, _ := s.client()
 		s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
 		h := s.acquire(holder)
@@ -119,6 +119,15 @@ func holdEndsFirst(trouble func(l *Link) (heal func())) func(s *scene) {
 		s.queued(2)
 		heal := trouble(l)
 		defer heal()
+		if !s.silenceEnds(l, over(w.last())) {
+			if r, ok := arrives(0, next); ok || h.Err() != nil {
+				s.Errorf("only the kernel ends a session: the hold says %v, the next one got %v", h.Err(), r)
+			}
+			heal()
+			s.release(h)
+			s.release(s.granted(2*soon, next, "the holder can be reached again, and has released"))
+			return
+		}
 		second := s.granted(s.outlives()+s.patience, next, "the holder is out of reach")
 		if h.Err() == nil || h.Context().Err() == nil {
 			s.Errorf("two hold: the first says %v, its context %v", h.Err(), h.Context().Err())
@@ -262,7 +271,7 @@ func releaseUnderFate(s *scene) {
 }
 
 func closeWithHold(s *scene) {
-	holder, _ := s.client()
+	holder, l := s.client()
 	waiter, _ := s.client()
 	h := s.acquire(holder)
 	got := s.acquiring(s.ctx, waiter)
@@ -274,7 +283,12 @@ func closeWithHold(s *scene) {
 	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
 		s.Error("closing the client has removed the node of a hold that was not released")
 	}
-	s.release(s.granted(s.outlives()+s.patience, got, "the client of the holder was closed"))
+	if s.silenceEnds(l, answered(got, "the next one is in beside a hold that was not released")) || l.Kill == nil {
+		s.release(s.granted(s.outlives()+s.patience, got, "the client of the holder was closed"))
+		return
+	}
+	l.Kill()
+	s.release(s.granted(2*soon, got, "the process of the holder was killed"))
 }
 
 func shutdownWaits(s *scene) {

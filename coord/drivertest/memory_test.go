@@ -31,31 +31,31 @@ func TestMemoryRecipes(t *testing.T) {
 // memoryNetwork passes what the drivers of a link say and hear through that link.
 type memoryNetwork struct {
 	mu    sync.Mutex
-	links map[string]*faultLink // by the drivers' names
+	links map[string]*FaultLink // by the drivers' names
 }
 
-func (n *memoryNetwork) link(name string) *faultLink {
+func (n *memoryNetwork) link(name string) *FaultLink {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.links[name]
 }
 
 func (n *memoryNetwork) Do(ctx context.Context, r memory.Request, apply func()) error {
-	sort := reading
+	sort := Reading
 	switch {
 	case r.Upkeep:
-		sort = renewal
+		sort = Upkeep
 	case r.Changes || r.Op == "remove":
-		sort = writing
+		sort = Placing
 	}
-	return n.link(r.Link).do(ctx, sort, 0, apply)
+	return n.link(r.Link).Do(ctx, sort, 0, func() int { apply(); return 0 })
 }
 
-func (n *memoryNetwork) Tell(e memory.Event, deliver func()) { n.link(e.Link).tell(deliver) }
+func (n *memoryNetwork) Tell(e memory.Event, deliver func()) { n.link(e.Link).Tell(0, deliver) }
 
 func memoryHarness(profile memory.Profile) func(t testing.TB) *Service {
 	return func(t testing.TB) *Service {
-		network := &memoryNetwork{links: map[string]*faultLink{}}
+		network := &memoryNetwork{links: map[string]*FaultLink{}}
 		svc := memory.NewService(memory.Config{Profile: profile, TTL: time.Second, Network: network})
 		t.Cleanup(svc.Close)
 		handoff := Cost{Events: 2}
@@ -66,14 +66,12 @@ func memoryHarness(profile memory.Profile) func(t testing.TB) *Service {
 			TTL: time.Second,
 			Connect: func(t testing.TB) *Link {
 				d := &memoryDriver{svc: svc, network: network, names: map[driver.Session]string{}}
-				d.link = newFaultLink(profile == memory.ZooKeeper, d.reconnected)
+				d.link = NewFaultLink(FaultLinkConfig{InOrder: profile == memory.ZooKeeper, Connected: d.reconnected})
 				d.Driver, _ = d.another()
 				t.Cleanup(func() { closeLink(d, d.link) })
-				return &Link{
-					Driver: d,
-					Fate:   d.link.fate, Freeze: d.link.freeze, Cut: d.link.cut, Delay: d.link.slow, Traffic: d.link.counted,
-					Expire: d.expire,
-				}
+				l := d.link.Link(d)
+				l.Expire = d.expire
+				return l
 			},
 			Stored: func(t testing.TB, line string) []string {
 				var ids []string
@@ -99,7 +97,7 @@ type memoryDriver struct {
 	driver.Driver
 	svc     *memory.Service
 	network *memoryNetwork
-	link    *faultLink
+	link    *FaultLink
 
 	mu    sync.Mutex
 	all   []driver.Driver

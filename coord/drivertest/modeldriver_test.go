@@ -58,15 +58,66 @@ const (
 	changeInvented      flaw = "a wait says of one that died that it handed on"
 	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
 	dataCut             flaw = "data is cut at 60 KiB"
+
+	claimsTTL       flaw = "the label says that a TTL ends a session, and only the kernel does"
+	claimsKernel    flaw = "the label says that the kernel tells of a death, and only a TTL does"
+	claimsTold      flaw = "the label says that waiters are told, and they poll"
+	claimsMemory    flaw = "the label says that a restart remembers, and it forgets"
+	claimsOpenness  flaw = "the label says that a restart says what it forgets, and it does not"
+	claimsForEver   flaw = "the label says that tokens rise for ever, and a restart takes them back"
+	concealsOrder   flaw = "the label denies the order of joining, and it is kept"
+	concealsTold    flaw = "the label denies that waiters are told, and they are"
+	concealsMemory  flaw = "the label denies that a restart remembers, and it does"
+	concealsOpen    flaw = "the label denies that a restart says what it forgets, and it does"
+	concealsForEver flaw = "the label denies that tokens rise for ever, and they do"
 )
+
+// modelStrength is the label of the model, and what it does.
+var modelStrength = driver.Strength{
+	Order: driver.FirstCome, Death: driver.ByTTL, Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told,
+}
+
+// strengths returns what the model does and what its label says.
+func (f flaw) strengths() (nature, label driver.Strength) {
+	nature, label = modelStrength, modelStrength
+	switch f {
+	case claimsTTL:
+		nature.Death = driver.ByKernel
+	case claimsKernel:
+		label.Death = driver.ByKernel
+	case claimsTold:
+		nature.WakeUp = driver.Polled
+	case claimsMemory:
+		nature.Restart = driver.Forgets
+	case claimsOpenness:
+		nature.Restart, label.Restart = driver.Forgets, driver.ForgetsOpenly
+	case claimsForEver:
+		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		nature.Tokens = driver.RiseWhileRemembered
+	case concealsOrder:
+		label.Order = driver.AnyOrder
+	case concealsTold:
+		label.WakeUp = driver.Polled
+	case concealsMemory:
+		label.Restart = driver.Forgets
+	case concealsOpen:
+		nature.Restart, label.Restart = driver.ForgetsOpenly, driver.Forgets
+	case concealsForEver:
+		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		label.Tokens = driver.RiseWhileRemembered
+	}
+	return nature, label
+}
 
 // modelDriver is a driver for modelService: correct, except for the flaw planted in it.
 type modelDriver struct {
-	svc  *modelService
-	link *faultLink
-	flaw flaw
+	svc   *modelService
+	link  *FaultLink
+	label driver.Strength
+	flaw  flaw
 
 	mu       sync.Mutex
+	every    []int64 // the sessions that were opened
 	sessions map[*modelLiveness]bool
 	subs     map[string]map[*modelSub]bool
 	current  int64
@@ -75,16 +126,35 @@ type modelDriver struct {
 	life     context.Context
 }
 
-func newModelDriver(svc *modelService, l *faultLink, f flaw) *modelDriver {
-	d := &modelDriver{svc: svc, link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
+func newModelDriver(svc *modelService, l *FaultLink, label driver.Strength, f flaw) *modelDriver {
+	d := &modelDriver{svc: svc, link: l, label: label, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
 	d.life, d.stop = context.WithCancel(context.Background())
 	return d
+}
+
+func (d *modelDriver) Strength() driver.Strength { return d.label }
+
+// kernel reports whether a session ends with the process that has it, and by nothing else.
+func (d *modelDriver) kernel() bool { return d.svc.nature.Death == driver.ByKernel }
+
+// die is the end of the process: connections break and are not made again.
+func (d *modelDriver) die() {
+	d.link.Cut()
+	d.mu.Lock()
+	every := slices.Clone(d.every)
+	d.mu.Unlock()
+	d.stop()
+	if d.svc.nature.Death&driver.ByKernel != 0 {
+		for _, id := range every {
+			d.svc.end(id)
+		}
+	}
 }
 
 func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
 
 // request sends one request with a deadline of its own.
-func request[T any](ctx context.Context, d *modelDriver, kind requestSort, size int, apply func() T) (T, error) {
+func request[T any](ctx context.Context, d *modelDriver, kind Sort, size int, apply func() T) (T, error) {
 	limit := d.RequestTimeout()
 	if d.flaw == contextIgnored {
 		ctx, limit = context.WithoutCancel(ctx), 5*limit
@@ -92,14 +162,14 @@ func request[T any](ctx context.Context, d *modelDriver, kind requestSort, size 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer := new(T) // so that a late answer is written where nobody reads it any more
-	if err := d.link.do(ctx, kind, size, func() { *answer = apply() }); err != nil {
+	if err := d.link.Do(ctx, kind, size, func() int { *answer = apply(); return size }); err != nil {
 		return *new(T), err
 	}
 	return *answer, nil
 }
 
 // insist sends a request that may be applied twice until it is answered or ctx ends.
-func insist[T any](ctx context.Context, d *modelDriver, kind requestSort, size int, apply func() T) (T, error) {
+func insist[T any](ctx context.Context, d *modelDriver, kind Sort, size int, apply func() T) (T, error) {
 	for {
 		a, err := request(ctx, d, kind, size, apply)
 		if err == nil || ctx.Err() != nil {
@@ -111,11 +181,15 @@ func insist[T any](ctx context.Context, d *modelDriver, kind requestSort, size i
 func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 	for {
 		sent := time.Now()
-		id, err := request(ctx, d, renewal, 0, d.svc.open)
+		id, err := request(ctx, d, Upkeep, 0, d.svc.open)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, errors.Join(err, ctx.Err())
 			}
+			continue
+		}
+		if id == 0 {
+			time.Sleep(5 * time.Millisecond)
 			continue
 		}
 		s := &modelLiveness{d: d, id: id, done: make(chan struct{})}
@@ -123,6 +197,7 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 		s.renewed(sent)
 		d.mu.Lock()
 		d.sessions[s] = true
+		d.every = append(d.every, id)
 		d.current = id
 		d.mu.Unlock()
 		d.cleaning.Go(s.renew)
@@ -131,11 +206,11 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 }
 
 func (d *modelDriver) Line(ctx context.Context, line string) ([]driver.Node, error) {
-	return insist(ctx, d, reading, 0, func() []driver.Node { return d.svc.look(d, line) })
+	return insist(ctx, d, Reading, 0, func() []driver.Node { return d.svc.look(d, line) })
 }
 
 func (d *modelDriver) Lines(ctx context.Context, prefix string) ([]string, error) {
-	return insist(ctx, d, reading, 0, func() []string { return d.svc.names(prefix) })
+	return insist(ctx, d, Reading, 0, func() []string { return d.svc.names(prefix) })
 }
 
 func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
@@ -161,7 +236,7 @@ func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node)
 }
 
 func (d *modelDriver) Remove(ctx context.Context, n driver.Node) error {
-	was, err := request(ctx, d, writing, 0, func() bool { return d.svc.leave(n.Line, n.ID, false) })
+	was, err := request(ctx, d, Placing, 0, func() bool { return d.svc.leave(n.Line, n.ID, false) })
 	if err == nil && !was {
 		err = driver.ErrRemoved
 	}
@@ -276,6 +351,9 @@ func (s *modelLiveness) renewed(sent time.Time) {
 	case deadlineNeverPasses:
 		sent = time.Now().Add(time.Hour)
 	}
+	if s.d.kernel() {
+		sent = sent.AddDate(100, 0, 0)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if until := sent.Add(ttl - ttl/10); until.After(s.deadline) || s.d.flaw == deadlineMovesBack {
@@ -299,9 +377,9 @@ func (s *modelLiveness) renew() {
 			return
 		}
 		sent := time.Now()
-		alive, err := request(s.life, s.d, renewal, 0, func() bool { return s.d.svc.renew(s.id) })
+		alive, err := request(s.life, s.d, Upkeep, 0, func() bool { return s.d.svc.renew(s.id) })
 		if err != nil {
-			if s.d.flaw == cutEndsSession && errors.Is(err, errLinkLost) {
+			if s.d.flaw == cutEndsSession && errors.Is(err, ErrLinkLost) {
 				s.over()
 			}
 			continue
@@ -327,7 +405,11 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	if s.d.flaw == closeLeavesNodes {
 		return nil
 	}
-	_, err := insist(ctx, s.d, renewal, 0, func() bool { s.d.svc.end(s.id); return true })
+	if s.d.kernel() { // it is asked, not the service
+		s.d.svc.end(s.id)
+		return nil
+	}
+	_, err := insist(ctx, s.d, Upkeep, 0, func() bool { s.d.svc.end(s.id); return true })
 	return err
 }
 
@@ -411,7 +493,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place,
 		if s.d.flaw == dataCut && len(n.Data) > 60<<10 {
 			n.Data = n.Data[:60<<10]
 		}
-		j, err := request(ctx, s.d, writing, len(e.Data), func() modelJoined {
+		j, err := request(ctx, s.d, Placing, len(e.Data), func() modelJoined {
 			me, ahead, alive := s.d.svc.join(s.session(), n)
 			return modelJoined{me, ahead, alive}
 		})
@@ -431,7 +513,7 @@ func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place,
 			}
 		}
 		if err := s.inBackground(ctx, func(ctx context.Context) error {
-			_, err := insist(ctx, s.d, writing, 0, func() bool { s.d.svc.fence(s.id, n.Line, n.ID); return true })
+			_, err := insist(ctx, s.d, Placing, 0, func() bool { s.d.svc.fence(s.id, n.Line, n.ID); return true })
 			return err
 		}); err != nil {
 			return nil, nil, s.because(ctx)
@@ -450,7 +532,7 @@ func (s *modelLiveness) session() int64 {
 }
 
 func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
-	seen, err := insist(ctx, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, e.Line) })
+	seen, err := insist(ctx, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, e.Line) })
 	if err != nil {
 		if s.d.flaw == busyIfOutOfReach {
 			return driver.ErrBusy
@@ -520,6 +602,10 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 	for _, w := range wait {
 		ids = append(ids, w.ID)
 	}
+	watched := ids
+	if s.d.svc.nature.WakeUp == driver.Polled {
+		watched = nil
+	}
 	sub, unsubscribe := s.d.subscribe(ids)
 	defer unsubscribe()
 	for first := true; ctx.Err() == nil; first = false {
@@ -529,7 +615,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		if told {
 			asking, cancelAsking = context.WithTimeout(ctx, 20*time.Millisecond)
 		}
-		seen, err := request(asking, s.d, reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
+		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, watched...) })
 		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
 			cancelAsking()
 			return nil, driver.Looked, driver.ErrRemoved
@@ -568,7 +654,7 @@ func (s *modelLiveness) how() driver.Change {
 
 // removed tells a node that was removed from one that went with its session.
 func (s *modelLiveness) removed(ctx context.Context) error {
-	alive, err := insist(ctx, s.d, renewal, 0, func() bool { return s.d.svc.renew(s.id) })
+	alive, err := insist(ctx, s.d, Upkeep, 0, func() bool { return s.d.svc.renew(s.id) })
 	if err == nil && !alive {
 		s.over()
 	}
@@ -590,8 +676,11 @@ func changed(ahead, wait []driver.Node) bool {
 
 // listen waits for a reason to look again. It returns true if the news alone says that nobody is ahead.
 func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
-	poll := time.NewTimer(2 * time.Second)
+	poll := time.NewTimer(2500 * time.Millisecond)
 	defer poll.Stop()
+	if s.d.svc.nature.WakeUp == driver.Polled {
+		poll.Reset(20 * time.Millisecond)
+	}
 	switch s.d.flaw {
 	case wakeUpLost, newsLostInCut:
 		poll.Reset(time.Hour)
@@ -635,7 +724,7 @@ func (p *modelPlace) Amend(ctx context.Context, kind string, data []byte) error 
 	me.Kind, me.Data = kind, data
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	stood, err := insist(ctx, s.d, writing, len(me.Data), func() bool { return s.d.svc.amend(me) })
+	stood, err := insist(ctx, s.d, Placing, len(me.Data), func() bool { return s.d.svc.amend(me) })
 	if err != nil {
 		return s.because(ctx)
 	}
@@ -655,13 +744,13 @@ func (p *modelPlace) Leave(ctx context.Context, held bool) error {
 	leave := func() bool { return s.d.svc.leave(me.Line, me.ID, held) }
 	switch s.d.flaw {
 	case leaveGivesUp:
-		_, err := request(ctx, s.d, writing, 0, leave)
+		_, err := request(ctx, s.d, Placing, 0, leave)
 		return err
 	case leaveByPlace:
 		leave = func() bool { return s.d.svc.leaveAll(me.Line, s.id, held) }
 	}
 	err := s.inBackground(ctx, func(ctx context.Context) error {
-		_, err := insist(ctx, s.d, writing, 0, leave)
+		_, err := insist(ctx, s.d, Placing, 0, leave)
 		return err
 	})
 	if err != nil {

@@ -50,9 +50,19 @@ func oneOfTwoExpires(s *scene) {
 func frozenSessionEnds(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)
-	s.join(sess)
+	me, _ := s.join(sess)
 	thaw := l.Freeze(Both)
 	defer thaw()
+	if !s.silenceEnds(l, over(sess)) {
+		thaw()
+		second, ahead := s.join(sess)
+		if !standsIn(ahead, me.Node()) {
+			s.Errorf("ahead of the second: %v, want %v", brief(ahead...), brief(me.Node()))
+		}
+		s.leave(second, false)
+		s.leave(me, true)
+		return
+	}
 	s.eventually(s.outlives(), "a dead session's node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 	thaw()
 	s.wait(s.patience, sess.Done(), "the session learns that it is over")
@@ -266,7 +276,9 @@ func abandonLeavesToTTL(s *scene) {
 	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
 		s.Error("abandoning the session removed its node at once")
 	}
-	s.turn(s.outlives(), waiter, "the one behind an abandoned node")
+	if s.silenceEnds(l, answered(waiter, "who waits behind an abandoned node has its turn")) {
+		s.turn(s.outlives(), waiter, "the one behind an abandoned node")
+	}
 	if ended(other) {
 		s.Error("the driver's other session has ended")
 	}

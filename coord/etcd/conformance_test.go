@@ -53,7 +53,14 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 		}
 		return keys
 	}
+	failover := cluster.Failover
+	if len(cluster.Members()) == 1 {
+		failover = nil
+	}
 	return &drivertest.Service{
+		Restart:  cluster.Restart,
+		Failover: failover,
+
 		TTL:   ttl,
 		Grace: 1500 * time.Millisecond, // etcd looks for expired leases twice a second
 		Connect: func(t testing.TB) *drivertest.Link {

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(coord.CheckStrength(strength, c.client...), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
 	if to, clear := sendsInClear(cfg); clear && !c.cleartext {

@@ -82,6 +82,18 @@ func newService(client *clientv3.Client, c config, keys layout) (*service, error
 	return d, nil
 }
 
+// Strength is that of a cluster that writes to disk before it answers, as it comes (without --unsafe-no-fsync).
+func (d *service) Strength() driver.Strength { return strength }
+
+var strength = driver.Strength{
+	Order:    driver.FirstCome,
+	Death:    driver.ByTTL,
+	Restart:  driver.Remembers,
+	Failover: driver.Remembers, // of three members or more
+	Tokens:   driver.RiseForEver,
+	WakeUp:   driver.Told,
+}
+
 func (d *service) RequestTimeout() time.Duration { return requestTimeout }
 
 // Open grants a lease and puts the session's epoch key on it.

@@ -29,6 +29,9 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 	if err != nil {
 		return nil, err
 	}
+	if err := coord.CheckStrength(strength, d.client...); err != nil {
+		return nil, fmt.Errorf("turnwise: zk: connect: %w", err)
+	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.connectFor)

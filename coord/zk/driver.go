@@ -136,6 +136,18 @@ func (d *service) forget(s *session) {
 	}
 }
 
+// Strength is that of an ensemble that writes to disk before it answers, as it comes (forceSync=yes).
+func (d *service) Strength() driver.Strength { return strength }
+
+var strength = driver.Strength{
+	Order:    driver.FirstCome,
+	Death:    driver.ByTTL,
+	Restart:  driver.Remembers,
+	Failover: driver.Remembers, // of three servers or more
+	Tokens:   driver.RiseForEver,
+	WakeUp:   driver.Told,
+}
+
 func (d *service) RequestTimeout() time.Duration { return min(d.ttl/2, 5*time.Second) }
 
 func (d *service) Close(ctx context.Context) error {

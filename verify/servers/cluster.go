@@ -34,6 +34,11 @@ type service interface {
 	goodOrder() syscall.Signal
 }
 
+// An untidy service leaves something outside its folder when it is killed.
+type untidy interface {
+	cleanUp(m *Member)
+}
+
 // independent is embedded by services whose members know nothing of one another.
 type independent struct{}
 
@@ -184,6 +189,9 @@ func (c *Cluster) FindLeader(ctx context.Context) (*Member, error) {
 func (c *Cluster) Close() {
 	for _, m := range c.members {
 		m.Kill()
+		if s, ok := c.service.(untidy); ok {
+			s.cleanUp(m)
+		}
 	}
 	c.closeRoutes()
 	c.mu.Lock()

@@ -63,7 +63,8 @@ func (p *postgres) command(m *Member) (*exec.Cmd, error) {
 		"full_page_writes = " + onOff(cfg.fsync),
 		"log_min_messages = " + map[bool]string{true: "warning", false: "debug1"}[cfg.verbosity == "warn"],
 		"log_line_prefix = '%m '",
-		"wal_keep_size = 128MB", // for a replica, which begins with the first record
+		"dynamic_shared_memory_type = mmap", // in the data folder, and gone with it
+		"wal_keep_size = 128MB",             // for a replica, which begins with the first record
 		"max_wal_size = 256MB",
 	}
 	if host, port, err := net.SplitHostPort(cfg.primary); err == nil {
@@ -85,6 +86,17 @@ func (p *postgres) command(m *Member) (*exec.Cmd, error) {
 	cmd := exec.Command(filepath.Join(p.programs, "postgres"), "-D", filepath.Join(m.dir, "data"), "-c", "config_file="+file)
 	notAsRoot(cmd)
 	return cmd, nil
+}
+
+// cleanUp removes the few bytes of System V shared memory by which PostgreSQL notices that it runs twice. A killed one
+// leaves them to the next on the same data, and the system has room for 4,096 of them in all.
+func (*postgres) cleanUp(m *Member) {
+	text, _ := os.ReadFile(filepath.Join(m.dir, "data", "postmaster.pid"))
+	if lines := strings.Split(string(text), "\n"); len(lines) > 6 {
+		if key := strings.Fields(lines[6]); len(key) == 2 {
+			_ = exec.Command("ipcrm", "-m", key[1]).Run()
+		}
+	}
 }
 
 // prepare makes the data folder, if there is none, from a copy of one that was made before. So all have the same

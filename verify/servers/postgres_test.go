@@ -3,6 +3,9 @@
 package servers_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +32,7 @@ func TestAPostgresTakesItsSettingsAndAsksForItsPassword(t *testing.T) {
 	require.Equal(t, "postgres://postgres:it%27s%20secret@"+m.Addr()+"/postgres?sslmode=disable", m.URL())
 	require.Equal(t, "7", psql(t, m.URL(), "show max_connections"))
 	require.Equal(t, "on", psql(t, m.URL(), "show synchronous_commit"))
-	require.Contains(t, psql(t, "postgres://postgres:wrong@"+m.Addr()+"/postgres"), "password authentication failed")
+	require.Contains(t, psql(t, "postgres://postgres:wrong@"+m.Addr()+"/postgres", "select 1"), "password authentication failed")
 }
 
 func TestAReplicaOfPostgresFollows(t *testing.T) {
@@ -53,6 +56,38 @@ func TestAPoolerInFrontOfPostgresHandsOutATransactionAtATime(t *testing.T) {
 	pooler.Kill()
 	pooler.Restart(t)
 	require.Equal(t, "2", psql(t, pooler.URL(), "select 1 + 1"))
+}
+
+func TestAKilledPostgresLeavesNoSharedMemory(t *testing.T) {
+	key := ""
+	t.Run("the test", func(t *testing.T) {
+		m := servers.Postgres(t).Member(0)
+		text, err := os.ReadFile(filepath.Join(m.Dir(), "data", "postmaster.pid"))
+		require.NoError(t, err)
+		key = strings.Fields(strings.Split(string(text), "\n")[6])[0]
+		require.Contains(t, sharedMemory(t), key)
+		m.Kill()
+		require.Contains(t, sharedMemory(t), key)
+		m.Restart(t)
+	})
+	if key == "" {
+		t.SkipNow() // the test within has said why
+	}
+	require.NotContains(t, sharedMemory(t), key)
+}
+
+// sharedMemory returns the keys of the system's segments of shared memory.
+func sharedMemory(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Skip(err)
+	}
+	var keys []string
+	for line := range strings.Lines(string(text)) {
+		keys = append(keys, strings.Fields(line)[0])
+	}
+	return keys
 }
 
 // psql runs each command by itself, and returns what the last one says.

@@ -168,7 +168,12 @@ func (l *listener) run(hear func([]byte)) {
 		l.notes = nil
 		l.mu.Unlock()
 		for _, n := range notes {
-			hear(n)
+			select {
+			case <-l.stop:
+				return
+			default:
+				hear(n)
+			}
 		}
 	}
 }

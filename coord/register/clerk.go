@@ -1,0 +1,315 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// clerk is what this process knows of a line, and does to it: one request at a time, and all that is wanted in one swap.
+//
+// It does not back off after a conflict. Each conflict is somebody's progress, every process has one swap under way, and
+// who is in line gets its turn in order; so those who would wait a little would wait for ever. But one who is far from the
+// store may lose each time against those who are near: after a few losses it has the next swap reserved.
+type clerk struct {
+	d    *Driver
+	name string
+	key  string
+
+	mu      sync.Mutex
+	known   *known // nil: nothing is known
+	wishes  []*wish
+	working bool
+	seen    uint64 // the highest seq of the line
+	inUse   int    // how many places and watchers there are
+
+	// doubt is the version that a swap whose outcome is open was to replace. While it stands, that swap may still come.
+	doubt *Version
+}
+
+// known is a line as it stood at a moment not earlier than at.
+type known struct {
+	version Version
+	line    *line // nil: the register is empty
+	at      time.Time
+	epoch   uint64 // read when the register was seen empty
+}
+
+// lossesInARow are how many conflicts one bears before it has the next swap reserved. Reserving at the first would halve
+// what all of them get done.
+const lossesInARow = 4
+
+// want adds a wish.
+func (c *clerk) want(w *wish) *wish {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wishes = append(c.wishes, w)
+	if !c.working {
+		if c.working = c.d.life.Go(c.work); !c.working {
+			c.wishes = nil
+			w.decide(errClosed)
+		}
+	}
+	return w
+}
+
+// drop says that nobody waits for a wish any more. It reports whether the wish may have been done, or may be yet.
+func (c *clerk) drop(w *wish) (maybe bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.dropped = true
+	return w.underWay || w.open
+}
+
+// work goes on until nobody wants anything.
+func (c *clerk) work() {
+	var failures, losses int
+	var trip time.Duration
+	for {
+		batch, k := c.take()
+		if len(batch) == 0 {
+			return
+		}
+		if k == nil || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && k.at.Before(w.since) }) {
+			var err error
+			if k, err = c.look(); err != nil {
+				failures++
+				c.trouble(batch, err, failures)
+				continue
+			}
+		}
+		doubt := c.inDoubt(k)
+		if k.line == nil && k.epoch == 0 && (doubt || slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })) {
+			epoch, err := c.d.epoch()
+			if err != nil {
+				failures++
+				c.trouble(batch, err, failures)
+				continue
+			}
+			k.epoch = epoch
+		}
+		d, now, refused := c.draft(k, batch)
+		if !d.changed && !doubt {
+			failures = 0
+			c.finish(now, refused)
+			continue
+		}
+		var reserve time.Duration
+		if losses >= lossesInARow {
+			reserve = min(max(3*trip, time.Millisecond), 100*time.Millisecond)
+		}
+		sent := time.Now()
+		err := c.swap(k, d, now, reserve)
+		switch trip = time.Since(sent); {
+		case err == nil:
+			failures, losses = 0, 0
+			c.finish(now, refused)
+		case errors.Is(err, ErrConflict):
+			failures = 0
+			losses++
+		default:
+			failures++
+			c.trouble(batch, err, failures)
+		}
+	}
+}
+
+// take returns what is to be done next. If that is nothing the work is over.
+func (c *clerk) take() ([]*wish, *known) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wishes = slices.DeleteFunc(c.wishes, func(w *wish) bool {
+		switch {
+		case c.d.life.Over():
+			w.decide(errClosed)
+		case w.of != nil && w.of.life.Over():
+			w.decide(w.of.life.Why())
+		case w.dropped:
+			w.decide(context.Canceled)
+		default:
+			w.underWay = true
+			return false
+		}
+		return true
+	})
+	if len(c.wishes) == 0 {
+		c.working = false
+	}
+	return slices.Clone(c.wishes), c.known
+}
+
+// draft tries all wishes. now are those that this decides, refused what they are told if they are not done; the others
+// must wait for a look.
+func (c *clerk) draft(k *known, batch []*wish) (d *draft, now []*wish, refused map[*wish]error) {
+	d = newDraft(k.line)
+	if k.line == nil {
+		d.next, d.seq = firstToken(k.epoch), firstSeq(k.epoch)
+	}
+	for _, w := range batch {
+		err := w.do(d, try{fresh: !k.at.Before(w.since), again: w.open})
+		if w.mustLook = err == errLook; w.mustLook {
+			continue
+		}
+		now = append(now, w)
+		if err != nil {
+			if refused == nil {
+				refused = make(map[*wish]error)
+			}
+			refused[w] = err
+		}
+	}
+	return d, now, refused
+}
+
+// inDoubt reports whether an earlier swap may yet replace what is known. What is written next, be it only the same
+// again, makes sure that it does not.
+func (c *clerk) inDoubt(k *known) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubt != nil && *c.doubt == k.version
+}
+
+// look reads the line.
+func (c *clerk) look() (*known, error) {
+	c.mu.Lock()
+	floor := c.seen
+	c.mu.Unlock()
+	ctx, cancel := c.d.request()
+	defer cancel()
+	sent := time.Now()
+	it, err := c.d.store.Read(ctx, c.key)
+	if err != nil {
+		return nil, err
+	}
+	return c.learn(it, sent, floor)
+}
+
+// learn takes in what a read or a conflict has shown.
+func (c *clerk) learn(it Item, sent time.Time, floor uint64) (*known, error) {
+	k := &known{version: it.Version, at: sent}
+	if !it.Version.IsZero() {
+		l, err := parseLine(it.Value)
+		if err == nil {
+			err = l.check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %q: %w", c.name, err)
+		}
+		if k.line = l; l.seq < floor {
+			return nil, c.d.forgot(fmt.Errorf("%w: line %q was at %d, and is at %d", ErrForgot, c.name, floor, l.seq))
+		}
+	}
+	c.set(k)
+	return k, nil
+}
+
+// set takes in what the line is now.
+func (c *clerk) set(k *known) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = k
+	if c.doubt != nil && *c.doubt != k.version {
+		c.doubt = nil
+	}
+	if k.line != nil {
+		c.seen = max(c.seen, k.line.seq)
+	}
+}
+
+// swap writes what the line is to become, and tells those whom it concerns.
+func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) error {
+	d.seq++
+	s := Swap{Key: c.key, Old: k.version, By: c.d.self, Reserve: reserve}
+	next := &known{}
+	if !d.dropped || d.count > 0 {
+		s.Next = NewVersion()
+		s.Value = d.encode()
+		next.version, next.line = s.Next, &d.line
+	}
+	told := d.news()
+	s.Notes = c.notes(d, told)
+	c.mu.Lock()
+	floor := c.seen
+	c.mu.Unlock()
+	ctx, cancel := c.d.request()
+	defer cancel()
+	next.at = time.Now()
+	cur, err := c.d.store.Swap(ctx, s)
+	switch {
+	case err == nil:
+		c.set(next)
+		for id, all := range told {
+			if s := c.d.session(id); s != nil {
+				s.heed(c.name, d.seq, all)
+			}
+		}
+	case errors.Is(err, ErrConflict):
+		if _, wrong := c.learn(cur, next.at, floor); wrong != nil {
+			return wrong
+		}
+	case errors.Is(err, ErrTooLarge):
+		for _, w := range batch {
+			if w.creates {
+				c.finish([]*wish{w}, map[*wish]error{w: fmt.Errorf("line %q is full: %w", c.name, err)})
+			}
+		}
+	default:
+		c.mu.Lock()
+		c.known, c.doubt = nil, &s.Old
+		for _, w := range batch {
+			w.open = true
+		}
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// notes are for those who are elsewhere.
+func (c *clerk) notes(d *draft, told map[sessionID][]notice) (all []Note) {
+	if c.d.mute.Load() {
+		return nil
+	}
+	for id, notices := range told {
+		if c.d.session(id) == nil {
+			all = append(all, notes(id, c.name, d.seq, notices)...)
+		}
+	}
+	if d.watched && d.firstChanged() {
+		all = append(all, Note{Topic: firstTopic + c.name, Text: []byte{1}})
+	}
+	return all
+}
+
+// finish ends wishes.
+func (c *clerk) finish(batch []*wish, refused map[*wish]error) {
+	c.mu.Lock()
+	for _, w := range batch {
+		w.decided = true
+	}
+	c.wishes = slices.DeleteFunc(c.wishes, func(w *wish) bool { return w.decided })
+	c.mu.Unlock()
+	for _, w := range batch {
+		w.decide(refused[w])
+	}
+}
+
+// trouble waits a little. What is refused is said to those who wait; what they want is tried again all the same.
+func (c *clerk) trouble(batch []*wish, err error, failures int) {
+	if errors.Is(err, ErrForgot) {
+		c.d.forgot(err)
+	}
+	if denied := errors.Is(err, driver.ErrDenied) || errors.Is(err, errNoLine); denied {
+		failures = max(failures, driverkit.Slowly)
+		for _, w := range batch {
+			w.say(err)
+		}
+	}
+	c.d.saw(err)
+	driverkit.Sleep(c.d.life.Context(), driverkit.Jitter(driverkit.Pause(failures-1)))
+}

@@ -1,0 +1,189 @@
+package register
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// draft is what a line is to become: the line as it was, changed step by step.
+type draft struct {
+	line
+	was     *line // nil: the register is empty
+	changed bool
+	dropped bool   // the register is to be deleted
+	gone    []loss // nodes of was that are not there any more, or not as they were
+}
+
+// loss is a node that is not as it was.
+type loss struct {
+	node
+	why  change
+	kind string // what it asks for now, if it was amended
+}
+
+type change int
+
+const (
+	left    change = iota // by itself
+	removed               // by somebody else
+	died                  // with its session
+	amended
+)
+
+func newDraft(was *line) *draft {
+	d := &draft{was: was}
+	if was != nil {
+		d.line = *was
+		// Whatever is appended must not be written over the line's own.
+		d.members, d.kinds, d.entries = slices.Clip(d.members), slices.Clip(d.kinds), slices.Clip(d.entries)
+	}
+	return d
+}
+
+// join puts a node at the end.
+func (d *draft) join(id sessionID, n uint64, kind string, owner driver.Owner, data []byte, aside uint64) node {
+	since := owner.Since.UnixMilli()
+	e := node{token: d.next, n: n, data: data, aside: aside}
+	e.member = d.member(id, encodeOwner(owner), since)
+	e.kind = d.kind(kind)
+	e.since = since - d.members[e.member].since
+	if d.count == 0 {
+		d.first, d.last = e.token, e.token
+	}
+	d.entries = appendEntry(d.entries, e, d.last)
+	d.last = e.token
+	d.next++
+	d.count++
+	d.changed = true
+	return e
+}
+
+func (d *draft) member(id sessionID, owner string, since int64) int {
+	for i, m := range d.members {
+		if m.id == id && m.owner == owner {
+			return i
+		}
+	}
+	d.members = append(d.members, member{id, since, owner})
+	return len(d.members) - 1
+}
+
+func (d *draft) kind(kind string) int {
+	if i := slices.Index(d.kinds, kind); i >= 0 {
+		return i
+	}
+	d.kinds = append(d.kinds, kind)
+	return len(d.kinds) - 1
+}
+
+// remove takes away the nodes that gone picks, up to most of them. It reports whether there were any.
+func (d *draft) remove(most int, why change, gone func(n node) bool) bool {
+	before := d.count
+	d.cut(most, func(n node) bool {
+		if !gone(n) {
+			return false
+		}
+		d.gone = append(d.gone, loss{node: n, why: why})
+		return true
+	})
+	return d.count < before
+}
+
+func (d *draft) cut(most int, gone func(n node) bool) {
+	at := 0
+	var before uint64 // the token of the last that stays
+	kept, removed := 0, 0
+	var entries []byte // of those that stay, once one is removed from between them
+	copied := false
+	for n := range d.nodes() {
+		end := at + n.size
+		switch {
+		case removed < most && gone(n):
+			if kept > 0 && !copied {
+				entries, copied = append(make([]byte, 0, len(d.entries)), d.entries[:at]...), true
+			}
+			removed++
+			at = end
+			continue
+		case removed > 0 && kept == 0 && !copied:
+			d.first = n.token // what an entry says of the first one's token does not count
+			if removed == most {
+				d.entries = d.entries[at:]
+				d.shrunk(removed)
+				return
+			}
+			entries, copied = append(make([]byte, 0, len(d.entries)), d.entries[at:end]...), true
+		case copied:
+			_, width := binary.Uvarint(d.entries[at:])
+			entries = binary.AppendUvarint(entries, n.token-before)
+			if removed == most { // all that follow stay as they are
+				entries = append(entries, d.entries[at+width:]...)
+				d.entries = entries
+				d.shrunk(removed)
+				return
+			}
+			entries = append(entries, d.entries[at+width:end]...)
+		}
+		kept++
+		before = n.token
+		at = end
+	}
+	if removed == 0 {
+		return
+	}
+	if copied {
+		d.entries = entries
+	}
+	if d.last = before; kept == 0 {
+		d.entries = nil
+	}
+	d.shrunk(removed)
+}
+
+// shrunk follows a removal.
+func (d *draft) shrunk(by int) {
+	d.count -= by
+	d.changed = true
+	if d.count == 0 {
+		d.entries, d.members, d.kinds, d.first, d.last = nil, nil, nil, 0, 0
+	} else if len(d.members) > 2*d.count+16 {
+		d.forgetMembers()
+	}
+}
+
+// forgetMembers drops the words of those who have left. It goes through all entries, so it is done now and then.
+func (d *draft) forgetMembers() {
+	old := d.line
+	d.members, d.kinds, d.entries = nil, nil, make([]byte, 0, len(old.entries))
+	before := uint64(0)
+	for n := range old.nodes() {
+		m := old.members[n.member]
+		n.member = d.member(m.id, m.owner, m.since)
+		n.kind = d.kind(old.kinds[n.kind])
+		d.entries = appendEntry(d.entries, n, before)
+		before = n.token
+	}
+}
+
+// amend gives a node another kind and other data.
+func (d *draft) amend(me node, kind string, data []byte, aside uint64) node {
+	at := 0
+	before := uint64(0)
+	for n := range d.nodes() {
+		if n.token == me.token {
+			d.gone = append(d.gone, loss{n, amended, kind})
+			n.kind, n.data, n.aside = d.kind(kind), data, aside
+			n.rev++
+			entries := append(make([]byte, 0, len(d.entries)+len(data)+8), d.entries[:at]...)
+			entries = appendEntry(entries, n, before)
+			d.entries = append(entries, d.entries[at+n.size:]...)
+			d.changed = true
+			return n
+		}
+		before = n.token
+		at += n.size
+	}
+	return me
+}

@@ -1,0 +1,403 @@
+package register
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// Driver carries turnwise's recipes on a Store.
+type Driver struct {
+	store   Store
+	keeper  Keeper // nil if the store is none
+	cfg     config
+	self    Version // who swaps
+	timeout time.Duration
+	life    *driverkit.Life
+	mute    atomic.Bool // the store does not tell of swaps
+
+	mu       sync.Mutex
+	clerks   map[string]*clerk
+	sessions map[sessionID]*session
+	vigils   map[sessionID]*vigil
+	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
+	doubtful time.Time               // until when nobody is to be granted, since the store has forgotten
+	said     time.Time               // when trouble was logged last
+
+	sweeper sweeper
+}
+
+var (
+	errClosed = errors.New("register: the driver is closed")
+
+	_ driver.Driver = (*Driver)(nil)
+)
+
+// New returns a driver for a store. It does no I/O. Close closes the store, too.
+func New(store Store, opts ...Option) *Driver {
+	cfg := config{ttl: DefaultTTL, log: slog.New(slog.DiscardHandler)}
+	for _, o := range opts {
+		if o != nil {
+			o(&cfg)
+		}
+	}
+	d := &Driver{
+		store:    store,
+		cfg:      cfg,
+		self:     NewVersion(),
+		timeout:  min(max(cfg.ttl/4, 400*time.Millisecond), 2*time.Second),
+		life:     driverkit.NewLife(context.Background()),
+		clerks:   make(map[string]*clerk),
+		sessions: make(map[sessionID]*session),
+		vigils:   make(map[sessionID]*vigil),
+		dead:     make(map[sessionID]time.Time),
+	}
+	d.keeper, _ = store.(Keeper)
+	return d
+}
+
+func (d *Driver) Strength() driver.Strength { return d.store.Strength() }
+
+func (d *Driver) RequestTimeout() time.Duration { return d.timeout + d.timeout/4 }
+
+// request returns a context for one request, for what the driver does by itself.
+func (d *Driver) request() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(d.life.Context(), d.timeout)
+}
+
+// requestFor returns one for what somebody waits for.
+func (d *Driver) requestFor(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	stop := context.AfterFunc(d.life.Context(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// failed makes the error of a request for which somebody waits on ctx.
+func (d *Driver) failed(ctx context.Context, err error) error {
+	if errors.Is(err, ErrForgot) {
+		d.forgot(err)
+	}
+	return cmp.Or(ctx.Err(), err)
+}
+
+// saw logs trouble, but not all of it.
+func (d *Driver) saw(err error) {
+	d.mu.Lock()
+	quiet := time.Since(d.said) < 10*time.Second || d.life.Over()
+	if !quiet {
+		d.said = time.Now()
+	}
+	d.mu.Unlock()
+	if !quiet {
+		d.cfg.log.Warn("turnwise: the store gives trouble; what is under way is tried again", "error", err)
+	}
+}
+
+// enough is how many clerks with nothing to do are kept: they know what their lines looked like last.
+const enough = 1000
+
+// clerk returns the one of a line. It is not forgotten until leave is called.
+func (d *Driver) clerk(name string) (c *clerk, leave func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c = d.clerks[name]
+	if c == nil {
+		d.thinOut()
+		c = &clerk{d: d, name: name, key: lineKey + name}
+		d.clerks[name] = c
+	}
+	c.mu.Lock()
+	c.inUse++
+	c.mu.Unlock()
+	return c, sync.OnceFunc(func() {
+		c.mu.Lock()
+		c.inUse--
+		c.mu.Unlock()
+	})
+}
+
+// thinOut needs mu.
+func (d *Driver) thinOut() {
+	looks := 0
+	for name, c := range d.clerks {
+		if looks++; len(d.clerks) < enough || looks > 8 {
+			return
+		}
+		c.mu.Lock()
+		if c.inUse == 0 && !c.working && len(c.wishes) == 0 {
+			delete(d.clerks, name)
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (d *Driver) session(id sessionID) *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sessions[id]
+}
+
+func (d *Driver) allSessions() []*session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []*session
+	for _, s := range d.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// wait waits for something that is nobody's.
+func (d *Driver) wait(ctx context.Context, c *clerk, w *wish) error {
+	select {
+	case <-w.done:
+		return w.err
+	case err := <-w.said:
+		c.drop(w)
+		return err
+	case <-ctx.Done():
+		c.drop(w)
+		return ctx.Err()
+	}
+}
+
+// read returns a line as it stands. It rides out trouble as long as ctx lasts.
+func (d *Driver) read(ctx context.Context, name string) (*line, error) {
+	it, err := d.readItem(ctx, lineKey+name)
+	if err != nil {
+		return nil, err
+	}
+	if it.Version.IsZero() {
+		return &line{}, nil
+	}
+	l, err := parseLine(it.Value)
+	if err == nil {
+		err = l.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("line %q: %w: %w", name, driver.ErrDenied, err)
+	}
+	return l, nil
+}
+
+func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
+	for tries := 0; ; tries++ {
+		if err := ctx.Err(); err != nil {
+			return Item{}, err
+		}
+		rctx, cancel := d.requestFor(ctx)
+		it, err := d.store.Read(rctx, key)
+		cancel()
+		switch {
+		case err == nil:
+			return it, nil
+		case errors.Is(err, driver.ErrDenied) || d.life.Over():
+			return Item{}, d.failed(ctx, err)
+		}
+		err = d.failed(ctx, err)
+		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return Item{}, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// show returns a node with all that it says.
+func (d *Driver) show(ctx context.Context, name string, l *line, n node) (driver.Node, error) {
+	shown := l.full(name, n)
+	if n.aside > 0 {
+		it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
+		if err != nil {
+			return driver.Node{}, err
+		}
+		shown.Data = it.Value
+	}
+	return shown, nil
+}
+
+func (d *Driver) Line(ctx context.Context, name string) ([]driver.Node, error) {
+	l, err := d.read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var all []driver.Node
+	for n := range l.nodes() {
+		shown, err := d.show(ctx, name, l, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, shown)
+	}
+	return all, nil
+}
+
+func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// A list may take longer than a request.
+	lctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.life.Context(), cancel)()
+	var names []string
+	err := d.store.List(lctx, lineKey+prefix, func(it Item) bool {
+		if l, err := parseLine(it.Value); err == nil && l.count > 0 {
+			names = append(names, strings.TrimPrefix(it.Key, lineKey))
+		}
+		return true
+	})
+	if err != nil {
+		return nil, d.failed(ctx, err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
+	id, ok := parseNodeID(n.ID)
+	if !ok {
+		return driver.ErrRemoved
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, leave := d.clerk(n.Line)
+	defer leave()
+	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
+		switch {
+		case dr.remove(1, removed, func(n node) bool { return n.n == id.n && dr.members[n.member].id == id.session }):
+			return nil
+		case t.again: // the earlier try may have been ours
+			return nil
+		case t.fresh:
+			return driver.ErrRemoved
+		}
+		return errLook
+	})))
+}
+
+// EndSession ends a session, whoever has it, and removes its nodes: so an operator ends all that a process holds and
+// waits for. The id is what the IDs of its nodes begin with, up to the hyphen.
+func (d *Driver) EndSession(ctx context.Context, id string) error {
+	sid, ok := parseSessionID(id)
+	if !ok {
+		return fmt.Errorf("register: %q is no session", id)
+	}
+	for {
+		rctx, cancel := d.requestFor(ctx)
+		it, err := d.store.Read(rctx, sid.key())
+		cancel()
+		if err == nil && !it.Version.IsZero() {
+			err = d.end(ctx, sid, it.Version)
+		}
+		switch {
+		case errors.Is(err, ErrConflict):
+		case err != nil:
+			return d.failed(ctx, err)
+		default:
+			return d.sweepLines(ctx)
+		}
+	}
+}
+
+// end ends a session that nobody has renewed since.
+func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	over := Note{id.key(), []byte{0, 0, allOver, 0}}
+	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: []Note{over}, By: d.self})
+	if err == nil {
+		d.buried(id)
+		if s := d.session(id); s != nil {
+			s.life.End(errEnded)
+		}
+	}
+	return err
+}
+
+// buried records that a session is over. Its nodes can be removed.
+func (d *Driver) buried(id sessionID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead[id] = time.Now()
+	if len(d.dead) > enough {
+		for id, at := range d.dead {
+			if time.Since(at) > time.Minute {
+				delete(d.dead, id)
+			}
+		}
+	}
+}
+
+func (d *Driver) isDead(id sessionID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, dead := d.dead[id]
+	return dead
+}
+
+// prune removes the nodes of all sessions that are known to be dead.
+func (d *Driver) prune(c *clerk) *wish {
+	return c.want(newWish(nil, func(dr *draft, _ try) error {
+		dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) })
+		return nil
+	}))
+}
+
+// First looks, and then listens; see watchFirst.
+func (d *Driver) First(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
+	n, l, err := d.first(ctx, name)
+	if err != nil || differs(n, seen) {
+		return n, err
+	}
+	return d.watchFirst(ctx, name, seen, l.watched)
+}
+
+func (d *Driver) first(ctx context.Context, name string) (driver.Node, *line, error) {
+	l, err := d.read(ctx, name)
+	if err != nil {
+		return driver.Node{}, nil, err
+	}
+	for n := range l.nodes() {
+		shown, err := d.show(ctx, name, l, n)
+		return shown, l, err
+	}
+	return driver.Node{}, l, nil
+}
+
+func differs(n driver.Node, seen *driver.Node) bool {
+	return seen == nil || n.ID != seen.ID || n.Kind != seen.Kind || !bytes.Equal(n.Data, seen.Data)
+}
+
+// Close ends all sessions, and the store's handle.
+func (d *Driver) Close(ctx context.Context) error {
+	var all sync.WaitGroup
+	sessions := d.allSessions()
+	errs := make([]error, len(sessions))
+	for i, s := range sessions {
+		all.Go(func() { errs[i] = s.Close(ctx) })
+	}
+	all.Wait()
+	if !d.life.End(errClosed) {
+		return nil
+	}
+	for _, s := range d.allSessions() { // opened meanwhile
+		s.life.End(errClosed)
+	}
+	err := d.life.Rest(ctx)
+	return errors.Join(errors.Join(errs...), err, d.store.Close())
+}

@@ -1,0 +1,62 @@
+package register
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Tokens of a line never go back, also when its register was deleted and is made anew. So each begins with the epoch of
+// the store, a register that counts:
+//
+//   - Who makes a line reads the epoch after it has seen that the line is not there.
+//   - Who deletes a line has seen to it, before, that the epoch is greater than the line's.
+//
+// A line that is deleted has been empty for longer than any request may be late (see sweep.go), so nobody who read the
+// epoch before is still about to make the line.
+const tokenBits = 28 // for the tokens of an epoch; coord needs 8 more above, and an int64 then has room for 2^27 epochs
+
+func firstToken(epoch uint64) uint64 { return epoch<<tokenBits | 1 }
+
+// firstSeq leaves room for 2^36 swaps.
+func firstSeq(epoch uint64) uint64 { return epoch << 36 }
+
+func epochOf(token uint64) uint64 { return token >> tokenBits }
+
+var errTokens = errors.New("the line's tokens are used up")
+
+// epoch reads it. The first is 1.
+func (d *Driver) epoch() (uint64, error) {
+	_, n, err := d.readEpoch()
+	return n, err
+}
+
+func (d *Driver) readEpoch() (Item, uint64, error) {
+	ctx, cancel := d.request()
+	defer cancel()
+	it, err := d.store.Read(ctx, epochKey)
+	if err != nil || it.Version.IsZero() {
+		return it, 1, err
+	}
+	r := reader{rest: it.Value}
+	if f, n := r.byte(), r.number(); f == format && !r.bad && n > 0 {
+		return it, n, nil
+	}
+	return it, 0, fmt.Errorf("register %q: %w", epochKey, errNoLine)
+}
+
+// passEpoch sees to it that the epoch is greater than n.
+func (d *Driver) passEpoch(n uint64) error {
+	for {
+		it, now, err := d.readEpoch()
+		if err != nil || now > n {
+			return err
+		}
+		ctx, cancel := d.request()
+		_, err = d.store.Swap(ctx, Swap{Key: epochKey, Old: it.Version, Next: NewVersion(), Value: binary.AppendUvarint([]byte{format}, n+1), By: d.self})
+		cancel()
+		if err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// watchFirst waits until somebody else is first in a line. A line says whether it is watched: then whoever changes who is
+// first tells the line's topic. Nobody takes that back; a note that nobody hears costs next to nothing.
+func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node, watched bool) (driver.Node, error) {
+	c, leave := d.clerk(name)
+	defer leave()
+	bell := driverkit.NewBell()
+	stop, err := d.listen(ctx, firstTopic+name, func([]byte) { bell.Ring() })
+	if err != nil {
+		return driver.Node{}, err
+	}
+	defer stop()
+	poll := d.polling()
+	for {
+		if !watched && !d.mute.Load() {
+			if err := d.wait(ctx, c, c.want(watchWish())); err != nil {
+				return driver.Node{}, d.failed(ctx, err)
+			}
+		}
+		// What changed before the listening began shows here.
+		n, l, err := d.first(ctx, name)
+		if err != nil || differs(n, seen) {
+			return n, err
+		}
+		if watched = l.watched || d.mute.Load(); !watched {
+			continue
+		}
+		wait := time.NewTimer(poll.next())
+		select {
+		case <-bell:
+			poll.reset()
+		case <-wait.C:
+		case <-ctx.Done():
+		case <-d.life.Done():
+		}
+		wait.Stop()
+		switch {
+		case ctx.Err() != nil:
+			return driver.Node{}, ctx.Err()
+		case d.life.Over():
+			return driver.Node{}, errClosed
+		}
+	}
+}
+
+func watchWish() *wish {
+	w := newWish(nil, func(d *draft, _ try) error {
+		if !d.watched {
+			d.watched, d.changed = true, true
+		}
+		return nil
+	})
+	w.creates = true
+	return w
+}
+
+// firstChanged reports whether a change puts somebody else first, or amends the first.
+func (d *draft) firstChanged() bool {
+	if d.was == nil || d.was.count == 0 || d.count == 0 {
+		return (d.was == nil || d.was.count == 0) != (d.count == 0)
+	}
+	if d.was.first != d.first {
+		return true
+	}
+	for _, g := range d.gone {
+		if g.token == d.first {
+			return true
+		}
+	}
+	return false
+}
+
+// listen begins to listen, unless the store is mute.
+func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
+	if d.mute.Load() {
+		return func() {}, nil
+	}
+	lctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	stop, err = d.store.Listen(lctx, topic, hear)
+	switch {
+	case errors.Is(err, ErrMute):
+		d.mute.Store(true)
+		return func() {}, nil
+	case err != nil:
+		return nil, d.failed(ctx, err)
+	}
+	return stop, nil
+}
+
+// polling is how one who waits looks without having been told: now and then, since no news is trusted alone, and in a
+// store that does not tell as quickly as it can without being a burden.
+type polling struct {
+	mute    bool
+	least   time.Duration
+	further int // how many are ahead
+	since   time.Time
+}
+
+const (
+	quickest = time.Millisecond
+	laziest  = 100 * time.Millisecond
+)
+
+func (d *Driver) polling() *polling {
+	return &polling{mute: d.mute.Load(), least: min(d.cfg.ttl/4, 2*time.Second), since: time.Now()}
+}
+
+// next is when to look again. In a mute store it is a sixteenth of the time for which nothing has changed, and longer for
+// those who stand further back.
+func (p *polling) next() time.Duration {
+	if !p.mute {
+		return driverkit.Jitter(p.least)
+	}
+	pause := min(max(time.Since(p.since)/16, quickest), laziest) * time.Duration(1+min(p.further, 20))
+	return driverkit.Jitter(min(pause, p.least))
+}
+
+func (p *polling) reset() { p.since = time.Now() }

@@ -1,0 +1,166 @@
+package register
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// inLine is how much of a node's data is kept in the line. What is longer gets a register of its own, so that not every
+// swap of the line carries it.
+const inLine = 256
+
+func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
+	if err := s.life.Stopped(ctx); err != nil {
+		return nil, nil, err
+	}
+	p := s.enter(e)
+	aside, err := p.putAside(ctx, e.Data)
+	if err != nil {
+		p.goAway()
+		return nil, nil, err
+	}
+	var me node
+	var after *draft
+	w := newWish(s, func(d *draft, t try) error {
+		after = d
+		if t.again {
+			var made bool
+			if me, made = d.find(s.id, p.n); made {
+				return nil
+			}
+		}
+		if e.Try && d.busy(e.Sight) {
+			if !t.fresh {
+				return errLook
+			}
+			return driver.ErrBusy
+		}
+		if epochOf(d.next+1) != epochOf(d.next) {
+			return fmt.Errorf("line %q: %w", e.Line, errTokens)
+		}
+		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
+		return nil
+	})
+	w.creates = true
+	p.clerk.want(w)
+	err = s.await(ctx, p.clerk, w)
+	if err == nil {
+		err = s.verify(ctx, w)
+	}
+	if err != nil {
+		p.takeBack(w)
+		return nil, nil, s.life.Verdict(err)
+	}
+	p.aside = aside
+	p.joined(e, me, after)
+	return p, after.ahead(e.Line, me.token, e.Sight), nil
+}
+
+// verify makes sure that the session has not ended behind our back, if the join had trouble or took long: its nodes may
+// have been removed before this one was there.
+func (s *session) verify(ctx context.Context, w *wish) error {
+	took := time.Since(w.since)
+	usual := time.Duration(s.usual.Load())
+	s.usual.Store(int64(usual + (took-usual)/4))
+	if !w.open && took < 4*usual+10*time.Millisecond {
+		return s.life.Why()
+	}
+	return s.alive(ctx)
+}
+
+// busy reports whether anybody within sight is in the line.
+func (d *draft) busy(sight driver.Sight) bool {
+	return len(d.ahead("", math.MaxUint64, driver.Sight{Ignore: sight.Ignore, Nearest: 1})) > 0
+}
+
+func inside(data []byte) []byte {
+	if len(data) > inLine {
+		return nil
+	}
+	return bytes.Clone(data)
+}
+
+// enter makes a place known to the session before it is in the line: news of it may come before the answer to the join.
+func (s *session) enter(e driver.Entry) *place {
+	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell()}
+	p.clerk, p.leaveClerk = s.d.clerk(e.Line)
+	s.mu.Lock()
+	s.places[p.n] = p
+	s.mu.Unlock()
+	return p
+}
+
+func (p *place) exit() {
+	p.s.mu.Lock()
+	delete(p.s.places, p.n)
+	p.s.mu.Unlock()
+	p.leaveClerk()
+}
+
+func (p *place) joined(e driver.Entry, me node, after *draft) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shown = after.brief(e.Line, me)
+	p.shown.Owner, p.shown.Data = e.Owner, bytes.Clone(e.Data)
+	p.last = after.last == me.token
+	p.seen = after.seq
+}
+
+// takeBack follows a join that has failed: the node may be there, or may come yet.
+func (p *place) takeBack(w *wish) {
+	if p.clerk.drop(w) || p.puts.Load() > 0 {
+		p.goAway()
+		return
+	}
+	p.exit()
+}
+
+// putAside gives data that is too long for the line a register of its own, and returns which of the node's it is. It is
+// zero for data that is short.
+func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
+	if len(data) <= inLine {
+		return 0, nil
+	}
+	put := p.puts.Add(1)
+	swap := Swap{Key: nodeID{session: p.s.id, n: p.n}.dataKey(put), Next: NewVersion(), Value: bytes.Clone(data), By: p.s.d.self}
+	for tries := 0; ; tries++ {
+		rctx, cancel := p.s.d.requestFor(ctx)
+		_, err := p.s.d.store.Swap(rctx, swap)
+		cancel()
+		if err == nil || errors.Is(err, driver.ErrDenied) || errors.Is(err, ErrTooLarge) {
+			return put, err
+		}
+		if err := p.s.life.Stopped(ctx); err != nil {
+			return 0, err
+		}
+		p.s.d.failed(ctx, err)
+		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// forgetAside deletes the data that was put aside before so many-th time. What is left over goes with the session; see
+// sweep.go.
+func (p *place) forgetAside(before uint64) {
+	for put := p.forgotten.Load() + 1; put < before; put++ {
+		key := nodeID{session: p.s.id, n: p.n}.dataKey(put)
+		ctx, cancel := p.s.d.request()
+		it, err := p.s.d.store.Read(ctx, key)
+		if err == nil && !it.Version.IsZero() {
+			_, err = p.s.d.store.Swap(ctx, Swap{Key: key, Old: it.Version, By: p.s.d.self})
+		}
+		cancel()
+		if err != nil {
+			return
+		}
+		p.forgotten.Store(put)
+	}
+}

@@ -1,0 +1,330 @@
+package register
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// line is what stands in a line's register: who is in it, in order. It stays the bytes that it was read as, and whoever
+// wants to know something goes through them: with four thousand waiters, a hand-off that took them all apart and put them
+// together again would take longer than the trip to the store. So a change copies most of the bytes as they are; see
+// draft. A line is never changed.
+//
+//	format, flags          1 byte each
+//	next, seq              see below
+//	length, value          see below
+//	nodes, first, last     how many there are, and the tokens of the first and of the last
+//	length, members        who they are: how many, and for each session, time, length, owner
+//	length, kinds          what they ask for: how many, and for each length, kind
+//	entries                see entry
+//
+// All numbers are varints.
+type line struct {
+	next        uint64 // the token of whoever joins next
+	seq         uint64 // grows with each swap, even if the register was deleted in between
+	watched     bool   // somebody wants to hear of who is first
+	value       []byte // outlives the nodes
+	count       int
+	first, last uint64
+	members     []member
+	kinds       []string
+	entries     []byte
+}
+
+// member is a session that has nodes in a line, or had.
+type member struct {
+	id    sessionID
+	since int64  // ms, that the times of its nodes are counted from
+	owner string // as encodeOwner makes it
+}
+
+// node is one contender, as an entry tells.
+type node struct {
+	token  uint64
+	member int
+	n      uint64 // which of its session's nodes it is
+	rev    uint64 // how often it was amended
+	kind   int
+	since  int64  // ms, after its member's
+	data   []byte // nil if it has none, or if it is aside
+	aside  uint64 // not zero: its data is in a register of its own, see nodeID.dataKey
+	size   int    // of the entry
+}
+
+const format = 1
+
+// An entry is: token, counted from the one before, and ignored of the first; member; n; kind and flags; rev, unless it is
+// zero; since; length and data, unless there is none; aside, unless it is zero.
+const (
+	hasRev = 1 << iota
+	hasData
+	isAside
+	flagBits = iota
+)
+
+const isWatched = 1 // among the line's flags
+
+var errNoLine = errors.New("what stands in the register is not a line of this version of turnwise")
+
+// parseLine takes apart the head. The entries are looked at when they are needed.
+func parseLine(value []byte) (*line, error) {
+	r := reader{rest: value}
+	if f := r.byte(); f != format {
+		return nil, fmt.Errorf("%w (format %d)", errNoLine, f)
+	}
+	l := &line{watched: r.byte()&isWatched != 0, next: r.number(), seq: r.number(), value: r.bytes(), count: int(r.number()), first: r.number(), last: r.number()}
+	members := reader{rest: r.bytes()}
+	for range members.count() {
+		m := member{}
+		copy(m.id[:], members.take(len(m.id)))
+		m.since = members.signed()
+		m.owner = string(members.bytes())
+		l.members = append(l.members, m)
+	}
+	kinds := reader{rest: r.bytes()}
+	for range kinds.count() {
+		l.kinds = append(l.kinds, string(kinds.bytes()))
+	}
+	l.entries = r.rest
+	if r.bad || members.bad || kinds.bad || l.count < 0 || l.count > len(l.entries) {
+		return nil, errNoLine
+	}
+	return l, nil
+}
+
+// check goes through all entries of a line that comes from outside.
+func (l *line) check() error {
+	n, token, bytes := 0, uint64(0), 0
+	for e := range l.nodes() {
+		if e.member >= len(l.members) || e.kind >= len(l.kinds) || n > 0 && e.token <= token {
+			return errNoLine
+		}
+		token = e.token
+		bytes += e.size
+		n++
+	}
+	if n != l.count || bytes != len(l.entries) || n > 0 && (token != l.last || token >= l.next) {
+		return errNoLine
+	}
+	return nil
+}
+
+// nodes goes through the line.
+func (l *line) nodes() iter.Seq[node] {
+	return func(yield func(node) bool) {
+		r := reader{rest: l.entries}
+		token := l.first
+		for i := range l.count {
+			n, ok := r.entry()
+			if !ok {
+				return
+			}
+			if i > 0 {
+				token += n.token
+			}
+			n.token = token
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// find returns a session's node.
+func (l *line) find(id sessionID, n uint64) (node, bool) {
+	for e := range l.nodes() {
+		if e.n == n && l.members[e.member].id == id {
+			return e, true
+		}
+	}
+	return node{}, false
+}
+
+func (l *line) id(n node) nodeID { return nodeID{l.members[n.member].id, n.n, n.rev} }
+
+// ahead returns the nodes ahead of a token that a sight needs.
+func (l *line) ahead(name string, token uint64, sight driver.Sight) []driver.Node {
+	var seen []driver.Node
+	for n := range l.nodes() {
+		if n.token >= token {
+			break
+		}
+		if sight.Sees(l.kinds[n.kind]) {
+			if depth := sight.Depth(); len(seen) == depth {
+				seen = append(seen[:0], seen[1:]...)
+			}
+			seen = append(seen, l.brief(name, n))
+		}
+	}
+	return seen
+}
+
+// brief shows a node to those who wait for it: without its owner and its data.
+func (l *line) brief(name string, n node) driver.Node {
+	return driver.Node{Line: name, ID: l.id(n).String(), Kind: l.kinds[n.kind], Token: driver.Token(n.token)}
+}
+
+// full shows a node with its owner, and with its data unless that is aside.
+func (l *line) full(name string, n node) driver.Node {
+	d := l.brief(name, n)
+	m := l.members[n.member]
+	d.Owner = decodeOwner(m.owner, m.since+n.since)
+	if len(n.data) > 0 {
+		d.Data = append([]byte(nil), n.data...)
+	}
+	return d
+}
+
+// encode puts the head before the entries.
+func (l *line) encode() []byte {
+	var members, kinds []byte
+	members = binary.AppendUvarint(members, uint64(len(l.members)))
+	for _, m := range l.members {
+		members = append(members, m.id[:]...)
+		members = binary.AppendVarint(members, m.since)
+		members = appendBytes(members, m.owner)
+	}
+	kinds = binary.AppendUvarint(kinds, uint64(len(l.kinds)))
+	for _, k := range l.kinds {
+		kinds = appendBytes(kinds, k)
+	}
+	b := make([]byte, 0, 64+len(l.value)+len(members)+len(kinds)+len(l.entries))
+	flags := byte(0)
+	if l.watched {
+		flags |= isWatched
+	}
+	b = append(b, format, flags)
+	b = binary.AppendUvarint(b, l.next)
+	b = binary.AppendUvarint(b, l.seq)
+	b = appendBytes(b, l.value)
+	b = binary.AppendUvarint(b, uint64(l.count))
+	b = binary.AppendUvarint(b, l.first)
+	b = binary.AppendUvarint(b, l.last)
+	b = appendBytes(b, members)
+	b = appendBytes(b, kinds)
+	return append(b, l.entries...)
+}
+
+// appendEntry encodes a node. after is the token of the one before it.
+func appendEntry(b []byte, n node, after uint64) []byte {
+	b = binary.AppendUvarint(b, n.token-after)
+	b = binary.AppendUvarint(b, uint64(n.member))
+	b = binary.AppendUvarint(b, n.n)
+	flags := uint64(n.kind) << flagBits
+	if n.rev > 0 {
+		flags |= hasRev
+	}
+	if len(n.data) > 0 {
+		flags |= hasData
+	}
+	if n.aside > 0 {
+		flags |= isAside
+	}
+	b = binary.AppendUvarint(b, flags)
+	if n.rev > 0 {
+		b = binary.AppendUvarint(b, n.rev)
+	}
+	b = binary.AppendVarint(b, n.since)
+	if len(n.data) > 0 {
+		b = appendBytes(b, n.data)
+	}
+	if n.aside > 0 {
+		b = binary.AppendUvarint(b, n.aside)
+	}
+	return b
+}
+
+func appendBytes[T ~string | ~[]byte](b []byte, text T) []byte {
+	b = binary.AppendUvarint(b, uint64(len(text)))
+	return append(b, text...)
+}
+
+// reader takes bytes apart. Once something is missing it is bad, and all that it reads is zero.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) fail() {
+	r.bad, r.rest = true, nil
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); len(b) == 1 {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.fail()
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) number() uint64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 {
+		v := r.rest[0]
+		r.rest = r.rest[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// count is a number of things of at least a byte each.
+func (r *reader) count() int {
+	n := r.number()
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) signed() int64 {
+	v := r.number()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+func (r *reader) bytes() []byte {
+	n := r.number()
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return nil
+	}
+	return r.take(int(n))
+}
+
+// entry returns the next node; its token is counted from the one before.
+func (r *reader) entry() (n node, ok bool) {
+	before := len(r.rest)
+	n.token, n.member, n.n = r.number(), int(r.number()), r.number()
+	flags := r.number()
+	n.kind = int(flags >> flagBits)
+	if flags&hasRev != 0 {
+		n.rev = r.number()
+	}
+	n.since = r.signed()
+	if flags&hasData != 0 {
+		n.data = r.bytes()
+	}
+	if flags&isAside != 0 {
+		n.aside = r.number()
+	}
+	n.size = before - len(r.rest)
+	return n, !r.bad
+}

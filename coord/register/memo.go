@@ -1,0 +1,54 @@
+package register
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// MaxMemo is the length of the longest memo.
+const MaxMemo = 256
+
+// Remember writes a memo: a small value that stays with the line when its nodes are gone. It is refused with ErrRemoved
+// unless the node stands, so one who has lost the turn cannot write. nil takes the memo away. A line with a memo is not
+// deleted, however long it is empty.
+func (p *place) Remember(ctx context.Context, memo []byte) error {
+	if len(memo) > MaxMemo {
+		return fmt.Errorf("a memo of %d bytes is longer than %d", len(memo), MaxMemo)
+	}
+	if err := p.s.life.Stopped(ctx); err != nil {
+		return err
+	}
+	memo = bytes.Clone(memo)
+	w := newWish(p.s, func(d *draft, t try) error {
+		switch _, stands := d.find(p.s.id, p.n); {
+		case !stands && t.fresh:
+			return driver.ErrRemoved
+		case !stands:
+			return errLook
+		}
+		if !bytes.Equal(d.value, memo) {
+			d.value, d.changed = memo, true
+		}
+		return nil
+	})
+	p.clerk.want(w)
+	err := p.s.await(ctx, p.clerk, w)
+	if err == driver.ErrRemoved {
+		if ended := p.s.alive(ctx); ended != nil {
+			return ended
+		}
+	}
+	return err
+}
+
+// Memo returns what was remembered last in a line; nil if nothing was.
+func (d *Driver) Memo(ctx context.Context, name string) ([]byte, error) {
+	l, err := d.read(ctx, name)
+	if err != nil || len(l.value) == 0 {
+		return nil, err
+	}
+	return bytes.Clone(l.value), nil
+}

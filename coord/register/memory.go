@@ -1,0 +1,102 @@
+package register
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// remembers waits until nobody can believe in a hold that the store has forgotten: for the longest TTL after the store may
+// have forgotten something.
+func (d *Driver) remembers(ctx context.Context) error {
+	longest, err := d.longestTTL(ctx)
+	if err != nil {
+		return d.failed(ctx, err)
+	}
+	for {
+		mctx, cancel := d.requestFor(ctx)
+		m, err := d.store.Memory(mctx)
+		cancel()
+		if err != nil {
+			return d.failed(ctx, err)
+		}
+		d.mu.Lock()
+		wait := time.Until(d.doubtful)
+		d.mu.Unlock()
+		if m.For != Forever {
+			wait = max(wait, longest+longest/drift-m.For)
+		}
+		if wait <= 0 {
+			return nil
+		}
+		d.cfg.log.Info("turnwise: the store may have forgotten who holds; nobody is granted until all TTLs have passed", "wait", wait)
+		if err := driverkit.Sleep(ctx, wait); err != nil {
+			return fmt.Errorf("%w: the store may have forgotten who holds, so nobody is granted for another %v", err, wait.Round(time.Millisecond))
+		}
+	}
+}
+
+// forgot ends all sessions, since the store may have forgotten what they rest on. It returns err.
+func (d *Driver) forgot(err error) error {
+	d.mu.Lock()
+	again := time.Since(d.doubtful.Add(-d.cfg.ttl)) < 10*time.Millisecond
+	d.doubtful = time.Now().Add(d.cfg.ttl)
+	for _, c := range d.clerks {
+		c.mu.Lock()
+		c.known, c.seen = nil, 0
+		c.mu.Unlock()
+	}
+	d.mu.Unlock()
+	if !again {
+		d.cfg.log.Error("turnwise: all sessions end", "error", err)
+	}
+	for _, s := range d.allSessions() {
+		s.life.End(err)
+	}
+	ctx, cancel := d.request()
+	defer cancel()
+	d.store.Memory(ctx) // from now on it answers again
+	return err
+}
+
+// longestTTL says what others use, and tells others of ours if it is longer.
+func (d *Driver) longestTTL(ctx context.Context) (time.Duration, error) {
+	for {
+		ttl, err := d.settleTTL(ctx)
+		if !errors.Is(err, ErrConflict) {
+			return ttl, err
+		}
+	}
+}
+
+func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	it, err := d.store.Read(rctx, settingsKey)
+	if errors.Is(err, ErrForgot) { // it answers after it was asked for its memory
+		if _, err := d.store.Memory(rctx); err != nil {
+			return 0, err
+		}
+		it, err = d.store.Read(rctx, settingsKey)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !it.Version.IsZero() {
+		r := reader{rest: it.Value}
+		f, longest := r.byte(), time.Duration(r.number())*time.Millisecond
+		if f != format || r.bad {
+			return 0, fmt.Errorf("register %q: %w", settingsKey, errNoLine)
+		}
+		if longest >= d.cfg.ttl {
+			return longest, nil
+		}
+	}
+	_, err = d.store.Swap(rctx, Swap{Key: settingsKey, Old: it.Version, Next: NewVersion(), By: d.self,
+		Value: binary.AppendUvarint([]byte{format}, uint64(d.cfg.ttl.Milliseconds()))})
+	return d.cfg.ttl, err
+}

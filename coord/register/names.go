@@ -1,0 +1,84 @@
+package register
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// What the registers are called.
+const (
+	lineKey     = "line/"    // and the line's name
+	sessionKey  = "session/" // and its id
+	dataKey     = "data/"    // and almost the node's id: data that is too long for the line
+	firstTopic  = "first/"   // and the line's name: told when somebody else is first
+	epochKey    = "epoch"    // what tokens of new lines begin with
+	sweeperKey  = "sweeper"  // who sweeps
+	settingsKey = "settings" // the longest TTL
+)
+
+// sessionID names a session. It is random, and never used again.
+type sessionID Version
+
+func (id sessionID) String() string { return hex.EncodeToString(id[:]) }
+func (id sessionID) key() string    { return sessionKey + id.String() }
+
+func parseSessionID(text string) (id sessionID, ok bool) {
+	n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))]))
+	return id, err == nil && n == len(id) && len(text) == 2*len(id)
+}
+
+// nodeID names a node: one of a session's, amended so many times. So whoever waits for the node as it was before finds
+// that this one is another.
+type nodeID struct {
+	session sessionID
+	n, rev  uint64
+}
+
+func (id nodeID) String() string {
+	b := make([]byte, 0, 32)
+	b = hex.AppendEncode(b, id.session[:])
+	b = append(b, '-')
+	b = strconv.AppendUint(b, id.n, 10)
+	b = append(b, '.')
+	return string(strconv.AppendUint(b, id.rev, 10))
+}
+
+// dataKey is where the data of a node is that is too long for the line: the one that its process put there as so many-th.
+func (id nodeID) dataKey(put uint64) string {
+	id.rev = put
+	return dataKey + id.String()
+}
+
+func parseNodeID(text string) (id nodeID, ok bool) {
+	session, rest, ok1 := strings.Cut(text, "-")
+	n, rev, ok2 := strings.Cut(rest, ".")
+	var ok3 bool
+	id.session, ok3 = parseSessionID(session)
+	var err1, err2 error
+	id.n, err1 = strconv.ParseUint(n, 10, 64)
+	id.rev, err2 = strconv.ParseUint(rev, 10, 64)
+	return id, ok1 && ok2 && ok3 && err1 == nil && err2 == nil
+}
+
+// encodeOwner puts all but the time into a member's words.
+func encodeOwner(o driver.Owner) string {
+	b := appendBytes(nil, o.Host)
+	b = binary.AppendVarint(b, int64(o.PID))
+	return string(append(b, o.Label...))
+}
+
+func decodeOwner(text string, since int64) driver.Owner {
+	r := reader{rest: []byte(text)}
+	o := driver.Owner{Host: string(r.bytes()), PID: int(r.signed())}
+	o.Label = string(r.rest)
+	if r.bad || text == "" {
+		return driver.Owner{}
+	}
+	o.Since = time.UnixMilli(since).UTC()
+	return o
+}

@@ -1,0 +1,153 @@
+package register
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+)
+
+// notice is what a swap tells one node.
+type notice struct {
+	n    uint64 // which of its session's nodes
+	what byte
+}
+
+const (
+	yourTurn   = 'T' // nobody ahead stands in its way
+	lookAgain  = 'L' // one that it waits for has left, or was amended
+	youAreGone = 'R' // somebody has removed it
+	allOver    = 'X' // its session was ended
+)
+
+// news returns what a change of a line has to tell, by session. Whoever swaps knows the whole line, and so whose turn it
+// is: those who wait need not look. It is told to those alone who waited for one that has gone, as the rules of their
+// kinds have it, and of a kind without a rule it is known only that nobody may be ahead. If its rule waits for somebody
+// else, it finds out when it looks without being told.
+func (d *draft) news() map[sessionID][]notice {
+	if len(d.gone) == 0 || d.was == nil {
+		return nil
+	}
+	told := make(map[sessionID][]notice)
+	tell := func(n node, what byte) {
+		id := d.was.members[n.member].id
+		told[id] = append(told[id], notice{n.n, what})
+	}
+	slices.SortFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
+	for _, g := range d.gone {
+		if g.why == removed {
+			tell(g.node, youAreGone)
+		}
+	}
+	q := queue{was: d.was, gone: d.gone, permits: slices.ContainsFunc(d.was.kinds, rules.IsPermits)}
+	for n := range d.was.nodes() {
+		is := q.next(n)
+		switch {
+		case !is.woken:
+		case is.free:
+			tell(n, yourTurn)
+		default:
+			tell(n, lookAgain)
+		}
+		if is.last {
+			break
+		}
+	}
+	return told
+}
+
+// queue goes through a line as it was, and finds those who waited for one that has gone.
+type queue struct {
+	was     *line
+	gone    []loss // those that we have not come by, in order
+	permits bool   // there are semaphores' nodes in the line
+
+	passed    []driver.Node // if so, all that we have come by; those that have gone have an ID
+	lastGone  bool          // whether the nearest has gone
+	otherGone bool          // whether the nearest that was no reader has gone
+	standing  int           // how many stand
+	others    int           // how many of these are no readers
+}
+
+// what a queue says of a node.
+type position struct {
+	woken bool // it waited for one that has gone
+	free  bool // nobody ahead stands in its way now
+	last  bool // nobody behind is woken
+}
+
+func (q *queue) next(n node) (is position) {
+	kind := q.was.kinds[n.kind]
+	reader, permits := kind == rules.Reader, rules.IsPermits(kind)
+	var lost *loss
+	if len(q.gone) > 0 && q.gone[0].token == n.token {
+		lost, q.gone = &q.gone[0], q.gone[1:]
+	} else {
+		switch {
+		case reader:
+			is.woken, is.free = q.otherGone, q.others == 0
+		case permits:
+			is.woken, is.free = q.waitedForGone(kind), q.standing == 0
+		default:
+			is.woken, is.free = q.lastGone, q.standing == 0
+		}
+	}
+	q.lastGone = lost != nil
+	if !reader {
+		q.otherGone = lost != nil
+	}
+	if q.permits {
+		passed := driver.Node{Kind: kind, Token: driver.Token(n.token)}
+		if lost != nil {
+			passed.ID = "gone"
+		}
+		q.passed = append(q.passed, passed)
+	}
+	if stands := lost == nil || lost.why == amended; stands {
+		q.standing++
+		if lost != nil && lost.kind != rules.Reader || lost == nil && !reader {
+			q.others++
+		}
+	}
+	// Nobody looks past one that tolerates nobody beside it.
+	is.last = len(q.gone) == 0 && lost == nil && !reader && !permits
+	return is
+}
+
+// waitedForGone reports whether a semaphore's node waited for one that has gone.
+func (q *queue) waitedForGone(kind string) bool {
+	return slices.ContainsFunc(rules.Weighted(driver.Node{Kind: kind}, q.passed), func(n driver.Node) bool { return n.ID != "" })
+}
+
+// noteSize is what a note holds at most.
+const noteSize = 7000
+
+// notes puts what is told to one session into as many notes as it takes.
+func notes(to sessionID, name string, seq uint64, all []notice) []Note {
+	head := appendBytes(nil, name)
+	head = binary.AppendUvarint(head, seq)
+	var notes []Note
+	text := slices.Clone(head)
+	for _, n := range all {
+		if len(text)+1+binary.MaxVarintLen64 > noteSize {
+			notes = append(notes, Note{to.key(), text})
+			text = slices.Clone(head)
+		}
+		text = append(text, n.what)
+		text = binary.AppendUvarint(text, n.n)
+	}
+	return append(notes, Note{to.key(), text})
+}
+
+// readNote takes a note apart.
+func readNote(text []byte) (name string, seq uint64, all []notice, ok bool) {
+	r := reader{rest: text}
+	name, seq = string(r.bytes()), r.number()
+	for len(r.rest) > 0 {
+		what := r.byte()
+		all = append(all, notice{r.number(), what})
+	}
+	return name, seq, all, !r.bad
+}

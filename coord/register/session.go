@@ -1,0 +1,353 @@
+package register
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// session is a register that its process renews: each time it gets another version. Who sees the same version for a TTL
+// deletes the register, and the session is over. In a store that knows by itself whether a process lives, it is not
+// renewed.
+type session struct {
+	d        *Driver
+	id       sessionID
+	life     *driverkit.Life
+	deadline *driverkit.Deadline
+	stop     func() // listening
+	release  func() // the keeping; nil without a Keeper
+	joined   atomic.Uint64
+	usual    atomic.Int64 // ns that a join takes
+	waiting  atomic.Int64 // how many wait
+
+	renewing sync.Mutex
+	version  Version
+	renewals uint64
+
+	mu     sync.Mutex
+	places map[uint64]*place
+}
+
+var (
+	errEnded     = errors.New("another process, or an operator, has ended it")
+	errExpired   = errors.New("it was not renewed in time, and is gone")
+	errLeftOpen  = errors.New("it was closed")
+	errAbandoned = errors.New("it was abandoned")
+	errUnopened  = errors.New("it could not be opened")
+)
+
+// A session is renewed four times in a TTL, and counts as lost a little before others may end it: clocks do not run alike.
+const (
+	renewals = 4
+	drift    = 20 // the part of a TTL by which two clocks may differ after it
+)
+
+// ages is how long a session's deadline is away in a store that knows whether its process lives.
+const ages = 100 * 365 * 24 * time.Hour
+
+func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if d.life.Over() {
+		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
+	}
+	if err := d.remembers(ctx); err != nil {
+		return nil, err
+	}
+	s := &session{
+		d:        d,
+		id:       sessionID(NewVersion()),
+		life:     driverkit.NewLife(d.life.Context()),
+		deadline: driverkit.NewDeadline(),
+		stop:     func() {},
+		places:   make(map[uint64]*place),
+	}
+	if err := s.open(ctx); err != nil {
+		s.life.End(errUnopened)
+		s.free()
+		return nil, d.failed(ctx, err)
+	}
+	d.mu.Lock()
+	d.sessions[s.id] = s
+	d.mu.Unlock()
+	if !d.life.Go(func() {
+		<-s.life.Done()
+		d.over(s)
+	}) {
+		s.life.End(errClosed)
+		d.over(s)
+		return nil, s.life.Why()
+	}
+	s.life.Go(s.keepUp)
+	d.sweep()
+	return s, nil
+}
+
+// open listens first: what is told to the session from its beginning is heard.
+func (s *session) open(ctx context.Context) (err error) {
+	if s.d.keeper != nil {
+		kctx, cancel := s.d.requestFor(ctx)
+		defer cancel()
+		if s.release, err = s.d.keeper.Keep(kctx, s.id.key()); err != nil {
+			return err
+		}
+	}
+	if s.stop, err = s.d.listen(ctx, s.id.key(), s.hear); err != nil {
+		s.stop = func() {}
+		return err
+	}
+	version, sent := NewVersion(), time.Now()
+	sctx, cancel := s.d.requestFor(ctx)
+	defer cancel()
+	// If its outcome stays open it may be applied yet. Nobody knows the id, so the sweeper takes it for a dead one.
+	if _, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.value(sent), By: s.d.self}); err != nil {
+		return err
+	}
+	s.version = version
+	s.renewed(sent)
+	return nil
+}
+
+// over follows the end of a session.
+func (d *Driver) over(s *session) {
+	d.mu.Lock()
+	delete(d.sessions, s.id)
+	d.mu.Unlock()
+	s.free()
+}
+
+func (s *session) free() {
+	s.stop()
+	if s.release != nil {
+		if errors.Is(context.Cause(s.life.Context()), errAbandoned) {
+			// Somebody may still work beside those who would come next.
+			time.AfterFunc(s.d.cfg.ttl, s.release)
+		} else {
+			s.release()
+		}
+	}
+}
+
+// What stands in a session's register: format, TTL in ms, the owner's wall clock in ms, the number of renewals.
+func (s *session) value(now time.Time) []byte {
+	b := binary.AppendUvarint([]byte{format}, uint64(s.d.cfg.ttl.Milliseconds()))
+	b = binary.AppendVarint(b, now.UnixMilli())
+	return binary.AppendUvarint(b, s.renewals)
+}
+
+type heartbeat struct {
+	ttl      time.Duration
+	at       time.Time // by the owner's wall clock
+	renewals uint64
+}
+
+func parseHeartbeat(value []byte) (h heartbeat, ok bool) {
+	r := reader{rest: value}
+	f := r.byte()
+	h.ttl = time.Duration(min(r.number(), math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+	h.at = time.UnixMilli(r.signed())
+	h.renewals = r.number()
+	return h, f == format && !r.bad
+}
+
+func (s *session) renewed(sent time.Time) {
+	if s.d.keeper != nil {
+		s.deadline.Renewed(sent, ages)
+		return
+	}
+	s.deadline.Renewed(sent, s.d.cfg.ttl-s.d.cfg.ttl/drift)
+}
+
+func (s *session) Deadline() time.Time   { return s.deadline.Time() }
+func (s *session) Done() <-chan struct{} { return s.life.Done() }
+
+// keepUp renews the session until it is over. Where the kernel keeps it, it only looks whether the register stands.
+func (s *session) keepUp() {
+	pause := s.d.cfg.ttl / renewals
+	tries := map[Version]time.Time{} // renewals whose outcome is open, and when they were sent
+	next := time.Now().Add(pause)
+	for failures := 0; ; {
+		if driverkit.Sleep(s.life.Context(), time.Until(next)) != nil {
+			return
+		}
+		sent := time.Now()
+		err := s.renew(tries, sent)
+		switch {
+		case err == nil:
+			failures, next = 0, sent.Add(pause)
+		case s.life.Over():
+			return
+		default:
+			s.d.saw(err)
+			next = time.Now().Add(driverkit.Jitter(min(driverkit.Pause(failures), pause/4)))
+			failures++
+		}
+	}
+}
+
+func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	if s.d.keeper != nil {
+		return s.stands(s.life.Context())
+	}
+	ctx, cancel := s.d.requestFor(s.life.Context())
+	defer cancel()
+	s.renewals++
+	version := NewVersion()
+	tries[version] = sent
+	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.value(sent), By: s.d.self})
+	switch {
+	case err == nil:
+		s.version = version
+		clear(tries)
+		s.renewed(sent)
+		return nil
+	case errors.Is(err, ErrForgot):
+		return s.d.forgot(err)
+	case !errors.Is(err, ErrConflict):
+		return err
+	case cur.Version.IsZero():
+		s.life.End(errExpired)
+		return err
+	case cur.Version == s.version: // somebody else has the next swap reserved
+		return err
+	}
+	was, ok := tries[cur.Version]
+	if !ok {
+		return s.d.forgot(fmt.Errorf("%w: the register of session %v has gone back", ErrForgot, s.id))
+	}
+	s.version = cur.Version // an earlier try was applied after all
+	s.renewed(was)
+	return err
+}
+
+// stands asks whether the session's register is there. If it is not the session is over.
+func (s *session) stands(ctx context.Context) error {
+	rctx, cancel := s.d.requestFor(ctx)
+	defer cancel()
+	it, err := s.d.store.Read(rctx, s.id.key())
+	switch {
+	case err != nil:
+		return s.life.Verdict(s.d.failed(ctx, err))
+	case it.Version.IsZero():
+		s.life.End(errExpired)
+	}
+	return s.life.Why()
+}
+
+// alive is stands, asked until there is an answer.
+func (s *session) alive(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		err := s.stands(ctx)
+		if err == nil || s.life.Stopped(ctx) != nil {
+			return s.life.Verdict(err)
+		}
+		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {
+			return err
+		}
+	}
+}
+
+// hear takes in a note. It does not block.
+func (s *session) hear(text []byte) {
+	if text == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range s.places {
+			p.doubt()
+		}
+		return
+	}
+	name, seq, all, ok := readNote(text)
+	if !ok {
+		s.d.cfg.log.Warn("turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", text))
+		return
+	}
+	s.heed(name, seq, all)
+}
+
+// heed tells the places what concerns them.
+func (s *session) heed(name string, seq uint64, all []notice) {
+	for _, n := range all {
+		if n.what == allOver {
+			s.life.End(errEnded)
+			return
+		}
+		s.mu.Lock()
+		p := s.places[n.n]
+		s.mu.Unlock()
+		if p != nil && p.clerk.name == name {
+			p.heed(seq, n.what)
+		}
+	}
+}
+
+// Close takes all nodes away, and the register.
+func (s *session) Close(ctx context.Context) error {
+	if s.life.Over() {
+		return nil
+	}
+	s.mu.Lock()
+	clerks := make(map[*clerk]bool)
+	for _, p := range s.places {
+		clerks[p.clerk] = true
+	}
+	s.mu.Unlock()
+	s.d.buried(s.id)
+	if !s.life.End(errLeftOpen) {
+		return nil
+	}
+	var prunes []*wish
+	for c := range clerks {
+		prunes = append(prunes, s.d.prune(c))
+	}
+	err := s.unregister(ctx)
+	for _, w := range prunes {
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if rest := s.life.Rest(ctx); err == nil {
+		err = rest
+	}
+	return err
+}
+
+// unregister deletes the register. If that does not succeed in time the session is left to its TTL, or to the kernel.
+func (s *session) unregister(ctx context.Context) error {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	version := s.version
+	for tries := 0; ; tries++ {
+		rctx, cancel := s.d.requestFor(ctx)
+		cur, err := s.d.store.Swap(rctx, Swap{Key: s.id.key(), Old: version, By: s.d.self})
+		cancel()
+		switch {
+		case err == nil || errors.Is(err, ErrForgot):
+			return nil
+		case errors.Is(err, ErrConflict):
+			if version = cur.Version; version.IsZero() {
+				return nil
+			}
+		case errors.Is(err, driver.ErrDenied) || ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		}
+		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) Abandon() { s.life.End(errAbandoned) }

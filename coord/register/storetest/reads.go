@@ -1,0 +1,69 @@
+package storetest
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+var reads = []scenario{
+	{name: "another store sees a swap as soon as it is answered", run: swapIsSeen},
+	{name: "nobody sees it go back", run: neverBack},
+}
+
+func swapIsSeen(s *scene) {
+	stores := s.opened(3)
+	var stands register.Item
+	for i := range 200 {
+		stands = s.put(stores[i%3], s.key("k"), stands.Version, "x")
+		s.stands(stores[(i+1)%3], stands)
+		s.stands(stores[(i+2)%3], stands)
+		if i%10 == 9 {
+			s.remove(stores[i%3], stands)
+			stands = register.Item{Key: s.key("k")}
+			s.stands(stores[(i+1)%3], stands)
+		}
+	}
+}
+
+// One counts up. Whoever begins to read when a number was answered sees that or a later one.
+func neverBack(s *scene) {
+	stores := s.opened(3)
+	var answered atomic.Uint64
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for i := range 6 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				least := answered.Load()
+				it, err := stores[i%3].Read(s.ctx, s.key("k"))
+				if err != nil {
+					s.Errorf("Read: %v", err)
+					return
+				}
+				if least > 0 && len(it.Value) != 8 {
+					s.Errorf("%s, want 8 bytes", brief(it))
+					return
+				}
+				if least > 0 && binary.BigEndian.Uint64(it.Value) < least {
+					s.Errorf("read %d when %d had been answered", binary.BigEndian.Uint64(it.Value), least)
+					return
+				}
+			}
+		})
+	}
+	var stands register.Item
+	for n := range uint64(300) {
+		stands = s.put(stores[n%3], s.key("k"), stands.Version, string(binary.BigEndian.AppendUint64(nil, n+1)))
+		answered.Store(n + 1)
+	}
+	close(stop)
+	readers.Wait()
+}

@@ -1,0 +1,114 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// System is where the registers of a store are, and what the suite needs to know about it and do to it. The author of a
+// store fills it in. Only Open is required. What is nil or zero is something that the system does not have or that the
+// author cannot do; the scenarios that need it are skipped and say so.
+//
+// All functions are called from several goroutines at once. A function that fails to do what it is asked says so with
+// t.Fatal.
+type System struct {
+	// Open returns a store that shares nothing with the others in this process but the system, as if each were in a
+	// process of its own. It is closed when t ends; closing it a second time must do no harm.
+	Open func(t testing.TB) register.Store
+
+	// Mute says that the stores cannot tell: Listen returns ErrMute.
+	Mute bool
+
+	// Clock says that the stores tell the age of an item.
+	Clock bool
+
+	// Limit is the size in bytes of the largest value that the stores can keep. Zero: 1 MB is not too much.
+	Limit int
+
+	// Restart ends the system with kill -9 and starts it again, on its data and at its address. It returns when the
+	// system can be reached. The stores stay open.
+	Restart func(t testing.TB)
+
+	// Forget makes the system lose what it has answered, as when a replica that lags behind takes over. It returns when
+	// the system can be reached.
+	Forget func(t testing.TB)
+
+	// Freeze stops the system without ending it, as kill -STOP does, until thaw, which may be called twice. Connections
+	// stay open and nothing is answered.
+	Freeze func(t testing.TB) (thaw func())
+
+	// Address is what another process opens a store with: see Main. It is for a register.Keeper only.
+	Address string
+}
+
+// Run checks a store. start is called once; all scenarios use the system that it returns, with keys and topics of their
+// own.
+func Run(t *testing.T, start func(t testing.TB) *System) {
+	sys := start(t)
+	if sys.Open == nil {
+		t.Fatal("storetest: the System must give Open")
+	}
+	places := make(chan struct{}, 4) // so that a server's connections suffice
+	var crowd sync.WaitGroup
+	for _, o := range obligations {
+		crowd.Go(func() {
+			t.Run(o.name, func(t *testing.T) { o.playTogether(t, sys, places) })
+		})
+	}
+	crowd.Wait()
+	t.Run("alone", func(t *testing.T) {
+		for _, o := range obligations {
+			for _, sc := range o.scenarios {
+				if sc.alone {
+					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, sys) })
+				}
+			}
+		}
+	})
+}
+
+// An obligation of a store, as a subtest, and the scenarios that show it.
+type obligation struct {
+	name      string
+	scenarios []scenario
+}
+
+// A scenario shows one thing. It is a function of a testing.TB, so that the suite's own tests can see it fail.
+type scenario struct {
+	name  string
+	run   func(s *scene)
+	alone bool // it counts or times something that others would disturb, or disturbs others
+}
+
+var obligations = []obligation{
+	{"01 a swap is applied once or not at all", swaps},
+	{"02 a read is no staler than the call", reads},
+	{"03 keys are told apart", keys},
+	{"04 a value is any bytes", values},
+	{"05 a list misses nothing", lists},
+	{"06 notes come in order, and neither early nor lost in silence", listens},
+	{"07 every call ends with its context", contexts},
+	{"08 a reservation ends", reservations},
+	{"09 the age is that of the last swap", ages},
+	{"10 a store that forgets says so", memories},
+	{"11 nothing leaks", closings},
+	{"12 a key is kept as long as its process lives", keepers},
+}
+
+// playTogether plays the scenarios that do not disturb each other, as many at once as there are places.
+func (o obligation) playTogether(t *testing.T, sys *System, places chan struct{}) {
+	var all sync.WaitGroup
+	for _, sc := range o.scenarios {
+		if sc.alone {
+			continue
+		}
+		all.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.Run(sc.name, func(t *testing.T) { sc.play(t, sys) })
+		})
+	}
+	all.Wait()
+}

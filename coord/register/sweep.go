@@ -1,0 +1,305 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// What nobody waits for nobody clears away: nodes of a process that died at the end of a line, registers of sessions,
+// lines that have been empty for long. One process at a time does that for all: it renews the register "sweeper", and
+// another takes over when that stands still.
+type sweeper struct {
+	d       *Driver
+	seen    map[sessionID]*sighting
+	empty   map[string]emptied // lines
+	held    Version            // our version of the sweeper's register; zero: it is not ours
+	other   sighting
+	swept   time.Time // when the lines were looked through last
+	started sync.Once
+}
+
+type emptied struct {
+	version Version
+	since   time.Time
+}
+
+const (
+	// A line is deleted when it has been empty for longer than any request may be late: one that was sent to make it
+	// would find it as it expects.
+	lateAtMost = time.Hour
+
+	// allLines is how often all lines are looked through, whether a session was found dead or not.
+	allLines = 10 * time.Minute
+)
+
+// sweep begins to sweep, once.
+func (d *Driver) sweep() {
+	d.sweeper.started.Do(func() {
+		d.sweeper.d = d
+		d.sweeper.seen = make(map[sessionID]*sighting)
+		d.sweeper.empty = make(map[string]emptied)
+		d.life.Go(d.sweeper.run)
+	})
+}
+
+func (s *sweeper) pause() time.Duration { return sweepPause(s.d.cfg.ttl) }
+
+func sweepPause(ttl time.Duration) time.Duration {
+	return min(max(ttl/renewals, 100*time.Millisecond), 5*time.Second)
+}
+
+func (s *sweeper) run() {
+	ctx := s.d.life.Context()
+	for driverkit.Sleep(ctx, driverkit.Jitter(s.pause())) == nil {
+		if mine, err := s.mine(ctx); err != nil || !mine {
+			if err != nil && ctx.Err() == nil {
+				s.d.saw(err)
+			}
+			continue
+		}
+		if err := s.round(ctx); err != nil && ctx.Err() == nil {
+			s.d.saw(s.d.failed(ctx, err))
+		}
+	}
+	s.resign()
+}
+
+// mine renews the sweeper's register, or takes it over.
+func (s *sweeper) mine(ctx context.Context) (bool, error) {
+	sent := time.Now()
+	if s.held.IsZero() {
+		rctx, cancel := s.d.requestFor(ctx)
+		defer cancel()
+		it, err := s.d.store.Read(rctx, sweeperKey)
+		if err != nil {
+			return false, s.d.failed(ctx, err)
+		}
+		if !it.Version.IsZero() {
+			if s.other.version != it.Version {
+				s.other = sighting{version: it.Version, first: time.Now()}
+			}
+			if h, ok := parseHeartbeat(it.Value); !ok || sent.Sub(s.other.first) < 3*max(sweepPause(h.ttl), s.pause()) {
+				return false, nil
+			}
+		}
+		return s.take(ctx, it.Version, sent)
+	}
+	return s.take(ctx, s.held, sent)
+}
+
+func (s *sweeper) take(ctx context.Context, old Version, now time.Time) (bool, error) {
+	rctx, cancel := s.d.requestFor(ctx)
+	defer cancel()
+	next := NewVersion()
+	h := session{d: s.d}
+	_, err := s.d.store.Swap(rctx, Swap{Key: sweeperKey, Old: old, Next: next, Value: h.value(now), By: s.d.self})
+	switch {
+	case err == nil:
+		s.held = next
+		return true, nil
+	case errors.Is(err, ErrConflict):
+		s.held = Version{}
+		return false, nil
+	}
+	s.held = Version{} // it may be ours; then we take it over from ourselves
+	return false, s.d.failed(ctx, err)
+}
+
+// resign leaves the sweeping to others at once.
+func (s *sweeper) resign() {
+	if s.held.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.d.timeout)
+	defer cancel()
+	s.d.store.Swap(ctx, Swap{Key: sweeperKey, Old: s.held, By: s.d.self})
+}
+
+// round ends the sessions that are dead, and removes what they leave behind.
+func (s *sweeper) round(ctx context.Context) error {
+	standing := make(map[sessionID]bool)
+	type candidate struct {
+		id      sessionID
+		version Version
+	}
+	var dead []candidate
+	sent := time.Now()
+	err := s.d.store.List(ctx, sessionKey, func(it Item) bool {
+		id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey))
+		if !ok {
+			return true
+		}
+		standing[id] = true
+		if s.d.session(id) != nil {
+			return true
+		}
+		seen := s.seen[id]
+		if seen == nil {
+			seen = &sighting{}
+			s.seen[id] = seen
+		}
+		// The list may have been read long after it was asked for; what counts is when it was asked for.
+		if is, _ := seen.see(it, sent, time.Now()); is && s.d.keeper == nil {
+			dead = append(dead, candidate{id, it.Version})
+		} else if s.d.keeper != nil {
+			dead = append(dead, candidate{id, it.Version})
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	found := false
+	for id := range s.seen {
+		if !standing[id] {
+			delete(s.seen, id)
+			found = true // it has ended, and may have left nodes
+		}
+	}
+	for _, c := range dead {
+		if s.d.keeper != nil && !s.unkept(ctx, c.id) {
+			continue
+		}
+		if err := s.d.end(ctx, c.id, c.version); err == nil {
+			found = true
+		} else if !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	if !found && time.Since(s.swept) < allLines {
+		return nil
+	}
+	if err := s.d.sweepLines(ctx); err != nil {
+		return err
+	}
+	s.swept = time.Now()
+	return s.reap(ctx)
+}
+
+// unkept reports whether nobody keeps a session just now.
+func (s *sweeper) unkept(ctx context.Context, id sessionID) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	return s.d.keeper.Unkept(ctx, id.key()) == nil
+}
+
+// sweepLines removes the nodes of sessions that are not there any more, and data that was put aside by them.
+func (d *Driver) sweepLines(ctx context.Context) error {
+	lines := make(map[string]map[sessionID]bool)
+	var data []Item
+	// First the lines, then the sessions: a session is there before its nodes, so one that is missing is over.
+	err := d.store.List(ctx, lineKey, func(it Item) bool {
+		if l, err := parseLine(it.Value); err == nil && l.count > 0 {
+			members := make(map[sessionID]bool)
+			for _, m := range l.members {
+				members[m.id] = true
+			}
+			lines[strings.TrimPrefix(it.Key, lineKey)] = members
+		}
+		return true
+	})
+	if err == nil {
+		err = d.store.List(ctx, dataKey, func(it Item) bool {
+			data = append(data, Item{Key: it.Key, Version: it.Version})
+			return true
+		})
+	}
+	standing := make(map[sessionID]bool)
+	if err == nil {
+		err = d.store.List(ctx, sessionKey, func(it Item) bool {
+			if id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey)); ok {
+				standing[id] = true
+			}
+			return true
+		})
+	}
+	if err != nil {
+		return err
+	}
+	for name, members := range lines {
+		prune := false
+		for id := range members {
+			if !standing[id] {
+				d.buried(id)
+				prune = true
+			}
+		}
+		if prune {
+			c, leave := d.clerk(name)
+			err := d.wait(ctx, c, d.prune(c))
+			leave()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for _, it := range data {
+		if id, ok := parseNodeID(strings.TrimPrefix(it.Key, dataKey)); ok && !standing[id.session] {
+			rctx, cancel := d.requestFor(ctx)
+			_, err := d.store.Swap(rctx, Swap{Key: it.Key, Old: it.Version, By: d.self})
+			cancel()
+			if err != nil && !errors.Is(err, ErrConflict) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reap deletes lines that have been empty for long.
+func (s *sweeper) reap(ctx context.Context) error {
+	var old []string
+	still := make(map[string]emptied)
+	err := s.d.store.List(ctx, lineKey, func(it Item) bool {
+		l, err := parseLine(it.Value)
+		if err != nil || l.count > 0 || len(l.value) > 0 {
+			return true
+		}
+		name := strings.TrimPrefix(it.Key, lineKey)
+		e := s.empty[name]
+		if e.version != it.Version {
+			e = emptied{it.Version, time.Now()}
+		}
+		still[name] = e
+		if time.Since(e.since) > lateAtMost {
+			old = append(old, name)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	s.empty = still
+	for _, name := range old {
+		if err := s.d.reap(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reap deletes a line's register if it is empty.
+func (d *Driver) reap(ctx context.Context, name string) error {
+	c, leave := d.clerk(name)
+	defer leave()
+	l, err := d.read(ctx, name)
+	if err != nil || l.count > 0 || l.seq == 0 {
+		return err
+	}
+	// Whoever makes the line again reads the epoch after this.
+	if err := d.passEpoch(max(epochOf(l.next), l.seq>>36)); err != nil {
+		return err
+	}
+	passed := l.seq
+	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
+		if dr.was != nil && dr.count == 0 && dr.seq == passed {
+			dr.dropped, dr.changed = true, true
+		}
+		return nil
+	})))
+}

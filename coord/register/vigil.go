@@ -1,0 +1,147 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// vigil watches over a session of another process that somebody here waits for, and ends it when it is dead.
+type vigil struct {
+	clerks map[*clerk]int // where somebody waits for it
+	stop   context.CancelFunc
+}
+
+// patience is how long one waits before the vigil begins: most waits are over by then.
+func (d *Driver) patience() time.Duration {
+	if d.keeper != nil {
+		return 2 * time.Millisecond
+	}
+	return d.cfg.ttl / 16
+}
+
+// watchOver watches over the sessions of nodes in a line.
+func (d *Driver) watchOver(c *clerk, nodes []driver.Node) (stop func()) {
+	var ids []sessionID
+	for _, n := range nodes {
+		if id, ok := parseNodeID(n.ID); ok && d.session(id.session) == nil {
+			ids = append(ids, id.session)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		v := d.vigils[id]
+		if v == nil {
+			v = &vigil{clerks: make(map[*clerk]int)}
+			var ctx context.Context
+			ctx, v.stop = context.WithCancel(d.life.Context())
+			d.vigils[id] = v
+			d.life.Go(func() { d.keepVigil(ctx, id, v) })
+		}
+		v.clerks[c]++
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, id := range ids {
+			v := d.vigils[id]
+			if v.clerks[c]--; v.clerks[c] == 0 {
+				delete(v.clerks, c)
+			}
+			if len(v.clerks) == 0 {
+				v.stop()
+				delete(d.vigils, id)
+			}
+		}
+	}
+}
+
+// keepVigil waits for a session to end, and then removes its nodes where somebody waits for them, as long as somebody does.
+func (d *Driver) keepVigil(ctx context.Context, id sessionID, v *vigil) {
+	for tries := 0; ; tries++ {
+		err := d.awaitEnd(ctx, id)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			d.mu.Lock()
+			var clerks []*clerk
+			for c := range v.clerks {
+				clerks = append(clerks, c)
+			}
+			d.mu.Unlock()
+			for _, c := range clerks {
+				d.prune(c)
+			}
+			tries = max(tries, driverkit.Slowly) // whoever still waits for it looked before, or was late to ask
+		}
+		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return
+		}
+	}
+}
+
+// awaitEnd waits until a session is over, be it that we end it because it is dead.
+func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
+	if d.keeper != nil {
+		if err := d.keeper.Unkept(ctx, id.key()); err != nil {
+			return err
+		}
+	}
+	var s sighting
+	for {
+		sent := time.Now()
+		rctx, cancel := d.requestFor(ctx)
+		it, err := d.store.Read(rctx, id.key())
+		cancel()
+		switch {
+		case err != nil:
+			return d.failed(ctx, err)
+		case it.Version.IsZero():
+			d.buried(id)
+			return nil
+		}
+		dead, again := s.see(it, sent, time.Now())
+		if d.keeper != nil || dead {
+			if err := d.end(ctx, id, it.Version); err == nil || !errors.Is(err, ErrConflict) {
+				return err
+			}
+			continue
+		}
+		if err := driverkit.Sleep(ctx, again); err != nil {
+			return err
+		}
+	}
+}
+
+// sighting is how long a session has been seen to stand still.
+type sighting struct {
+	version Version
+	first   time.Time // when it was seen first
+	since   time.Time // when it was renewed last, at the latest
+}
+
+// see takes in what a read has shown. The session is dead if it was not renewed for a TTL, and has not been renewed for
+// longer than a living one would let pass, while we looked ourselves: clocks are set forward, and machines that slept wake
+// up, and then what was renewed a moment ago seems to be old. again is when the next look will tell.
+func (s *sighting) see(it Item, sent, answered time.Time) (dead bool, again time.Duration) {
+	h, ok := parseHeartbeat(it.Value)
+	if !ok {
+		return false, time.Minute // another layout: not ours to end
+	}
+	if s.version != it.Version {
+		// By the store's clock and by the wall clocks of its owner and of us; the one that says less is believed.
+		age := max(min(it.Age, answered.Round(0).Sub(h.at)), 0)
+		*s = sighting{version: it.Version, first: answered, since: answered.Add(-age)}
+	}
+	looked, stood := sent.Sub(s.first), sent.Sub(s.since)
+	enough := h.ttl/renewals + h.ttl/renewals/2
+	if looked >= enough && stood >= h.ttl {
+		return true, 0
+	}
+	return false, max(enough-looked, h.ttl-stood, time.Millisecond)
+}
