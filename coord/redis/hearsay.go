@@ -102,7 +102,14 @@ func (h *hearsay) doubted(what string, r *rumour) {
 // Listen hears all acceptors, and believes what a majority of them says.
 func (q *Quorum) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
 	stop, err = q.listen(ctx, topic, hear)
-	return stop, fail("listen to", topic, err)
+	if err != nil {
+		return nil, fail("listen to", topic, err)
+	}
+	if _, err := q.read(ctx, topic); err != nil { // it may have forgotten, and then the caller has to know
+		stop()
+		return nil, fail("listen to", topic, err)
+	}
+	return stop, nil
 }
 
 func (q *Quorum) listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {

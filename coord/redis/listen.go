@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
-	"github.com/turnwise/turnwise/coord/register"
 )
 
 // ears hear the notes of all topics on one connection.
@@ -53,11 +52,15 @@ func newEars(client rueidis.Client, log *slog.Logger) *ears {
 
 // Listen hears by a subscription; all of the store are on one connection.
 func (s *Store) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
-	if s.forgot.Load() {
-		return nil, fail("listen to", topic, register.ErrForgot)
-	}
 	stop, err = s.ears.listen(ctx, s.channels+topic, hear)
-	return stop, fail("listen to", topic, err)
+	if err != nil {
+		return nil, fail("listen to", topic, err)
+	}
+	if _, err := s.read(ctx, topic); err != nil { // it may have forgotten, and then the caller has to know
+		stop()
+		return nil, fail("listen to", topic, err)
+	}
+	return stop, nil
 }
 
 func (e *ears) listen(ctx context.Context, channel string, hear func([]byte)) (stop func(), err error) {

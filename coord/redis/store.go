@@ -35,8 +35,8 @@ type Store struct {
 
 var _ register.Store = (*Store)(nil)
 
-// maxValue is the largest value. Redis takes 512 MB; long before that it would hold up all others.
-const maxValue = 64 << 20
+// maxValue is the largest value. Redis takes 512 MB, but long before that it holds up all others.
+const maxValue = 8 << 20
 
 func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 	it, err := s.read(ctx, key)
