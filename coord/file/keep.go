@@ -50,27 +50,35 @@ func (s *Store) Keep(ctx context.Context, key string) (release func(), err error
 	if err := p.lock(ctx, &p.kept); err != nil {
 		return nil, err
 	}
-	defer p.unlock(&p.kept)
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	name := nameOf(key)
-	f, err := p.take(ctx, name)
+	k, err := s.keep(ctx, p, nameOf(key))
+	p.unlock(&p.kept)
 	if err != nil {
 		return nil, err
 	}
-	k := &keeping{s: s, place: p, name: name, file: f}
-	_ = f.Truncate(0)
-	_, _ = fmt.Fprintf(f, "%s\nkept by process %d of %s since %s\n", key, os.Getpid(), host(), time.Now().Format(time.RFC3339))
-	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // of one who is dead
-	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
-		s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
-	}
+	_ = k.file.Truncate(0)
+	_, _ = fmt.Fprintf(k.file, "%s\nkept by process %d of %s since %s\n", key, os.Getpid(), host(), time.Now().Format(time.RFC3339))
 	p.users.Add(1)
 	s.mu.Lock()
 	s.kept[k] = struct{}{}
 	s.mu.Unlock()
 	return k.release, nil
+}
+
+// keep needs the lock of the directory.
+func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	f, err := p.take(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeping{s: s, place: p, name: name, file: f}
+	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // of one who is dead
+	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
+		s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
+	}
+	return k, nil
 }
 
 func host() string {
@@ -263,7 +271,7 @@ func (p *place) tidy(name string, f *os.File) {
 	}
 }
 
-// sweep removes what processes that are dead have left. It needs the lock of the directory of kept keys.
+// sweep removes what processes that are dead have left.
 func (p *place) sweep(ctx context.Context) {
 	p.sweepNotes(ctx)
 	names, err := namesIn(p.kept.dir)
@@ -274,17 +282,8 @@ func (p *place) sweep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if name[0] == '~' {
-			continue // it goes with its file
+		if name[0] != '~' { // a pipe goes with its file
+			_, _ = p.isKept(name)
 		}
-		fd, err := openAt(p.kept.dir, name, unix.O_RDONLY, 0)
-		if err != nil {
-			continue
-		}
-		f := os.NewFile(uintptr(fd), name)
-		if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			p.forget(name, f)
-		}
-		f.Close()
 	}
 }

@@ -131,15 +131,15 @@ func (p *place) open(ctx context.Context, c *config) (err error) {
 		p.shards[i].turn = make(chan struct{}, 1)
 	}
 	p.kept.turn = make(chan struct{}, 1)
+	if settled, err := p.settle(c, false); err != nil || settled {
+		return err
+	}
 	if err := p.lock(ctx, &p.kept); err != nil {
 		return err
 	}
 	defer p.unlock(&p.kept)
-	if err := p.settle(c); err != nil {
-		return err
-	}
-	p.sweep(ctx)
-	return nil
+	_, err = p.settle(c, true)
+	return err
 }
 
 // openRoot opens the directory itself, and refuses what does not suit.
@@ -236,40 +236,47 @@ func (p *place) makeDir(in *os.File, name string) (*os.File, error) {
 	return d, nil
 }
 
-// settle reads which layout the directory has. One that has none gets it, and one of before the machine was started last is
-// cleared of what is left from then. It needs the lock of kept.
-func (p *place) settle(c *config) error {
+// settle reads which layout the directory has, and reports whether it is as it should be. With the lock of kept it makes it
+// so: a directory without a layout gets it, and one of before the machine was started last is cleared of what is left.
+func (p *place) settle(c *config, locked bool) (settled bool, err error) {
 	boot := bootID()
 	text, err := os.ReadFile(filepath.Join(p.path, layoutFile))
-	var l layout
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = p.makeShards()
-		l = newLayout(boot, c.sync)
-	case err != nil:
-		return refusal("read the layout", err)
-	default:
-		if l, err = parseLayout(string(text)); err != nil || l.version != layoutVersion {
-			return denied("%s has another layout than %s, which this version of turnwise has: %q. Use the version that made it, or another directory",
-				p.path, layoutVersion, firstLine(text))
+	if errors.Is(err, fs.ErrNotExist) {
+		if !locked {
+			return false, nil
 		}
-		if l.sync != c.sync {
-			return denied("%s is used %s WithSync, and all who use it must agree; to change it, stop them and remove %s",
-				p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
+		if err := p.makeShards(); err != nil {
+			return false, err
 		}
-		if l.boot == boot {
-			return p.openLayout(l)
-		}
-		p.clear(c.log)
-		l = newLayout(boot, c.sync)
-	}
-	if err == nil {
-		err = writeLayout(p.path, p.mode, l)
+		return p.writeAndOpen(newLayout(boot, c.sync))
 	}
 	if err != nil {
-		return err
+		return false, refusal("read the layout", err)
 	}
-	return p.openLayout(l)
+	l, err := parseLayout(string(text))
+	if err != nil || l.version != layoutVersion {
+		return false, denied("%s has another layout than %s, which this version of turnwise has: %q. Use the version that made it, or another directory",
+			p.path, layoutVersion, firstLine(text))
+	}
+	if l.sync != c.sync {
+		return false, denied("%s is used %s WithSync, and all who use it must agree; to change it, stop them and remove %s",
+			p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
+	}
+	if l.boot == boot {
+		return p.openLayout()
+	}
+	if !locked {
+		return false, nil
+	}
+	p.clear(c.log)
+	return p.writeAndOpen(newLayout(boot, c.sync))
+}
+
+func (p *place) writeAndOpen(l layout) (settled bool, err error) {
+	if err := writeLayout(p.path, p.mode, l); err != nil {
+		return false, err
+	}
+	return p.openLayout()
 }
 
 func firstLine(text []byte) string {
@@ -334,22 +341,32 @@ func flushDir(path string) error {
 }
 
 // openLayout keeps the layout open, and takes its number for the directory's.
-func (p *place) openLayout(l layout) error {
+func (p *place) openLayout() (settled bool, err error) {
 	name := filepath.Join(p.path, layoutFile)
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return refusal("open "+name, err)
+		return false, refusal("open "+name, err)
 	}
 	p.layout = os.NewFile(uintptr(fd), name)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return refusal("open "+name, err)
+		return false, refusal("open "+name, err)
+	}
+	// Another may have been put there since it was read.
+	text := make([]byte, 1<<12)
+	n, err := readAt(fd, text, 0)
+	if err != nil {
+		return false, refusal("read "+name, err)
+	}
+	l, err := parseLayout(string(text[:n]))
+	if err != nil {
+		return false, denied("%s: %w", name, err)
 	}
 	p.number = numberOf(&st)
-	// A copy of the directory has the same id, but it is another file.
 	p.since = l.forgot
+	// A copy of the directory has the same id, but it is another file.
 	p.memory = fmt.Sprintf("%s-%x-%x-%s", l.id, p.number.device, p.number.inode, l.boot)
-	return nil
+	return true, nil
 }
 
 // clear removes what cannot be of use after the machine was started anew: pipes, locks, and registers that a power cut

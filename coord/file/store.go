@@ -29,7 +29,8 @@ type Store struct {
 	listeners map[*listener]struct{}
 	kept      map[*keeping]struct{}
 
-	done    chan struct{}
+	closing context.Context // ends when the store is closed
+	close   context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -48,7 +49,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 		return nil, refusal("find the directory "+dir, err)
 	}
 	s := &Store{
-		path: path, config: configure(opts), done: make(chan struct{}),
+		path: path, config: configure(opts),
 		listeners: make(map[*listener]struct{}), kept: make(map[*keeping]struct{}),
 	}
 	p, err := openPlace(ctx, path, s.config)
@@ -56,6 +57,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.place.Store(p)
+	s.closing, s.close = context.WithCancel(context.Background())
 	s.running.Go(s.watch)
 	return s, nil
 }
@@ -136,7 +138,7 @@ func (s *Store) Close() error {
 		all = append(all, l)
 	}
 	s.mu.Unlock()
-	close(s.done)
+	s.close()
 	s.running.Wait()
 	for _, l := range all {
 		l.stop()
@@ -162,11 +164,15 @@ const lookEvery = 500 * time.Millisecond
 // watch finds out what no call does: that the directory was removed while nothing was asked of it, that somebody has removed
 // a file by which a key is kept, or a pipe.
 func (s *Store) watch() {
+	if p, err := s.enter(); err == nil {
+		p.sweep(s.closing)
+		p.leave()
+	}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.done:
+		case <-s.closing.Done():
 			return
 		case <-ticker.C:
 			s.look()
