@@ -60,7 +60,7 @@ func meddleWithPair(s *scene) {
 // Whoever looks for its node later must find it, though it does not say any more what was put there.
 func meddleWithJoin(s *scene) {
 	sess, l := s.session()
-	s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
+	s.needs("freeze and cut a link, and write to others' nodes", l.Freeze == nil || l.Cut == nil || s.svc.Meddle == nil)
 	former, _ := s.join(sess) // a join of a fresh line may need an answer before there is a node
 	s.leave(former, true)
 	for _, wanted := range []bool{true, false} {
