@@ -1,39 +1,49 @@
 #!/usr/bin/env bash
 # Fetches the real servers that the tests start, without root, once:
 #
-#   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd
-#   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with:
-#                               Curator, kazoo, redis
+#   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
+#                               memcached
+#   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
 #
 # They go to $TURNWISE_SERVERS, by default turnwise/ in the user's cache directory:
 #
 #   zookeeper/*.jar    ZooKeeper and all it needs on its class path
 #   etcd, etcdctl      built from verify/servers/etcdbuild
 #   etcd-3.4/etcd      the oldest etcd we speak to
+#   redis/             redis-server and redis-cli
+#   postgres/          postgres, initdb, pg_ctl and psql
+#   pgbouncer/         pgbouncer
+#   mariadb/           mariadbd, mariadb-install-db and mariadb
+#   memcached/         memcached
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
-#   redis/             redis-server and redis-cli           (--interop)
 #
 # Each piece carries a stamp of its pin: a changed pin fetches it again, an unchanged one costs nothing.
 set -euo pipefail
 
-# The pins are upstream versions, so that a distribution's security update of the same version is taken. When a piece's
+# The pins are upstream versions, so that a distribution's security update of the same version is taken. Those of
+# PostgreSQL, MariaDB and OpenSSL are new upstream versions, so of these only the series is pinned. When a piece's
 # recipe in this script changes, the number behind its name in the stamp must change too.
 ZOOKEEPER=3.8.0 SLF4J=1.7.32 METRICS=3.2.6 SNAPPY=1.1.8.3 NETTY=4.1.48 JCTOOLS=2.0.2 COMMONS_CLI=1.5.0
 ETCD_OLD=3.4.23
 CURATOR=5.4.0 GUAVA=31.1 JACKSON=2.14
 KAZOO=2.8.0 SIX=1.16.0 PURE_SASL=0.5.1
 REDIS=7.0.15 JEMALLOC=5.3.0 LIBLZF=3.6 LIBATOMIC=12.2.0
+POSTGRES=15 ICU=72.1 KRB5=1.20.1 LDAP=2.5.13 XML2=2.9.14 READLINE=8.2
+PGBOUNCER=1.18.0 CARES=1.18.1
+MARIADB=10.11 AIO=0.3.113 URING=2.3 NUMA=2.0.16 NCURSES=6.4 EDIT=3.1 BSD=0.11.7
+MEMCACHED=1.6.18
+OPENSSL=3.0 SASL=2.1.28 LIBEVENT=2.1.12
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 etcdbuild=$here/verify/servers/etcdbuild
 ETCD=$(sed -n 's|.*go\.etcd\.io/etcd/server/v3 v\([^ ]*\).*|\1|p' "$etcdbuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 
-pieces=(zookeeper etcd etcd-3.4)
+pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached)
 case "${1:-}" in
 "") ;;
---interop) pieces+=(curator kazoo redis) ;;
+--interop) pieces+=(curator kazoo) ;;
 -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit ;;
 *) echo "deps.sh: unknown argument $1; see --help" >&2; exit 2 ;;
 esac
@@ -48,6 +58,10 @@ version() {
 	curator) echo $CURATOR ;;
 	kazoo) echo $KAZOO ;;
 	redis) echo $REDIS ;;
+	postgres) echo $POSTGRES ;;
+	pgbouncer) echo $PGBOUNCER ;;
+	mariadb) echo $MARIADB ;;
+	memcached) echo $MEMCACHED ;;
 	esac
 }
 
@@ -60,6 +74,10 @@ pin() {
 	curator) recipe=1:$GUAVA:$JACKSON:$ZOOKEEPER ;;
 	kazoo) recipe=1:$SIX:$PURE_SASL ;;
 	redis) recipe=1:$JEMALLOC:$LIBLZF:$LIBATOMIC ;;
+	postgres) recipe=1:$ICU:$KRB5:$LDAP:$XML2:$READLINE:$OPENSSL:$SASL ;;
+	pgbouncer) recipe=1:$CARES:$OPENSSL:$LIBEVENT ;;
+	mariadb) recipe=1:$AIO:$URING:$NUMA:$NCURSES:$EDIT:$BSD:$OPENSSL ;;
+	memcached) recipe=1:$OPENSSL:$SASL:$LIBEVENT ;;
 	esac
 	echo "$1 $(version "$1") recipe $recipe"
 }
@@ -141,6 +159,30 @@ jars() {
 	for name in "$@"; do cp -L "$from/usr/share/java/$name.jar" "$to/"; done
 }
 
+# libraries FROM TO: copies the shared libraries that were unpacked into FROM to TO/lib.
+libraries() {
+	local from=$1 to=$2 dir
+	mkdir -p "$to/lib"
+	for dir in "$from"/lib/*-linux-gnu* "$from"/usr/lib/*-linux-gnu*; do
+		[ -d "$dir" ] || continue
+		find "$dir" -maxdepth 1 -name 'lib*.so.*' -exec cp -P {} "$to/lib/" \;
+	done
+}
+
+# wrap DIR BIN PROGRAM...: gives each program in DIR/BIN a script in DIR by its name, which runs it with DIR/lib.
+wrap() {
+	local dir=$1 bin=$2 name
+	shift 2
+	for name in "$@"; do
+		cat >"$dir/$name" <<-WRAPPER
+			#!/bin/sh
+			here=\$(dirname "\$(readlink -f "\$0")")
+			LD_LIBRARY_PATH=\$here/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH} exec "\$here/$bin/$name" "\$@"
+		WRAPPER
+		chmod +x "$dir/$name"
+	done
+}
+
 # --- one function for each piece: it makes it in $out, a folder whose entries then go to $root --------------
 
 zookeeper_debs=(libzookeeper-java=$ZOOKEEPER libslf4j-java=$SLF4J libdropwizard-metrics-java=$METRICS libsnappy-java=$SNAPPY)
@@ -186,20 +228,59 @@ fetch_kazoo() {
 
 fetch_redis() {
 	debs "$work/redis" redis-tools=5:$REDIS libjemalloc2=$JEMALLOC liblzf1=$LIBLZF libatomic1=$LIBATOMIC
-	mkdir -p "$out/redis/bin" "$out/redis/lib"
+	mkdir -p "$out/redis/bin"
 	# redis-server is a link to redis-check-rdb: one program, which looks at the name it was called by.
 	cp "$work/redis/usr/bin/redis-check-rdb" "$out/redis/bin/redis-server"
 	cp "$work/redis/usr/bin/redis-cli" "$out/redis/bin/"
-	cp -L "$work"/redis/usr/lib/*/lib{jemalloc,lzf,atomic}.so.? "$out/redis/lib/"
-	local name
-	for name in redis-server redis-cli; do
-		cat >"$out/redis/$name" <<-'WRAPPER'
-			#!/bin/sh
-			here=$(dirname "$(readlink -f "$0")")
-			LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} exec "$here/bin/$(basename "$0")" "$@"
-		WRAPPER
-		chmod +x "$out/redis/$name"
+	libraries "$work/redis" "$out/redis"
+	wrap "$out/redis" bin redis-server redis-cli
+}
+
+# The libraries of the servers below are those that a Debian with apt may lack.
+
+fetch_postgres() {
+	debs "$work/postgres" postgresql-15=$POSTGRES. postgresql-client-15=$POSTGRES. libpq5=$POSTGRES. libssl3=$OPENSSL. \
+		libicu72=$ICU libxml2=$XML2 libldap-2.5-0=$LDAP libsasl2-2=$SASL libreadline8=$READLINE \
+		libgssapi-krb5-2=$KRB5 libkrb5-3=$KRB5 libk5crypto3=$KRB5 libkrb5support0=$KRB5 libkeyutils1 libcom-err2
+	# It finds its share folder by the way from its programs, so the folders stay as they are in the package. What
+	# compiles queries needs LLVM, which is larger than all the rest.
+	local tree
+	for tree in usr/lib/postgresql usr/share/postgresql; do
+		mkdir -p "$out/postgres/$tree"
+		cp -R "$work/postgres/$tree/." "$out/postgres/$tree"
 	done
+	rm -rf "$out/postgres/usr/lib/postgresql/15/lib/"{bitcode,pgxs,llvmjit*}
+	libraries "$work/postgres" "$out/postgres"
+	wrap "$out/postgres" usr/lib/postgresql/15/bin postgres initdb pg_ctl psql
+}
+
+fetch_pgbouncer() {
+	debs "$work/pgbouncer" pgbouncer=$PGBOUNCER libc-ares2=$CARES libevent-2.1-7=$LIBEVENT libssl3=$OPENSSL.
+	mkdir -p "$out/pgbouncer/bin"
+	cp "$work/pgbouncer/usr/sbin/pgbouncer" "$out/pgbouncer/bin/"
+	libraries "$work/pgbouncer" "$out/pgbouncer"
+	wrap "$out/pgbouncer" bin pgbouncer
+}
+
+fetch_mariadb() {
+	debs "$work/mariadb" mariadb-server-core=1:$MARIADB. mariadb-client-core=1:$MARIADB. libssl3=$OPENSSL. \
+		libaio1=$AIO liburing2=$URING libnuma1=$NUMA libncurses6=$NCURSES libedit2=$EDIT libbsd0=$BSD
+	# mariadb-install-db looks for the others where the package has them.
+	mkdir -p "$out/mariadb/usr/"{bin,sbin,share}
+	cp "$work/mariadb/usr/sbin/mariadbd" "$out/mariadb/usr/sbin/"
+	cp "$work/mariadb/usr/bin/"{mariadb,mariadb-install-db,my_print_defaults,resolveip} "$out/mariadb/usr/bin/"
+	cp -R "$work/mariadb/usr/share/mysql" "$out/mariadb/usr/share/"
+	libraries "$work/mariadb" "$out/mariadb"
+	wrap "$out/mariadb" usr/sbin mariadbd
+	wrap "$out/mariadb" usr/bin mariadb mariadb-install-db
+}
+
+fetch_memcached() {
+	debs "$work/memcached" memcached=$MEMCACHED libevent-2.1-7=$LIBEVENT libsasl2-2=$SASL libssl3=$OPENSSL.
+	mkdir -p "$out/memcached/bin"
+	cp "$work/memcached/usr/bin/memcached" "$out/memcached/bin/"
+	libraries "$work/memcached" "$out/memcached"
+	wrap "$out/memcached" bin memcached
 }
 
 # ---------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ func New(store Store, opts ...Option) *Driver {
 		store:    store,
 		cfg:      cfg,
 		self:     NewVersion(),
-		timeout:  min(max(cfg.ttl/5, 200*time.Millisecond), 2*time.Second),
+		timeout:  min(max(cfg.ttl/4, 400*time.Millisecond), 2*time.Second),
 		life:     driverkit.NewLife(context.Background()),
 		clerks:   make(map[string]*clerk),
 		sessions: make(map[sessionID]*session),
@@ -68,7 +68,14 @@ func New(store Store, opts ...Option) *Driver {
 	return d
 }
 
-func (d *Driver) Strength() driver.Strength { return d.store.Strength() }
+func (d *Driver) Strength() driver.Strength {
+	s := d.store.Strength()
+	s.Order, s.Death = driver.FirstCome, driver.ByTTL
+	if d.keeper != nil {
+		s.Death = driver.ByKernel
+	}
+	return s
+}
 
 func (d *Driver) RequestTimeout() time.Duration { return d.timeout + d.timeout/4 }
 
@@ -176,16 +183,11 @@ func (d *Driver) wait(ctx context.Context, c *clerk, w *wish) error {
 	}
 }
 
-// read returns a line as it stands.
+// read returns a line as it stands. It rides out trouble as long as ctx lasts.
 func (d *Driver) read(ctx context.Context, name string) (*line, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	rctx, cancel := d.requestFor(ctx)
-	defer cancel()
-	it, err := d.store.Read(rctx, lineKey+name)
+	it, err := d.readItem(ctx, lineKey+name)
 	if err != nil {
-		return nil, d.failed(ctx, err)
+		return nil, err
 	}
 	if it.Version.IsZero() {
 		return &line{}, nil
@@ -200,15 +202,34 @@ func (d *Driver) read(ctx context.Context, name string) (*line, error) {
 	return l, nil
 }
 
+func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
+	for tries := 0; ; tries++ {
+		if err := ctx.Err(); err != nil {
+			return Item{}, err
+		}
+		rctx, cancel := d.requestFor(ctx)
+		it, err := d.store.Read(rctx, key)
+		cancel()
+		switch {
+		case err == nil:
+			return it, nil
+		case errors.Is(err, driver.ErrDenied) || d.life.Over():
+			return Item{}, d.failed(ctx, err)
+		}
+		err = d.failed(ctx, err)
+		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return Item{}, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
 // show returns a node with all that it says.
 func (d *Driver) show(ctx context.Context, name string, l *line, n node) (driver.Node, error) {
 	shown := l.full(name, n)
 	if n.aside > 0 {
-		rctx, cancel := d.requestFor(ctx)
-		defer cancel()
-		it, err := d.store.Read(rctx, l.id(n).dataKey(n.aside))
+		it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
 		if err != nil {
-			return driver.Node{}, d.failed(ctx, err)
+			return driver.Node{}, err
 		}
 		shown.Data = it.Value
 	}
@@ -221,12 +242,13 @@ func (d *Driver) Line(ctx context.Context, name string) ([]driver.Node, error) {
 		return nil, err
 	}
 	var all []driver.Node
+	room := driverkit.NewRoom(driverkit.LineBytes)
 	for n := range l.nodes() {
 		shown, err := d.show(ctx, name, l, n)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, shown)
+		all = append(all, room.Keep(shown))
 	}
 	return all, nil
 }

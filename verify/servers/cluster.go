@@ -13,10 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// service is what differs between ZooKeeper and etcd.
+// service is what differs between ZooKeeper, etcd, Redis and the others.
 type service interface {
 	name() string
 	// clientPort is the name of the port that clients connect to.
@@ -27,7 +28,25 @@ type service interface {
 	next(ctx context.Context, m *Member) error
 	// probe asks the member whether it serves.
 	probe(ctx context.Context, m *Member) (health, error)
+	// url returns the member's address as its clients write it.
+	url(m *Member) string
+	// goodOrder is the signal on which a member ends in good order.
+	goodOrder() syscall.Signal
 }
+
+// An untidy service leaves something outside its folder when it is killed.
+type untidy interface {
+	cleanUp(m *Member)
+}
+
+// independent is embedded by services whose members know nothing of one another.
+type independent struct{}
+
+func (independent) clientPort(config) string { return "client" }
+
+func (independent) next(context.Context, *Member) error { return nil }
+
+func (independent) goodOrder() syscall.Signal { return syscall.SIGTERM }
 
 type health struct {
 	serving bool
@@ -38,7 +57,8 @@ type health struct {
 // errPortTaken can be cured by choosing other ports.
 var errPortTaken = errors.New("a port was taken by another process")
 
-// A Cluster is one service: a single server, or several that form an ensemble.
+// A Cluster is one service: a single server, or several that form an ensemble. Several of Redis, PostgreSQL, MariaDB or
+// memcached are as many servers that know nothing of one another.
 type Cluster struct {
 	service service
 	cfg     config
@@ -118,6 +138,9 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
+// URL returns the first member's URL; see [Member.URL].
+func (c *Cluster) URL() string { return c.members[0].URL() }
+
 // Members returns all members, even those that were killed.
 func (c *Cluster) Members() []*Member { return slices.Clone(c.members) }
 
@@ -166,6 +189,9 @@ func (c *Cluster) FindLeader(ctx context.Context) (*Member, error) {
 func (c *Cluster) Close() {
 	for _, m := range c.members {
 		m.Kill()
+		if s, ok := c.service.(untidy); ok {
+			s.cleanUp(m)
+		}
 	}
 	c.closeRoutes()
 	c.mu.Lock()

@@ -1,6 +1,6 @@
-// Package servers starts real ZooKeeper and etcd servers as child processes, for tests, for the bench and for the chaos
-// tool. This project is about what a lock does when a server is killed, is frozen or loses an election, and only the
-// servers themselves show that: a fake would repeat our own mistakes.
+// Package servers starts real servers as child processes (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached), for
+// tests, for the bench and for the chaos tool. This project is about what a lock does when a server is killed, is
+// frozen or loses an election, and only the servers themselves show that: a fake would repeat our own mistakes.
 //
 // In a test one line is enough; the server is gone when the test is:
 //
@@ -12,6 +12,18 @@
 //	leader.Kill()                                     // kill -9; Freeze and Thaw stop and continue it
 //	leader.Restart(t)                                 // on the same data, at the same address
 //
+// The others stand alone, so Members(3) gives three that know nothing of one another, and URL says how to reach one:
+//
+//	quorum := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+//	pg := servers.Postgres(t, servers.Config("max_connections = 20"))
+//	pooler := servers.PgBouncer(t, pg.Member(0))
+//	replica := servers.Postgres(t, servers.ReplicaOf(pg.Member(0)))
+//	my := servers.MariaDB(t, servers.Password("secret"))
+//	cache := servers.Memcached(t, servers.Flags("-M", "-m", "16"))
+//	pool, err := pgxpool.New(ctx, pg.URL())
+//
+// A killed one that is to come back empty has its folder "data" in [Member.Dir] removed before Restart.
+//
 // [TLS], [Config], [JavaOptions] and [Flags] change how they run, [Member.Mntr] and [Member.Metrics] tell what they
 // did, and [StartProcess] runs other children, such as the client that is to be frozen while it holds a lock.
 //
@@ -20,7 +32,7 @@
 //	func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 //	zk := servers.ZooKeeper(t, servers.Shared())
 //
-// Outside tests, [StartZooKeeper] and [StartEtcd] return errors instead.
+// Outside tests, [StartZooKeeper], [StartEtcd], [StartRedis] and so on return errors instead.
 //
 // # What a test can rely on
 //
@@ -31,9 +43,15 @@
 //     would otherwise, once in a while, get that very port for its own end, connect to itself, and keep the
 //     server from coming back.
 //
+// # As root
+//
+// PostgreSQL and PgBouncer refuse to run as root. If the tests do, these two run in a user namespace of their own, in
+// which they are somebody else. Where a container allows none, run the tests as another user.
+//
 // # Where the servers come from
 //
 // From the folder that `make deps` (scripts/deps.sh) fills: $TURNWISE_SERVERS, by default turnwise in the
 // user's cache directory. etcd may also be on PATH. Tests that find no server are skipped, or fail if
-// TURNWISE_REQUIRE_SERVERS=1 is set. On Windows there are none: this package compiles there, but starts nothing.
+// TURNWISE_REQUIRE_SERVERS=1 is set. New databases are copies of ones that are made once and kept in the system's folder
+// for temporary files. On Windows there are none: this package compiles there, but starts nothing.
 package servers

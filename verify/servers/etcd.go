@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -31,6 +32,10 @@ func startEtcd(ctx context.Context, dir string, cfg config) (*Cluster, error) {
 type etcd struct{ path string }
 
 func (*etcd) name() string { return "etcd" }
+
+func (*etcd) url(m *Member) string { return m.Addr() }
+
+func (*etcd) goodOrder() syscall.Signal { return syscall.SIGTERM }
 
 func (*etcd) clientPort(config) string { return "client" }
 

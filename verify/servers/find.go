@@ -24,12 +24,12 @@ func Folder() string {
 	return filepath.Join(cache, "turnwise")
 }
 
-// Find returns the path of something in [Folder]: "etcdctl", say, or "curator", "kazoo" and "redis/redis-server", which
+// Find returns the path of something in [Folder]: "etcdctl", say, "postgres/psql", or "curator" and "kazoo", which
 // `scripts/deps.sh --interop` fetches.
 func Find(name string) (string, error) {
 	path := filepath.Join(Folder(), name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s is %w in %s: `make deps` fetches the servers, `bash scripts/deps.sh --interop` also Curator, kazoo and redis",
+		return "", fmt.Errorf("%s is %w in %s: `make deps` fetches the servers, `bash scripts/deps.sh --interop` also Curator and kazoo",
 			name, ErrNotInstalled, Folder())
 	}
 	return path, nil

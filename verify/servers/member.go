@@ -33,6 +33,15 @@ func (m *Member) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port(m.cluster.service.clientPort(m.cluster.cfg))))
 }
 
+// URL returns the server's address with all that a client needs, as its clients write it:
+//
+//	redis://:secret@127.0.0.1:15017
+//	postgres://postgres:secret@127.0.0.1:15017/postgres?sslmode=disable
+//	mysql://root:secret@127.0.0.1:15017/turnwise
+//
+// Of ZooKeeper, etcd and memcached it is the address alone.
+func (m *Member) URL() string { return m.cluster.service.url(m) }
+
 // Port returns the member's port of that name, which [Config] or [Flags] asked for.
 func (m *Member) Port(name string) int {
 	port, err := m.cluster.port(m, name)
@@ -94,7 +103,7 @@ func (m *Member) Start(ctx context.Context) error {
 func (m *Member) Kill() { m.end((*Process).Kill) }
 
 // Terminate ends the server in good order, as an operator would, and returns when it is gone.
-func (m *Member) Terminate() { m.end((*Process).Terminate) }
+func (m *Member) Terminate() { m.end(func(p *Process) { p.end(m.cluster.service.goodOrder()) }) }
 
 func (m *Member) end(how func(*Process)) {
 	m.mu.Lock()
@@ -148,6 +157,28 @@ func (m *Member) probe(ctx context.Context, patience time.Duration) (health, err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return m.cluster.service.probe(ctx, m)
+}
+
+// dial connects to the server as a client does. Reads and writes fail at ctx's deadline.
+func (m *Member) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.Addr())
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		err = conn.SetDeadline(deadline)
+	}
+	return conn, err
+}
+
+// writeConfig writes the server's configuration into its folder, with what stands in braces filled in.
+func (m *Member) writeConfig(name string, lines []string) (file string, err error) {
+	lines, err = m.cluster.expand(m, lines)
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(m.dir, name)
+	return file, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
 func (m *Member) portTaken() bool {

@@ -24,6 +24,9 @@ type config struct {
 	old       bool
 	tls       bool
 	links     bool
+	password  string
+	append    string // Redis's appendfsync; empty: no append-only file
+	primary   string // the address of the server that this one follows
 	verbosity string
 }
 
@@ -41,7 +44,8 @@ func configure(opts []Option) config {
 	return cfg
 }
 
-// Members sets the number of servers that form the cluster. The default is 1.
+// Members sets the number of servers that form the cluster. The default is 1. Those of Redis, PostgreSQL, MariaDB and
+// memcached form none: they know nothing of one another.
 func Members(n int) Option { return func(c *config) { c.members = n } }
 
 // Dir makes the servers keep their data and logs in a new folder inside path, which is not removed, instead of in one
@@ -53,7 +57,7 @@ func Dir(path string) Option { return func(c *config) { c.dir = path } }
 func Shared() Option { return func(c *config) { c.shared = true } }
 
 // Fsync makes the servers wait for the disk at every write, as they do in production, if [Dir] is on one. Without it a
-// write still survives a kill -9, since the page cache outlives the process.
+// write still survives a kill -9, since the page cache outlives the process. For Redis it is [AppendOnly] that counts.
 func Fsync() Option { return func(c *config) { c.fsync = true } }
 
 // Tick sets ZooKeeper's tick. The default is 100 ms. Sessions may last from 2 ticks to 1,000 s, and a server ends them
@@ -73,7 +77,9 @@ func JavaOptions(options ...string) Option {
 	return func(c *config) { c.java = append(c.java, options...) }
 }
 
-// Config adds lines to ZooKeeper's zoo.cfg. They come last, and the last line for a key wins.
+// Config adds lines to the server's configuration: ZooKeeper's zoo.cfg, redis.conf, postgresql.conf, pgbouncer.ini or
+// MariaDB's my.cnf, such as "maxmemory-policy allkeys-lru" or "max_connections = 20". They come last, and the last line
+// for a key wins.
 //
 // In them, as in JavaOptions and Flags, {name}, {dir} and {port:x} stand for the member's name, its folder, and a
 // port of its own by the name of x: secureClientPort={port:secure}, which [Member.Port] then returns.
@@ -81,7 +87,7 @@ func Config(lines ...string) Option {
 	return func(c *config) { c.lines = append(c.lines, lines...) }
 }
 
-// ConfigOf adds lines to the zoo.cfg of the i-th member alone, counted from 0, after those of [Config].
+// ConfigOf adds lines to the configuration of the i-th member alone, counted from 0, after those of [Config].
 func ConfigOf(i int, lines ...string) Option {
 	return func(c *config) {
 		if c.own == nil {
@@ -91,7 +97,8 @@ func ConfigOf(i int, lines ...string) Option {
 	}
 }
 
-// Flags adds etcd's command-line flags. They come last, and the last flag of a name wins.
+// Flags adds command-line flags of etcd or memcached ("-M", "-m", "16"). They come last, and the last flag of a name
+// wins.
 func Flags(flags ...string) Option {
 	return func(c *config) { c.flags = append(c.flags, flags...) }
 }
@@ -105,3 +112,14 @@ func OldEtcd() Option { return func(c *config) { c.old = true } }
 
 // Verbose makes the servers log more than warnings: "info" or "debug".
 func Verbose(level string) Option { return func(c *config) { c.verbosity = strings.ToLower(level) } }
+
+// Password makes Redis, PostgreSQL and MariaDB ask for it; [Member.URL] holds it. Without it they let in everybody on
+// this machine.
+func Password(p string) Option { return func(c *config) { c.password = p } }
+
+// AppendOnly makes Redis keep its data in an append-only file, and says when that goes to the disk: "no", "everysec" or
+// "always". Without it a Redis that ends forgets everything.
+func AppendOnly(fsync string) Option { return func(c *config) { c.append = fsync } }
+
+// ReplicaOf makes a Redis or PostgreSQL follow another one, which was started just before and has the same password.
+func ReplicaOf(m *Member) Option { return func(c *config) { c.primary = m.Addr() } }

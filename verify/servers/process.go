@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -16,10 +17,13 @@ const Supervisor = "github.com/turnwise/turnwise/verify/servers.(*Process).super
 
 // A Process is a child that dies with us, whatever we die of. Besides servers, tests start clients this way, to kill or
 // freeze the holder of a lock.
+//
+// Freeze, Thaw and Kill, on Linux, apply to its own children as well: PostgreSQL has one for each connection.
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	frozen atomic.Bool
+	family family
 }
 
 // StartProcess starts cmd, and reaps it when it ends.
@@ -33,7 +37,7 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 	started := make(chan error)
 	go p.supervise(started)
 	if err := <-started; err != nil {
-		return nil, err
+		return nil, explainRefusal(cmd, err)
 	}
 	return p, nil
 }
@@ -71,7 +75,10 @@ func (p *Process) Frozen() bool { return p.frozen.Load() }
 
 // Kill ends the process at once, as kill -9 does, and returns when it is gone. If it is gone already, Kill does
 // nothing.
-func (p *Process) Kill() { p.end(syscall.SIGKILL) }
+func (p *Process) Kill() {
+	p.killChildren()
+	p.end(syscall.SIGKILL)
+}
 
 // Terminate asks the process to end in good order and returns when it is gone.
 func (p *Process) Terminate() { p.end(syscall.SIGTERM) }
@@ -84,17 +91,34 @@ func (p *Process) end(sig os.Signal) {
 	<-p.exited
 }
 
+// runToEnd runs a command that is no server, and returns what it said if it fails.
+func runToEnd(cmd *exec.Cmd) error {
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	p, err := StartProcess(cmd)
+	if err != nil {
+		return err
+	}
+	<-p.Exited()
+	if !cmd.ProcessState.Success() {
+		return fmt.Errorf("%s: %v\n%s", cmd.Path, cmd.ProcessState, &said)
+	}
+	return nil
+}
+
 // Freeze stops the process where it is (SIGSTOP): it keeps its connections, and nobody answers on them. All of
 // its threads stand still when Freeze returns.
 func (p *Process) Freeze() {
 	p.frozen.Store(true)
 	if p.stop() == nil {
 		p.awaitFrozen()
+		p.freezeChildren()
 	}
 }
 
 // Thaw lets a frozen process go on (SIGCONT).
 func (p *Process) Thaw() {
+	p.thawChildren()
 	_ = p.goOn() // a process that is gone needs no thaw
 	p.frozen.Store(false)
 }

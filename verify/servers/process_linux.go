@@ -2,8 +2,10 @@ package servers
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,14 +15,42 @@ import (
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
+// notAsRoot runs the command as somebody else if we are root: for itself and its files it is an ordinary user, for the
+// rest of the system it is still us. So it can read all that we can, wherever that lies.
+func notAsRoot(cmd *exec.Cmd) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}},
+	}
+}
+
+func explainRefusal(cmd *exec.Cmd, err error) error {
+	if cmd.SysProcAttr.Cloneflags&syscall.CLONE_NEWUSER != 0 && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC)) {
+		return fmt.Errorf("it does not run as root, and there are no user namespaces here to run it as somebody else: "+
+			"run the tests as another user, or allow namespaces: %w", err)
+	}
+	return err
+}
+
 // awaitFrozen waits until every thread has noticed SIGSTOP: the signal is sent at once, but a thread that runs on
 // another core goes on until it is interrupted.
-func (p *Process) awaitFrozen() {
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline) && p.Alive(); time.Sleep(time.Millisecond) {
-		if allThreadsStopped(p.Pid()) {
+func (p *Process) awaitFrozen() { awaitStopped(p.Pid()) }
+
+func awaitStopped(pid int) {
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if allThreadsStopped(pid) || !exists(pid) {
 			return
 		}
 	}
+}
+
+func exists(pid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	return err == nil
 }
 
 func allThreadsStopped(pid int) bool {

@@ -98,3 +98,61 @@ func TestTwoReservationsNeverGiveTheSamePort(t *testing.T) {
 		seen[r.port] = true
 	}
 }
+
+func TestAFrozenServersChildrenDieWithAParentThatIsKilled(t *testing.T) {
+	if os.Getenv("TURNWISE_TEST_PARENT") != "" {
+		// In sessions of their own, as PostgreSQL's are: else the kernel would wake them when their parent dies.
+		child, err := StartProcess(exec.Command("sh", "-c", "setsid sleep 600 & setsid sleep 600 & wait"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(offspring(child.Pid())) == 2 }, 10*time.Second, time.Millisecond)
+		child.Freeze()
+		fmt.Println("family", child.Pid(), strings.Trim(fmt.Sprint(offspring(child.Pid())), "[]"))
+		time.Sleep(10 * time.Minute)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "TURNWISE_TEST_PARENT=1")
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	parent, err := StartProcess(cmd)
+	require.NoError(t, err)
+	var family []int
+	for lines := bufio.NewScanner(stdout); family == nil && lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "family "); ok {
+			for pid := range strings.FieldsSeq(text) {
+				n, err := strconv.Atoi(pid)
+				require.NoError(t, err)
+				family = append(family, n)
+			}
+		}
+	}
+	require.Len(t, family, 3)
+
+	// As a stranger would do it: the parent's own children are left to the kernel.
+	require.NoError(t, syscall.Kill(parent.Pid(), syscall.SIGKILL))
+
+	for _, pid := range family {
+		require.Eventually(t, func() bool { return !alive(pid) }, 10*time.Second, 10*time.Millisecond)
+	}
+}
+
+func TestAProcessIsFrozenThawedAndKilledWithItsChildren(t *testing.T) {
+	p, err := StartProcess(exec.Command("sh", "-c", "sleep 600 & sleep 600 & wait"))
+	require.NoError(t, err)
+	defer p.Kill()
+	require.Eventually(t, func() bool { return len(offspring(p.Pid())) == 2 }, 10*time.Second, time.Millisecond)
+	family := offspring(p.Pid())
+	p.Freeze()
+	for _, pid := range family {
+		require.True(t, allThreadsStopped(pid))
+	}
+	p.Freeze() // once more changes nothing
+	p.Thaw()
+	for _, pid := range family {
+		require.Eventually(t, func() bool { return !allThreadsStopped(pid) }, 10*time.Second, time.Millisecond)
+	}
+	p.Freeze()
+	p.Kill()
+	for _, pid := range family {
+		require.Eventually(t, func() bool { return !alive(pid) }, 10*time.Second, time.Millisecond)
+	}
+}

@@ -2,12 +2,30 @@
 
 package servers
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // On systems other than Linux a child outlives a parent that was kill -9'd. Tests still end their own.
 func dieWithParent(*syscall.SysProcAttr) {}
 
 func (p *Process) awaitFrozen() {}
+
+// notAsRoot does nothing: whoever is root here has to run the tests as somebody else.
+func notAsRoot(*exec.Cmd) {}
+
+func explainRefusal(_ *exec.Cmd, err error) error { return err }
+
+// The children of a child are left alone here. PostgreSQL's end by themselves when their parent has gone, but they are
+// not frozen with it.
+type family struct{}
+
+func (p *Process) freezeChildren() {}
+
+func (p *Process) thawChildren() {}
+
+func (p *Process) killChildren() {}
 
 // roomIn returns 0: no folder is known to be in memory.
 func roomIn(string) int64 { return 0 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,19 +23,33 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// services are the servers that every scenario runs on.
-var services = []struct {
-	name  string
-	start func(testing.TB, ...servers.Option) *servers.Cluster
-	opts  []servers.Option
-}{
+// services are the servers that form a cluster.
+var services = []service{
 	{"zookeeper", servers.ZooKeeper, nil},
 	{"etcd", servers.Etcd, nil},
 	{"etcd-3.4", servers.Etcd, []servers.Option{servers.OldEtcd()}},
 }
 
+// loners are those that stand alone.
+var loners = []service{
+	{"redis", servers.Redis, nil},
+	{"postgres", servers.Postgres, nil},
+	{"mariadb", servers.MariaDB, nil},
+	{"memcached", servers.Memcached, nil},
+}
+
+type service struct {
+	name  string
+	start func(testing.TB, ...servers.Option) *servers.Cluster
+	opts  []servers.Option
+}
+
 func forEach(t *testing.T, members int, scenario func(t *testing.T, start func(t testing.TB) *servers.Cluster)) {
-	for _, s := range services {
+	all := services
+	if members == 1 {
+		all = slices.Concat(services, loners)
+	}
+	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			scenario(t, func(t testing.TB) *servers.Cluster {
 				began := time.Now()

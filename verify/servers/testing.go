@@ -24,6 +24,30 @@ func Etcd(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "etcd", startEtcd, configure(opts))
 }
 
+// Redis starts Redis for the test, and ends it with the test.
+func Redis(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "Redis", startRedis, configure(opts))
+}
+
+// Postgres starts PostgreSQL for the test, and ends it with the test. Its user and its database are called postgres.
+func Postgres(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "PostgreSQL", startPostgres, configure(opts))
+}
+
+// MariaDB starts MariaDB for the test, and ends it with the test. Its user is root, its database turnwise.
+func MariaDB(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "MariaDB", startMariaDB, configure(opts))
+}
+
+// Memcached starts memcached for the test, and ends it with the test.
+func Memcached(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "memcached", startMemcached, configure(opts))
+}
+
 // Leader is FindLeader for tests.
 func (c *Cluster) Leader(t testing.TB) *Member {
 	t.Helper()
@@ -40,6 +64,35 @@ func (m *Member) Restart(t testing.TB) {
 	m.Kill()
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatalf("servers: restart: %v", err)
+	}
+}
+
+// Restart kills all servers that run, starts all on the same data, and waits until they serve.
+func (c *Cluster) Restart(t testing.TB) {
+	t.Helper()
+	for _, m := range c.members {
+		m.Kill()
+	}
+	c.launchAll(t)
+}
+
+// Failover kills the leader, waits until another member leads, and brings the old one back as a follower.
+func (c *Cluster) Failover(t testing.TB) {
+	t.Helper()
+	c.Leader(t).Kill()
+	c.Leader(t)
+	c.launchAll(t)
+}
+
+func (c *Cluster) launchAll(t testing.TB) {
+	t.Helper()
+	for _, m := range c.members {
+		if err := m.Launch(); err != nil {
+			t.Fatalf("servers: %v", err)
+		}
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Fatalf("servers: %v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,10 @@ func startZooKeeper(ctx context.Context, dir string, cfg config) (*Cluster, erro
 type zooKeeper struct{ java, classPath string }
 
 func (*zooKeeper) name() string { return "ZooKeeper" }
+
+func (*zooKeeper) url(m *Member) string { return m.Addr() }
+
+func (*zooKeeper) goodOrder() syscall.Signal { return syscall.SIGTERM }
 
 // clientPort is another one with TLS: the plain port stays open beside it, for the four-letter commands.
 func (*zooKeeper) clientPort(cfg config) string {
@@ -113,17 +118,14 @@ func (z *zooKeeper) configure(m *Member) error {
 			"ssl.clientAuth=need",
 		)
 	}
-	lines, err := m.cluster.expand(m, slices.Concat(lines, cfg.lines, cfg.own[m.id-1]))
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(m.id)), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(m.dir, "zoo.cfg"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+	_, err := m.writeConfig("zoo.cfg", slices.Concat(lines, cfg.lines, cfg.own[m.id-1]))
+	return err
 }
 
 // next starts all members at once; most of a start is Java's own.
