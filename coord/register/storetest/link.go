@@ -31,11 +31,13 @@ type Link struct {
 
 	mu   sync.Mutex
 	ears map[*linkedEar]bool
+	kept map[int]func() // how each is released
+	keys int
 }
 
 // NewLink puts a store at the end of a link. The store is closed with Link.Store.
 func NewLink(store register.Store) *Link {
-	l := &Link{store: store, ears: make(map[*linkedEar]bool)}
+	l := &Link{store: store, ears: make(map[*linkedEar]bool), kept: make(map[int]func())}
 	l.life, l.over = context.WithCancel(context.Background())
 	l.FaultLink = drivertest.NewFaultLink(drivertest.FaultLinkConfig{Beside: true, Connected: l.reconnected})
 	far := &linked{l: l, store: store}
@@ -44,6 +46,24 @@ func NewLink(store register.Store) *Link {
 		l.Store = &linkedKeeper{far, keeper}
 	}
 	return l
+}
+
+// Kill does to the system what kill -9 of the near end's process does: the connection is gone, and what it kept is not
+// kept any more.
+func (l *Link) Kill() {
+	l.Cut()
+	l.letGo()
+}
+
+// letGo releases what is kept, as the kernel does when a process has ended.
+func (l *Link) letGo() {
+	l.mu.Lock()
+	all := l.kept
+	l.kept = make(map[int]func())
+	l.mu.Unlock()
+	for _, release := range all {
+		release()
+	}
 }
 
 // reconnected tells all who listen that they may have missed something.
@@ -258,11 +278,25 @@ type linkedKeeper struct {
 }
 
 func (k *linkedKeeper) Keep(ctx context.Context, key string) (release func(), err error) {
-	return ask(ctx, k.l, drivertest.Upkeep, len(key), func() (func(), error) {
+	there, err := ask(ctx, k.l, drivertest.Upkeep, len(key), func() (func(), error) {
 		ctx, cancel := k.l.request()
 		defer cancel()
 		return k.keeper.Keep(ctx, key)
 	}, func(func()) int { return 0 }, func(release func()) { release() })
+	if err != nil {
+		return nil, err
+	}
+	k.l.mu.Lock()
+	defer k.l.mu.Unlock()
+	k.l.keys++
+	n, once := k.l.keys, sync.OnceFunc(there)
+	k.l.kept[n] = once
+	return func() {
+		once()
+		k.l.mu.Lock()
+		delete(k.l.kept, n)
+		k.l.mu.Unlock()
+	}, nil
 }
 
 func (k *linkedKeeper) Unkept(ctx context.Context, key string) error {

@@ -38,6 +38,10 @@ func TestDriverOnMemory(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMemory())) })
 }
 
+func TestDriverOnMuteMemory(t *testing.T) {
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMuteMemory())) })
+}
+
 func TestRecipesOnMemory(t *testing.T) {
 	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMemory())) })
 }
