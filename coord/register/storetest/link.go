@@ -136,8 +136,8 @@ const (
 	sessionPrefix = "session/"
 )
 
-// sortOf says what a swap counts as. What keeps sessions alive and the store tidy is upkeep.
-func sortOf(key string) drivertest.Sort {
+// swapping says what a swap counts as. What keeps sessions alive and the store tidy is upkeep.
+func swapping(key string) drivertest.Sort {
 	switch {
 	case strings.HasPrefix(key, linePrefix):
 		return drivertest.Placing
@@ -147,10 +147,18 @@ func sortOf(key string) drivertest.Sort {
 	return drivertest.Upkeep
 }
 
+// looking says what a read or a list counts as. To look whether a session stands is upkeep, too.
+func looking(key string) drivertest.Sort {
+	if strings.HasPrefix(key, linePrefix) || strings.HasPrefix(key, dataPrefix) || key == "epoch" {
+		return drivertest.Reading
+	}
+	return drivertest.Upkeep
+}
+
 func sizeOfItem(it register.Item) int { return len(it.Key) + len(it.Value) }
 
 func (s *linked) Read(ctx context.Context, key string) (register.Item, error) {
-	return ask(ctx, s.l, drivertest.Reading, len(key), func() (register.Item, error) {
+	return ask(ctx, s.l, looking(key), len(key), func() (register.Item, error) {
 		ctx, cancel := s.l.look(ctx)
 		defer cancel()
 		return s.store.Read(ctx, key)
@@ -163,7 +171,7 @@ func (s *linked) Swap(ctx context.Context, sw register.Swap) (register.Item, err
 		size += len(n.Topic) + len(n.Text)
 	}
 	opened(ctx, sw)
-	return ask(ctx, s.l, sortOf(sw.Key), size, func() (register.Item, error) {
+	return ask(ctx, s.l, swapping(sw.Key), size, func() (register.Item, error) {
 		ctx, cancel := s.l.request()
 		defer cancel()
 		return s.store.Swap(ctx, sw)
@@ -176,7 +184,7 @@ func (s *linked) Swap(ctx context.Context, sw register.Swap) (register.Item, err
 }
 
 func (s *linked) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	all, err := ask(ctx, s.l, drivertest.Reading, len(prefix), func() (all []register.Item, err error) {
+	all, err := ask(ctx, s.l, looking(prefix), len(prefix), func() (all []register.Item, err error) {
 		ctx, cancel := s.l.look(ctx)
 		defer cancel()
 		err = s.store.List(ctx, prefix, func(it register.Item) bool {
