@@ -589,7 +589,9 @@ func (s *modelStore) Memory(ctx context.Context) (register.Memory, error) {
 	return register.Memory{ID: fmt.Sprint(s.m.memory), For: time.Since(s.m.since)}, nil
 }
 
-func (s *modelStore) Strength() driver.Strength { return driver.Strength{} }
+func (s *modelStore) Strength() driver.Strength {
+	return driver.Strength{Failover: driver.NoFailover, WakeUp: driver.Told}
+}
 
 func (s *modelStore) Close() error {
 	s.end()

@@ -38,6 +38,16 @@ func TestDriverOnMemory(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMemory())) })
 }
 
+func TestDriverOnMuteMemory(t *testing.T) {
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMuteMemory())) })
+}
+
+func TestDriverOnAKeeper(t *testing.T) {
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service {
+		return Service(t, &System{Open: flawedSystem(t, flawless).Open})
+	})
+}
+
 func TestRecipesOnMemory(t *testing.T) {
 	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMemory())) })
 }
