@@ -372,7 +372,7 @@ func outcomeOf(s, now content) error {
 	return errOpen
 }
 
-func (q *Quorum) Strength() driver.Strength { return driver.Strength{} }
+func (q *Quorum) Strength() driver.Strength { return quorumStrength }
 
 // Close ends the connections.
 func (q *Quorum) Close() error {
