@@ -106,7 +106,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise the nodes of those who wait are taken away and it is left to its TTL, so that nobody
+// hold has been released. Otherwise the nodes of those who wait or join are taken away and it is left to its TTL, so that nobody
 // enters beside work that still runs. Close takes as long as the driver gives a single request, at most.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
@@ -162,7 +162,7 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 	case s == nil:
 	case held:
 		s.awaitDepartures(ctx)
-		s.Abandon()
+		s.Abandon(ctx)
 	default:
 		e.err = s.Close(ctx)
 	}

@@ -36,7 +36,7 @@ type Driver interface {
 
 	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. It leaves out children that
 	// are not contenders, and the nodes of lines nested below. A line that nobody has used is empty. Line is on no hot
-	// path and may take a read for each node.
+	// path and may take a read for each node. Where the nodes say more than driverkit.LineBytes, some have no Owner and Data.
 	Line(ctx context.Context, line string) ([]Node, error)
 
 	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not
@@ -82,8 +82,9 @@ type Session interface {
 	// first. Other Joins of the session may run meanwhile and must not be confused with it. A Join that had trouble, or
 	// took long, makes sure that its session is still alive before it returns.
 	//
-	// With e.Try, a line with somebody in sight yields ErrBusy and no node. It is best to look before joining; if a node
-	// was made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
+	// A try, see Entry.Free, that would have to wait yields ErrBusy and no node. It is best to look before joining, and no
+	// further than a Join looks; if a node was made, it is gone when Join returns or, if ctx ended first, taken away as after
+	// an error.
 	Join(ctx context.Context, e Entry) (place Place, ahead []Node, err error)
 
 	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
@@ -103,8 +104,9 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Abandon stops renewing and frees what the session uses in this process; its nodes stay until the service expires
-	// them or, where only the kernel tells of a death, until the process ends: work may still run under its holds.
-	Abandon()
+	// them or, where only the kernel tells of a death, until the process ends: work may still run under its holds. But those
+	// are taken away first that somebody has left or has given up to join, as long as ctx lasts.
+	Abandon(ctx context.Context)
 }
 
 // Place is one contender of ours in a line, from its Join until it has left. What a driver has to remember of it, it

@@ -25,6 +25,7 @@ var clients = []scenario{
 	{name: "a try tells busy from out of reach", run: tryTells},
 	{name: "a release under every fate", run: releaseUnderFate},
 	{name: "closing with a hold lets nobody in beside it", run: closeWithHold},
+	{name: "closing beside a hold leaves nothing of a join under way", run: closeWhileJoining},
 	{name: "shutting down waits for the holds", run: shutdownWaits},
 	{name: "one holder at a time while links are cut", run: oneHolderAtATime},
 }
@@ -289,6 +290,27 @@ func closeWithHold(s *scene) {
 	}
 	l.Kill()
 	s.release(s.granted(2*soon, got, "the process of the holder was killed"))
+}
+
+// The session goes on until the TTL for the sake of the hold; what was about to join must not.
+func closeWhileJoining(s *scene) {
+	c, l := s.client()
+	s.needs("freeze a link", l.Freeze == nil)
+	s.acquire(c)
+	s.line = s.anotherLine()
+	s.release(s.acquire(c)) // a join of a fresh line may need an answer before there is a node
+	thaw := l.Freeze(Replies)
+	defer thaw()
+	joining := s.acquiring(s.ctx, c)
+	s.queued(1)
+	time.AfterFunc(50*time.Millisecond, thaw)
+	_ = c.Close()
+	if n := s.svc.Stored(s, s.line); len(n) > 0 {
+		s.Errorf("stored after Close: %q", n)
+	}
+	if r, ok := arrives(s.patience, joining); !ok || !errors.Is(r.Err, coord.ErrClosed) {
+		s.Errorf("the one that was joining: %v, want ErrClosed", r.Err)
+	}
 }
 
 func shutdownWaits(s *scene) {

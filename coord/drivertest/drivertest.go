@@ -112,6 +112,7 @@ var obligations = []obligation{
 	{"17 a watcher is told of the first in line", firsts},
 	{"18 clients keep what they promise", clients},
 	{"19 the label is true", labels},
+	{"20 what somebody else writes to a node changes nothing", meddlings},
 }
 
 // nothingRemains checks obligation 11 once more, when every scenario is over.

@@ -42,6 +42,9 @@ type Service struct {
 	// service allows: some that sort before every node of the line, some after. When t ends they are taken away.
 	PlantForeign func(t testing.TB, line string)
 
+	// Meddle changes what the contenders' nodes in a line say, as somebody else does who has the right: their data get longer.
+	Meddle func(t testing.TB, line string)
+
 	// Forget makes the service forget an empty line, as when a ZooKeeper container is reaped, so that its counter, if it
 	// has one, begins anew. It returns when that is done.
 	Forget func(t testing.TB, line string)

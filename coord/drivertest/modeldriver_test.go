@@ -27,15 +27,19 @@ const (
 	removalIgnored      flaw = "a waiter does not look at its own node"
 	wakeUpLost          flaw = "a watch is set without looking"
 	markTrustedAlone    flaw = "any news of the node ahead lets the one behind in"
+	writeForTurn        flaw = "whoever writes to a node before it goes lets the next one in"
 	markWithoutPlace    flaw = "a mark lets in whoever waits for it, right behind or not"
 	notPinned           flaw = "a join of a dead session runs in the next one"
 	contextIgnored      flaw = "requests run to their own deadline"
 	tryJoins            flaw = "a try joins a busy line and leaves it"
+	tryWantsAll         flaw = "a try wants the whole line empty"
+	tryReadsAll         flaw = "a try reads each node of the line"
 	busyIfOutOfReach    flaw = "a try that hears nothing says busy"
 	endTakenForRemoval  flaw = "the end of the session is reported as a removal"
 	goroutineLeak       flaw = "each await leaves a goroutine"
 	closeLeavesNodes    flaw = "closing a session leaves its nodes to the TTL"
 	abandonCloses       flaw = "abandoning a session closes it"
+	abandonCutsShort    flaw = "abandoning a session leaves what is being taken away"
 	abandonKeeps        flaw = "an abandoned session is renewed"
 	oneReadTooMany      flaw = "a join reads once more"
 	herd                flaw = "everybody hears of every release"
@@ -273,6 +277,8 @@ type modelSub struct {
 	news []modelNews
 	more chan struct{}
 	left bool // the news taken last says that the waiter's own node has gone
+
+	written bool // some news has said that another one was written to
 }
 
 func (s *modelSub) add(n modelNews) {
@@ -327,6 +333,8 @@ type modelLiveness struct {
 	kill context.CancelFunc
 	done chan struct{}
 	once sync.Once
+
+	errands sync.WaitGroup // joins and departures that go on without their callers
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -413,7 +421,18 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	return err
 }
 
-func (s *modelLiveness) Abandon() {
+func (s *modelLiveness) Abandon(ctx context.Context) {
+	if s.d.flaw != abandonCutsShort {
+		settled := make(chan struct{})
+		go func() {
+			defer close(settled)
+			s.errands.Wait()
+		}()
+		select {
+		case <-settled:
+		case <-ctx.Done():
+		}
+	}
 	switch s.d.flaw {
 	case abandonCloses:
 		s.d.svc.end(s.id)
@@ -479,7 +498,7 @@ func (p *modelPlace) Last() bool { return false }
 func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	if e.Try && s.d.flaw != tryJoins {
+	if e.Free != nil && s.d.flaw != tryJoins {
 		if err := s.tryLook(ctx, e); err != nil {
 			return nil, nil, err
 		}
@@ -539,7 +558,12 @@ func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
 		}
 		return s.because(ctx)
 	}
-	if len(within(e.Sight, seen)) > 0 {
+	if s.d.flaw == tryReadsAll {
+		for range seen {
+			_, _ = s.d.Line(ctx, e.Line)
+		}
+	}
+	if seen = within(e.Sight, seen); e.InVain(seen) || s.d.flaw == tryWantsAll && len(seen) > 0 {
 		return driver.ErrBusy
 	}
 	return nil
@@ -554,7 +578,7 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 		ahead = ahead[:len(ahead)-1]
 	}
 	place := &modelPlace{modelLiveness: s, sight: e.Sight, node: me}
-	if e.Try && len(ahead) > 0 {
+	if e.InVain(ahead) {
 		if s.d.flaw == tryJoins {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -567,7 +591,11 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 // inBackground runs f, which goes on without ctx until the session ends.
 func (s *modelLiveness) inBackground(ctx context.Context, f func(ctx context.Context) error) error {
 	result := make(chan error, 1)
-	s.d.cleaning.Go(func() { result <- f(s.life) })
+	s.errands.Add(1)
+	s.d.cleaning.Go(func() {
+		defer s.errands.Done()
+		result <- f(s.life)
+	})
 	select {
 	case err := <-result:
 		return err
@@ -698,6 +726,12 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 		}
 		news := sub.take()
 		sub.left = slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID && n.left })
+		for _, n := range news {
+			if s.d.flaw == writeForTurn && n.id != me.ID && n.left && sub.written {
+				return true
+			}
+			sub.written = sub.written || n.id != me.ID && !n.left
+		}
 		if slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID }) || len(wait) == 0 {
 			return false
 		}

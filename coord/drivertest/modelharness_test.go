@@ -56,6 +56,7 @@ func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *S
 				svc.plant(line)
 				t.Cleanup(func() { svc.uproot(line) })
 			},
+			Meddle:  svc.meddle,
 			Forget:  func(t testing.TB, line string) {},
 			Restart: func(t testing.TB) { svc.restart() },
 			Budget: Budget{

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -264,6 +265,15 @@ func (svc *modelService) plant(line string) {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
 	svc.lines[line] = append(svc.lines[line], &modelNode{Node: driver.Node{Line: line, ID: "foreign"}, foreign: true})
+}
+
+func (svc *modelService) meddle(_ testing.TB, line string) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	for _, n := range svc.lines[line] {
+		n.Data = append(slices.Clone(n.Data), '!')
+		svc.tellLocked(n, modelNews{id: n.ID})
+	}
 }
 
 func (svc *modelService) uproot(line string) {

@@ -148,7 +148,7 @@ func TestASlowGreetingIsWaitedFor(t *testing.T) {
 		tries.Add(1)
 		if _, err := zkwire.ReadFrame(c); err == nil {
 			time.Sleep(2 * time.Second)
-			answerAll(c, 10*time.Second)
+			greetAndAnswer(c, 10*time.Second, emptily)
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -54,7 +54,7 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 		return spare, nil
 	}
 	if spare != nil {
-		spare.Abandon()
+		spare.abandon(errAbandoned)
 	}
 	s, err := d.openSession(ctx)
 	if err != nil {
