@@ -32,8 +32,9 @@ type Quorum struct {
 	forgot atomic.Bool
 
 	mu      sync.Mutex
-	mine    map[string]promised  // by key
-	turns   map[string]*acceptor // by key: the referee has reserved the next swap for us
+	mine    map[string]promised           // by key
+	open    map[register.Version]struct{} // swaps of which it is open whether they were applied
+	turns   map[string]*acceptor          // by key: the referee has reserved the next swap for us
 	closed  bool
 	running sync.WaitGroup
 	life    context.Context
@@ -349,6 +350,7 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 	}
 	var next content
 	var outcome error
+	again := q.wasOpen(s.Next)
 	a, err := q.change(ctx, s.Key, func(now content, tried bool) (content, time.Duration) {
 		outcome = nil
 		switch {
@@ -366,7 +368,7 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 		}
 		outcome = register.ErrConflict
 		switch {
-		case !s.Next.IsZero() && slices.Contains(now.past, s.Next):
+		case again && slices.Contains(now.past, s.Next):
 			outcome = errApplied
 		case tried && !next.id.IsZero():
 			outcome = outcomeOf(next, now)
@@ -380,7 +382,28 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 	case outcome != nil && !errors.Is(outcome, register.ErrConflict):
 		a = accepted{}
 	}
-	return q.item(s.Key, a), fail("swap", s.Key, cmp.Or(err, outcome))
+	if err = cmp.Or(err, outcome); err != nil && !errors.Is(err, register.ErrConflict) {
+		q.leaveOpen(s.Next)
+	}
+	return q.item(s.Key, a), fail("swap", s.Key, err)
+}
+
+// wasOpen reports whether an earlier try of a swap ended without its being known whether it was applied. Then the past of
+// the register may tell.
+func (q *Quorum) wasOpen(next register.Version) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, open := q.open[next]
+	delete(q.open, next)
+	return open
+}
+
+func (q *Quorum) leaveOpen(next register.Version) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !next.IsZero() && len(q.open) < maxPromised {
+		q.open[next] = struct{}{}
+	}
 }
 
 var (
