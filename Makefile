@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . coord/etcd examples verify/bench verify/integration
+MODULES = . coord/etcd coord/mysql examples verify/bench verify/integration
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help
