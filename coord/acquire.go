@@ -97,9 +97,8 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		a.user, cancel = context.WithTimeout(ctx, a.maxWait)
 		defer cancel()
 	}
-	// A rule that must see more than one looks for itself: see lookFirst.
-	a.entry.Try = a.try && rule.Sight.Depth() == 1
 	if a.try {
+		a.entry.Free = a.free
 		ctx, cancel = context.WithTimeout(a.user, a.requestTimeout())
 	} else {
 		ctx, cancel = context.WithCancel(a.user)
@@ -162,9 +161,6 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	s, err := a.openSession(ctx)
 	if err != nil {
 		a.trouble = err
-		return nil, err
-	}
-	if err := a.lookFirst(ctx); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -246,21 +242,10 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 	return err
 }
 
-// lookFirst is for a try whose rule must see more than one ahead, so that it does not join in vain: the driver's own look
-// only knows whether somebody is there.
-func (a *acquire) lookFirst(ctx context.Context) error {
-	if !a.try || a.rule.Sight.Depth() == 1 {
-		return nil
-	}
-	ahead, err := a.driver.Line(ctx, a.entry.Line)
-	if err != nil {
-		return err
-	}
-	if wait := a.rule.WaitFor(Node{Line: a.entry.Line, Kind: a.entry.Kind, Owner: a.entry.Owner}, ahead); len(wait) > 0 {
-		a.ahead, a.blocker = len(wait), ahead[0] // of which a look at all of them tells everything
-		return driver.ErrBusy
-	}
-	return nil
+// free reports whether it would be my turn behind these.
+func (a *acquire) free(ahead []Node) bool {
+	e := a.entry
+	return len(a.rule.WaitFor(Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}, ahead)) == 0
 }
 
 // leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
@@ -285,7 +270,7 @@ func (a *acquire) leaveSoon(s *session, place driver.Place) {
 func (a *acquire) reason(ctx context.Context, err error) error {
 	switch {
 	case a.life.Err() != nil:
-		return ErrClosed
+		return a.noMore()
 	case ctx.Err() == nil:
 		return a.outOfTime(translate(err))
 	}

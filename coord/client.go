@@ -19,8 +19,9 @@ type Client struct {
 	namespace string // "" or with a slash at its end
 	owner     Owner
 	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
+	required  []driver.Strength
 
-	life context.Context // ended by Shutdown and Close: no new turns
+	life context.Context // ended by Shutdown and Close, or from the start if the service is too weak: no new turns
 	end  context.CancelCauseFunc
 
 	mu      sync.Mutex
@@ -54,8 +55,8 @@ func WithRequestTimeout(d time.Duration) Option {
 	return func(c *Client) { c.timeout = max(d, 0) }
 }
 
-// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call. It panics if
-// there is no driver.
+// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call, and none at all if
+// the service promises less than is asked for: see Require. It panics if there is no driver.
 func NewClient(d driver.Driver, opts ...Option) *Client {
 	if d == nil {
 		panic("turnwise: NewClient needs a driver, and got nil")
@@ -63,12 +64,19 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 	host, _ := os.Hostname()
 	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}}
 	c.life, c.end = context.WithCancelCause(context.Background())
+	c.setUp(opts)
+	if err := c.checkStrength(d.Strength); err != nil {
+		c.end(err)
+	}
+	return c
+}
+
+func (c *Client) setUp(opts []Option) {
 	for _, o := range opts {
 		if o != nil {
 			o(c)
 		}
 	}
-	return c
 }
 
 // Driver returns what the client stands on.
@@ -98,7 +106,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise the nodes of those who wait are taken away and it is left to its TTL, so that nobody
+// hold has been released. Otherwise the nodes of those who wait or join are taken away and it is left to its TTL, so that nobody
 // enters beside work that still runs. Close takes as long as the driver gives a single request, at most.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
@@ -154,7 +162,7 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 	case s == nil:
 	case held:
 		s.awaitDepartures(ctx)
-		s.Abandon()
+		s.Abandon(ctx)
 	default:
 		e.err = s.Close(ctx)
 	}
@@ -181,11 +189,11 @@ func (c *Client) fullName(line string) (string, error) {
 	return name, checkName(name)
 }
 
-// openName is fullName for a client that must not be closed.
+// openName is fullName for a client that must be open.
 func (c *Client) openName(line string) (string, error) {
 	name, err := c.fullName(line)
 	if err == nil && c.life.Err() != nil {
-		err = ErrClosed
+		err = c.noMore()
 	}
 	return name, err
 }

@@ -48,6 +48,9 @@ var (
 	// are not to have any (see docs/security.md). Trying again does not help.
 	ErrDenied = errors.New("denied by the service")
 
+	// ErrTooWeak: the service promises less than the client was told to Require. It was not asked anything.
+	ErrTooWeak = errors.New("the service promises too little")
+
 	// ErrInvalidName: no line can have this name. See CheckName.
 	ErrInvalidName = errors.New("invalid name")
 

@@ -55,7 +55,7 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 
 // Watch yields the first node in a line, or the zero Node if there is none, and again whenever it or its data changes;
 // of changes that come fast, only the last. An error says that what was yielded before may be stale. The loop then goes on,
-// unless the error is ErrDenied, ErrClosed or ErrInvalidName; it ends with ctx, too.
+// unless the error is ErrDenied, ErrClosed, ErrTooWeak or ErrInvalidName; it ends with ctx, too.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -68,7 +68,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 				return
 			}
 			if ctx.Err() != nil {
-				err = &Error{Op: "line", Line: name, Err: ErrClosed}
+				err = &Error{Op: "line", Line: name, Err: c.noMore()}
 			}
 			if !yield(n, err) || lasting(err) {
 				return
@@ -85,14 +85,19 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 }
 
 func lasting(err error) bool {
-	return errors.Is(err, ErrDenied) || errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalidName)
+	for _, l := range []error{ErrDenied, ErrClosed, ErrTooWeak, ErrInvalidName} {
+		if errors.Is(err, l) {
+			return true
+		}
+	}
+	return false
 }
 
 // Lines returns the names, in order, that begin with prefix and have somebody in line. Names that CheckName refuses, which
 // others may have made at the service, are left out.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if c.life.Err() != nil {
-		return nil, &Error{Op: "lines", Line: prefix, Err: ErrClosed}
+		return nil, &Error{Op: "lines", Line: prefix, Err: c.noMore()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()

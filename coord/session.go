@@ -48,7 +48,7 @@ func (c *Client) openSession(ctx context.Context) (*session, error) {
 		c.mu.Lock()
 		if c.life.Err() != nil {
 			c.mu.Unlock()
-			return nil, ErrClosed
+			return nil, c.noMore()
 		}
 		if c.session != nil {
 			s := c.session

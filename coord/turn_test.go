@@ -245,16 +245,22 @@ func TestOneWhoGivesUpDoesNotWaitForTheServiceToConfirm(t *testing.T) {
 
 func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
 	everybody := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
-	for name, rule := range map[string]coord.Rule{"by the driver's look": exclusive, "by a look at all": everybody} {
+	for name, rule := range map[string]coord.Rule{"who sees the nearest": exclusive, "who sees all": everybody} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
 				var told diary
-				m := &meddler{join: func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
-					if len(lineOf(t, s, "line")) > 0 && !e.Try {
-						t.Error("it joins to look")
-					}
-					return do(e)
-				}}
+				m := &meddler{
+					join: func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+						if len(lineOf(t, s, "line")) > 0 && e.Free == nil {
+							t.Error("it joins to look")
+						}
+						return do(e)
+					},
+					line: func(do func() ([]driver.Node, error)) ([]driver.Node, error) {
+						t.Error("it reads the whole line")
+						return do()
+					},
+				}
 				c := m.client(s, told.option())
 				holder := enter(t, s.Client())
 				_, err := c.TryAcquire(t.Context(), "line", "lock", nil, rule)
@@ -289,35 +295,11 @@ func TestATryThatFindsSomebodySaysWhoThatIs(t *testing.T) {
 	})
 }
 
-// A look at all of them tells who is first, so nobody is asked once more.
-func TestATryThatHasLookedAtAllAsksForNothingElse(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		m := &meddler{first: func(do func() (driver.Node, error)) (driver.Node, error) {
-			t.Error("it asks for the first in line")
-			return do()
-		}}
-		first, second := enter(t, s.Client()), s.Client()
-		waiting := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
-			return second.Acquire(ctx, "line", "lock", nil, exclusive)
-		})
-		bubble.Waits(t, waiting)
-		rule := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
-		_, err := m.client(s).TryAcquire(t.Context(), "line", "lock", nil, rule)
-		require.ErrorIs(t, err, coord.ErrBusy)
-		var e *coord.Error
-		require.ErrorAs(t, err, &e)
-		assert.Equal(t, first.Token(), e.Blocker.Token)
-		assert.Equal(t, first.Node().Owner, e.Blocker.Owner)
-		require.NoError(t, first.Release())
-		bubble.Enters(t, waiting).Release()
-	})
-}
-
 // A driver may have joined before it sees who is ahead.
 func TestATryThatJoinedInVainIsTakenBack(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		m := &meddler{join: func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
-			e.Try = false
+			e.Free = nil
 			return do(e)
 		}}
 		var told diary
@@ -405,10 +387,8 @@ func TestNobodyEntersOnASessionThatHasEnded(t *testing.T) {
 func TestATryThatCannotLookIsUnavailable(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		own := errors.New("disk full")
-		m := &meddler{line: func(func() ([]driver.Node, error)) ([]driver.Node, error) { return nil, own }}
-		c := m.client(s)
-		rule := coord.Rule{Sight: coord.Sight{Nearest: coord.All}, WaitFor: exclusive.WaitFor}
-		_, err := c.TryAcquire(t.Context(), "line", "lock", nil, rule)
+		m := &meddler{join: func(driver.Entry, joins) (driver.Place, []driver.Node, error) { return nil, nil, own }}
+		_, err := m.client(s).TryAcquire(t.Context(), "line", "lock", nil, exclusive)
 		assert.ErrorIs(t, err, own)
 		assert.NotErrorIs(t, err, coord.ErrBusy)
 		assert.Empty(t, lineOf(t, s, "line"))
@@ -530,15 +510,17 @@ func TestAReleaseWaitsForAnAnnouncementUnderWay(t *testing.T) {
 func TestAHoldThatIsLostBeforeItsAnnouncementIsAnnouncedAllTheSame(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var out silent
+		answers := make(chan struct{}) // closed when an amendment gets an answer again
 		m := &meddler{
 			last:     func() bool { return false },
 			deadline: out.deadline,
 			amend: func(ctx context.Context, _ string, _ []byte, do func() error) error {
-				if out.Load() {
-					<-ctx.Done()
+				select {
+				case <-answers:
+					return do()
+				case <-ctx.Done():
 					return ctx.Err()
 				}
-				return do()
 			},
 		}
 		c := m.client(s)
@@ -548,6 +530,7 @@ func TestAHoldThatIsLostBeforeItsAnnouncementIsAnnouncedAllTheSame(t *testing.T)
 		assert.ErrorIs(t, h.Err(), coord.ErrLost)
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, "asking", lineOf(t, s, "line")[0].Kind)
+		close(answers)
 		out.Store(false)
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, "granted", lineOf(t, s, "line")[0].Kind)

@@ -1,4 +1,3 @@
-// Package docs is what is written about turnwise. Here is only what keeps it true.
 package docs
 
 import (

@@ -1,6 +1,6 @@
 // Package driver is what a service must be able to do to carry turnwise's recipes.
 //
-// It is for the author of a driver; users of the recipes never need it. The comments are the contract, and
+// It is for the author of a driver; users of the recipes need only its [Strength], for coord.Require. The comments are the contract, and
 // coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this loop:
 //
 //	place, ahead, err := s.Join(ctx, entry)
@@ -36,7 +36,7 @@ type Driver interface {
 
 	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. It leaves out children that
 	// are not contenders, and the nodes of lines nested below. A line that nobody has used is empty. Line is on no hot
-	// path and may take a read for each node.
+	// path and may take a read for each node. Where the nodes say more than driverkit.LineBytes, some have no Owner and Data.
 	Line(ctx context.Context, line string) ([]Node, error)
 
 	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not
@@ -54,6 +54,10 @@ type Driver interface {
 	// RequestTimeout is the deadline of a single request to the service. Unless the user sets another with
 	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
+
+	// Strength is the driver's label: what its service promises beyond this contract. It asks nobody and never changes: a
+	// driver has it before it has reached anybody.
+	Strength() Strength
 
 	// Close ends every session, waits as long as ctx lasts for clean-ups under way, and frees what Open uses.
 	Close(ctx context.Context) error
@@ -78,15 +82,17 @@ type Session interface {
 	// first. Other Joins of the session may run meanwhile and must not be confused with it. A Join that had trouble, or
 	// took long, makes sure that its session is still alive before it returns.
 	//
-	// With e.Try, a line with somebody in sight yields ErrBusy and no node. It is best to look before joining; if a node
-	// was made, it is gone when Join returns or, if ctx ended first, taken away as after an error.
+	// A try, see Entry.Free, that would have to wait yields ErrBusy and no node. It is best to look before joining, and no
+	// further than a Join looks; if a node was made, it is gone when Join returns or, if ctx ended first, taken away as after
+	// an error.
 	Join(ctx context.Context, e Entry) (place Place, ahead []Node, err error)
 
 	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
 	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of clocks
 	// and the ticks of the service. Only a renewal counts that has reached whoever decides when the session ends: one that
 	// a relay has answered, and may not have passed on, vouches for nothing. The deadline never moves back; if the service
-	// grants less than before, the session is over. When it passes the engine ends all holds, yet the session may live on,
+	// grants less than before, the session is over. Where only the kernel tells of a death (see Strength) nothing passes by
+	// itself: the deadline is years away. When it passes the engine ends all holds, yet the session may live on,
 	// and those who wait keep their places. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
@@ -98,8 +104,9 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Abandon stops renewing and frees what the session uses in this process; its nodes stay until the service expires
-	// them.
-	Abandon()
+	// them or, where only the kernel tells of a death, until the process ends: work may still run under its holds. But those
+	// are taken away first that somebody has left or has given up to join, as long as ctx lasts.
+	Abandon(ctx context.Context)
 }
 
 // Place is one contender of ours in a line, from its Join until it has left. What a driver has to remember of it, it

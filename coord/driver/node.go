@@ -38,8 +38,14 @@ type Entry struct {
 	Owner Owner
 	Data  []byte // at most coord.MaxData
 	Sight Sight
-	Try   bool // join only if nobody in Sight is there
+
+	// Free makes it a try: join only if Free says so of those within Sight, as Join would return them. It is a pure function,
+	// and never turns from true to false when one of them leaves. Nil: join whoever is there.
+	Free func(ahead []Node) bool
 }
+
+// InVain reports whether e is a try and, with these ahead, would have to wait.
+func (e Entry) InVain(ahead []Node) bool { return e.Free != nil && !e.Free(ahead) }
 
 // Sight says which of the nodes ahead a rule needs to see, so that a service that can search is asked for no more. A
 // driver may always return more of the nodes ahead.

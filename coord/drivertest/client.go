@@ -25,6 +25,7 @@ var clients = []scenario{
 	{name: "a try tells busy from out of reach", run: tryTells},
 	{name: "a release under every fate", run: releaseUnderFate},
 	{name: "closing with a hold lets nobody in beside it", run: closeWithHold},
+	{name: "closing beside a hold leaves nothing of a join under way", run: closeWhileJoining},
 	{name: "shutting down waits for the holds", run: shutdownWaits},
 	{name: "one holder at a time while links are cut", run: oneHolderAtATime},
 }
@@ -111,7 +112,7 @@ func (s *scene) lost(d time.Duration, h *coord.Hold) {
 
 func holdEndsFirst(trouble func(l *Link) (heal func())) func(s *scene) {
 	return func(s *scene) {
-		holder, l := s.client()
+		holder, l, w := s.watchedClient()
 		waiter, _ := s.client()
 		s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
 		h := s.acquire(holder)
@@ -119,6 +120,15 @@ func holdEndsFirst(trouble func(l *Link) (heal func())) func(s *scene) {
 		s.queued(2)
 		heal := trouble(l)
 		defer heal()
+		if !s.silenceEnds(l, over(w.last())) {
+			if r, ok := arrives(0, next); ok || h.Err() != nil {
+				s.Errorf("only the kernel ends a session: the hold says %v, the next one got %v", h.Err(), r)
+			}
+			heal()
+			s.release(h)
+			s.release(s.granted(2*soon, next, "the holder can be reached again, and has released"))
+			return
+		}
 		second := s.granted(s.outlives()+s.patience, next, "the holder is out of reach")
 		if h.Err() == nil || h.Context().Err() == nil {
 			s.Errorf("two hold: the first says %v, its context %v", h.Err(), h.Context().Err())
@@ -262,7 +272,7 @@ func releaseUnderFate(s *scene) {
 }
 
 func closeWithHold(s *scene) {
-	holder, _ := s.client()
+	holder, l := s.client()
 	waiter, _ := s.client()
 	h := s.acquire(holder)
 	got := s.acquiring(s.ctx, waiter)
@@ -274,7 +284,33 @@ func closeWithHold(s *scene) {
 	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
 		s.Error("closing the client has removed the node of a hold that was not released")
 	}
-	s.release(s.granted(s.outlives()+s.patience, got, "the client of the holder was closed"))
+	if s.silenceEnds(l, answered(got, "the next one is in beside a hold that was not released")) || l.Kill == nil {
+		s.release(s.granted(s.outlives()+s.patience, got, "the client of the holder was closed"))
+		return
+	}
+	l.Kill()
+	s.release(s.granted(2*soon, got, "the process of the holder was killed"))
+}
+
+// The session goes on until the TTL for the sake of the hold; what was about to join must not.
+func closeWhileJoining(s *scene) {
+	c, l := s.client()
+	s.needs("freeze a link", l.Freeze == nil)
+	s.acquire(c)
+	s.line = s.anotherLine()
+	s.release(s.acquire(c)) // a join of a fresh line may need an answer before there is a node
+	thaw := l.Freeze(Replies)
+	defer thaw()
+	joining := s.acquiring(s.ctx, c)
+	s.queued(1)
+	time.AfterFunc(50*time.Millisecond, thaw)
+	_ = c.Close()
+	if n := s.svc.Stored(s, s.line); len(n) > 0 {
+		s.Errorf("stored after Close: %q", n)
+	}
+	if r, ok := arrives(s.patience, joining); !ok || !errors.Is(r.Err, coord.ErrClosed) {
+		s.Errorf("the one that was joining: %v, want ErrClosed", r.Err)
+	}
 }
 
 func shutdownWaits(s *scene) {

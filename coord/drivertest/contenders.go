@@ -45,9 +45,7 @@ func foreignersDoNotCount(s *scene) {
 	}
 	s.leave(me, false)
 	s.leave(p.behind, true)
-	try := s.entry("lock")
-	try.Try = true
-	me, _ = s.joinAs(p.aheadSess, try)
+	me, _ = s.joinAs(p.aheadSess, asTry(s.entry("lock")))
 	s.leave(me, true)
 	s.settles(s.line, planted)
 	if lines := s.lines(p.aheadLink, s.line); len(lines) > 0 {

@@ -10,6 +10,9 @@
 // harness makes the faults of the link and of the service; the suite itself knows no service. [RunRecipes] does the
 // same for the recipes.
 //
+// What differs from service to service is in the driver's label, driver.Strength, and the suite goes by it: where it denies
+// something, the opposite is checked. Nothing is skipped for it but what would count the requests of waiters that poll.
+//
 // With TURNWISE_LONG=1 in the environment the crowds are ten times as large. TURNWISE_PATIENCE=4s is for a driver that is
 // to fail: what must happen, however busy the machine, is waited for so long, and not for 20 s.
 package drivertest
@@ -49,12 +52,21 @@ func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
 		}
 	})
 	t.Run("nothing remains at the service", func(t *testing.T) { nothingRemains(t, svc) })
+	t.Run("at last", func(t *testing.T) {
+		for _, o := range all {
+			for _, sc := range o.scenarios {
+				if sc.last {
+					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, svc) })
+				}
+			}
+		}
+	})
 }
 
 func runCrowd(t *testing.T, svc *Service, scenarios []scenario, places chan struct{}) {
 	var all sync.WaitGroup
 	for _, sc := range scenarios {
-		if sc.alone {
+		if sc.alone || sc.last {
 			continue
 		}
 		all.Go(func() {
@@ -77,6 +89,7 @@ type scenario struct {
 	name  string
 	run   func(s *scene)
 	alone bool // it counts or times something that others would disturb
+	last  bool // it disturbs all others
 }
 
 var obligations = []obligation{
@@ -98,6 +111,8 @@ var obligations = []obligation{
 	{"16 round trips are within the budget", budgets},
 	{"17 a watcher is told of the first in line", firsts},
 	{"18 clients keep what they promise", clients},
+	{"19 the label is true", labels},
+	{"20 what somebody else writes to a node changes nothing", meddlings},
 }
 
 // nothingRemains checks obligation 11 once more, when every scenario is over.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // planted is what goroutines that a flaw leaves behind wait for.
@@ -28,4 +30,42 @@ func TestModel(t *testing.T) {
 
 func TestModelRecipes(t *testing.T) {
 	RunRecipes(t, modelHarness(flawless))
+}
+
+// TestModelsOfOtherStrength shows that a driver passes whose service promises something else, as long as its label says so.
+func TestModelsOfOtherStrength(t *testing.T) {
+	for name, change := range map[string]func(s *driver.Strength){
+		"forgets":             func(s *driver.Strength) { s.Restart = driver.Forgets },
+		"forgets, tokens too": func(s *driver.Strength) { s.Restart, s.Tokens = driver.Forgets, driver.RiseWhileRemembered },
+		"forgets openly":      func(s *driver.Strength) { s.Restart = driver.ForgetsOpenly },
+	} {
+		t.Run(name, func(t *testing.T) { run(t, modelOf(change), []obligation{{"19 the label is true", labels}}) })
+	}
+}
+
+// Whatever ends a session, and however a waiter learns of it, all other obligations are the same.
+
+func byKernel(s *driver.Strength) { s.Death = driver.ByKernel }
+
+func TestModelWhoseDeathsTheKernelTells(t *testing.T) { Run(t, modelOf(byKernel)) }
+
+func TestModelWhoseDeathsTheKernelTellsRecipes(t *testing.T) { RunRecipes(t, modelOf(byKernel)) }
+
+func TestModelWhoseWaitersPoll(t *testing.T) {
+	Run(t, modelOf(func(s *driver.Strength) { s.WakeUp = driver.Polled }))
+}
+
+func TestModelOfBothDeaths(t *testing.T) {
+	run(t, modelOf(func(s *driver.Strength) { s.Death = driver.ByTTL | driver.ByKernel }), []obligation{
+		{"03 a dead session's nodes go", deadSessions},
+		{"07 the deadline is never late", deadlines},
+		{"19 the label is true", labels},
+	})
+}
+
+// modelOf is the harness for a model that is honest about what makes it different.
+func modelOf(change func(s *driver.Strength)) func(t testing.TB) *Service {
+	nature := modelStrength
+	change(&nature)
+	return modelHarnessAs(nature, nature, flawless)
 }

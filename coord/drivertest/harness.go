@@ -17,14 +17,16 @@ import (
 // All functions are called from several goroutines at once. Each scenario uses lines of its own, so that one service
 // serves them all. A function that fails to do what it is asked reports that with t.Fatal.
 type Service struct {
-	// TTL is how long the service keeps a session that it hears nothing from, as granted. 1 to 2 s keep the run short.
+	// TTL is how long the service keeps a session that it hears nothing from, as granted. 1 to 2 s keep the run short. Where
+	// only the kernel tells of a death (see driver.Strength) it is how long the scenarios wait to see that a session goes on.
 	TTL time.Duration
 
 	// Grace is how much later than the TTL a dead session's nodes may go, for the service's ticks. Zero: one TTL.
 	Grace time.Duration
 
 	// Connect makes a driver with a link to the service that nobody else shares. When t ends the harness heals the
-	// link, closes the driver and takes the link down; closing the driver a second time must do no harm.
+	// link, closes the driver and takes the link down; closing the driver a second time must do no harm. What the kernel
+	// holds for the link's process, such as sessions that were abandoned, it must let go of then.
 	Connect func(t testing.TB) *Link
 
 	// Stored lists the raw names of everything that the service stores in a line, contender or not, but not that of
@@ -40,12 +42,23 @@ type Service struct {
 	// service allows: some that sort before every node of the line, some after. When t ends they are taken away.
 	PlantForeign func(t testing.TB, line string)
 
+	// Meddle changes what the contenders' nodes in a line say, as somebody else does who has the right: their data get longer.
+	Meddle func(t testing.TB, line string)
+
 	// Forget makes the service forget an empty line, as when a ZooKeeper container is reaped, so that its counter, if it
 	// has one, begins anew. It returns when that is done.
 	Forget func(t testing.TB, line string)
 
 	// NearEnd sets the counter that numbers the line's nodes to a little below the last value it can take.
 	NearEnd func(t testing.TB, line string)
+
+	// Restart ends the service as kill -9 does and starts it again on what it has kept, and returns when it serves. It is
+	// asked for when all else is over.
+	Restart func(t testing.TB)
+
+	// Failover takes the machine away that leads, and returns when another one has taken over: it is for a service that
+	// has another. It may bring the first back as one that follows. It is asked for when all else is over.
+	Failover func(t testing.TB)
 
 	// Budget is what the driver may spend. The zero Budget is not checked.
 	Budget Budget
@@ -74,6 +87,11 @@ type Link struct {
 	// Expire makes the service end a session of this link out of the blue, whatever the state of the link, and returns
 	// when its nodes are gone at the service.
 	Expire func(t testing.TB, s driver.Session)
+
+	// Kill does to the service what kill -9 of the driver's process does: connections end, and the kernel lets go of what it
+	// holds for the process. The link is not used any more. It is needed where the kernel tells of a death; elsewhere a
+	// Cut that is never healed looks the same.
+	Kill func()
 
 	// Traffic counts what has passed since the link was made.
 	Traffic func() Traffic

@@ -20,6 +20,9 @@ func idleCrowdIsQuiet(s *scene) {
 	c := s.crowd(1, crowdSize())
 	l := c.links[0]
 	s.needs("count traffic", l.Traffic == nil)
+	if !waitQuietly(l) {
+		s.Skip("the label says that waiters poll")
+	}
 	time.Sleep(s.svc.TTL) // what is due soon after a join
 	const idle = 2 * time.Second
 	before := l.Traffic()
@@ -69,12 +72,16 @@ func (s *scene) handOffs(n, turns int) (cost Traffic) {
 }
 
 func handOffInLongLine(s *scene) {
-	s.needs("count traffic", s.connect().Traffic == nil)
+	l := s.connect()
+	s.needs("count traffic", l.Traffic == nil)
 	many := crowdSize()
 	short := s.handOffs(2, 2)
 	s.line = s.anotherLine()
 	long := s.handOffs(many, 20)
 	s.Logf("a hand-off with 2 waiting: %+v; with %d: %+v", short, many, long)
+	if !waitQuietly(l) {
+		return // how many were woken has been checked
+	}
 	if long.Events > short.Events+1 || long.Requests() > short.Requests()+1 {
 		s.Errorf("a hand-off cost %+v with 2 waiting, %+v with %d", short, long, many)
 	}
@@ -118,7 +125,7 @@ func middleWakesOne(s *scene) {
 	before := c.wakeUps.Load()
 	s.leave(c.places[middle], false)
 	time.Sleep(200 * time.Millisecond)
-	if l.Traffic != nil {
+	if l.Traffic != nil && waitQuietly(l) {
 		if t := l.Traffic().Sub(traffic); t.Events+t.Reads > len(c.places)/4 {
 			s.Errorf("when one in the middle of %d left: %+v", len(c.places), t)
 		}

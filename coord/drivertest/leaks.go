@@ -141,8 +141,8 @@ func goroutinesAfterFaults(s *scene) {
 		thaw := l.Freeze(Both)
 		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
 		_ = me.Leave(ctx, true)
+		other.Abandon(ctx)
 		cancel()
-		other.Abandon()
 		ctx, cancel = context.WithTimeout(s.ctx, 50*time.Millisecond)
 		_ = l.Close(ctx)
 		cancel()
@@ -198,7 +198,7 @@ func sessionsComeAndGo(s *scene) {
 	})
 	s.grows(20, func() {
 		sess := s.open(l)
-		sess.Abandon()
+		sess.Abandon(s.ctx)
 	})
 }
 

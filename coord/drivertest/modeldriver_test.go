@@ -27,15 +27,19 @@ const (
 	removalIgnored      flaw = "a waiter does not look at its own node"
 	wakeUpLost          flaw = "a watch is set without looking"
 	markTrustedAlone    flaw = "any news of the node ahead lets the one behind in"
+	writeForTurn        flaw = "whoever writes to a node before it goes lets the next one in"
 	markWithoutPlace    flaw = "a mark lets in whoever waits for it, right behind or not"
 	notPinned           flaw = "a join of a dead session runs in the next one"
 	contextIgnored      flaw = "requests run to their own deadline"
 	tryJoins            flaw = "a try joins a busy line and leaves it"
+	tryWantsAll         flaw = "a try wants the whole line empty"
+	tryReadsAll         flaw = "a try reads each node of the line"
 	busyIfOutOfReach    flaw = "a try that hears nothing says busy"
 	endTakenForRemoval  flaw = "the end of the session is reported as a removal"
 	goroutineLeak       flaw = "each await leaves a goroutine"
 	closeLeavesNodes    flaw = "closing a session leaves its nodes to the TTL"
 	abandonCloses       flaw = "abandoning a session closes it"
+	abandonCutsShort    flaw = "abandoning a session leaves what is being taken away"
 	abandonKeeps        flaw = "an abandoned session is renewed"
 	oneReadTooMany      flaw = "a join reads once more"
 	herd                flaw = "everybody hears of every release"
@@ -58,15 +62,66 @@ const (
 	changeInvented      flaw = "a wait says of one that died that it handed on"
 	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
 	dataCut             flaw = "data is cut at 60 KiB"
+
+	claimsTTL       flaw = "the label says that a TTL ends a session, and only the kernel does"
+	claimsKernel    flaw = "the label says that the kernel tells of a death, and only a TTL does"
+	claimsTold      flaw = "the label says that waiters are told, and they poll"
+	claimsMemory    flaw = "the label says that a restart remembers, and it forgets"
+	claimsOpenness  flaw = "the label says that a restart says what it forgets, and it does not"
+	claimsForEver   flaw = "the label says that tokens rise for ever, and a restart takes them back"
+	concealsOrder   flaw = "the label denies the order of joining, and it is kept"
+	concealsTold    flaw = "the label denies that waiters are told, and they are"
+	concealsMemory  flaw = "the label denies that a restart remembers, and it does"
+	concealsOpen    flaw = "the label denies that a restart says what it forgets, and it does"
+	concealsForEver flaw = "the label denies that tokens rise for ever, and they do"
 )
+
+// modelStrength is the label of the model, and what it does.
+var modelStrength = driver.Strength{
+	Order: driver.FirstCome, Death: driver.ByTTL, Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told,
+}
+
+// strengths returns what the model does and what its label says.
+func (f flaw) strengths() (nature, label driver.Strength) {
+	nature, label = modelStrength, modelStrength
+	switch f {
+	case claimsTTL:
+		nature.Death = driver.ByKernel
+	case claimsKernel:
+		label.Death = driver.ByKernel
+	case claimsTold:
+		nature.WakeUp = driver.Polled
+	case claimsMemory:
+		nature.Restart = driver.Forgets
+	case claimsOpenness:
+		nature.Restart, label.Restart = driver.Forgets, driver.ForgetsOpenly
+	case claimsForEver:
+		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		nature.Tokens = driver.RiseWhileRemembered
+	case concealsOrder:
+		label.Order = driver.AnyOrder
+	case concealsTold:
+		label.WakeUp = driver.Polled
+	case concealsMemory:
+		label.Restart = driver.Forgets
+	case concealsOpen:
+		nature.Restart, label.Restart = driver.ForgetsOpenly, driver.Forgets
+	case concealsForEver:
+		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		label.Tokens = driver.RiseWhileRemembered
+	}
+	return nature, label
+}
 
 // modelDriver is a driver for modelService: correct, except for the flaw planted in it.
 type modelDriver struct {
-	svc  *modelService
-	link *FaultLink
-	flaw flaw
+	svc   *modelService
+	link  *FaultLink
+	label driver.Strength
+	flaw  flaw
 
 	mu       sync.Mutex
+	every    []int64 // the sessions that were opened
 	sessions map[*modelLiveness]bool
 	subs     map[string]map[*modelSub]bool
 	current  int64
@@ -75,10 +130,29 @@ type modelDriver struct {
 	life     context.Context
 }
 
-func newModelDriver(svc *modelService, l *FaultLink, f flaw) *modelDriver {
-	d := &modelDriver{svc: svc, link: l, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
+func newModelDriver(svc *modelService, l *FaultLink, label driver.Strength, f flaw) *modelDriver {
+	d := &modelDriver{svc: svc, link: l, label: label, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
 	d.life, d.stop = context.WithCancel(context.Background())
 	return d
+}
+
+func (d *modelDriver) Strength() driver.Strength { return d.label }
+
+// kernel reports whether a session ends with the process that has it, and by nothing else.
+func (d *modelDriver) kernel() bool { return d.svc.nature.Death == driver.ByKernel }
+
+// die is the end of the process: connections break and are not made again.
+func (d *modelDriver) die() {
+	d.link.Cut()
+	d.mu.Lock()
+	every := slices.Clone(d.every)
+	d.mu.Unlock()
+	d.stop()
+	if d.svc.nature.Death&driver.ByKernel != 0 {
+		for _, id := range every {
+			d.svc.end(id)
+		}
+	}
 }
 
 func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
@@ -118,11 +192,16 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 			}
 			continue
 		}
+		if id == 0 {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
 		s := &modelLiveness{d: d, id: id, done: make(chan struct{})}
 		s.life, s.kill = context.WithCancel(d.life)
 		s.renewed(sent)
 		d.mu.Lock()
 		d.sessions[s] = true
+		d.every = append(d.every, id)
 		d.current = id
 		d.mu.Unlock()
 		d.cleaning.Go(s.renew)
@@ -198,6 +277,8 @@ type modelSub struct {
 	news []modelNews
 	more chan struct{}
 	left bool // the news taken last says that the waiter's own node has gone
+
+	written bool // some news has said that another one was written to
 }
 
 func (s *modelSub) add(n modelNews) {
@@ -253,6 +334,8 @@ type modelLiveness struct {
 	done chan struct{}
 	once sync.Once
 
+	errands sync.WaitGroup // joins and departures that go on without their callers
+
 	mu       sync.Mutex
 	deadline time.Time
 	renewals int
@@ -275,6 +358,9 @@ func (s *modelLiveness) renewed(sent time.Time) {
 		sent = time.Now()
 	case deadlineNeverPasses:
 		sent = time.Now().Add(time.Hour)
+	}
+	if s.d.kernel() {
+		sent = sent.AddDate(100, 0, 0)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,11 +413,26 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	if s.d.flaw == closeLeavesNodes {
 		return nil
 	}
+	if s.d.kernel() { // it is asked, not the service
+		s.d.svc.end(s.id)
+		return nil
+	}
 	_, err := insist(ctx, s.d, Upkeep, 0, func() bool { s.d.svc.end(s.id); return true })
 	return err
 }
 
-func (s *modelLiveness) Abandon() {
+func (s *modelLiveness) Abandon(ctx context.Context) {
+	if s.d.flaw != abandonCutsShort {
+		settled := make(chan struct{})
+		go func() {
+			defer close(settled)
+			s.errands.Wait()
+		}()
+		select {
+		case <-settled:
+		case <-ctx.Done():
+		}
+	}
 	switch s.d.flaw {
 	case abandonCloses:
 		s.d.svc.end(s.id)
@@ -397,7 +498,7 @@ func (p *modelPlace) Last() bool { return false }
 func (s *modelLiveness) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	if e.Try && s.d.flaw != tryJoins {
+	if e.Free != nil && s.d.flaw != tryJoins {
 		if err := s.tryLook(ctx, e); err != nil {
 			return nil, nil, err
 		}
@@ -457,7 +558,12 @@ func (s *modelLiveness) tryLook(ctx context.Context, e driver.Entry) error {
 		}
 		return s.because(ctx)
 	}
-	if len(within(e.Sight, seen)) > 0 {
+	if s.d.flaw == tryReadsAll {
+		for range seen {
+			_, _ = s.d.Line(ctx, e.Line)
+		}
+	}
+	if seen = within(e.Sight, seen); e.InVain(seen) || s.d.flaw == tryWantsAll && len(seen) > 0 {
 		return driver.ErrBusy
 	}
 	return nil
@@ -472,7 +578,7 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 		ahead = ahead[:len(ahead)-1]
 	}
 	place := &modelPlace{modelLiveness: s, sight: e.Sight, node: me}
-	if e.Try && len(ahead) > 0 {
+	if e.InVain(ahead) {
 		if s.d.flaw == tryJoins {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -485,7 +591,11 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 // inBackground runs f, which goes on without ctx until the session ends.
 func (s *modelLiveness) inBackground(ctx context.Context, f func(ctx context.Context) error) error {
 	result := make(chan error, 1)
-	s.d.cleaning.Go(func() { result <- f(s.life) })
+	s.errands.Add(1)
+	s.d.cleaning.Go(func() {
+		defer s.errands.Done()
+		result <- f(s.life)
+	})
 	select {
 	case err := <-result:
 		return err
@@ -520,6 +630,10 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 	for _, w := range wait {
 		ids = append(ids, w.ID)
 	}
+	watched := ids
+	if s.d.svc.nature.WakeUp == driver.Polled {
+		watched = nil
+	}
 	sub, unsubscribe := s.d.subscribe(ids)
 	defer unsubscribe()
 	for first := true; ctx.Err() == nil; first = false {
@@ -529,7 +643,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		if told {
 			asking, cancelAsking = context.WithTimeout(ctx, 20*time.Millisecond)
 		}
-		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, ids...) })
+		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, watched...) })
 		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
 			cancelAsking()
 			return nil, driver.Looked, driver.ErrRemoved
@@ -590,8 +704,11 @@ func changed(ahead, wait []driver.Node) bool {
 
 // listen waits for a reason to look again. It returns true if the news alone says that nobody is ahead.
 func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
-	poll := time.NewTimer(2 * time.Second)
+	poll := time.NewTimer(2500 * time.Millisecond)
 	defer poll.Stop()
+	if s.d.svc.nature.WakeUp == driver.Polled {
+		poll.Reset(20 * time.Millisecond)
+	}
 	switch s.d.flaw {
 	case wakeUpLost, newsLostInCut:
 		poll.Reset(time.Hour)
@@ -609,6 +726,12 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 		}
 		news := sub.take()
 		sub.left = slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID && n.left })
+		for _, n := range news {
+			if s.d.flaw == writeForTurn && n.id != me.ID && n.left && sub.written {
+				return true
+			}
+			sub.written = sub.written || n.id != me.ID && !n.left
+		}
 		if slices.ContainsFunc(news, func(n modelNews) bool { return n.id == me.ID }) || len(wait) == 0 {
 			return false
 		}

@@ -10,17 +10,34 @@ import (
 
 // modelHarness is the suite's harness for the model, with or without a flaw.
 func modelHarness(f flaw) func(t testing.TB) *Service {
+	nature, label := f.strengths()
+	return modelHarnessAs(nature, label, f)
+}
+
+// modelHarnessAs is for a model of another nature than modelStrength.
+func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *Service {
 	return func(t testing.TB) *Service {
-		svc := newModelService(time.Second, f)
+		svc := newModelService(time.Second, nature, f)
 		t.Cleanup(func() { close(svc.stop) })
+		handoff := Cost{Events: 1}
+		if nature.WakeUp == driver.Polled {
+			handoff = Cost{Reads: 1, Trips: 1}
+		}
 		return &Service{
 			TTL: svc.ttl,
 			Connect: func(t testing.TB) *Link {
 				l := NewFaultLink(FaultLinkConfig{})
-				d := newModelDriver(svc, l, f)
-				t.Cleanup(func() { closeLink(d, l) })
+				svc.mu.Lock()
+				svc.links = append(svc.links, l)
+				svc.mu.Unlock()
+				d := newModelDriver(svc, l, label, f)
+				t.Cleanup(func() {
+					closeLink(d, l)
+					d.die()
+				})
 				link := l.Link(d)
 				link.Expire = func(t testing.TB, s driver.Session) { svc.end(s.(*modelLiveness).id) }
+				link.Kill = d.die
 				return link
 			},
 			Stored: func(t testing.TB, line string) []string { return svc.stored(line) },
@@ -39,11 +56,13 @@ func modelHarness(f flaw) func(t testing.TB) *Service {
 				svc.plant(line)
 				t.Cleanup(func() { svc.uproot(line) })
 			},
-			Forget: func(t testing.TB, line string) {},
+			Meddle:  svc.meddle,
+			Forget:  func(t testing.TB, line string) {},
+			Restart: func(t testing.TB) { svc.restart() },
 			Budget: Budget{
 				Join:    Cost{Writes: 1, Trips: 1},
 				Leave:   Cost{Writes: 1, Trips: 1},
-				Handoff: Cost{Events: 1},
+				Handoff: handoff,
 			},
 		}
 	}

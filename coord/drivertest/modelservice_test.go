@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -13,14 +14,17 @@ import (
 // is heard from them, and news of a node to whoever asked for it. The suite proves itself on it, with modelDriver and
 // the flaws that can be planted there.
 type modelService struct {
-	ttl  time.Duration
-	flaw flaw
+	ttl    time.Duration
+	nature driver.Strength // what it really does
+	flaw   flaw
 
 	mu       sync.Mutex
 	counter  driver.Token
 	lines    map[string][]*modelNode
 	sessions map[int64]*modelSession
 	lastID   int64
+	quiet    time.Time // until then nobody gets a session
+	links    []*FaultLink
 	stop     chan struct{}
 }
 
@@ -43,14 +47,16 @@ type modelNews struct {
 	held bool
 }
 
-func newModelService(ttl time.Duration, f flaw) *modelService {
+func newModelService(ttl time.Duration, nature driver.Strength, f flaw) *modelService {
 	svc := &modelService{
-		ttl: ttl, flaw: f,
+		ttl: ttl, nature: nature, flaw: f,
 		lines:    map[string][]*modelNode{},
 		sessions: map[int64]*modelSession{},
 		stop:     make(chan struct{}),
 	}
-	go svc.expire()
+	if nature.Death&driver.ByTTL != 0 {
+		go svc.expire()
+	}
 	return svc
 }
 
@@ -73,9 +79,36 @@ func (svc *modelService) expire() {
 	}
 }
 
+// restart loses the connections, and what such a service forgets.
+func (svc *modelService) restart() {
+	svc.mu.Lock()
+	if svc.nature.Restart < driver.Remembers {
+		clear(svc.lines)
+		clear(svc.sessions)
+		if svc.nature.Restart == driver.ForgetsOpenly {
+			svc.quiet = time.Now().Add(svc.ttl)
+		}
+		if svc.nature.Tokens < driver.RiseForEver {
+			svc.counter = 0
+		}
+	}
+	for _, s := range svc.sessions {
+		s.expires = time.Now().Add(svc.ttl)
+	}
+	links := slices.Clone(svc.links)
+	svc.mu.Unlock()
+	for _, l := range links {
+		l.Cut()()
+	}
+}
+
+// open returns 0 if nobody gets a session just now.
 func (svc *modelService) open() int64 {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
+	if time.Now().Before(svc.quiet) {
+		return 0
+	}
 	svc.lastID++
 	svc.sessions[svc.lastID] = &modelSession{expires: time.Now().Add(svc.ttl), refused: map[string]bool{}}
 	return svc.lastID
@@ -232,6 +265,15 @@ func (svc *modelService) plant(line string) {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
 	svc.lines[line] = append(svc.lines[line], &modelNode{Node: driver.Node{Line: line, ID: "foreign"}, foreign: true})
+}
+
+func (svc *modelService) meddle(_ testing.TB, line string) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	for _, n := range svc.lines[line] {
+		n.Data = append(slices.Clone(n.Data), '!')
+		svc.tellLocked(n, modelNews{id: n.ID})
+	}
 }
 
 func (svc *modelService) uproot(line string) {

@@ -24,8 +24,7 @@ var promptness = []scenario{
 // calls returns every call that a driver's user can wait for, on nodes that stand in line: mine, which has nobody
 // ahead, and waiting, which has mine ahead.
 func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Place) map[string]func(ctx context.Context) error {
-	try := s.entry("lock")
-	try.Try = true
+	try := asTry(s.entry("lock"))
 	return map[string]func(ctx context.Context) error{
 		"Open": func(ctx context.Context) error {
 			_, err := l.Open(ctx)
@@ -201,8 +200,12 @@ func abandonInFrozenLink(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)
 	defer l.Freeze(Both)()
-	if d := took(sess.Abandon); d > ending+slack {
-		s.Errorf("Abandon took %v", d)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	defer cancel()
+	_, _, _ = sess.Join(ctx, s.entry("lock"))
+	abandon := func(ctx context.Context) error { sess.Abandon(ctx); return nil }
+	if late, _ := timed(s.ctx, 50*time.Millisecond, abandon); late > ending+slack {
+		s.Errorf("Abandon returned %v after its context had ended", late)
 	}
 	s.wait(ending+slack, sess.Done(), "Done is closed after Abandon")
 }

@@ -54,6 +54,12 @@ func holderRemovedWhileRequestsStall(s *scene) {
 	s.noAnswer(50*time.Millisecond, holder, "nothing happens")
 	thaw := link.Freeze(Requests)
 	s.remove(operator, s.look(operator)[0])
+	if !waitQuietly(link) {
+		s.noAnswer(s.svc.TTL/4, holder, "no request passes, and who polls hears nothing else")
+		thaw()
+		s.mustBeRemoved(soon, holder, "requests pass again")
+		return
+	}
 	s.mustBeRemoved(min(soon, s.svc.TTL/4), holder, "the holder's node was removed, and no request passes")
 	thaw()
 }

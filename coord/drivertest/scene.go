@@ -46,8 +46,8 @@ func (sc scenario) play(t testing.TB, svc *Service) {
 	sc.run(s)
 }
 
-// anotherLine returns the name of a line that nobody else uses.
-func (s *scene) anotherLine() string { return fmt.Sprintf("scene %d", scenes.Add(1)) }
+// anotherLine returns the name of a line that nobody else uses, and that none of theirs begins with.
+func (s *scene) anotherLine() string { return fmt.Sprintf("scene %d.", scenes.Add(1)) }
 
 // needs skips the scenario if a function that the harness may leave out is nil.
 func (s *scene) needs(what string, missing bool) {

@@ -21,6 +21,7 @@ var deadSessions = []scenario{
 	{name: "closing removes at once", run: closeRemovesAtOnce},
 	{name: "closing the driver ends its sessions", run: driverCloseEndsSessions},
 	{name: "abandoning leaves the nodes to the TTL", run: abandonLeavesToTTL},
+	{name: "abandoning takes away what is on its way out", run: abandonTakesAway},
 }
 
 func oneOfTwoExpires(s *scene) {
@@ -50,9 +51,19 @@ func oneOfTwoExpires(s *scene) {
 func frozenSessionEnds(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)
-	s.join(sess)
+	me, _ := s.join(sess)
 	thaw := l.Freeze(Both)
 	defer thaw()
+	if !s.silenceEnds(l, over(sess)) {
+		thaw()
+		second, ahead := s.join(sess)
+		if !standsIn(ahead, me.Node()) {
+			s.Errorf("ahead of the second: %v, want %v", brief(ahead...), brief(me.Node()))
+		}
+		s.leave(second, false)
+		s.leave(me, true)
+		return
+	}
 	s.eventually(s.outlives(), "a dead session's node goes", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 	thaw()
 	s.wait(s.patience, sess.Done(), "the session learns that it is over")
@@ -175,7 +186,7 @@ func endedSessionSaysSo(s *scene) {
 	if err := sess.Close(s.ctx); err != nil {
 		s.Errorf("Close once more: %v", err)
 	}
-	sess.Abandon()
+	sess.Abandon(s.ctx)
 	s.gone(s.line)
 }
 
@@ -257,7 +268,7 @@ func abandonLeavesToTTL(s *scene) {
 	mine, ahead := s.join(other)
 	waiter := s.await(mine, ahead...)
 	holder := s.watch(me)
-	sess.Abandon()
+	sess.Abandon(s.ctx)
 	if !ended(sess) {
 		s.Error("Done is open after Abandon")
 	}
@@ -266,8 +277,37 @@ func abandonLeavesToTTL(s *scene) {
 	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
 		s.Error("abandoning the session removed its node at once")
 	}
-	s.turn(s.outlives(), waiter, "the one behind an abandoned node")
+	if s.silenceEnds(l, answered(waiter, "who waits behind an abandoned node has its turn")) {
+		s.turn(s.outlives(), waiter, "the one behind an abandoned node")
+	}
 	if ended(other) {
 		s.Error("the driver's other session has ended")
+	}
+}
+
+// What was left, or given up while it joined, is not in anybody's way until the TTL.
+func abandonTakesAway(s *scene) {
+	for _, d := range []Direction{Requests, Replies} {
+		s.line = s.anotherLine()
+		sess, l := s.session()
+		s.needs("freeze a link", l.Freeze == nil)
+		s.join(sess)
+		left, _ := s.join(sess)
+		thaw := l.Freeze(d)
+		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+		_ = left.Leave(ctx, false)
+		_, _, err := sess.Join(ctx, s.entry("lock"))
+		cancel()
+		if err == nil {
+			s.Fatalf("freeze %d: it joined without an answer", d)
+		}
+		time.AfterFunc(100*time.Millisecond, thaw)
+		ctx, cancel = context.WithTimeout(s.ctx, s.patience)
+		sess.Abandon(ctx)
+		cancel()
+		if n := s.svc.Stored(s, s.line); len(n) > 1 {
+			s.Errorf("freeze %d: stored are %q, want the one that stands there", d, n)
+		}
+		thaw()
 	}
 }

@@ -3,10 +3,12 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // What a Join with Try must do.
@@ -14,20 +16,30 @@ var tries = []scenario{
 	{name: "an empty line is joined", run: tryEmpty},
 	{name: "a busy line is never joined", run: tryBusy},
 	{name: "busy is what stands in the way", run: tryInSight},
+	{name: "room for several", run: tryRoom},
+	{name: "a look as long as a join's", run: tryLook},
 	{name: "a service out of reach is not busy", run: tryOutOfReach},
 	{name: "under every fate", run: tryUnderFate},
 	{name: "many at once: one at most", run: tryTogether},
 }
 
-// try joins if nobody is in sight.
+// asTry makes an entry one that joins only if it is its turn by the rule of its kind.
+func asTry(e driver.Entry) driver.Entry {
+	me := driver.Node{Line: e.Line, Kind: e.Kind}
+	e.Free = func(ahead []driver.Node) bool { return len(rules.For(e.Kind)(me, ahead)) == 0 }
+	return e
+}
+
+// try joins if it is its turn.
 func (s *scene) try(ctx context.Context, sess driver.Session, kind string, sight driver.Sight) (driver.Place, error) {
 	e := s.entry(kind)
-	e.Try, e.Sight = true, sight
+	e.Sight = sight
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
+	e = asTry(e)
 	me, ahead, err := sess.Join(ctx, e)
-	if n, ok := nearest(sight, ahead); err == nil && ok {
-		s.Errorf("a try succeeded with %v in its way", brief(n))
+	if err == nil && !e.Free(ahead) {
+		s.Errorf("a try succeeded behind %v", brief(ahead...))
 	}
 	return me, err
 }
@@ -95,6 +107,56 @@ func tryInSight(s *scene) {
 		s.Errorf("a reader tries behind a writer: %v, want ErrBusy", err)
 	}
 	s.settles(s.line, 4)
+}
+
+// A rule with room for several lets a try in beside some, and keeps it out beside more.
+func tryRoom(s *scene) {
+	sess, _ := s.session()
+	room := driver.Sight{Nearest: rules.Depth(3)}
+	holders := s.file(sess, "S1of3", "S1of3")
+	if _, err := s.try(s.ctx, sess, "S2of3", room); !errors.Is(err, driver.ErrBusy) {
+		s.Errorf("two permits of three, where two are taken: %v, want ErrBusy", err)
+	}
+	last, err := s.try(s.ctx, sess, "S1of3", room)
+	if err != nil {
+		s.Fatalf("the last of three permits: %v", err)
+	}
+	if _, err := s.try(s.ctx, sess, "S1of3", room); !errors.Is(err, driver.ErrBusy) {
+		s.Errorf("a fourth permit of three: %v, want ErrBusy", err)
+	}
+	s.settles(s.line, 3)
+	s.file(sess, "S3of3") // and waits
+	s.leave(last, false)
+	if _, err := s.try(s.ctx, sess, "S1of3", room); !errors.Is(err, driver.ErrBusy) {
+		s.Errorf("a try past somebody who waits: %v, want ErrBusy", err)
+	}
+	s.settles(s.line, 3)
+	for _, h := range holders {
+		s.leave(h, false)
+	}
+}
+
+// A try that finds the line busy costs the same in a long line.
+func tryLook(s *scene) {
+	sess, l := s.session()
+	s.needs("count traffic", l.Traffic == nil)
+	room := driver.Sight{Nearest: rules.Depth(3)}
+	cost := func(kind string) Traffic {
+		return least(5, func() Traffic {
+			before := l.Traffic()
+			_, err := s.try(s.ctx, sess, kind, room)
+			if !errors.Is(err, driver.ErrBusy) {
+				s.Errorf("%s in a full line: %v, want ErrBusy", kind, err)
+			}
+			return l.Traffic().Sub(before)
+		})
+	}
+	s.file(sess, "S1of3", "S1of3", "S1of3")
+	few := cost("S1of3")
+	s.file(sess, slices.Repeat([]string{"S1of3"}, 30)...)
+	if many := cost("S1of3"); many.Requests() > few.Requests() {
+		s.Errorf("a try in a full line took %+v, with thirty waiting %+v", few, many)
+	}
 }
 
 func tryOutOfReach(s *scene) {

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,9 @@ func TestPermissionOnTheRootIsEnough(t *testing.T) {
 		l := connectLinkWith(t, asUser("locks"), cluster.Addrs()...)
 		s := open(t, l)
 		e := entry("allowed", "W")
-		e.Try = retry
+		if retry {
+			e = try(e)
+		}
 		head, _ := join(t, s, e)
 		reader := entry("allowed", "R")
 		reader.Sight = driver.Sight{Ignore: []string{"R"}}
@@ -347,5 +350,32 @@ func TestRolesMayChangeUnderLoad(t *testing.T) {
 		if classify(refused) != passing {
 			t.Errorf("%v is not taken for trouble that passes", refused)
 		}
+	}
+}
+
+func TestAServiceThatIsOpenToAllIsWarnedAbout(t *testing.T) {
+	cluster, _ := guarded(t)
+	for name, c := range map[string]struct {
+		cfg  clientv3.Config
+		warn int
+	}{
+		"open":         {clientv3.Config{Endpoints: servers.Etcd(t, servers.Shared()).Addrs()}, 1},
+		"guarded":      {asUser("locks"), 0},
+		"guarded, all": {asUser("root"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.cfg.Endpoints == nil {
+				c.cfg.Endpoints = cluster.Addrs()
+			}
+			var said bytes.Buffer
+			client, err := Connect(within(t, 20*time.Second), c.cfg, WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client.Close()
+			if n := strings.Count(said.String(), "whoever reaches the service may take and end these locks"); n != c.warn {
+				t.Errorf("it warned %d times, want %d: %s", n, c.warn, said.String())
+			}
+		})
 	}
 }

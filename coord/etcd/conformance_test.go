@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -53,7 +54,14 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 		}
 		return keys
 	}
+	failover := cluster.Failover
+	if len(cluster.Members()) == 1 {
+		failover = nil
+	}
 	return &drivertest.Service{
+		Restart:  cluster.Restart,
+		Failover: failover,
+
 		TTL:   ttl,
 		Grace: 1500 * time.Millisecond, // etcd looks for expired leases twice a second
 		Connect: func(t testing.TB) *drivertest.Link {
@@ -90,6 +98,19 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 						t.Errorf("remove what was planted: %v", err)
 					}
 				})
+			}
+		},
+		Meddle: func(t testing.TB, line string) {
+			ctx := within(t, 20*time.Second)
+			there, err := root.Get(ctx, names.line(line), clientv3.WithPrefix())
+			if err != nil {
+				t.Fatalf("meddle: %v", err)
+			}
+			for _, kv := range there.Kvs {
+				// As a tool does that takes care of the lease: see docs/security.md for one that does not.
+				if _, err := root.Put(ctx, string(kv.Key), string(kv.Value)+"!", clientv3.WithIgnoreLease()); err != nil && !is(err, rpctypes.ErrKeyNotFound) {
+					t.Fatalf("meddle: %v", err)
+				}
 			}
 		},
 		Budget: drivertest.Budget{

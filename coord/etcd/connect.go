@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 // Connect makes an etcd client of its own, checks that the service answers and that the user may use the root, and
 // returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check, which goes on as long as
 // the service is out of reach: until ctx ends or, if ctx has no deadline, for 30 s. The error names what was tried and what
-// is in the way, and WithLogger tells it meanwhile.
+// is in the way, and WithLogger tells it meanwhile. It also warns where etcd has no users, so that everybody has all rights.
 //
 // A password or a token goes to the service as it is. So without TLS, or with endpoints that begin with http://, for which
 // the client library ignores TLS, it is refused unless all endpoints are on this machine, by their addresses; see
@@ -38,7 +39,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(coord.CheckStrength(strength, c.client...), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
 	if to, clear := sendsInClear(cfg); clear && !c.cleartext {
@@ -47,7 +48,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	}
 	if _, bound := ctx.Deadline(); !bound {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, connectFor)
+		ctx, cancel = context.WithTimeout(ctx, driverkit.ConnectFor)
 		defer cancel()
 	}
 	tells := inquire(ctx, cfg, c.log)
@@ -68,13 +69,11 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 		client.Close()
 		return nil, connectError(ctx, cfg, err, obstacle)
 	}
+	d.warnIfOpen(ctx)
 	return coord.NewClient(d, c.client...), nil
 }
 
 const (
-	// connectFor is how long Connect tries if nobody says.
-	connectFor = 30 * time.Second
-
 	// inquireAfter is how soon Connect asks what is in the way, and inquireEvery how often it asks again.
 	inquireAfter = 50 * time.Millisecond
 	inquireEvery = 3 * time.Second
@@ -220,6 +219,20 @@ func (d *service) probe(ctx context.Context) error {
 		_, err := d.get(ctx, d.keys.sessions(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 		return err
 	})
+}
+
+// warnIfOpen warns where everybody has all rights. Where there are users, most may not even ask; and etcd before 3.5 cannot
+// be asked.
+func (d *service) warnIfOpen(ctx context.Context) {
+	if !d.log.Enabled(ctx, slog.LevelWarn) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	status, err := pb.NewAuthClient(d.conn).AuthStatus(ctx, &pb.AuthStatusRequest{})
+	if err == nil && !status.GetEnabled() {
+		d.log.Warn("etcd: whoever reaches the service may take and end these locks: enable its authentication", "root", d.keys.root)
+	}
 }
 
 func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error) error {

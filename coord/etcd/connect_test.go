@@ -19,6 +19,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -178,7 +180,7 @@ func TestConnectWithoutADeadlineEnds(t *testing.T) {
 	if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("connect: %v", err)
 	}
-	if took := time.Since(begun); took < connectFor-time.Second || took > connectFor+10*time.Second {
+	if took := time.Since(begun); took < driverkit.ConnectFor-time.Second || took > driverkit.ConnectFor+10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -268,5 +270,23 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 	_, err = Connect(soon, clientv3.Config{Endpoints: []string{"192.0.2.1:2379"}, Username: "u", Password: "p"}, WithCleartextPassword())
 	if !errors.Is(err, coord.ErrUnavailable) {
 		t.Errorf("connect all the same: %v", err)
+	}
+}
+
+func TestConnectDialsNobodyWhoPromisesTooLittle(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = Connect(t.Context(), clientv3.Config{Endpoints: []string{l.Addr().String()}}, WithClient(coord.Require(driver.Strength{Death: driver.ByKernel})))
+	if want := "turnwise: etcd: connect: the service promises too little: asked for: a death is noticed by the kernel; " +
+		"promised: a death is noticed by a TTL"; !errors.Is(err, coord.ErrTooWeak) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(100 * time.Millisecond))
+	if conn, err := l.Accept(); err == nil {
+		conn.Close()
+		t.Error("it was dialled")
 	}
 }

@@ -16,7 +16,7 @@
 //	turnwise//session/694d71ddacfda227/epoch          what a join compares; see below
 //
 // No name has an empty segment, so no line's keys are within another's, and a session's are within none. WithRoot
-// replaces "turnwise/". A user of etcd's needs readwrite on the root as a prefix and nothing else:
+// replaces "turnwise/". A root within another is a part of it: line x of root a/b is line b/x of root a. A user of etcd's needs readwrite on the root as a prefix and nothing else:
 //
 //	etcdctl role grant-permission ROLE readwrite --prefix turnwise/
 //

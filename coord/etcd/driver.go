@@ -28,11 +28,12 @@ type service struct {
 	leases pb.LeaseClient
 	events pb.WatchClient
 
-	keys    layout
-	ttl     int64 // in seconds, as asked for
-	log     *slog.Logger
-	pace    pace
-	release func() error // closes the client if it is ours; nil: it is the user's
+	keys      layout
+	ttl       int64 // in seconds, as asked for
+	log       *slog.Logger
+	pace      pace
+	lineBytes int64        // that Line keeps
+	release   func() error // closes the client if it is ours; nil: it is the user's
 
 	numbered atomic.Bool // see errNumbered
 
@@ -68,18 +69,31 @@ func newService(client *clientv3.Client, c config, keys layout) (*service, error
 	// The client's own KV, so that wrappers around it neither change keys nor cache reads.
 	conn := client.ActiveConnection()
 	d := &service{
-		conn:     conn,
-		kv:       clientv3.NewKV(client),
-		leases:   pb.NewLeaseClient(conn),
-		events:   pb.NewWatchClient(conn),
-		keys:     keys,
-		ttl:      c.seconds(),
-		log:      c.log,
-		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
-		sessions: make(map[*session]struct{}),
+		conn:      conn,
+		kv:        clientv3.NewKV(client),
+		leases:    pb.NewLeaseClient(conn),
+		events:    pb.NewWatchClient(conn),
+		keys:      keys,
+		ttl:       c.seconds(),
+		log:       c.log,
+		lineBytes: driverkit.LineBytes,
+		life:      driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
+		sessions:  make(map[*session]struct{}),
 	}
 	d.watches = d.newWatches(d.life, keys.sessions())
 	return d, nil
+}
+
+// Strength is that of a cluster that writes to disk before it answers, as it comes (without --unsafe-no-fsync).
+func (d *service) Strength() driver.Strength { return strength }
+
+var strength = driver.Strength{
+	Order:    driver.FirstCome,
+	Death:    driver.ByTTL,
+	Restart:  driver.Remembers,
+	Failover: driver.Remembers, // of three members or more
+	Tokens:   driver.RiseForEver,
+	WakeUp:   driver.Told,
 }
 
 func (d *service) RequestTimeout() time.Duration { return requestTimeout }

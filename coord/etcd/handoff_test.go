@@ -32,6 +32,12 @@ func entry(line, kind string) driver.Entry {
 	return driver.Entry{Line: line, Kind: kind, Owner: driver.Owner{Host: "host", PID: 1, Since: time.Now()}}
 }
 
+// try makes an entry one that joins only if nobody is in sight.
+func try(e driver.Entry) driver.Entry {
+	e.Free = func(ahead []driver.Node) bool { return len(ahead) == 0 }
+	return e
+}
+
 func join(t testing.TB, s driver.Session, e driver.Entry) (driver.Place, []driver.Node) {
 	t.Helper()
 	me, ahead, err := s.Join(within(t, 20*time.Second), e)

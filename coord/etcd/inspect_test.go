@@ -204,3 +204,33 @@ func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever may stand in a line may do so many times, and say a megabyte each time.
+func TestWhatALineSaysIsKeptUpToABound(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	const nodes, each = 20, 10_000
+	for i := range nodes {
+		key := fmt.Sprintf("%sW/a-%d", s.d.keys.line("loud"), i+1)
+		if _, err := root.Put(within(t, 10*time.Second), key, amendedHead+"R\n"+strings.Repeat("x", each)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _, _ = root.Delete(context.Background(), s.d.keys.line("loud"), clientv3.WithPrefix()) })
+	s.d.lineBytes = 5 * each
+	line, err := s.d.Line(within(t, 10*time.Second), "loud")
+	if err != nil || len(line) != nodes {
+		t.Fatalf("%d nodes, %v", len(line), err)
+	}
+	kept := 0
+	for i, n := range line {
+		kept += len(n.Data)
+		if n.Kind != "R" || i > 0 && n.Token <= line[i-1].Token {
+			t.Errorf("number %d is %s with token %d", i, n.Kind, n.Token)
+		}
+	}
+	if kept != 5*each {
+		t.Errorf("%d bytes were kept, want %d", kept, 5*each)
+	}
+}

@@ -43,7 +43,8 @@ func (p *place) Last() bool { return p.last }
 type joining struct {
 	*place
 	value  string
-	try    bool // put only if nobody is in sight
+	entry  driver.Entry
+	alone  bool // put only if nobody is in sight
 	tokens int  // how often it was refused because of its token
 
 	compared int64 // the epoch that the last transaction compared with
@@ -59,10 +60,8 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line)}
 	p.takeNumber(e.Kind)
 	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
-	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), try: e.Try}
-	ahead, err := driverkit.Deliver(ctx, s.life,
-		func(wanted func() bool) ([]driver.Node, error) { return j.run(e.Try, wanted) },
-		func([]driver.Node) { j.undo() })
+	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil}
+	ahead, err := driverkit.Deliver(ctx, s.life, j.run, func([]driver.Node) { j.undo() })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,13 +73,13 @@ func (p *place) takeNumber(kind string) {
 	p.key = p.d.keys.contender(p.line, kind, p.lease, p.number)
 }
 
-func (j *joining) run(try bool, wanted func() bool) ([]driver.Node, error) {
+func (j *joining) run(wanted func() bool) ([]driver.Node, error) {
 	if err := j.joins.enter(j.life.Context()); err != nil {
 		return nil, j.life.Verdict(err)
 	}
 	ahead, err := j.attempt(wanted)
 	j.joins.exit()
-	if err == nil && try && len(ahead) > 0 {
+	if err == nil && j.entry.InVain(ahead) {
 		err = driver.ErrBusy
 	}
 	if err != nil {
@@ -95,7 +94,7 @@ func (j *joining) undo() {
 		_ = j.untilGone(j.life.Context(), j.takeBack)
 		return
 	}
-	j.life.Go(func() { _ = j.untilGone(j.life.Context(), j.takeBack) })
+	j.life.Errand(func() { _ = j.untilGone(j.life.Context(), j.takeBack) })
 }
 
 func (j *joining) takeBack(ctx context.Context) error {
@@ -136,7 +135,8 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 }
 
 // send sends the transaction that joins. A range before the put shows exactly those ahead. It puts only what is not
-// there: what stands between us and the service may send a transaction again though it was applied.
+// there: what stands between us and the service may send a transaction again though it was applied. A try asks for an empty
+// line first, and is shown who is there instead.
 func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	keys := j.d.keys
 	epoch := keys.epoch(j.lease)
@@ -144,7 +144,7 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}
 	ifs = append(ifs, isIncarnation(j.key, 0))
 	instead := []clientv3.Op{clientv3.OpGet(epoch, clientv3.WithKeysOnly()), clientv3.OpGet(j.key)}
-	if j.try {
+	if j.alone {
 		for _, r := range keys.ranges(j.view) {
 			ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(r.from).WithRange(r.to), "=", 0))
 		}
@@ -167,24 +167,20 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 		return j.check(ctx, now)
 	}
 	if own := answer.Responses[1].GetResponseRange().GetKvs(); len(own) > 0 {
-		if j.adopt(own[0]) {
-			return nil
-		}
-		j.takeNumber(j.node.Kind) // and the other is never used again
-		return nil
+		return j.adopt(ctx, own[0])
 	}
 	if epoch := kvs[0].GetModRevision(); epoch != j.compared {
 		j.epoch.rev.Saw(epoch)
 		return nil
 	}
-	if !j.try {
+	if !j.alone {
 		return failed("join line "+j.line, errors.New("the service refused for no reason"))
 	}
 	g, err := j.complete(ctx, j.view, j.d.keys.see(j.view, answer.Responses[2:]), now, now)
-	if err == nil && len(g.nodes) > 0 {
+	if err == nil && j.entry.InVain(g.nodes) {
 		err = driver.ErrBusy
 	}
-	j.try = false // what is there is in nobody's way, but a comparison cannot leave it out
+	j.alone = false // what is there is not in the way, but a comparison cannot leave it out
 	return err
 }
 
@@ -223,21 +219,30 @@ func (j *joining) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.open = false
 	if kvs := answer[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		j.adopt(kvs[0])
+		if err := j.adopt(ctx, kvs[0]); err != nil {
+			return err
+		}
 	}
+	j.open = false
 	return nil
 }
 
-// adopt takes what stands at the key for the node of this join, if that is what it is.
-func (j *joining) adopt(kv *mvccpb.KeyValue) bool {
-	if kv.GetLease() != int64(j.lease) || string(kv.GetValue()) != j.value {
-		return false
+// adopt takes what stands at the key for the node of this join, if that is surely what it is. What has our lease and says
+// something else may be our node that somebody has written to, or never was ours: it goes, so that nobody waits for it. The
+// rest is somebody else's, and stays; this join takes another key then, and that one is never used again.
+func (j *joining) adopt(ctx context.Context, kv *mvccpb.KeyValue) error {
+	switch {
+	case kv.GetLease() != int64(j.lease):
+		j.takeNumber(j.node.Kind)
+	case string(kv.GetValue()) != j.value:
+		stray := departure{key: j.key, created: kv.GetCreateRevision()}
+		return j.d.retry(ctx, "take away what was written to", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
+	default:
+		j.born(kv.GetCreateRevision())
+		j.modified = kv.GetModRevision()
 	}
-	j.born(kv.GetCreateRevision())
-	j.modified = kv.GetModRevision()
-	return true
+	return nil
 }
 
 // made completes a join that put the node at revision rev, with what the transaction read before.

@@ -179,9 +179,7 @@ func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
 	}
 	leave(t, head, true)
 	between = func() {}
-	try := entry("twice", "lock")
-	try.Try = true
-	me, _ := join(t, s, try)
+	me, _ := join(t, s, try(entry("twice", "lock")))
 	leave(t, me, true)
 	stays(t, root, "twice", 0, 100*time.Millisecond)
 }
@@ -358,10 +356,8 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	try := entry("busy", "lock")
-	try.Try = true
 	start := l.counted()
-	if _, _, err := s.Join(within(t, 10*time.Second), try); !errors.Is(err, driver.ErrBusy) {
+	if _, _, err := s.Join(within(t, 10*time.Second), try(entry("busy", "lock"))); !errors.Is(err, driver.ErrBusy) {
 		t.Errorf("try: %v, want busy", err)
 	}
 	if spent := l.counted().Sub(start); spent.Requests() != 1 {
@@ -376,7 +372,7 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 	}
 	leave(t, me, true)
 	start = l.counted()
-	me, _ = join(t, s, try)
+	me, _ = join(t, s, try(entry("busy", "lock")))
 	if spent := l.counted().Sub(start); spent.Writes != 1 || spent.Reads != 0 {
 		t.Errorf("a try that succeeds took %+v, want one transaction", spent)
 	}
@@ -447,9 +443,7 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 	if len(ahead) > 0 {
 		t.Errorf("ahead of a reader that came later is %v", ahead)
 	}
-	try := reader
-	try.Try = true
-	another, _ := join(t, s, try)
+	another, _ := join(t, s, try(reader))
 
 	// A second writer sees the nearest of them; and a reader behind that one sees it, and it alone.
 	w2, ahead := join(t, s, entry("downgraded", "W"))

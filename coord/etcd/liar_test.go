@@ -98,10 +98,8 @@ func useAll(t *testing.T, d driver.Driver, line string, each time.Duration) {
 	all.Sight = driver.Sight{Nearest: driver.All}
 	reader := entry(line, "R")
 	reader.Sight = driver.Sight{Ignore: []string{"R"}}
-	try := entry(line, "lock")
-	try.Try = true
 	var work sync.WaitGroup
-	for _, e := range []driver.Entry{entry(line, "W"), all, reader, try, entry(line, "lock")} {
+	for _, e := range []driver.Entry{entry(line, "W"), all, reader, try(entry(line, "lock")), entry(line, "lock")} {
 		me, ahead, err := s.Join(short(), e)
 		if err != nil {
 			continue

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // These tests are the cells of the table in docs/security.md: what somebody may do who has one right and no other.
@@ -201,4 +203,47 @@ func TestNeighbourWhoMayWriteAnotherRoot(t *testing.T) {
 	n := playNeighbours(t, mayWrite, "turnwise2/")
 	n.mayNotTouch()
 	n.handsOver()
+}
+
+// Line x of root outer/in is line in/x of root outer, and what the inner one keeps for itself is in nobody's way.
+func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	open := func(root string) (*service, driver.Session) {
+		d := l.service(t, WithRoot(root))
+		s, err := d.Open(within(t, 20*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, s
+	}
+	outer, s := open("outer")
+	inner, u := open("outer/in")
+	me, _ := join(t, u, entry("x", "lock"))
+	behind, ahead := join(t, s, entry("in/x", "lock"))
+	if len(ahead) != 1 || ahead[0].ID != me.Node().ID {
+		t.Fatalf("ahead of line in/x is %v, want %v", ahead, me.Node())
+	}
+	handsOn := func(first, second driver.Place, ahead []driver.Node) {
+		t.Helper()
+		leave(t, first, true)
+		if left, _, err := second.Await(within(t, 20*time.Second), ahead); err != nil || len(left) > 0 {
+			t.Errorf("the one behind sees %v, %v", left, err)
+		}
+		leave(t, second, true)
+	}
+	for d, want := range map[*service]string{outer: "in/x", inner: "x"} {
+		if lines, err := d.Lines(within(t, 20*time.Second), ""); err != nil || !slices.Equal(lines, []string{want}) {
+			t.Errorf("lines of %s: %q, %v, want %q", d.keys.root, lines, err, want)
+		}
+	}
+	handsOn(me, behind, ahead)
+
+	// The keys of the inner one's session have the prefix of this line.
+	first, ahead := join(t, s, entry("in", "lock"))
+	if len(ahead) > 0 {
+		t.Errorf("ahead of line in is %v", ahead)
+	}
+	second, ahead := join(t, s, entry("in", "lock"))
+	handsOn(first, second, ahead)
 }

@@ -34,7 +34,8 @@ const defaultTTL = 10 * time.Second
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot sets the prefix of all keys. The default is "turnwise/". A slash is added if it does not end with one.
-// etcd's permissions are by prefix, so each root can have users of its own.
+// etcd's permissions are by prefix, so each root can have users of its own, unless it is within another: line x of root
+// a/b is line b/x of root a.
 func WithRoot(prefix string) Option { return func(c *config) { c.root = &prefix } }
 
 // WithNames sets what contenders' keys look like: [Isolated], or [Stock] to share lines with other tools.

@@ -89,7 +89,10 @@ var (
 	errWentBack  = errors.New("the service has lost what it had")
 )
 
-func (s *session) Abandon() { s.end(errAbandoned) }
+func (s *session) Abandon(ctx context.Context) {
+	s.life.Settle(ctx)
+	s.end(errAbandoned)
+}
 
 // Close revokes the lease, and everything goes with it, even what is still on its way to the service.
 func (s *session) Close(ctx context.Context) error {

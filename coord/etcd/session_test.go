@@ -143,7 +143,7 @@ func TestClosingRevokesAndAbandoningDoesNot(t *testing.T) {
 
 	s = open(t, connectLink(t, cluster.Addrs()...), WithTTL(2*time.Second))
 	join(t, s, entry("abandoned", "lock"))
-	s.Abandon()
+	s.Abandon(t.Context())
 	ended(t, s, time.Second, "abandoned")
 	if keys := stored(t, root, "abandoned"); len(keys) != 1 {
 		t.Errorf("after the session was abandoned the line has %q", keys)

@@ -13,7 +13,7 @@ import (
 
 // What happens to a holder whose network fails? In a test under testing/synctest the TTL takes no time.
 func ExampleService_Partition() {
-	service := mem.New(mem.WithTTL(100 * time.Millisecond))
+	service := mem.New(mem.WithTTL(time.Second))
 	defer service.Close()
 	ctx := context.Background()
 

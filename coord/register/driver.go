@@ -68,7 +68,14 @@ func New(store Store, opts ...Option) *Driver {
 	return d
 }
 
-func (d *Driver) Strength() driver.Strength { return d.store.Strength() }
+func (d *Driver) Strength() driver.Strength {
+	s := d.store.Strength()
+	s.Order, s.Death = driver.FirstCome, driver.ByTTL
+	if d.keeper != nil {
+		s.Death = driver.ByKernel
+	}
+	return s
+}
 
 func (d *Driver) RequestTimeout() time.Duration { return d.timeout + d.timeout/4 }
 
@@ -235,12 +242,13 @@ func (d *Driver) Line(ctx context.Context, name string) ([]driver.Node, error) {
 		return nil, err
 	}
 	var all []driver.Node
+	room := driverkit.NewRoom(driverkit.LineBytes)
 	for n := range l.nodes() {
 		shown, err := d.show(ctx, name, l, n)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, shown)
+		all = append(all, room.Keep(shown))
 	}
 	return all, nil
 }

@@ -36,7 +36,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 				return nil
 			}
 		}
-		if e.Try && d.busy(e.Sight) {
+		if e.Free != nil && e.InVain(d.ahead(e.Line, math.MaxUint64, e.Sight)) {
 			if !t.fresh {
 				return errLook
 			}
@@ -73,11 +73,6 @@ func (s *session) verify(ctx context.Context, w *wish) error {
 		return s.life.Why()
 	}
 	return s.alive(ctx)
-}
-
-// busy reports whether anybody within sight is in the line.
-func (d *draft) busy(sight driver.Sight) bool {
-	return len(d.ahead("", math.MaxUint64, driver.Sight{Ignore: sight.Ignore, Nearest: 1})) > 0
 }
 
 func inside(data []byte) []byte {

@@ -21,8 +21,7 @@ const (
 
 // WithTTL sets how long a session lasts if nothing is heard of its process: it is the time that it takes until somebody
 // else gets the turn of one that died. It is 10 s without this option, or with zero or less, and never less than
-// MinTTL. In a store that knows by itself whether a process lives, it is only how long the nodes of a client stand that
-// was closed while somebody still worked.
+// MinTTL. A store that knows by itself whether a process lives has no use for it.
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) {
 		if ttl > 0 {

@@ -338,7 +338,7 @@ func (p *place) goAway() *wish {
 		d.remove(1, left, func(n node) bool { return n.n == p.n && d.members[n.member].id == p.s.id })
 		return nil
 	}))
-	p.s.life.Go(func() {
+	p.s.life.Errand(func() {
 		select {
 		case <-w.done:
 			p.exit()

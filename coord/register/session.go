@@ -125,15 +125,12 @@ func (d *Driver) over(s *session) {
 	s.free()
 }
 
+// free does not stop to keep a session that was abandoned: somebody may still work, and only the end of the process tells
+// when that is over.
 func (s *session) free() {
 	s.stop()
-	if s.release != nil {
-		if errors.Is(context.Cause(s.life.Context()), errAbandoned) {
-			// Somebody may still work beside those who would come next.
-			time.AfterFunc(s.d.cfg.ttl, s.release)
-		} else {
-			s.release()
-		}
+	if s.release != nil && !errors.Is(context.Cause(s.life.Context()), errAbandoned) {
+		s.release()
 	}
 }
 
@@ -350,4 +347,7 @@ func (s *session) unregister(ctx context.Context) error {
 	}
 }
 
-func (s *session) Abandon() { s.life.End(errAbandoned) }
+func (s *session) Abandon(ctx context.Context) {
+	s.life.Settle(ctx)
+	s.life.End(errAbandoned)
+}

@@ -44,7 +44,8 @@ type Store interface {
 	// Memory says what the store remembers: see there.
 	Memory(ctx context.Context) (Memory, error)
 
-	// Strength is what the system promises; see package driver. It is constant, and needs no I/O.
+	// Strength is what the system promises, see package driver: Restart, Failover, Tokens and WakeUp. The driver adds the
+	// Order and how a Death is noticed. It is constant, and needs no I/O.
 	Strength() driver.Strength
 
 	// Close frees what the store uses in this process.

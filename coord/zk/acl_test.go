@@ -110,9 +110,7 @@ func TestAJoinThatMayOnlyCreateIsDenied(t *testing.T) {
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
 	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
 	s.allow(gozk.PermCreate)
-	for _, try := range []bool{false, true} {
-		e := entry("lock")
-		e.Try = try
+	for _, e := range []driver.Entry{entry("lock"), try(entry("lock"))} {
 		joined := make(chan error, 1)
 		go func() {
 			_, _, err := s.sess.Join(s.ctx, e)

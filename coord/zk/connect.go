@@ -17,9 +17,6 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// connectFor is how long Connect tries if its context has no deadline.
-const connectFor = 30 * time.Second
-
 // Connect returns a client on a new driver, once the service has answered. If the service does not answer before ctx
 // ends, or within 30 s if ctx has no deadline, or refuses the credentials, or refuses to show what is below the root, the
 // error says so; and so it does if there are access rights to protect (WithDigestAuth, WithACL) and the root is open to
@@ -28,6 +25,9 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 	d, err := newService(servers, opts)
 	if err != nil {
 		return nil, err
+	}
+	if err := coord.CheckStrength(strength, d.client...); err != nil {
+		return nil, fmt.Errorf("turnwise: zk: connect: %w", err)
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc

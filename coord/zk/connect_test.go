@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -147,7 +148,7 @@ func TestASlowGreetingIsWaitedFor(t *testing.T) {
 		tries.Add(1)
 		if _, err := zkwire.ReadFrame(c); err == nil {
 			time.Sleep(2 * time.Second)
-			answerAll(c, 10*time.Second)
+			greetAndAnswer(c, 10*time.Second, emptily)
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -305,4 +306,14 @@ func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
 	require.Equal(t, []string{"good"}, lines)
 	require.NoError(t, h.Release())
 	require.NoError(t, c.Close())
+}
+
+func TestConnectDialsNobodyWhoPromisesTooLittle(t *testing.T) {
+	var dialled atomic.Int32
+	addr := listen(t, func(net.Conn) { dialled.Add(1) })
+	err := fails(t, 0, []string{addr}, WithClient(coord.Require(driver.Strength{Death: driver.ByKernel})))
+	require.ErrorIs(t, err, coord.ErrTooWeak)
+	require.EqualError(t, err, "turnwise: zk: connect: the service promises too little: "+
+		"asked for: a death is noticed by the kernel; promised: a death is noticed by a TTL")
+	require.Zero(t, dialled.Load())
 }

@@ -43,7 +43,7 @@ func (j *joining) beginAnew(ctx context.Context, born int64) error {
 				return fmt.Errorf("%s has used up its numbers and cannot be removed to begin anew, because it holds %q: "+
 					"remove what is below it, or use another name", j.dir, l.Names[0])
 			}
-		case j.entry.Try:
+		case j.entry.Free != nil:
 			return driver.ErrBusy
 		}
 		if pause(ctx, tries) != nil {

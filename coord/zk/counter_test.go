@@ -132,9 +132,7 @@ func TestALineNearItsEndBeginsAnew(t *testing.T) {
 			late <- joined{me, ahead, err}
 		}()
 	}
-	try := entry("lock")
-	try.Try = true
-	_, _, err := other.Join(s.ctx, try)
+	_, _, err := other.Join(s.ctx, try(entry("lock")))
 	require.ErrorIs(t, err, driver.ErrBusy)
 	select {
 	case j := <-late:

@@ -54,7 +54,7 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 		return spare, nil
 	}
 	if spare != nil {
-		spare.Abandon()
+		spare.abandon(errAbandoned)
 	}
 	s, err := d.openSession(ctx)
 	if err != nil {
@@ -134,6 +134,18 @@ func (d *service) forget(s *session) {
 	if d.spare == s {
 		d.spare = nil
 	}
+}
+
+// Strength is that of an ensemble that writes to disk before it answers, as it comes (forceSync=yes).
+func (d *service) Strength() driver.Strength { return strength }
+
+var strength = driver.Strength{
+	Order:    driver.FirstCome,
+	Death:    driver.ByTTL,
+	Restart:  driver.Remembers,
+	Failover: driver.Remembers, // of three servers or more
+	Tokens:   driver.RiseForEver,
+	WakeUp:   driver.Told,
 }
 
 func (d *service) RequestTimeout() time.Duration { return min(d.ttl/2, 5*time.Second) }

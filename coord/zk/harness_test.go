@@ -87,6 +87,7 @@ func (h *harness) service() *drivertest.Service {
 		Stored:       h.stored,
 		Remains:      h.remains,
 		PlantForeign: h.plantForeign,
+		Meddle:       h.meddle,
 		Forget:       h.forget,
 		NearEnd:      h.nearEnd,
 		Budget: drivertest.Budget{
@@ -305,6 +306,23 @@ func (h *harness) stored(t testing.TB, line string) []string {
 	}
 	t.Errorf("the admin cannot list %s", dir)
 	return nil
+}
+
+// meddle writes to the contenders of a line, with an operator's rights.
+func (h *harness) meddle(t testing.TB, line string) {
+	for _, name := range h.stored(t, line) {
+		node := h.path(line) + "/" + name
+		if _, ok := parseContender(name); !ok {
+			continue
+		}
+		said, _, err := h.admin.Get(node)
+		if err == nil {
+			_, err = h.admin.Set(node, append(said, '!'), -1)
+		}
+		if err != nil && err != gozk.ErrNoNode {
+			t.Errorf("meddle with %s: %v", node, err)
+		}
+	}
 }
 
 // isLine reports whether a node is the directory of a nested line: the service does not tell containers from nodes that

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // atOnce is how many reads run at the same time for one Line or Lines.
@@ -47,8 +48,10 @@ func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Nod
 	all := contenders(l.Names)
 	read := make([]driver.Node, len(all))
 	went := make([]bool, len(all))
-	err = forEach(len(all), func(i int) (err error) {
-		read[i], went[i], err = s.show(ctx, all[i].node(line, dir, l.Born))
+	room := driverkit.NewRoom(s.service.lineBytes)
+	err = forEach(len(all), func(i int) error {
+		n, gone, err := s.show(ctx, all[i].node(line, dir, l.Born))
+		read[i], went[i] = room.Keep(n), gone
 		return err
 	})
 	if err != nil {

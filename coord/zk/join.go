@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -37,7 +36,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if len(j.note) > maxBytes {
 		return nil, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.note), j.dir, maxBytes)
 	}
-	if e.Try {
+	if e.Free != nil {
 		if err := j.lookFirst(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -126,7 +125,7 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		return nil, nil, err
 	}
 	if len(j.contender.twins(seen.Names)) > 1 {
-		s.life.Go(func() { _ = j.dropTwins(seen.Names, mine) })
+		s.life.Errand(func() { _ = j.dropTwins(seen.Names, mine) })
 	}
 	if err := s.vet(s.life.Context(), j.dir, seen.Born); err != nil {
 		s.discard(mine)
@@ -141,7 +140,7 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		s.discard(mine)
 		return nil, nil, j.beginAnew(ctx, seen.Born)
 	}
-	if j.entry.Try && len(ahead) > 0 {
+	if j.entry.InVain(ahead) {
 		s.discard(mine)
 		return nil, nil, driver.ErrBusy
 	}
@@ -281,12 +280,12 @@ func (j *joining) lookFirst(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(l.Names, func(name string) bool {
-			c, ok := parseContender(name)
-			return ok && j.entry.Sight.Sees(c.kind)
-		}) {
+		there := choose(l.Names, j.entry.Sight, contender{seq: behindAll}, nobody)
+		if !j.entry.InVain(there.nodes(j.entry.Line, j.dir, l.Born, j.entry.Sight)) {
 			return nil
 		}
 	}
 	return driver.ErrBusy
 }
+
+func nobody(string) bool { return false }

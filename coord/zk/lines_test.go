@@ -76,3 +76,26 @@ func TestLinesEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, fmt.Sprint("after ", time.Since(start)))
 	require.Less(t, time.Since(start), 3*time.Second)
 }
+
+// Whoever may stand in a line may do so many times, and say a megabyte each time.
+func TestWhatALineSaysIsKeptUpToABound(t *testing.T) {
+	s := play(t)
+	s.mkdir(t, s.root+"/loud")
+	const nodes, each = 20, 10_000
+	for i := range nodes {
+		name := fmt.Sprintf("%s/loud/%s", s.root, contender{guid: newGUID(), kind: "lock", seq: int32(i)}.name())
+		_, err := s.admin.Create(name, make([]byte, each), 0, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+	}
+	link, _ := s.wire(t, func(c *config) { c.lineBytes = 5 * each })
+	line, err := link.Line(s.ctx, "loud")
+	require.NoError(t, err)
+	require.Len(t, line, nodes)
+	kept := 0
+	for i, n := range line {
+		kept += len(n.Data)
+		require.Equal(t, "lock", n.Kind)
+		require.True(t, i == 0 || n.Token > line[i-1].Token)
+	}
+	require.Equal(t, 5*each, kept)
+}

@@ -263,3 +263,30 @@ func TestANeighbourWhoMayAdministerTheRoot(t *testing.T) {
 	}
 	n.handsOver()
 }
+
+// Line x of root /r/in is line in/x of root /r.
+func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
+	s := play(t)
+	inner, _ := s.wire(t, WithRoot(s.root+"/in"))
+	sess, err := inner.Open(s.ctx)
+	require.NoError(t, err)
+	e := entry("lock")
+	e.Line = "x"
+	me, _, err := sess.Join(s.ctx, e)
+	require.NoError(t, err)
+	e.Line = "in/x"
+	behind, ahead, err := s.sess.Join(s.ctx, e)
+	require.NoError(t, err)
+	require.Len(t, ahead, 1)
+	require.Equal(t, me.Node().ID, ahead[0].ID)
+	for link, want := range map[driver.Driver]string{s.link.Driver: "in/x", inner.Driver: "x"} {
+		lines, err := link.Lines(s.ctx, "")
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, lines)
+	}
+	s.leave(me, true)
+	ahead, _, err = behind.Await(s.ctx, ahead)
+	require.NoError(t, err)
+	require.Empty(t, ahead)
+	s.leave(behind, true)
+}

@@ -48,6 +48,7 @@ type config struct {
 	// The same always, except in tests.
 	lookup     func(ctx context.Context, name string) (addresses []string, err error)
 	connectFor time.Duration
+	lineBytes  int64 // that Line keeps
 }
 
 type credential struct {
@@ -60,7 +61,8 @@ type credential struct {
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot puts all lines below a path. The default is "/turnwise", and "/" means none: by default line "a/b" is the
-// directory /turnwise/a/b. The path is created if it is missing.
+// directory /turnwise/a/b. The path is created if it is missing. A root within another is a part of it: line x of root /a/b
+// is line b/x of root /a.
 func WithRoot(path string) Option { return func(c *config) { c.root = path } }
 
 // WithDigestAuth authenticates with a name and a password. ZooKeeper accepts any pair; what counts is whether the nodes
@@ -104,7 +106,7 @@ func WithClient(opts ...coord.Option) Option {
 func configure(servers []string, opts []Option) (*config, error) {
 	c := &config{
 		ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler),
-		lookup: net.DefaultResolver.LookupHost, connectFor: connectFor,
+		lookup: net.DefaultResolver.LookupHost, connectFor: driverkit.ConnectFor, lineBytes: driverkit.LineBytes,
 	}
 	for _, o := range opts {
 		o(c)

@@ -77,56 +77,74 @@ func (p *place) seen() (ahead, own int64) {
 	return p.asOf, max(p.asOf, p.made)
 }
 
-// pick picks from a list those ahead of me within sight; found is false if I am not in the list. If the nearest
-// is enough, it is found without sorting, and most names are not taken apart: a list may be long, and everybody who joins
-// looks through one.
+// pick picks from a list those ahead of me within sight; found is false if I am not in the list.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
 	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
-	var chosen []listed
-	inSight := 0
-	last = true
-	var farther uint32 // the lower rank of those chosen
-	for _, name := range l.Names {
-		_, seq, _ := cutNumber(name)
-		if rank := uint32(seq); !last && rank > me.rank() || p.sight.Depth() == 1 && len(chosen) > 1 && rank < farther {
-			continue
-		}
-		c, ok := parseContender(name)
-		switch {
-		case !ok:
-		case c.seq == me.seq && slices.Contains(mine, p.dir+"/"+name):
-			found = true
-		case c.rank() > me.rank():
-			last = false
-		case !p.sight.Sees(c.kind):
-		default:
-			inSight++
-			chosen = append(chosen, listed{c, name})
-			if p.sight.Depth() == 1 {
-				chosen = nearestTwo(chosen)
-				farther = min(chosen[0].rank(), chosen[len(chosen)-1].rank())
-			}
-		}
-	}
-	if !found {
+	c := choose(l.Names, p.sight, me, func(name string) bool { return slices.Contains(mine, p.dir+"/"+name) })
+	if !c.me {
 		return nil, false, false
 	}
-	slices.SortFunc(chosen, compareListed)
 	nearest, second := "", ""
-	if n := len(chosen); n > 0 {
-		nearest = p.dir + "/" + chosen[n-1].name
-		if n > 1 && chosen[n-1].inTurn() && chosen[n-2].inTurn() {
-			second = p.dir + "/" + chosen[n-2].name
+	if n := len(c.ahead); n > 0 {
+		nearest = p.dir + "/" + c.ahead[n-1].name
+		if n > 1 && c.ahead[n-1].inTurn() && c.ahead[n-2].inTurn() {
+			second = p.dir + "/" + c.ahead[n-2].name
 		}
-	}
-	for _, c := range chosen[max(0, len(chosen)-p.sight.Depth()):] {
-		ahead = append(ahead, c.node(line, p.dir, l.Born))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nearest, p.second, p.only, p.asOf = nearest, second, inSight == 1, l.AsOf
-	return ahead, last, true
+	p.nearest, p.second, p.only, p.asOf = nearest, second, c.inSight == 1, l.AsOf
+	return c.nodes(line, p.dir, l.Born, p.sight), !c.behind, true
+}
+
+// choice is what a list shows to somebody who stands in it, or who would be the next.
+type choice struct {
+	ahead   []listed // within sight, in order: all of them, or if the nearest is enough, the nearest two
+	inSight int      // how many there are
+	me      bool     // stands there
+	behind  bool     // somebody stands behind me
+}
+
+// behindAll is the last number; see rank.
+const behindAll = -1
+
+// choose goes through a list. If the nearest is enough, it is found without sorting, and most names are not taken apart:
+// a list may be long, and everybody who joins looks through one. mine tells which of those with my number are me.
+func choose(names []string, sight driver.Sight, me contender, mine func(name string) bool) (c choice) {
+	var farther uint32 // the lower rank of those chosen
+	for _, name := range names {
+		_, seq, _ := cutNumber(name)
+		if rank := uint32(seq); c.behind && rank > me.rank() || sight.Depth() == 1 && len(c.ahead) > 1 && rank < farther {
+			continue
+		}
+		n, ok := parseContender(name)
+		switch {
+		case !ok:
+		case n.seq == me.seq && mine(name):
+			c.me = true
+		case n.rank() > me.rank():
+			c.behind = true
+		case !sight.Sees(n.kind):
+		default:
+			c.inSight++
+			c.ahead = append(c.ahead, listed{n, name})
+			if sight.Depth() == 1 {
+				c.ahead = nearestTwo(c.ahead)
+				farther = min(c.ahead[0].rank(), c.ahead[len(c.ahead)-1].rank())
+			}
+		}
+	}
+	slices.SortFunc(c.ahead, compareListed)
+	return c
+}
+
+// nodes returns those ahead as the engine knows them, no more than the sight asks for.
+func (c choice) nodes(line, dir string, born int64, sight driver.Sight) (ahead []driver.Node) {
+	for _, n := range c.ahead[max(0, len(c.ahead)-sight.Depth()):] {
+		ahead = append(ahead, n.node(line, dir, born))
+	}
+	return ahead
 }
 
 // nearestTwo drops the first in line of three.

@@ -28,9 +28,7 @@ func alice(perms int32) []gozk.ACL { return gozk.DigestACL(perms, "alice", "secr
 func TestALineThatAStrangerMadeIsRefused(t *testing.T) {
 	s := playGuarded(t)
 	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
-	for _, try := range []bool{false, true} {
-		e := entry("lock")
-		e.Try = try
+	for _, e := range []driver.Entry{entry("lock"), try(entry("lock"))} {
 		_, _, err := s.sess.Join(s.ctx, e)
 		require.ErrorIs(t, err, driver.ErrDenied)
 		require.ErrorContains(t, err, s.root+`/a is open to others: "world:anyone" has CREATE, DELETE, ADMIN there`)

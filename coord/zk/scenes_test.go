@@ -58,6 +58,12 @@ func entry(kind string) driver.Entry {
 	return driver.Entry{Line: "a", Kind: kind, Owner: driver.Owner{Host: "h", PID: 1}}
 }
 
+// try makes an entry one that joins only if nobody is in sight.
+func try(e driver.Entry) driver.Entry {
+	e.Free = func(ahead []driver.Node) bool { return len(ahead) == 0 }
+	return e
+}
+
 func (s *scene) join(sess *session, kind string) (driver.Place, []driver.Node) {
 	s.Helper()
 	me, ahead, err := sess.Join(s.ctx, entry(kind))

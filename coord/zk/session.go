@@ -355,7 +355,7 @@ func (s *session) Close(ctx context.Context) error {
 		if errors.Is(err, driver.ErrSessionEnded) {
 			return nil
 		}
-		s.Abandon()
+		s.abandon(errAbandoned)
 		return fmt.Errorf("the session could not be closed at the service and stays until it times out: %w", err)
 	}
 	s.exit()
@@ -406,9 +406,12 @@ func (s *session) sayGoodbye(ctx context.Context) *wire.Conn {
 	return w
 }
 
-// Abandon says nothing to the service.
-func (s *session) Abandon() { s.abandon(errAbandoned) }
+func (s *session) Abandon(ctx context.Context) {
+	s.life.Settle(ctx)
+	s.abandon(errAbandoned)
+}
 
+// abandon says nothing to the service.
 func (s *session) abandon(why error) {
 	silenced := make(chan struct{})
 	if !s.life.Go(func() {

@@ -154,7 +154,7 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 		}, patience, time.Millisecond)
 		require.Greater(t, time.Since(ds.Deadline()), time.Duration(0), "the service was faster")
 		t.Logf("the node went %v after the deadline", time.Since(ds.Deadline()))
-		ds.Abandon()
+		ds.Abandon(t.Context())
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		require.NoError(t, d.Close(ctx))
 		cancel()
@@ -162,21 +162,44 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 	}
 }
 
-// answerAll is a server that has read a connect request, and knows of no node.
-func answerAll(c net.Conn, timeout time.Duration) {
+// greetAndAnswer is a server that has read a connect request. It greets, and answers the requests that follow with the frame
+// that reply returns: none for nil. It returns when the connection has ended.
+func greetAndAnswer(c net.Conn, timeout time.Duration, reply func(xid int, op int32) []byte) {
 	_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
 	for err == nil {
 		var r []byte
-		if r, err = zkwire.ReadFrame(c); err != nil {
-			return
-		}
-		switch xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:])); {
-		case xid == -2, op == -11, op == 101:
-			_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
-		default:
-			_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
+		if r, err = zkwire.ReadFrame(c); err == nil {
+			_, err = c.Write(reply(int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))))
 		}
 	}
+}
+
+// emptily is how a server answers that knows of no node.
+func emptily(xid int, op int32) []byte {
+	if xid == -2 || op == -11 || op == 101 {
+		return zkwire.Frame(xid, int64(1), 0)
+	}
+	return zkwire.Frame(xid, int64(1), -101) // no such node
+}
+
+// openAt opens a session at a server of the test's own.
+func openAt(t *testing.T, addr string, timeout time.Duration) *session {
+	d, err := newService([]string{addr}, []Option{WithTTL(timeout)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	t.Cleanup(func() { require.NoError(t, d.Close(ctx)) })
+	s, err := d.Open(ctx)
+	require.NoError(t, err)
+	return s.(*session)
+}
+
+// findsNothing asks, and waits for the answer of emptily.
+func findsNothing(t *testing.T, s *session) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := s.children(ctx, "/a")
+	require.ErrorIs(t, err, gozk.ErrNoNode)
 }
 
 // A follower that has lost its leader answers only pings.
@@ -188,38 +211,26 @@ func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 			return
 		}
 		if connections.Add(1) > 1 {
-			answerAll(c, timeout)
+			greetAndAnswer(c, timeout, emptily)
 			return
 		}
-		_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
-		for err == nil {
-			var r []byte
-			if r, err = zkwire.ReadFrame(c); err != nil {
-				return
-			}
-			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
+		greetAndAnswer(c, timeout, func(xid int, op int32) []byte {
 			switch {
 			case xid == -2, op == -11:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
+				return zkwire.Frame(xid, int64(1), 0)
 			case op == 3: // exists, as the session begins
-				_, err = c.Write(zkwire.Frame(xid, int64(1), 0, int64(0), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, int64(0)))
+				return zkwire.Frame(xid, int64(1), 0, int64(0), int64(0), int64(0), int64(0), 0, 0, 0, int64(0), 0, 0, int64(0))
 			}
-		}
+			return nil
+		})
 	})
-	d, err := newService([]string{addr}, []Option{WithTTL(timeout)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	ds, err := d.Open(ctx)
-	require.NoError(t, err)
+	s := openAt(t, addr, timeout)
 	start := time.Now()
-	_, err = ds.(*session).children(ctx, "/a")
-	require.ErrorIs(t, err, gozk.ErrNoNode)
+	findsNothing(t, s)
 	require.EqualValues(t, 2, connections.Load())
 	t.Logf("left after %v", time.Since(start))
 	require.Greater(t, time.Since(start), timeout/3)
-	require.True(t, time.Now().Before(ds.Deadline()))
-	require.NoError(t, d.Close(ctx))
+	require.True(t, time.Now().Before(s.Deadline()))
 }
 
 // It says so and hangs up (ZooKeeper before 3.6), so whoever asked on each connection would never have one.
@@ -231,42 +242,26 @@ func TestAServerThatListsNoSessionsNodesIsNotAskedAgain(t *testing.T) {
 		if connections.Add(1) == 1 {
 			first <- c
 		}
-		_, err := zkwire.ReadFrame(c)
-		if err == nil {
-			_, err = c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
+		if _, err := zkwire.ReadFrame(c); err != nil {
+			return
 		}
-		for err == nil {
-			var r []byte
-			if r, err = zkwire.ReadFrame(c); err != nil {
-				return
+		greetAndAnswer(c, timeout, func(xid int, op int32) []byte {
+			if op != 103 {
+				return emptily(xid, op)
 			}
-			xid, op := int(int32(binary.BigEndian.Uint32(r))), int32(binary.BigEndian.Uint32(r[4:]))
-			switch op {
-			case 11, -11, 101:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), 0))
-			case 103:
-				asked.Add(1)
-				_, _ = c.Write(zkwire.Frame(xid, int64(1), -6))
-				return
-			default:
-				_, err = c.Write(zkwire.Frame(xid, int64(1), -101)) // no such node
-			}
-		}
+			asked.Add(1)
+			_, _ = c.Write(zkwire.Frame(xid, int64(1), -6))
+			_ = c.Close()
+			return nil
+		})
 	})
-	d, err := newService([]string{addr}, []Option{WithTTL(timeout)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	ds, err := d.Open(ctx)
-	require.NoError(t, err)
+	s := openAt(t, addr, timeout)
 	(<-first).Close()
 	require.Eventually(t, func() bool { return connections.Load() == 3 }, patience, time.Millisecond)
-	_, err = ds.(*session).children(ctx, "/a")
-	require.ErrorIs(t, err, gozk.ErrNoNode)
+	findsNothing(t, s)
 	time.Sleep(100 * time.Millisecond)
 	require.EqualValues(t, 3, connections.Load())
 	require.EqualValues(t, 1, asked.Load())
-	require.NoError(t, d.Close(ctx))
 }
 
 func TestAServiceOutOfReachIsSaidToBe(t *testing.T) {

@@ -12,4 +12,9 @@
 //	           the session did itself; a watch fires once; the holder's mark is a change followed by a deletion
 //	Etcd       requests may be reordered, and applied long after they were reported lost; a look is exact; a holder's
 //	           mark is found by asking for it
+//
+// The marks are older than the drivers' way of handing a turn on: those trust nothing that is written, and go by what a
+// session knows or look (see coord/zk and coord/etcd). To the engine, which these profiles are there to test, both are the
+// same: an Await that returns HandedOn. Here nobody but the service makes a mark, so none can be forged; that the drivers are
+// right not to ask for one is shown on real servers.
 package memory

@@ -26,6 +26,11 @@ func (s *Service) NewDriver(name string) *Driver {
 	return &Driver{service: s, name: name, timeout: min(s.cfg.TTL/4, time.Second), sessions: make(map[*session]struct{})}
 }
 
+// Strength says that the service and all it knows end with the process, as do those who use it.
+func (d *Driver) Strength() driver.Strength {
+	return driver.Strength{Order: driver.FirstCome, Death: driver.ByTTL, Failover: driver.NoFailover, WakeUp: driver.Told}
+}
+
 func (d *Driver) RequestTimeout() time.Duration { return d.timeout }
 
 func (d *Driver) Open(ctx context.Context) (driver.Session, error) {

@@ -122,7 +122,7 @@ func (s *session) settleNow(ctx context.Context, id string, e driver.Entry) (ans
 		return answer{}, nil
 	}
 	a.node = me
-	if e.Try && len(a.ahead) > 0 {
+	if e.InVain(a.ahead) {
 		_ = s.takeAway(ctx, me.Node, false)
 		return answer{busy: true}, nil
 	}

@@ -13,7 +13,7 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 	err := p.takeAway(ctx, me, held)
 	if err != nil && !errors.Is(err, driver.ErrSessionEnded) {
 		chore := p.chore(ctx)
-		p.life.Go(func() { _ = p.takeAway(chore, me, held) })
+		p.life.Errand(func() { _ = p.takeAway(chore, me, held) })
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func (s *Service) join(session, epoch int64, id string, e driver.Entry) answer {
 			a.ahead = head.ahead(n.Line, n.Token, e.Sight)
 			return
 		}
-		if e.Try && len(head.ahead(e.Line, driver.Token(s.rev+1), e.Sight)) > 0 {
+		if e.InVain(head.ahead(e.Line, driver.Token(s.rev+1), e.Sight)) {
 			a.busy = true
 			return
 		}

@@ -111,7 +111,10 @@ func (s *session) Close(ctx context.Context) error {
 	return err
 }
 
-func (s *session) Abandon() { s.life.End(errAbandoned) }
+func (s *session) Abandon(ctx context.Context) {
+	s.life.Settle(ctx)
+	s.life.End(errAbandoned)
+}
 
 // chore returns a context for what outlives a contender's call. The context ends with the session, and has a name of
 // its own for the Network.

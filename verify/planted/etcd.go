@@ -16,6 +16,13 @@ var etcd = []Bug{
 		"coord/etcd/join.go", `j.moveEpoch(ctx, j.compared)`, `error(nil)`, conformsEtcd("01", "cancelled before it is applied late")),
 	one("etcd: a join does not compare the epoch",
 		"coord/etcd/join.go", `ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}`, `ifs := []clientv3.Cmp{}`, conformsEtcd("01", "cancelled before it is applied late")),
+	one("etcd: a join forgets its node when somebody has written to it",
+		"coord/etcd/join.go", `	case string(kv.GetValue()) != j.value:
+		stray := departure{key: j.key, created: kv.GetCreateRevision()}
+		return j.d.retry(ctx, "take away what was written to", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
+`, `	case string(kv.GetValue()) != j.value:
+		j.takeNumber(j.node.Kind)
+`, conformsEtcd("19", "to a node whose join has no answer yet")),
 	one("etcd: a try puts its key into a busy line",
 		"coord/etcd/join.go", `for _, r := range keys.ranges(j.view) {`, `for _, r := range keys.ranges(j.view)[:0] {`, conformsEtcd("15", "a busy line is never joined")),
 	one("etcd: a number is given back by each of several departures",

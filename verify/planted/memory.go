@@ -13,7 +13,7 @@ var memory = []Bug{
 	one("a lost join may be applied after it was not found",
 		"internal/memory/join.go", `if s.profile() == Etcd {`, `if false {`, hunt),
 	one("a departure whose answer was lost is not repeated",
-		"internal/memory/leave.go", `p.life.Go(func() { _ = p.takeAway(chore, me, held) })`, `_ = chore`, hunt),
+		"internal/memory/leave.go", `p.life.Errand(func() { _ = p.takeAway(chore, me, held) })`, `_ = chore`, hunt),
 	one("a change of the node ahead is taken for its owner's leaving",
 		"internal/memory/await.go", `if !w.isGone(w.watches[i]) {`, `if w.watches[i].changed > 0 {
 			return &finding{}, nil

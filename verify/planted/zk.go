@@ -21,7 +21,7 @@ var zk = []Bug{
 	one("zk: the look after a lost join may be at a server that lags",
 		"coord/zk/join.go", `seen, err = s.freshChildren(`, `seen, err = s.children(`, testsZK("TestTheLookAfterALostJoinMakesTheServerCatchUp")),
 	one("zk: a try that others were faster than stays in line",
-		"coord/zk/join.go", `if j.entry.Try && len(ahead) > 0 {`, `if false {`, conformsZK("15", "many at once: one at most")),
+		"coord/zk/join.go", `if j.entry.InVain(ahead) {`, `if false {`, conformsZK("15", "many at once: one at most")),
 	one("zk: a token does not count the lives of its directory",
 		"coord/zk/place.go", `return driver.Token(born + int64(c.rank()))`, `return driver.Token(int64(c.rank()))`, conformsZK("02", "across a line forgotten and used again")),
 	one("zk: a number that no transaction has reached is used",

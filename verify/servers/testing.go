@@ -67,6 +67,35 @@ func (m *Member) Restart(t testing.TB) {
 	}
 }
 
+// Restart kills all servers that run, starts all on the same data, and waits until they serve.
+func (c *Cluster) Restart(t testing.TB) {
+	t.Helper()
+	for _, m := range c.members {
+		m.Kill()
+	}
+	c.launchAll(t)
+}
+
+// Failover kills the leader, waits until another member leads, and brings the old one back as a follower.
+func (c *Cluster) Failover(t testing.TB) {
+	t.Helper()
+	c.Leader(t).Kill()
+	c.Leader(t)
+	c.launchAll(t)
+}
+
+func (c *Cluster) launchAll(t testing.TB) {
+	t.Helper()
+	for _, m := range c.members {
+		if err := m.Launch(); err != nil {
+			t.Fatalf("servers: %v", err)
+		}
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Fatalf("servers: %v", err)
+	}
+}
+
 // Need returns the path of something that `make deps` fetches (see [Find]), or skips the test.
 func Need(t testing.TB, name string) string {
 	t.Helper()

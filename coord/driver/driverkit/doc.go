@@ -9,6 +9,7 @@
 //	Doubt      what a holder does when it hears that its node is gone
 //	Pause      how long to wait between tries
 //	Max        a number that only grows
+//	Room       how much of a line is kept in memory
 //
 // Nothing here knows any service; coord/zk and coord/etcd show how it is used.
 package driverkit

@@ -19,7 +19,7 @@ func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool
 	var none T
 	var decided atomic.Bool // by whichever comes first: the caller giving up, or run bringing a result
 	results := make(chan result, 1)
-	if !life.Go(func() {
+	if !life.Errand(func() {
 		v, err := run(func() bool { return !decided.Load() })
 		if decided.CompareAndSwap(false, true) {
 			results <- result{v, err}
@@ -48,7 +48,9 @@ func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool
 // mends reports whether an error is trouble that another try may soon mend. Any other is returned without waiting; but
 // what is refused today may be granted tomorrow, so the tries go on, slowly.
 func UntilGone(ctx context.Context, life *Life, try func(context.Context) error, mends func(error) bool) error {
+	life.setOut()
 	if err := life.Stopped(ctx); err == nil && try(ctx) == nil {
+		life.comeBack()
 		return nil
 	}
 	said := make(chan error, 1)
@@ -59,6 +61,7 @@ func UntilGone(ctx context.Context, life *Life, try func(context.Context) error,
 		}
 	}
 	if !life.Go(func() {
+		defer life.comeBack()
 		for tries := 0; ; tries++ {
 			err := try(life.Context())
 			if err == nil || life.Over() {
@@ -74,6 +77,7 @@ func UntilGone(ctx context.Context, life *Life, try func(context.Context) error,
 			}
 		}
 	}) {
+		life.comeBack()
 		return life.Why()
 	}
 	select {

@@ -126,11 +126,11 @@ func TestADepartureGoesOnWithoutItsCaller(t *testing.T) {
 
 func TestWhatIsRefusedIsSaidAtOnceAndTriedAgainSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLife(t.Context())
+		l := NewLife(context.Background())
 		denied := errors.New("denied")
 		var tries atomic.Int64
 		began := time.Now()
-		err := UntilGone(t.Context(), l, func(context.Context) error { tries.Add(1); return denied }, func(error) bool { return false })
+		err := UntilGone(context.Background(), l, func(context.Context) error { tries.Add(1); return denied }, func(error) bool { return false })
 		if err != denied || time.Since(began) > time.Second {
 			t.Fatalf("it says %v after %v", err, time.Since(began))
 		}
@@ -142,6 +142,65 @@ func TestWhatIsRefusedIsSaidAtOnceAndTriedAgainSlowly(t *testing.T) {
 		before = tries.Load()
 		if time.Sleep(time.Minute); tries.Load() != before {
 			t.Fatal("it goes on after the end of the session")
+		}
+	})
+}
+
+func TestWhatIsOnItsWayIsWaitedForBeforeALifeIsEnded(t *testing.T) {
+	for name, begin := range map[string]func(l *Life, work func()){
+		"an errand": func(l *Life, work func()) { l.Errand(work) },
+		"a join that is given up": func(l *Life, work func()) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_, _ = Deliver(ctx, l, func(func() bool) (*joined, error) { return new(joined), nil }, func(*joined) { work() })
+		},
+		"a departure": func(l *Life, work func()) {
+			go UntilGone(context.Background(), l, func(context.Context) error { work(); return nil }, always)
+		},
+		"a departure without its caller": func(l *Life, work func()) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = UntilGone(ctx, l, func(context.Context) error { work(); return nil }, always)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLife(context.Background())
+				defer l.End(errExpired)
+				l.Settle(context.Background()) // there is nothing to wait for
+				var done atomic.Bool
+				begin(l, func() {
+					time.Sleep(time.Second)
+					done.Store(true)
+				})
+				synctest.Wait()
+				soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				if l.Settle(soon); done.Load() || soon.Err() == nil {
+					t.Error("it did not wait as long as its context lasts")
+				}
+				if l.Settle(context.Background()); !done.Load() {
+					t.Error("it did not wait")
+				}
+			})
+		})
+	}
+}
+
+func TestNothingIsWaitedForAtTheEndOfALife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLife(context.Background())
+		l.Errand(func() { time.Sleep(time.Hour) })
+		began := time.Now()
+		time.AfterFunc(time.Second, func() { l.End(errExpired) })
+		if l.Settle(context.Background()); time.Since(began) != time.Second {
+			t.Errorf("it took %v", time.Since(began))
+		}
+		if l.Errand(func() {}) {
+			t.Error("an errand was begun after the end")
+		}
+		if l.Rest(context.Background()); l.errands != 0 {
+			t.Errorf("%d errands are said to be under way", l.errands)
 		}
 	})
 }

@@ -17,9 +17,11 @@ type Life struct {
 	idle chan func()  // to the goroutines that have nothing to do
 	rest atomic.Int32 // how many of those there are
 
-	mu   sync.Mutex
-	over bool
-	work sync.WaitGroup
+	mu      sync.Mutex
+	over    bool
+	work    sync.WaitGroup
+	errands int           // under way
+	settled chan struct{} // closed when there are none any more; nil: nobody waits for that
 }
 
 // A few goroutines that have nothing to do stay for a while: a stack that has grown for one request is large enough for
@@ -90,6 +92,51 @@ func (l *Life) Go(f func()) bool {
 		})
 	}
 	return true
+}
+
+// Errand is Go for what Settle waits for: a node is being taken away, or may have to be.
+func (l *Life) Errand(f func()) bool {
+	l.setOut()
+	if l.Go(func() { defer l.comeBack(); f() }) {
+		return true
+	}
+	l.comeBack()
+	return false
+}
+
+func (l *Life) setOut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errands++
+}
+
+func (l *Life) comeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.errands--; l.errands == 0 && l.settled != nil {
+		close(l.settled)
+		l.settled = nil
+	}
+}
+
+// Settle waits until no Errand, Deliver or UntilGone is under way, or ctx or the life ends. Call it before the life of a
+// session is ended whose nodes stay at the service.
+func (l *Life) Settle(ctx context.Context) {
+	l.mu.Lock()
+	if l.errands == 0 {
+		l.mu.Unlock()
+		return
+	}
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	settled := l.settled
+	l.mu.Unlock()
+	select {
+	case <-settled:
+	case <-l.Done():
+	case <-ctx.Done():
+	}
 }
 
 // next returns what to do next, or nil when this goroutine has lingered long enough.

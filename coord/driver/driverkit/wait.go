@@ -8,6 +8,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
+// ConnectFor is how long a driver's Connect tries if its context has no deadline.
+const ConnectFor = 30 * time.Second
+
 // Bell wakes one waiter. If it is rung several times before it is heard, it wakes once.
 type Bell chan struct{}
 

@@ -134,7 +134,14 @@ func (m *Memory) Memory(ctx context.Context) (register.Memory, error) {
 	return register.Memory{For: register.Forever}, ctx.Err()
 }
 
-func (m *Memory) Strength() driver.Strength { return driver.Strength{} }
+// Strength of a store that ends with its process.
+func (m *Memory) Strength() driver.Strength {
+	s := driver.Strength{Failover: driver.NoFailover, WakeUp: driver.Told}
+	if m.mute {
+		s.WakeUp = driver.Polled
+	}
+	return s
+}
 
 func (m *Memory) Close() error { return nil }
 

@@ -225,6 +225,7 @@ var faults = []fault{
 	{name: "a follower apart, long", members: 3, do: followerApart, lasts: longer},
 	{name: "the leader apart, short", members: 3, do: leaderApart, lasts: shorter},
 	{name: "the leader apart, long", members: 3, do: leaderApart, lasts: longer},
+	{name: "somebody else writes to nodes", do: meddled, lasts: about(2 * time.Second)},
 	{name: "cut", do: linked((*faultproxy.Proxy).Cut), lasts: atOnce},
 	{name: "blackhole, short", do: linked((*faultproxy.Proxy).Blackhole), lasts: shorter},
 	{name: "blackhole, long", do: linked((*faultproxy.Proxy).Blackhole), lasts: longer},

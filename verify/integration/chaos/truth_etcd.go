@@ -83,7 +83,7 @@ func (h *etcdHistory) take(e *clientv3.Event) {
 			node: key + "@" + strconv.FormatInt(kv.CreateRevision, 10)}
 		h.stands[key] = s
 		h.truth.nodes = append(h.truth.nodes, s)
-	case kind == "W":
+	case kind == "W" && strings.HasPrefix(string(kv.Value), "turnwise kind R\n"):
 		if s := h.stands[key]; s != nil {
 			s.softened = kv.ModRevision
 		}

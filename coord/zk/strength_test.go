@@ -1,0 +1,13 @@
+package zk
+
+import (
+	"testing"
+
+	"github.com/turnwise/turnwise/docs"
+)
+
+func TestTheTableOfEnginesHasItsLabel(t *testing.T) {
+	if row := docs.MissingInEngines("coord/zk", strength); row != "" {
+		t.Errorf("engines.md lacks\n%s", row)
+	}
+}

@@ -1,0 +1,76 @@
+package docs
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+func TestTheTableOfEnginesIsThatOfTheLabels(t *testing.T) {
+	service := mem.New()
+	defer service.Close()
+	label := service.Client().Driver().Strength()
+	if row := MissingInEngines("coord/mem", label); row != "" {
+		t.Errorf("engines.md lacks\n%s", row)
+	}
+	head := "|"
+	for about := range label.Aspects() {
+		head += " | " + about
+	}
+	if !strings.Contains(engines, "\n"+head+" |\n") {
+		t.Errorf("engines.md lacks\n%s |", head)
+	}
+}
+
+// Each driver checks its own row, since some are in modules that this one does not know.
+func TestEveryDriverHasARowAndEveryRowADriver(t *testing.T) {
+	drivers := map[string]bool{"coord/mem": true} // whose driver is in internal/memory, and whose row is checked above
+	sources, err := filepath.Glob("../coord/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := regexp.MustCompile(`(?m)^func \(.+\) Strength\(\) driver\.Strength`)
+	for _, file := range sources {
+		if !strings.HasSuffix(file, "_test.go") && label.MatchString(read(t, file)) {
+			drivers["coord/"+filepath.Base(filepath.Dir(file))] = true
+		}
+	}
+	delete(drivers, "coord/register") // it has the labels of its stores
+	rows := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(engines, -1) {
+		if rows[row[1]] = true; !drivers[row[1]] {
+			t.Errorf("engines.md has a row for %s, which is no driver", row[1])
+		}
+	}
+	for d := range drivers {
+		if !rows[d] {
+			t.Errorf("engines.md has no row for %s", d)
+		}
+		tests, err := filepath.Glob("../" + d + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d != "coord/mem" && !slices.ContainsFunc(tests, func(file string) bool {
+			return strings.Contains(read(t, file), `docs.MissingInEngines("`+d+`"`)
+		}) {
+			t.Errorf("no test of %s calls MissingInEngines", d)
+		}
+	}
+}
+
+func TestTheRefusalInTheTextIsTheOneThatIsReturned(t *testing.T) {
+	service := mem.New()
+	defer service.Close()
+	c := service.Client(coord.Require(driver.Strength{Restart: driver.Remembers, Death: driver.ByTTL}))
+	_, err := mutex.New(c, "orders").Lock(t.Context())
+	if err == nil || !strings.Contains(engines, "\n    "+err.Error()+"\n") {
+		t.Errorf("engines.md does not show: %v", err)
+	}
+}
