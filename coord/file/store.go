@@ -122,7 +122,12 @@ func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 }
 
 // Strength is what files promise.
-func (s *Store) Strength() driver.Strength { return driver.Strength{} }
+func (s *Store) Strength() driver.Strength {
+	if s.config != nil && s.config.sync {
+		return driver.Strength{Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told}
+	}
+	return driver.Strength{Restart: driver.ForgetsOpenly, Failover: driver.NoFailover, WakeUp: driver.Told}
+}
 
 // Close frees what the store uses, but what is kept stays so until it is released or the process ends: work may go on under
 // it. Calls that are under way end as they would.

@@ -149,7 +149,9 @@ func (s *Store) Listen(context.Context, string, func([]byte)) (stop func(), err 
 }
 
 // Strength is what a single MariaDB or MySQL promises.
-func (s *Store) Strength() driver.Strength { return driver.Strength{} }
+func (s *Store) Strength() driver.Strength {
+	return driver.Strength{Restart: driver.Remembers, Failover: driver.ForgetsOpenly, WakeUp: driver.Polled}
+}
 
 // Close closes the connections.
 func (s *Store) Close() error {

@@ -200,7 +200,9 @@ func (s *Store) insist(ctx context.Context, do func() error) error {
 }
 
 // Strength is what PostgreSQL promises.
-func (s *Store) Strength() driver.Strength { return driver.Strength{} }
+func (s *Store) Strength() driver.Strength {
+	return driver.Strength{Restart: driver.Remembers, Failover: driver.ForgetsOpenly, WakeUp: driver.Told}
+}
 
 // Close ends the listening and closes the connections.
 func (s *Store) Close() error {

@@ -19,7 +19,8 @@ type sweeper struct {
 	empty   map[string]emptied // lines
 	held    Version            // our version of the sweeper's register; zero: it is not ours
 	other   sighting
-	swept   time.Time // when the lines were looked through last
+	swept   time.Time   // when the lines were looked through last
+	due     []time.Time // when they are to be looked through again
 	started sync.Once
 }
 
@@ -36,6 +37,10 @@ const (
 	// allLines is how often all lines are looked through, whether a session was found dead or not.
 	allLines = 10 * time.Minute
 )
+
+// A swap that a session sent before it ended may be applied when its nodes have been removed. So the lines are looked
+// through again, soon and a little later, and with all others after that.
+var lateJoins = []time.Duration{5 * time.Second, time.Minute}
 
 // sweep begins to sweep, once.
 func (d *Driver) sweep() {
@@ -171,13 +176,28 @@ func (s *sweeper) round(ctx context.Context) error {
 			return err
 		}
 	}
-	if !found && time.Since(s.swept) < allLines {
+	now := time.Now()
+	if found {
+		s.due = s.due[:0]
+		for _, late := range lateJoins {
+			s.due = append(s.due, now.Add(late))
+		}
+	}
+	again := len(s.due) > 0 && !now.Before(s.due[0])
+	all := now.Sub(s.swept) > allLines
+	if !found && !again && !all {
 		return nil
 	}
 	if err := s.d.sweepLines(ctx); err != nil {
 		return err
 	}
-	s.swept = time.Now()
+	if again {
+		s.due = s.due[1:]
+	}
+	if !all {
+		return nil
+	}
+	s.swept = now
 	return s.reap(ctx)
 }
 
