@@ -98,7 +98,9 @@ type oneLine struct{ error }
 
 func (e *oneLine) Unwrap() error { return e.error }
 
-func (e *oneLine) Error() string { return strings.Join(strings.FieldsFunc(e.error.Error(), isBreak), " ") }
+func (e *oneLine) Error() string {
+	return strings.Join(strings.FieldsFunc(e.error.Error(), isBreak), " ")
+}
 
 func isBreak(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 

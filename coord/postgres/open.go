@@ -53,7 +53,9 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 // line behind slow queries. So the settings of the pool's connections do not matter either. The pool stays open.
 func NewFromPool(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	cfg := pool.Config()
-	cfg.BeforeAcquire, cfg.PrepareConn, cfg.AfterRelease, cfg.BeforeClose = nil, nil, nil, nil // they know the user's connections, not these
+	// These know the user's connections, and ours are none of them.
+	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // instead of BeforeAcquire, too
+	cfg.AfterRelease, cfg.BeforeClose, cfg.ShouldPing = nil, nil, nil
 	return open(ctx, cfg, opts)
 }
 

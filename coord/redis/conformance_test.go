@@ -9,6 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/docs"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -127,4 +128,10 @@ func background(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+func TestTheTableOfEnginesHasThisOne(t *testing.T) {
+	if row := docs.MissingInEngines("coord/redis", strength); row != "" {
+		t.Errorf("engines.md lacks\n%s", row)
+	}
 }

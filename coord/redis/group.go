@@ -43,6 +43,7 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 		log:       c.log,
 		me:        hex.EncodeToString(me[:]),
 		mine:      make(map[string]promised),
+		open:      make(map[register.Version]struct{}),
 		turns:     make(map[string]*acceptor),
 		healAfter: healAfter,
 	}

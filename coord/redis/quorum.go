@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,8 +32,9 @@ type Quorum struct {
 	forgot atomic.Bool
 
 	mu      sync.Mutex
-	mine    map[string]promised  // by key
-	turns   map[string]*acceptor // by key: the referee has reserved the next swap for us
+	mine    map[string]promised           // by key
+	open    map[register.Version]struct{} // swaps of which it is open whether they were applied
+	turns   map[string]*acceptor          // by key: the referee has reserved the next swap for us
 	closed  bool
 	running sync.WaitGroup
 	life    context.Context
@@ -167,7 +169,7 @@ func (q *Quorum) keys(a *acceptor, key string) []string {
 // change runs rounds until a majority has accepted what f makes of what is there. tried says that an earlier round may
 // have done so already. If f also returns a time, nobody else is to disturb the register for that long.
 func (q *Quorum) change(ctx context.Context, key string, f func(now content, tried bool) (_ content, reserve time.Duration)) (accepted, error) {
-	tried := false
+	var last ballot // of what somebody may have accepted from us
 	turn := q.referee(key)
 	defer func() { turn.end() }()
 	for {
@@ -179,14 +181,15 @@ func (q *Quorum) change(ctx context.Context, key string, f func(now content, tri
 				return a.ask(ctx, prepareScript, q.keys(a, key), []string{at.String()})
 			})
 			if err != nil {
-				if err = q.refused(ctx, key, turn, at, votes.higher, err); err != nil {
-					return accepted{}, err
+				settled, err := q.refused(ctx, key, turn, at, votes.higher, err, last, f)
+				if settled != nil || err != nil {
+					return settled.or(), err
 				}
 				continue
 			}
 			now = latest(votes.yes)
 		}
-		next, reserve := f(now.content, tried)
+		next, reserve := f(now.content, last != ballot{})
 		proposal := accepted{ballot: at, content: next}
 		if next.id == now.content.id {
 			proposal.age = now.age
@@ -197,23 +200,52 @@ func (q *Quorum) change(ctx context.Context, key string, f func(now content, tri
 			turn.reserve = reserve
 			return proposal, nil
 		}
-		tried = tried || !votes.never
-		if err := q.refused(ctx, key, turn, at, votes.higher, err); err != nil {
-			return accepted{}, err
+		if !votes.never {
+			last = at
+		}
+		settled, err := q.refused(ctx, key, turn, at, votes.higher, err, last, f)
+		if settled != nil || err != nil {
+			return settled.or(), err
 		}
 	}
 }
 
-// refused returns nil when a round was disturbed by another, and it is our turn to try again.
-func (q *Quorum) refused(ctx context.Context, key string, turn *turn, at, higher ballot, err error) error {
+// refused returns nothing when a round was disturbed by another, and it is our turn to try again. It returns what there is
+// now if f leaves that as it is: then there is nothing to try.
+func (q *Quorum) refused(ctx context.Context, key string, turn *turn, at, higher ballot, err error, last ballot,
+	f func(content, bool) (content, time.Duration)) (*accepted, error) {
 	if at.less(higher) {
 		at = higher
 	}
 	q.put(key, promised{ballot: at})
 	if err != errRefused {
-		return err
+		return nil, err
 	}
-	return turn.take(ctx)
+	// Looking disturbs nobody. What a majority has accepted above our last proposal has outlived that.
+	votes, err := q.look(ctx, key)
+	if err == nil && agree(votes) && (last == ballot{} || last.less(votes[0].accepted.ballot)) {
+		now := latest(votes)
+		if next, reserve := f(now.content, last != ballot{}); next.id == now.content.id {
+			turn.reserve = reserve
+			return &now, nil
+		}
+	}
+	return nil, turn.take(ctx)
+}
+
+func (a *accepted) or() accepted {
+	if a == nil {
+		return accepted{}
+	}
+	return *a
+}
+
+// look asks what acceptors have accepted.
+func (q *Quorum) look(ctx context.Context, key string) ([]vote, error) {
+	votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
+		return a.ask(ctx, lookScript, []string{a.mark, q.root + key}, nil)
+	})
+	return votes.yes, err
 }
 
 func (q *Quorum) accept(key string, p accepted) func(context.Context, *acceptor) vote {
@@ -285,14 +317,12 @@ func (q *Quorum) Read(ctx context.Context, key string) (register.Item, error) {
 
 func (q *Quorum) read(ctx context.Context, key string) (accepted, error) {
 	for tries := 0; ; tries++ {
-		votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
-			return a.ask(ctx, lookScript, []string{a.mark, q.root + key}, nil)
-		})
+		votes, err := q.look(ctx, key)
 		if err != nil {
 			return accepted{}, err
 		}
-		if tries == 2 || agree(votes.yes) { // somebody swaps it just now, perhaps
-			return q.settle(ctx, key, votes.yes)
+		if tries == 2 || agree(votes) { // somebody swaps it just now, perhaps
+			return q.settle(ctx, key, votes)
 		}
 	}
 }
@@ -320,6 +350,7 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 	}
 	var next content
 	var outcome error
+	again := q.wasOpen(s.Next)
 	a, err := q.change(ctx, s.Key, func(now content, tried bool) (content, time.Duration) {
 		outcome = nil
 		switch {
@@ -336,7 +367,10 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 			return now, 0
 		}
 		outcome = register.ErrConflict
-		if tried && !next.id.IsZero() {
+		switch {
+		case again && slices.Contains(now.past, s.Next):
+			outcome = errApplied
+		case tried && !next.id.IsZero():
 			outcome = outcomeOf(next, now)
 		}
 		return now, s.Reserve // written back, it is sure that it is there
@@ -348,7 +382,28 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 	case outcome != nil && !errors.Is(outcome, register.ErrConflict):
 		a = accepted{}
 	}
-	return q.item(s.Key, a), fail("swap", s.Key, cmp.Or(err, outcome))
+	if err = cmp.Or(err, outcome); err != nil && !errors.Is(err, register.ErrConflict) {
+		q.leaveOpen(s.Next)
+	}
+	return q.item(s.Key, a), fail("swap", s.Key, err)
+}
+
+// wasOpen reports whether an earlier try of a swap ended without its being known whether it was applied. Then the past of
+// the register may tell.
+func (q *Quorum) wasOpen(next register.Version) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, open := q.open[next]
+	delete(q.open, next)
+	return open
+}
+
+func (q *Quorum) leaveOpen(next register.Version) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !next.IsZero() && len(q.open) < maxPromised {
+		q.open[next] = struct{}{}
+	}
 }
 
 var (
@@ -372,7 +427,7 @@ func outcomeOf(s, now content) error {
 	return errOpen
 }
 
-func (q *Quorum) Strength() driver.Strength { return driver.Strength{} }
+func (q *Quorum) Strength() driver.Strength { return quorumStrength }
 
 // Close ends the connections.
 func (q *Quorum) Close() error {
@@ -432,6 +487,7 @@ type kept struct {
 // dump returns what each of a majority of all acceptors keeps for the registers of a prefix.
 func (q *Quorum) dump(ctx context.Context, prefix string, from []*acceptor) (dumps []map[string]kept, err error) {
 	type result struct {
+		from *acceptor
 		kept map[string]kept
 		err  error
 	}
@@ -444,13 +500,16 @@ func (q *Quorum) dump(ctx context.Context, prefix string, from []*acceptor) (dum
 			if err != nil {
 				err = fmt.Errorf("%s: %w", a.address, err)
 			}
-			results <- result{all, err}
+			results <- result{a, all, err}
 		}()
 	}
 	var failed []error
 	for range from {
 		select {
 		case r := <-results:
+			if errors.Is(r.err, errNoVote) {
+				q.lookAgain(r.from)
+			}
 			if r.err != nil {
 				failed = append(failed, r.err)
 			} else if dumps = append(dumps, r.kept); len(dumps) == q.majority() {

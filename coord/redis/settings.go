@@ -46,6 +46,10 @@ func (s *Store) inspect(ctx context.Context) error {
 	if info["maxmemory_policy"] == "" {
 		s.log.Warn("redis: the server does not say what it does when memory is short; make sure that maxmemory-policy is noeviction")
 	}
+	if !s.keeps(ctx) {
+		s.log.Info("redis: a restart of the server may take away what it has answered, or CONFIG GET is not allowed and it cannot be known; " +
+			"then all sessions end and nobody is granted for a TTL")
+	}
 	return nil
 }
 

@@ -52,7 +52,7 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 	return fail("list", prefix, s.list(ctx, prefix, yield))
 }
 
-func (s *Store) Strength() driver.Strength { return driver.Strength{} }
+func (s *Store) Strength() driver.Strength { return strength }
 
 // Close ends the connections, and also a client that Open has made.
 func (s *Store) Close() error {

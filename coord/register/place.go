@@ -241,6 +241,10 @@ func (p *place) Watch(ctx context.Context) error {
 		if err := s.life.Stopped(ctx); err != nil {
 			return err
 		}
+		select {
+		case <-p.bell: // else our own doubt would end the look that it asks for
+		default:
+		}
 		_, stale, removed := p.told()
 		if removed {
 			return driver.ErrRemoved

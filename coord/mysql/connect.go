@@ -1,0 +1,36 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Connect returns a client on a database; see [Open] for the DSN. Closing the client closes everything.
+func Connect(ctx context.Context, dsn string, opts ...Option) (*coord.Client, error) {
+	s, err := Open(ctx, dsn, opts...)
+	switch {
+	case errors.Is(err, driver.ErrDenied):
+		return nil, fmt.Errorf("%w: %w", coord.ErrDenied, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	return coord.NewClient(s.driver(), s.client...), nil
+}
+
+// New returns a driver on a database, for who makes a client of it by hand.
+func New(ctx context.Context, dsn string, opts ...Option) (driver.Driver, error) {
+	s, err := Open(ctx, dsn, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return s.driver(), nil
+}
+
+func (s *Store) driver() driver.Driver {
+	return register.New(s, register.WithTTL(s.ttl), register.WithLogger(s.log))
+}

@@ -1,0 +1,76 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// parse takes a DSN or a URL apart.
+func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
+	cfg, err := parseEither(dsn)
+	if err == nil {
+		err = cfg.Apply(mysql.Charset("utf8mb4", "")) // in some other charsets the end of a letter may be a quote
+	}
+	if err != nil {
+		return nil, fmt.Errorf("turnwise: mysql: %w: %w", driver.ErrDenied, err)
+	}
+	cfg.InterpolateParams = true // a request is one trip
+	cfg.MultiStatements = false
+	cfg.ClientFoundRows = false // a swap counts what it has changed
+	cfg.CheckConnLiveness = true
+	cfg.RejectReadOnly = false
+	cfg.ReadTimeout, cfg.WriteTimeout = 0, 0 // our contexts are all the limits we want
+	cfg.MaxAllowedPacket = 0                 // ask the server
+	cfg.Logger = quiet{log}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 3 * time.Second
+	}
+	if cfg.ConnectionAttributes == "" {
+		cfg.ConnectionAttributes = "program_name:turnwise"
+	}
+	return cfg, nil
+}
+
+var errDSN = errors.New("write user:password@tcp(host:3306)/database, or mysql://user:password@host:3306/database")
+
+// parseEither shows nothing of the DSN in its errors: there may be a password in it.
+func parseEither(dsn string) (*mysql.Config, error) {
+	scheme, _, isURL := strings.Cut(dsn, "://")
+	if !isURL || scheme != "mysql" && scheme != "mariadb" {
+		cfg, err := mysql.ParseDSN(dsn)
+		if err != nil {
+			return nil, errDSN
+		}
+		return cfg, nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil || u.Host == "" {
+		return nil, errDSN
+	}
+	addr := u.Host
+	if u.Port() == "" {
+		addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	cfg, err := mysql.ParseDSN("tcp(" + addr + ")/?" + u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("what is behind the ? of the URL: %w", err)
+	}
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.DBName = strings.TrimPrefix(u.Path, "/")
+	return cfg, nil
+}
+
+// quiet logs what the client library has to say where nobody is alarmed by it: we return what matters.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Print(v ...any) { q.log.Debug("mysql: " + strings.TrimSpace(fmt.Sprint(v...))) }

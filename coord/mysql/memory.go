@@ -1,0 +1,211 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// memory is one stretch of time in which a server has forgotten nothing.
+//
+// A replica that has taken over, or a dump that was loaded elsewhere, is on another server. A table that was made anew or
+// emptied has another identity. A disk that was put back to an earlier state shows by a log that has become shorter. The
+// table has a row that says at which server its memory began: whoever finds another server there changes the row, and gives
+// it a number that never comes again.
+type memory struct {
+	id       string
+	here     place
+	number   int64  // the server's
+	table    string // its first row
+	recorded place  // what the row says
+	raw      []byte // the same as it is there
+	stamp    int64  // 0 if the server is the one that the table was made at
+	age      time.Duration
+	lsn      int64
+	log      driverkit.Max // how far the server's log is known to have come
+}
+
+// place is a server and, if a crash may take what it has answered, the second in which it was started by its own clock.
+type place struct {
+	server  string
+	started int64
+}
+
+func (p place) String() string {
+	if p.started == 0 {
+		return p.server
+	}
+	return fmt.Sprintf("%s, started %d", p.server, p.started)
+}
+
+func placeOf(text string) place {
+	server, at, found := strings.Cut(text, ", started ")
+	if !found {
+		return place{server: text}
+	}
+	started, _ := strconv.ParseInt(at, 10, 64)
+	return place{server, started}
+}
+
+// is reports whether two places are the same. The server says for how many seconds it has been up, and rounds.
+func (p place) is(q place) bool {
+	return p.server == q.server && (p.started == 0) == (q.started == 0) && max(p.started-q.started, q.started-p.started) <= 2
+}
+
+// look asks a connection for the memory that it leads to.
+func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
+	v, err := introduce(ctx, c)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	if err := v.checkWrites(); err != nil {
+		return nil, err
+	}
+	if !c.settled {
+		if err := settle(ctx, c, v.mariaDB); err != nil {
+			return nil, s.explain(err)
+		}
+		c.settled = true
+	}
+	s.largest.Store(largest(v.number("max_allowed_packet")))
+	m := &memory{here: place{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
+	marked := false
+	err = c.query(ctx, s.sql.look, nil, func(row []driver.Value) error {
+		m.table, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
+		m.recorded, m.stamp, m.age = placeOf(text(row[1])), integer(row[2]), ageOf(row[3])
+		if v.forgetful() != "" {
+			m.here.started = integer(row[4])/1e6 - v.number("uptime")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	if m.table != "" && !strings.HasPrefix(m.table, layout) {
+		return nil, denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
+	}
+	if marked {
+		m.id = fmt.Sprintf("%s/%s/%x", m.recorded, strings.TrimPrefix(m.table, layout), uint64(m.stamp))
+	}
+	return m, nil
+}
+
+// largest is how long a value may be. On the way each byte may become two, and there is something around it.
+func largest(packet int64) int64 { return max(packet-8<<10, 0) / 2 }
+
+// recognize refuses a connection that does not lead to the memory that we know.
+func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
+	before := known.log.Load()
+	found, err := s.look(ctx, c)
+	switch {
+	case err != nil:
+		c.hangUp()
+		return err
+	case found.id != known.id, !found.recorded.is(found.here), found.lsn < before:
+		return s.forgot(known, fmt.Sprintf("%s at %s, and its log at %d after %d", found.id, found.here, found.lsn, before))
+	}
+	known.log.Saw(found.lsn)
+	c.known = known
+	return nil
+}
+
+// forgot makes all calls fail until Memory is called.
+func (s *Store) forgot(known *memory, found string) error {
+	if s.known.CompareAndSwap(known, nil) {
+		s.log.Warn("mysql: the server may have forgotten what it had stored", "was", known.id, "is", found)
+		s.pool.drop()
+	}
+	return register.ErrForgot
+}
+
+// Memory is for ever, unless the server is another one than that which the table was made at, or was restarted and may have
+// forgotten something then: it lasts since that was first noticed.
+func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	mem, err := s.memory(ctx)
+	if err != nil {
+		return register.Memory{}, s.failed(ctx, "look at the server", err)
+	}
+	return mem, nil
+}
+
+func (s *Store) memory(ctx context.Context) (register.Memory, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return register.Memory{}, ctx.Err()
+	}
+	var m *memory
+	for cuts := 0; ; cuts++ {
+		c, err := s.pool.get(ctx)
+		if err != nil {
+			return register.Memory{}, s.explain(err)
+		}
+		if m, err = s.remember(ctx, c); err == nil {
+			s.pool.put(c)
+			break
+		}
+		c.hangUp()
+		s.pool.put(c)
+		s.pool.drop()
+		if !isCut(err) || cuts >= maxCuts || ctx.Err() != nil {
+			return register.Memory{}, err
+		}
+	}
+	if s.last == nil || m.id != s.last.id {
+		if s.last != nil {
+			s.since = time.Now()
+		}
+		s.last = m
+	} else {
+		s.last.log.Saw(m.lsn)
+	}
+	s.known.Store(s.last)
+	mem := register.Memory{ID: m.id, For: register.Forever}
+	if m.stamp != 0 {
+		mem.For = m.age
+	}
+	if !s.since.IsZero() {
+		mem.For = min(mem.For, time.Since(s.since))
+	}
+	return mem, nil
+}
+
+// remember looks, and writes down what is new.
+func (s *Store) remember(ctx context.Context, c *conn) (*memory, error) {
+	for range 100 {
+		before := int64(0)
+		if s.last != nil {
+			before = s.last.log.Load()
+		}
+		m, err := s.look(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		wentBack := m.lsn < before && s.last != nil && s.last.here.is(m.here) && s.last.stamp == m.stamp
+		stamp := number(register.NewVersion())
+		switch {
+		case m.id == "": // emptied
+			_, err = c.exec(ctx, s.sql.refill, stamp)
+		case m.recorded.server == "" && m.stamp == 0: // nobody has used it yet
+			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), int64(0), m.stamp, m.raw)
+		case !m.recorded.is(m.here), wentBack:
+			s.log.Warn("mysql: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here)
+			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), stamp, m.stamp, m.raw)
+		default:
+			m.log.Saw(m.lsn)
+			return m, nil
+		}
+		if err != nil && !undone(err) {
+			return nil, s.explain(err)
+		}
+	}
+	return nil, errors.New("the row that says where the table was made does not change: is there a trigger on the table?")
+}

@@ -1,0 +1,89 @@
+package mysql
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Option sets up a store, and what stands on it.
+type Option func(*config)
+
+type config struct {
+	tableName string
+	conns     int
+	polling   bool
+	ttl       time.Duration
+	client    []coord.Option
+	log       *slog.Logger
+}
+
+const (
+	defaultTable = "turnwise_register"
+	defaultConns = 4
+)
+
+// WithTable sets the table: a name in the database of the DSN, or "database.table". Only those who use the same table meet
+// in a line. The default is "turnwise_register".
+func WithTable(name string) Option { return func(c *config) { c.tableName = name } }
+
+// WithConnections sets how many connections a store may have besides the one that it is woken on. The default is 4. A
+// connection is used for the time of one request; who waits in a line uses none.
+func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
+
+// WithPolling makes the store tell of nothing, so that who waits looks again and again. It needs one connection less.
+func WithPolling() Option { return func(c *config) { c.polling = true } }
+
+// WithTTL sets how long a session lasts if nothing is heard of its process: see [register.WithTTL]. It is for Connect.
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
+
+// WithClient sets options of the client that Connect makes.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+// WithLogger logs what is ridden out, and what is unsafe in the server's settings. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+func configure(opts []Option) (config, error) {
+	c := config{tableName: defaultTable, conns: defaultConns, ttl: register.DefaultTTL}
+	for _, o := range opts {
+		if o != nil {
+			o(&c)
+		}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	_, err := tableOf(c.tableName)
+	return c, err
+}
+
+// table is its name, and that of its database if that is said.
+type table []string
+
+// tableOf splits the name of a table at its only dot.
+func tableOf(name string) (table, error) {
+	parts := strings.Split(name, ".")
+	ok := len(parts) <= 2
+	for _, part := range parts {
+		ok = ok && part != "" && len(part) <= maxName && !strings.ContainsAny(part, "`?\x00") && strings.TrimSpace(part) == part
+	}
+	if !ok {
+		return nil, fmt.Errorf("turnwise: mysql: WithTable(%q): write table or database.table, each of 1 to %d bytes "+
+			"without backquotes and question marks", name, maxName)
+	}
+	return parts, nil
+}
+
+// maxName is how long the server lets a name be.
+const maxName = 64
+
+func (t table) String() string { return strings.Join(t, ".") }
+
+// quoted is the name as SQL has it.
+func (t table) quoted() string { return "`" + strings.Join(t, "`.`") + "`" }

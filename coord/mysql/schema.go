@@ -1,0 +1,84 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+)
+
+// Schema returns the SQL that makes the table, for those whose user may not create one. It does nothing if the table is
+// there already. The user of the table needs SELECT, INSERT, UPDATE and DELETE on it.
+//
+// It panics if the name is none that [WithTable] takes.
+func Schema(table string) string {
+	t, err := tableOf(table)
+	if err != nil {
+		panic(err)
+	}
+	return schema(t) + ";\n"
+}
+
+// A register is a row. Its key is bytes, since a collation takes some names for others: "a" for "A", and "a" for "a ".
+//
+// Two rows are not registers. Their keys are such that no register has them: the empty one and a control character. They
+// are made in the statement that makes the table, so nobody sees it without them unless it was emptied.
+const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
+	name           VARBINARY(1100) NOT NULL PRIMARY KEY,
+	version        BIGINT NOT NULL,
+	since          DATETIME(6) NOT NULL,
+	reserved_by    BIGINT NULL,
+	reserved_until DATETIME(6) NULL,
+	value          LONGBLOB NOT NULL
+) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC,
+	COMMENT = 'turnwise keeps its lines and sessions here. Do not change or empty it while somebody holds a lock.'
+AS SELECT '' AS name, 0 AS version, UTC_TIMESTAMP(6) AS since, NULL AS reserved_by, NULL AS reserved_until, CONCAT('{layout}', UUID()) AS value
+UNION ALL SELECT x'00', 0, UTC_TIMESTAMP(6), NULL, NULL, ''`
+
+// layout is what the row with the empty key begins with. What follows is the table's identity: another one after it was
+// dropped and made again.
+const layout = "turnwise register, layout 1, "
+
+func schema(t table) string {
+	return strings.NewReplacer("{table}", t.quoted(), "{layout}", layout).Replace(schemaSQL)
+}
+
+// prepareTable makes the table if it is not there, and refuses one that would not keep what is put into it.
+func (s *Store) prepareTable(ctx context.Context, c *conn) error {
+	there, err := s.inspectTable(ctx, c)
+	if err != nil || there {
+		return err
+	}
+	if _, err := c.exec(ctx, schema(s.table)); err != nil {
+		return fmt.Errorf("make the table %s: %w", s.table.quoted(), explain(err, advice{
+			denied: fmt.Sprintf("the user may not make the table; have somebody who may run what mysql.Schema(%q) returns, "+
+				"and GRANT SELECT, INSERT, UPDATE, DELETE on it to the user", s.table),
+			missing: "there is no such database: make it with CREATE DATABASE, or name another one",
+		}))
+	}
+	_, err = s.inspectTable(ctx, c)
+	return err
+}
+
+func (s *Store) inspectTable(ctx context.Context, c *conn) (there bool, err error) {
+	sql, args := `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`, []any{s.table[0]}
+	if len(s.table) == 2 {
+		sql, args = `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?`, []any{s.table[0], s.table[1]}
+	}
+	var kind, engine string
+	err = c.query(ctx, sql, args, func(row []driver.Value) error {
+		there, kind, engine = true, text(row[0]), text(row[1])
+		return nil
+	})
+	switch {
+	case err != nil:
+		return false, s.explain(err)
+	case !there:
+		return false, nil
+	case kind != "BASE TABLE":
+		return false, denied("%s is no plain table: name another one with WithTable", s.table.quoted())
+	case !strings.EqualFold(engine, "InnoDB"):
+		return false, denied("the table %s is kept by %s, which does not do what we need: ALTER TABLE %[1]s ENGINE = InnoDB", s.table.quoted(), engine)
+	}
+	return true, nil
+}

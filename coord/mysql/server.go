@@ -1,0 +1,154 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strconv"
+	"strings"
+
+	turnwise "github.com/turnwise/turnwise/coord/driver"
+)
+
+// server is what a server says of itself.
+type server struct {
+	values  map[string]string // settings and counters, by their names in lower case
+	mariaDB bool
+	version [2]int
+}
+
+// introduce asks who is there. Both dialects answer this way, to anybody, and leave out what they do not have.
+func introduce(ctx context.Context, c *conn) (*server, error) {
+	v := &server{values: make(map[string]string)}
+	note := func(row []driver.Value) error {
+		v.values[strings.ToLower(text(row[0]))] = text(row[1])
+		return nil
+	}
+	const settings = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'hostname', 'port', 'datadir', 'server_id',
+		'server_uuid', 'read_only', 'super_read_only', 'wsrep_on', 'group_replication_group_name',
+		'group_replication_single_primary_mode', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'binlog_format',
+		'max_allowed_packet')`
+	const counters = `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Innodb_lsn_flushed', 'Innodb_redo_log_flushed_to_disk_lsn')`
+	for _, sql := range []string{settings, counters} {
+		if err := c.query(ctx, sql, nil, note); err != nil {
+			return nil, err
+		}
+	}
+	name := v.values["version"]
+	v.mariaDB = strings.Contains(strings.ToLower(name), "mariadb")
+	fmt.Sscanf(strings.TrimPrefix(name, "5.5.5-"), "%d.%d", &v.version[0], &v.version[1])
+	return v, nil
+}
+
+func (v *server) number(name string) int64 {
+	n, _ := strconv.ParseInt(v.values[name], 10, 64)
+	return n
+}
+
+func (v *server) isOn(name string) bool {
+	switch strings.ToUpper(v.values[name]) {
+	case "", "0", "OFF", "NO":
+		return false
+	}
+	return true
+}
+
+// here names the server. A replica has another number, and usually another host. MySQL has a name for each data folder.
+func (v *server) here() string {
+	name := v.values["server_uuid"]
+	if name == "" {
+		name = fmt.Sprintf("%s:%s%s", v.values["hostname"], v.values["port"], v.values["datadir"])
+	}
+	return fmt.Sprintf("%s, number %s", name, v.values["server_id"])
+}
+
+// lsn tells how much of the log is safely on the disk. Only a server that has lost some of it goes back. It is 0 if the
+// server does not say.
+func (v *server) lsn() int64 {
+	return cmp.Or(v.number("innodb_lsn_flushed"), v.number("innodb_redo_log_flushed_to_disk_lsn"))
+}
+
+// forgetful says why a crash may take what was answered; "" if it does not. With a binary log, a transaction that is
+// missing there is rolled back after a crash.
+func (v *server) forgetful() string {
+	switch {
+	case v.values["innodb_flush_log_at_trx_commit"] != "1":
+		return "innodb_flush_log_at_trx_commit=" + v.values["innodb_flush_log_at_trx_commit"]
+	case v.isOn("log_bin") && v.values["sync_binlog"] != "1":
+		return "sync_binlog=" + v.values["sync_binlog"]
+	}
+	return ""
+}
+
+// check refuses a server that would not do.
+func (v *server) check() error {
+	oldest, name := [2]int{8, 0}, "MySQL"
+	if v.mariaDB {
+		oldest, name = [2]int{10, 6}, "MariaDB"
+	}
+	switch {
+	case v.version[0] < oldest[0] || v.version[0] == oldest[0] && v.version[1] < oldest[1]:
+		return denied("the server's version is %s, and we need %s %d.%d or newer", v.values["version"], name, oldest[0], oldest[1])
+	case v.isOn("wsrep_on"):
+		return denied("the server is part of a Galera cluster, whose nodes lag behind each other: use a server of its own")
+	case v.values["group_replication_group_name"] != "" && !v.isOn("group_replication_single_primary_mode"):
+		return denied("the server is part of a group with several primaries, which lag behind each other: set group_replication_single_primary_mode")
+	case v.isOn("log_bin") && strings.EqualFold(v.values["binlog_format"], "STATEMENT"):
+		return denied("the server cannot log what we do with binlog_format=STATEMENT: set it to ROW or MIXED")
+	}
+	return v.checkWrites()
+}
+
+// checkWrites is for what may pass, when a replica becomes the primary.
+func (v *server) checkWrites() error {
+	if v.isOn("read_only") || v.isOn("super_read_only") {
+		return errReadOnly
+	}
+	return nil
+}
+
+// settle sets what our statements stand on, whatever the defaults of the server and the user are. A lock that somebody
+// holds by hand is waited for a few seconds at a time: then our contexts are asked.
+func settle(ctx context.Context, c *conn, mariaDB bool) error {
+	limit := "max_execution_time"
+	if mariaDB {
+		limit = "max_statement_time"
+	}
+	for _, sql := range []string{
+		`SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`,
+		`SET SESSION TRANSACTION READ WRITE`,
+		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
+			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615, timestamp = DEFAULT, ` + limit + ` = 0`,
+	} {
+		if _, err := c.exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func text(v driver.Value) string {
+	switch v := v.(type) {
+	case []byte:
+		return string(v)
+	case string:
+		return v
+	case nil:
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// integer is the number in an answer; 0 if it is NULL.
+func integer(v driver.Value) int64 {
+	if n, ok := v.(int64); ok {
+		return n
+	}
+	n, _ := strconv.ParseInt(text(v), 10, 64)
+	return n
+}
+
+func denied(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", turnwise.ErrDenied, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,53 @@
+package mysql
+
+import "strings"
+
+// statements are what a store sends, with the table's name in them.
+type statements struct {
+	look, remember, refill string
+	read, list             string
+	update, insert, remove string
+	reserve                string
+}
+
+// A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
+// InnoDB looks at the row as it is then. The row is named by its primary key alone, so nothing but the row is locked. Only
+// when it has changed nothing, a second statement reads what stands there.
+//
+// An insert that meets a row locks it for writing and leaves it as it is. INSERT IGNORE would lock it for reading, and two
+// that want to make a register while it is removed would then be in each other's way.
+//
+// Who has reserved a row is the only one to swap it until then. Each statement says which server it is for: a proxy may
+// have taken us elsewhere.
+//
+// Times are UTC, whatever the time zone of the session, and that of when the server began with the statement.
+func statementsFor(t table) statements {
+	const (
+		free    = `(reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6))`
+		content = `r.version, r.value, TIMESTAMPDIFF(MICROSECOND, r.since, UTC_TIMESTAMP(6))`
+	)
+	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", t.quoted()) }
+	return statements{
+		look: fill(`SELECT own.value, m.value, m.version, TIMESTAMPDIFF(MICROSECOND, m.since, UTC_TIMESTAMP(6)),
+			TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6)) FROM (SELECT 1) AS always
+			LEFT JOIN {t} AS own ON own.name = '' LEFT JOIN {t} AS m ON m.name = x'00'`),
+		remember: fill(`UPDATE {t} SET value = ?, version = ?, since = UTC_TIMESTAMP(6) WHERE name = x'00' AND version = ? AND value = ?`),
+		refill: fill(`INSERT IGNORE INTO {t} (name, version, since, value) VALUES ('', 0, UTC_TIMESTAMP(6), CONCAT('` + layout + `', UUID())),
+			(x'00', ?, UTC_TIMESTAMP(6), '')`),
+
+		// One row always, so that nothing is found only in the table that we know.
+		read: fill(`SELECT @@server_id, own.value, ` + content + `,
+			COALESCE(r.reserved_by <> ? AND r.reserved_until >= UTC_TIMESTAMP(6), 0)
+			FROM (SELECT 1) AS always LEFT JOIN {t} AS own ON own.name = '' LEFT JOIN {t} AS r ON r.name = ?`),
+		list: fill(`SELECT r.name, ` + content + ` FROM {t} AS r WHERE r.name >= ? AND r.name < ? ORDER BY r.name LIMIT ?`),
+
+		reserve: fill(`UPDATE {t} SET reserved_by = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
+			WHERE name = ? AND (reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6)) AND @@server_id = ?`),
+
+		update: fill(`UPDATE {t} SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
+			WHERE name = ? AND version = ? AND ` + free + ` AND @@server_id = ?`),
+		insert: fill(`INSERT INTO {t} (name, version, since, value) SELECT ?, ?, UTC_TIMESTAMP(6), ? FROM {t} AS own
+			WHERE own.name = '' AND own.value = ? AND @@server_id = ? ON DUPLICATE KEY UPDATE {t}.version = {t}.version`),
+		remove: fill(`DELETE FROM {t} WHERE name = ? AND version = ? AND ` + free + ` AND @@server_id = ?`),
+	}
+}
