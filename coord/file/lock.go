@@ -17,7 +17,7 @@ type lock struct {
 	turn chan struct{} // holds a value while somebody in this process has the lock, or waits for the others
 	dir  *os.File      // of a shard: only after open
 	open atomic.Bool
-	head [512]byte // for who has it
+	head [headLength + longestKey + 1]byte // for who has it
 	next []byte
 }
 

@@ -670,3 +670,16 @@ func TestAPipeThatSomebodyRemovesIsMadeAnew(t *testing.T) {
 		return len(heard) > 0
 	})
 }
+
+func TestALongKeyIsSwappedAgainAndAgain(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, size := range []int{400, 500, longestKey} {
+		key := strings.Repeat("k", size)
+		for _, v := range []string{"1", "2", "3"} {
+			put(t, s, key, v)
+		}
+		if got := value(t, s, key); got != "3" {
+			t.Errorf("a key of %d bytes holds %q", size, got)
+		}
+	}
+}
