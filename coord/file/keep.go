@@ -22,7 +22,9 @@ import (
 // A wait in flock could not be called off. So who keeps a key also has a named pipe open for writing, beside the file, and
 // who waits reads from it: the read ends at the same moment. That is a hint to look; there is a look now and then without it.
 //
-// Files of keys are made and removed under the lock of their directory. Who only looks takes a shared flock for a moment.
+// Who only looks takes a shared flock for a moment. A file is removed only by one who has locked it exclusively, while it
+// has its name: the one who kept the key, or one who tidies up and has locked the directory, too. So who cannot lock a file
+// knows by locking the directory whether that is somebody who keeps it.
 
 // keeping is a key that is kept by this process.
 type keeping struct {
@@ -47,11 +49,14 @@ func (s *Store) Keep(ctx context.Context, key string) (release func(), err error
 		return nil, err
 	}
 	defer p.leave()
-	if err := p.lock(ctx, &p.kept); err != nil {
-		return nil, err
-	}
 	k, err := s.keep(ctx, p, nameOf(key))
-	p.unlock(&p.kept)
+	if errors.Is(err, register.ErrConflict) {
+		if err := p.lock(ctx, &p.kept); err != nil {
+			return nil, err
+		}
+		k, err = s.keep(ctx, p, nameOf(key))
+		p.unlock(&p.kept)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +69,7 @@ func (s *Store) Keep(ctx context.Context, key string) (release func(), err error
 	return k.release, nil
 }
 
-// keep needs the lock of the directory.
+// keep takes one who tidies up for one who keeps the key, unless it is called with the lock of the directory.
 func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -86,39 +91,35 @@ func host() string {
 	return name
 }
 
-// take opens the file of a key, and locks it. It needs the lock of the directory.
+// take opens the file of a key, and locks it.
 func (p *place) take(ctx context.Context, name string) (*os.File, error) {
 	path := filepath.Join(keptDir, name)
-	fd, err := openAt(p.kept.dir, name, unix.O_RDWR|unix.O_CREAT, 0o600)
-	if err != nil {
-		return nil, trouble("open "+path, err)
-	}
-	f := os.NewFile(uintptr(fd), filepath.Join(p.path, path))
-	if p.mode != 0o600 {
-		_ = f.Chmod(os.FileMode(p.mode)) // it may be there already, and another user's
-	}
 	for {
-		err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		fd, err := openAt(p.kept.dir, name, unix.O_RDWR|unix.O_CREAT, 0o600)
+		if err != nil {
+			return nil, trouble("open "+path, err)
+		}
+		f := os.NewFile(uintptr(fd), filepath.Join(p.path, path))
+		if p.mode != 0o600 {
+			_ = f.Chmod(os.FileMode(p.mode)) // it may be there already, and another user's
+		}
+		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && p.names(name, f) {
 			return f, nil
 		}
-		if err == unix.EWOULDBLOCK {
-			// Somebody keeps it, or looks whether somebody does.
-			if err = flock(f, unix.LOCK_SH|unix.LOCK_NB); err == nil {
-				_ = flock(f, unix.LOCK_UN)
-				if err = sleep(ctx, 100*time.Microsecond); err == nil {
-					continue
-				}
-			}
+		if err == unix.EWOULDBLOCK { // somebody keeps it, or only looks
+			err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
 		}
 		f.Close()
 		if err == unix.EWOULDBLOCK {
 			return nil, fmt.Errorf("turnwise: file: %s is kept: %w", path, register.ErrConflict)
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err != nil {
+			return nil, trouble("lock "+path, err)
 		}
-		return nil, trouble("lock "+path, err)
+		if err := sleep(ctx, 100*time.Microsecond); err != nil {
+			return nil, err
+		}
 	}
 }
 
@@ -131,31 +132,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// release does not wait for others: if the directory is locked for long, the file stays, and is removed by somebody else.
 func (k *keeping) release() {
 	k.once.Do(func() {
 		k.s.mu.Lock()
 		delete(k.s.kept, k)
 		k.s.mu.Unlock()
-		p := k.place
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		if p.lock(ctx, &p.kept) == nil {
-			p.forget(k.name, k.file)
-			p.unlock(&p.kept)
-		}
+		k.place.forget(k.name, k.file)
 		_ = k.file.Close()
 		_ = k.pipe.Close()
-		p.leave()
+		k.place.leave()
 	})
 }
 
-// forget removes the files of a key, one of which we have locked, unless it is another's by now. It needs the lock of the
-// directory.
+// forget removes the files of a key, one of which we have locked, unless it has gone already. The other first: as soon as
+// the name is free both are somebody else's.
 func (p *place) forget(name string, f *os.File) {
 	if p.names(name, f) {
-		_ = unix.Unlinkat(int(p.kept.dir.Fd()), name, 0)
 		_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0)
+		_ = unix.Unlinkat(int(p.kept.dir.Fd()), name, 0)
 	}
 }
 

@@ -33,8 +33,6 @@ type place struct {
 	layout                 *os.File // kept open, so that no other file can have its number
 	number                 fileNumber
 	plain                  atomic.Bool // files cannot be exchanged here
-	short                  string      // a short path for sockets, if its own is too long
-	linked                 bool        // which is a link
 
 	debts debts
 
