@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -151,29 +153,46 @@ func TestOfTwoThatMakeARegisterOneIsToldOfTheOther(t *testing.T) {
 // What was in the way is gone when the content is read: that is no conflict, and no success either.
 func TestARegisterThatWasInTheWayForAMoment(t *testing.T) {
 	url := sharedServer(t).URL()
-	s := opened(t, url, WithTable(freshTable()))
-	ctx := within(t, 20*time.Second)
-	w := register.Swap{Key: "k", Next: register.NewVersion(), Value: []byte("ours")}
-	query(t, url, strings.ReplaceAll(`INSERT INTO {t} (key, version, value) VALUES ('k', 77, 'theirs')`, "{t}", s.table.Sanitize()))
-	err := s.with(ctx, func(c *pgx.Conn, known *memory) error {
-		sql, args := s.swapSQL(&w, known)
-		if n, err := s.run(ctx, c, known, sql, args, nil); n != 0 || err != nil {
-			t.Fatal(n, err)
-		}
-		query(t, url, strings.ReplaceAll(`DELETE FROM {t} WHERE key = 'k'`, "{t}", s.table.Sanitize()))
-		cur, reserved, err := s.standing(ctx, c, known, &w)
-		if cur.Version != w.Old || reserved {
-			t.Errorf("there stands %+v", cur)
-		}
-		return err
-	})
+	table := freshTable()
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if it, err := s.Swap(ctx, w); err != nil || it.Version != w.Next {
+	var reads atomic.Int64
+	cfg.ConnConfig.Tracer = tracer(func(sql string) {
+		if strings.HasPrefix(sql, "SELECT version") && reads.Add(1) == 1 {
+			query(t, url, "DELETE FROM "+table+" WHERE key = 'k'")
+		}
+	})
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := NewFromPool(within(t, 20*time.Second), pool, WithTable(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	query(t, url, "INSERT INTO "+table+" (key, version, value) VALUES ('k', 77, 'theirs')")
+	w := register.Swap{Key: "k", Next: register.NewVersion(), Value: []byte("ours")}
+	if it, err := s.Swap(within(t, 20*time.Second), w); err != nil || it.Version != w.Next {
 		t.Errorf("it returns %+v, %v", it, err)
 	}
+	if reads.Load() != 1 {
+		t.Errorf("it was read %d times", reads.Load())
+	}
 }
+
+// tracer is called before each statement.
+type tracer func(sql string)
+
+func (f tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	f(d.SQL)
+	return ctx
+}
+
+func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // Each try of a swap whose answer was lost may have been applied.
 func TestWhatIsSentTwiceIsAppliedOnce(t *testing.T) {
