@@ -83,7 +83,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 for _, key in ipairs(keys) do
   local s = redis.call('GET', key)
-  if s then
+  if s and #s >= 80 then
     all[#all + 1] = key
     all[#all + 1] = s
     all[#all + 1] = now - tonumber(string.sub(s, 65, 80))

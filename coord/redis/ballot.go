@@ -48,7 +48,7 @@ type content struct {
 
 // pastSize is how many earlier swaps a register knows of. One whose proposal was disturbed finds out there whether it was
 // applied.
-const pastSize = 24
+const pastSize = 32
 
 // after is what a swap makes of c.
 func (c content) after(s register.Swap) content {

@@ -222,12 +222,21 @@ func (q *Quorum) refused(ctx context.Context, key string, turn *turn, at, higher
 		return nil, err
 	}
 	// Looking disturbs nobody. What a majority has accepted above our last proposal has outlived that.
-	votes, err := q.look(ctx, key)
-	if err == nil && agree(votes) && (last == ballot{} || last.less(votes[0].accepted.ballot)) {
-		now := latest(votes)
-		if next, reserve := f(now.content, last != ballot{}); next.id == now.content.id {
-			turn.reserve = reserve
-			return &now, nil
+	for range 5 {
+		votes, err := q.look(ctx, key)
+		if err != nil {
+			break
+		}
+		if agree(votes) && (last == ballot{} || last.less(votes[0].accepted.ballot)) {
+			now := latest(votes)
+			if next, reserve := f(now.content, last != ballot{}); next.id == now.content.id {
+				turn.reserve = reserve
+				return &now, nil
+			}
+			break
+		}
+		if (last == ballot{}) {
+			break // there is nothing to find out before others have gone too far
 		}
 	}
 	return nil, turn.take(ctx)

@@ -394,7 +394,7 @@ func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
 	for _, i := range seen {
 		shares[i]++
 	}
-	t.Logf("%d swaps, shares %v, %d conflicts, %d left open; the counter stands at %d; %v", ok, shares, conflicts, open, final, why)
+	t.Logf("%d swaps, shares %v, %d conflicts, %d left open; the counter stands at %d; of %d of them others had swapped too often", ok, shares, conflicts, open, final, why[true])
 	if final < uint64(ok) || final > uint64(ok+open) || final < highest {
 		t.Errorf("%d swaps and %d left open, the highest is %d, and it stands at %d", ok, open, highest, final)
 	}
