@@ -97,7 +97,7 @@ func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
 				t.Fatalf("the memory is %+v, %v", before, err)
 			}
 			it := put(t, s, register.Item{Key: "k"}, "x")
-			it = put(t, s, it, "y")
+			put(t, s, it, "y")
 			time.Sleep(3 * time.Second) // the server counts seconds
 			if again, err := opened(t, m.URL()).Memory(within(t, 10*time.Second)); err != nil || again.ID != before.ID {
 				t.Errorf("another says that the memory is %+v, %v", again, err)
