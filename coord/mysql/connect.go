@@ -12,12 +12,23 @@ import (
 
 // Connect returns a client on a database; see [Open] for the DSN. Closing the client closes everything.
 func Connect(ctx context.Context, dsn string, opts ...Option) (*coord.Client, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := coord.CheckStrength(strength, c.client...); err != nil {
+		return nil, fmt.Errorf("turnwise: mysql: connect: %w", err)
+	}
 	s, err := Open(ctx, dsn, opts...)
 	switch {
 	case errors.Is(err, driver.ErrDenied):
 		return nil, fmt.Errorf("%w: %w", coord.ErrDenied, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	if err := coord.CheckStrength(s.Strength(), c.client...); err != nil { // now that the settings are known
+		s.Close()
+		return nil, fmt.Errorf("turnwise: mysql: connect: %w", err)
 	}
 	return coord.NewClient(s.driver(), s.client...), nil
 }

@@ -68,12 +68,6 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	if err := v.checkWrites(); err != nil {
 		return nil, err
 	}
-	if !c.settled {
-		if err := settle(ctx, c, v.mariaDB); err != nil {
-			return nil, s.explain(err)
-		}
-		c.settled = true
-	}
 	s.largest.Store(largest(v.number("max_allowed_packet")))
 	m := &memory{here: place{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
 	marked := false

@@ -22,6 +22,8 @@ type Store struct {
 	pool    *pool
 	largest atomic.Int64 // value, in bytes
 
+	forgetful bool // a crash may take what the server has answered
+
 	known atomic.Pointer[memory] // nil once the server may have forgotten, until Memory is called
 	turn  chan struct{}          // who may use what Memory remembers:
 	last  *memory
@@ -91,6 +93,7 @@ func (s *Store) meet(ctx context.Context) error {
 		return err
 	}
 	if why := v.forgetful(); why != "" {
+		s.forgetful = true
 		s.log.Warn("mysql: a crash may take what the server has answered: after each restart it counts as having forgotten", "since", why)
 	}
 	return s.prepareTable(ctx, c)
@@ -148,9 +151,21 @@ func (s *Store) Listen(context.Context, string, func([]byte)) (stop func(), err 
 	return nil, register.ErrMute
 }
 
-// Strength is what a single MariaDB or MySQL promises.
+// Strength is what the server promises with the settings that it had when the store was opened.
 func (s *Store) Strength() driver.Strength {
-	return driver.Strength{Restart: driver.Remembers, Failover: driver.ForgetsOpenly, WakeUp: driver.Polled}
+	label := strength
+	if s.forgetful {
+		label.Restart = driver.ForgetsOpenly
+	}
+	return label
+}
+
+// strength is that of a server that writes to disk before it answers, as it comes.
+var strength = driver.Strength{
+	Restart:  driver.Remembers,
+	Failover: driver.ForgetsOpenly,
+	Tokens:   driver.RiseWhileRemembered,
+	WakeUp:   driver.Polled,
 }
 
 // Close closes the connections.

@@ -18,8 +18,14 @@ type server struct {
 	version [2]int
 }
 
-// introduce asks who is there. Both dialects answer this way, to anybody, and leave out what they do not have.
+// introduce asks who is there, on a connection that is settled or becomes so. Both dialects answer this way, to anybody, and leave out what they do not have.
 func introduce(ctx context.Context, c *conn) (*server, error) {
+	if !c.settled {
+		if err := settle(ctx, c); err != nil {
+			return nil, err
+		}
+		c.settled = true
+	}
 	v := &server{values: make(map[string]string)}
 	note := func(row []driver.Value) error {
 		v.values[strings.ToLower(text(row[0]))] = text(row[1])
@@ -35,10 +41,14 @@ func introduce(ctx context.Context, c *conn) (*server, error) {
 			return nil, err
 		}
 	}
+	v.identify()
+	return v, nil
+}
+
+func (v *server) identify() {
 	name := v.values["version"]
 	v.mariaDB = strings.Contains(strings.ToLower(name), "mariadb")
 	fmt.Sscanf(strings.TrimPrefix(name, "5.5.5-"), "%d.%d", &v.version[0], &v.version[1])
-	return v, nil
 }
 
 func (v *server) number(name string) int64 {
@@ -110,16 +120,15 @@ func (v *server) checkWrites() error {
 
 // settle sets what our statements stand on, whatever the defaults of the server and the user are. A lock that somebody
 // holds by hand is waited for a few seconds at a time: then our contexts are asked.
-func settle(ctx context.Context, c *conn, mariaDB bool) error {
-	limit := "max_execution_time"
-	if mariaDB {
-		limit = "max_statement_time"
-	}
+//
+// Of the comments, MySQL reads the first and MariaDB the second.
+func settle(ctx context.Context, c *conn) error {
 	for _, sql := range []string{
+		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
+			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615, timestamp = DEFAULT
+			/*!80000 , max_execution_time = 0 */ /*M! , max_statement_time = 0 */`,
 		`SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`,
 		`SET SESSION TRANSACTION READ WRITE`,
-		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
-			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615, timestamp = DEFAULT, ` + limit + ` = 0`,
 	} {
 		if _, err := c.exec(ctx, sql); err != nil {
 			return err

@@ -36,18 +36,18 @@ func statementsFor(t table) statements {
 			(x'00', ?, UTC_TIMESTAMP(6), '')`),
 
 		// One row always, so that nothing is found only in the table that we know.
-		read: fill(`SELECT @@server_id, own.value, ` + content + `,
+		read: fill(`SELECT @@global.server_id, own.value, ` + content + `,
 			COALESCE(r.reserved_by <> ? AND r.reserved_until >= UTC_TIMESTAMP(6), 0)
 			FROM (SELECT 1) AS always LEFT JOIN {t} AS own ON own.name = '' LEFT JOIN {t} AS r ON r.name = ?`),
 		list: fill(`SELECT r.name, ` + content + ` FROM {t} AS r WHERE r.name >= ? AND r.name < ? ORDER BY r.name LIMIT ?`),
 
 		reserve: fill(`UPDATE {t} SET reserved_by = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
-			WHERE name = ? AND (reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6)) AND @@server_id = ?`),
+			WHERE name = ? AND (reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6)) AND @@global.server_id = ?`),
 
 		update: fill(`UPDATE {t} SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
-			WHERE name = ? AND version = ? AND ` + free + ` AND @@server_id = ?`),
+			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`),
 		insert: fill(`INSERT INTO {t} (name, version, since, value) SELECT ?, ?, UTC_TIMESTAMP(6), ? FROM {t} AS own
-			WHERE own.name = '' AND own.value = ? AND @@server_id = ? ON DUPLICATE KEY UPDATE {t}.version = {t}.version`),
-		remove: fill(`DELETE FROM {t} WHERE name = ? AND version = ? AND ` + free + ` AND @@server_id = ?`),
+			WHERE own.name = '' AND own.value = ? AND @@global.server_id = ? ON DUPLICATE KEY UPDATE {t}.version = {t}.version`),
+		remove: fill(`DELETE FROM {t} WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`),
 	}
 }

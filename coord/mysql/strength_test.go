@@ -7,8 +7,8 @@ import (
 	"github.com/turnwise/turnwise/docs"
 )
 
-func TestTheTableOfEnginesHasItsLabel(t *testing.T) {
+func TestTheTableOfEnginesHasOurRow(t *testing.T) {
 	if row := docs.MissingInEngines("coord/mysql", register.New(&Store{}).Strength()); row != "" {
-		t.Errorf("engines.md lacks\n%s", row)
+		t.Errorf("docs/engines.md lacks\n%s", row)
 	}
 }

@@ -1,0 +1,246 @@
+package memcached
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys
+// of some registers. A key is put there before its register is made, and it is put there anew, with another number, each
+// time. It stays when the register is removed. Only when List has found no register for pruneAfter, and the same number all
+// the time, it takes the key away, from the very shelf that it read before it looked for the register: whoever was about
+// to make the register has changed the shelf, and is seen. So a register that stands is always listed.
+const (
+	shelves    = 16
+	pruneAfter = time.Minute // a test has a shorter one
+)
+
+func (s *Store) shelf(key string) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int(h.Sum32() % shelves)
+}
+
+func (s *Store) shelfKey(n int) string { return fmt.Sprintf("%s.keys/%d", s.root, n) }
+
+// entry is a key in the directory.
+type entry struct {
+	key    string
+	number register.Version
+}
+
+func encodeShelf(m *memory, all []entry) []byte {
+	b := append([]byte{format}, m.mark[:]...)
+	for _, e := range all {
+		b = append(b, e.number[:]...)
+		b = binary.AppendUvarint(b, uint64(len(e.key)))
+		b = append(b, e.key...)
+	}
+	return b
+}
+
+// decodeShelf is empty for one of another memory.
+func decodeShelf(m *memory, a reply) (all []entry, err error) {
+	if !a.found() {
+		return nil, nil
+	}
+	b := a.value
+	if len(b) < 9 || b[0] != format {
+		return nil, denied("a key of ours holds something else: name another root with WithRoot")
+	}
+	if [8]byte(b[1:9]) != m.mark {
+		return nil, nil
+	}
+	for b = b[9:]; len(b) > 0; {
+		var e entry
+		if copy(e.number[:], b) < len(e.number) {
+			return nil, errShelf
+		}
+		b = b[len(e.number):]
+		size, n := binary.Uvarint(b)
+		if n <= 0 || uint64(len(b)-n) < size {
+			return nil, errShelf
+		}
+		e.key, b = string(b[n:n+int(size)]), b[n+int(size):]
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+var errShelf = errors.New("the list of keys is broken")
+
+// put puts a shelf where the one stood that was read, if nobody has changed it since.
+func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was reply, all []entry) (done bool, err error) {
+	value := encodeShelf(known, all)
+	if int64(len(value)) > s.largest.Load() {
+		return false, fmt.Errorf("%w: there are too many registers", register.ErrTooLarge)
+	}
+	q := add(s.shelfKey(n), value)
+	if was.found() {
+		q = replace(s.shelfKey(n), was.cas, value)
+	}
+	done, _, err = s.apply(ctx, c, known, q)
+	return done, err
+}
+
+// announce puts a key into the directory.
+func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string) error {
+	n := s.shelf(key)
+	for {
+		a, err := c.ask(ctx, get(s.shelfKey(n)), get(s.markKey()))
+		if err == nil {
+			err = s.check(known, a[1])
+		}
+		if err != nil {
+			return err
+		}
+		all, err := decodeShelf(known, a[0])
+		if err != nil {
+			return err
+		}
+		e := entry{key, register.NewVersion()}
+		for i := range all {
+			if all[i].key == key {
+				all[i], e.key = e, ""
+				break
+			}
+		}
+		if e.key != "" {
+			all = append(all, e)
+		}
+		if done, err := s.put(ctx, c, known, n, a[0], all); done || err != nil {
+			return err
+		}
+	}
+}
+
+// page is how many registers List asks for at a time.
+const page = 100
+
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	for n := range shelves {
+		var keys []entry
+		var shelf reply
+		var of *memory
+		err := s.query(ctx, func(c *conn, known *memory) error {
+			of = known
+			a, err := c.ask(ctx, get(s.shelfKey(n)), get(s.markKey()))
+			if err == nil {
+				err = s.check(known, a[1])
+			}
+			if err == nil {
+				shelf = a[0]
+				keys, err = decodeShelf(known, shelf)
+			}
+			return err
+		})
+		var gone []entry
+		for from := 0; from < len(keys) && err == nil; from += page {
+			var found []register.Item
+			some := keys[from:min(from+page, len(keys))]
+			err = s.query(ctx, func(c *conn, known *memory) (err error) {
+				found, err = s.fetch(ctx, c, known, some, prefix)
+				return err
+			})
+			if err != nil {
+				break
+			}
+			for _, it := range found {
+				if it.Version.IsZero() {
+					gone = append(gone, entry{key: it.Key})
+				} else if strings.HasPrefix(it.Key, prefix) && !yield(it) {
+					return nil
+				}
+			}
+		}
+		if err != nil {
+			return s.failed(ctx, "list", err)
+		}
+		s.prune(ctx, of, n, shelf, keys, gone)
+	}
+	return nil
+}
+
+// fetch reads the registers of some keys, those that begin with the prefix.
+func (s *Store) fetch(ctx context.Context, c *conn, known *memory, some []entry, prefix string) (found []register.Item, err error) {
+	var asked []string
+	var requests []request
+	for _, e := range some {
+		if strings.HasPrefix(e.key, prefix) {
+			asked, requests = append(asked, e.key), append(requests, get(s.keyOf(e.key)))
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	a, err := c.ask(ctx, append(requests, get(s.markKey()))...)
+	if err == nil {
+		err = s.check(known, a[len(asked)])
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range asked {
+		it, _, err := s.standing(known, key, a[i])
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, it)
+	}
+	return found, nil
+}
+
+// pruner remembers since when List has found no register for a key.
+type pruner struct {
+	mu     sync.Mutex
+	absent map[register.Version]time.Time // by the number that the key had
+}
+
+// prune takes keys away that have been without a register for long. If that fails, the next List tries again.
+func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys, gone []entry) {
+	missing := make(map[string]bool, len(gone))
+	for _, e := range gone {
+		missing[e.key] = true
+	}
+	var stay []entry
+	s.pruner.mu.Lock()
+	for _, e := range keys {
+		since, noted := s.pruner.absent[e.number]
+		switch {
+		case !missing[e.key]:
+			stay = append(stay, e)
+		case !noted:
+			if s.pruner.absent == nil || len(s.pruner.absent) > 1<<16 {
+				s.pruner.absent = make(map[register.Version]time.Time)
+			}
+			s.pruner.absent[e.number] = time.Now()
+			stay = append(stay, e)
+		case time.Since(since) < s.pruneAfter:
+			stay = append(stay, e)
+		default:
+			delete(s.pruner.absent, e.number)
+		}
+	}
+	s.pruner.mu.Unlock()
+	if len(stay) == len(keys) {
+		return
+	}
+	_, err := s.with(ctx, func(c *conn, known *memory) error {
+		if known != of { // the shelf is another one, and may have the same number
+			return nil
+		}
+		_, err := s.put(ctx, c, known, n, shelf, stay)
+		return err
+	})
+	if err != nil {
+		s.log.Debug("memcached: keys of removed registers are not taken away yet", "err", err)
+	}
+}

@@ -1,0 +1,144 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// Each of them is a mistake that no retry mends: one line says what to do, at once.
+func TestWhatOpenRefuses(t *testing.T) {
+	m := server(t)
+	evicting := servers.Memcached(t).Member(0)
+	blind := server(t, "-C")
+	redis := servers.Redis(t).Member(0)
+	const newer = "turnwise register, layout 2, 12345 0123456789abcdef"
+	telnet(t, m.Addr(), "ms alien.memory 1 \r\nx")
+	telnet(t, m.Addr(), fmt.Sprintf("ms newer.memory %d \r\n%s", len(newer), newer))
+	for name, c := range map[string]struct {
+		address string
+		opts    []Option
+		says    string
+	}{
+		"no address":         {"localhost", nil, "host:port"},
+		"an empty root":      {m.Addr(), []Option{WithRoot("")}, "letters, digits"},
+		"a root with spaces": {m.Addr(), []Option{WithRoot("a b")}, "letters, digits"},
+		"evictions":          {evicting.Addr(), nil, "start it with -M"},
+		"no cas":             {blind.Addr(), nil, "-C"},
+		"something else":     {redis.Addr(), nil, "no memcached"},
+		"another's keys":     {m.Addr(), []Option{WithRoot("alien")}, "WithRoot"},
+		"a newer layout":     {m.Addr(), []Option{WithRoot("newer")}, "another version of turnwise"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(within(t, 20*time.Second), c.address, append(c.opts, WithLogger(logger(t)))...)
+			switch {
+			case err == nil:
+				t.Fatal("it opens")
+			case !errors.Is(err, driver.ErrDenied) && !strings.Contains(name, "root"):
+				t.Errorf("not ErrDenied: %v", err)
+			case !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n"):
+				t.Errorf("it says %v, want %q in one line", err, c.says)
+			}
+		})
+	}
+	opened(t, evicting.Addr(), WithEvictions())
+}
+
+// saying is a server that answers all with the same.
+func saying(t testing.TB, text string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 4096)
+				for {
+					if _, err := c.Read(buf); err != nil {
+						return
+					}
+					if _, err := io.WriteString(c, text); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestServersThatWouldNotDo(t *testing.T) {
+	settings := func(version, more string) string {
+		return fmt.Sprintf("STAT pid 7\r\nSTAT uptime 5\r\nSTAT time 100\r\nSTAT version %s\r\nSTAT cas_enabled yes\r\nSTAT evictions off\r\n%sEND\r\n", version, more)
+	}
+	for name, c := range map[string]struct{ answer, says string }{
+		"too old":          {settings("1.5.22", ""), "1.6.12 or newer"},
+		"almost":           {settings("1.6.9", ""), "1.6.12 or newer"},
+		"with a password":  {"CLIENT_ERROR unauthenticated\r\n", "password"},
+		"a proxy":          {"STAT version 1.6.38\r\nEND\r\n", "proxy"},
+		"a web server":     {"HTTP/1.1 400 Bad Request\r\n\r\n", "no memcached"},
+		"nothing sensible": {"\x00\x01\r\n", "no memcached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(within(t, 20*time.Second), saying(t, c.answer))
+			if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("it says %v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestNobodyThereIsSaidInTime(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := closed.Addr().String()
+	closed.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, addr := range []string{addr, mute.Addr().String()} {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		begun := time.Now()
+		_, err := Open(ctx, addr)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) ||
+			!strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("open: %v", err)
+		}
+		if took := time.Since(begun); took > 800*time.Millisecond {
+			t.Errorf("it came back after %v", took)
+		}
+	}
+}
+
+func TestAWeakerLabelIsRefusedBeforeAnythingIsAsked(t *testing.T) {
+	_, err := Connect(within(t, time.Second), "127.0.0.1:1", WithClient(coord.Require(driver.Strength{Restart: driver.Remembers})))
+	if !errors.Is(err, coord.ErrTooWeak) {
+		t.Errorf("connect: %v", err)
+	}
+	_, err = Connect(within(t, time.Second), "127.0.0.1:1", WithEvictions(), WithClient(coord.Require(driver.Strength{Restart: driver.ForgetsOpenly})))
+	if !errors.Is(err, coord.ErrTooWeak) {
+		t.Errorf("connect to an evicting server: %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package memcached
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Option sets up a store, and what stands on it.
+type Option func(*config)
+
+type config struct {
+	root      string
+	conns     int
+	evictions bool
+	ttl       time.Duration
+	client    []coord.Option
+	log       *slog.Logger
+}
+
+const (
+	defaultRoot  = "turnwise"
+	defaultConns = 4
+)
+
+// WithRoot sets what all keys begin with: 1 to 100 letters, digits, hyphens and underscores. The default is "turnwise". Only
+// those with the same root meet in a line.
+func WithRoot(root string) Option { return func(c *config) { c.root = root } }
+
+// WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
+// request; who waits in a line uses none.
+func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
+
+// WithEvictions takes a server that was started without -M. When it is full it throws a line away without a word, and then
+// two hold at once. Only for locks that save work.
+func WithEvictions() Option { return func(c *config) { c.evictions = true } }
+
+// WithTTL sets how long a session lasts if nothing is heard of its process: see [register.WithTTL]. It is for Connect and
+// New.
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
+
+// WithClient sets options of the client that Connect makes.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+// WithLogger logs what is ridden out, and what is unsafe in the server's settings. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+func configure(opts []Option) (config, error) {
+	c := config{root: defaultRoot, conns: defaultConns, ttl: register.DefaultTTL}
+	for _, o := range opts {
+		if o != nil {
+			o(&c)
+		}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if len(c.root) == 0 || len(c.root) > 100 || strings.Trim(c.root, allowed) != "" {
+		return c, fmt.Errorf("turnwise: memcached: WithRoot(%q): write 1 to 100 letters, digits, hyphens and underscores", c.root)
+	}
+	return c, nil
+}

@@ -1,0 +1,108 @@
+package memcached
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/docs"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+
+func server(t testing.TB, flags ...string) *servers.Member {
+	t.Helper()
+	return servers.Memcached(t, servers.Flags(append([]string{"-M", "-m", "256"}, flags...)...)).Member(0)
+}
+
+// opened opens a store, and closes it with the test.
+func opened(t testing.TB, address string, opts ...Option) *Store {
+	t.Helper()
+	s, err := Open(within(t, 20*time.Second), address, append([]Option{WithLogger(logger(t))}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// logger writes to the test's log as long as the test lasts.
+func logger(t testing.TB) *slog.Logger {
+	var over atomic.Bool
+	t.Cleanup(func() { over.Store(true) })
+	return slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		if !over.Load() {
+			t.Logf("%s", b)
+		}
+		return len(b), nil
+	}), nil))
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// telnet sends a line as an operator would, and returns the first line of the answer.
+func telnet(t testing.TB, address, line string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "%s\r\n", line)
+	answer, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(answer)
+}
+
+func TestStore(t *testing.T) {
+	m := server(t)
+	storetest.Run(t, func(t testing.TB) *storetest.System {
+		return &storetest.System{
+			Open:    func(t testing.TB) register.Store { return opened(t, m.Addr()) },
+			Mute:    true,
+			Limit:   1<<20 - 4<<10,
+			Restart: func(t testing.TB) { m.Restart(t) },
+			Forget:  func(t testing.TB) { telnet(t, m.Addr(), "flush_all") },
+			Freeze:  func(testing.TB) (thaw func()) { m.Freeze(); return m.Thaw },
+		}
+	})
+}
+
+func service(t testing.TB) *drivertest.Service {
+	m := server(t)
+	return storetest.Service(t, &storetest.System{
+		Open:    func(t testing.TB) register.Store { return opened(t, m.Addr()) },
+		Mute:    true,
+		Restart: func(t testing.TB) { m.Restart(t) },
+	})
+}
+
+func TestConformance(t *testing.T) { drivertest.Run(t, service) }
+func TestRecipes(t *testing.T)     { drivertest.RunRecipes(t, service) }
+
+func TestTheTableOfEnginesHasOurRow(t *testing.T) {
+	if row := docs.MissingInEngines("coord/memcached", register.New(&Store{}).Strength()); row != "" {
+		t.Errorf("docs/engines.md lacks\n%s", row)
+	}
+}

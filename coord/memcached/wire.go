@@ -1,0 +1,192 @@
+package memcached
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// conn is a connection. It leads to one run of one server: when that ends, so does the connection.
+type conn struct {
+	nc     net.Conn
+	r      *bufio.Reader
+	w      *bufio.Writer
+	run    run
+	broken bool
+	used   time.Time
+}
+
+// run is one run of a server.
+type run struct{ pid, started int64 }
+
+// reply is what a meta command was answered with.
+type reply struct {
+	code  string // VA, EN, HD, NS, EX, NF, or SERVER_ERROR and why
+	cas   uint64
+	value []byte
+}
+
+func (r reply) found() bool { return r.code == "VA" }
+
+var past = time.Unix(1, 0)
+
+// during runs do, and breaks it off when ctx ends. After any error the connection is of no use: answers may be under way.
+func (c *conn) during(ctx context.Context, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { c.nc.SetDeadline(past) })
+	err := do()
+	if !stop() || err != nil {
+		c.broken = true
+	}
+	c.used = time.Now()
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// ask sends meta commands and returns their answers.
+func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, err error) {
+	answers = make([]reply, len(requests))
+	err = c.during(ctx, func() error {
+		for _, q := range requests {
+			q.write(c.w)
+		}
+		if err := c.w.Flush(); err != nil {
+			return err
+		}
+		for i := range answers {
+			if answers[i], err = c.read(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return answers, err
+}
+
+func (c *conn) read() (reply, error) {
+	line, err := c.r.ReadSlice('\n')
+	if err != nil {
+		return reply{}, err
+	}
+	text := string(bytes.TrimRight(line, "\r\n"))
+	code, rest, _ := strings.Cut(text, " ")
+	a := reply{code: code}
+	switch code {
+	case "VA":
+		var size string
+		size, rest, _ = strings.Cut(rest, " ")
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 0 || n > 1<<30 {
+			return a, fmt.Errorf("the server answers %.100q", text)
+		}
+		a.value = make([]byte, n+2)
+		if _, err := io.ReadFull(c.r, a.value); err != nil {
+			return a, err
+		}
+		if !bytes.HasSuffix(a.value, []byte("\r\n")) {
+			return a, errors.New("the server's answer is not as long as it says")
+		}
+		a.value = a.value[:n]
+	case "HD", "EN", "NS", "EX", "NF":
+	case "SERVER_ERROR":
+		a.code = text
+		return a, nil
+	default:
+		if strings.Contains(text, "unauthenticated") {
+			return a, denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+		}
+		return a, fmt.Errorf("the server answers %.100q", text)
+	}
+	if _, cas, ok := strings.Cut(" "+rest, " c"); ok {
+		cas, _, _ = strings.Cut(cas, " ")
+		a.cas, _ = strconv.ParseUint(cas, 10, 64)
+	}
+	return a, nil
+}
+
+// request is a meta command.
+type request struct {
+	verb, key string
+	flags     string
+	cas       uint64 // 0: whatever stands there
+	value     []byte
+}
+
+func get(key string) request { return request{verb: "mg", key: key, flags: " v c"} }
+
+// add makes what is not there, and replace what stands there as it was seen.
+func add(key string, value []byte) request {
+	return request{verb: "ms", key: key, flags: " c ME", value: value}
+}
+
+func replace(key string, cas uint64, value []byte) request {
+	return request{verb: "ms", key: key, flags: " c", cas: cas, value: value}
+}
+
+func remove(key string, cas uint64) request { return request{verb: "md", key: key, cas: cas} }
+
+func (q request) write(w *bufio.Writer) {
+	w.WriteString(q.verb)
+	w.WriteByte(' ')
+	w.WriteString(q.key)
+	if q.verb == "ms" {
+		w.WriteByte(' ')
+		w.WriteString(strconv.Itoa(len(q.value)))
+	}
+	w.WriteString(q.flags)
+	if q.cas != 0 {
+		w.WriteString(" C")
+		w.WriteString(strconv.FormatUint(q.cas, 10))
+	}
+	w.WriteString("\r\n")
+	if q.verb == "ms" {
+		w.Write(q.value)
+		w.WriteString("\r\n")
+	}
+}
+
+// stats asks for what the server says of itself.
+func (c *conn) stats(ctx context.Context, which string) (all map[string]string, err error) {
+	all = make(map[string]string)
+	err = c.during(ctx, func() error {
+		c.w.WriteString(strings.TrimSpace("stats "+which) + "\r\n")
+		if err := c.w.Flush(); err != nil {
+			return err
+		}
+		for {
+			line, err := c.r.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			fields := strings.SplitN(strings.TrimRight(line, "\r\n"), " ", 3)
+			switch {
+			case fields[0] == "END":
+				return nil
+			case fields[0] == "STAT" && len(fields) == 3:
+				all[fields[1]] = fields[2]
+			case strings.Contains(line, "unauthenticated"):
+				return denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+			case fields[0] != "STAT":
+				return denied("this is no memcached: it answers %.60q", strings.TrimSpace(line))
+			}
+		}
+	})
+	return all, err
+}
+
+func denied(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", driver.ErrDenied, fmt.Sprintf(format, args...))
+}

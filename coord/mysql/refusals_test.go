@@ -1,0 +1,183 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// as returns the URL for another user and database.
+func as(t testing.TB, u, user, password, database string) string {
+	t.Helper()
+	parsed, err := url.Parse(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		parsed.User = url.UserPassword(user, password)
+	}
+	if database != "" {
+		parsed.Path = "/" + strings.TrimPrefix(database, "/")
+	}
+	return parsed.String()
+}
+
+// Each of them is a mistake that no retry mends: one line says what to do, at once.
+func TestWhatOpenRefuses(t *testing.T) {
+	m := servers.MariaDB(t, servers.Password("secret"), servers.Fsync()).Member(0)
+	replica := servers.MariaDB(t, servers.Password("secret"), servers.Fsync(), servers.Config("read_only=1")).Member(0)
+	logging := servers.MariaDB(t, servers.Password("secret"), servers.Fsync(), servers.Config("log_bin=log", "binlog_format=STATEMENT")).Member(0)
+	query(t, m.URL(), `CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'`, `CREATE TABLE alien (id int)`, `CREATE VIEW seen AS SELECT 1`,
+		Schema("newer"), `UPDATE newer SET value = 'turnwise register, layout 2, x' WHERE name = ''`,
+		strings.Replace(Schema("old"), "InnoDB, ROW_FORMAT = DYNAMIC", "Aria", 1),
+		Schema("readable"), `GRANT SELECT ON turnwise.readable TO poor@'127.0.0.1'`)
+	for name, c := range map[string]struct {
+		dsn  string
+		opts []Option
+		says string
+	}{
+		"no DSN":           {"secret at host", nil, "write user:password@tcp(host:3306)/database"},
+		"a URL's setting":  {m.URL() + "?tls=maybe", nil, "behind the ?"},
+		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "database.table"},
+		"a wrong password": {as(t, m.URL(), "root", "wrong", ""), nil, "password is wrong"},
+		"no such user":     {as(t, m.URL(), "nobody", "x", ""), nil, "password is wrong"},
+		"no such database": {as(t, m.URL(), "", "", "nowhere"), nil, "CREATE DATABASE"},
+		"no database":      {as(t, m.URL(), "", "", "/"), nil, "name a database"},
+		"may not create":   {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("turnwise.made")}, `mysql.Schema("turnwise.made")`},
+		"may only read":    {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("readable")}, "GRANT SELECT, INSERT, UPDATE, DELETE"},
+		"another's table":  {m.URL(), []Option{WithTable("alien")}, "another layout"},
+		"a newer layout":   {m.URL(), []Option{WithTable("newer")}, "another version of turnwise"},
+		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table"},
+		"another engine":   {m.URL(), []Option{WithTable("old")}, "ENGINE = InnoDB"},
+		"a replica":        {replica.URL(), nil, "name the primary"},
+		"a log it bursts":  {logging.URL(), nil, "ROW or MIXED"},
+		"no TLS there":     {m.URL() + "?tls=true", nil, "TLS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(within(t, 20*time.Second), c.dsn, append(c.opts, WithLogger(logger(t)))...)
+			switch {
+			case err == nil:
+				t.Fatal("it opens")
+			case !errors.Is(err, driver.ErrDenied) && name != "a table's name":
+				t.Errorf("not ErrDenied: %v", err)
+			case !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n"):
+				t.Errorf("it says %v, want %q in one line", err, c.says)
+			case strings.Contains(err.Error(), "secret"):
+				t.Errorf("it shows the password: %v", err)
+			}
+		})
+	}
+}
+
+// What cannot be had as a server here is told by what such a server says of itself.
+func TestServersThatWouldNotDo(t *testing.T) {
+	good := map[string]string{"version": "8.0.36", "innodb_flush_log_at_trx_commit": "1", "read_only": "OFF", "log_bin": "ON",
+		"sync_binlog": "1", "binlog_format": "ROW", "server_uuid": "u"}
+	for name, c := range map[string]struct {
+		setting, value, says string
+	}{
+		"none of it":         {"version", "8.0.36", ""},
+		"MariaDB":            {"version", "5.5.5-10.6.4-MariaDB-log", ""},
+		"MySQL 9":            {"version", "9.1.0", ""},
+		"an old MySQL":       {"version", "5.7.44-log", "MySQL 8.0 or newer"},
+		"an old MariaDB":     {"version", "10.5.23-MariaDB", "MariaDB 10.6 or newer"},
+		"Galera":             {"wsrep_on", "ON", "Galera"},
+		"several primaries":  {"group_replication_group_name", "g", "single_primary"},
+		"a secondary":        {"super_read_only", "ON", "name the primary"},
+		"read-only for some": {"read_only", "NO_LOCK", "name the primary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &server{values: map[string]string{}}
+			for key, value := range good {
+				v.values[key] = value
+			}
+			v.values[c.setting] = c.value
+			v.identify()
+			if err := v.check(); c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("it says %v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestNobodyThereIsSaidInTime(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := closed.Addr().String()
+	closed.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, addr := range []string{addr, mute.Addr().String()} {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		begun := time.Now()
+		_, err := Open(ctx, "u@tcp("+addr+")/d")
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) ||
+			!strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("open: %v", err)
+		}
+		if took := time.Since(begun); took > 800*time.Millisecond {
+			t.Errorf("it came back after %v", took)
+		}
+	}
+}
+
+// Somebody who may makes the table, and a user with the least rights uses it.
+func TestATableMadeByHandNeedsFewRights(t *testing.T) {
+	m := durable(t)
+	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `CREATE DATABASE locks`, Schema("locks.Of us"), Schema("locks.Of us"),
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON locks.`Of us` TO poor@'127.0.0.1'")
+	s := opened(t, as(t, m.URL(), "poor", "", "/"), WithTable("locks.Of us"))
+	it := put(t, s, register.Item{Key: "k"}, "1")
+	it = put(t, s, it, "2")
+	remove(t, s, it)
+
+	query(t, m.URL(), "REVOKE INSERT ON locks.`Of us` FROM poor@'127.0.0.1'")
+	_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Next: register.NewVersion()})
+	if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "GRANT") {
+		t.Errorf("a swap that is not allowed: %v", err)
+	}
+	query(t, m.URL(), "DROP TABLE locks.`Of us`")
+	s = opened(t, m.URL(), WithTable("turnwise.gone"))
+	query(t, m.URL(), "DROP TABLE turnwise.gone")
+	if _, err = s.Read(within(t, 10*time.Second), "k"); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "dropped") {
+		t.Errorf("a table that is gone: %v", err)
+	}
+}
+
+func TestManyMayMakeTheTableAtOnce(t *testing.T) {
+	m := sharedServer(t)
+	table := freshTable()
+	errs := make(chan error, 12)
+	for range cap(errs) {
+		go func() {
+			s, err := Open(within(t, 30*time.Second), m.URL(), WithTable(table))
+			if err == nil {
+				mem, _ := s.Memory(within(t, 30*time.Second))
+				if mem.For != register.Forever {
+					t.Errorf("a table that was made just now remembers for %v", mem.For)
+				}
+				err = s.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
