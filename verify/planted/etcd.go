@@ -22,7 +22,7 @@ var etcd = []Bug{
 		return j.d.retry(ctx, "take away what was written to", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
 `, `	case string(kv.GetValue()) != j.value:
 		j.takeNumber(j.node.Kind)
-`, conformsEtcd("19", "to a node whose join has no answer yet")),
+`, conformsEtcd("20", "to a node whose join has no answer yet")),
 	one("etcd: a try puts its key into a busy line",
 		"coord/etcd/join.go", `for _, r := range keys.ranges(j.view) {`, `for _, r := range keys.ranges(j.view)[:0] {`, conformsEtcd("15", "a busy line is never joined")),
 	one("etcd: a number is given back by each of several departures",
