@@ -77,7 +77,7 @@ var caughtBy = map[flaw][]string{
 	newsLostInCut:       {"04 the node leaves while the link is cut"},
 	quitterUnwatches:    {"04 many wait for the same node, and one gives up"},
 	markTrustedAlone:    {"12 one in the middle gives up", "12 one in the middle is amended and dies", "12 one in the middle is amended, and gives up unheard"},
-	writeForTurn:        {"19 to one in the middle, which gives up", "19 to one in the middle, which dies", "19 to one in the middle, which gives up unheard"},
+	writeForTurn:        {"20 to one in the middle, which gives up", "20 to one in the middle, which dies", "20 to one in the middle, which gives up unheard"},
 	markWithoutPlace:    {"12 the mark of one that is not right ahead"},
 	notPinned:           {"03 what was asked of a session is not done in another"},
 	cutEndsSession:      {"03 a short cut is ridden out"},
