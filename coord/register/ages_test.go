@@ -1,0 +1,257 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+func open(t *testing.T, store register.Store, opts ...register.Option) (*register.Driver, driver.Session) {
+	t.Helper()
+	d := register.New(store, opts...)
+	s, err := d.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
+func shut(t *testing.T, d *register.Driver) {
+	t.Helper()
+	if err := d.Close(context.Background()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func join(t *testing.T, s driver.Session, line string) driver.Place {
+	t.Helper()
+	p, _, err := s.Join(t.Context(), driver.Entry{Line: line, Kind: rules.Lock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func leave(t *testing.T, p driver.Place) {
+	t.Helper()
+	if err := p.Leave(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lines(t *testing.T, store register.Store) (n int) {
+	t.Helper()
+	if err := store.List(t.Context(), "line/", func(register.Item) bool { n++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A request may be late by an hour; one that was sent to make the line would find it as it expects.
+func TestALineStaysForAnHourWhenItIsEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		p := join(t, s, "line")
+		leave(t, p)
+		if time.Sleep(55 * time.Minute); lines(t, store) != 1 {
+			t.Error("it has gone before the hour was over")
+		}
+		if time.Sleep(time.Hour); lines(t, store) != 0 {
+			t.Error("it stays for ever")
+		}
+	})
+}
+
+func TestTokensRiseAlsoWhenALineWasDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		var last driver.Token
+		for round := range 5 {
+			for range 3 {
+				p := join(t, s, "line")
+				if token := p.Node().Token; token <= last {
+					t.Fatalf("round %d: token %d after %d", round, token, last)
+				}
+				last = p.Node().Token
+				leave(t, p)
+			}
+			if time.Sleep(3 * time.Hour); lines(t, store) != 0 {
+				t.Fatal("the line was not deleted")
+			}
+		}
+	})
+}
+
+func TestALineWithAMemoIsNotDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		p := join(t, s, "line")
+		memory := p.(interface {
+			Remember(ctx context.Context, memo []byte) error
+		})
+		if err := memory.Remember(t.Context(), []byte("slot 7 is done")); err != nil {
+			t.Fatal(err)
+		}
+		leave(t, p)
+		if err := memory.Remember(t.Context(), []byte("too late")); err != driver.ErrRemoved {
+			t.Errorf("one who has left may write: %v", err)
+		}
+		time.Sleep(10 * time.Hour)
+		if memo, err := d.Memo(t.Context(), "line"); err != nil || string(memo) != "slot 7 is done" {
+			t.Errorf("it remembers %q, %v", memo, err)
+		}
+	})
+}
+
+// A lost race is tried again at once: who waits a little each time waits for ever.
+func TestNobodyBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		began := time.Now()
+		turns := make([]int, 8)
+		var all sync.WaitGroup
+		for i := range turns {
+			c := coord.NewClient(register.New(store))
+			defer c.Close()
+			all.Go(func() {
+				m := mutex.New(c, "line")
+				for range 100 {
+					h, err := m.Lock(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					turns[i]++
+					h.Release()
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > time.Millisecond {
+			t.Errorf("they slept for %v", took)
+		}
+	})
+}
+
+// forgetful is a store that may forget.
+type forgetful struct {
+	*storetest.Memory
+	mu     sync.Mutex
+	forgot bool
+	since  time.Time
+}
+
+func (f *forgetful) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgot, f.since = true, time.Now()
+}
+
+func (f *forgetful) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.forgot {
+		return register.ErrForgot
+	}
+	return nil
+}
+
+func (f *forgetful) Read(ctx context.Context, key string) (register.Item, error) {
+	if err := f.err(); err != nil {
+		return register.Item{}, err
+	}
+	return f.Memory.Read(ctx, key)
+}
+
+func (f *forgetful) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+	if err := f.err(); err != nil {
+		return register.Item{}, err
+	}
+	return f.Memory.Swap(ctx, s)
+}
+
+func (f *forgetful) recall(context.Context) (register.Memory, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgot = false
+	return register.Memory{ID: f.since.String(), For: time.Since(f.since)}, nil
+}
+
+// forgetfulStore gives it the method that has the name of what it is made of.
+type forgetfulStore struct{ *forgetful }
+
+func (f forgetfulStore) Memory(ctx context.Context) (register.Memory, error) { return f.recall(ctx) }
+
+func TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
+		store := forgetfulStore{f}
+		long, _ := open(t, store, register.WithTTL(20*time.Second)) // others may use a longer TTL
+		defer shut(t, long)
+		c := coord.NewClient(register.New(store, register.WithTTL(2*time.Second)))
+		defer c.Close()
+		h, err := mutex.New(c, "line").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.forget()
+		forgot := time.Now()
+		if time.Sleep(time.Second); h.Err() == nil {
+			t.Error("the holder goes on")
+		}
+		next, err := mutex.New(c, "other line").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(forgot); waited < 20*time.Second || waited > 30*time.Second {
+			t.Errorf("the next one is granted %v after the store forgot; the longest TTL is 20s", waited)
+		}
+		next.Release()
+	})
+}
+
+// What a store shows is older than what was seen before: it has lost swaps, and does not know it.
+func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		before := join(t, s, "line")
+		backup, err := store.Read(t.Context(), "line/line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := join(t, s, "line")
+		now, err := store.Read(t.Context(), "line/line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Swap(t.Context(), register.Swap{Key: "line/line", Old: now.Version, Next: register.NewVersion(), Value: backup.Value}); err != nil {
+			t.Fatal(err)
+		}
+		err = after.Leave(t.Context(), false)
+		if !errors.Is(err, driver.ErrSessionEnded) || !strings.Contains(err.Error(), "forgotten") {
+			t.Errorf("Leave: %v", err)
+		}
+		if err := before.Watch(t.Context()); !errors.Is(err, driver.ErrSessionEnded) {
+			t.Errorf("Watch: %v", err)
+		}
+	})
+}
