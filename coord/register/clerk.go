@@ -26,6 +26,7 @@ type clerk struct {
 	known   *known // nil: nothing is known
 	wishes  []*wish
 	working bool
+	wanted  uint64 // how many wishes there have been
 	seen    uint64 // the highest seq of the line
 	inUse   int    // how many places and watchers there are
 
@@ -33,13 +34,16 @@ type clerk struct {
 	doubt *Version
 }
 
-// known is a line as it stood at a moment not earlier than at.
+// known is a line as it stood when, or after, so many wishes had been made.
 type known struct {
 	version Version
 	line    *line // nil: the register is empty
-	at      time.Time
+	wanted  uint64
 	epoch   uint64 // read when the register was seen empty
 }
+
+// fresh reports whether it is no older than a wish. Clocks are too coarse to tell.
+func (k *known) fresh(w *wish) bool { return k.wanted >= w.number }
 
 // lossesInARow are how many conflicts one bears before it has the next swap reserved. Reserving at the first would halve
 // what all of them get done.
@@ -49,6 +53,8 @@ const lossesInARow = 4
 func (c *clerk) want(w *wish) *wish {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.wanted++
+	w.number = c.wanted
 	c.wishes = append(c.wishes, w)
 	if !c.working {
 		if c.working = c.d.life.Go(c.work); !c.working {
@@ -76,7 +82,7 @@ func (c *clerk) work() {
 		if len(batch) == 0 {
 			return
 		}
-		if k == nil || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && k.at.Before(w.since) }) {
+		if k == nil || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && !k.fresh(w) }) {
 			var err error
 			if k, err = c.look(); err != nil {
 				failures++
@@ -152,7 +158,7 @@ func (c *clerk) draft(k *known, batch []*wish) (d *draft, now []*wish, refused m
 		d.next, d.seq = firstToken(k.epoch), firstSeq(k.epoch)
 	}
 	for _, w := range batch {
-		err := w.do(d, try{fresh: !k.at.Before(w.since), again: w.open})
+		err := w.do(d, try{fresh: k.fresh(w), again: w.open})
 		if w.mustLook = err == errLook; w.mustLook {
 			continue
 		}
@@ -177,22 +183,28 @@ func (c *clerk) inDoubt(k *known) bool {
 
 // look reads the line.
 func (c *clerk) look() (*known, error) {
-	c.mu.Lock()
-	floor := c.seen
-	c.mu.Unlock()
+	now := c.before()
 	ctx, cancel := c.d.request()
 	defer cancel()
-	sent := time.Now()
 	it, err := c.d.store.Read(ctx, c.key)
 	if err != nil {
 		return nil, err
 	}
-	return c.learn(it, sent, floor)
+	return c.learn(it, now)
 }
 
-// learn takes in what a read or a conflict has shown.
-func (c *clerk) learn(it Item, sent time.Time, floor uint64) (*known, error) {
-	k := &known{version: it.Version, at: sent}
+// moment is what was so when a request was sent.
+type moment struct{ wanted, seen uint64 }
+
+func (c *clerk) before() moment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return moment{c.wanted, c.seen}
+}
+
+// learn takes in what a read or a conflict that was asked for at some moment has shown.
+func (c *clerk) learn(it Item, asked moment) (*known, error) {
+	k := &known{version: it.Version, wanted: asked.wanted}
 	if !it.Version.IsZero() {
 		l, err := parseLine(it.Value)
 		if err == nil {
@@ -201,8 +213,8 @@ func (c *clerk) learn(it Item, sent time.Time, floor uint64) (*known, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %q: %w", c.name, err)
 		}
-		if k.line = l; l.seq < floor {
-			return nil, c.d.forgot(fmt.Errorf("%w: line %q was at %d, and is at %d", ErrForgot, c.name, floor, l.seq))
+		if k.line = l; l.seq < asked.seen {
+			return nil, c.d.forgot(fmt.Errorf("%w: line %q was at %d, and is at %d", ErrForgot, c.name, asked.seen, l.seq))
 		}
 	}
 	c.set(k)
@@ -234,12 +246,10 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 	}
 	told := d.news()
 	s.Notes = c.notes(d, told)
-	c.mu.Lock()
-	floor := c.seen
-	c.mu.Unlock()
+	now := c.before()
+	next.wanted = now.wanted
 	ctx, cancel := c.d.request()
 	defer cancel()
-	next.at = time.Now()
 	cur, err := c.d.store.Swap(ctx, s)
 	switch {
 	case err == nil:
@@ -250,7 +260,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			}
 		}
 	case errors.Is(err, ErrConflict):
-		if _, wrong := c.learn(cur, next.at, floor); wrong != nil {
+		if _, wrong := c.learn(cur, now); wrong != nil {
 			return wrong
 		}
 	case errors.Is(err, ErrTooLarge):

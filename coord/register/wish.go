@@ -17,7 +17,8 @@ type wish struct {
 
 	creates bool // it may make a line that has not been there
 
-	mustLook bool // errLook was said of what is known
+	number   uint64 // among the wishes of its clerk
+	mustLook bool   // errLook was said of what is known
 
 	// These belong to the clerk, with its mutex.
 	underWay bool // a request has been sent for it

@@ -31,7 +31,7 @@ type Tests struct {
 // All returns all bugs.
 func All() []Bug {
 	var all []Bug
-	for _, table := range [][]Bug{engine, memory, zk, etcd} {
+	for _, table := range [][]Bug{engine, memory, zk, etcd, register} {
 		all = append(all, table...)
 	}
 	return all

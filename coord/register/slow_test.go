@@ -1,0 +1,123 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storetest"
+)
+
+// slow is a store that takes its time.
+type slow struct {
+	register.Store
+	trip time.Duration
+}
+
+func (s *slow) Read(ctx context.Context, key string) (register.Item, error) {
+	time.Sleep(s.trip)
+	return s.Store.Read(ctx, key)
+}
+
+func (s *slow) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	if strings.HasPrefix(w.Key, "line/") {
+		time.Sleep(s.trip)
+	}
+	return s.Store.Swap(ctx, w)
+}
+
+func TestNobodyIsLetInBeforeTheSwap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, s := open(t, &slow{storetest.NewMemory(), 300 * time.Millisecond})
+		defer shut(t, d)
+		holder := join(t, s, "line")
+		waiter, ahead, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := time.Now()
+		go holder.Leave(t.Context(), true)
+		for len(ahead) > 0 && err == nil {
+			ahead, _, err = waiter.Await(t.Context(), ahead)
+		}
+		if err != nil || time.Since(left) < 300*time.Millisecond {
+			t.Errorf("it has its turn %v after the holder began to leave, which takes 300ms: %v", time.Since(left), err)
+		}
+		leave(t, waiter)
+	})
+}
+
+func TestAHolderLooksByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMuteMemory()
+		d, s := open(t, &slow{store, time.Millisecond})
+		defer shut(t, d)
+		operator, _ := open(t, store)
+		defer shut(t, operator)
+		holder := join(t, s, "line")
+		removed := make(chan error, 1)
+		go func() { removed <- holder.Watch(t.Context()) }()
+		time.Sleep(time.Second)
+		if err := operator.Remove(t.Context(), holder.Node()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-removed:
+			if err != driver.ErrRemoved {
+				t.Errorf("Watch: %v", err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("it never finds out that it was removed")
+		}
+	})
+}
+
+func TestAJoinThatTookLongMakesSureOfItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMuteMemory() // so that nobody tells the session that it has ended
+		link := &slow{store, time.Millisecond}
+		d, s := open(t, link)
+		defer shut(t, d)
+		operator, _ := open(t, store)
+		defer shut(t, operator)
+		first := join(t, s, "line")
+		id, _, _ := strings.Cut(first.Node().ID, "-")
+		leave(t, first)
+		link.trip = 300 * time.Millisecond
+		other := make(chan error, 1)
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			other <- operator.EndSession(t.Context(), id)
+		}()
+		_, _, err := s.Join(t.Context(), driver.Entry{Line: "another line", Kind: rules.Lock})
+		if !errors.Is(err, driver.ErrSessionEnded) {
+			t.Errorf("Join: %v, want that the session has ended", err)
+		}
+		if err := <-other; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAnAmendmentThatChangesNothingAsksTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMuteMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		operator, _ := open(t, store)
+		defer shut(t, operator)
+		p := join(t, s, "line")
+		if err := operator.Remove(t.Context(), p.Node()); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Amend(t.Context(), rules.Lock, nil); err != driver.ErrRemoved {
+			t.Errorf("Amend: %v, want %v", err, driver.ErrRemoved)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package planted
+
+// register are the bugs of the driver for whatever can compare and swap.
+var register = []Bug{
+	one("register: nothing is written after a swap whose outcome is open",
+		"coord/register/clerk.go", `doubt := c.inDoubt(k)`, `doubt := c.inDoubt(k) && false`, conformsRegister("01", "cancelled before it is applied late")),
+	one("register: a version counts",
+		"coord/register/clerk.go", `		s.Next = NewVersion()
+`, `		s.Next = Version{1, byte(d.seq), byte(d.seq >> 8), byte(d.seq >> 16)}
+`, testsRegister("TestNobodyBacksOff")),
+	one("register: a lost race is followed by a pause",
+		"coord/register/clerk.go", `			losses++
+`, `			losses++
+			time.Sleep(time.Duration(losses) * 100 * time.Microsecond)
+`, testsRegister("TestNobodyBacksOff")),
+	one("register: a session is ended, and not told",
+		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: []Note{over}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{over}[:0], By: d.self}`,
+		conformsRegister("18", "a hold whose session is ended is lost")),
+	one("register: a removed node's owner is not told",
+		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`, conformsRegister("09", "of a holder")),
+	one("register: whoever waited for one that has gone has its turn",
+		"coord/register/news.go", `is.woken, is.free = q.lastGone, q.standing == 0`, `is.woken, is.free = q.lastGone, true`, conformsRegister("12", "one in the middle gives up")),
+	one("register: a reader's turn comes beside a writer",
+		"coord/register/news.go", `is.woken, is.free = q.otherGone, q.others == 0`, `is.woken, is.free = q.otherGone, q.otherGone`, testsRegister("TestNewsOfARandomLine")),
+	one("register: a writer that has become a reader wakes nobody",
+		"coord/register/draft.go", `			d.gone = append(d.gone, loss{n, amended, kind})
+`, ``, conformsRegister("13", "another kind wakes those behind")),
+	one("register: a turn is told before the swap",
+		"coord/register/clerk.go", `	cur, err := c.d.store.Swap(ctx, s)
+`, `	for id, all := range told {
+		if s := c.d.session(id); s != nil {
+			s.heed(c.name, d.seq, all)
+		}
+	}
+	cur, err := c.d.store.Swap(ctx, s)
+`, testsRegister("TestNobodyIsLetInBeforeTheSwap")),
+	one("register: a line that is made anew begins with the first epoch",
+		"coord/register/clerk.go", `			k.epoch = epoch
+`, `			k.epoch = min(epoch, 1)
+`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
+	one("register: a line is deleted, and the epoch stays",
+		"coord/register/sweep.go", `d.passEpoch(max(epochOf(l.next), l.seq>>36))`, `d.passEpoch(0)`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
+	one("register: a line is deleted as soon as it is empty",
+		"coord/register/sweep.go", `lateAtMost = time.Hour`, `lateAtMost = time.Second`, testsRegister("TestALineStaysForAnHourWhenItIsEmpty")),
+	one("register: a line with a memo is deleted",
+		"coord/register/sweep.go", `case len(l.value) == 0:`, `default:`, testsRegister("TestALineWithAMemoIsNotDeleted")),
+	one("register: the deadline counts from the receipt of a renewal",
+		"coord/register/session.go", `		s.version = version
+		clear(tries)
+		s.renewed(sent)
+`, `		s.version = version
+		clear(tries)
+		s.renewed(time.Now())
+`, conformsRegister("07", "replies arrive late")),
+	one("register: the clocks are believed without a look of one's own",
+		"coord/register/vigil.go", `looked >= h.silence() && stood >= h.ttl`, `stood >= h.ttl`, testsRegister("TestWhenASessionIsTakenForDead")),
+	one("register: one clock is enough",
+		"coord/register/vigil.go", `max(min(it.Age, now.Round(0).Sub(h.at)), 0)`, `max(it.Age, now.Round(0).Sub(h.at), 0)`, testsRegister("TestWhenASessionIsTakenForDead")),
+	one("register: a join that took long does not ask for its session",
+		"coord/register/join.go", `if !w.open && took < 4*usual+10*time.Millisecond {`, `if took >= 0 {`, testsRegister("TestAJoinThatTookLongMakesSureOfItsSession")),
+	one("register: sessions go on when the store has forgotten",
+		"coord/register/memory.go", `	for _, s := range d.allSessions() {
+		s.life.End(err)
+	}
+`, ``, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
+	one("register: the next one is granted at once when the store has forgotten",
+		"coord/register/memory.go", `if m.For != Forever {`, `if false {`, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
+	one("register: a store that goes back is believed",
+		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
+	one("register: an amendment that changes nothing asks nobody",
+		"coord/register/place.go", `if me = n; !t.fresh {`, `if me = n; false {`, testsRegister("TestAnAmendmentThatChangesNothingAsksTheStore")),
+	one("register: a watch's own doubt ends its look",
+		"coord/register/place.go", `		select {
+		case <-p.bell: // else our own doubt would end the look that it asks for
+		default:
+		}
+`, ``, testsRegister("TestAHolderLooksByItself")),
+}
+
+// conformsRegister is a scenario of the conformance suite, on a store in this process.
+func conformsRegister(obligation, scenario string) Tests {
+	return Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestDriverOnMemory$/^" + obligation + "/" + named(scenario)}
+}
+
+// testsRegister is a test of the driver's own.
+func testsRegister(name string) Tests {
+	return Tests{Module: ".", Package: "./coord/register", Run: "^" + name + "$"}
+}
