@@ -246,12 +246,36 @@ func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
 		if _, err := store.Swap(t.Context(), register.Swap{Key: "line/line", Old: now.Version, Next: register.NewVersion(), Value: backup.Value}); err != nil {
 			t.Fatal(err)
 		}
-		err = after.Leave(t.Context(), false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = after.Leave(ctx, false)
 		if !errors.Is(err, driver.ErrSessionEnded) || !strings.Contains(err.Error(), "forgotten") {
 			t.Errorf("Leave: %v", err)
 		}
-		if err := before.Watch(t.Context()); !errors.Is(err, driver.ErrSessionEnded) {
+		if err := before.Watch(ctx); !errors.Is(err, driver.ErrSessionEnded) {
 			t.Errorf("Watch: %v", err)
+		}
+	})
+}
+
+func TestASessionThatIsEndedHearsOfItAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		operator, _ := open(t, store)
+		defer shut(t, operator)
+		id, _, _ := strings.Cut(join(t, s, "line").Node().ID, "-")
+		if err := operator.EndSession(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-s.Done():
+		case <-time.After(time.Second):
+			t.Error("it has not heard within a second; it is renewed every two and a half")
+		}
+		if nodes, err := operator.Line(t.Context(), "line"); err != nil || len(nodes) > 0 {
+			t.Errorf("%v stand, %v", nodes, err)
 		}
 	})
 }

@@ -15,16 +15,17 @@ var register = []Bug{
 `, testsRegister("TestNobodyBacksOff")),
 	one("register: a session is ended, and not told",
 		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: []Note{over}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{over}[:0], By: d.self}`,
-		conformsRegister("18", "a hold whose session is ended is lost")),
+		testsRegister("TestASessionThatIsEndedHearsOfItAtOnce")),
 	one("register: a removed node's owner is not told",
-		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`, conformsRegister("09", "of a holder")),
+		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`,
+		Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestDriverOnMemory$/^alone$/" + named("09 removal is noticed") + "/" + named("of a holder whose requests stall")}),
 	one("register: whoever waited for one that has gone has its turn",
 		"coord/register/news.go", `is.woken, is.free = q.lastGone, q.standing == 0`, `is.woken, is.free = q.lastGone, true`, conformsRegister("12", "one in the middle gives up")),
 	one("register: a reader's turn comes beside a writer",
 		"coord/register/news.go", `is.woken, is.free = q.otherGone, q.others == 0`, `is.woken, is.free = q.otherGone, q.otherGone`, testsRegister("TestNewsOfARandomLine")),
 	one("register: a writer that has become a reader wakes nobody",
 		"coord/register/draft.go", `			d.gone = append(d.gone, loss{n, amended, kind})
-`, ``, conformsRegister("13", "another kind wakes those behind")),
+`, ``, testsRegister("TestNewsOfARandomLine")),
 	one("register: a turn is told before the swap",
 		"coord/register/clerk.go", `	cur, err := c.d.store.Swap(ctx, s)
 `, `	for id, all := range told {
