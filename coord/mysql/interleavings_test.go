@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -144,7 +145,7 @@ func TestRegistersThatComeAndGo(t *testing.T) {
 	all.Wait()
 }
 
-// hostile are defaults that would break a swap, or make an answer mean less than it says.
+// These would break a swap, or make an answer mean less than it says.
 func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `GRANT ALL ON turnwise.* TO poor@'127.0.0.1'`,
@@ -183,6 +184,16 @@ func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 	}
 	if err := s.List(within(t, 10*time.Second), "many/", func(register.Item) bool { n++; return true }); err != nil || n != 5 {
 		t.Errorf("list: %d, %v", n, err)
+	}
+	if err := s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
+		return c.query(t.Context(), "SELECT @@tx_isolation", nil, func(row []driver.Value) error {
+			if text(row[0]) != "READ-COMMITTED" {
+				t.Errorf("transactions are %s", text(row[0]))
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Error(err)
 	}
 	time.Sleep(1500 * time.Millisecond) // until the server has hung up
 	it = put(t, s, it, "later")
