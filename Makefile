@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . coord/etcd coord/mysql examples verify/bench verify/integration
+MODULES = . coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/integration
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help
@@ -48,7 +48,7 @@ lint-vulns:
 
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks
-	scripts/test.sh ./verify/integration/... ./coord/etcd/... ./examples/... ./...
+	scripts/test.sh ./verify/integration/... ./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./examples/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)
@@ -94,7 +94,7 @@ test-release: ## Make a release that nobody sees, and use it
 
 .PHONY: test-long
 test-long: ## Run the drivers' tests with crowds of ten thousand
-	@set -e; for dir in coord coord/etcd; do \
+	@set -e; for dir in coord coord/etcd coord/postgres; do \
 		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 60m ./...); \
 	done
 

@@ -106,8 +106,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise the nodes of those who wait or join are taken away and it is left to its TTL, so that nobody
-// enters beside work that still runs. Close takes as long as the driver gives a single request, at most.
+// hold has been released. Otherwise the nodes of those who wait or join are taken away and it is left to its TTL, so that
+// nobody enters beside work that still runs. Close takes as long as the driver gives a single request, at most.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	return c.finish(context.Background(), "close")

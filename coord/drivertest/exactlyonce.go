@@ -139,7 +139,8 @@ func joinCancelledFrozenThenLost(s *scene) {
 	for try := 0; len(rounds) > 0; try++ {
 		sess, l := s.session() // a link of its own, so that no fate is left over from the last try
 		s.needs("freeze a link and decide the fate of requests", l.Freeze == nil || l.Fate == nil)
-		before, _ := s.join(sess) // so that the join need not look first
+		// A driver that has never seen the line may have to look at it before it can join, and would hear nothing.
+		before, _ := s.join(sess)
 		s.leave(before, false)
 		thaw := l.Freeze(Replies)
 		ctx, cancel := context.WithCancel(s.ctx)

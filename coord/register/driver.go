@@ -33,6 +33,7 @@ type Driver struct {
 	sessions map[sessionID]*session
 	vigils   map[sessionID]*vigil
 	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
+	asked    map[sessionID]time.Time // sessions that stood in the way of a try, and when they were asked for
 	doubtful time.Time               // until when nobody is to be granted, since the store has forgotten
 	said     time.Time               // when trouble was logged last
 
@@ -63,6 +64,7 @@ func New(store Store, opts ...Option) *Driver {
 		sessions: make(map[sessionID]*session),
 		vigils:   make(map[sessionID]*vigil),
 		dead:     make(map[sessionID]time.Time),
+		asked:    make(map[sessionID]time.Time),
 	}
 	d.keeper, _ = store.(Keeper)
 	return d
@@ -317,7 +319,8 @@ func (d *Driver) EndSession(ctx context.Context, id string) error {
 		case err != nil:
 			return d.failed(ctx, err)
 		default:
-			return d.sweepLines(ctx)
+			_, err = d.sweepLines(ctx)
+			return err
 		}
 	}
 }

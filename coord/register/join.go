@@ -28,7 +28,8 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	}
 	var me node
 	var after *draft
-	w := newWish(s, func(d *draft, t try) error {
+	var inTheWay []driver.Node
+	do := func(d *draft, t try) error {
 		after = d
 		if t.again {
 			var made bool
@@ -36,21 +37,27 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 				return nil
 			}
 		}
-		if e.Free != nil && e.InVain(d.ahead(e.Line, math.MaxUint64, e.Sight)) {
-			if !t.fresh {
-				return errLook
+		if e.Free != nil {
+			inTheWay = d.ahead(e.Line, math.MaxUint64, e.Sight)
+			if e.InVain(inTheWay) {
+				if !t.fresh {
+					return errLook
+				}
+				return driver.ErrBusy
 			}
-			return driver.ErrBusy
 		}
 		if epochOf(d.next+1) != epochOf(d.next) {
 			return fmt.Errorf("line %q: %w", e.Line, errTokens)
 		}
 		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
 		return nil
-	})
-	w.creates = true
-	p.clerk.want(w)
+	}
+	w := p.clerk.want(joinWish(s, do))
 	err = s.await(ctx, p.clerk, w)
+	if err == driver.ErrBusy && s.d.clear(ctx, p.clerk, inTheWay) {
+		w = p.clerk.want(joinWish(s, do))
+		err = s.await(ctx, p.clerk, w)
+	}
 	if err == nil {
 		err = s.verify(ctx, w)
 	}
@@ -61,6 +68,12 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	p.aside = aside
 	p.joined(e, me, after)
 	return p, after.ahead(e.Line, me.token, e.Sight), nil
+}
+
+func joinWish(s *session, do func(d *draft, t try) error) *wish {
+	w := newWish(s, do)
+	w.creates = true
+	return w
 }
 
 // verify makes sure that the session has not ended behind our back, if the join had trouble or took long: its nodes may

@@ -16,6 +16,7 @@ const (
 	sessionKey  = "session/" // and its id
 	dataKey     = "data/"    // and almost the node's id: data that is too long for the line
 	firstTopic  = "first/"   // and the line's name: told when somebody else is first
+	suspectKey  = "suspect/" // and a session's id: it seemed to be dead; see suspect.go
 	epochKey    = "epoch"    // what tokens of new lines begin with
 	sweeperKey  = "sweeper"  // who sweeps
 	settingsKey = "settings" // the longest TTL
@@ -30,6 +31,14 @@ func (id sessionID) key() string    { return sessionKey + id.String() }
 func parseSessionID(text string) (id sessionID, ok bool) {
 	n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))]))
 	return id, err == nil && n == len(id) && len(text) == 2*len(id)
+}
+
+// sessionOf returns whose register it is that has the session's id in its key, up to a hyphen if there is one.
+func sessionOf(key string) sessionID {
+	_, name, _ := strings.Cut(key, "/")
+	name, _, _ = strings.Cut(name, "-")
+	id, _ := parseSessionID(name)
+	return id
 }
 
 // nodeID names a node: one of a session's, amended so many times. So whoever waits for the node as it was before finds

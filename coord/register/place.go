@@ -211,8 +211,10 @@ func (s *session) lookAt(ctx context.Context, c *clerk) (*line, error) {
 		return nil
 	})
 	c.want(w)
-	err := s.await(ctx, c, w)
-	return l, err
+	if err := s.await(ctx, c, w); err != nil {
+		return nil, err // the clerk may be looking yet
+	}
+	return l, nil
 }
 
 // await waits for a wish, and drops it when that is over before it is decided.

@@ -19,7 +19,8 @@ type sweeper struct {
 	empty   map[string]emptied // lines
 	held    Version            // our version of the sweeper's register; zero: it is not ours
 	other   sighting
-	swept   time.Time // when the lines were looked through last
+	swept   time.Time     // when the lines were looked through last
+	took    time.Duration // and how long that took
 	started sync.Once
 }
 
@@ -33,8 +34,10 @@ const (
 	// would find it as it expects.
 	lateAtMost = time.Hour
 
-	// allLines is how often all lines are looked through, whether a session was found dead or not.
-	allLines = 10 * time.Minute
+	// The lines are looked through when a session was found to be over, and about once in a TTL anyway: a swap that a
+	// session sent before it ended may be applied when its nodes have been removed. But that takes no more of the time than
+	// one part in so many.
+	ofTheTime = 20
 )
 
 // sweep begins to sweep, once.
@@ -162,7 +165,7 @@ func (s *sweeper) round(ctx context.Context) error {
 		}
 	}
 	for _, c := range dead {
-		if s.d.keeper != nil && !s.unkept(ctx, c.id) {
+		if s.d.keeper != nil && !s.d.unkept(ctx, c.id) {
 			continue
 		}
 		if err := s.d.end(ctx, c.id, c.version); err == nil {
@@ -171,43 +174,47 @@ func (s *sweeper) round(ctx context.Context) error {
 			return err
 		}
 	}
-	if !found && time.Since(s.swept) < allLines {
+	if pause := max(s.d.cfg.ttl, ofTheTime*s.took); !found && time.Since(s.swept) < pause {
 		return nil
 	}
-	if err := s.d.sweepLines(ctx); err != nil {
+	s.swept = time.Now()
+	empty, err := s.d.sweepLines(ctx)
+	if err != nil {
 		return err
 	}
-	s.swept = time.Now()
-	return s.reap(ctx)
+	s.took = time.Since(s.swept)
+	return s.reap(ctx, empty)
 }
 
-// unkept reports whether nobody keeps a session just now.
-func (s *sweeper) unkept(ctx context.Context, id sessionID) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
-	defer cancel()
-	return s.d.keeper.Unkept(ctx, id.key()) == nil
-}
-
-// sweepLines removes the nodes of sessions that are not there any more, and data that was put aside by them.
-func (d *Driver) sweepLines(ctx context.Context) error {
+// sweepLines removes the nodes of sessions that are not there any more, and what else they leave behind. It returns the
+// lines that are empty.
+func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err error) {
 	lines := make(map[string]map[sessionID]bool)
+	empty = make(map[string]Version)
 	var data []Item
 	// First the lines, then the sessions: a session is there before its nodes, so one that is missing is over.
-	err := d.store.List(ctx, lineKey, func(it Item) bool {
-		if l, err := parseLine(it.Value); err == nil && l.count > 0 {
+	err = d.store.List(ctx, lineKey, func(it Item) bool {
+		name := strings.TrimPrefix(it.Key, lineKey)
+		switch l, err := parseLine(it.Value); {
+		case err != nil:
+		case l.count > 0:
 			members := make(map[sessionID]bool)
 			for _, m := range l.members {
 				members[m.id] = true
 			}
-			lines[strings.TrimPrefix(it.Key, lineKey)] = members
+			lines[name] = members
+		case len(l.value) == 0:
+			empty[name] = it.Version
 		}
 		return true
 	})
-	if err == nil {
-		err = d.store.List(ctx, dataKey, func(it Item) bool {
-			data = append(data, Item{Key: it.Key, Version: it.Version})
-			return true
-		})
+	for _, prefix := range []string{dataKey, suspectKey} {
+		if err == nil {
+			err = d.store.List(ctx, prefix, func(it Item) bool {
+				data = append(data, Item{Key: it.Key, Version: it.Version})
+				return true
+			})
+		}
 	}
 	standing := make(map[sessionID]bool)
 	if err == nil {
@@ -219,7 +226,7 @@ func (d *Driver) sweepLines(ctx context.Context) error {
 		})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, members := range lines {
 		prune := false
@@ -234,52 +241,38 @@ func (d *Driver) sweepLines(ctx context.Context) error {
 			err := d.wait(ctx, c, d.prune(c))
 			leave()
 			if err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	for _, it := range data {
-		if id, ok := parseNodeID(strings.TrimPrefix(it.Key, dataKey)); ok && !standing[id.session] {
+		if !standing[sessionOf(it.Key)] {
 			rctx, cancel := d.requestFor(ctx)
 			_, err := d.store.Swap(rctx, Swap{Key: it.Key, Old: it.Version, By: d.self})
 			cancel()
 			if err != nil && !errors.Is(err, ErrConflict) {
+				return nil, err
+			}
+		}
+	}
+	return empty, nil
+}
+
+// reap deletes lines that have been empty for long.
+func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
+	still := make(map[string]emptied)
+	for name, version := range empty {
+		e := s.empty[name]
+		if e.version != version {
+			e = emptied{version, time.Now()}
+		}
+		if still[name] = e; time.Since(e.since) > lateAtMost {
+			if err := s.d.reap(ctx, name); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
-}
-
-// reap deletes lines that have been empty for long.
-func (s *sweeper) reap(ctx context.Context) error {
-	var old []string
-	still := make(map[string]emptied)
-	err := s.d.store.List(ctx, lineKey, func(it Item) bool {
-		l, err := parseLine(it.Value)
-		if err != nil || l.count > 0 || len(l.value) > 0 {
-			return true
-		}
-		name := strings.TrimPrefix(it.Key, lineKey)
-		e := s.empty[name]
-		if e.version != it.Version {
-			e = emptied{it.Version, time.Now()}
-		}
-		still[name] = e
-		if time.Since(e.since) > lateAtMost {
-			old = append(old, name)
-		}
-		return true
-	})
-	if err != nil {
-		return err
-	}
 	s.empty = still
-	for _, name := range old {
-		if err := s.d.reap(ctx, name); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -134,14 +134,20 @@ func (s *sighting) see(it Item, sent, answered time.Time) (dead bool, again time
 		return false, time.Minute // another layout: not ours to end
 	}
 	if s.version != it.Version {
-		// By the store's clock and by the wall clocks of its owner and of us; the one that says less is believed.
-		age := max(min(it.Age, answered.Round(0).Sub(h.at)), 0)
-		*s = sighting{version: it.Version, first: answered, since: answered.Add(-age)}
+		*s = sighting{version: it.Version, first: answered, since: answered.Add(-h.age(it, answered))}
 	}
 	looked, stood := sent.Sub(s.first), sent.Sub(s.since)
-	enough := h.ttl/renewals + h.ttl/renewals/2
-	if looked >= enough && stood >= h.ttl {
+	if looked >= h.silence() && stood >= h.ttl {
 		return true, 0
 	}
-	return false, max(enough-looked, h.ttl-stood, time.Millisecond)
+	return false, max(h.silence()-looked, h.ttl-stood, time.Millisecond)
 }
+
+// age is how long ago a session was renewed, by the store's clock and by the wall clocks of its owner and of us; the one
+// that says less is believed.
+func (h heartbeat) age(it Item, now time.Time) time.Duration {
+	return max(min(it.Age, now.Round(0).Sub(h.at)), 0)
+}
+
+// silence is for how long a living session that is not cut off is never silent.
+func (h heartbeat) silence() time.Duration { return h.ttl/renewals + h.ttl/renewals/2 }

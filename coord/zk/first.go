@@ -60,7 +60,6 @@ func (o *observing) watch(nodePath string) {
 	}
 	if o.on != nil {
 		o.session.watches.quit(o.on, o.bell)
-		o.on = nil
 	}
 	if nodePath != "" {
 		o.on = o.session.watches.join(nodePath, o.bell)

@@ -163,12 +163,19 @@ var foreigners = []string{
 }
 
 func TestForeignNamesAreNoContenders(t *testing.T) {
+	const curators, kazoos = "_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-", "5f1d7b1a0e3c4b5f8d9e0a1b2c3d4e5f"
 	for _, name := range append([]string{
 		"", "-", "_c_0123456789abcdef0123456789abcdef-lock-2147483648", "_c_0123456789abcdef0123456789abcdef-lock--2147483649",
 		"_c_0123456789abcdef0123456789abcdef-lock-+000000001", "_c_0123456789abcdef0123456789abcdef-lock--000000000",
 		"_c_0123456789abcdef0123456789abcdef--0000000001", "_c_0123456789ABCDEF0123456789abcdef-lock-0000000001",
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-other-0000000001", "0123456789abcdef0123456789abcdef__lock__000000001",
 		"0123456789abcdef0123456789abcdef-0000000001",
+		// What nobody of ours, nor of the other tools, would make of the kinds that they have names for, or of none at all.
+		"_c_0123456789abcdef0123456789abcdef-S1of30000000001",
+		curators + "S1of30000000001", curators + "a.b-lock-0000000001", curators + "-lock-0000000001",
+		curators + "lock-lock-0000000001", curators + "R-lock-0000000001", curators + "W-lock-0000000001",
+		kazoos + "S1of3__lock__0000000001", kazoos + "-S1of30000000001", kazoos + "-a.b__lock__0000000001", kazoos + "-__lock__0000000001",
+		kazoos + "-lock__lock__0000000001", kazoos + "-R__lock__0000000001",
 	}, foreigners...) {
 		_, ok := parseContender(name)
 		require.False(t, ok, name)

@@ -108,6 +108,34 @@ func TestTheRosterIsEmptyWhenAllHaveLeft(t *testing.T) {
 	require.Empty(t, s.stored(t, "a"))
 }
 
+// The service lists it at the end of the session like any other.
+func TestANodeOnItsWayOutCountsUntilItHasGone(t *testing.T) {
+	r := newRoster()
+	for range 2 { // it may be given up by the join and found by the audit
+		r.discarding("/a/node")
+		require.Equal(t, 4+len("/a/node"), r.bytes)
+	}
+	require.ErrorContains(t, r.begin("/"+strings.Repeat("x", maxPaths-60), contender{guid: newGUID(), kind: "lock"}), "ZOOKEEPER-4306")
+	for range 2 {
+		r.discarded("/a/node")
+		require.Zero(t, r.bytes)
+	}
+}
+
+func TestANodeUnderALongerPathTakesMore(t *testing.T) {
+	r, p := newRoster(), &place{}
+	p.node.ID = "/a/node"
+	r.add(p)
+	for _, nodePath := range []string{"/a/longer-node", "/a/n"} {
+		r.amended(p, nodePath)
+		require.Equal(t, 4+len(nodePath), r.bytes)
+	}
+	r.drop(p)
+	require.Zero(t, r.bytes)
+	r.amended(p, "/a/late")
+	require.Zero(t, r.bytes, "it has gone")
+}
+
 // What a join has left behind for want of rights is no node from before a backup.
 func TestANodeThatMayNotBeTakenAwayEndsNoSession(t *testing.T) {
 	s := play(t)

@@ -264,6 +264,26 @@ func TestAServerThatListsNoSessionsNodesIsNotAskedAgain(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load())
 }
 
+// Whoever stands in line needs somebody who vouches as soon as there is a connection again: much of the time may have passed.
+func TestAfterACutTheServiceIsAskedToVouchAtOnce(t *testing.T) {
+	s := play(t, WithTTL(time.Minute))
+	reconnect := func() (asked func() bool) {
+		before := s.proxies[0].Requests(zkwire.Multi)
+		s.cut()()
+		return func() bool { return s.proxies[0].Requests(zkwire.Multi) > before }
+	}
+	me, _ := s.join(s.sess, "lock")
+	joined, asked := time.Now(), reconnect()
+	require.Eventually(t, asked, patience, time.Millisecond)
+	require.Less(t, time.Since(joined), s.sess.timeout()/8, "it was asked because it was time to")
+	s.leave(me, true)
+
+	asked = reconnect()
+	require.Eventually(t, s.sess.connected, patience, time.Millisecond)
+	time.Sleep(100 * time.Millisecond)
+	require.False(t, asked(), "nobody stands in line")
+}
+
 func TestAServiceOutOfReachIsSaidToBe(t *testing.T) {
 	s := play(t)
 	defer s.cut()()

@@ -59,3 +59,22 @@ func TestWhatIsExplainedIsAMutant(t *testing.T) {
 		assert.Contains(t, known.String(), m+"\n")
 	}
 }
+
+func TestATestThatFailsOnceNoticesNothing(t *testing.T) {
+	var asked []string
+	answers := []string{"TestA", "", "TestB", "TestB"} // A fails by chance
+	by, err := surely(func(args ...string) (string, error) {
+		asked = append(asked, strings.Join(args, " "))
+		answer := answers[0]
+		answers = answers[1:]
+		return answer, nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "TestB", by)
+	assert.Equal(t, []string{"", "-test.run=^TestA$", "-test.skip=^(TestA)$", "-test.run=^TestB$"}, asked)
+
+	answers = []string{"it takes too long"}
+	by, err = surely(func(...string) (string, error) { return answers[0], nil })
+	require.NoError(t, err)
+	assert.Equal(t, "it takes too long", by)
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,11 +51,34 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 		} else if err != nil {
 			return "", errors.New(string(out))
 		}
-		if by, err := run(ctx, binary, filepath.Join(root, t.module, s.folder), s.args, t.patience); by != "" || err != nil {
+		by, err := surely(func(args ...string) (string, error) {
+			return run(ctx, binary, filepath.Join(root, t.module, s.folder), append(slices.Clone(s.args), args...), t.patience)
+		})
+		if by != "" || err != nil {
 			return by, err
 		}
 	}
 	return "", nil
+}
+
+// surely asks a test that has failed once more, by itself: on a busy machine one may fail whatever the mutant. Unless it
+// fails again, the others decide.
+func surely(tests func(args ...string) (failed string, err error)) (failed string, err error) {
+	var doubtful []string
+	for {
+		var without []string
+		if len(doubtful) > 0 {
+			without = []string{"-test.skip=^(" + strings.Join(doubtful, "|") + ")$"}
+		}
+		failed, err := tests(without...)
+		if err != nil || !strings.HasPrefix(failed, "Test") {
+			return failed, err
+		}
+		if again, err := tests("-test.run=^" + failed + "$"); again != "" || err != nil {
+			return failed, err
+		}
+		doubtful = append(doubtful, failed)
+	}
 }
 
 // run runs a test binary, and ends it when the first test has failed.

@@ -126,11 +126,11 @@ func TestADepartureGoesOnWithoutItsCaller(t *testing.T) {
 
 func TestWhatIsRefusedIsSaidAtOnceAndTriedAgainSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLife(context.Background())
+		l := NewLife(t.Context())
 		denied := errors.New("denied")
 		var tries atomic.Int64
 		began := time.Now()
-		err := UntilGone(context.Background(), l, func(context.Context) error { tries.Add(1); return denied }, func(error) bool { return false })
+		err := UntilGone(t.Context(), l, func(context.Context) error { tries.Add(1); return denied }, func(error) bool { return false })
 		if err != denied || time.Since(began) > time.Second {
 			t.Fatalf("it says %v after %v", err, time.Since(began))
 		}

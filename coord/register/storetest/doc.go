@@ -1,28 +1,42 @@
 // Package storetest is the conformance suite that every register.Store passes.
 //
-// The author of a store fills in a [System] and calls [Run] from a test:
+// The author of a store fills in a [System] and calls [Run] from a test. [Service] makes of the same System what
+// drivertest needs, so that the driver and the recipes are tried on the store as well, on a [Link] that makes faults:
 //
-//	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t testing.TB) *storetest.System {
-//			server := startServer(t)
-//			return &storetest.System{
-//				Open: func(t testing.TB) register.Store {
-//					store, err := Open(t.Context(), server.Address)
-//					if err != nil {
-//						t.Fatal(err)
-//					}
-//					t.Cleanup(func() { _ = store.Close() })
-//					return store
-//				},
-//				Clock:   true,
-//				Restart: server.Restart,
-//			}
-//		})
+//	func system(t testing.TB) *storetest.System {
+//		server := startServer(t)
+//		return &storetest.System{
+//			Open: func(t testing.TB) register.Store {
+//				store, err := Open(context.Background(), server.Address)
+//				if err != nil {
+//					t.Fatal(err)
+//				}
+//				t.Cleanup(func() { _ = store.Close() })
+//				return store
+//			},
+//			Clock:   true,
+//			Restart: server.Restart,
+//			Freeze:  server.Freeze,
+//		}
 //	}
+//
+//	func TestStore(t *testing.T)   { storetest.Run(t, system) }
+//	func TestDriver(t *testing.T)  { drivertest.Run(t, service) }
+//	func TestRecipes(t *testing.T) { drivertest.RunRecipes(t, service) }
+//
+//	func service(t testing.TB) *drivertest.Service { return storetest.Service(t, system(t)) }
+//
+// A store that is a register.Keeper needs a TestMain as well, since the suite kills a process that keeps a key: see [Main].
 //
 // There is a subtest for each thing that a Store owes, and below it a scenario for each way of showing it. What the
 // System leaves out is skipped, and the scenario says so: run it with -v once, and see that nothing is skipped that the
 // system has.
+//
+// What no suite can show from outside stays with the author: that a swap without notes costs no more than the write, that
+// a reservation helps who is far away, that nothing is lost when the machine loses its power, and that bad input (a wrong
+// password, a table of another layout) gives one clear error that wraps driver.ErrDenied.
+//
+// [Memory] is the simplest store that passes, and a place to start from.
 //
 // With TURNWISE_PATIENCE=4s in the environment the suite waits so long, and not for 20 s, for what must happen however
 // busy the machine is: for a store that is to fail.

@@ -63,7 +63,9 @@ func keysOfAnyLength(s *scene) {
 	var all []register.Item
 	for _, size := range []int{len(s.prefix) + 1, 63, 64, 127, 128, 191, 192, 250, 251, 255, 256, 512, 767, 768, 1023, 1024, 1099, 1100} {
 		for _, last := range []string{"x", "y"} { // keys that differ at the end only
-			all = append(all, s.put(a, s.key(strings.Repeat("k", size-len(s.prefix)-1)+last), register.Version{}, last))
+			key := s.key(strings.Repeat("k", size-len(s.prefix)-1) + last)
+			first := s.put(a, key, register.Version{}, last)
+			all = append(all, s.put(b, key, first.Version, last+" again"))
 		}
 	}
 	wide := s.key(strings.Repeat("語", (1100-len(s.prefix))/len("語")))

@@ -31,11 +31,13 @@ type Link struct {
 
 	mu   sync.Mutex
 	ears map[*linkedEar]bool
+	kept map[int]func() // how each is released
+	keys int
 }
 
 // NewLink puts a store at the end of a link. The store is closed with Link.Store.
 func NewLink(store register.Store) *Link {
-	l := &Link{store: store, ears: make(map[*linkedEar]bool)}
+	l := &Link{store: store, ears: make(map[*linkedEar]bool), kept: make(map[int]func())}
 	l.life, l.over = context.WithCancel(context.Background())
 	l.FaultLink = drivertest.NewFaultLink(drivertest.FaultLinkConfig{Beside: true, Connected: l.reconnected})
 	far := &linked{l: l, store: store}
@@ -44,6 +46,24 @@ func NewLink(store register.Store) *Link {
 		l.Store = &linkedKeeper{far, keeper}
 	}
 	return l
+}
+
+// Kill does to the system what kill -9 of the near end's process does: the connection is gone, and what it kept is not
+// kept any more.
+func (l *Link) Kill() {
+	l.Cut()
+	l.letGo()
+}
+
+// letGo releases what is kept, as the kernel does when a process has ended.
+func (l *Link) letGo() {
+	l.mu.Lock()
+	all := l.kept
+	l.kept = make(map[int]func())
+	l.mu.Unlock()
+	for _, release := range all {
+		release()
+	}
 }
 
 // reconnected tells all who listen that they may have missed something.
@@ -116,8 +136,8 @@ const (
 	sessionPrefix = "session/"
 )
 
-// sortOf says what a swap counts as. What keeps sessions alive and the store tidy is upkeep.
-func sortOf(key string) drivertest.Sort {
+// swapping says what a swap counts as. What keeps sessions alive and the store tidy is upkeep.
+func swapping(key string) drivertest.Sort {
 	switch {
 	case strings.HasPrefix(key, linePrefix):
 		return drivertest.Placing
@@ -127,10 +147,18 @@ func sortOf(key string) drivertest.Sort {
 	return drivertest.Upkeep
 }
 
+// looking says what a read or a list counts as. To look whether a session stands is upkeep, too.
+func looking(key string) drivertest.Sort {
+	if strings.HasPrefix(key, linePrefix) || strings.HasPrefix(key, dataPrefix) || key == "epoch" {
+		return drivertest.Reading
+	}
+	return drivertest.Upkeep
+}
+
 func sizeOfItem(it register.Item) int { return len(it.Key) + len(it.Value) }
 
 func (s *linked) Read(ctx context.Context, key string) (register.Item, error) {
-	return ask(ctx, s.l, drivertest.Reading, len(key), func() (register.Item, error) {
+	return ask(ctx, s.l, looking(key), len(key), func() (register.Item, error) {
 		ctx, cancel := s.l.look(ctx)
 		defer cancel()
 		return s.store.Read(ctx, key)
@@ -143,7 +171,7 @@ func (s *linked) Swap(ctx context.Context, sw register.Swap) (register.Item, err
 		size += len(n.Topic) + len(n.Text)
 	}
 	opened(ctx, sw)
-	return ask(ctx, s.l, sortOf(sw.Key), size, func() (register.Item, error) {
+	return ask(ctx, s.l, swapping(sw.Key), size, func() (register.Item, error) {
 		ctx, cancel := s.l.request()
 		defer cancel()
 		return s.store.Swap(ctx, sw)
@@ -156,7 +184,7 @@ func (s *linked) Swap(ctx context.Context, sw register.Swap) (register.Item, err
 }
 
 func (s *linked) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	all, err := ask(ctx, s.l, drivertest.Reading, len(prefix), func() (all []register.Item, err error) {
+	all, err := ask(ctx, s.l, looking(prefix), len(prefix), func() (all []register.Item, err error) {
 		ctx, cancel := s.l.look(ctx)
 		defer cancel()
 		err = s.store.List(ctx, prefix, func(it register.Item) bool {
@@ -258,11 +286,25 @@ type linkedKeeper struct {
 }
 
 func (k *linkedKeeper) Keep(ctx context.Context, key string) (release func(), err error) {
-	return ask(ctx, k.l, drivertest.Upkeep, len(key), func() (func(), error) {
+	there, err := ask(ctx, k.l, drivertest.Upkeep, len(key), func() (func(), error) {
 		ctx, cancel := k.l.request()
 		defer cancel()
 		return k.keeper.Keep(ctx, key)
 	}, func(func()) int { return 0 }, func(release func()) { release() })
+	if err != nil {
+		return nil, err
+	}
+	k.l.mu.Lock()
+	defer k.l.mu.Unlock()
+	k.l.keys++
+	n, once := k.l.keys, sync.OnceFunc(there)
+	k.l.kept[n] = once
+	return func() {
+		once()
+		k.l.mu.Lock()
+		delete(k.l.kept, n)
+		k.l.mu.Unlock()
+	}, nil
 }
 
 func (k *linkedKeeper) Unkept(ctx context.Context, key string) error {

@@ -40,6 +40,9 @@ func Service(t testing.TB, sys *System) *drivertest.Service {
 		Stored:  func(t testing.TB, line string) []string { return stored(t, admin, line) },
 		Remains: func(t testing.TB) []string { return remains(t, clean, admin, sessionPrefix+janitor.id(sweeping)) },
 		Forget:  func(t testing.TB, line string) { forget(t, clean, admin, line) },
+
+		Restart:  sys.Restart,
+		Failover: sys.Failover,
 	}
 	if !sys.Mute {
 		svc.Budget = drivertest.Budget{
@@ -55,8 +58,12 @@ func Service(t testing.TB, sys *System) *drivertest.Service {
 func connect(t testing.TB, sys *System, admin *register.Driver, opts []register.Option) *drivertest.Link {
 	far := NewLink(sys.Open(t))
 	d := newWatchedDriver(far, opts)
-	t.Cleanup(func() { closeDriver(d) })
+	t.Cleanup(func() {
+		closeDriver(d)
+		far.letGo()
+	})
 	l := far.Link(d)
+	l.Kill = far.Kill
 	l.Expire = func(t testing.TB, s driver.Session) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

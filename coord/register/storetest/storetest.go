@@ -31,6 +31,10 @@ type System struct {
 	// system can be reached. The stores stay open.
 	Restart func(t testing.TB)
 
+	// Failover takes the machine away that leads, and returns when another one has taken over. It is for drivertest, which
+	// checks by it what the store's Strength says.
+	Failover func(t testing.TB)
+
 	// Forget makes the system lose what it has answered, as when a replica that lags behind takes over. It returns when
 	// the system can be reached.
 	Forget func(t testing.TB)

@@ -1,0 +1,266 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// The test's program runs once more as a process that can be killed, or is another user. What it is to do, and where:
+const (
+	roleVariable = "TURNWISE_FILE_ROLE"
+	dirVariable  = "TURNWISE_FILE_DIR"
+)
+
+// child does what a child process is to do, and does not return then.
+func child() {
+	role, dir := os.Getenv(roleVariable), os.Getenv(dirVariable)
+	if role == "" {
+		return
+	}
+	roles := map[string]func(dir string) error{
+		"count":        func(dir string) error { return countIn(dir, 1<<30) },
+		"count to 50":  func(dir string) error { return countIn(dir, 50) },
+		"make a group": func(dir string) error { unix.Umask(0o077); return countIn(dir, 50, WithGroup()) },
+		"open": func(dir string) error {
+			_, err := Open(context.Background(), dir)
+			return err
+		},
+		"run out of files": runOutOfFiles,
+	}
+	if err := roles[role](dir); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func childProcess(role, dir string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// countIn counts in a register, and says each number that is its own.
+func countIn(dir string, times int, opts ...Option) error {
+	s, err := Open(context.Background(), dir, opts...)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var item register.Item
+	for n := 0; n < times; {
+		count, _ := strconv.Atoi(string(item.Value))
+		next := register.Swap{Key: "counter", Old: item.Version, Next: register.NewVersion(), Value: []byte(strconv.Itoa(count + 1))}
+		if item, err = s.Swap(context.Background(), next); err == nil {
+			fmt.Println(count + 1)
+			n++
+		} else if !errors.Is(err, register.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbers are those that processes have said.
+type numbers struct {
+	mu    sync.Mutex
+	times map[int]int
+}
+
+func (n *numbers) read(t testing.TB, out io.Reader) {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		number, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Errorf("a process says %q", lines.Text())
+			return
+		}
+		n.mu.Lock()
+		n.times[number]++
+		n.mu.Unlock()
+	}
+}
+
+func (n *numbers) run(t testing.TB, cmd *exec.Cmd) (wait func()) {
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	return func() {
+		n.read(t, out)
+		_ = cmd.Wait()
+	}
+}
+
+// check makes sure that each number was said once, but for some that somebody was about to say when it was killed.
+func (n *numbers) check(t testing.TB, s *Store, killed int) {
+	t.Helper()
+	item, err := s.Read(t.Context(), "counter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, _ := strconv.Atoi(string(item.Value))
+	for number, times := range n.times {
+		if times > 1 {
+			t.Errorf("the number %d was given %d times", number, times)
+		}
+		if number > last {
+			t.Errorf("the number %d was given, and the register stands at %d: swaps were lost", number, last)
+		}
+	}
+	if unsaid := last - len(n.times); unsaid > killed {
+		t.Errorf("of %d numbers %d were given to nobody, and %d processes were killed", last, unsaid, killed)
+	}
+	t.Logf("%d numbers, %d of them said, %d processes killed", last, len(n.times), killed)
+}
+
+func TestProcessesThatAreKilledLoseAndRepeatNothing(t *testing.T) {
+	for name, dir := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, dir)
+			n := &numbers{times: make(map[int]int)}
+			var killed int
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			end := time.Now().Add(6 * time.Second)
+			for i := range 20 {
+				all.Go(func() {
+					for lives := 0; time.Now().Before(end); lives++ {
+						cmd := childProcess("count", dir)
+						wait := n.run(t, cmd)
+						time.AfterFunc(time.Duration(100+(i*37+lives*101)%900)*time.Millisecond, func() {
+							_ = cmd.Process.Kill()
+						})
+						wait()
+						mu.Lock()
+						killed++
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			n.check(t, s, killed)
+			if len(n.times) < 1000 {
+				t.Errorf("only %d numbers were given", len(n.times))
+			}
+		})
+	}
+}
+
+// asUser has a process run as somebody else.
+func asUser(t *testing.T, cmd *exec.Cmd, uid, gid uint32) *exec.Cmd {
+	if os.Getuid() != 0 {
+		t.Skip("only root can run processes of several users")
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	return cmd
+}
+
+// commonDir is a directory that every user gets to, and the test's program with it.
+func commonDir(t *testing.T) (dir string) {
+	dir, err := os.MkdirTemp("/tmp", "turnwise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(dir+"/program", program, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestUsersOfAGroupShareADirectory(t *testing.T) {
+	common := commonDir(t)
+	dir := common + "/locks"
+	n := &numbers{times: make(map[int]int)}
+	run := func(role string, uid uint32) {
+		cmd := asUser(t, childProcess(role, dir), uid, 12345)
+		cmd.Path = common + "/program"
+		n.run(t, cmd)()
+	}
+	run("make a group", 12345)
+	var both sync.WaitGroup
+	for _, uid := range []uint32{12345, 12346} {
+		both.Go(func() { run("count to 50", uid) })
+	}
+	both.Wait()
+	if len(n.times) != 150 {
+		t.Errorf("%d numbers were given to three processes that each want 50", len(n.times))
+	}
+	n.check(t, open(t, dir), 0)
+}
+
+func TestAnotherUserIsRefused(t *testing.T) {
+	common := commonDir(t)
+	dir := common + "/locks"
+	open(t, dir)
+	cmd := asUser(t, childProcess("open", dir), 12346, 12346)
+	cmd.Path = common + "/program"
+	out, err := cmd.Output()
+	if err == nil || !strings.Contains(string(out), "denied") || !strings.Contains(string(out), "permission") {
+		t.Errorf("another user opens a private directory: %v, %q", err, out)
+	}
+}
+
+func TestRunningOutOfFilesIsTold(t *testing.T) {
+	out, err := childProcess("run out of files", t.TempDir()).Output()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func runOutOfFiles(dir string) error {
+	s, err := Open(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Swap(context.Background(), register.Swap{Key: "k", Next: register.NewVersion()}); err != nil {
+		return err
+	}
+	var few unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		return err
+	}
+	few.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		return err
+	}
+	_, err = s.Read(context.Background(), "k")
+	if !errors.Is(err, unix.EMFILE) || !strings.Contains(err.Error(), "ulimit") {
+		return fmt.Errorf("Read without a file to spare: %w", err)
+	}
+	few.Cur = 100
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		return err
+	}
+	_, err = s.Read(context.Background(), "k")
+	return err
+}

@@ -1,0 +1,103 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storetest"
+)
+
+func TestMain(m *testing.M) {
+	child()
+	storetest.Main(func(dir string) (register.Store, error) { return Open(context.Background(), dir) })
+	os.Exit(m.Run())
+}
+
+// system is a directory, as the suites want it.
+func system(t testing.TB, dir string, opts ...Option) *storetest.System {
+	return &storetest.System{
+		Open: func(t testing.TB) register.Store {
+			s, err := Open(context.Background(), dir, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		},
+		Address: dir,
+		Forget: func(t testing.TB) {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Freeze: func(t testing.TB) func() { return lockAll(t, dir) },
+	}
+}
+
+// lockAll locks all directories of registers, as a process does that is stopped at the wrong moment.
+func lockAll(t testing.TB, dir string) (unlock func()) {
+	var all []*os.File
+	paths, err := filepath.Glob(filepath.Join(dir, registersDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(paths, filepath.Join(dir, keptDir)) {
+		d, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := flock(d, unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	return sync.OnceFunc(func() {
+		for _, d := range all {
+			d.Close()
+		}
+	})
+}
+
+// places are directories on a disk and in memory.
+func places(t testing.TB) map[string]string {
+	all := map[string]string{"disk": t.TempDir()}
+	if dir, err := os.MkdirTemp("/dev/shm", "turnwise"); err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		all["memory"] = dir
+	}
+	return all
+}
+
+func TestStore(t *testing.T) {
+	for name, dir := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t testing.TB) *storetest.System { return system(t, filepath.Join(dir, "locks")) })
+		})
+	}
+}
+
+func TestStoreThatSyncs(t *testing.T) {
+	dir := t.TempDir()
+	storetest.Run(t, func(t testing.TB) *storetest.System {
+		sys := system(t, dir, WithSync())
+		sys.Address = "" // it would not sync
+		return sys
+	})
+}
+
+func TestConformance(t *testing.T) {
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return storetest.Service(t, system(t, t.TempDir())) })
+}
+
+func TestRecipes(t *testing.T) {
+	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return storetest.Service(t, system(t, t.TempDir())) })
+}

@@ -1,0 +1,40 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Connect returns a client on a directory, which is made if there is none; what is above it has to be there. Closing the
+// client closes everything.
+func Connect(ctx context.Context, dir string, opts ...Option) (*coord.Client, error) {
+	s, err := Open(ctx, dir, opts...)
+	if errors.Is(err, driver.ErrDenied) {
+		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
+	} else if err != nil {
+		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := configure(opts)
+	return coord.NewClient(register.New(s, register.WithLogger(c.log)), c.client...), nil
+}
+
+// New returns a driver on a directory, for a coord.Client that somebody else makes. It opens the directory as Open does,
+// and takes a second at most.
+func New(dir string, opts ...Option) (driver.Driver, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s, err := Open(ctx, dir, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return register.New(s, register.WithLogger(configure(opts).log)), nil
+}

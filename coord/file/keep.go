@@ -1,0 +1,283 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Who keeps a key has an exclusive flock on its file. The kernel takes it back when the process ends, however it ends, and a
+// child process that is started with os/exec does not inherit it. That alone counts.
+//
+// A wait in flock could not be called off. So who keeps a key also has a named pipe open for writing, beside the file, and
+// who waits reads from it: the read ends at the same moment. That is a hint to look; there is a look now and then without it.
+//
+// Who only looks takes a shared flock for a moment. A file is removed only by one who has locked it exclusively, while it
+// has its name: the one who kept the key, or one who tidies up and has locked the directory, too. So who cannot lock a file
+// knows by locking the directory whether that is somebody who keeps it.
+
+// keeping is a key that is kept by this process.
+type keeping struct {
+	s     *Store
+	place *place
+	name  string
+	file  *os.File
+	pipe  *os.File // nil if there is none to be had
+	once  sync.Once
+}
+
+// pipeOf is the name of the pipe beside a key's file.
+func pipeOf(name string) string { return "~" + name }
+
+// Keep keeps a key until release is called or the process has ended; Close does not release it.
+func (s *Store) Keep(ctx context.Context, key string) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	k, err := s.keep(ctx, p, nameOf(key))
+	if errors.Is(err, register.ErrConflict) {
+		if err := p.lock(ctx, &p.kept); err != nil {
+			return nil, err
+		}
+		k, err = s.keep(ctx, p, nameOf(key))
+		p.unlock(&p.kept)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = k.file.Truncate(0)
+	_, _ = fmt.Fprintf(k.file, "%s\nkept by process %d of %s since %s\n", key, os.Getpid(), host(), time.Now().Format(time.RFC3339))
+	p.users.Add(1)
+	s.mu.Lock()
+	s.kept[k] = struct{}{}
+	s.mu.Unlock()
+	return k.release, nil
+}
+
+// keep takes one who tidies up for one who keeps the key, unless it is called with the lock of the directory.
+func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	f, err := p.take(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeping{s: s, place: p, name: name, file: f}
+	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // of one who is dead
+	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
+		s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
+	}
+	return k, nil
+}
+
+func host() string {
+	name, _ := os.Hostname()
+	return name
+}
+
+// take opens the file of a key, and locks it.
+func (p *place) take(ctx context.Context, name string) (*os.File, error) {
+	path := filepath.Join(keptDir, name)
+	for {
+		fd, err := openAt(p.kept.dir, name, unix.O_RDWR|unix.O_CREAT, 0o600)
+		if err != nil {
+			return nil, trouble("open "+path, err)
+		}
+		f := os.NewFile(uintptr(fd), filepath.Join(p.path, path))
+		if p.mode != 0o600 {
+			_ = f.Chmod(os.FileMode(p.mode)) // it may be there already, and another user's
+		}
+		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && p.names(name, f) {
+			return f, nil
+		}
+		if err == unix.EWOULDBLOCK { // somebody keeps it, or only looks
+			err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
+		}
+		f.Close()
+		if err == unix.EWOULDBLOCK {
+			return nil, fmt.Errorf("turnwise: file: %s is kept: %w", path, register.ErrConflict)
+		}
+		if err != nil {
+			return nil, trouble("lock "+path, err)
+		}
+		if err := sleep(ctx, 100*time.Microsecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (k *keeping) release() {
+	k.once.Do(func() {
+		k.s.mu.Lock()
+		delete(k.s.kept, k)
+		k.s.mu.Unlock()
+		k.place.forget(k.name, k.file)
+		_ = k.file.Close()
+		_ = k.pipe.Close()
+		k.place.leave()
+	})
+}
+
+// forget removes the files of a key, one of which we have locked, unless it has gone already. The other first: as soon as
+// the name is free both are somebody else's.
+func (p *place) forget(name string, f *os.File) {
+	if p.names(name, f) {
+		_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0)
+		_ = unix.Unlinkat(int(p.kept.dir.Fd()), name, 0)
+	}
+}
+
+// names reports whether a name in the directory of kept keys is that of an open file.
+func (p *place) names(name string, f *os.File) bool {
+	var file, named unix.Stat_t
+	return again(func() error { return unix.Fstat(int(f.Fd()), &file) }) == nil &&
+		again(func() error { return unix.Fstatat(int(p.kept.dir.Fd()), name, &named, unix.AT_SYMLINK_NOFOLLOW) }) == nil &&
+		numberOf(&file) == numberOf(&named)
+}
+
+// keptIsGone reports whether somebody has removed the file of a key that we keep: others must think then that we are dead.
+func (s *Store) keptIsGone(p *place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.kept {
+		if k.place == p && !p.names(k.name, k.file) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookWithout is how often one who waits for a key looks if there is no pipe.
+const lookWithout = 4 * time.Millisecond
+
+// Unkept waits until nobody keeps a key.
+func (s *Store) Unkept(ctx context.Context, key string) error {
+	name := nameOf(key)
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, lookWithout) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		kept, pipe, err := s.isKept(name)
+		if err != nil || !kept {
+			return err
+		}
+		if pipe != nil && ends(ctx, pipe) {
+			pause = 100 * time.Microsecond // the file is let go at the same moment, or just after
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// isKept reports whether somebody keeps a key. If so, and if it can be had, there is a pipe that ends with that.
+func (s *Store) isKept(name string) (kept bool, pipe *os.File, err error) {
+	p, err := s.enter()
+	if err != nil {
+		return false, nil, err
+	}
+	defer p.leave()
+	if kept, err = p.isKept(name); err != nil || !kept {
+		if err == nil {
+			err = p.check()
+		}
+		return false, nil, err
+	}
+	if fd, err := openAt(p.kept.dir, pipeOf(name), unix.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+		pipe = os.NewFile(uintptr(fd), name)
+	}
+	return true, pipe, nil
+}
+
+// ends reports whether a pipe has come to its end before ctx did, and before the time to look without it. It closes it.
+func ends(ctx context.Context, pipe *os.File) bool {
+	defer pipe.Close()
+	if pipe.SetReadDeadline(time.Now().Add(lookAtKept)) != nil {
+		return false
+	}
+	defer context.AfterFunc(ctx, func() { _ = pipe.SetReadDeadline(time.Unix(1, 0)) })()
+	_, err := pipe.Read(make([]byte, 1))
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func (p *place) isKept(name string) (bool, error) {
+	fd, err := openAt(p.kept.dir, name, unix.O_RDONLY, 0)
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	if err != nil {
+		return false, trouble("open "+filepath.Join(keptDir, name), err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	switch err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err {
+	case nil:
+		_ = flock(f, unix.LOCK_UN)
+		p.tidy(name, f)
+		return false, nil
+	case unix.EWOULDBLOCK:
+		return true, nil
+	default:
+		return false, trouble("lock "+filepath.Join(keptDir, name), err)
+	}
+}
+
+// tidy removes the file of a key that nobody keeps, unless somebody is just about to keep it.
+func (p *place) tidy(name string, f *os.File) {
+	select {
+	case p.kept.turn <- struct{}{}:
+	default:
+		return
+	}
+	defer func() { <-p.kept.turn }()
+	if flock(p.kept.dir, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	defer flock(p.kept.dir, unix.LOCK_UN)
+	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		p.forget(name, f)
+	}
+}
+
+// sweep removes what processes that are dead have left.
+func (p *place) sweep(ctx context.Context) {
+	p.sweepNotes(ctx)
+	names, err := namesIn(p.kept.dir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
+		if name[0] != '~' { // a pipe goes with its file
+			_, _ = p.isKept(name)
+		}
+	}
+}

@@ -1,0 +1,404 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// The directory has these in it.
+const (
+	layoutFile   = "layout"    // which layout it is; whoever replaces it says that something was forgotten
+	registersDir = "registers" // 64 directories with a file for each register; who swaps has locked the directory
+	notesDir     = "notes"     // a directory for each topic, with a named pipe for each listener
+	keptDir      = "kept"      // a file for each key that is kept; who keeps it has locked it
+)
+
+const shards = 64
+
+// spare is a file of each directory of registers: the next content is written to it, and then it changes places with the
+// present one.
+const spare = ".spare"
+
+func shardName(i int) string { return fmt.Sprintf("%02d", i) }
+
+// layout is what the file of that name says.
+type layout struct {
+	version string
+	id      string // random
+	boot    string // during which run of the machine it was written
+	sync    bool
+	forgot  time.Time // when something in it was forgotten; zero if nothing was
+}
+
+const layoutVersion = "1"
+
+func newLayout(boot string, sync bool) layout {
+	id := make([]byte, 8)
+	rand.Read(id)
+	return layout{version: layoutVersion, id: hex.EncodeToString(id), boot: boot, sync: sync}
+}
+
+const layoutHead = "turnwise directory, layout "
+
+func (l layout) String() string {
+	written := map[bool]string{false: "no", true: "yes"}
+	text := layoutHead + l.version + "\nid " + l.id + "\nboot " + l.boot + "\nsync " + written[l.sync] + "\n"
+	if !l.forgot.IsZero() {
+		text += "forgot " + l.forgot.UTC().Format(time.RFC3339Nano) + "\n"
+	}
+	return text + "\n" +
+		"Locks of the processes of this machine: see package coord/file of github.com/turnwise/turnwise.\n" +
+		"Remove nothing in here. Remove the whole directory if nobody uses it: \"flock -n DIRECTORY true\" succeeds then.\n"
+}
+
+func parseLayout(text string) (layout, error) {
+	lines := strings.Split(text, "\n")
+	version, ok := strings.CutPrefix(lines[0], layoutHead)
+	if !ok {
+		return layout{}, errDamaged
+	}
+	l := layout{version: version}
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, " ")
+		switch name {
+		case "id":
+			l.id = value
+		case "boot":
+			l.boot = value
+		case "sync":
+			l.sync = value == "yes"
+		case "forgot":
+			l.forgot, _ = time.Parse(time.RFC3339Nano, value)
+		}
+	}
+	return l, nil
+}
+
+func denied(format string, args ...any) error {
+	return fmt.Errorf("turnwise: file: %w: %w", driver.ErrDenied, fmt.Errorf(format, args...))
+}
+
+// refusal makes an error of what the system says. What passes by itself is not a denial.
+func refusal(what string, err error) error {
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR),
+		errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL):
+		return denied("%s: %w", what, err)
+	}
+	return fmt.Errorf("turnwise: file: %s: %w", what, err)
+}
+
+// openPlace opens the directory, and makes it if it is not there.
+func openPlace(ctx context.Context, path string, c *config) (*place, error) {
+	p := &place{path: path, mode: 0o600, sync: c.sync}
+	p.users.Store(1)
+	if err := p.open(ctx, c); err != nil {
+		p.leave()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *place) open(ctx context.Context, c *config) (err error) {
+	if err := p.openRoot(c); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		name string
+		f    **os.File
+	}{{registersDir, &p.registers}, {notesDir, &p.notes}, {keptDir, &p.kept.dir}} {
+		if *d.f, err = p.makeDir(p.root, d.name); err != nil {
+			return err
+		}
+	}
+	for i := range p.shards {
+		p.shards[i].turn = make(chan struct{}, 1)
+	}
+	p.kept.turn = make(chan struct{}, 1)
+	if settled, err := p.settle(c, false); err != nil || settled {
+		return err
+	}
+	if err := p.lock(ctx, &p.kept); err != nil {
+		return err
+	}
+	defer p.unlock(&p.kept)
+	_, err = p.settle(c, true)
+	return err
+}
+
+// openRoot opens the directory itself, and refuses what does not suit.
+func (p *place) openRoot(c *config) error {
+	made := false
+	switch st, err := os.Stat(p.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		parent := filepath.Dir(p.path)
+		if err := suits(parent, c); errors.Is(err, unix.ENOENT) {
+			return denied("%s cannot be made, since there is no %s: make that first", p.path, parent)
+		} else if err != nil {
+			return err
+		}
+		if err := os.Mkdir(p.path, 0o700); err == nil {
+			made = true
+		} else if !errors.Is(err, fs.ErrExist) {
+			return refusal("make the directory", err)
+		}
+	case err != nil:
+		return refusal("open the directory", err)
+	case !st.IsDir():
+		return denied("%s is a file, not a directory: name another", p.path)
+	}
+	if made && c.group {
+		if err := os.Chmod(p.path, 0o770|fs.ModeSetgid); err != nil {
+			return refusal("let the group in", err)
+		}
+	}
+	if err := suits(p.path, c); err != nil {
+		return err
+	}
+	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return refusal("open "+p.path, err)
+	}
+	p.root = os.NewFile(uintptr(fd), p.path)
+	st, err := p.root.Stat()
+	if err != nil {
+		return refusal("open "+p.path, err)
+	}
+	switch mode := st.Mode().Perm(); {
+	case mode&0o002 != 0:
+		return denied("everybody may write to %s (%v): chmod 700 it, or 2770 for a group", p.path, st.Mode())
+	case mode&0o070 == 0o070:
+		p.mode = 0o660
+	case c.group:
+		return denied("the group may not use %s (%v): chmod 2770 it", p.path, st.Mode())
+	}
+	// So that an operator can tell that it is in use, and lock it to remove it; and so that systemd-tmpfiles leaves it alone.
+	if err := flock(p.root, unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return fmt.Errorf("turnwise: file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
+	} else if err != nil {
+		return refusal("lock "+p.path, err)
+	}
+	return p.foreign()
+}
+
+// foreign refuses a directory that is full of other things.
+func (p *place) foreign() error {
+	if _, err := os.Lstat(filepath.Join(p.path, layoutFile)); err == nil {
+		return nil
+	}
+	names, err := p.root.Readdirnames(100)
+	for _, n := range names {
+		switch n {
+		case layoutFile, "." + layoutFile, registersDir, notesDir, keptDir, "lost+found":
+		default:
+			return denied("%s has other files in it, such as %s: name an empty or a new directory", p.path, n)
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return refusal("list "+p.path, err)
+	}
+	return nil
+}
+
+// makeDir opens a directory of ours, and makes it if it is not there.
+func (p *place) makeDir(in *os.File, name string) (*os.File, error) {
+	err := again(func() error { return unix.Mkdirat(int(in.Fd()), name, 0o700) })
+	if err == nil && p.mode == 0o660 {
+		err = again(func() error { return unix.Fchmodat(int(in.Fd()), name, 0o2770, 0) })
+	}
+	if err != nil && err != unix.EEXIST {
+		return nil, refusal("make "+filepath.Join(in.Name(), name), err)
+	}
+	d, err := openDirAt(in, name)
+	if err != nil {
+		return nil, refusal("", err)
+	}
+	if err := unix.Access(d.Name(), unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+		d.Close()
+		return nil, refusal("write to "+d.Name(), err)
+	}
+	return d, nil
+}
+
+// settle reads which layout the directory has, and reports whether it is as it should be. With the lock of kept it makes it
+// so: a directory without a layout gets it, and one of before the machine was started last is cleared of what is left.
+func (p *place) settle(c *config, locked bool) (settled bool, err error) {
+	boot := bootID()
+	text, err := os.ReadFile(filepath.Join(p.path, layoutFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if !locked {
+			return false, nil
+		}
+		if err := p.makeShards(); err != nil {
+			return false, err
+		}
+		return p.writeAndOpen(newLayout(boot, c.sync))
+	}
+	if err != nil {
+		return false, refusal("read the layout", err)
+	}
+	l, err := parseLayout(string(text))
+	if err != nil || l.version != layoutVersion {
+		return false, denied("%s has another layout than %s, which this version of turnwise has: %q. Use the version that made it, or another directory",
+			p.path, layoutVersion, firstLine(text))
+	}
+	if l.sync != c.sync {
+		return false, denied("%s is used %s WithSync, and all who use it must agree; to change it, stop them and remove %s",
+			p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
+	}
+	if l.boot == boot {
+		return p.openLayout()
+	}
+	if !locked {
+		return false, nil
+	}
+	p.clear(c.log)
+	return p.writeAndOpen(newLayout(boot, c.sync))
+}
+
+func (p *place) writeAndOpen(l layout) (settled bool, err error) {
+	if err := writeLayout(p.path, p.mode, l); err != nil {
+		return false, err
+	}
+	return p.openLayout()
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text[:min(len(text), 80)]), "\n")
+	return line
+}
+
+func (p *place) makeShards() error {
+	for i := range shards {
+		d, err := p.makeDir(p.registers, shardName(i))
+		if err != nil {
+			return err
+		}
+		if p.sync {
+			err = flush(d)
+		}
+		d.Close()
+		if err != nil {
+			return refusal("write the directory", err)
+		}
+	}
+	if p.sync {
+		return flush(p.registers)
+	}
+	return nil
+}
+
+// writeLayout replaces the layout. It needs the lock of kept.
+func writeLayout(path string, mode uint32, l layout) error {
+	tmp := filepath.Join(path, "."+layoutFile)
+	_ = os.Remove(tmp)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return refusal("write the layout", err)
+	}
+	defer f.Close()
+	if _, err = f.WriteString(l.String()); err == nil && mode != 0o600 {
+		err = f.Chmod(fs.FileMode(mode))
+	}
+	if err == nil && l.sync {
+		err = flush(f)
+	}
+	if err == nil {
+		err = os.Rename(tmp, filepath.Join(path, layoutFile))
+	}
+	if err == nil && l.sync {
+		err = flushDir(path)
+	}
+	if err != nil {
+		return refusal("write the layout", err)
+	}
+	return nil
+}
+
+func flushDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return flush(d)
+}
+
+// openLayout keeps the layout open, and takes its number for the directory's.
+func (p *place) openLayout() (settled bool, err error) {
+	name := filepath.Join(p.path, layoutFile)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, refusal("open "+name, err)
+	}
+	p.layout = os.NewFile(uintptr(fd), name)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return false, refusal("open "+name, err)
+	}
+	// Another may have been put there since it was read.
+	text := make([]byte, 1<<12)
+	n, err := readAt(fd, text, 0)
+	if err != nil {
+		return false, refusal("read "+name, err)
+	}
+	l, err := parseLayout(string(text[:n]))
+	if err != nil {
+		return false, denied("%s: %w", name, err)
+	}
+	p.number = numberOf(&st)
+	p.since = l.forgot
+	// A copy of the directory has the same id, but it is another file.
+	p.memory = fmt.Sprintf("%s-%x-%x-%s", l.id, p.number.device, p.number.inode, l.boot)
+	return true, nil
+}
+
+// clear removes what cannot be of use after the machine was started anew: pipes, locks, and registers that a power cut
+// has left half written. All processes of before are dead.
+func (p *place) clear(log *slog.Logger) {
+	for i := range shards {
+		d, err := openDirAt(p.registers, shardName(i))
+		if err != nil {
+			continue
+		}
+		names, _ := d.Readdirnames(-1)
+		for _, name := range names {
+			b, err := os.ReadFile(filepath.Join(d.Name(), name))
+			if _, damaged := parse(b); err == nil && (damaged != nil || name == spare) {
+				_ = unix.Unlinkat(int(d.Fd()), name, 0)
+				if name != spare {
+					log.Error("turnwise: a register was lost when the machine stopped", "dir", p.path, "file", name)
+				}
+			}
+		}
+		d.Close()
+	}
+	for _, d := range []*os.File{p.notes, p.kept.dir} {
+		names, _ := d.Readdirnames(-1)
+		for _, n := range names {
+			_ = os.RemoveAll(filepath.Join(d.Name(), n))
+		}
+		_, _ = d.Seek(0, 0)
+	}
+}
+
+func unfitFor(path, fileSystem string) error {
+	return denied("%s is on %s, which several machines may share, or where locks or named pipes do not work as on a disk of this machine: "+
+		"name a directory on a disk or a tmpfs, or use WithAnyFileSystem if you know better", path, fileSystem)
+}

@@ -1,0 +1,313 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// listener is somebody in this process who hears of a topic.
+type listener struct {
+	s     *Store
+	topic string
+	dir   string // the name of the topic's directory
+	hear  func([]byte)
+
+	mu      sync.Mutex
+	at      ear
+	stopped bool
+
+	lost    atomic.Bool // notes may have been lost, and it has not heard of that yet
+	running sync.WaitGroup
+	once    sync.Once
+}
+
+// ear is the pipe by which a listener is reached.
+type ear struct {
+	place *place
+	name  string
+	f     *os.File // nil if there is none
+}
+
+// Listen has a pipe of its own for each topic, which lasts until stop.
+func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)) (stop func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	l := &listener{s: s, topic: topic, dir: nameOf(topic), hear: hear}
+	if l.at, err = p.pipe(l.dir); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.at.close(l.dir)
+		return nil, errClosed
+	}
+	s.listeners[l] = struct{}{}
+	l.running.Go(l.run)
+	return l.stop, nil
+}
+
+// pipe makes a pipe for a topic. It gets its name last: nobody sees it before it is open.
+func (p *place) pipe(topic string) (at ear, err error) {
+	var unique [6]byte
+	rand.Read(unique[:])
+	name := fmt.Sprintf("%d-%x", os.Getpid(), unique)
+	notes := int(p.notes.Fd())
+	for {
+		if err := p.makeTopic(topic); err != nil {
+			return at, err
+		}
+		f, err := p.makePipe(p.notes, topic+"/."+name)
+		if err == nil {
+			err = again(func() error { return unix.Renameat(notes, topic+"/."+name, notes, topic+"/"+name) })
+			if err == nil {
+				p.users.Add(1)
+				return ear{p, name, f}, nil
+			}
+			f.Close()
+			_ = unix.Unlinkat(notes, topic+"/."+name, 0)
+		}
+		if !errors.Is(err, unix.ENOENT) { // otherwise the directory was empty, and somebody has removed it
+			return at, trouble("make a pipe", err)
+		}
+		if err := p.check(); err != nil {
+			return at, err
+		}
+	}
+}
+
+func (p *place) makeTopic(topic string) error {
+	notes := int(p.notes.Fd())
+	err := again(func() error { return unix.Mkdirat(notes, topic, 0o700) })
+	if err == nil && p.mode != 0o600 {
+		err = again(func() error { return unix.Fchmodat(notes, topic, 0o2770, 0) })
+	}
+	if err == nil || err == unix.EEXIST {
+		return nil
+	}
+	if err == unix.ENOENT {
+		return p.missing(notesDir)
+	}
+	return trouble("make "+filepath.Join(p.notes.Name(), topic), err)
+}
+
+// makePipe makes a named pipe, and opens it for both directions: so it has no end while nobody writes.
+func (p *place) makePipe(dir *os.File, name string) (*os.File, error) {
+	fd := int(dir.Fd())
+	if err := again(func() error { return mkfifoAt(dir, name, 0o600) }); err != nil {
+		return nil, err
+	}
+	if p.mode != 0o600 {
+		if err := again(func() error { return unix.Fchmodat(fd, name, p.mode, 0) }); err != nil {
+			return nil, err
+		}
+	}
+	pipe, err := openAt(dir, name, unix.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(pipe), name), nil
+}
+
+// close may be called on none.
+func (at ear) close(topic string) {
+	if at.f != nil {
+		at.f.Close()
+		at.place.bury(topic, at.name)
+		at.place.leave()
+	}
+}
+
+func (l *listener) stop() {
+	l.once.Do(func() {
+		l.s.mu.Lock()
+		delete(l.s.listeners, l)
+		l.s.mu.Unlock()
+		l.mu.Lock()
+		l.stopped = true
+		l.at.close(l.dir)
+		l.at = ear{}
+		l.mu.Unlock()
+	})
+	l.running.Wait()
+}
+
+// look makes the listener hear that notes may have been lost.
+func (l *listener) look() {
+	l.lost.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at.f != nil {
+		_ = l.at.f.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// move has the listener make a new pipe, in the place that the store has now.
+func (l *listener) move() {
+	l.lost.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at.close(l.dir)
+	l.at = ear{}
+}
+
+// tend finds out whether the pipe is still where it was, and whether notes were lost.
+func (l *listener) tend(p *place) {
+	l.mu.Lock()
+	at := l.at
+	l.mu.Unlock()
+	if at.f == nil {
+		return // it is about to make one
+	}
+	var st unix.Stat_t
+	err := again(func() error {
+		return unix.Fstatat(int(p.notes.Fd()), l.dir+"/"+at.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	switch {
+	case at.place != p || err == unix.ENOENT:
+		l.move()
+	case p.hasLost(l.dir, at.name):
+		l.look()
+	}
+}
+
+// hasLost reports whether notes have been lost since it was asked last.
+func (p *place) hasLost(topic, pipe string) bool {
+	return unix.Unlinkat(int(p.notes.Fd()), lostFile(topic, pipe), 0) == nil
+}
+
+// run hears until the listener is stopped.
+func (l *listener) run() {
+	buf := make([]byte, 1<<16+messageHead) // any message
+	left := 0                              // the beginning of one
+	for {
+		l.mu.Lock()
+		at, stopped := l.at, l.stopped
+		l.mu.Unlock()
+		if stopped {
+			return
+		}
+		if at.f == nil {
+			left = 0
+			l.pipeAgain()
+			continue
+		}
+		n, err := receive(at.f, buf[left:], func() bool { return at.place.hasLost(l.dir, at.name) })
+		switch {
+		case err == errLost:
+			l.lost.Store(true)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			_ = at.f.SetReadDeadline(time.Time{})
+		}
+		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { l.take(at.place, kind, rest) }))
+		if l.lost.Swap(false) {
+			l.hear(nil)
+		}
+	}
+}
+
+var errLost = errors.New("notes were lost")
+
+// receive reads from a pipe. Before it sleeps it finds out whether notes were lost.
+func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	asked := false
+	readErr := raw.Read(func(fd uintptr) bool {
+		for {
+			n, err = unix.Read(int(fd), buf)
+			switch {
+			case err == unix.EINTR:
+			case err == unix.EAGAIN && !asked && hasLost():
+				err = errLost
+				return true
+			case err == unix.EAGAIN:
+				asked = true
+				return false
+			default:
+				return true
+			}
+		}
+	})
+	n = max(n, 0)
+	if readErr != nil {
+		return n, readErr
+	}
+	return n, err
+}
+
+// take hears a message.
+func (l *listener) take(p *place, kind byte, rest []byte) {
+	if kind == messageAside {
+		name := l.dir + "/" + string(rest)
+		fd, err := openAt(p.notes, name, unix.O_RDONLY, 0)
+		if err == nil {
+			rest = make([]byte, 1<<16)
+			var n int
+			n, err = readAt(fd, rest, 0)
+			rest = rest[:n]
+			unix.Close(fd)
+			_ = unix.Unlinkat(int(p.notes.Fd()), name, 0)
+		}
+		if err != nil {
+			l.lost.Store(true)
+			return
+		}
+	}
+	if kind == messageLook {
+		l.lost.Store(true)
+		return
+	}
+	if text, ok := textFor(l.topic, rest); ok {
+		if l.lost.Swap(false) {
+			l.hear(nil)
+		}
+		l.hear(text)
+	}
+}
+
+// pipeAgain makes a new pipe, when somebody has taken the old one away.
+func (l *listener) pipeAgain() {
+	p, err := l.s.enter()
+	if err == nil {
+		var at ear
+		if at, err = p.pipe(l.dir); err == nil {
+			l.mu.Lock()
+			if l.stopped {
+				at.close(l.dir)
+			} else {
+				l.at = at
+			}
+			l.mu.Unlock()
+		}
+		p.leave()
+	}
+	if l.lost.Swap(false) {
+		l.hear(nil)
+	}
+	if err != nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,128 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock is a directory that one process at a time may have locked, with flock(2), and one goroutine there.
+type lock struct {
+	turn chan struct{} // holds a value while somebody in this process has the lock, or waits for the others
+	dir  *os.File      // of a shard: only after open
+	open atomic.Bool
+	head [headLength + longestKey + 1]byte // for who has it
+	next []byte
+}
+
+// lock takes a lock of the place. Another process may be stopped while it has it: so the wait ends with ctx.
+func (p *place) lock(ctx context.Context, l *lock) error {
+	select {
+	case l.turn <- struct{}{}:
+	default:
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	err := flock(l.dir, unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		return p.waitFor(ctx, l)
+	}
+	if err != nil {
+		<-l.turn
+		return refusal("lock "+l.dir.Name(), err)
+	}
+	return nil
+}
+
+// waitFor waits for other processes. A wait in flock cannot be called off, so it is done on a goroutine, which is left
+// behind when ctx ends: there is one for a lock at most.
+func (p *place) waitFor(ctx context.Context, l *lock) error {
+	p.users.Add(1)
+	locked := make(chan error, 1)
+	go func() { locked <- flock(l.dir, unix.LOCK_EX) }()
+	var err error
+	select {
+	case err = <-locked:
+		p.leave()
+		if err != nil {
+			<-l.turn
+			return refusal("lock "+l.dir.Name(), err)
+		}
+		return nil
+	case <-ctx.Done():
+		go func() {
+			if <-locked == nil {
+				_ = flock(l.dir, unix.LOCK_UN)
+			}
+			<-l.turn
+			p.leave()
+		}()
+		return ctx.Err()
+	}
+}
+
+func (p *place) unlock(l *lock) {
+	_ = flock(l.dir, unix.LOCK_UN)
+	<-l.turn
+}
+
+// shard returns one of the directories of registers, open and locked.
+func (p *place) shard(ctx context.Context, i int) (*lock, error) {
+	l := &p.shards[i]
+	if err := p.openShard(ctx, i); err != nil {
+		return nil, err
+	}
+	if err := p.lock(ctx, l); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		p.unlock(l)
+		return nil, err
+	}
+	return l, nil
+}
+
+// openShard opens a directory of registers. It stays open.
+func (p *place) openShard(ctx context.Context, i int) error {
+	l := &p.shards[i]
+	if l.open.Load() {
+		return nil
+	}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.open.Load() {
+		return nil
+	}
+	d, err := openDirAt(p.registers, shardName(i))
+	if err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return p.missing(filepath.Join(registersDir, shardName(i)))
+		}
+		return trouble("open a directory of registers", err)
+	}
+	l.dir = d
+	l.open.Store(true)
+	return nil
+}
+
+func flock(f *os.File, how int) error {
+	fd := int(f.Fd())
+	for {
+		if err := unix.Flock(fd, how); err != unix.EINTR {
+			return err
+		}
+	}
+}

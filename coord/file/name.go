@@ -1,0 +1,53 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/crc32"
+)
+
+// longName is how long the name of a file may be. Every file system takes two more.
+const longName = 140
+
+// nameOf is what the file for a key is called: the key itself where that can be, so that ls tells something. Two keys
+// never share a name where upper and lower case are the same, or where names are brought into a normal form: a name has
+// nothing but small letters, digits and a few signs. A slash becomes a comma, every other byte a % and two digits. What
+// is longer than limit ends in ~ and a hash of the key.
+//
+// A name begins neither with a dot nor with a tilde: those are for files of other purposes.
+func nameOf(key string) string {
+	name := beginOf(key)
+	if len(name) <= longName {
+		return name
+	}
+	hash := sha256.Sum256([]byte(key))
+	digits := hex.EncodeToString(hash[:16])
+	return name[:longName-1-len(digits)] + "~" + digits
+}
+
+// beginOf is what the names of all keys begin with that begin with prefix, but for those that end in a hash.
+func beginOf(prefix string) string {
+	name := make([]byte, 0, 64)
+	for i := range len(prefix) {
+		name = appendEscaped(name, prefix[i], i == 0)
+	}
+	return string(name)
+}
+
+func appendEscaped(name []byte, c byte, first bool) []byte {
+	switch {
+	case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && !first:
+		return append(name, c)
+	case c == '/':
+		return append(name, ',')
+	default:
+		return append(name, '%', hexDigits[c>>4], hexDigits[c&15])
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+// shardOf is the directory that a register is in.
+func shardOf(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % shards) }

@@ -1,0 +1,51 @@
+package file
+
+import (
+	"log/slog"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Option sets up a store.
+type Option func(*config)
+
+type config struct {
+	sync   bool
+	group  bool
+	anyFS  bool
+	log    *slog.Logger
+	client []coord.Option
+}
+
+// WithSync has each swap written to the disk before it is answered, so that not even a power cut takes one back. It costs a
+// wait for the disk each time. All processes that use a directory must agree on it; the directory remembers, and one that
+// does not is refused.
+func WithSync() Option { return func(c *config) { c.sync = true } }
+
+// WithGroup lets other users of the directory's group take part, if this process is the one that makes the directory.
+// Without it the directory belongs to its user alone. Others need not say it: they see it from the directory's rights.
+func WithGroup() Option { return func(c *config) { c.group = true } }
+
+// WithAnyFileSystem insists on a file system that would be refused, because several machines may share it and its locks may
+// not reach from one to the other, or because it lacks something. Use it if you know that only one machine does, and that
+// flock(2), rename(2) and named pipes work there as they do on a disk.
+func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
+
+// WithLogger has the store tell when something is wrong with the directory. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithClient is for Connect, which passes the options on to coord.NewClient.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+func configure(opts []Option) *config {
+	c := &config{log: slog.New(slog.DiscardHandler)}
+	for _, o := range opts {
+		o(c)
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,159 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// place is a directory as we have opened it. Files in it are reached through it, not by their paths: so when somebody puts
+// another directory in its place, nothing of what we do in the one is done in the other.
+//
+// It stays open as long as somebody uses it.
+type place struct {
+	path   string
+	memory string    // names what is remembered here
+	since  time.Time // when something was forgotten; zero if nothing was
+	mode   uint32    // of files: whether the group takes part
+	sync   bool
+
+	root, registers, notes *os.File
+	kept                   lock
+	shards                 [shards]lock
+	layout                 *os.File // kept open, so that no other file can have its number
+	number                 fileNumber
+	plain                  atomic.Bool // files cannot be exchanged here
+
+	debts debts
+
+	users  atomic.Int64 // and one for the store
+	forgot atomic.Bool
+}
+
+// fileNumber tells a file from all others that there are at the moment.
+type fileNumber struct{ device, inode uint64 }
+
+func numberOf(st *unix.Stat_t) fileNumber {
+	return fileNumber{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev is 32 bits on macOS
+}
+
+// use keeps the place open until leave is called. It reports false if it has been closed.
+func (p *place) use() bool {
+	for {
+		n := p.users.Load()
+		if n == 0 {
+			return false
+		}
+		if p.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// remembers says what is remembered here, and for how long.
+func (p *place) remembers() register.Memory {
+	m := register.Memory{ID: p.memory, For: register.Forever}
+	if !p.since.IsZero() {
+		m.For = max(time.Since(p.since), 0)
+	}
+	return m
+}
+
+func (p *place) leave() {
+	if p.users.Add(-1) == 0 {
+		p.close()
+	}
+}
+
+func (p *place) close() {
+	for _, f := range []*os.File{p.root, p.registers, p.notes, p.kept.dir, p.layout} {
+		_ = f.Close() // nil where it did not come so far
+	}
+	for i := range p.shards {
+		_ = p.shards[i].dir.Close()
+	}
+}
+
+// check returns ErrForgot if the directory is not the one that we opened any more: somebody has removed it, moved it, or
+// restored it from a backup.
+func (p *place) check() error {
+	if p.forgot.Load() {
+		return p.lost()
+	}
+	var st unix.Stat_t
+	err := again(func() error { return unix.Stat(p.layout.Name(), &st) })
+	switch {
+	case err == nil && numberOf(&st) == p.number:
+		return nil
+	case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		p.forgot.Store(true)
+		return p.lost()
+	default:
+		return fmt.Errorf("turnwise: file: look at %s: %w", p.layout.Name(), err)
+	}
+}
+
+func (p *place) lost() error {
+	return fmt.Errorf("turnwise: file: %s was removed or replaced while it was in use: %w", p.path, register.ErrForgot)
+}
+
+// missing says why a file that has to be there is not.
+func (p *place) missing(what string) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	return denied("%s is missing: somebody has removed it. Stop all that use %s and remove the whole directory",
+		filepath.Join(p.path, what), p.path)
+}
+
+// disown makes everybody who uses the directory find out that something in it was forgotten.
+func (p *place) disown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := p.lock(ctx, &p.kept); err != nil {
+		return err
+	}
+	defer p.unlock(&p.kept)
+	if p.check() != nil { // somebody has done it already
+		return nil
+	}
+	l := newLayout(bootID(), p.sync)
+	l.forgot = time.Now()
+	return writeLayout(p.path, p.mode, l)
+}
+
+func again(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// openAt opens a file in a directory.
+func openAt(dir *os.File, name string, flags int, mode uint32) (fd int, err error) {
+	for {
+		fd, err = unix.Openat(int(dir.Fd()), name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func openDirAt(dir *os.File, name string) (*os.File, error) {
+	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir.Name(), name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
+}

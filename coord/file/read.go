@@ -1,0 +1,234 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+var errCollision = errors.New("the file is another key's: the names of the two collide")
+
+// Read returns what stands in a register, without locking anything.
+func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
+	if err := ctx.Err(); err != nil {
+		return register.Item{}, err
+	}
+	p, err := s.enter()
+	if err != nil {
+		return register.Item{}, err
+	}
+	defer p.leave()
+	name := nameOf(key)
+	i := shardOf(name)
+	if err := p.openShard(ctx, i); err != nil {
+		return register.Item{}, err
+	}
+	item, err := p.read(ctx, &p.shards[i], name, key)
+	if err == nil {
+		err = p.check()
+	}
+	if err != nil {
+		return register.Item{}, err
+	}
+	return item, nil
+}
+
+// tries is how often a read is tried while others swap, before it locks them out.
+const tries = 5
+
+// errSwapped says that a register was swapped while it was read.
+var errSwapped = errors.New("swapped while it was read")
+
+// read returns what stands in a register. If key is empty it may be anybody's.
+func (p *place) read(ctx context.Context, l *lock, name, key string) (register.Item, error) {
+	for range tries {
+		item, err := load(l, name, true)
+		if err == errSwapped || err == errDamaged {
+			continue
+		}
+		return p.judge(l, name, key, item, err)
+	}
+	if err := p.lock(ctx, l); err != nil {
+		return register.Item{}, err
+	}
+	defer p.unlock(l)
+	return p.locked(l, name, key)
+}
+
+// locked returns what stands in a register. It needs the lock.
+func (p *place) locked(l *lock, name, key string) (register.Item, error) {
+	item, err := load(l, name, false)
+	return p.judge(l, name, key, item, err)
+}
+
+func (p *place) judge(l *lock, name, key string, item register.Item, err error) (register.Item, error) {
+	switch {
+	case err == unix.ENOENT:
+		return register.Item{Key: key}, p.empty(l)
+	case err == nil && key != "" && key != item.Key:
+		err = errCollision
+		fallthrough
+	case err == errDamaged:
+		return register.Item{}, denied("%s: %w", filepath.Join(l.dir.Name(), name), err)
+	case err != nil:
+		return register.Item{}, trouble("read "+filepath.Join(l.dir.Name(), name), err)
+	}
+	return item, nil
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 4096); return &b }}
+
+// load reads a file of a directory of registers. If others may swap meanwhile it makes sure that what it read was in the
+// register: a file that is being read may become the spare one, and be written to.
+func load(l *lock, name string, open bool) (item register.Item, err error) {
+	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return item, err
+	}
+	defer unix.Close(fd)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	b := *buf
+	n, err := readAt(fd, b, 0)
+	if err != nil {
+		return item, err
+	}
+	h, err := parseHead(b[:n])
+	if err != nil {
+		return item, err
+	}
+	if h.size() > n && sizeOf(fd) < int64(h.size()) {
+		return item, errDamaged
+	}
+	whole := make([]byte, h.size())
+	if n = copy(whole, b[:n]); n < len(whole) {
+		if _, err = readAt(fd, whole[n:], int64(n)); err != nil {
+			return item, err
+		}
+	}
+	if open {
+		if err := stillThere(l.dir, name, fd, whole); err != nil {
+			return item, err
+		}
+	}
+	return h.from(whole)
+}
+
+func sizeOf(fd int) int64 {
+	var st unix.Stat_t
+	_ = again(func() error { return unix.Fstat(fd, &st) })
+	return st.Size
+}
+
+// stillThere makes sure that a file has the name that it was opened by, and has not been written to meanwhile: it begins
+// as it did. No version comes again, so it has begun so all the time, also when it was found under its name.
+func stillThere(dir *os.File, name string, fd int, whole []byte) error {
+	var file, named unix.Stat_t
+	if err := again(func() error { return unix.Fstat(fd, &file) }); err != nil {
+		return err
+	}
+	err := again(func() error { return unix.Fstatat(int(dir.Fd()), name, &named, unix.AT_SYMLINK_NOFOLLOW) })
+	if err == unix.ENOENT {
+		return errSwapped
+	}
+	if err != nil {
+		return err
+	}
+	var begin [headLength]byte
+	if _, err := readAt(fd, begin[:], 0); err != nil {
+		return err
+	}
+	if numberOf(&file) != numberOf(&named) || !bytes.Equal(begin[:], whole[:headLength]) {
+		return errSwapped
+	}
+	return nil
+}
+
+// readAt reads as much of a file as b has room for, or there is.
+func readAt(fd int, b []byte, at int64) (n int, err error) {
+	for {
+		if n, err = unix.Pread(fd, b, at); err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+// List reads one directory after the other. The names are read with the directory locked: otherwise one whose file is
+// exchanged might be missed.
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer p.leave()
+	begin := beginOf(prefix)
+	for i := range shards {
+		l, err := p.shard(ctx, i)
+		if err != nil {
+			return err
+		}
+		names, err := namesIn(l.dir)
+		p.unlock(l)
+		if err != nil {
+			return trouble("list "+l.dir.Name(), err)
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, ".") || !strings.HasPrefix(name, begin) && !strings.Contains(name, "~") {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			item, err := p.read(ctx, l, name, "")
+			if err != nil {
+				return err
+			}
+			if item.Version.IsZero() {
+				continue
+			}
+			if strings.HasPrefix(item.Key, prefix) && !yield(item) {
+				return nil
+			}
+		}
+	}
+	return p.check()
+}
+
+// namesIn lists a directory.
+func namesIn(dir *os.File) ([]string, error) {
+	fd, err := openAt(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return namesOf(fd)
+}
+
+// namesOf lists a directory that nobody else reads through the same descriptor.
+func namesOf(fd int) (names []string, err error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := unix.ReadDirent(fd, *buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent((*buf)[:n], -1, names)
+	}
+}

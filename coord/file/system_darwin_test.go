@@ -1,0 +1,7 @@
+package file
+
+import "testing"
+
+var unfit = map[uint32]string{}
+
+func fileSystem(testing.TB, string) uint32 { return 0 }

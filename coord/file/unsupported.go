@@ -1,0 +1,21 @@
+//go:build !linux && !darwin
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Store does not exist on this system.
+type Store struct{ register.Keeper }
+
+// Open returns an error: a store of files needs Linux or macOS.
+func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
+	configure(opts)
+	return nil, fmt.Errorf("turnwise: file: %w: a store of files needs Linux or macOS, and this is %s", driver.ErrDenied, runtime.GOOS)
+}

@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// with runs do on a connection to the server that we know. A connection is looked at when it is new, and again when the
+// memory has changed.
+func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
+	known := s.known.Load()
+	if known == nil {
+		return register.ErrForgot
+	}
+	pc, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer pc.Release()
+	c := pc.Conn()
+	if seen := c.PgConn().CustomData(); seen[customKey] != known {
+		if err := s.recognize(ctx, c, known); err != nil {
+			return err
+		}
+		seen[customKey] = known
+	}
+	err = do(c, known)
+	switch {
+	case isState(err, notTheOne):
+		hangUp(c) // the pooler has taken us elsewhere: the next try finds out
+		s.pool.Reset()
+	case err != nil && c.IsClosed() && ctx.Err() == nil:
+		s.pool.Reset() // a server that has gone takes all of them along
+		err = &broken{err}
+	}
+	return err
+}
+
+// broken is an error after which the connection is gone.
+type broken struct{ error }
+
+func (b *broken) Unwrap() error { return b.error }
+
+// customKey is where a connection says which memory it was seen to have.
+const customKey = "turnwise memory"
+
+// greeting is what a server says of itself.
+type greeting struct {
+	version int
+	pooler  bool
+	fsync   bool
+	naming  bool // it tells its identifier to this role
+}
+
+// greet asks who is there. It refuses a standby.
+func (s *Store) greet(ctx context.Context, c *pgx.Conn) (g greeting, err error) {
+	const ask = `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, pg_backend_pid(),
+		current_setting('fsync') = 'on', has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')`
+	var standby bool
+	var pid uint32
+	if err := c.QueryRow(ctx, ask, s.plain).Scan(&standby, &g.version, &pid, &g.fsync, &g.naming); err != nil {
+		return g, s.explain(err)
+	}
+	if standby {
+		return g, errStandby
+	}
+	g.pooler = pid != c.PgConn().PID() // a pooler makes up a number of its own, since it has no process for us
+	return g, nil
+}
+
+// settle sets what our statements stand on, whatever the defaults of the server, the database and the role are: the swap is
+// what it is under READ COMMITTED only, an answer must mean that the disk has it, and our contexts are all the limits we
+// want. The server notices after some ten seconds that we are cut off, and gives up what we had under way.
+func (s *Store) settle(ctx context.Context, c *pgx.Conn) error {
+	const set = `SELECT set_config(name, value, false) FROM (VALUES
+		('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),
+		('default_transaction_deferrable', 'off'), ('synchronous_commit', 'on'), ('row_security', 'off'),
+		('statement_timeout', '0'), ('lock_timeout', '0'), ('transaction_timeout', '0'),
+		('idle_session_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
+		('tcp_keepalives_idle', '4'), ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'),
+		('search_path', 'pg_catalog'), ('bytea_output', 'hex'), ('jit', 'off')) AS wanted (name, value)
+		WHERE name IN (SELECT name FROM pg_catalog.pg_settings)`
+	_, err := c.Exec(ctx, set, s.plain)
+	return s.explain(err)
+}
+
+// run sends one statement and returns how many rows it has changed or found.
+func (s *Store) run(ctx context.Context, c *pgx.Conn, known *memory, sql string, args []any, scan func(pgx.Rows) error) (int64, error) {
+	if s.pooler {
+		return s.runBehindPooler(ctx, c, known, sql, args, scan)
+	}
+	if scan == nil {
+		tag, err := c.Exec(ctx, sql, args...)
+		return tag.RowsAffected(), err
+	}
+	rows, err := c.Query(ctx, sql, args...)
+	return gather(rows, err, scan)
+}
+
+func gather(rows pgx.Rows, err error, scan func(pgx.Rows) error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return 0, err
+		}
+	}
+	rows.Close()
+	return rows.CommandTag().RowsAffected(), rows.Err()
+}
+
+// runBehindPooler sends a transaction in one trip. What it stands on must be set within, and the server may be another one
+// each time, so it looks whether it is the one that we know: if not, the division by zero ends it.
+func (s *Store) runBehindPooler(ctx context.Context, c *pgx.Conn, known *memory, sql string, args []any, scan func(pgx.Rows) error) (n int64, err error) {
+	var b pgx.Batch
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
+	b.Queue(fmt.Sprintf(`SELECT set_config('synchronous_commit', 'on', true), set_config('statement_timeout', '0', true),
+		set_config('lock_timeout', '0', true), set_config('row_security', 'off', true), set_config('bytea_output', 'hex', true),
+		1 / (%s = '%s')::int`, timelineSQL, known.timeline))
+	b.Queue(sql, args...)
+	b.Queue("COMMIT")
+	r := c.SendBatch(ctx, &b)
+	defer func() {
+		if e := r.Close(); err == nil {
+			err = e
+		}
+	}()
+	for range 2 {
+		if _, err := r.Exec(); err != nil {
+			return 0, err
+		}
+	}
+	if scan == nil {
+		var tag pgconn.CommandTag
+		tag, err = r.Exec()
+		n = tag.RowsAffected()
+	} else {
+		var rows pgx.Rows
+		rows, err = r.Query()
+		n, err = gather(rows, err, scan)
+	}
+	if err != nil {
+		return 0, err
+	}
+	tag, err := r.Exec()
+	if err == nil && !strings.HasPrefix(tag.String(), "COMMIT") {
+		err = fmt.Errorf("the commit was answered with %s", tag)
+	}
+	return n, err
+}
+
+// notTheOne is SQLSTATE's division by zero.
+const notTheOne = "22012"
+
+// primary is for one of several hosts: it goes on to the next if this one takes no writes.
+func primary(ctx context.Context, c *pgconn.PgConn) error {
+	return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c)
+}
+
+// hangUp closes a connection, and says goodbye if that is quick.
+func hangUp(c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	c.Close(ctx)
+}

@@ -1,0 +1,294 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// eventually waits for what must happen, however busy the machine is.
+func eventually(t *testing.T, what string, happens func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(30 * time.Second); !happens(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("it never happens: %s", what)
+		}
+	}
+}
+
+func terminate(t *testing.T, m *servers.Member, which string) {
+	t.Helper()
+	query(t, m.URL(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'turnwise' AND "+which)
+}
+
+// Four count while backends are killed. A count whose answer was lost is tried again as it was.
+func TestNothingIsLostOrDoneTwiceWhileBackendsAreKilled(t *testing.T) {
+	m := durable(t)
+	kills := map[string]func(){
+		"terminated":     func() { terminate(t, m, "query NOT LIKE 'LISTEN%'") },
+		"killed with -9": func() { m.Kill(); m.Restart(t) },
+		"stopped":        func() { m.Freeze(); time.Sleep(100 * time.Millisecond); m.Thaw() },
+	}
+	for name, kill := range kills {
+		t.Run(name, func(t *testing.T) {
+			s := opened(t, m.URL(), WithTable(freshTable()))
+			var stop atomic.Bool
+			var counted, doubtful atomic.Int64
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					var w register.Swap
+					cur := register.Item{Key: "n"}
+					for !stop.Load() {
+						var n int
+						fmt.Sscan(string(cur.Value), &n)
+						w = register.Swap{Key: "n", Old: cur.Version, Next: register.NewVersion(), Value: fmt.Append(nil, n+1),
+							Notes: []register.Note{{Topic: "n", Text: []byte("x")}}}
+						it, err := s.Swap(within(t, 2*time.Second), w)
+						switch {
+						case err == nil:
+							cur = it
+							counted.Add(1)
+							continue
+						case errors.Is(err, register.ErrConflict):
+							cur = it
+							continue
+						case errors.Is(err, register.ErrForgot):
+							t.Error(err)
+							return
+						}
+						// It is open. What is swapped next, if anything, is swapped from what it left or did not touch: so a
+						// number is given to one only, and the sum is known to within the doubtful ones.
+						doubtful.Add(1)
+						for {
+							if cur, err = s.Read(within(t, 2*time.Second), "n"); err == nil {
+								break
+							}
+							time.Sleep(10 * time.Millisecond)
+						}
+					}
+				})
+			}
+			for range 5 {
+				time.Sleep(100 * time.Millisecond)
+				kill()
+			}
+			stop.Store(true)
+			all.Wait()
+			var n int64
+			fmt.Sscan(string(read(t, s, "n").Value), &n)
+			if n < counted.Load() || n > counted.Load()+doubtful.Load() {
+				t.Errorf("the register says %d; %d were counted, and %d may have been", n, counted.Load(), doubtful.Load())
+			}
+			t.Logf("counted %d, %d of them in doubt", n, doubtful.Load())
+		})
+	}
+}
+
+// The listener hears that it may have missed something, and then hears again.
+func TestAListenerComesBack(t *testing.T) {
+	m := durable(t)
+	proxy := faultproxy.Start(t, m.Addr())
+	url := strings.Replace(m.URL(), m.Addr(), proxy.Addr(), 1)
+	for name, hit := range map[string]func(){
+		"its backend is terminated": func() { terminate(t, m, "query LIKE '%LISTEN%'") },
+		"all are":                   func() { terminate(t, m, "true") },
+		"the server is killed":      func() { m.Kill(); m.Restart(t) },
+		"the connection is cut":     proxy.Cut,
+		"nothing comes through for a while": func() {
+			proxy.Blackhole()
+			time.Sleep(pingEvery + pingFor + time.Second)
+			proxy.Heal()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := opened(t, url, WithTable(freshTable()))
+			other := opened(t, m.URL(), WithTable(s.name()))
+			var lost atomic.Int64
+			heard := make(chan string, 1000)
+			if _, err := s.Listen(within(t, 10*time.Second), "t", func(b []byte) {
+				if b == nil {
+					lost.Add(1)
+					return
+				}
+				heard <- string(b)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			it := put(t, other, register.Item{Key: "k"}, "x", register.Note{Topic: "t", Text: []byte("before")})
+			if got := hears(t, heard); got != "before" || lost.Load() != 0 {
+				t.Errorf("heard %q, and of %d losses", got, lost.Load())
+			}
+			hit()
+			eventually(t, "it hears that something may be lost", func() bool { return lost.Load() > 0 })
+			eventually(t, "the other can swap", func() bool {
+				w := register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Notes: []register.Note{{Topic: "t", Text: []byte("after")}}}
+				_, err := other.Swap(within(t, time.Second), w)
+				return err == nil
+			})
+			for got := ""; got != "after"; {
+				got = hears(t, heard)
+			}
+		})
+	}
+}
+
+// promote makes a primary of a standby.
+func promote(t *testing.T, m *servers.Member) {
+	t.Helper()
+	query(t, m.URL(), "SELECT pg_promote()")
+}
+
+// A standby takes over that lags behind. Whoever knew the old primary is told, wherever its connections lead.
+func TestAFailOverIsNoticed(t *testing.T) {
+	old := durable(t)
+	made := opened(t, old.URL()) // the table is there before the standby is
+	mem, err := made.Memory(within(t, 10*time.Second))
+	if err != nil || mem.For != register.Forever {
+		t.Fatalf("the memory is %+v, %v", mem, err)
+	}
+	it := put(t, made, register.Item{Key: "k"}, "1")
+	standby := servers.Postgres(t, servers.Fsync(), servers.ReplicaOf(old)).Member(0)
+	both := strings.Replace(old.URL(), old.Addr(), old.Addr()+","+standby.Addr(), 1)
+	proxyTo := func(m *servers.Member) *Store {
+		return opened(t, strings.Replace(both, old.Addr()+","+standby.Addr(), m.Addr(), 1))
+	}
+	a, b := opened(t, both), opened(t, both, WithPolling())
+	eventually(t, "the standby has it", func() bool {
+		return query(t, standby.URL(), "SELECT count(*) FROM turnwise_register WHERE key = 'k'") == "1"
+	})
+	standby.Kill() // frozen, its kernel would still take what comes
+	it = put(t, a, it, "2, which is not copied")
+	old.Kill()
+	standby.Restart(t)
+	promote(t, standby)
+
+	for _, s := range []*Store{a, b} {
+		eventually(t, "it is told", func() bool {
+			_, err := s.Read(within(t, time.Second), "k")
+			if err == nil {
+				t.Fatal("it reads from a server that has forgotten, unaware")
+			}
+			return errors.Is(err, register.ErrForgot)
+		})
+		if _, err := s.Swap(within(t, time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion()}); !errors.Is(err, register.ErrForgot) {
+			t.Errorf("swap: %v", err)
+		}
+	}
+	since := time.Now()
+	for _, s := range []*Store{a, b, proxyTo(standby)} {
+		now, err := s.Memory(within(t, 10*time.Second))
+		if err != nil || now.ID == mem.ID || now.For > time.Since(since)+10*time.Second {
+			t.Errorf("the memory is %+v, %v; it was %+v", now, err, mem)
+		}
+		if got := read(t, s, "k"); string(got.Value) != "1" {
+			t.Errorf("there stands %+v", got)
+		}
+	}
+
+	// The old one comes back, and has not heard of it. Nobody who knows the new one goes back to it.
+	standby.Kill()
+	old.Restart(t)
+	for range 10 {
+		_, err := a.Read(within(t, time.Second), "k")
+		if err == nil || errors.Is(err, register.ErrForgot) {
+			t.Fatalf("it goes back to the old primary: %v", err)
+		}
+		if strings.Contains(err.Error(), "stop it") {
+			break
+		}
+	}
+	if _, err := a.Memory(within(t, time.Second)); err == nil || !strings.Contains(err.Error(), "stop it") {
+		t.Errorf("memory of the old primary: %v", err)
+	}
+	standby.Restart(t)
+	old.Kill()
+	eventually(t, "it goes on with the new one", func() bool { _, err := a.Read(within(t, time.Second), "k"); return err == nil })
+}
+
+// A restart forgets nothing. Without waiting for the disk it may.
+func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
+	for _, safe := range []bool{true, false} {
+		t.Run(fmt.Sprint("fsync ", safe), func(t *testing.T) {
+			var opts []servers.Option
+			if safe {
+				opts = append(opts, servers.Fsync())
+			}
+			m := servers.Postgres(t, opts...).Member(0)
+			s := opened(t, m.URL())
+			before, err := s.Memory(within(t, 10*time.Second))
+			if err != nil || before.For != register.Forever {
+				t.Fatalf("the memory is %+v, %v", before, err)
+			}
+			put(t, s, register.Item{Key: "k"}, "x")
+			m.Kill()
+			m.Restart(t)
+			eventually(t, "it answers", func() bool {
+				_, err = s.Read(within(t, time.Second), "k")
+				return err == nil || errors.Is(err, register.ErrForgot)
+			})
+			if forgot := errors.Is(err, register.ErrForgot); forgot == safe {
+				t.Errorf("it reads: %v", err)
+			}
+			after, err := s.Memory(within(t, 10*time.Second))
+			if err != nil || (after.ID == before.ID) != safe || (after.For == register.Forever) != safe {
+				t.Errorf("the memory is %+v, %v; it was %+v", after, err, before)
+			}
+		})
+	}
+}
+
+// Somebody empties the table, or makes it anew, while the connections stay.
+func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
+	m := sharedServer(t)
+	for name, sql := range map[string]string{
+		"emptied":   `TRUNCATE {t}`,
+		"made anew": `DROP TABLE {t}; ` + "{schema}",
+		"deleted":   `DELETE FROM {t}`,
+	} {
+		for what, call := range map[string]func(s *Store, it register.Item) error{
+			"read": func(s *Store, it register.Item) error {
+				_, err := s.Read(within(t, 10*time.Second), it.Key)
+				return err
+			},
+			"make": func(s *Store, it register.Item) error {
+				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "new", Next: register.NewVersion(), Notes: []register.Note{{Topic: "t"}}})
+				return err
+			},
+			"change": func(s *Store, it register.Item) error {
+				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion()})
+				return err
+			},
+			"remove": func(s *Store, it register.Item) error {
+				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version})
+				return err
+			},
+			"list": func(s *Store, it register.Item) error {
+				return s.List(within(t, 10*time.Second), "", func(register.Item) bool { return true })
+			},
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				s := opened(t, m.URL(), WithTable(freshTable()))
+				before, _ := s.Memory(within(t, 10*time.Second))
+				it := put(t, s, register.Item{Key: "k"}, "x")
+				query(t, m.URL(), strings.NewReplacer("{t}", s.table.Sanitize(), "{schema}", Schema(s.name())).Replace(sql))
+				if err := call(s, it); !errors.Is(err, register.ErrForgot) {
+					t.Fatalf("it returns %v", err)
+				}
+				after, err := s.Memory(within(t, 10*time.Second))
+				if err != nil || after.ID == before.ID || after.For > time.Minute {
+					t.Errorf("the memory is %+v, %v; it was %+v", after, err, before)
+				}
+				worksThroughout(t, s)
+			})
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// memory is one stretch of time in which a server has forgotten nothing.
+//
+// A standby that was promoted has another timeline, and so has a server that was restored from an archive. A dump that was
+// loaded is on a server of another identifier. A table that was made anew or emptied has another identity. A disk that was
+// put back to an earlier state shows by a log that has become shorter. The table has a row that says which server its
+// memory began at: whoever finds another server there changes the row, and gives it a number that never comes again.
+type memory struct {
+	id       string
+	server   string // its identifier, and the time of its start if it does not wait for the disk
+	timeline string // 8 hexadecimal digits, which grow
+	table    string // its first row
+	stamp    int64  // 0 if the server is the one that the table was made at
+	age      time.Duration
+	recorded string // what the row says
+	lsn      int64
+	pooled   bool
+	log      driverkit.Max // how far the server's log is known to have come
+}
+
+// here is what the row must say.
+func (m *memory) here() string { return m.server + "/" + m.timeline }
+
+// isBehind reports whether m is of a primary that another one has taken over from.
+func (m *memory) isBehind(known *memory) bool {
+	return known != nil && m.server == known.server && m.timeline < known.timeline
+}
+
+var errOldPrimary = errors.New("this server was primary before the one that we know, and has not noticed: stop it, or point its name to the new one")
+
+// timelineSQL tells the timeline that is written to, from the first moment after a promotion.
+const timelineSQL = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
+
+// lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
+const lsnSQL = `pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint`
+
+// look asks a new connection for the memory that it leads to.
+func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
+	g, err := s.greet(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !g.pooler {
+		if err := s.settle(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	m := &memory{pooled: g.pooler}
+	var started int64
+	var first, recorded *string
+	var stamp, age *int64
+	err = c.QueryRow(ctx, s.sql.look, s.plain).Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	if g.naming {
+		if err := c.QueryRow(ctx, `SELECT system_identifier::text FROM pg_catalog.pg_control_system()`, s.plain).Scan(&m.server); err != nil {
+			return nil, s.explain(err)
+		}
+	}
+	if !g.fsync {
+		m.server = fmt.Sprintf("%s, started %d", m.server, started)
+	}
+	if first != nil {
+		m.table = *first
+	}
+	if recorded != nil {
+		m.recorded = *recorded
+	}
+	if first != nil && !strings.HasPrefix(m.table, layout) {
+		return nil, denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.Sanitize())
+	}
+	if stamp != nil {
+		m.stamp, m.age = *stamp, time.Duration(*age)*time.Microsecond
+	}
+	if first != nil && recorded != nil {
+		m.id = fmt.Sprintf("%s/%s/%x", m.here(), strings.TrimPrefix(m.table, layout), uint64(m.stamp))
+	}
+	return m, nil
+}
+
+// recognize refuses a connection that does not lead to the memory that we know.
+func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error {
+	before := known.log.Load()
+	found, err := s.look(ctx, c)
+	switch {
+	case err != nil:
+		hangUp(c)
+		return err
+	case found.pooled && !s.pooler:
+		hangUp(c)
+		return errors.New("a pooler has come between us and the server: open the store anew")
+	case found.isBehind(known):
+		hangUp(c)
+		return errOldPrimary
+	case found.id != known.id, found.recorded != known.here(), found.lsn < before:
+		s.forgot(known, found)
+		return register.ErrForgot
+	}
+	known.log.Saw(found.lsn)
+	return nil
+}
+
+func (s *Store) forgot(known, found *memory) {
+	if s.known.CompareAndSwap(known, nil) {
+		s.log.Warn("postgres: the server may have forgotten what it had stored", "was", known.id, "is", found.id)
+	}
+}
+
+// Memory is for ever, unless the server is another one than that which the table was made at: then it lasts since that
+// was first noticed.
+func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	mem, err := s.memory(ctx)
+	if err != nil {
+		return register.Memory{}, s.failed(ctx, "look at the server", err)
+	}
+	return mem, nil
+}
+
+func (s *Store) memory(ctx context.Context) (register.Memory, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return register.Memory{}, ctx.Err()
+	}
+	var m *memory
+	for cut := 0; ; cut++ {
+		pc, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return register.Memory{}, s.explain(err)
+		}
+		if m, err = s.remember(ctx, pc.Conn()); err == nil {
+			pc.Release()
+			break
+		}
+		wasCut := pc.Conn().IsClosed()
+		hangUp(pc.Conn())
+		pc.Release()
+		if s.pool.Reset(); !wasCut || cut >= maxCuts || ctx.Err() != nil {
+			return register.Memory{}, err
+		}
+	}
+	if s.last == nil || m.id != s.last.id {
+		if s.last != nil {
+			s.since = time.Now()
+		}
+		s.last = m
+	} else {
+		s.last.log.Saw(m.lsn)
+	}
+	s.known.Store(s.last)
+	if s.listener != nil {
+		s.listener.bell() // it may listen in the wrong place
+	}
+	mem := register.Memory{ID: m.id, For: register.Forever}
+	if m.stamp != 0 {
+		mem.For = max(m.age, 0)
+	}
+	if !s.since.IsZero() {
+		mem.For = min(mem.For, time.Since(s.since))
+	}
+	return mem, nil
+}
+
+// remember looks, and writes down what is new.
+func (s *Store) remember(ctx context.Context, c *pgx.Conn) (*memory, error) {
+	for range 100 {
+		before := int64(0)
+		if s.last != nil {
+			before = s.last.log.Load()
+		}
+		m, err := s.look(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		wentBack := m.lsn < before && s.last != nil && s.last.here() == m.here() && s.last.stamp == m.stamp
+		stamp := register.NewVersion()
+		write := func(sql string, args ...any) error {
+			_, err := s.run(ctx, c, m, sql, args, nil)
+			return err
+		}
+		switch {
+		case m.isBehind(s.last):
+			return nil, errOldPrimary
+		case m.id == "": // emptied
+			err = write(s.sql.refill, layout, number(stamp))
+		case m.recorded == "" && m.stamp == 0: // nobody has used it yet
+			err = write(s.sql.remember, []byte(m.here()), int64(0), m.stamp, []byte(m.recorded))
+		case m.recorded != m.here(), wentBack:
+			s.log.Warn("postgres: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here())
+			err = write(s.sql.remember, []byte(m.here()), number(stamp), m.stamp, []byte(m.recorded))
+		default:
+			m.log.Saw(m.lsn)
+			return m, nil
+		}
+		if err != nil {
+			return nil, s.explain(err)
+		}
+	}
+	return nil, errors.New("the row that says where the table was made does not change: is there a rule or a trigger on the table?")
+}
+
+func number(v register.Version) int64 { return int64(binary.BigEndian.Uint64(v[:])) }
+
+func versionOf(n int64) (v register.Version) {
+	binary.BigEndian.PutUint64(v[:], uint64(n))
+	return v
+}

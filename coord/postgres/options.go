@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Option sets up a store.
+type Option func(*config)
+
+type config struct {
+	table     string
+	conns     int32
+	listenURL string
+	polling   bool
+	log       *slog.Logger
+	ttl       time.Duration
+	client    []coord.Option
+}
+
+const (
+	maxTTL       = 24 * time.Hour
+	defaultTable = "public.turnwise_register"
+	defaultConns = 4
+)
+
+// WithTable sets the table: "schema.name", or a name in the schema public. Only those who use the same table of the same
+// database meet in a line, so search_path is not asked. The default is "public.turnwise_register".
+func WithTable(name string) Option { return func(c *config) { c.table = name } }
+
+// WithConnections sets how many connections a store may have besides the one that it listens on. The default is 4. A
+// connection is used for the time of one request; who waits in a line uses none.
+func WithConnections(n int) Option { return func(c *config) { c.conns = int32(min(max(n, 1), 1000)) } }
+
+// WithListenURL sets where to listen for notes, if that is not where the requests go: at the primary itself if the
+// requests go through a pooler in transaction mode, which drops notes.
+func WithListenURL(url string) Option { return func(c *config) { c.listenURL = url } }
+
+// WithPolling makes the store tell of nothing, so that the driver looks again and again. It needs one connection less.
+func WithPolling() Option { return func(c *config) { c.polling = true } }
+
+// WithLogger logs what the store rides out, and what is unsafe in the server's settings. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithTTL sets how long a session lasts if nothing is heard of its process, for [Connect] and [New]: how soon a dead holder's
+// line goes on, and how long a live one may be cut off. The default is 10 s.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// WithClient passes options on to the coord.Client that [Connect] makes.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+func configure(opts []Option) (config, error) {
+	c := config{table: defaultTable, conns: defaultConns, ttl: register.DefaultTTL}
+	for _, o := range opts {
+		o(&c)
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.ttl < register.MinTTL || c.ttl > maxTTL {
+		return c, fmt.Errorf("turnwise: postgres: %w: WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
+			driver.ErrDenied, c.ttl, register.MinTTL, maxTTL)
+	}
+	_, err := tableOf(c.table)
+	return c, err
+}
+
+// tableOf splits the name of a table at its only dot.
+func tableOf(name string) (pgx.Identifier, error) {
+	schema, table, named := strings.Cut(name, ".")
+	if !named {
+		schema, table = "public", name
+	}
+	id := pgx.Identifier{schema, table}
+	for _, part := range id {
+		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
+			return nil, fmt.Errorf("turnwise: postgres: %w: WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+				driver.ErrDenied, name, maxName)
+		}
+	}
+	return id, nil
+}
+
+// maxName is how long PostgreSQL lets a name be: it cuts off the rest, and two names may become one.
+const maxName = 63

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Schema returns the SQL that makes the table, for those whose role may not create one. It does nothing if the table is
+// there already. The role that uses the table needs USAGE on its schema, and SELECT, INSERT, UPDATE and DELETE on it.
+//
+// It panics if the name is none that [WithTable] takes.
+func Schema(table string) string {
+	id, err := tableOf(table)
+	if err != nil {
+		panic(err)
+	}
+	return schema(id)
+}
+
+// A register is a row. Half of each page is left free, so that a new version of a row finds room beside the old one and
+// no index entry is written. A value beyond 2 kB is kept elsewhere, which leaves one dead copy for each swap, so both
+// tables are vacuumed early and without pauses.
+//
+// Two rows are not registers. Their keys are such that no register has them: the empty one and a control character.
+const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
+	version        bigint      NOT NULL,
+	since          timestamptz NOT NULL DEFAULT clock_timestamp(),
+	reserved_by    bigint,
+	reserved_until timestamptz,
+	key            bytea       PRIMARY KEY,
+	value          bytea       NOT NULL
+) WITH (
+	fillfactor = 50,
+	autovacuum_vacuum_scale_factor = 0,
+	autovacuum_vacuum_threshold = 2000,
+	autovacuum_vacuum_cost_delay = 0,
+	toast.autovacuum_vacuum_scale_factor = 0,
+	toast.autovacuum_vacuum_threshold = 2000,
+	toast.autovacuum_vacuum_cost_delay = 0
+);
+ALTER TABLE {table} ALTER value SET STORAGE EXTERNAL;
+COMMENT ON TABLE {table} IS 'turnwise keeps its lines and sessions here. Do not change or empty it while somebody holds a lock.';
+INSERT INTO {table} (key, version, value)
+	VALUES ('', 0, convert_to('{layout}' || gen_random_uuid(), 'UTF8')), (decode('00', 'hex'), 0, '')
+	ON CONFLICT DO NOTHING;
+`
+
+// layout is what the row with the empty key begins with. What follows is the table's identity: another one after it was
+// dropped and made again.
+const layout = "turnwise register, layout 1, "
+
+func schema(table pgx.Identifier) string {
+	return strings.NewReplacer("{table}", table.Sanitize(), "{layout}", layout).Replace(schemaSQL)
+}
+
+// prepareTable makes the table if it is not there, and refuses one that would not keep what is put into it.
+func (s *Store) prepareTable(ctx context.Context, c *pgx.Conn) error {
+	there, err := s.inspectTable(ctx, c)
+	if err != nil || there {
+		return err
+	}
+	// In one transaction, so that nobody sees the table without its rows, and one at a time.
+	making := "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SELECT pg_advisory_xact_lock(hashtext('turnwise register'));\n" +
+		schema(s.table) + "COMMIT"
+	if _, err := c.Exec(ctx, making, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("make the table %s: %w", s.table.Sanitize(), explain(err, advice{
+			denied: fmt.Sprintf("the role may not make the table; have somebody who may run what postgres.Schema(%q) returns, "+
+				"and GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on the table to the role", s.name()),
+			missing: fmt.Sprintf("there is no such schema: CREATE SCHEMA %s, and then run what postgres.Schema(%q) returns",
+				s.table[:1].Sanitize(), s.name())}))
+	}
+	_, err = s.inspectTable(ctx, c)
+	return err
+}
+
+func (s *Store) inspectTable(ctx context.Context, c *pgx.Conn) (there bool, err error) {
+	const find = `SELECT c.relkind::text, c.relpersistence::text, row_security_active(c.oid)
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1::text AND c.relname = $2::text`
+	var kind, persistence string
+	var hidden bool
+	err = c.QueryRow(ctx, find, s.plain, s.table[0], s.table[1]).Scan(&kind, &persistence, &hidden)
+	switch {
+	case err == pgx.ErrNoRows:
+		return false, nil
+	case err != nil:
+		return false, s.explain(err)
+	case kind != "r":
+		return false, denied("%s is no plain table: name another one with WithTable", s.table.Sanitize())
+	case persistence != "p":
+		return false, denied("the table %s is UNLOGGED or temporary and would be empty after a crash: ALTER TABLE %[1]s SET LOGGED", s.table.Sanitize())
+	case hidden:
+		return false, denied("row security hides rows of %s from the role: ALTER TABLE %[1]s DISABLE ROW LEVEL SECURITY", s.table.Sanitize())
+	}
+	return true, nil
+}

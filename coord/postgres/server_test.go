@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+
+// durable is a server whose data survive a restart, by its own settings.
+func durable(t testing.TB, opts ...servers.Option) *servers.Member {
+	t.Helper()
+	return servers.Postgres(t, append([]servers.Option{servers.Fsync()}, opts...)...).Member(0)
+}
+
+func sharedServer(t testing.TB) *servers.Member {
+	t.Helper()
+	return servers.Postgres(t, servers.Fsync(), servers.Shared(), servers.Config("max_connections = 300")).Member(0)
+}
+
+var tables atomic.Int64
+
+// freshTable names a table that nobody has used.
+func freshTable() string { return fmt.Sprintf("public.registers_%d_%d", os.Getpid(), tables.Add(1)) }
+
+// opened opens a store, and closes it with the test.
+func opened(t testing.TB, url string, opts ...Option) *Store {
+	t.Helper()
+	s, err := Open(within(t, 30*time.Second), url, append([]Option{WithLogger(logger(t))}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// logger writes to the test's log as long as the test lasts.
+func logger(t testing.TB) *slog.Logger {
+	var over atomic.Bool
+	t.Cleanup(func() { over.Store(true) })
+	return slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		if !over.Load() {
+			t.Logf("%s", b)
+		}
+		return len(b), nil
+	}), nil))
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// query runs SQL as the superuser, on a connection of its own, and returns what the last statement says.
+func query(t testing.TB, url string, statements ...string) (said string) {
+	t.Helper()
+	ctx := within(t, 30*time.Second)
+	c := dialed(t, url)
+	defer c.Close(ctx)
+	for _, sql := range statements {
+		results, err := c.PgConn().Exec(ctx, sql).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		said = ""
+		for _, r := range results {
+			for _, row := range r.Rows {
+				said = string(row[0])
+			}
+		}
+	}
+	return said
+}
+
+func dialed(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(within(t, 30*time.Second), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statements are what a store sends, with the table's name in them.
+type statements struct {
+	look, remember, refill   string
+	read, list, first        string
+	update, insert, remove   string // swaps without notes
+	updateAndTell            string // and with them
+	insertAndTell            string
+	removeAndTell, mereNotes string
+	reserve                  string
+}
+
+// A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
+// PostgreSQL looks at the row again before it changes it. Only when it has changed nothing, a second statement reads what
+// stands there: the first one's snapshot may be older than the swap that it waited for.
+//
+// With notes it is still one statement, so that the notes are told if the swap is committed and else not. NOTIFY takes a
+// lock for the whole database until the commit is on disk, so that the notes are in the order of the commits.
+//
+// Whoever has reserved a row is the only one to swap it until then.
+func statementsFor(table pgx.Identifier) statements {
+	const (
+		free    = `(reserved_until IS NULL OR reserved_by = $3::bigint OR reserved_until < clock_timestamp())`
+		content = `version, value, floor(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint`
+		held    = `coalesce(reserved_by <> $2::bigint AND reserved_until >= clock_timestamp(), false)`
+		update  = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
+			WHERE key = $1::bytea AND version = $2::bigint AND ` + free
+		insert = `INSERT INTO {t} (key, version, value, since) SELECT $1::bytea, $2::bigint, $3::bytea, clock_timestamp()
+			WHERE EXISTS (SELECT FROM {t} WHERE key = ''::bytea AND value = convert_to($4::text, 'UTF8')) ON CONFLICT (key) DO NOTHING`
+		remove = `DELETE FROM {t} WHERE key = $1::bytea AND version = $2::bigint AND ` + free
+	)
+	with := func(swap, notes string) string {
+		return `WITH swapped AS (` + swap + ` RETURNING 1) SELECT pg_notify(channel, note) FROM swapped, ` + notes
+	}
+	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", table.Sanitize()) }
+	return statements{
+		look: fill(`SELECT ` + timelineSQL + `, ` + lsnSQL + `,
+			floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+			(SELECT encode(value, 'escape') FROM {t} WHERE key = ''::bytea),
+			encode(m.value, 'escape'), m.version, floor(extract(epoch FROM clock_timestamp() - m.since) * 1000000)::bigint
+			FROM (SELECT) AS always LEFT JOIN {t} m ON m.key = decode('00', 'hex')`),
+		remember: fill(`UPDATE {t} SET value = $1::bytea, version = $2::bigint, since = clock_timestamp()
+			WHERE key = decode('00', 'hex') AND version = $3::bigint AND value = $4::bytea`),
+		refill: fill(`INSERT INTO {t} (key, version, value) VALUES (''::bytea, 0, convert_to($1::text || gen_random_uuid(), 'UTF8')),
+			(decode('00', 'hex'), $2::bigint, ''::bytea) ON CONFLICT DO NOTHING`),
+
+		first: fill(`SELECT convert_from(value, 'UTF8') FROM {t} WHERE key = ''::bytea`),
+		read:  fill(`SELECT ` + content + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
+		list:  fill(`SELECT key, ` + content + ` FROM {t} WHERE key >= $1::bytea AND ($2::bytea IS NULL OR key < $2::bytea) ORDER BY key LIMIT $3::int`),
+		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
+			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR reserved_until < clock_timestamp())
+			RETURNING ` + content + `, false`),
+
+		update:        fill(update),
+		updateAndTell: fill(with(update, `unnest($6::text[], $7::text[]) AS told (channel, note)`)),
+		insert:        fill(insert),
+		insertAndTell: fill(with(insert, `unnest($5::text[], $6::text[]) AS told (channel, note)`)),
+		remove:        fill(remove),
+		removeAndTell: fill(with(remove, `unnest($4::text[], $5::text[]) AS told (channel, note)`)),
+		mereNotes: fill(`SELECT pg_notify(channel, note) FROM unnest($2::text[], $3::text[]) AS told (channel, note)
+			WHERE NOT EXISTS (SELECT FROM {t} WHERE key = $1::bytea)`),
+	}
+}

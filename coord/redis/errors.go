@@ -1,0 +1,70 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// errReplica says that the server follows another one, as after a fail-over. It may pass.
+var errReplica = errors.New("the server is a replica and does not write")
+
+// errElse says that there is something else than what was asked for.
+var errElse = errors.New("wrong address")
+
+const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
+
+// denials are the words that refusals begin with which no retry mends (the library takes ERR away), and what to do about them. All others
+// may pass by themselves: LOADING, BUSY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, READONLY.
+var denials = []struct{ says, hint string }{
+	{"NOAUTH", "it wants a password"},
+	{"WRONGPASS", "the user name or the password is wrong"},
+	{"NOPERM", noRights},
+	{"The user executing the script can't", noRights}, // 7.0
+	{"WRONGTYPE", "something else stands under one of its keys: use another root"},
+	{"unknown command", "the server does not know a command that is needed: it takes Redis 6.2 or newer, or Valkey"},
+	{"DB index", "there is no database of that number"},
+	{"invalid DB", "there is no database of that number"},
+	{"DENIED", "the server is in protected mode: it wants a password or a bind address"},
+	{"This instance has cluster support", "it is part of a cluster"},
+}
+
+// explain wraps an error of the server or the connection with what it means.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		text = answer.Error()
+		for _, d := range denials {
+			// In 6.2 the words of a refusal within a script come after others.
+			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) {
+				return fmt.Errorf("%s: %w: %w", d.hint, driver.ErrDenied, err)
+			}
+		}
+		if strings.HasPrefix(text, "READONLY") {
+			return fmt.Errorf("%w: %w", errReplica, err)
+		}
+		return err
+	}
+	for _, riddle := range []struct{ says, hint string }{
+		{"unknown message type", "what answers there is not Redis"},
+		{"first record does not look like a TLS handshake", "it does not speak TLS: use redis:// instead of rediss://"},
+		{"tls: certificate required", "it wants a certificate of the client's"},
+		{"tls: bad certificate", "it does not take the client's certificate"},
+	} {
+		if strings.Contains(text, riddle.says) {
+			return fmt.Errorf("%s: %w: %w", riddle.hint, errElse, err)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("it hangs up, as a server may that speaks TLS (rediss://): %w", err)
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A connection to the server is made when it is needed, and made anew when it was lost. The client library
+// would do that, too; but there, a call that needs a new connection waits for it beyond its ctx.
+type connection struct {
+	client rueidis.Client
+	hooks  rueidis.PubSubHooks
+	up     atomic.Pointer[link]
+
+	mu      sync.Mutex
+	dialing chan struct{} // closed when the attempt under way is over
+	failed  error         // why the last attempt failed
+	closed  bool
+	running sync.WaitGroup
+}
+
+// A link is a connection that stands.
+type link struct {
+	rueidis.DedicatedClient
+	down chan struct{} // closed when it is lost
+	end  func()        // drops it
+}
+
+func newConnection(client rueidis.Client, hooks rueidis.PubSubHooks) *connection {
+	if hooks.OnMessage == nil {
+		hooks.OnMessage = func(rueidis.PubSubMessage) {} // with a hook the library tells of the loss, and heeds each ctx
+	}
+	return &connection{client: client, hooks: hooks}
+}
+
+var (
+	errClosed = errors.New("the store is closed")
+	errLost   = errors.New("the connection was lost")
+)
+
+// get returns the connection, and makes it if there is none.
+func (c *connection) get(ctx context.Context) (*link, error) {
+	if up := c.up.Load(); up != nil {
+		return up, nil
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	if up := c.up.Load(); up != nil {
+		c.mu.Unlock()
+		return up, nil
+	}
+	if c.dialing == nil {
+		c.dialing = make(chan struct{})
+		c.running.Go(c.dial)
+	}
+	dialing := c.dialing
+	c.mu.Unlock()
+	select {
+	case <-dialing:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if up := c.up.Load(); up != nil {
+		return up, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	return nil, errLost
+}
+
+const dialTimeout = 5 * time.Second
+
+func (c *connection) dial() {
+	dedicated, _ := c.client.Dedicate()
+	lost := dedicated.SetPubSubHooks(c.hooks)
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	err := dedicated.Do(ctx, dedicated.B().Ping().Build()).Error()
+	cancel()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { close(c.dialing); c.dialing = nil }()
+	if c.failed = err; err == nil && c.closed {
+		err = errClosed
+	}
+	dropped := make(chan struct{})
+	up := &link{dedicated, make(chan struct{}), sync.OnceFunc(func() { close(dropped) })}
+	if err == nil {
+		c.up.Store(up)
+	} else {
+		up.end()
+	}
+	c.running.Go(func() {
+		select {
+		case <-lost:
+		case <-dropped:
+		}
+		c.up.CompareAndSwap(up, nil)
+		close(up.down)
+		dedicated.Close()
+	})
+}
+
+func (c *connection) close() {
+	c.mu.Lock()
+	c.closed = true
+	up := c.up.Load()
+	c.mu.Unlock()
+	if up != nil {
+		up.end()
+	}
+	c.running.Wait()
+}
+
+// run has the server run a script. An error leaves open whether it did.
+func (c *connection) run(ctx context.Context, s *script, keys, args []string) (rueidis.RedisMessage, error) {
+	up, err := c.get(ctx)
+	if err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	reply, err := up.Do(ctx, up.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToMessage()
+	if answer, ok := rueidis.IsRedisErr(err); ok && answer.IsNoScript() {
+		reply, err = up.Do(ctx, up.B().Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToMessage()
+	}
+	if err != nil {
+		if _, answered := rueidis.IsRedisErr(err); !answered && ctx.Err() == nil {
+			up.end()
+		}
+		return rueidis.RedisMessage{}, err
+	}
+	return reply, nil
+}

@@ -1,0 +1,73 @@
+package redis
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Memory is of the data in this database, as far as can be known: it is another one after a restart, after a fail-over,
+// and after the database was emptied. It outlasts a restart if the server waits for its disk with each write
+// (appendonly yes, appendfsync always) and has no replica that could be promoted.
+//
+// For counts by the server's wall clock, since a mark in the database was written or, after a restart, since that. So the
+// first who ever use a database wait for a TTL, too: that it is empty may be because somebody has just emptied it.
+func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	m, err := s.recall(ctx)
+	if err != nil {
+		return register.Memory{}, fmt.Errorf("turnwise: redis: memory: %w", err)
+	}
+	s.memory.Store(&m.ID)
+	s.forgot.Store(false)
+	return m, nil
+}
+
+// recall asks what the server remembers, and has it write a mark if that is unknown.
+func (s *Store) recall(ctx context.Context) (register.Memory, error) {
+	kept := "0"
+	if s.keeps(ctx) {
+		kept = "1"
+	}
+	id := register.NewVersion()
+	up, err := s.conn.get(ctx)
+	if err != nil {
+		return register.Memory{}, explain(err)
+	}
+	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(1).Key(s.mark).Arg(hex.EncodeToString(id[:]), kept).Build()).ToMessage()
+	if err != nil {
+		return register.Memory{}, explain(err)
+	}
+	if reply.IsInt64() {
+		// A client that goes by sentinels is led to the new master by a new connection.
+		up.end()
+		return register.Memory{}, errReplica
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 3 {
+		return register.Memory{}, fmt.Errorf("%w: %w", errStrange, err)
+	}
+	name, err := parts[0].ToString()
+	if err != nil {
+		return register.Memory{}, err
+	}
+	us, err := parts[1].AsInt64()
+	return register.Memory{ID: name, For: time.Duration(us) * time.Microsecond}, err
+}
+
+// keeps reports whether the server has on its disk what it has answered. Where one may not ask, it is taken not to.
+func (s *Store) keeps(ctx context.Context) bool {
+	up, err := s.conn.get(ctx)
+	if err != nil {
+		return false
+	}
+	for setting, want := range map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"} {
+		got, err := up.Do(ctx, up.B().ConfigGet().Parameter(setting).Build()).AsStrMap()
+		if err != nil || got[setting] != want {
+			return false
+		}
+	}
+	return true
+}

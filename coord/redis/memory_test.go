@@ -1,0 +1,231 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func memory(t *testing.T, s register.Store) register.Memory {
+	t.Helper()
+	m, err := s.Memory(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// forgets waits until each call says that the store may have forgotten, and does nothing.
+func forgets(t *testing.T, s *Store) {
+	t.Helper()
+	swap := func(ctx context.Context) error {
+		_, err := s.Swap(ctx, register.Swap{Key: "forgets", Next: register.NewVersion()})
+		return err
+	}
+	eventually(t, "a swap to end with ErrForgot", func() bool {
+		err := swap(t.Context())
+		if err == nil || errors.Is(err, register.ErrConflict) {
+			t.Fatalf("a swap ended with %v", err)
+		}
+		return errors.Is(err, register.ErrForgot)
+	})
+	for name, call := range map[string]func(context.Context) error{
+		"read":   func(ctx context.Context) error { _, err := s.Read(ctx, "a"); return err },
+		"swap":   swap,
+		"list":   func(ctx context.Context) error { return s.List(ctx, "", func(register.Item) bool { return true }) },
+		"listen": func(ctx context.Context) error { _, err := s.Listen(ctx, "a", func([]byte) {}); return err },
+	} {
+		if err := call(t.Context()); !errors.Is(err, register.ErrForgot) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// remembers waits until a register is read, and fails if anything was forgotten.
+func remembers(t *testing.T, s *Store, key, text string) {
+	t.Helper()
+	eventually(t, "to read "+key, func() bool {
+		it, err := s.Read(t.Context(), key)
+		if errors.Is(err, register.ErrForgot) || err == nil && string(it.Value) != text {
+			t.Fatalf("%v, %v", it, err)
+		}
+		return err == nil
+	})
+}
+
+func TestARestartWithoutADiskForgets(t *testing.T) {
+	cluster := servers.Redis(t)
+	s, other := open1(t, cluster.Addrs()[0]), open1(t, cluster.Addrs()[0])
+	put(t, s, "a", "one")
+	before := memory(t, s)
+	if other := memory(t, other); other.ID != before.ID || other.For < before.For {
+		t.Errorf("%v, and to another %v", before, other)
+	}
+	cluster.Member(0).Restart(t)
+	forgets(t, s)
+	forgets(t, other)
+	after := memory(t, s)
+	if after.ID == before.ID || after.For > before.For+time.Second {
+		t.Errorf("%v, then %v", before, after)
+	}
+	if it := read(t, s, "a"); !it.Version.IsZero() {
+		t.Errorf("it holds %v", it)
+	}
+	if other := memory(t, other); other.ID != after.ID {
+		t.Errorf("%v, and to another %v", after, other)
+	}
+}
+
+func TestARestartWithWhatWasSavedASecondAgoForgets(t *testing.T) {
+	cluster := servers.Redis(t, servers.AppendOnly("everysec"))
+	s := open1(t, cluster.Addrs()[0])
+	put(t, s, "a", "one")
+	before := memory(t, s)
+	time.Sleep(2 * time.Second)
+	cluster.Member(0).Kill()
+	time.Sleep(1200 * time.Millisecond)
+	cluster.Member(0).Restart(t)
+	forgets(t, s)
+	after := memory(t, s)
+	if after.ID == before.ID || after.For > 3*time.Second {
+		t.Errorf("%v, then %v", before, after)
+	}
+	if it := read(t, s, "a"); string(it.Value) != "one" {
+		t.Errorf("it holds %v", it) // this time it was on the disk
+	}
+}
+
+func TestARestartAfterTheDiskWasWaitedForForgetsNothing(t *testing.T) {
+	cluster := servers.Redis(t, servers.AppendOnly("always"))
+	s := open1(t, cluster.Addrs()[0])
+	h, _ := listen(t, s, "a")
+	before := memory(t, s)
+	for _, text := range []string{"one", "two", "three"} {
+		put(t, s, "a", text)
+		cluster.Member(0).Restart(t)
+		remembers(t, s, "a", text)
+	}
+	if after := memory(t, s); after.ID != before.ID || after.For < before.For {
+		t.Errorf("%v, then %v", before, after)
+	}
+	h.await(t, "lost")
+}
+
+func TestARestartOfAServerThatNoLongerWaitsForItsDiskForgets(t *testing.T) {
+	cluster := servers.Redis(t, servers.AppendOnly("always"))
+	s := open1(t, cluster.Addrs()[0])
+	cluster.Member(0).Restart(t)
+	cli(t, cluster.Addrs()[0], "CONFIG", "SET", "appendfsync", "everysec")
+	forgets(t, s)
+}
+
+func TestAnEmptiedDatabaseHasForgotten(t *testing.T) {
+	for _, how := range []string{"FLUSHALL", "FLUSHDB"} {
+		t.Run(how, func(t *testing.T) {
+			cluster := servers.Redis(t, servers.AppendOnly("always"))
+			s := open1(t, cluster.Addrs()[0])
+			before := memory(t, s)
+			time.Sleep(time.Second)
+			cli(t, cluster.Addrs()[0], how)
+			forgets(t, s)
+			if after := memory(t, s); after.ID == before.ID || after.For > time.Second {
+				t.Errorf("%v, then %v", before, after)
+			}
+		})
+	}
+}
+
+func TestAServerWithoutItsScriptsIsGivenThemAgain(t *testing.T) {
+	cluster := servers.Redis(t)
+	s := open1(t, cluster.Addrs()[0])
+	put(t, s, "a", "one")
+	cli(t, cluster.Addrs()[0], "SCRIPT", "FLUSH")
+	remembers(t, s, "a", "one")
+	put(t, s, "a", "two")
+}
+
+func follow(t *testing.T, follower, leader string) {
+	t.Helper()
+	if leader == "" {
+		cli(t, follower, "REPLICAOF", "NO", "ONE")
+		return
+	}
+	host, port, _ := net.SplitHostPort(leader)
+	cli(t, follower, "REPLICAOF", host, port)
+	eventually(t, "the replica to have caught up", func() bool {
+		info := cli(t, follower, "INFO", "replication")
+		return containsAll(info, "role:slave", "master_link_status:up", "master_sync_in_progress:0")
+	})
+}
+
+// A replica that is promoted in place of its master has run for long, and may lack the master's last writes.
+func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
+	for _, disk := range []string{"", "always"} {
+		t.Run("appendfsync "+disk, func(t *testing.T) {
+			var opts []servers.Option
+			if disk != "" {
+				opts = append(opts, servers.AppendOnly(disk))
+			}
+			cluster := servers.Redis(t, append(opts, servers.Members(2))...)
+			a, b := cluster.Addrs()[0], cluster.Addrs()[1]
+			proxy := forward(t, a)
+			s := open1(t, proxy.addr())
+			time.Sleep(3 * time.Second)
+			before := memory(t, s)
+			follow(t, b, a)
+			put(t, s, "a", "one")
+			if now := memory(t, s); now.ID != before.ID {
+				t.Errorf("a replica attached: %v, then %v", before, now)
+			}
+			eventually(t, "the replica to have it", func() bool { return len(cli(t, b, "GET", "turnwise:a")) > 0 })
+
+			follow(t, b, "")
+			proxy.to(b)
+			forgets(t, s)
+			after := memory(t, s)
+			if after.ID == before.ID || after.For > 2*time.Second {
+				t.Errorf("%v, then %v", before, after)
+			}
+			put(t, s, "a", "two")
+
+			// And back to the first, which still runs, and may have what was never swapped at the second.
+			follow(t, a, b)
+			proxy.to(a)
+			eventually(t, "a replica not to do", func() bool {
+				_, err := s.Read(t.Context(), "a")
+				if err == nil {
+					t.Fatal("a replica was read")
+				}
+				return errors.Is(err, errReplica)
+			})
+			follow(t, a, "")
+			forgets(t, s)
+			if again := memory(t, s); again.ID == after.ID || again.ID == before.ID {
+				t.Errorf("%v, %v, then %v", before, after, again)
+			}
+		})
+	}
+}
+
+// The same without anybody at the second server, whose mark is then still the first one's.
+func TestAMasterThatFollowedForAMomentHasForgotten(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(2))
+	a, b := cluster.Addrs()[0], cluster.Addrs()[1]
+	s := open1(t, a)
+	follow(t, b, a)
+	put(t, s, "a", "one")
+	follow(t, b, "")
+	put(t, s, "a", "two") // only the first has it
+	follow(t, a, b)
+	follow(t, a, "")
+	forgets(t, s)
+	memory(t, s)
+	if it := read(t, s, "a"); string(it.Value) == "two" {
+		t.Errorf("it was not lost after all: %v; this shows nothing", it)
+	}
+}

@@ -1,0 +1,245 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// Open returns a store in the Redis or Valkey at an address: host:port, or a URL as in
+//
+//	redis://user:password@host:6379/0
+//	rediss://host:6379                                          over TLS
+//	unix:///run/redis/redis.sock
+//	redis://sentinel:26379?addr=other:26379&master_set=orders   the master that sentinels name
+//
+// It checks that the server can and may do all that is needed, and tries on while it is out of reach: until ctx ends or,
+// if ctx has no deadline, for 30 s. ctx governs no more than that. Close ends the connections.
+//
+// A password goes as it is. Without TLS it is refused unless the address is on this machine; see [WithCleartextPassword].
+func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	option, name, err := dialOption(address, c)
+	if err != nil {
+		return nil, err
+	}
+	if _, bound := ctx.Deadline(); !bound {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, openFor)
+		defer cancel()
+	}
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		s, err := open(ctx, option, c)
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, driver.ErrDenied) && !errors.Is(err, errElse) {
+			c.log.Warn("redis: cannot open yet, trying on", "address", name, "err", err)
+			if driverkit.Sleep(ctx, pause) == nil {
+				continue
+			}
+			if !errors.Is(err, ctx.Err()) {
+				err = fmt.Errorf("%w: %w", ctx.Err(), err)
+			}
+		}
+		return nil, fmt.Errorf("turnwise: redis: open %s: %w", name, err)
+	}
+}
+
+var errClear = errors.New("the password would go there in clear: use rediss://, or WithCleartextPassword if nobody can listen on the way")
+
+// openFor is how long Open tries if nobody says.
+const openFor = 30 * time.Second
+
+func open(ctx context.Context, option rueidis.ClientOption, c config) (*Store, error) {
+	var reached atomic.Bool
+	client, cut, err := dial(ctx, option, &reached)
+	if err != nil {
+		return nil, explain(err)
+	}
+	s := newStore(client, c)
+	s.cut, s.release = cut, client.Close
+	if err := s.check(ctx); err != nil {
+		s.Close()
+		if errors.Is(err, ctx.Err()) && reached.Load() {
+			tls := "it does not speak TLS (redis://)"
+			if option.TLSConfig == nil {
+				tls = "it speaks TLS (rediss://)"
+			}
+			err = fmt.Errorf("a connection is accepted and nothing answers: the server is frozen, or %s: %w", tls, err)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenWith returns a store on a client that the caller has made, and closes. Anything but a client of a cluster does. ctx
+// governs the check only, and nothing is tried again. The store takes two connections of the client's pool for blocking
+// commands, and keeps them.
+func OpenWith(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(client, c)
+	if client.Mode() == rueidis.ClientModeCluster {
+		err = errCluster
+	} else {
+		err = s.check(ctx)
+	}
+	if err != nil {
+		go s.Close() // the library may still be connecting
+		return nil, fmt.Errorf("turnwise: redis: open: %w", err)
+	}
+	return s, nil
+}
+
+func newStore(client rueidis.Client, c config) *Store {
+	return &Store{
+		root:    c.root,
+		mark:    strings.TrimSuffix(c.root, ":") + ".memory",
+		index:   strings.TrimSuffix(c.root, ":") + ".keys",
+		log:     c.log,
+		conn:    newConnection(client, rueidis.PubSubHooks{}),
+		ears:    newEars(client, c.log),
+		cut:     func() {},
+		release: func() {},
+	}
+}
+
+// check finds out whether the server can and may do all that is needed, and what it remembers.
+func (s *Store) check(ctx context.Context) error {
+	if err := s.inspect(ctx); err != nil {
+		return err
+	}
+	m, err := s.recall(ctx)
+	if err != nil {
+		return err
+	}
+	s.memory.Store(&m.ID)
+	return s.rehearse(ctx)
+}
+
+// dialOption returns how to reach an address, and the address without secrets.
+func dialOption(address string, c config) (option rueidis.ClientOption, name string, err error) {
+	if !strings.Contains(address, "://") {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return option, "", fmt.Errorf("turnwise: redis: %q is neither host:port nor a URL such as redis://host:6379/0", address)
+		}
+		option.InitAddress = []string{address}
+	} else if option, err = rueidis.ParseURL(address); err != nil {
+		scheme, _, _ := strings.Cut(address, "://") // the rest may hold a password, and so may the error
+		return option, "", fmt.Errorf("turnwise: redis: the URL %s://… is not one of the kind redis://user:password@host:6379/0, "+
+			"rediss://… or unix:///…", scheme)
+	}
+	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
+		for _, a := range option.InitAddress {
+			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
+				return option, "", fmt.Errorf("turnwise: redis: open %s: %w", a, errClear)
+			}
+		}
+	}
+	option.DisableCache, option.DisableRetry = true, true
+	option.ForceSingleClient = option.Sentinel.MasterSet == ""
+	option.PipelineMultiplex = -1
+	option.ReadBufferEachConn, option.WriteBufferEachConn = 64<<10, 64<<10
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = 3 * time.Second
+	}
+	if option.ConnWriteTimeout == 0 {
+		option.ConnWriteTimeout = 5 * time.Second
+	}
+	if option.Sentinel.MasterSet != "" {
+		option.Sentinel.TopologyRefreshInterval = 5 * time.Second
+	}
+	return option, strings.Join(option.InitAddress, ","), nil
+}
+
+// dial makes a client whose connections all end with cut. reached is set when an address accepts one.
+func dial(ctx context.Context, option rueidis.ClientOption, reached *atomic.Bool) (client rueidis.Client, cut func(), err error) {
+	life, end := context.WithCancel(context.Background())
+	unix := strings.HasPrefix(option.InitAddress[0], "/")
+	// The library connects at once, without a ctx, and we do not use that connection. With sentinels it asks them.
+	idle := new(atomic.Bool)
+	idle.Store(option.ForceSingleClient)
+	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		if idle.Load() {
+			return nil, errIdle
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		network := "tcp"
+		if unix {
+			network = "unix"
+		}
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		reached.Store(true)
+		if cfg != nil {
+			secure := tls.Client(conn, cfg)
+			if err := secure.HandshakeContext(ctx); err != nil {
+				conn.Close()
+				return nil, err
+			}
+			conn = secure
+		}
+		return &mortal{conn, context.AfterFunc(life, func() { conn.Close() })}, nil
+	}
+	type result struct {
+		client rueidis.Client
+		err    error
+	}
+	made := make(chan result, 1)
+	go func() {
+		client, err := rueidis.NewClient(option)
+		if errors.Is(err, errIdle) && client != nil {
+			err = nil
+		}
+		idle.Store(false)
+		made <- result{client, err}
+	}()
+	select {
+	case r := <-made:
+		client, err = r.client, r.err
+	case <-ctx.Done():
+		end() // so it ends soon
+		if r := <-made; r.client != nil {
+			r.client.Close()
+		}
+		return nil, nil, ctx.Err()
+	}
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return client, end, nil
+}
+
+var errIdle = errors.New("no connection is wanted yet")
+
+// mortal is a connection that ends with the client.
+type mortal struct {
+	net.Conn
+	forget func() bool
+}
+
+func (m *mortal) Close() error {
+	m.forget()
+	return m.Conn.Close()
+}

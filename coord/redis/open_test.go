@@ -1,0 +1,220 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// refused opens a store in vain and returns why, which is one line.
+func refused(t *testing.T, d time.Duration, address string, opts ...Option) error {
+	t.Helper()
+	begun := time.Now()
+	s, err := Open(within(t, d), address, opts...)
+	if err == nil {
+		s.Close()
+		t.Fatalf("%s was opened", address)
+	}
+	if took := time.Since(begun); took > d+2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("%q is more than one line, or tells a secret", err)
+	}
+	t.Log(err)
+	return err
+}
+
+func wants(t *testing.T, err error, says string, is error) {
+	t.Helper()
+	if !strings.Contains(err.Error(), says) || !errors.Is(err, is) {
+		t.Errorf("%q does not say %q, or is not %q", err, says, is)
+	}
+}
+
+func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(2))
+	address, other := cluster.Addrs()[0], cluster.Addrs()[1]
+	cli(t, address, "CONFIG", "SET", "maxmemory", "100mb")
+	for _, policy := range []string{"allkeys-lru", "allkeys-random"} {
+		cli(t, address, "CONFIG", "SET", "maxmemory-policy", policy)
+		wants(t, refused(t, 20*time.Second, address), "CONFIG SET maxmemory-policy noeviction", driver.ErrDenied)
+	}
+	cli(t, address, "CONFIG", "SET", "maxmemory", "0")
+	open1(t, address)
+	follow(t, other, address)
+	wants(t, refused(t, 20*time.Second, other), "replica of 127.0.0.1", driver.ErrDenied)
+}
+
+// Such a policy throws away keys that expire, and ours do not.
+func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
+	cluster := servers.Redis(t, servers.Config("maxmemory 4mb", "maxmemory-policy volatile-lru"))
+	s := open1(t, cluster.Addrs()[0])
+	put(t, s, "a", "one")
+	value := []byte(strings.Repeat("x", 100_000))
+	full := false
+	for i := range 200 {
+		_, err := s.Swap(t.Context(), register.Swap{Key: fmt.Sprint("big/", i), Next: register.NewVersion(), Value: value})
+		if full = err != nil; full {
+			if !strings.Contains(err.Error(), "OOM") || errors.Is(err, driver.ErrDenied) {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if !full {
+		t.Fatal("memory was not short")
+	}
+	if it := read(t, s, "a"); string(it.Value) != "one" {
+		t.Errorf("it holds %v", it)
+	}
+}
+
+func TestAClusterIsRefused(t *testing.T) {
+	cluster := servers.Redis(t, servers.Config("cluster-enabled yes"))
+	wants(t, refused(t, 20*time.Second, cluster.Addrs()[0]), "part of a cluster", driver.ErrDenied)
+}
+
+func TestAWrongPasswordIsRefused(t *testing.T) {
+	cluster := servers.Redis(t, servers.Password("open sesame"))
+	address := cluster.Addrs()[0]
+	wants(t, refused(t, 20*time.Second, address), "it wants a password", driver.ErrDenied)
+	wants(t, refused(t, 20*time.Second, "redis://:sesame@"+address), "the password is wrong", driver.ErrDenied)
+	open1(t, cluster.Member(0).URL())
+	none := servers.Redis(t, servers.Shared()).Addrs()[0]
+	wants(t, refused(t, 20*time.Second, "redis://"+none+"/99"), "no database of that number", driver.ErrDenied)
+}
+
+// documented is what the documentation says that a user needs.
+const documented = "~turnwise* &turnwise:* +ping +info +client|info +config|get +subscribe +unsubscribe +publish +eval +evalsha +time " +
+	"+get +getrange +set +setrange +del +zadd +zrem +zrangebylex"
+
+func TestAUserNeedsTheDocumentedRights(t *testing.T) {
+	cluster := servers.Redis(t)
+	address := cluster.Addrs()[0]
+	acl := func(rules string) {
+		cli(t, address, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">sesame"}, strings.Fields(rules)...)...)
+	}
+	acl(documented)
+	s := open1(t, "redis://u:sesame@"+address)
+	h, _ := listen(t, s, "a")
+	put(t, s, "a", "one", register.Note{Topic: "a", Text: []byte("x")})
+	h.await(t, "x")
+	for _, right := range strings.Fields(documented) {
+		if strings.HasPrefix(right, "+") {
+			t.Run("without "+right, func(t *testing.T) {
+				acl(strings.Replace(documented+" ", right+" ", "", 1))
+				s, err := Open(within(t, 20*time.Second), "redis://u:sesame@"+address)
+				if err == nil {
+					defer s.Close()
+					_, err = s.Listen(within(t, 20*time.Second), "a", func([]byte) {})
+				}
+				if (right == "+unsubscribe" || right == "+config|get") && err == nil { // they can be done without
+					return
+				}
+				if !errors.Is(err, driver.ErrDenied) {
+					t.Fatalf("%v", err)
+				}
+				t.Log(err)
+			})
+		}
+	}
+	acl(strings.Replace(documented, "~turnwise*", "~other*", 1))
+	wants(t, refused(t, 20*time.Second, "redis://u:sesame@"+address), "Rights", driver.ErrDenied)
+	acl(strings.Replace(documented, "&turnwise:*", "", 1))
+	wants(t, refused(t, 20*time.Second, "redis://u:sesame@"+address), "Rights", driver.ErrDenied)
+}
+
+func TestAnAddressWithoutRedis(t *testing.T) {
+	// Nobody there.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	l.Close()
+	wants(t, refused(t, 500*time.Millisecond, nobody), "refused", context.DeadlineExceeded)
+
+	// Something else.
+	answers := func(text string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					c.Read(make([]byte, 100))
+					io.WriteString(c, text)
+					if text != "" {
+						c.Close()
+					} else {
+						io.Copy(io.Discard, c)
+					}
+				}()
+			}
+		}()
+		return l.Addr().String()
+	}
+	if err := refused(t, 5*time.Second, answers("HTTP/1.1 400 Bad Request\r\n\r\n")); !strings.Contains(err.Error(), "not Redis") {
+		t.Error("it does not say that it is not Redis")
+	}
+	wants(t, refused(t, 500*time.Millisecond, answers("")), "", context.DeadlineExceeded)
+	redis := servers.Redis(t, servers.Shared()).Addrs()[0]
+	if err := refused(t, 5*time.Second, "rediss://"+redis); !strings.Contains(err.Error(), "(redis://)") {
+		t.Error("it does not say that there is no TLS")
+	}
+}
+
+func TestWhatIsNoAddress(t *testing.T) {
+	for _, address := range []string{"", "localhost", "redis://u:sesame@host:port/x", "http://host:1", "redis://host/1/2"} {
+		refused(t, time.Second, address)
+	}
+	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379"), "in clear", errClear)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Open(ctx, "127.0.0.1:1"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestTheCallersClientDoes(t *testing.T) {
+	address := servers.Redis(t, servers.Shared()).Addrs()[0]
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	s, err := OpenWith(t.Context(), client, WithRoot(t.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := listen(t, s, "a")
+	put(t, s, "a", "one", register.Note{Topic: "a", Text: []byte("x")})
+	h.await(t, "x")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Read(t.Context(), "a"); err == nil {
+		t.Error("a closed store was read")
+	}
+	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
+		t.Errorf("the caller's client was closed: %v", err)
+	}
+}

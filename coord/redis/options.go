@@ -1,0 +1,70 @@
+package redis
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Option sets up a store.
+type Option func(*config)
+
+type config struct {
+	root      string
+	ttl       time.Duration
+	log       *slog.Logger
+	cleartext bool
+	client    []coord.Option
+}
+
+const defaultRoot = "turnwise:"
+
+// WithRoot sets what all keys and channels begin with. The default is "turnwise:", and for
+// a quorum "turnwise-quorum:". A colon is added if it does not end
+// with one. Rights in Redis are by prefix, so each root can have users of its own.
+func WithRoot(prefix string) Option { return func(c *config) { c.root = prefix } }
+
+// WithTTL sets how long a session is kept of a process that nothing is heard of: how soon a dead holder's line goes on, and
+// how long a live one may be cut off. The default is 10 s, and the least is half a second. It is for Connect, ConnectQuorum
+// and New.
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
+
+// WithClient passes options on to the coord.Client that Connect and ConnectQuorum make.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+// WithLogger logs what is ridden out, and what could not be checked. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted: whoever can
+// listen on the way has it then.
+func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
+
+func configure(opts []Option) (config, error) {
+	c := config{root: defaultRoot, ttl: register.DefaultTTL}
+	for _, o := range opts {
+		o(&c)
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if !strings.HasSuffix(c.root, ":") {
+		c.root += ":"
+	}
+	switch {
+	case c.root == ":":
+		return c, fmt.Errorf("turnwise: redis: WithRoot(\"\"): the root must not be empty, lest keys mix with what others keep")
+	case c.ttl < register.MinTTL:
+		return c, fmt.Errorf("turnwise: redis: WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
+	case !utf8.ValidString(c.root) || strings.IndexFunc(c.root, unicode.IsControl) >= 0:
+		return c, fmt.Errorf("turnwise: redis: WithRoot(%q): it must be valid UTF-8 without control characters", c.root)
+	}
+	return c, nil
+}

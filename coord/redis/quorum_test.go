@@ -1,0 +1,404 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func openQuorum(t *testing.T, cluster *servers.Cluster, opts ...Option) *Quorum {
+	t.Helper()
+	q, err := OpenQuorum(within(t, 20*time.Second), cluster.Addrs(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}
+
+func TestAQuorumKeepsRegisters(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q, other := openQuorum(t, cluster), openQuorum(t, cluster)
+	ctx := t.Context()
+	if it := read(t, q, "a"); !it.Version.IsZero() || it.Key != "a" {
+		t.Errorf("an empty register holds %v", it)
+	}
+	first := put(t, q, "a", "one")
+	if it := read(t, other, "a"); it.Version != first.Version || string(it.Value) != "one" || it.Age < 0 || it.Age > 10*time.Second {
+		t.Errorf("it holds %v", it)
+	}
+	late := register.Swap{Key: "a", Next: register.NewVersion(), Value: []byte("late")}
+	for _, q := range []*Quorum{q, other} {
+		if it, err := q.Swap(ctx, late); !errors.Is(err, register.ErrConflict) || string(it.Value) != "one" {
+			t.Errorf("a late swap: %v, %v", it, err)
+		}
+	}
+	second := register.Swap{Key: "a", Old: first.Version, Next: register.NewVersion(), Value: []byte("two")}
+	for _, q := range []*Quorum{q, q, other} { // the second time it comes again
+		if it, err := q.Swap(ctx, second); err != nil || string(it.Value) != "two" || it.Version != second.Next {
+			t.Errorf("%v, %v", it, err)
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	if it := read(t, q, "a"); it.Age < 40*time.Millisecond || it.Age > 20*time.Second {
+		t.Errorf("after 50 ms it is %v old", it.Age)
+	}
+	put(t, q, "b", "x")
+	var keys []string
+	if err := other.List(ctx, "", func(it register.Item) bool { keys = append(keys, it.Key); return true }); err != nil {
+		t.Error(err)
+	}
+	if slices.Sort(keys); !slices.Equal(keys, []string{"a", "b"}) {
+		t.Errorf("listed: %q", keys)
+	}
+	away := register.Swap{Key: "a", Old: second.Next}
+	for _, q := range []*Quorum{other, other, q} {
+		if it, err := q.Swap(ctx, away); err != nil || !it.Version.IsZero() || it.Value != nil {
+			t.Errorf("%v, %v", it, err)
+		}
+	}
+	if it, err := q.Swap(ctx, second); !errors.Is(err, register.ErrConflict) || !it.Version.IsZero() {
+		t.Errorf("a swap that came after the register was deleted: %v, %v", it, err)
+	}
+	put(t, q, "a", "three")
+	if m, o := memory(t, q), memory(t, other); m.ID != o.ID || m.ID == "" {
+		t.Errorf("%v and %v", m, o)
+	}
+}
+
+func TestAQuorumTellsOfSwaps(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q, other := openQuorum(t, cluster), openQuorum(t, cluster)
+	a, _ := listen(t, q, "a")
+	b, stopB := listen(t, other, "a")
+	var want []string
+	for i := range 100 {
+		text := fmt.Sprint(i)
+		put(t, []*Quorum{q, other}[i%2], "r", text, register.Note{Topic: "a", Text: []byte(text)}, register.Note{Topic: "a", Text: []byte(text + "'")})
+		want = append(want, text, text+"'")
+	}
+	a.await(t, "99'")
+	b.await(t, "99'")
+	for _, h := range []*heard{a, b} {
+		got := slices.DeleteFunc(h.notes(), func(s string) bool { return s == "lost" })
+		if len(got) == len(h.notes()) && !slices.Equal(got, want) || !slices.IsSorted(numbers(got)) {
+			t.Errorf("heard %v", h.notes())
+		}
+	}
+	stopB()
+	cluster.Member(0).Kill()
+	put(t, q, "r", "", register.Note{Topic: "a", Text: []byte("end")})
+	a.await(t, "end")
+	if slices.Contains(b.notes(), "end") {
+		t.Error("one that was stopped heard something")
+	}
+	cluster.Member(0).Restart(t)
+	a.await(t, "lost")
+}
+
+func numbers(texts []string) (all []int) {
+	for _, s := range texts {
+		var n int
+		fmt.Sscan(strings.TrimSuffix(s, "'"), &n)
+		all = append(all, n)
+	}
+	return all
+}
+
+func TestAMinorityMayBeMissing(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+	q := openQuorum(t, cluster)
+	put(t, q, "a", "one")
+	for i := range 3 {
+		m := cluster.Member(i)
+		for _, how := range []string{"killed", "frozen"} {
+			if how == "killed" {
+				m.Kill()
+			} else {
+				m.Freeze()
+			}
+			put(t, q, "a", fmt.Sprint(how, i))
+			q2 := openQuorum(t, cluster)
+			if it := read(t, q2, "a"); string(it.Value) != fmt.Sprint(how, i) {
+				t.Errorf("%d %s: it holds %q", i, how, it.Value)
+			}
+			q2.Close()
+			if how == "killed" {
+				m.Restart(t)
+			} else {
+				m.Thaw()
+			}
+			eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+		}
+	}
+	cluster.Member(0).Kill()
+	cluster.Member(1).Freeze()
+	defer cluster.Member(1).Thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if it, err := q.Read(ctx, "a"); err == nil {
+		t.Errorf("without a majority it read %v", it)
+	}
+}
+
+// voters asks for a vote, and counts.
+func voters(q *Quorum) (n int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, a := range q.all {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			v := a.ask(ctx, lookScript, []string{a.mark, q.root + "voters"}, nil)
+			if errors.Is(v.err, errNoVote) {
+				q.lookAgain(a)
+			}
+			if v.err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				n++
+			}
+		})
+	}
+	all.Wait()
+	return n
+}
+
+func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
+	for _, how := range []string{"emptied", "restarted", "restarted from a dump"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			cluster := servers.Redis(t, servers.Members(3))
+			q, other := openQuorum(t, cluster), openQuorum(t, cluster)
+			q.healAfter = time.Second
+			put(t, q, "a", "one")
+			gone := put(t, q, "gone", "x")
+			if _, err := q.Swap(t.Context(), register.Swap{Key: "gone", Old: gone.Version}); err != nil {
+				t.Fatal(err)
+			}
+			m := cluster.Member(0)
+			switch how {
+			case "emptied":
+				cli(t, m.Addr(), "FLUSHALL")
+			case "restarted":
+				m.Restart(t)
+			case "restarted from a dump":
+				cli(t, m.Addr(), "SAVE")
+				put(t, q, "a", "two")
+				m.Restart(t)
+			}
+			put(t, q, "a", "three")
+			eventually(t, "two votes", func() bool { return voters(q) == 2 && voters(other) == 2 })
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			cluster.Member(1).Freeze()
+			if it, err := q.Read(ctx, "a"); err == nil {
+				t.Errorf("with one vote it read %v", it)
+			}
+			cluster.Member(1).Thaw()
+
+			if err := q.Heal(within(t, 20*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "three votes", func() bool { return voters(q) == 3 && voters(other) == 3 })
+			cluster.Member(1).Kill()
+			cluster.Member(1).Restart(t) // so the healed one and the third are the majority
+			for _, q := range []*Quorum{q, other} {
+				if it := read(t, q, "a"); string(it.Value) != "three" {
+					t.Errorf("it holds %v", it)
+				}
+				if it := read(t, q, "gone"); !it.Version.IsZero() {
+					t.Errorf("what was deleted is there again: %v", it)
+				}
+				put(t, q, "b", "x")
+			}
+		})
+	}
+}
+
+func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openQuorum(t, cluster)
+	put(t, q, "a", "one")
+	before := memory(t, q)
+	for i := range 3 {
+		cli(t, cluster.Addrs()[i], "FLUSHALL")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := q.Read(ctx, "a"); err == nil {
+		t.Error("it was read although all have forgotten")
+	}
+	other := openQuorum(t, cluster)
+	eventually(t, "to know that all was forgotten", func() bool {
+		_, err := q.Read(t.Context(), "a")
+		if err == nil {
+			t.Fatal("it went on with another group")
+		}
+		return errors.Is(err, register.ErrForgot)
+	})
+	after := memory(t, q)
+	if after.ID == before.ID || after.ID != memory(t, other).ID || after.For > 10*time.Second {
+		t.Errorf("%v, then %v", before, after)
+	}
+	if it := read(t, q, "a"); !it.Version.IsZero() {
+		t.Errorf("it holds %v", it)
+	}
+}
+
+func TestManyFoundOneGroup(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(5))
+	var mu sync.Mutex
+	groups := make(map[string]int)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			q, err := OpenQuorum(within(t, 20*time.Second), cluster.Addrs())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer q.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			groups[*q.group.Load()]++
+		})
+	}
+	all.Wait()
+	if len(groups) != 1 {
+		t.Errorf("%v", groups)
+	}
+}
+
+// Eight count, each by reading and swapping, while acceptors fail in turn. No two may get one number, and none be lost.
+func TestCountersOnAQuorumAgree(t *testing.T) {
+	for _, how := range []string{"all well", "stopped", "killed", "emptied"} {
+		t.Run(how, func(t *testing.T) {
+			cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+			for _, a := range cluster.Addrs() {
+				cli(t, a, "PING")
+			}
+			stop := make(chan struct{})
+			var meddling sync.WaitGroup
+			healer := openQuorum(t, cluster)
+			healer.healAfter = 500 * time.Millisecond
+			meddling.Go(func() { meddle(t, how, cluster, healer, stop) })
+			count(t, cluster, 4*time.Second)
+			close(stop)
+			meddling.Wait()
+		})
+	}
+}
+
+func meddle(t *testing.T, how string, cluster *servers.Cluster, healer *Quorum, stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(rand.N(100 * time.Millisecond)):
+		}
+		m := cluster.Member(rand.IntN(3))
+		switch how {
+		case "stopped":
+			also := cluster.Member(rand.IntN(3)) // no majority, now and then
+			m.Freeze()
+			also.Freeze()
+			time.Sleep(rand.N(150 * time.Millisecond))
+			m.Thaw()
+			also.Thaw()
+		case "killed":
+			m.Kill()
+			time.Sleep(rand.N(150 * time.Millisecond))
+			m.Restart(t)
+		case "emptied":
+			cli(t, m.Addr(), "FLUSHALL")
+			if err := healer.Heal(within(t, 20*time.Second)); err != nil {
+				t.Errorf("heal: %v", err)
+				return
+			}
+		}
+	}
+}
+
+func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
+	var mu sync.Mutex
+	seen := make(map[uint64]int)
+	var ok, conflicts, open int
+	var highest uint64
+	why := make(map[bool]int)
+	number := func(it register.Item) uint64 {
+		if it.Version.IsZero() {
+			return 0
+		}
+		return binary.BigEndian.Uint64(it.Value)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		q := openQuorum(t, cluster)
+		all.Go(func() {
+			var it register.Item
+			for end := time.Now().Add(length); time.Now().Before(end); {
+				next := number(it) + 1
+				ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+				got, err := q.Swap(ctx, register.Swap{Key: "counter", Old: it.Version, Next: register.NewVersion(),
+					Value: binary.BigEndian.AppendUint64(nil, next)})
+				cancel()
+				mu.Lock()
+				switch {
+				case err == nil:
+					ok++
+					if other, dup := seen[next]; dup {
+						t.Errorf("%d was given to %d and to %d", next, other, i)
+					}
+					seen[next] = i
+					highest = max(highest, next)
+					it = got
+				case errors.Is(err, register.ErrConflict):
+					conflicts++
+					if number(got) < next-1 {
+						t.Errorf("it went back from %d to %d", next-1, number(got))
+					}
+					it = got
+				default:
+					open++
+					why[errors.Is(err, errOpen)]++
+				}
+				mu.Unlock()
+				if err == nil || errors.Is(err, register.ErrConflict) {
+					continue
+				}
+				ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
+				if got, err := q.Read(ctx, "counter"); err == nil {
+					if number(got) < next-1 {
+						t.Errorf("a read went back from %d to %d", next-1, number(got))
+					}
+					it = got
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	final := number(read(t, openQuorum(t, cluster), "counter"))
+	shares := make([]int, 8)
+	for _, i := range seen {
+		shares[i]++
+	}
+	t.Logf("%d swaps, shares %v, %d conflicts, %d left open; the counter stands at %d; of %d of them others had swapped too often", ok, shares, conflicts, open, final, why[true])
+	if final < uint64(ok) || final > uint64(ok+open) || final < highest {
+		t.Errorf("%d swaps and %d left open, the highest is %d, and it stands at %d", ok, open, highest, final)
+	}
+	if ok < 20 {
+		t.Errorf("%d swaps show nothing", ok)
+	}
+}

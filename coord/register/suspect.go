@@ -1,0 +1,76 @@
+package register
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// A try does not wait, so it cannot watch over a session that stands in its way until it is surely dead. If it looks dead,
+// the try says in a register of its own that it did, and which version it saw. The next one that comes finds that, and the same
+// version: so it has been seen to stand still for as long as if one process had looked on all the time. A job that is tried
+// every minute, and of which one has crashed, so goes on with the second try.
+
+// clear ends the sessions of those in the way that are dead, and removes their nodes. It reports whether there were any.
+func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {
+	cleared := false
+	for _, n := range inTheWay {
+		id, ok := parseNodeID(n.ID)
+		if ok && d.session(id.session) == nil && d.mayAsk(id.session) && d.isOver(ctx, id.session) {
+			cleared = true
+		}
+	}
+	return cleared && d.wait(ctx, c, d.prune(c)) == nil
+}
+
+// mayAsk sees to it that a program that tries in a loop does not ask for a session each time.
+func (d *Driver) mayAsk(id sessionID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.asked[id]) < d.cfg.ttl/renewals/2 {
+		return false
+	}
+	if len(d.asked) > enough {
+		clear(d.asked)
+	}
+	d.asked[id] = time.Now()
+	return true
+}
+
+// isOver reports whether a session is over, be it that we end it because it is dead.
+func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	it, err := d.store.Read(rctx, id.key())
+	switch {
+	case err != nil:
+		return false
+	case it.Version.IsZero():
+		d.buried(id)
+		return true
+	case d.keeper != nil:
+		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
+	}
+	h, ok := parseHeartbeat(it.Value)
+	if !ok || h.age(it, time.Now()) < h.ttl {
+		return false
+	}
+	said, err := d.store.Read(rctx, suspectKey+id.String())
+	if err != nil {
+		return false
+	}
+	if !bytes.Equal(said.Value, it.Version[:]) {
+		d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: it.Version[:], By: d.self})
+		return false
+	}
+	return said.Age >= h.silence() && d.end(ctx, id, it.Version) == nil
+}
+
+// unkept reports whether nobody keeps a session just now.
+func (d *Driver) unkept(ctx context.Context, id sessionID) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	return d.keeper.Unkept(ctx, id.key()) == nil
+}
