@@ -142,3 +142,27 @@ func TestAWeakerLabelIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 		t.Errorf("connect to an evicting server: %v", err)
 	}
 }
+
+// It passes when somebody hangs up.
+func TestAServerWithoutAConnectionToSpare(t *testing.T) {
+	m := server(t, "-t", "1", "-c", "100")
+	var others []net.Conn
+	for range 150 {
+		c, err := net.Dial("tcp", m.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		others = append(others, c)
+	}
+	time.Sleep(100 * time.Millisecond) // until the server has seen them
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := Open(ctx, m.Addr()); err == nil || errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "raise its -c") {
+		t.Errorf("open: %v", err)
+	}
+	for _, c := range others {
+		c.Close()
+	}
+	opened(t, m.Addr())
+}

@@ -179,6 +179,10 @@ func (c *conn) stats(ctx context.Context, which string) (all map[string]string, 
 				all[fields[1]] = fields[2]
 			case strings.Contains(line, "unauthenticated"):
 				return denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+			case strings.Contains(line, "Too many open connections"):
+				return errors.New("the server has no connection to spare: raise its -c")
+			case fields[0] == "SERVER_ERROR":
+				return errors.New(strings.TrimSpace(line))
 			case fields[0] != "STAT":
 				return denied("this is no memcached: it answers %.60q", strings.TrimSpace(line))
 			}

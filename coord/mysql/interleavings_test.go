@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -144,13 +145,13 @@ func TestRegistersThatComeAndGo(t *testing.T) {
 	all.Wait()
 }
 
-// hostile are defaults that would break a swap, or make an answer mean less than it says.
+// These would break a swap, or make an answer mean less than it says.
 func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `GRANT ALL ON turnwise.* TO poor@'127.0.0.1'`,
 		`SET GLOBAL tx_isolation = 'SERIALIZABLE', tx_read_only = 1, autocommit = 0, sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH',
 			max_statement_time = 0.02, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_select_limit = 1, sql_safe_updates = 1,
-			time_zone = '+05:45', character_set_server = 'gbk', init_connect = 'SET @@timestamp = 1, autocommit = 0', wait_timeout = 1`)
+			time_zone = '+05:45', character_set_server = 'gbk', init_connect = 'SET autocommit = 0', wait_timeout = 1`)
 	s := opened(t, as(t, m.URL(), "poor", "", "")+"?charset=gbk&clientFoundRows=true&multiStatements=true&parseTime=true&time_zone=%27%2B03:00%27", WithConnections(8))
 	var all sync.WaitGroup
 	for range 8 {
@@ -183,6 +184,16 @@ func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 	}
 	if err := s.List(within(t, 10*time.Second), "many/", func(register.Item) bool { n++; return true }); err != nil || n != 5 {
 		t.Errorf("list: %d, %v", n, err)
+	}
+	if err := s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
+		return c.query(t.Context(), "SELECT @@tx_isolation", nil, func(row []driver.Value) error {
+			if text(row[0]) != "READ-COMMITTED" {
+				t.Errorf("transactions are %s", text(row[0]))
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Error(err)
 	}
 	time.Sleep(1500 * time.Millisecond) // until the server has hung up
 	it = put(t, s, it, "later")

@@ -92,6 +92,7 @@ func TestServersThatWouldNotDo(t *testing.T) {
 		"Galera":             {"wsrep_on", "ON", "Galera"},
 		"several primaries":  {"group_replication_group_name", "g", "single_primary"},
 		"a secondary":        {"super_read_only", "ON", "name the primary"},
+		"a reader":           {"innodb_read_only", "ON", "name the primary"},
 		"read-only for some": {"read_only", "NO_LOCK", "name the primary"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func introduce(ctx context.Context, c *conn) (*server, error) {
 		return nil
 	}
 	const settings = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'hostname', 'port', 'datadir', 'server_id',
-		'server_uuid', 'read_only', 'super_read_only', 'wsrep_on', 'group_replication_group_name',
+		'server_uuid', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'group_replication_group_name',
 		'group_replication_single_primary_mode', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'binlog_format',
 		'max_allowed_packet')`
 	const counters = `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Innodb_lsn_flushed', 'Innodb_redo_log_flushed_to_disk_lsn')`
@@ -112,7 +112,7 @@ func (v *server) check() error {
 
 // checkWrites is for what may pass, when a replica becomes the primary.
 func (v *server) checkWrites() error {
-	if v.isOn("read_only") || v.isOn("super_read_only") {
+	if v.isOn("read_only") || v.isOn("super_read_only") || v.isOn("innodb_read_only") {
 		return errReadOnly
 	}
 	return nil
@@ -125,7 +125,7 @@ func (v *server) checkWrites() error {
 func settle(ctx context.Context, c *conn) error {
 	for _, sql := range []string{
 		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
-			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615, timestamp = DEFAULT
+			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615
 			/*!80000 , max_execution_time = 0 */ /*M! , max_statement_time = 0 */`,
 		`SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`,
 		`SET SESSION TRANSACTION READ WRITE`,

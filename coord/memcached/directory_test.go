@@ -1,0 +1,95 @@
+package memcached
+
+import (
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// goneForLong makes a register and removes it, and another store has found it gone, long ago.
+func goneForLong(t *testing.T, s, pruning *Store, key string) {
+	t.Helper()
+	it := put(t, s, register.Item{Key: key}, "x")
+	if _, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: key, Old: it.Version}); err != nil {
+		t.Fatal(err)
+	}
+	listed(t, pruning, "")
+	for number := range pruning.pruner.absent {
+		pruning.pruner.absent[number] = time.Now().Add(-time.Hour)
+	}
+	if len(pruning.pruner.absent) != 1 {
+		t.Fatalf("%d keys are without a register", len(pruning.pruner.absent))
+	}
+}
+
+// Who takes keys away has looked, and then another makes the register.
+func TestARegisterThatIsMadeBetweenTheLookAndThePruningIsListed(t *testing.T) {
+	m := server(t)
+	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
+	goneForLong(t, s, pruning, "k")
+	n := s.shelf("k")
+	c, err := pruning.pool.get(within(t, time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.ask(within(t, time.Second), get(pruning.shelfKey(n)))
+	pruning.pool.put(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := decodeShelf(pruning.known.Load(), a[0])
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+
+	put(t, s, register.Item{Key: "k"}, "again")
+	pruning.prune(within(t, time.Second), pruning.known.Load(), n, a[0], keys, keys)
+	if got := listed(t, s, ""); len(got) != 1 {
+		t.Errorf("it stands, and is not listed: %q", got)
+	}
+}
+
+// Another has announced the register and not made it yet when all keys without one are taken away.
+func TestARegisterThatIsAboutToBeMadeStaysAnnounced(t *testing.T) {
+	m := server(t)
+	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
+	goneForLong(t, s, pruning, "k")
+	known := s.known.Load()
+	_, err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error { return s.announce(t.Context(), c, known, "k") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed(t, pruning, "")
+	_, err = s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
+		_, _, err := s.apply(t.Context(), c, known, add(s.keyOf("k"), encode(known, "k", register.NewVersion(), nil)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(t, s, ""); len(got) != 1 {
+		t.Errorf("it stands, and is not listed: %q", got)
+	}
+}
+
+// Nobody has come back: then the key goes.
+func TestAKeyThatIsNotNeededGoes(t *testing.T) {
+	m := server(t)
+	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
+	goneForLong(t, s, pruning, "k")
+	listed(t, pruning, "")
+	_, err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error {
+		a, err := c.ask(t.Context(), get(s.shelfKey(s.shelf("k"))))
+		if err != nil {
+			return err
+		}
+		if keys, err := decodeShelf(known, a[0]); err != nil || len(keys) != 0 {
+			t.Errorf("the directory has %v, %v", keys, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
