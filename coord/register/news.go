@@ -116,9 +116,11 @@ func (q *queue) next(n node) (is position) {
 	return is
 }
 
-// waitedForGone reports whether a semaphore's node waited for one that has gone.
+// waitedForGone reports whether a semaphore's node waited for one that has gone. It may have waited for the nearest alone,
+// also if by now it need not wait for anybody, and does not know: of many permits, it is not told before the nearest has its
+// turn.
 func (q *queue) waitedForGone(kind string) bool {
-	return slices.ContainsFunc(rules.Weighted(driver.Node{Kind: kind}, q.passed), func(n driver.Node) bool { return n.ID != "" })
+	return q.lastGone || slices.ContainsFunc(rules.Weighted(driver.Node{Kind: kind}, q.passed), func(n driver.Node) bool { return n.ID != "" })
 }
 
 // noteSize is what a note holds at most.

@@ -26,6 +26,8 @@ var register = []Bug{
 	one("register: a writer that has become a reader wakes nobody",
 		"coord/register/draft.go", `			d.gone = append(d.gone, loss{n, amended, kind})
 `, ``, testsRegister("TestNewsOfARandomLine")),
+	one("register: of many permits, who is next but one is not told",
+		"coord/register/news.go", `return q.lastGone || slices`, `return slices`, testsRegister("TestNoWakeUpIsLostAmongMany")),
 	one("register: a turn is told before the swap",
 		"coord/register/clerk.go", `	cur, err := c.d.store.Swap(ctx, s)
 `, `	for id, all := range told {
