@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -126,70 +127,69 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 const page = 100
 
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	for n := range shelves {
-		var keys []entry
-		var shelf reply
-		var of *memory
-		err := s.query(ctx, func(c *conn, known *memory) error {
-			of = known
-			a, err := c.ask(ctx, get(s.shelfKey(n)), get(s.markKey()))
-			if err == nil {
-				err = s.check(known, a[1])
-			}
-			if err == nil {
-				shelf = a[0]
-				keys, err = decodeShelf(known, shelf)
-			}
+	var of *memory
+	var read []reply // the shelves
+	var keys [shelves][]entry
+	var all []entry
+	err := s.query(ctx, func(c *conn, known *memory) error {
+		of, all = known, nil
+		var requests []request
+		for n := range shelves {
+			requests = append(requests, get(s.shelfKey(n)))
+		}
+		var err error
+		if read, err = c.ask(ctx, append(requests, get(s.markKey()))...); err == nil {
+			err = s.check(known, read[shelves])
+		}
+		for n := 0; n < shelves && err == nil; n++ {
+			keys[n], err = decodeShelf(known, read[n])
+			all = append(all, keys[n]...)
+		}
+		return err
+	})
+	all = slices.DeleteFunc(all, func(e entry) bool { return !strings.HasPrefix(e.key, prefix) })
+	gone := make(map[string]bool)
+	for some := range slices.Chunk(all, page) {
+		if err != nil {
+			break
+		}
+		var found []register.Item
+		err = s.query(ctx, func(c *conn, known *memory) (err error) {
+			found, err = s.fetch(ctx, c, known, some)
 			return err
 		})
-		var gone []entry
-		for from := 0; from < len(keys) && err == nil; from += page {
-			var found []register.Item
-			some := keys[from:min(from+page, len(keys))]
-			err = s.query(ctx, func(c *conn, known *memory) (err error) {
-				found, err = s.fetch(ctx, c, known, some, prefix)
-				return err
-			})
-			if err != nil {
-				break
-			}
-			for _, it := range found {
-				if it.Version.IsZero() {
-					gone = append(gone, entry{key: it.Key})
-				} else if strings.HasPrefix(it.Key, prefix) && !yield(it) {
-					return nil
-				}
+		for _, it := range found {
+			if it.Version.IsZero() {
+				gone[it.Key] = true
+			} else if err == nil && !yield(it) {
+				return nil
 			}
 		}
-		if err != nil {
-			return s.failed(ctx, "list", err)
-		}
-		s.prune(ctx, of, n, shelf, keys, gone)
+	}
+	if err != nil {
+		return s.failed(ctx, "list", err)
+	}
+	for n := range shelves {
+		s.prune(ctx, of, n, read[n], keys[n], gone)
 	}
 	return nil
 }
 
-// fetch reads the registers of some keys, those that begin with the prefix.
-func (s *Store) fetch(ctx context.Context, c *conn, known *memory, some []entry, prefix string) (found []register.Item, err error) {
-	var asked []string
+// fetch reads the registers of some keys.
+func (s *Store) fetch(ctx context.Context, c *conn, known *memory, some []entry) (found []register.Item, err error) {
 	var requests []request
 	for _, e := range some {
-		if strings.HasPrefix(e.key, prefix) {
-			asked, requests = append(asked, e.key), append(requests, get(s.keyOf(e.key)))
-		}
-	}
-	if len(asked) == 0 {
-		return nil, nil
+		requests = append(requests, get(s.keyOf(e.key)))
 	}
 	a, err := c.ask(ctx, append(requests, get(s.markKey()))...)
 	if err == nil {
-		err = s.check(known, a[len(asked)])
+		err = s.check(known, a[len(some)])
 	}
 	if err != nil {
 		return nil, err
 	}
-	for i, key := range asked {
-		it, _, err := s.standing(known, key, a[i])
+	for i, e := range some {
+		it, _, err := s.standing(known, e.key, a[i])
 		if err != nil {
 			return nil, err
 		}
@@ -205,17 +205,13 @@ type pruner struct {
 }
 
 // prune takes keys away that have been without a register for long. If that fails, the next List tries again.
-func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys, gone []entry) {
-	missing := make(map[string]bool, len(gone))
-	for _, e := range gone {
-		missing[e.key] = true
-	}
+func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys []entry, gone map[string]bool) {
 	var stay []entry
 	s.pruner.mu.Lock()
 	for _, e := range keys {
 		since, noted := s.pruner.absent[e.number]
 		switch {
-		case !missing[e.key]:
+		case !gone[e.key]:
 			stay = append(stay, e)
 		case !noted:
 			if s.pruner.absent == nil || len(s.pruner.absent) > 1<<16 {

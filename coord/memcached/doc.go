@@ -21,10 +21,9 @@
 // else is let in, tokens that rise. Who dies is noticed when its session has not been renewed for a TTL (10 s unless WithTTL
 // says otherwise) while somebody looked: one who comes after the death waits up to twice as long, since items have no age.
 //
-// What the server forgets is noticed. A connection ends with the server, and each new one is asked which run of the server
-// it leads to. And there is an item of ours, the mark, that a restart and flush_all take away together with all else: each
-// request asks for it, too, and what was answered before it counts only if the mark is there. When it is not, all sessions
-// end, and nobody is granted anything until the longest TTL has passed, so that nobody enters beside a holder who still
+// What the server forgets is noticed. There is an item of ours, the mark, that a restart and flush_all take away together
+// with all else: each request asks for it, too, and what was answered before it counts only if the mark is there, as it was.
+// When it is not, all sessions end, and nobody is granted anything until the longest TTL has passed, so that nobody enters beside a holder who still
 // believes. A swap that was on its way when the server was emptied may yet be stored, but with the mark of before, and such
 // an item counts as not there.
 //

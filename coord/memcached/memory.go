@@ -13,10 +13,10 @@ import (
 
 // memory is one stretch of time in which the server has forgotten nothing. It has a mark, an item that whoever finds none
 // puts there: flush_all and a restart take it away together with all others. Each request asks for the mark after all
-// else, in the same trip: while the mark is there, so was all that came before it.
+// else, in the same trip: while the mark is there, so was all that came before it. So it does not matter which connection
+// leads to which run of the server.
 type memory struct {
 	id   string
-	run  run
 	raw  []byte // the item
 	mark [8]byte
 	age  time.Duration
@@ -88,7 +88,7 @@ func (s *Store) memory(ctx context.Context) (*memory, error) {
 // look finds out which memory there is, or begins one.
 func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	for {
-		stats, err := c.identify(ctx)
+		stats, err := c.stats(ctx, "")
 		if err != nil {
 			return nil, err
 		}
@@ -105,14 +105,14 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 			return nil, err
 		}
 		if raw := answers[0].value; answers[0].found() {
-			m := &memory{run: c.run, raw: raw}
+			m := &memory{raw: raw}
 			began, mark, ok := parseMark(raw)
 			if !ok {
 				return nil, denied("the lines there are of another version of turnwise, or the keys are not ours: name another root with WithRoot")
 			}
 			m.mark = mark
-			m.id = fmt.Sprintf("%x/%d/%d", m.mark, c.run.pid, c.run.started)
-			m.age = time.Duration(max(min(now-began, now-c.run.started-1), 0)) * time.Second
+			m.id = hex.EncodeToString(mark[:])
+			m.age = time.Duration(max(now-began, 0)) * time.Second
 			return m, nil
 		}
 		// It begins a second late, since the server counts seconds.
@@ -140,6 +140,8 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 	var v [3]int
 	fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	switch {
+	case version == "" || settings["item_size_max"] == "":
+		return denied("the server does not say its version or its settings: is it a proxy? Name the server itself")
 	case v[0] < 1 || v[0] == 1 && (v[1] < 6 || v[1] == 6 && v[2] < 12):
 		return denied("the server's version is %q, and we need memcached 1.6.12 or newer", version)
 	case settings["cas_enabled"] == "no":

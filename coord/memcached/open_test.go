@@ -86,7 +86,7 @@ func saying(t testing.TB, text string) string {
 
 func TestServersThatWouldNotDo(t *testing.T) {
 	settings := func(version, more string) string {
-		return fmt.Sprintf("STAT pid 7\r\nSTAT uptime 5\r\nSTAT time 100\r\nSTAT version %s\r\nSTAT cas_enabled yes\r\nSTAT evictions off\r\n%sEND\r\n", version, more)
+		return fmt.Sprintf("STAT time 100\r\nSTAT version %s\r\nSTAT item_size_max 1048576\r\nSTAT cas_enabled yes\r\nSTAT evictions off\r\n%sEND\r\n", version, more)
 	}
 	for name, c := range map[string]struct{ answer, says string }{
 		"too old":          {settings("1.5.22", ""), "1.6.12 or newer"},

@@ -56,7 +56,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// with runs do on a connection to the run of the server that we know.
+// with runs do on a connection.
 func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error) (cut bool, err error) {
 	known := s.known.Load()
 	if known == nil {
@@ -67,9 +67,6 @@ func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error)
 		return false, err
 	}
 	defer s.pool.put(c)
-	if c.run != known.run {
-		return false, s.forgot(known)
-	}
 	if err = do(c, known); err != nil && c.broken && !errors.Is(ctx.Err(), context.Canceled) {
 		s.pool.drop() // a server that has gone, or does not answer, takes all of them along
 	}

@@ -15,18 +15,14 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// conn is a connection. It leads to one run of one server: when that ends, so does the connection.
+// conn is a connection.
 type conn struct {
 	nc     net.Conn
 	r      *bufio.Reader
 	w      *bufio.Writer
-	run    run
 	broken bool
 	used   time.Time
 }
-
-// run is one run of a server.
-type run struct{ pid, started int64 }
 
 // reply is what a meta command was answered with.
 type reply struct {
