@@ -203,6 +203,9 @@ func (l *listener) run() {
 	for {
 		l.mu.Lock()
 		at, stopped := l.at, l.stopped
+		if at.f != nil {
+			at.place.users.Add(1) // its directories stay open while we read
+		}
 		l.mu.Unlock()
 		if stopped {
 			return
@@ -220,6 +223,7 @@ func (l *listener) run() {
 			_ = at.f.SetReadDeadline(time.Time{})
 		}
 		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { l.take(at.place, kind, rest) }))
+		at.place.leave()
 		if l.lost.Swap(false) {
 			l.hear(nil)
 		}

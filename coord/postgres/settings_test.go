@@ -67,8 +67,13 @@ func (s *Store) takesLong(t *testing.T, m *servers.Member, it register.Item) {
 	if _, err := tx.Exec(ctx, `SELECT FROM `+s.table.Sanitize()+` WHERE key = $1 FOR UPDATE`, []byte(it.Key)); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(200*time.Millisecond, func() { _ = tx.Rollback(ctx) })
+	over := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		_ = tx.Rollback(ctx)
+		close(over)
+	})
 	put(t, s, it, "after a while")
+	<-over
 }
 
 // countTogether has several count in one register, each by reading what a conflict brings.
