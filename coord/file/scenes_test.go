@@ -617,7 +617,7 @@ func TestAListenerWhoIsAsleepLearnsThatItHasLostNotes(t *testing.T) {
 			asleep := make(chan struct{})
 			var heard, lost int
 			var last string
-			done := make(chan struct{})
+			done := make(chan struct{}, 1)
 			stop, err := s.Listen(t.Context(), "t", func(note []byte) {
 				<-asleep
 				switch {
