@@ -61,8 +61,10 @@ func meddleWithPair(s *scene) {
 func meddleWithJoin(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze and cut a link, and write to others' nodes", l.Freeze == nil || l.Cut == nil || s.svc.Meddle == nil)
-	former, _ := s.join(sess) // a join of a fresh line may need an answer before there is a node
-	s.leave(former, true)
+	other, _ := s.session()
+	stays, _ := s.join(other) // so that the line is there: a join that has to make it needs an answer before there is a node
+	former, _ := s.join(sess)
+	s.leave(former, false)
 	for _, wanted := range []bool{true, false} {
 		thaw := l.Freeze(Replies)
 		defer thaw()
@@ -76,7 +78,7 @@ func meddleWithJoin(s *scene) {
 			}
 			joined <- me
 		}()
-		s.queued(1)
+		s.queued(2)
 		s.meddle()
 		heal := l.Cut()
 		if !wanted {
@@ -85,10 +87,14 @@ func meddleWithJoin(s *scene) {
 		thaw()
 		heal()
 		if me := <-joined; me != nil {
-			s.settles(s.line, 1)
-			s.only(l, me.Node())
-			s.leave(me, true)
+			s.settles(s.line, 2)
+			if n := s.look(l); len(n) != 2 || n[1].ID != me.Node().ID {
+				s.Errorf("Line shows %v, want %v last", brief(n...), brief(me.Node()))
+			}
+			s.leave(me, false)
 		}
-		s.gone(s.line)
+		s.settles(s.line, 1)
 	}
+	s.leave(stays, true)
+	s.gone(s.line)
 }
