@@ -19,8 +19,9 @@ type draft struct {
 // loss is a node that is not as it was.
 type loss struct {
 	node
-	why  change
-	kind string // what it asks for now, if it was amended
+	session sessionID // the node's member may be another by now: see forgetMembers
+	why     change
+	kind    string // what it asks for now, if it was amended
 }
 
 type change int
@@ -85,7 +86,7 @@ func (d *draft) remove(most int, why change, gone func(n node) bool) bool {
 		if !gone(n) {
 			return false
 		}
-		d.gone = append(d.gone, loss{node: n, why: why})
+		d.gone = append(d.gone, loss{node: n, session: d.members[n.member].id, why: why})
 		return true
 	})
 	return d.count < before
@@ -153,7 +154,8 @@ func (d *draft) shrunk(by int) {
 	}
 }
 
-// forgetMembers drops the words of those who have left. It goes through all entries, so it is done now and then.
+// forgetMembers drops the words of those who have left. It goes through all entries, so it is done now and then. A node that
+// was found or made before does not know its member and its kind any more.
 func (d *draft) forgetMembers() {
 	old := d.line
 	d.members, d.kinds, d.entries = nil, nil, make([]byte, 0, len(old.entries))
@@ -173,7 +175,7 @@ func (d *draft) amend(me node, kind string, data []byte, aside uint64) node {
 	before := uint64(0)
 	for n := range d.nodes() {
 		if n.token == me.token {
-			d.gone = append(d.gone, loss{n, amended, kind})
+			d.gone = append(d.gone, loss{n, d.members[n.member].id, amended, kind})
 			n.kind, n.data, n.aside = d.kind(kind), data, aside
 			n.rev++
 			entries := append(make([]byte, 0, len(d.entries)+len(data)+8), d.entries[:at]...)

@@ -115,8 +115,8 @@ func (p *place) exit() {
 func (p *place) joined(e driver.Entry, me node, after *draft) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shown = after.brief(e.Line, me)
-	p.shown.Owner, p.shown.Data = e.Owner, bytes.Clone(e.Data)
+	p.shown = driver.Node{Line: e.Line, ID: nodeID{p.s.id, p.n, me.rev}.String(), Kind: e.Kind, Token: driver.Token(me.token),
+		Owner: e.Owner, Data: bytes.Clone(e.Data)}
 	p.last = after.last == me.token
 	p.seen = after.seq
 }

@@ -31,14 +31,11 @@ func (d *draft) news() map[sessionID][]notice {
 		return nil
 	}
 	told := make(map[sessionID][]notice)
-	tell := func(n node, what byte) {
-		id := d.was.members[n.member].id
-		told[id] = append(told[id], notice{n.n, what})
-	}
+	tell := func(id sessionID, n node, what byte) { told[id] = append(told[id], notice{n.n, what}) }
 	slices.SortFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
 	for _, g := range d.gone {
 		if g.why == removed {
-			tell(g.node, youAreGone)
+			tell(g.session, g.node, youAreGone)
 		}
 	}
 	q := queue{was: d.was, gone: d.gone, permits: slices.ContainsFunc(d.was.kinds, rules.IsPermits)}
@@ -47,9 +44,9 @@ func (d *draft) news() map[sessionID][]notice {
 		switch {
 		case !is.woken:
 		case is.free:
-			tell(n, yourTurn)
+			tell(d.was.members[n.member].id, n, yourTurn)
 		default:
-			tell(n, lookAgain)
+			tell(d.was.members[n.member].id, n, lookAgain)
 		}
 		if is.last {
 			break

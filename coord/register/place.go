@@ -280,9 +280,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		}
 	}
 	var me node
-	var after *draft
 	w := newWish(s, func(d *draft, t try) error {
-		after = d
 		n, ok := d.find(s.id, p.n)
 		switch {
 		case !ok && t.fresh:
@@ -309,7 +307,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	p.shown.ID, p.shown.Kind, p.shown.Data = after.id(me).String(), kind, bytes.Clone(data)
+	p.shown.ID, p.shown.Kind, p.shown.Data = nodeID{s.id, p.n, me.rev}.String(), kind, bytes.Clone(data)
 	p.mu.Unlock()
 	p.aside = aside
 	if old := p.puts.Load(); old > 0 {

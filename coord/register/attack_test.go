@@ -1,0 +1,88 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storetest"
+)
+
+// meddled is a store with somebody in between. What is nil is left alone.
+type meddled struct {
+	register.Store
+	read func(key string)
+	list func(prefix string)
+	swap func(s register.Swap, do func() (register.Item, error)) (register.Item, error)
+}
+
+func (m *meddled) Read(ctx context.Context, key string) (register.Item, error) {
+	if m.read != nil {
+		m.read(key)
+	}
+	return m.Store.Read(ctx, key)
+}
+
+func (m *meddled) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	if m.list != nil {
+		m.list(prefix)
+	}
+	return m.Store.List(ctx, prefix, yield)
+}
+
+func (m *meddled) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+	do := func() (register.Item, error) { return m.Store.Swap(ctx, s) }
+	if m.swap != nil {
+		return m.swap(s, do)
+	}
+	return do()
+}
+
+// The words of those who have left are forgotten when there are too many, be it in the swap with which somebody joins.
+func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storetest.NewMemory()
+		slow := false
+		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+			if slow {
+				time.Sleep(time.Second / 10)
+			}
+			return do()
+		}})
+		defer shut(t, d)
+		var others, mine []driver.Place
+		for range 40 {
+			o, os := open(t, memory)
+			defer shut(t, o)
+			others = append(others, join(t, os, "line"))
+		}
+		for range 20 {
+			mine = append(mine, join(t, s, "line"))
+		}
+		for _, p := range others[1:] {
+			leave(t, p)
+		}
+		slow = true
+		var all sync.WaitGroup
+		all.Go(func() { leave(t, mine[0]) }) // while this is under way the others gather
+		time.Sleep(time.Millisecond)
+		var me driver.Place
+		all.Go(func() { me = join(t, s, "line") })
+		time.Sleep(time.Millisecond)
+		for _, p := range mine[1:] {
+			all.Go(func() { leave(t, p) })
+		}
+		all.Wait()
+		nodes, err := d.Line(t.Context(), "line")
+		if err != nil || len(nodes) != 2 || nodes[1].ID != me.Node().ID {
+			t.Errorf("%v stand, %v; I am %v", nodes, err, me.Node().ID)
+		}
+	})
+}
+
+var errLost = errors.New("the answer is lost")
