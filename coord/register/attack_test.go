@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
 )
@@ -81,6 +82,29 @@ func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 		nodes, err := d.Line(t.Context(), "line")
 		if err != nil || len(nodes) != 2 || nodes[1].ID != me.Node().ID {
 			t.Errorf("%v stand, %v; I am %v", nodes, err, me.Node().ID)
+		}
+	})
+}
+
+// A semaphore's weights may be bytes: no two are alike.
+func TestALineForgetsWhatNobodyAsksForAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		var last driver.Place
+		for i := range 2000 {
+			p, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Permits(int64(i+1), 1_000_000)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last != nil {
+				leave(t, last)
+			}
+			last = p
+		}
+		if it, err := store.Read(t.Context(), "line/line"); err != nil || len(it.Value) > 1000 {
+			t.Errorf("one stands in the line, of %d bytes, %v", len(it.Value), err)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func (d *draft) shrunk(by int) {
 	d.changed = true
 	if d.count == 0 {
 		d.entries, d.members, d.kinds, d.first, d.last = nil, nil, nil, 0, 0
-	} else if len(d.members) > 2*d.count+16 {
+	} else if most := 2*d.count + 16; len(d.members) > most || len(d.kinds) > most {
 		d.forgetMembers()
 	}
 }
