@@ -44,6 +44,38 @@ func (m *meddled) Swap(ctx context.Context, s register.Swap) (register.Item, err
 	return do()
 }
 
+// An empty line is deleted after an hour, watched or not. Whoever watches it makes it again.
+func TestAWatcherOfALineThatWasDeletedGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		sweeper, s := open(t, store)
+		defer shut(t, sweeper)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		reads := 0
+		d := register.New(&meddled{Store: store, read: func(string) {
+			if reads++; reads > 20_000 {
+				cancel()
+			}
+		}})
+		defer shut(t, d)
+		first := make(chan driver.Node, 1)
+		go func() {
+			n, err := d.First(ctx, "line", &driver.Node{})
+			if err != nil {
+				t.Errorf("First: %v, after %d reads", err, reads)
+			}
+			first <- n
+		}()
+		time.Sleep(5 * time.Hour)
+		p := join(t, s, "line")
+		began := time.Now()
+		if n := <-first; n.ID != p.Node().ID || time.Since(began) > time.Second {
+			t.Errorf("%v is first, which it hears after %v", n, time.Since(began))
+		}
+	})
+}
+
 // The words of those who have left are forgotten when there are too many, be it in the swap with which somebody joins.
 func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
