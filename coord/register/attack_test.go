@@ -76,6 +76,25 @@ func TestAWatcherOfALineThatWasDeletedGoesOn(t *testing.T) {
 	})
 }
 
+// The sweeper knows the line as it was when it last stood there itself.
+func TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		leave(t, join(t, s, "line"))
+		time.Sleep(time.Minute) // so that it is the sweeper
+		other, dying := open(t, store)
+		defer shut(t, other)
+		join(t, dying, "line")
+		dying.Abandon(t.Context())
+		time.Sleep(5 * time.Minute)
+		if nodes, err := d.Line(t.Context(), "line"); err != nil || len(nodes) > 0 {
+			t.Errorf("%v stand for ever, %v", nodes, err)
+		}
+	})
+}
+
 // The words of those who have left are forgotten when there are too many, be it in the swap with which somebody joins.
 func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -195,12 +195,16 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 	// First the lines, then the sessions: a session is there before its nodes, so one that is missing is over.
 	err = d.store.List(ctx, lineKey, func(it Item) bool {
 		name := strings.TrimPrefix(it.Key, lineKey)
-		switch l, err := parseLine(it.Value); {
-		case err != nil:
+		l, err := parseLine(it.Value)
+		if err == nil {
+			err = l.check()
+		}
+		switch {
+		case err != nil: // not ours to sweep
 		case l.count > 0:
 			members := make(map[sessionID]bool)
-			for _, m := range l.members {
-				members[m.id] = true
+			for n := range l.nodes() {
+				members[l.members[n.member].id] = true
 			}
 			lines[name] = members
 		case len(l.value) == 0:
@@ -292,6 +296,8 @@ func (d *Driver) reap(ctx context.Context, name string) error {
 	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
 		if dr.was != nil && dr.count == 0 && dr.seq == passed {
 			dr.dropped, dr.changed = true, true
+		} else if !t.fresh {
+			return errLook
 		}
 		return nil
 	})))
