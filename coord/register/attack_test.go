@@ -3,6 +3,7 @@ package register_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -161,3 +162,38 @@ func TestALineForgetsWhatNobodyAsksForAnyMore(t *testing.T) {
 }
 
 var errLost = errors.New("the answer is lost")
+
+// Those in the same process are told by the process itself; but it does not know whether the swap was applied.
+func TestAWaiterOfTheSameProcessIsToldWhenTheAnswerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lose := false
+		d, s := open(t, &meddled{Store: storetest.NewMemory(), swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+			it, err := do()
+			if lose && strings.HasPrefix(w.Key, "line/") {
+				lose = false
+				return register.Item{}, errLost
+			}
+			return it, err
+		}})
+		defer shut(t, d)
+		holder := join(t, s, "line")
+		waiter, ahead, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := make(chan time.Time, 1)
+		go func() {
+			if _, _, err := waiter.Await(t.Context(), ahead); err != nil {
+				t.Error(err)
+			}
+			granted <- time.Now()
+		}()
+		synctest.Wait()
+		lose = true
+		left := time.Now()
+		leave(t, holder)
+		if waited := (<-granted).Sub(left); waited > 100*time.Millisecond {
+			t.Errorf("it goes on %v after the holder left", waited)
+		}
+	})
+}

@@ -276,6 +276,11 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			w.open = true
 		}
 		c.mu.Unlock()
+		for id, all := range told { // those elsewhere are told by the store
+			if s := c.d.session(id); s != nil {
+				s.doubt(all)
+			}
+		}
 	}
 	return err
 }

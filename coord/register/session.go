@@ -289,6 +289,17 @@ func (s *session) heed(name string, seq uint64, all []notice) {
 	}
 }
 
+// doubt says to places that something may have been told to them: they look.
+func (s *session) doubt(all []notice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range all {
+		if p := s.places[n.n]; p != nil {
+			p.doubt()
+		}
+	}
+}
+
 // Close takes all nodes away, and the register.
 func (s *session) Close(ctx context.Context) error {
 	if s.life.Over() {
