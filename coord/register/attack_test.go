@@ -197,3 +197,91 @@ func TestAWaiterOfTheSameProcessIsToldWhenTheAnswerIsLost(t *testing.T) {
 		}
 	})
 }
+
+// forgettingWhileOpening forgets while somebody else's session is being opened, and that one is told of it first.
+type forgettingWhileOpening struct {
+	forgetfulStore
+	listened func()
+}
+
+func (f *forgettingWhileOpening) Listen(ctx context.Context, topic string, hear func([]byte)) (func(), error) {
+	if f.listened != nil {
+		f.listened()
+	}
+	return f.forgetfulStore.Listen(ctx, topic, hear)
+}
+
+func TestAStoreMayForgetWhileASessionIsOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
+		store := &forgettingWhileOpening{forgetfulStore: forgetfulStore{f}}
+		d := register.New(store)
+		defer shut(t, d)
+		store.listened = func() {
+			store.listened = nil
+			f.forget()
+			d.Line(t.Context(), "another line")
+		}
+		began := time.Now()
+		s, err := d.Open(t.Context())
+		if err == nil && time.Since(began) < register.DefaultTTL && s.Deadline().After(time.Now()) {
+			select {
+			case <-s.Done():
+			default:
+				t.Errorf("a session is open %v after the store forgot; others may hold for %v", time.Since(began), register.DefaultTTL)
+			}
+		}
+	})
+}
+
+// Others may use a longer TTL, and have not noticed yet that the store went back.
+func TestAStoreThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		long, _ := open(t, store, register.WithTTL(time.Minute))
+		defer shut(t, long)
+		d, s := open(t, store, register.WithTTL(2*time.Second))
+		defer shut(t, d)
+		leave(t, join(t, s, "line"))
+		backup, err := store.Read(t.Context(), "line/line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(t, join(t, s, "line"))
+		now, err := store.Read(t.Context(), "line/line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Swap(t.Context(), register.Swap{Key: "line/line", Old: now.Version, Next: register.NewVersion(), Value: backup.Value}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock}); !errors.Is(err, driver.ErrSessionEnded) {
+			t.Fatalf("Join: %v", err)
+		}
+		began := time.Now()
+		if _, err := d.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited < 55*time.Second {
+			t.Errorf("a session is open %v after the store was found to have gone back; others may hold for a minute", waited)
+		}
+	})
+}
+
+// A store tells once that it has forgotten. Who opens a session must not be the only one to hear.
+func TestASessionHearsThatTheStoreForgotAlsoIfAnotherIsOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
+		d, s := open(t, forgetfulStore{f})
+		defer shut(t, d)
+		f.forget()
+		if _, err := d.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-s.Done():
+		default:
+			t.Error("it goes on as if nothing had been forgotten")
+		}
+	})
+}

@@ -34,7 +34,9 @@ type Driver struct {
 	vigils   map[sessionID]*vigil
 	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
 	asked    map[sessionID]time.Time // sessions that stood in the way of a try, and when they were asked for
-	doubtful time.Time               // until when nobody is to be granted, since the store has forgotten
+	memory   string                  // the ID of the store's memory; "" before it was asked
+	forgotAt time.Time               // when the store was last found to have forgotten
+	lapses   int                     // how often it was
 	said     time.Time               // when trouble was logged last
 
 	sweeper sweeper

@@ -60,7 +60,8 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	if d.life.Over() {
 		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
 	}
-	if err := d.remembers(ctx); err != nil {
+	lapses, err := d.remembers(ctx)
+	if err != nil {
 		return nil, err
 	}
 	s := &session{
@@ -76,9 +77,11 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 		s.free()
 		return nil, d.failed(ctx, err)
 	}
-	d.mu.Lock()
-	d.sessions[s.id] = s
-	d.mu.Unlock()
+	if !d.begin(s, lapses) {
+		s.life.End(errUnopened)
+		s.free()
+		return nil, fmt.Errorf("%w while the session was opened", ErrForgot)
+	}
 	if !d.life.Go(func() {
 		<-s.life.Done()
 		d.over(s)
@@ -115,6 +118,17 @@ func (s *session) open(ctx context.Context) (err error) {
 	s.version = version
 	s.renewed(sent)
 	return nil
+}
+
+// begin makes a session known, unless the store was found to have forgotten since there were so many lapses.
+func (d *Driver) begin(s *session, lapses int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lapses != lapses {
+		return false
+	}
+	d.sessions[s.id] = s
+	return true
 }
 
 // over follows the end of a session.
