@@ -19,7 +19,6 @@ import (
 type meddled struct {
 	register.Store
 	read func(key string)
-	list func(prefix string)
 	swap func(s register.Swap, do func() (register.Item, error)) (register.Item, error)
 }
 
@@ -28,13 +27,6 @@ func (m *meddled) Read(ctx context.Context, key string) (register.Item, error) {
 		m.read(key)
 	}
 	return m.Store.Read(ctx, key)
-}
-
-func (m *meddled) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	if m.list != nil {
-		m.list(prefix)
-	}
-	return m.Store.List(ctx, prefix, yield)
 }
 
 func (m *meddled) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
@@ -283,5 +275,62 @@ func TestASessionHearsThatTheStoreForgotAlsoIfAnotherIsOpened(t *testing.T) {
 		default:
 			t.Error("it goes on as if nothing had been forgotten")
 		}
+	})
+}
+
+func remember(t *testing.T, p driver.Place, memo string) error {
+	t.Helper()
+	return p.(interface {
+		Remember(ctx context.Context, memo []byte) error
+	}).Remember(t.Context(), []byte(memo))
+}
+
+// A sweep takes its time. What is used meanwhile is not deleted: neither a memo, nor a line to which a late request may come.
+func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, p driver.Place){
+		"with a memo": func(t *testing.T, p driver.Place) {
+			if err := remember(t, p, "slot 7 is done"); err != nil {
+				t.Error(err)
+			}
+		},
+		"just so": func(*testing.T, driver.Place) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := storetest.NewMemory()
+				used := false
+				m := &meddled{Store: memory}
+				sweeper, _ := open(t, m)
+				defer shut(t, sweeper)
+				time.Sleep(time.Minute)
+				d, s := open(t, memory)
+				defer shut(t, d)
+				leave(t, join(t, s, "line"))
+				m.read = func(key string) {
+					if key == "line/line" && !used { // the sweeper has listed it as empty, and is about to delete it
+						used = true
+						p := join(t, s, "line")
+						use(t, p)
+						leave(t, p)
+					}
+				}
+				time.Sleep(90 * time.Minute)
+				if n := lines(t, memory); n != 1 || !used {
+					t.Errorf("%d lines stand; it was used within the hour: %v", n, used)
+				}
+			})
+		})
+	}
+}
+
+// noRemovals is a store that loses notes of removals, and says that something is lost.
+type noRemovals struct{ meddled }
+
+func (m *noRemovals) Listen(ctx context.Context, topic string, hear func([]byte)) (func(), error) {
+	return m.Store.Listen(ctx, topic, func(note []byte) {
+		if len(note) > 2 && note[len(note)-2] == 'R' {
+			note = nil
+		}
+		hear(note)
 	})
 }

@@ -271,7 +271,7 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
 			e = emptied{version, time.Now()}
 		}
 		if still[name] = e; time.Since(e.since) > lateAtMost {
-			if err := s.d.reap(ctx, name); err != nil {
+			if err := s.d.reap(ctx, name, version); err != nil {
 				return err
 			}
 		}
@@ -280,12 +280,16 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
 	return nil
 }
 
-// reap deletes a line's register if it is empty.
-func (d *Driver) reap(ctx context.Context, name string) error {
+// reap deletes a line's register if it is still the version that was seen to be empty for long: the sweep took a while.
+func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 	c, leave := d.clerk(name)
 	defer leave()
-	l, err := d.read(ctx, name)
-	if err != nil || l.count > 0 || l.seq == 0 {
+	it, err := d.readItem(ctx, c.key)
+	if err != nil || it.Version != version {
+		return err
+	}
+	l, err := parseLine(it.Value)
+	if err != nil {
 		return err
 	}
 	// Whoever makes the line again reads the epoch after this.
