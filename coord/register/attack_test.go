@@ -334,3 +334,26 @@ func (m *noRemovals) Listen(ctx context.Context, topic string, hear func([]byte)
 		hear(note)
 	})
 }
+
+func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMuteMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		other, os := open(t, store)
+		defer shut(t, other)
+		p := join(t, s, "line")
+		if err := remember(t, p, "mine"); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Remove(t.Context(), p.Node()); err != nil {
+			t.Fatal(err)
+		}
+		if err := remember(t, join(t, os, "line"), "the next one's"); err != nil {
+			t.Fatal(err)
+		}
+		if err := remember(t, p, "mine"); err != driver.ErrRemoved {
+			t.Errorf("Remember: %v", err)
+		}
+	})
+}

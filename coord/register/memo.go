@@ -31,6 +31,8 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 		}
 		if !bytes.Equal(d.value, memo) {
 			d.value, d.changed = memo, true
+		} else if !t.fresh {
+			return errLook
 		}
 		return nil
 	})
