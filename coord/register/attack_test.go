@@ -323,6 +323,47 @@ func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 	}
 }
 
+// A join's answer is lost, an operator removes the node, and so it is made again, further back. What was told to the
+// first node is not told to the second.
+func TestATurnOfANodeThatWasRemovedIsNotTheTurnOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storetest.NewMemory()
+		lose := false
+		other, os := open(t, memory)
+		defer shut(t, other)
+		holder := join(t, os, "line")
+		var last driver.Place
+		d, s := open(t, &noRemovals{meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+			it, err := do()
+			if !lose || !strings.HasPrefix(w.Key, "line/") || err != nil {
+				return it, err
+			}
+			lose = false
+			leave(t, holder)
+			nodes, err := other.Line(t.Context(), "line")
+			if err != nil || len(nodes) != 1 {
+				t.Errorf("%v, %v", nodes, err)
+			}
+			last = join(t, os, "line")
+			if err := other.Remove(t.Context(), nodes[0]); err != nil {
+				t.Error(err)
+			}
+			return register.Item{}, errLost
+		}}})
+		defer shut(t, d)
+		lose = true
+		p, ahead, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+		if err != nil || len(ahead) != 1 || ahead[0].ID != last.Node().ID {
+			t.Fatalf("%v, behind %v, %v", p, ahead, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if ahead, how, err := p.Await(ctx, ahead); err == nil {
+			t.Errorf("%v are ahead, since one is %v; but %v stands", ahead, how, last.Node().ID)
+		}
+	})
+}
+
 // noRemovals is a store that loses notes of removals, and says that something is lost.
 type noRemovals struct{ meddled }
 

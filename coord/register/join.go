@@ -119,6 +119,13 @@ func (p *place) joined(e driver.Entry, me node, after *draft) {
 		Owner: e.Owner, Data: bytes.Clone(e.Data)}
 	p.last = after.last == me.token
 	p.seen = after.seq
+	// What was told before is of a node that was made by an earlier try, and was removed.
+	if p.turn <= p.seen {
+		p.turn = 0
+	}
+	if p.removed <= p.seen {
+		p.removed = 0
+	}
 }
 
 // takeBack follows a join that has failed: the node may be there, or may come yet.

@@ -29,9 +29,9 @@ type place struct {
 	shown   driver.Node
 	last    bool
 	seen    uint64 // the seq of the line that was shown last
-	turn    bool   // told that nobody stands in its way
+	turn    uint64 // not zero: told, with this seq, that nobody stands in its way
+	removed uint64 // not zero: told, with this seq, that it was removed
 	stale   bool   // told to look again
-	removed bool   // told that it was removed
 }
 
 func (p *place) Node() driver.Node {
@@ -50,15 +50,15 @@ func (p *place) Last() bool {
 func (p *place) heed(seq uint64, what byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if seq <= p.seen { // what was shown is later
+		return
+	}
 	switch what {
 	case yourTurn:
-		p.turn = true
+		p.turn = seq
 	case youAreGone:
-		p.removed = true
+		p.removed = seq
 	case lookAgain:
-		if seq <= p.seen {
-			return
-		}
 		p.stale = true
 	}
 	p.bell.Ring()
@@ -76,11 +76,11 @@ func (p *place) doubt() {
 func (p *place) told() (turn, stale, removed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	turn, stale, removed = p.turn, p.stale, p.removed
+	turn, stale, removed = p.turn > 0, p.stale, p.removed > 0
 	p.stale = false
 	if turn && p.shown.Kind == rules.Reader && p.sight.Sees(rules.Reader) { // it wants to see more than a reader does
 		turn, stale = false, true
-		p.turn = false
+		p.turn = 0
 	}
 	return turn, stale, removed
 }
