@@ -376,6 +376,35 @@ func (m *noRemovals) Listen(ctx context.Context, topic string, hear func([]byte)
 	})
 }
 
+// What lies between may repeat a request: the answer is that of the repetition.
+func TestAJoinThatIsRepeatedOnTheWayIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storetest.NewMemory()
+		other, os := open(t, memory)
+		defer shut(t, other)
+		repeat := false
+		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+			if repeat && strings.HasPrefix(w.Key, "line/") {
+				repeat = false
+				do()
+				join(t, os, "line")
+			}
+			return do()
+		}})
+		defer shut(t, d)
+		repeat = true
+		p := join(t, s, "line")
+		nodes, err := d.Line(t.Context(), "line")
+		if err != nil || len(nodes) != 2 || nodes[0].ID != p.Node().ID {
+			t.Errorf("%v stand, %v", nodes, err)
+		}
+		leave(t, p)
+		if nodes, err := d.Line(t.Context(), "line"); err != nil || len(nodes) != 1 {
+			t.Errorf("%v stand, %v", nodes, err)
+		}
+	})
+}
+
 func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewMuteMemory()

@@ -157,6 +157,7 @@ func (c *clerk) draft(k *known, batch []*wish) (d *draft, now []*wish, refused m
 	if k.line == nil {
 		d.next, d.seq = firstToken(k.epoch), firstSeq(k.epoch)
 	}
+	d.from = d.next
 	for _, w := range batch {
 		err := w.do(d, try{fresh: k.fresh(w), again: w.open})
 		if w.mustLook = err == errLook; w.mustLook {
@@ -260,8 +261,12 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			}
 		}
 	case errors.Is(err, ErrConflict):
-		if _, wrong := c.learn(cur, now); wrong != nil {
+		there, wrong := c.learn(cur, now)
+		if wrong != nil {
 			return wrong
+		}
+		if c.wasApplied(d, there) {
+			c.unsure(batch, told)
 		}
 	case errors.Is(err, ErrTooLarge):
 		for _, w := range batch {
@@ -272,17 +277,38 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 	default:
 		c.mu.Lock()
 		c.known, c.doubt = nil, &s.Old
-		for _, w := range batch {
-			w.open = true
-		}
 		c.mu.Unlock()
-		for id, all := range told { // those elsewhere are told by the store
-			if s := c.d.session(id); s != nil {
-				s.doubt(all)
-			}
-		}
+		c.unsure(batch, told)
 	}
 	return err
+}
+
+// unsure follows a swap that was applied, or may have been, or may be yet, without our hearing of it.
+func (c *clerk) unsure(batch []*wish, told map[sessionID][]notice) {
+	c.mu.Lock()
+	for _, w := range batch {
+		w.open = true
+	}
+	c.mu.Unlock()
+	for id, all := range told { // those elsewhere are told by the store
+		if s := c.d.session(id); s != nil {
+			s.doubt(all)
+		}
+	}
+}
+
+// wasApplied reports whether a swap was applied that met a conflict: it was repeated on its way, and somebody else's came
+// in between. Then a node of ours has a token that the draft gave.
+func (c *clerk) wasApplied(d *draft, there *known) bool {
+	if there.line == nil || d.from == d.next {
+		return false
+	}
+	for n := range there.line.nodes() {
+		if n.token >= d.from && n.token < d.next && c.d.session(there.line.members[n.member].id) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // notes are for those who are elsewhere.

@@ -10,7 +10,8 @@ import (
 // draft is what a line is to become: the line as it was, changed step by step.
 type draft struct {
 	line
-	was     *line // nil: the register is empty
+	was     *line  // nil: the register is empty
+	from    uint64 // the first token that it gives
 	changed bool
 	dropped bool   // the register is to be deleted
 	gone    []loss // nodes of was that are not there any more, or not as they were
