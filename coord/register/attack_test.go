@@ -2,7 +2,9 @@ package register_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -424,6 +426,57 @@ func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
 		}
 		if err := remember(t, p, "mine"); err != driver.ErrRemoved {
 			t.Errorf("Remember: %v", err)
+		}
+	})
+}
+
+// full is a store that takes no more than so many bytes.
+func full(store register.Store, most *int) register.Store {
+	return &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+		if len(w.Value) > *most {
+			return register.Item{}, register.ErrTooLarge
+		}
+		return do()
+	}}
+}
+
+// A thousand joins a second use up an epoch's tokens in three days.
+func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		d, s := open(t, store)
+		defer shut(t, d)
+		leave(t, join(t, s, "line"))
+		it, err := store.Read(t.Context(), "line/line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// As if it had been used so often.
+		r := it.Value[2:]
+		_, n := binary.Uvarint(r)
+		value := binary.AppendUvarint(slices.Clone(it.Value[:2]), 2<<28-2)
+		value = append(value, r[n:]...)
+		if _, err := store.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Value: value}); err != nil {
+			t.Fatal(err)
+		}
+		var last driver.Token
+		for range 10 {
+			p, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Node().Token <= last {
+				t.Fatalf("token %d after %d", p.Node().Token, last)
+			}
+			last = p.Node().Token
+			leave(t, p)
+		}
+		time.Sleep(3 * time.Hour)
+		if lines(t, store) > 0 {
+			t.Fatal("the line was not deleted")
+		}
+		if p := join(t, s, "line"); p.Node().Token <= last {
+			t.Errorf("token %d after %d, when the line was deleted", p.Node().Token, last)
 		}
 	})
 }

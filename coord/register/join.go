@@ -46,7 +46,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 				return driver.ErrBusy
 			}
 		}
-		if epochOf(d.next+1) != epochOf(d.next) {
+		if d.next >= maxToken {
 			return fmt.Errorf("line %q: %w", e.Line, errTokens)
 		}
 		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
