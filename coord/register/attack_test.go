@@ -440,6 +440,45 @@ func full(store register.Store, most *int) register.Store {
 	}}
 }
 
+// What makes a line longer is refused when it is full. It does not keep others of the process from leaving.
+func TestAnAmendmentOfAFullLineHoldsUpNobody(t *testing.T) {
+	for name, amend := range map[string]func(ctx context.Context, p driver.Place) error{
+		"an amendment": func(ctx context.Context, p driver.Place) error { return p.Amend(ctx, rules.Lead, make([]byte, 256)) },
+		"a memo": func(ctx context.Context, p driver.Place) error {
+			return p.(interface {
+				Remember(ctx context.Context, memo []byte) error
+			}).Remember(ctx, make([]byte, register.MaxMemo))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				most := 1000
+				d, s := open(t, full(storetest.NewMemory(), &most))
+				defer shut(t, d)
+				first, second := join(t, s, "line"), join(t, s, "line")
+				it, _ := d.Memo(t.Context(), "line")
+				most = 100 + len(it)
+				refused := make(chan error, 1)
+				go func() { refused <- amend(t.Context(), second) }()
+				time.Sleep(time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := first.Leave(ctx, true); err != nil {
+					t.Errorf("Leave: %v", err)
+				}
+				select {
+				case err := <-refused:
+					if !errors.Is(err, register.ErrTooLarge) {
+						t.Errorf("it is told %v", err)
+					}
+				case <-time.After(time.Minute):
+					t.Error("nobody says that there is no room")
+				}
+			})
+		})
+	}
+}
+
 // A thousand joins a second use up an epoch's tokens in three days.
 func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -269,11 +269,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			c.unsure(batch, told)
 		}
 	case errors.Is(err, ErrTooLarge):
-		for _, w := range batch {
-			if w.creates {
-				c.finish([]*wish{w}, map[*wish]error{w: fmt.Errorf("line %q is full: %w", c.name, err)})
-			}
-		}
+		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, err))
 	default:
 		c.mu.Lock()
 		c.known, c.doubt = nil, &s.Old
@@ -325,6 +321,17 @@ func (c *clerk) notes(d *draft, told map[sessionID][]notice) (all []Note) {
 		all = append(all, Note{Topic: firstTopic + c.name, Text: []byte{1}})
 	}
 	return all
+}
+
+// refuse ends the wishes for which there is no room: those of newcomers or, if there are none, those that say more than
+// before. The others go on without them.
+func (c *clerk) refuse(batch []*wish, err error) {
+	newcomers := slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })
+	for _, w := range batch {
+		if w.creates || w.grows && !newcomers {
+			c.finish([]*wish{w}, map[*wish]error{w: err})
+		}
+	}
 }
 
 // finish ends wishes.

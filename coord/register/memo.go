@@ -36,6 +36,7 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 		}
 		return nil
 	})
+	w.grows = true
 	p.clerk.want(w)
 	err := p.s.await(ctx, p.clerk, w)
 	if err == driver.ErrRemoved {

@@ -296,6 +296,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		me = d.amend(n, kind, inside(data), aside)
 		return nil
 	})
+	w.grows = true
 	p.clerk.want(w)
 	err := s.await(ctx, p.clerk, w)
 	if err == driver.ErrRemoved {
