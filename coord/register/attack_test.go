@@ -96,7 +96,7 @@ func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 		memory := storetest.NewMemory()
 		slow := false
 		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
-			if slow {
+			if slow && strings.HasPrefix(w.Key, "line/") {
 				time.Sleep(time.Second / 10)
 			}
 			return do()
@@ -517,5 +517,45 @@ func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
 		if p := join(t, s, "line"); p.Node().Token <= last {
 			t.Errorf("token %d after %d, when the line was deleted", p.Node().Token, last)
 		}
+	})
+}
+
+// A node is amended and, in the same swap, removed by an operator of the same process. Others that go with this swap are
+// missed all the same.
+func TestAmendedAndRemovedInOneSwap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storetest.NewMemory()
+		slow := false
+		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+			if slow && strings.HasPrefix(w.Key, "line/") {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return do()
+		}})
+		defer shut(t, d)
+		other, os := open(t, memory)
+		defer shut(t, other)
+		busy, amended, left := join(t, s, "line"), join(t, s, "line"), join(t, s, "line")
+		waiter, ahead, err := os.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock, Sight: driver.Sight{Nearest: driver.All}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow = true
+		var all sync.WaitGroup
+		all.Go(func() { leave(t, busy) })
+		time.Sleep(time.Millisecond)
+		all.Go(func() { amended.Amend(t.Context(), rules.Lock, []byte("other data")) })
+		time.Sleep(time.Millisecond)
+		all.Go(func() {
+			if err := d.Remove(t.Context(), amended.Node()); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() { leave(t, left) })
+		began := time.Now()
+		if _, _, err := waiter.Await(t.Context(), ahead[2:]); err != nil || time.Since(began) > time.Second {
+			t.Errorf("it goes on after %v, %v", time.Since(began), err)
+		}
+		all.Wait()
 	})
 }

@@ -32,7 +32,12 @@ func (d *draft) news() map[sessionID][]notice {
 	}
 	told := make(map[sessionID][]notice)
 	tell := func(id sessionID, n node, what byte) { told[id] = append(told[id], notice{n.n, what}) }
-	slices.SortFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
+	slices.SortStableFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
+	for i := len(d.gone) - 1; i > 0; i-- {
+		if d.gone[i-1].token == d.gone[i].token { // what was amended, and then left, has left
+			d.gone = slices.Delete(d.gone, i-1, i)
+		}
+	}
 	for _, g := range d.gone {
 		if g.why == removed {
 			tell(g.session, g.node, youAreGone)
