@@ -559,3 +559,38 @@ func TestAmendedAndRemovedInOneSwap(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// Data that is too long for the line is in another register, which may go between two reads.
+func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storetest.NewMemory()
+		d, s := open(t, memory)
+		defer shut(t, d)
+		leader, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lead, Data: make([]byte, 1000)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		proclaim := false
+		other := register.New(&meddled{Store: memory, read: func(key string) {
+			if proclaim && strings.HasPrefix(key, "data/") {
+				proclaim = false
+				if err := leader.Amend(t.Context(), rules.Lead, make([]byte, 2000)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+			}
+		}})
+		defer shut(t, other)
+		proclaim = true
+		if n, err := other.First(t.Context(), "line", nil); err != nil || len(n.Data) != 2000 {
+			t.Errorf("the first has %d bytes of data, %v", len(n.Data), err)
+		}
+		if err := leader.Amend(t.Context(), rules.Lead, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		proclaim = true
+		if all, err := other.Line(t.Context(), "line"); err != nil || len(all) != 1 || len(all[0].Data) != 2000 {
+			t.Errorf("the line shows %d nodes, %v", len(all), err)
+		}
+	})
+}
