@@ -594,3 +594,30 @@ func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
 		}
 	})
 }
+
+// Who found no room in a line that was not there does not go by what it knew then.
+func TestTokensRiseForOneWhoWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storetest.NewMemory()
+		other, os := open(t, memory)
+		defer shut(t, other)
+		time.Sleep(time.Minute) // so that it is the sweeper
+		most := 1000
+		d, s := open(t, full(memory, &most))
+		defer shut(t, d)
+		most = 10
+		if _, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock}); !errors.Is(err, register.ErrTooLarge) {
+			t.Fatal(err)
+		}
+		most = 1000
+		p := join(t, os, "line")
+		last := p.Node().Token
+		leave(t, p)
+		if time.Sleep(3 * time.Hour); lines(t, memory) != 0 {
+			t.Fatal("the line was not deleted")
+		}
+		if token := join(t, s, "line").Node().Token; token <= last {
+			t.Errorf("token %d after %d", token, last)
+		}
+	})
+}

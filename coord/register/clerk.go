@@ -39,7 +39,6 @@ type known struct {
 	version Version
 	line    *line // nil: the register is empty
 	wanted  uint64
-	epoch   uint64 // read when the register was seen empty
 }
 
 // fresh reports whether it is no older than a wish. Clocks are too coarse to tell.
@@ -91,16 +90,16 @@ func (c *clerk) work() {
 			}
 		}
 		doubt := c.inDoubt(k)
-		if k.line == nil && k.epoch == 0 && (doubt || slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })) {
-			epoch, err := c.d.epoch()
-			if err != nil {
+		var epoch uint64 // read each time: if it is old by now, the line may have been there and gone
+		if k.line == nil && (doubt || slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })) {
+			var err error
+			if epoch, err = c.d.epoch(); err != nil {
 				failures++
 				c.trouble(batch, err, failures)
 				continue
 			}
-			k.epoch = epoch
 		}
-		d, now, refused := c.draft(k, batch)
+		d, now, refused := c.draft(k, batch, epoch)
 		if !d.changed && !doubt {
 			failures = 0
 			c.finish(now, refused)
@@ -152,10 +151,10 @@ func (c *clerk) take() ([]*wish, *known) {
 
 // draft tries all wishes. now are those that this decides, refused what they are told if they are not done; the others
 // must wait for a look.
-func (c *clerk) draft(k *known, batch []*wish) (d *draft, now []*wish, refused map[*wish]error) {
+func (c *clerk) draft(k *known, batch []*wish, epoch uint64) (d *draft, now []*wish, refused map[*wish]error) {
 	d = newDraft(k.line)
 	if k.line == nil {
-		d.next, d.seq = firstToken(k.epoch), firstSeq(k.epoch)
+		d.next, d.seq = firstToken(epoch), firstSeq(epoch)
 	}
 	d.from = d.next
 	for _, w := range batch {
