@@ -343,13 +343,15 @@ func (p *place) goAway() *wish {
 		d.remove(1, left, func(n node) bool { return n.n == p.n && d.members[n.member].id == p.s.id })
 		return nil
 	}))
-	p.s.life.Errand(func() {
+	if !p.s.life.Errand(func() {
+		defer p.exit()
 		select {
 		case <-w.done:
-			p.exit()
 			p.forgetAside(p.puts.Load() + 1)
 		case <-p.s.life.Done():
 		}
-	})
+	}) {
+		p.exit()
+	}
 	return w
 }

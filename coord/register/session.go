@@ -137,6 +137,11 @@ func (d *Driver) over(s *session) {
 	delete(d.sessions, s.id)
 	d.mu.Unlock()
 	s.free()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places { // a session that was lost leaves them as they are
+		p.leaveClerk()
+	}
 }
 
 // free does not stop to keep a session that was abandoned: somebody may still work, and only the end of the process tells
