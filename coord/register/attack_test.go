@@ -621,3 +621,37 @@ func TestTokensRiseForOneWhoWasRefused(t *testing.T) {
 		}
 	})
 }
+
+// One register that the sweeper may not touch, such as another user's file, does not keep it from all others.
+func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
+	for _, denied := range []string{"session/", "line/"} {
+		t.Run(denied, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := storetest.NewMemory()
+				key := ""
+				d, _ := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+					if w.Key == key {
+						return register.Item{}, driver.ErrDenied
+					}
+					return do()
+				}})
+				defer shut(t, d)
+				time.Sleep(time.Minute) // so that it is the sweeper
+				for i := range 20 {
+					other, s := open(t, memory)
+					p := join(t, s, "line"+string(rune('a'+i)))
+					if i == 7 {
+						id, _, _ := strings.Cut(p.Node().ID, "-")
+						key = map[string]string{"session/": "session/" + id, "line/": "line/lineh"}[denied]
+					}
+					s.Abandon(t.Context())
+					shut(t, other)
+				}
+				time.Sleep(10 * time.Minute)
+				if all, err := d.Lines(t.Context(), "line"); err != nil || len(all) > 1 {
+					t.Errorf("dead nodes stand in %v, %v", all, err)
+				}
+			})
+		})
+	}
+}

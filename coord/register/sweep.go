@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -168,9 +169,12 @@ func (s *sweeper) round(ctx context.Context) error {
 		if s.d.keeper != nil && !s.d.unkept(ctx, c.id) {
 			continue
 		}
-		if err := s.d.end(ctx, c.id, c.version); err == nil {
+		switch err := s.d.end(ctx, c.id, c.version); {
+		case err == nil:
 			found = true
-		} else if !errors.Is(err, ErrConflict) {
+		case errors.Is(err, driver.ErrDenied): // another user's, perhaps; that must not keep us from all others
+			s.d.saw(err)
+		case !errors.Is(err, ErrConflict):
 			return err
 		}
 	}
@@ -179,7 +183,9 @@ func (s *sweeper) round(ctx context.Context) error {
 	}
 	s.swept = time.Now()
 	empty, err := s.d.sweepLines(ctx)
-	if err != nil {
+	if errors.Is(err, driver.ErrDenied) {
+		s.d.saw(err)
+	} else if err != nil {
 		return err
 	}
 	s.took = time.Since(s.swept)
@@ -187,7 +193,7 @@ func (s *sweeper) round(ctx context.Context) error {
 }
 
 // sweepLines removes the nodes of sessions that are not there any more, and what else they leave behind. It returns the
-// lines that are empty.
+// lines that are empty. If something is denied it does the rest.
 func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err error) {
 	lines := make(map[string]map[sessionID]bool)
 	empty = make(map[string]Version)
@@ -232,6 +238,7 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 	if err != nil {
 		return nil, err
 	}
+	var denied error
 	for name, members := range lines {
 		prune := false
 		for id := range members {
@@ -244,7 +251,9 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 			c, leave := d.clerk(name)
 			err := d.wait(ctx, c, d.prune(c))
 			leave()
-			if err != nil {
+			if errors.Is(err, driver.ErrDenied) {
+				denied = err
+			} else if err != nil {
 				return nil, err
 			}
 		}
@@ -254,12 +263,14 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 			rctx, cancel := d.requestFor(ctx)
 			_, err := d.store.Swap(rctx, Swap{Key: it.Key, Old: it.Version, By: d.self})
 			cancel()
-			if err != nil && !errors.Is(err, ErrConflict) {
+			if errors.Is(err, driver.ErrDenied) {
+				denied = err
+			} else if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, err
 			}
 		}
 	}
-	return empty, nil
+	return empty, denied
 }
 
 // reap deletes lines that have been empty for long.
