@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,7 +97,7 @@ func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 		memory := storetest.NewMemory()
 		slow := false
 		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
-			if slow && strings.HasPrefix(w.Key, "line/") {
+			if strings.HasPrefix(w.Key, "line/") && slow {
 				time.Sleep(time.Second / 10)
 			}
 			return do()
@@ -163,7 +164,7 @@ func TestAWaiterOfTheSameProcessIsToldWhenTheAnswerIsLost(t *testing.T) {
 		lose := false
 		d, s := open(t, &meddled{Store: storetest.NewMemory(), swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			it, err := do()
-			if lose && strings.HasPrefix(w.Key, "line/") {
+			if strings.HasPrefix(w.Key, "line/") && lose {
 				lose = false
 				return register.Item{}, errLost
 			}
@@ -300,25 +301,26 @@ func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory := storetest.NewMemory()
-				used := false
-				m := &meddled{Store: memory}
-				sweeper, _ := open(t, m)
-				defer shut(t, sweeper)
-				time.Sleep(time.Minute)
-				d, s := open(t, memory)
-				defer shut(t, d)
-				leave(t, join(t, s, "line"))
-				m.read = func(key string) {
-					if key == "line/line" && !used { // the sweeper has listed it as empty, and is about to delete it
-						used = true
+				var s driver.Session
+				var began, used atomic.Bool
+				sweeper, _ := open(t, &meddled{Store: memory, read: func(key string) {
+					// The sweeper has listed the line as empty, and is about to delete it.
+					if key == "line/line" && began.Load() && used.CompareAndSwap(false, true) {
 						p := join(t, s, "line")
 						use(t, p)
 						leave(t, p)
 					}
-				}
+				}})
+				defer shut(t, sweeper)
+				time.Sleep(time.Minute)
+				var d *register.Driver
+				d, s = open(t, memory)
+				defer shut(t, d)
+				leave(t, join(t, s, "line"))
+				began.Store(true)
 				time.Sleep(90 * time.Minute)
-				if n := lines(t, memory); n != 1 || !used {
-					t.Errorf("%d lines stand; it was used within the hour: %v", n, used)
+				if n := lines(t, memory); n != 1 || !used.Load() {
+					t.Errorf("%d lines stand; it was used within the hour: %v", n, used.Load())
 				}
 			})
 		})
@@ -337,7 +339,7 @@ func TestATurnOfANodeThatWasRemovedIsNotTheTurnOfTheNext(t *testing.T) {
 		var last driver.Place
 		d, s := open(t, &noRemovals{meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			it, err := do()
-			if !lose || !strings.HasPrefix(w.Key, "line/") || err != nil {
+			if !strings.HasPrefix(w.Key, "line/") || !lose || err != nil {
 				return it, err
 			}
 			lose = false
@@ -386,7 +388,7 @@ func TestAJoinThatIsRepeatedOnTheWayIsOne(t *testing.T) {
 		defer shut(t, other)
 		repeat := false
 		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
-			if repeat && strings.HasPrefix(w.Key, "line/") {
+			if strings.HasPrefix(w.Key, "line/") && repeat {
 				repeat = false
 				do()
 				join(t, os, "line")
@@ -433,7 +435,7 @@ func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
 // full is a store that takes no more than so many bytes.
 func full(store register.Store, most *int) register.Store {
 	return &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
-		if len(w.Value) > *most {
+		if strings.HasPrefix(w.Key, "line/") && len(w.Value) > *most {
 			return register.Item{}, register.ErrTooLarge
 		}
 		return do()
@@ -527,7 +529,7 @@ func TestAmendedAndRemovedInOneSwap(t *testing.T) {
 		memory := storetest.NewMemory()
 		slow := false
 		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
-			if slow && strings.HasPrefix(w.Key, "line/") {
+			if strings.HasPrefix(w.Key, "line/") && slow {
 				time.Sleep(100 * time.Millisecond)
 			}
 			return do()
@@ -572,7 +574,7 @@ func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
 		}
 		proclaim := false
 		other := register.New(&meddled{Store: memory, read: func(key string) {
-			if proclaim && strings.HasPrefix(key, "data/") {
+			if strings.HasPrefix(key, "data/") && proclaim {
 				proclaim = false
 				if err := leader.Amend(t.Context(), rules.Lead, make([]byte, 2000)); err != nil {
 					t.Error(err)
@@ -628,9 +630,9 @@ func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 		t.Run(denied, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory := storetest.NewMemory()
-				key := ""
+				var key atomic.Value
 				d, _ := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
-					if w.Key == key {
+					if w.Key == key.Load() {
 						return register.Item{}, driver.ErrDenied
 					}
 					return do()
@@ -642,7 +644,7 @@ func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 					p := join(t, s, "line"+string(rune('a'+i)))
 					if i == 7 {
 						id, _, _ := strings.Cut(p.Node().ID, "-")
-						key = map[string]string{"session/": "session/" + id, "line/": "line/lineh"}[denied]
+						key.Store(map[string]string{"session/": "session/" + id, "line/": "line/lineh"}[denied])
 					}
 					s.Abandon(t.Context())
 					shut(t, other)
