@@ -39,7 +39,6 @@ type known struct {
 	version Version
 	line    *line // nil: the register is empty
 	wanted  uint64
-	epoch   uint64 // read when the register was seen empty
 }
 
 // fresh reports whether it is no older than a wish. Clocks are too coarse to tell.
@@ -91,16 +90,16 @@ func (c *clerk) work() {
 			}
 		}
 		doubt := c.inDoubt(k)
-		if k.line == nil && k.epoch == 0 && (doubt || slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })) {
-			epoch, err := c.d.epoch()
-			if err != nil {
+		var epoch uint64 // read each time: if it is old by now, the line may have been there and gone
+		if k.line == nil && (doubt || slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })) {
+			var err error
+			if epoch, err = c.d.epoch(); err != nil {
 				failures++
 				c.trouble(batch, err, failures)
 				continue
 			}
-			k.epoch = epoch
 		}
-		d, now, refused := c.draft(k, batch)
+		d, now, refused := c.draft(k, batch, epoch)
 		if !d.changed && !doubt {
 			failures = 0
 			c.finish(now, refused)
@@ -152,11 +151,12 @@ func (c *clerk) take() ([]*wish, *known) {
 
 // draft tries all wishes. now are those that this decides, refused what they are told if they are not done; the others
 // must wait for a look.
-func (c *clerk) draft(k *known, batch []*wish) (d *draft, now []*wish, refused map[*wish]error) {
+func (c *clerk) draft(k *known, batch []*wish, epoch uint64) (d *draft, now []*wish, refused map[*wish]error) {
 	d = newDraft(k.line)
 	if k.line == nil {
-		d.next, d.seq = firstToken(k.epoch), firstSeq(k.epoch)
+		d.next, d.seq = firstToken(epoch), firstSeq(epoch)
 	}
+	d.from = d.next
 	for _, w := range batch {
 		err := w.do(d, try{fresh: k.fresh(w), again: w.open})
 		if w.mustLook = err == errLook; w.mustLook {
@@ -260,24 +260,50 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			}
 		}
 	case errors.Is(err, ErrConflict):
-		if _, wrong := c.learn(cur, now); wrong != nil {
+		there, wrong := c.learn(cur, now)
+		if wrong != nil {
 			return wrong
 		}
-	case errors.Is(err, ErrTooLarge):
-		for _, w := range batch {
-			if w.creates {
-				c.finish([]*wish{w}, map[*wish]error{w: fmt.Errorf("line %q is full: %w", c.name, err)})
-			}
+		if c.wasApplied(d, there) {
+			c.unsure(batch, told)
 		}
+	case errors.Is(err, ErrTooLarge):
+		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, err))
 	default:
 		c.mu.Lock()
 		c.known, c.doubt = nil, &s.Old
-		for _, w := range batch {
-			w.open = true
-		}
 		c.mu.Unlock()
+		c.unsure(batch, told)
 	}
 	return err
+}
+
+// unsure follows a swap that was applied, or may have been, or may be yet, without our hearing of it.
+func (c *clerk) unsure(batch []*wish, told map[sessionID][]notice) {
+	c.mu.Lock()
+	for _, w := range batch {
+		w.open = true
+	}
+	c.mu.Unlock()
+	for id, all := range told { // those elsewhere are told by the store
+		if s := c.d.session(id); s != nil {
+			s.doubt(all)
+		}
+	}
+}
+
+// wasApplied reports whether a swap was applied that met a conflict: it was repeated on its way, and somebody else's came
+// in between. Then a node of ours has a token that the draft gave.
+func (c *clerk) wasApplied(d *draft, there *known) bool {
+	if there.line == nil || d.from == d.next {
+		return false
+	}
+	for n := range there.line.nodes() {
+		if n.token >= d.from && n.token < d.next && c.d.session(there.line.members[n.member].id) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // notes are for those who are elsewhere.
@@ -294,6 +320,17 @@ func (c *clerk) notes(d *draft, told map[sessionID][]notice) (all []Note) {
 		all = append(all, Note{Topic: firstTopic + c.name, Text: []byte{1}})
 	}
 	return all
+}
+
+// refuse ends the wishes for which there is no room: those of newcomers or, if there are none, those that say more than
+// before. The others go on without them.
+func (c *clerk) refuse(batch []*wish, err error) {
+	newcomers := slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })
+	for _, w := range batch {
+		if w.creates || w.grows && !newcomers {
+			c.finish([]*wish{w}, map[*wish]error{w: err})
+		}
+	}
 }
 
 // finish ends wishes.

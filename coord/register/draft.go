@@ -10,7 +10,8 @@ import (
 // draft is what a line is to become: the line as it was, changed step by step.
 type draft struct {
 	line
-	was     *line // nil: the register is empty
+	was     *line  // nil: the register is empty
+	from    uint64 // the first token that it gives
 	changed bool
 	dropped bool   // the register is to be deleted
 	gone    []loss // nodes of was that are not there any more, or not as they were
@@ -19,8 +20,9 @@ type draft struct {
 // loss is a node that is not as it was.
 type loss struct {
 	node
-	why  change
-	kind string // what it asks for now, if it was amended
+	session sessionID // the node's member may be another by now: see forgetMembers
+	why     change
+	kind    string // what it asks for now, if it was amended
 }
 
 type change int
@@ -85,7 +87,7 @@ func (d *draft) remove(most int, why change, gone func(n node) bool) bool {
 		if !gone(n) {
 			return false
 		}
-		d.gone = append(d.gone, loss{node: n, why: why})
+		d.gone = append(d.gone, loss{node: n, session: d.members[n.member].id, why: why})
 		return true
 	})
 	return d.count < before
@@ -148,12 +150,13 @@ func (d *draft) shrunk(by int) {
 	d.changed = true
 	if d.count == 0 {
 		d.entries, d.members, d.kinds, d.first, d.last = nil, nil, nil, 0, 0
-	} else if len(d.members) > 2*d.count+16 {
+	} else if most := 2*d.count + 16; len(d.members) > most || len(d.kinds) > most {
 		d.forgetMembers()
 	}
 }
 
-// forgetMembers drops the words of those who have left. It goes through all entries, so it is done now and then.
+// forgetMembers drops the words of those who have left. It goes through all entries, so it is done now and then. A node that
+// was found or made before does not know its member and its kind any more.
 func (d *draft) forgetMembers() {
 	old := d.line
 	d.members, d.kinds, d.entries = nil, nil, make([]byte, 0, len(old.entries))
@@ -173,7 +176,7 @@ func (d *draft) amend(me node, kind string, data []byte, aside uint64) node {
 	before := uint64(0)
 	for n := range d.nodes() {
 		if n.token == me.token {
-			d.gone = append(d.gone, loss{n, amended, kind})
+			d.gone = append(d.gone, loss{n, d.members[n.member].id, amended, kind})
 			n.kind, n.data, n.aside = d.kind(kind), data, aside
 			n.rev++
 			entries := append(make([]byte, 0, len(d.entries)+len(data)+8), d.entries[:at]...)

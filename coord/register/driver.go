@@ -34,7 +34,9 @@ type Driver struct {
 	vigils   map[sessionID]*vigil
 	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
 	asked    map[sessionID]time.Time // sessions that stood in the way of a try, and when they were asked for
-	doubtful time.Time               // until when nobody is to be granted, since the store has forgotten
+	memory   string                  // the ID of the store's memory; "" before it was asked
+	forgotAt time.Time               // when the store was last found to have forgotten
+	lapses   int                     // how often it was
 	said     time.Time               // when trouble was logged last
 
 	sweeper sweeper
@@ -225,34 +227,43 @@ func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
 	}
 }
 
-// show returns a node with all that it says.
-func (d *Driver) show(ctx context.Context, name string, l *line, n node) (driver.Node, error) {
-	shown := l.full(name, n)
-	if n.aside > 0 {
-		it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
+// show shows up to so many of a line's nodes, with all that they say. Data that is in a register of its own may be gone by
+// the time that it is read, since its node is: then it looks at the line again.
+func (d *Driver) show(ctx context.Context, name string, most int) ([]driver.Node, *line, error) {
+	missing := make(map[string]bool) // registers
+look:
+	for {
+		l, err := d.read(ctx, name)
 		if err != nil {
-			return driver.Node{}, err
+			return nil, nil, err
 		}
-		shown.Data = it.Value
+		var all []driver.Node
+		room := driverkit.NewRoom(driverkit.LineBytes)
+		for n := range l.nodes() {
+			if len(all) == most {
+				break
+			}
+			shown := l.full(name, n)
+			if n.aside > 0 {
+				it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
+				if err != nil {
+					return nil, nil, err
+				}
+				if it.Version.IsZero() && !missing[it.Key] {
+					missing[it.Key] = true
+					continue look
+				}
+				shown.Data = it.Value
+			}
+			all = append(all, room.Keep(shown))
+		}
+		return all, l, nil
 	}
-	return shown, nil
 }
 
 func (d *Driver) Line(ctx context.Context, name string) ([]driver.Node, error) {
-	l, err := d.read(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	var all []driver.Node
-	room := driverkit.NewRoom(driverkit.LineBytes)
-	for n := range l.nodes() {
-		shown, err := d.show(ctx, name, l, n)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, room.Keep(shown))
-	}
-	return all, nil
+	all, _, err := d.show(ctx, name, driver.All)
+	return all, err
 }
 
 func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
@@ -363,8 +374,10 @@ func (d *Driver) isDead(id sessionID) bool {
 
 // prune removes the nodes of all sessions that are known to be dead.
 func (d *Driver) prune(c *clerk) *wish {
-	return c.want(newWish(nil, func(dr *draft, _ try) error {
-		dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) })
+	return c.want(newWish(nil, func(dr *draft, t try) error {
+		if !dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) }) && !t.fresh {
+			return errLook
+		}
 		return nil
 	}))
 }
@@ -379,15 +392,11 @@ func (d *Driver) First(ctx context.Context, name string, seen *driver.Node) (dri
 }
 
 func (d *Driver) first(ctx context.Context, name string) (driver.Node, *line, error) {
-	l, err := d.read(ctx, name)
-	if err != nil {
-		return driver.Node{}, nil, err
+	all, l, err := d.show(ctx, name, 1)
+	if err != nil || len(all) == 0 {
+		return driver.Node{}, l, err
 	}
-	for n := range l.nodes() {
-		shown, err := d.show(ctx, name, l, n)
-		return shown, l, err
-	}
-	return driver.Node{}, l, nil
+	return all[0], l, nil
 }
 
 func differs(n driver.Node, seen *driver.Node) bool {

@@ -14,7 +14,13 @@ import (
 //
 // A line that is deleted has been empty for longer than any request may be late (see sweep.go), so nobody who read the
 // epoch before is still about to make the line.
-const tokenBits = 28 // for the tokens of an epoch; coord needs 8 more above, and an int64 then has room for 2^27 epochs
+//
+// A line that is never empty for long, and uses up the tokens of an epoch, goes on with those of the next: what counts is that
+// the epoch is passed before the line is deleted.
+const (
+	tokenBits = 28            // for the tokens of an epoch
+	maxToken  = 1<<(63-8) - 1 // coord needs 8 more bits above
+)
 
 func firstToken(epoch uint64) uint64 { return epoch<<tokenBits | 1 }
 

@@ -54,9 +54,12 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node,
 }
 
 func watchWish() *wish {
-	w := newWish(nil, func(d *draft, _ try) error {
-		if !d.watched {
+	w := newWish(nil, func(d *draft, t try) error {
+		switch {
+		case !d.watched:
 			d.watched, d.changed = true, true
+		case !t.fresh: // it may have been deleted, and made anew by one who does not know
+			return errLook
 		}
 		return nil
 	})

@@ -46,7 +46,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 				return driver.ErrBusy
 			}
 		}
-		if epochOf(d.next+1) != epochOf(d.next) {
+		if d.next >= maxToken {
 			return fmt.Errorf("line %q: %w", e.Line, errTokens)
 		}
 		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
@@ -115,10 +115,17 @@ func (p *place) exit() {
 func (p *place) joined(e driver.Entry, me node, after *draft) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shown = after.brief(e.Line, me)
-	p.shown.Owner, p.shown.Data = e.Owner, bytes.Clone(e.Data)
+	p.shown = driver.Node{Line: e.Line, ID: nodeID{p.s.id, p.n, me.rev}.String(), Kind: e.Kind, Token: driver.Token(me.token),
+		Owner: e.Owner, Data: bytes.Clone(e.Data)}
 	p.last = after.last == me.token
 	p.seen = after.seq
+	// What was told before is of a node that was made by an earlier try, and was removed.
+	if p.turn <= p.seen {
+		p.turn = 0
+	}
+	if p.removed <= p.seen {
+		p.removed = 0
+	}
 }
 
 // takeBack follows a join that has failed: the node may be there, or may come yet.

@@ -100,7 +100,7 @@ func parseLine(value []byte) (*line, error) {
 func (l *line) check() error {
 	n, token, bytes := 0, uint64(0), 0
 	for e := range l.nodes() {
-		if e.member >= len(l.members) || e.kind >= len(l.kinds) || n > 0 && e.token <= token {
+		if uint(e.member) >= uint(len(l.members)) || uint(e.kind) >= uint(len(l.kinds)) || n > 0 && e.token <= token {
 			return errNoLine
 		}
 		token = e.token

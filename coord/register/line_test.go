@@ -128,3 +128,19 @@ func FuzzLine(f *testing.F) {
 		d.news()
 	})
 }
+
+func TestALineThatNamesNobodyIsNone(t *testing.T) {
+	l := line{next: 2, count: 1, first: 1, last: 1, members: []member{{}}, kinds: []string{"lock"}}
+	for _, member := range []int{1, -1} {
+		l.entries = appendEntry(nil, node{token: 1, member: member}, 0)
+		got, err := parseLine(l.encode())
+		if err == nil {
+			err = got.check()
+		}
+		if err == nil {
+			for n := range got.nodes() {
+				t.Errorf("it is of member %d, of %d: %v", member, len(l.members), got.id(n))
+			}
+		}
+	}
+}

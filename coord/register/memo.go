@@ -31,9 +31,12 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 		}
 		if !bytes.Equal(d.value, memo) {
 			d.value, d.changed = memo, true
+		} else if !t.fresh {
+			return errLook
 		}
 		return nil
 	})
+	w.grows = true
 	p.clerk.want(w)
 	err := p.s.await(ctx, p.clerk, w)
 	if err == driver.ErrRemoved {

@@ -12,39 +12,65 @@ import (
 
 // remembers waits until nobody can believe in a hold that the store has forgotten: for the longest TTL after the store may
 // have forgotten something.
-func (d *Driver) remembers(ctx context.Context) error {
+func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 	longest, err := d.longestTTL(ctx)
 	if err != nil {
-		return d.failed(ctx, err)
+		return 0, d.failed(ctx, err)
 	}
 	for {
-		mctx, cancel := d.requestFor(ctx)
-		m, err := d.store.Memory(mctx)
-		cancel()
+		m, lapses, err := d.recall(ctx)
 		if err != nil {
-			return d.failed(ctx, err)
+			return 0, d.failed(ctx, err)
 		}
 		d.mu.Lock()
-		wait := time.Until(d.doubtful)
+		wait := time.Until(d.forgotAt.Add(longest)) // others may not have noticed yet
 		d.mu.Unlock()
 		if m.For != Forever {
 			wait = max(wait, longest+longest/drift-m.For)
 		}
 		if wait <= 0 {
-			return nil
+			return lapses, nil
 		}
 		d.cfg.log.Info("turnwise: the store may have forgotten who holds; nobody is granted until all TTLs have passed", "wait", wait)
 		if err := driverkit.Sleep(ctx, wait); err != nil {
-			return fmt.Errorf("%w: the store may have forgotten who holds, so nobody is granted for another %v", err, wait.Round(time.Millisecond))
+			return 0, fmt.Errorf("%w: the store may have forgotten who holds, so nobody is granted for another %v", err, wait.Round(time.Millisecond))
 		}
 	}
+}
+
+// recall asks the store for its memory. The store tells only once that it has forgotten: who finds another memory than
+// before sees to it that all hear of it. lapses are those that the answer takes into account.
+func (d *Driver) recall(ctx context.Context) (m Memory, lapses int, err error) {
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	d.mu.Lock()
+	lapses = d.lapses
+	d.mu.Unlock()
+	if m, err = d.store.Memory(rctx); err != nil {
+		return m, lapses, err
+	}
+	d.mu.Lock()
+	other, rest := d.memory != "" && d.memory != m.ID, len(d.sessions) > 0
+	d.memory = m.ID
+	if other && !rest {
+		d.lapses++
+	}
+	d.mu.Unlock()
+	if other {
+		lapses++
+	}
+	if other && rest {
+		d.forgot(fmt.Errorf("%w: its memory is another", ErrForgot))
+	}
+	return m, lapses, nil
 }
 
 // forgot ends all sessions, since the store may have forgotten what they rest on. It returns err.
 func (d *Driver) forgot(err error) error {
 	d.mu.Lock()
-	again := time.Since(d.doubtful.Add(-d.cfg.ttl)) < 10*time.Millisecond
-	d.doubtful = time.Now().Add(d.cfg.ttl)
+	again := time.Since(d.forgotAt) < 10*time.Millisecond
+	d.forgotAt = time.Now()
+	d.lapses++
 	for _, c := range d.clerks {
 		c.mu.Lock()
 		c.known, c.seen = nil, 0
@@ -59,7 +85,11 @@ func (d *Driver) forgot(err error) error {
 	}
 	ctx, cancel := d.request()
 	defer cancel()
-	d.store.Memory(ctx) // from now on it answers again
+	if m, err := d.store.Memory(ctx); err == nil { // from now on it answers again
+		d.mu.Lock()
+		d.memory = m.ID
+		d.mu.Unlock()
+	}
 	return err
 }
 
@@ -78,7 +108,7 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	it, err := d.store.Read(rctx, settingsKey)
 	if errors.Is(err, ErrForgot) { // it answers after it was asked for its memory
-		if _, err := d.store.Memory(rctx); err != nil {
+		if _, _, err := d.recall(ctx); err != nil {
 			return 0, err
 		}
 		it, err = d.store.Read(rctx, settingsKey)

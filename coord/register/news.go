@@ -31,25 +31,27 @@ func (d *draft) news() map[sessionID][]notice {
 		return nil
 	}
 	told := make(map[sessionID][]notice)
-	tell := func(n node, what byte) {
-		id := d.was.members[n.member].id
-		told[id] = append(told[id], notice{n.n, what})
-	}
-	slices.SortFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
-	for _, g := range d.gone {
-		if g.why == removed {
-			tell(g.node, youAreGone)
+	tell := func(id sessionID, n node, what byte) { told[id] = append(told[id], notice{n.n, what}) }
+	slices.SortStableFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
+	for i := len(d.gone) - 1; i > 0; i-- {
+		if d.gone[i-1].token == d.gone[i].token { // what was amended, and then left, has left
+			d.gone = slices.Delete(d.gone, i-1, i)
 		}
 	}
-	q := queue{was: d.was, gone: d.gone, permits: slices.ContainsFunc(d.was.kinds, rules.IsPermits)}
+	for _, g := range d.gone {
+		if g.why == removed {
+			tell(g.session, g.node, youAreGone)
+		}
+	}
+	q := newQueue(d.was, d.gone)
 	for n := range d.was.nodes() {
 		is := q.next(n)
 		switch {
 		case !is.woken:
 		case is.free:
-			tell(n, yourTurn)
+			tell(d.was.members[n.member].id, n, yourTurn)
 		default:
-			tell(n, lookAgain)
+			tell(d.was.members[n.member].id, n, lookAgain)
 		}
 		if is.last {
 			break
@@ -63,8 +65,9 @@ type queue struct {
 	was     *line
 	gone    []loss // those that we have not come by, in order
 	permits bool   // there are semaphores' nodes in the line
+	turns   []bool // if so, whose turn it was
 
-	passed    []driver.Node // if so, all that we have come by; those that have gone have an ID
+	passed    []driver.Node // and all that we have come by; those that have gone have an ID
 	lastGone  bool          // whether the nearest has gone
 	otherGone bool          // whether the nearest that was no reader has gone
 	standing  int           // how many stand
@@ -76,6 +79,18 @@ type position struct {
 	woken bool // it waited for one that has gone
 	free  bool // nobody ahead stands in its way now
 	last  bool // nobody behind is woken
+}
+
+func newQueue(was *line, gone []loss) *queue {
+	q := &queue{was: was, gone: gone, permits: slices.ContainsFunc(was.kinds, rules.IsPermits)}
+	if q.permits {
+		all := make([]driver.Node, 0, was.count)
+		for n := range was.nodes() {
+			all = append(all, driver.Node{Kind: was.kinds[n.kind]})
+		}
+		q.turns = rules.Turns(all)
+	}
+	return q
 }
 
 func (q *queue) next(n node) (is position) {
@@ -120,7 +135,10 @@ func (q *queue) next(n node) (is position) {
 // also if by now it need not wait for anybody, and does not know: of many permits, it is not told before the nearest has its
 // turn.
 func (q *queue) waitedForGone(kind string) bool {
-	return q.lastGone || slices.ContainsFunc(rules.Weighted(driver.Node{Kind: kind}, q.passed), func(n driver.Node) bool { return n.ID != "" })
+	if q.lastGone || q.turns[len(q.passed)] { // to ask the rule of thousands who have their turn would take seconds
+		return q.lastGone
+	}
+	return slices.ContainsFunc(rules.Weighted(driver.Node{Kind: kind}, q.passed), func(n driver.Node) bool { return n.ID != "" })
 }
 
 // noteSize is what a note holds at most.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -72,5 +73,22 @@ func TestNewsOfARandomLine(t *testing.T) {
 			}
 			t.Fatalf("seed %d, %v: told %v, want %v", seed, was, got, want)
 		}
+	}
+}
+
+// Each release of one of many thousands tells nobody, and takes no time for it.
+func TestNewsOfManyWhoHaveTheirTurn(t *testing.T) {
+	before := newDraft(nil)
+	before.next = firstToken(1)
+	for n := range 20_000 {
+		before.join(sessionID{1}, uint64(n), rules.Permits(1, 100_000), driver.Owner{}, nil, 0)
+	}
+	l := before.line
+	d := newDraft(&l)
+	d.remove(1, left, func(node) bool { return true })
+	begun := time.Now()
+	d.news()
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

@@ -29,9 +29,9 @@ type place struct {
 	shown   driver.Node
 	last    bool
 	seen    uint64 // the seq of the line that was shown last
-	turn    bool   // told that nobody stands in its way
+	turn    uint64 // not zero: told, with this seq, that nobody stands in its way
+	removed uint64 // not zero: told, with this seq, that it was removed
 	stale   bool   // told to look again
-	removed bool   // told that it was removed
 }
 
 func (p *place) Node() driver.Node {
@@ -50,15 +50,15 @@ func (p *place) Last() bool {
 func (p *place) heed(seq uint64, what byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if seq <= p.seen { // what was shown is later
+		return
+	}
 	switch what {
 	case yourTurn:
-		p.turn = true
+		p.turn = seq
 	case youAreGone:
-		p.removed = true
+		p.removed = seq
 	case lookAgain:
-		if seq <= p.seen {
-			return
-		}
 		p.stale = true
 	}
 	p.bell.Ring()
@@ -76,11 +76,11 @@ func (p *place) doubt() {
 func (p *place) told() (turn, stale, removed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	turn, stale, removed = p.turn, p.stale, p.removed
+	turn, stale, removed = p.turn > 0, p.stale, p.removed > 0
 	p.stale = false
 	if turn && p.shown.Kind == rules.Reader && p.sight.Sees(rules.Reader) { // it wants to see more than a reader does
 		turn, stale = false, true
-		p.turn = false
+		p.turn = 0
 	}
 	return turn, stale, removed
 }
@@ -280,9 +280,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		}
 	}
 	var me node
-	var after *draft
 	w := newWish(s, func(d *draft, t try) error {
-		after = d
 		n, ok := d.find(s.id, p.n)
 		switch {
 		case !ok && t.fresh:
@@ -298,6 +296,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		me = d.amend(n, kind, inside(data), aside)
 		return nil
 	})
+	w.grows = true
 	p.clerk.want(w)
 	err := s.await(ctx, p.clerk, w)
 	if err == driver.ErrRemoved {
@@ -309,7 +308,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	p.shown.ID, p.shown.Kind, p.shown.Data = after.id(me).String(), kind, bytes.Clone(data)
+	p.shown.ID, p.shown.Kind, p.shown.Data = nodeID{s.id, p.n, me.rev}.String(), kind, bytes.Clone(data)
 	p.mu.Unlock()
 	p.aside = aside
 	if old := p.puts.Load(); old > 0 {
@@ -344,13 +343,15 @@ func (p *place) goAway() *wish {
 		d.remove(1, left, func(n node) bool { return n.n == p.n && d.members[n.member].id == p.s.id })
 		return nil
 	}))
-	p.s.life.Errand(func() {
+	if !p.s.life.Errand(func() {
+		defer p.exit()
 		select {
 		case <-w.done:
-			p.exit()
 			p.forgetAside(p.puts.Load() + 1)
 		case <-p.s.life.Done():
 		}
-	})
+	}) {
+		p.exit()
+	}
 	return w
 }

@@ -60,7 +60,8 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	if d.life.Over() {
 		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
 	}
-	if err := d.remembers(ctx); err != nil {
+	lapses, err := d.remembers(ctx)
+	if err != nil {
 		return nil, err
 	}
 	s := &session{
@@ -76,9 +77,11 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 		s.free()
 		return nil, d.failed(ctx, err)
 	}
-	d.mu.Lock()
-	d.sessions[s.id] = s
-	d.mu.Unlock()
+	if !d.begin(s, lapses) {
+		s.life.End(errUnopened)
+		s.free()
+		return nil, fmt.Errorf("%w while the session was opened", ErrForgot)
+	}
 	if !d.life.Go(func() {
 		<-s.life.Done()
 		d.over(s)
@@ -117,12 +120,28 @@ func (s *session) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// begin makes a session known, unless the store was found to have forgotten since there were so many lapses.
+func (d *Driver) begin(s *session, lapses int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lapses != lapses {
+		return false
+	}
+	d.sessions[s.id] = s
+	return true
+}
+
 // over follows the end of a session.
 func (d *Driver) over(s *session) {
 	d.mu.Lock()
 	delete(d.sessions, s.id)
 	d.mu.Unlock()
 	s.free()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places { // a session that was lost leaves them as they are
+		p.leaveClerk()
+	}
 }
 
 // free does not stop to keep a session that was abandoned: somebody may still work, and only the end of the process tells
@@ -285,6 +304,17 @@ func (s *session) heed(name string, seq uint64, all []notice) {
 		s.mu.Unlock()
 		if p != nil && p.clerk.name == name {
 			p.heed(seq, n.what)
+		}
+	}
+}
+
+// doubt says to places that something may have been told to them: they look.
+func (s *session) doubt(all []notice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range all {
+		if p := s.places[n.n]; p != nil {
+			p.doubt()
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -168,9 +169,12 @@ func (s *sweeper) round(ctx context.Context) error {
 		if s.d.keeper != nil && !s.d.unkept(ctx, c.id) {
 			continue
 		}
-		if err := s.d.end(ctx, c.id, c.version); err == nil {
+		switch err := s.d.end(ctx, c.id, c.version); {
+		case err == nil:
 			found = true
-		} else if !errors.Is(err, ErrConflict) {
+		case errors.Is(err, driver.ErrDenied): // another user's, perhaps; that must not keep us from all others
+			s.d.saw(err)
+		case !errors.Is(err, ErrConflict):
 			return err
 		}
 	}
@@ -179,7 +183,9 @@ func (s *sweeper) round(ctx context.Context) error {
 	}
 	s.swept = time.Now()
 	empty, err := s.d.sweepLines(ctx)
-	if err != nil {
+	if errors.Is(err, driver.ErrDenied) {
+		s.d.saw(err)
+	} else if err != nil {
 		return err
 	}
 	s.took = time.Since(s.swept)
@@ -187,7 +193,7 @@ func (s *sweeper) round(ctx context.Context) error {
 }
 
 // sweepLines removes the nodes of sessions that are not there any more, and what else they leave behind. It returns the
-// lines that are empty.
+// lines that are empty. If something is denied it does the rest.
 func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err error) {
 	lines := make(map[string]map[sessionID]bool)
 	empty = make(map[string]Version)
@@ -195,12 +201,16 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 	// First the lines, then the sessions: a session is there before its nodes, so one that is missing is over.
 	err = d.store.List(ctx, lineKey, func(it Item) bool {
 		name := strings.TrimPrefix(it.Key, lineKey)
-		switch l, err := parseLine(it.Value); {
-		case err != nil:
+		l, err := parseLine(it.Value)
+		if err == nil {
+			err = l.check()
+		}
+		switch {
+		case err != nil: // not ours to sweep
 		case l.count > 0:
 			members := make(map[sessionID]bool)
-			for _, m := range l.members {
-				members[m.id] = true
+			for n := range l.nodes() {
+				members[l.members[n.member].id] = true
 			}
 			lines[name] = members
 		case len(l.value) == 0:
@@ -228,6 +238,7 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 	if err != nil {
 		return nil, err
 	}
+	var denied error
 	for name, members := range lines {
 		prune := false
 		for id := range members {
@@ -240,7 +251,9 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 			c, leave := d.clerk(name)
 			err := d.wait(ctx, c, d.prune(c))
 			leave()
-			if err != nil {
+			if errors.Is(err, driver.ErrDenied) {
+				denied = err
+			} else if err != nil {
 				return nil, err
 			}
 		}
@@ -250,12 +263,14 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 			rctx, cancel := d.requestFor(ctx)
 			_, err := d.store.Swap(rctx, Swap{Key: it.Key, Old: it.Version, By: d.self})
 			cancel()
-			if err != nil && !errors.Is(err, ErrConflict) {
+			if errors.Is(err, driver.ErrDenied) {
+				denied = err
+			} else if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, err
 			}
 		}
 	}
-	return empty, nil
+	return empty, denied
 }
 
 // reap deletes lines that have been empty for long.
@@ -267,7 +282,7 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
 			e = emptied{version, time.Now()}
 		}
 		if still[name] = e; time.Since(e.since) > lateAtMost {
-			if err := s.d.reap(ctx, name); err != nil {
+			if err := s.d.reap(ctx, name, version); err != nil {
 				return err
 			}
 		}
@@ -276,12 +291,16 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
 	return nil
 }
 
-// reap deletes a line's register if it is empty.
-func (d *Driver) reap(ctx context.Context, name string) error {
+// reap deletes a line's register if it is still the version that was seen to be empty for long: the sweep took a while.
+func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 	c, leave := d.clerk(name)
 	defer leave()
-	l, err := d.read(ctx, name)
-	if err != nil || l.count > 0 || l.seq == 0 {
+	it, err := d.readItem(ctx, c.key)
+	if err != nil || it.Version != version {
+		return err
+	}
+	l, err := parseLine(it.Value)
+	if err != nil {
 		return err
 	}
 	// Whoever makes the line again reads the epoch after this.
@@ -292,6 +311,8 @@ func (d *Driver) reap(ctx context.Context, name string) error {
 	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
 		if dr.was != nil && dr.count == 0 && dr.seq == passed {
 			dr.dropped, dr.changed = true, true
+		} else if !t.fresh {
+			return errLook
 		}
 		return nil
 	})))

@@ -16,6 +16,7 @@ type wish struct {
 	do func(d *draft, t try) error
 
 	creates bool // it may make a line that has not been there
+	grows   bool // it may make a line longer otherwise
 
 	number   uint64 // among the wishes of its clerk
 	mustLook bool   // errLook was said of what is known

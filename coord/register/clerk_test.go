@@ -1,0 +1,88 @@
+package register
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+)
+
+// clerkUsers counts those for whom clerks are kept.
+func clerkUsers(d *Driver) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.clerks {
+		n += c.inUse
+	}
+	return n
+}
+
+func TestNoClerkIsKeptForASessionThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(newQuietStore())
+		defer d.Close(context.Background())
+		s, err := d.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			p, _, err := s.Join(t.Context(), driver.Entry{Line: fmt.Sprint("line ", i), Kind: rules.Lock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%2 == 0 {
+				s.(*session).life.End(errEnded)
+				p.Leave(t.Context(), true)
+				if s, err = d.Open(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s.(*session).life.End(errEnded)
+		synctest.Wait()
+		if n := clerkUsers(d); n > 0 {
+			t.Errorf("clerks are kept for %d", n)
+		}
+	})
+}
+
+// quietStore is the least that a session needs.
+type quietStore struct {
+	Store
+	mu    sync.Mutex
+	items map[string]Item
+}
+
+func newQuietStore() *quietStore { return &quietStore{items: make(map[string]Item)} }
+
+func (q *quietStore) Read(_ context.Context, key string) (Item, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.items[key]
+	it.Key = key
+	return it, nil
+}
+
+func (q *quietStore) Swap(_ context.Context, s Swap) (Item, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := q.items[s.Key]; now.Version != s.Old {
+		return now, ErrConflict
+	}
+	q.items[s.Key] = Item{Key: s.Key, Value: s.Value, Version: s.Next}
+	return q.items[s.Key], nil
+}
+
+func (q *quietStore) List(context.Context, string, func(Item) bool) error { return nil }
+
+func (q *quietStore) Listen(context.Context, string, func([]byte)) (func(), error) {
+	return nil, ErrMute
+}
+
+func (q *quietStore) Memory(context.Context) (Memory, error) { return Memory{For: Forever}, nil }
+
+func (q *quietStore) Close() error { return nil }
