@@ -704,7 +704,7 @@ func changed(ahead, wait []driver.Node) bool {
 
 // listen waits for a reason to look again. It returns true if the news alone says that nobody is ahead.
 func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
-	poll := time.NewTimer(2500 * time.Millisecond)
+	poll := time.NewTimer(4 * time.Second)
 	defer poll.Stop()
 	if s.d.svc.nature.WakeUp == driver.Polled {
 		poll.Reset(20 * time.Millisecond)
