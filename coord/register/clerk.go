@@ -72,6 +72,28 @@ func (c *clerk) drop(w *wish) (maybe bool) {
 	return w.underWay || w.open
 }
 
+// await waits until a wish is decided, or refused for now, and drops it if that takes longer than ctx or its session lasts.
+func (c *clerk) await(ctx context.Context, w *wish) (err error) {
+	var over <-chan struct{} // never, if it is nobody's
+	if w.of != nil {
+		over = w.of.life.Done()
+	}
+	select {
+	case <-w.done:
+		return w.err
+	case err = <-w.said:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-over:
+		err = w.of.life.Why()
+	}
+	c.drop(w)
+	if w.of != nil {
+		err = w.of.life.Verdict(err)
+	}
+	return err
+}
+
 // work goes on until nobody wants anything.
 func (c *clerk) work() {
 	var failures, losses int
@@ -206,10 +228,7 @@ func (c *clerk) before() moment {
 func (c *clerk) learn(it Item, asked moment) (*known, error) {
 	k := &known{version: it.Version, wanted: asked.wanted}
 	if !it.Version.IsZero() {
-		l, err := parseLine(it.Value)
-		if err == nil {
-			err = l.check()
-		}
+		l, err := readLine(it.Value)
 		if err != nil {
 			return nil, fmt.Errorf("line %q: %w", c.name, err)
 		}

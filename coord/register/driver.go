@@ -173,20 +173,6 @@ func (d *Driver) allSessions() []*session {
 	return all
 }
 
-// wait waits for something that is nobody's.
-func (d *Driver) wait(ctx context.Context, c *clerk, w *wish) error {
-	select {
-	case <-w.done:
-		return w.err
-	case err := <-w.said:
-		c.drop(w)
-		return err
-	case <-ctx.Done():
-		c.drop(w)
-		return ctx.Err()
-	}
-}
-
 // read returns a line as it stands. It rides out trouble as long as ctx lasts.
 func (d *Driver) read(ctx context.Context, name string) (*line, error) {
 	it, err := d.readItem(ctx, lineKey+name)
@@ -196,10 +182,7 @@ func (d *Driver) read(ctx context.Context, name string) (*line, error) {
 	if it.Version.IsZero() {
 		return &line{}, nil
 	}
-	l, err := parseLine(it.Value)
-	if err == nil {
-		err = l.check()
-	}
+	l, err := readLine(it.Value)
 	if err != nil {
 		return nil, fmt.Errorf("line %q: %w: %w", name, driver.ErrDenied, err)
 	}
@@ -298,7 +281,7 @@ func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
 	}
 	c, leave := d.clerk(n.Line)
 	defer leave()
-	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
+	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
 		switch {
 		case dr.remove(1, removed, func(n node) bool { return n.n == id.n && dr.members[n.member].id == id.session }):
 			return nil

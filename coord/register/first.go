@@ -23,7 +23,7 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node,
 	poll := d.polling()
 	for {
 		if !watched && !d.mute.Load() {
-			if err := d.wait(ctx, c, c.want(watchWish())); err != nil {
+			if err := c.await(ctx, c.want(watchWish())); err != nil {
 				return driver.Node{}, d.failed(ctx, err)
 			}
 		}

@@ -53,10 +53,10 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		return nil
 	}
 	w := p.clerk.want(joinWish(s, do))
-	err = s.await(ctx, p.clerk, w)
+	err = p.clerk.await(ctx, w)
 	if err == driver.ErrBusy && s.d.clear(ctx, p.clerk, inTheWay) {
 		w = p.clerk.want(joinWish(s, do))
-		err = s.await(ctx, p.clerk, w)
+		err = p.clerk.await(ctx, w)
 	}
 	if err == nil {
 		err = s.verify(ctx, w)

@@ -96,7 +96,16 @@ func parseLine(value []byte) (*line, error) {
 	return l, nil
 }
 
-// check goes through all entries of a line that comes from outside.
+// readLine takes apart a line that comes from outside, and checks all of it.
+func readLine(value []byte) (*line, error) {
+	l, err := parseLine(value)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.check()
+}
+
+// check goes through all entries.
 func (l *line) check() error {
 	n, token, bytes := 0, uint64(0), 0
 	for e := range l.nodes() {

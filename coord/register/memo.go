@@ -37,14 +37,7 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 		return nil
 	})
 	w.grows = true
-	p.clerk.want(w)
-	err := p.s.await(ctx, p.clerk, w)
-	if err == driver.ErrRemoved {
-		if ended := p.s.alive(ctx); ended != nil {
-			return ended
-		}
-	}
-	return err
+	return p.change(ctx, w)
 }
 
 // Memo returns what was remembered last in a line; nil if nothing was.

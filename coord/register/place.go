@@ -154,7 +154,6 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	}
 	p.mu.Lock()
 	p.seen = max(p.seen, l.seq)
-	sight := p.sight
 	p.mu.Unlock()
 	here, gone := make(map[string]bool, len(wait)), false
 	poll.further = -1
@@ -180,7 +179,7 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	if how = driver.Amended; gone {
 		how = driver.Gone
 	}
-	return l.ahead(p.clerk.name, me.token, sight), how, true, nil
+	return l.ahead(p.clerk.name, me.token, p.sight), how, true, nil
 }
 
 // find looks for the place in the line. If it is not there it was removed, or its session is over.
@@ -211,25 +210,10 @@ func (s *session) lookAt(ctx context.Context, c *clerk) (*line, error) {
 		return nil
 	})
 	c.want(w)
-	if err := s.await(ctx, c, w); err != nil {
+	if err := c.await(ctx, w); err != nil {
 		return nil, err // the clerk may be looking yet
 	}
 	return l, nil
-}
-
-// await waits for a wish, and drops it when that is over before it is decided.
-func (s *session) await(ctx context.Context, c *clerk, w *wish) (err error) {
-	select {
-	case <-w.done:
-		return w.err
-	case err = <-w.said:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-s.life.Done():
-		err = s.life.Why()
-	}
-	c.drop(w)
-	return s.life.Verdict(err)
 }
 
 func (p *place) Watch(ctx context.Context) error {
@@ -297,14 +281,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		return nil
 	})
 	w.grows = true
-	p.clerk.want(w)
-	err := s.await(ctx, p.clerk, w)
-	if err == driver.ErrRemoved {
-		if ended := s.alive(ctx); ended != nil {
-			return ended
-		}
-	}
-	if err != nil {
+	if err := p.change(ctx, w); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -318,6 +295,17 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		s.life.Go(func() { p.forgetAside(aside) })
 	}
 	return nil
+}
+
+// change has something done that needs the node. If the node is not there it was removed, or its session is over.
+func (p *place) change(ctx context.Context, w *wish) error {
+	err := p.clerk.await(ctx, p.clerk.want(w))
+	if err == driver.ErrRemoved {
+		if ended := p.s.alive(ctx); ended != nil {
+			return ended
+		}
+	}
+	return err
 }
 
 func (p *place) Leave(ctx context.Context, _ bool) error {

@@ -112,7 +112,7 @@ func (s *session) open(ctx context.Context) (err error) {
 	sctx, cancel := s.d.requestFor(ctx)
 	defer cancel()
 	// If its outcome stays open it may be applied yet. Nobody knows the id, so the sweeper takes it for a dead one.
-	if _, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.value(sent), By: s.d.self}); err != nil {
+	if _, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self}); err != nil {
 		return err
 	}
 	s.version = version
@@ -153,18 +153,21 @@ func (s *session) free() {
 	}
 }
 
-// What stands in a session's register: format, TTL in ms, the owner's wall clock in ms, the number of renewals.
-func (s *session) value(now time.Time) []byte {
-	b := binary.AppendUvarint([]byte{format}, uint64(s.d.cfg.ttl.Milliseconds()))
-	b = binary.AppendVarint(b, now.UnixMilli())
-	return binary.AppendUvarint(b, s.renewals)
-}
-
+// heartbeat is what stands in a session's register: format, TTL in ms, the owner's wall clock in ms, the number of
+// renewals.
 type heartbeat struct {
 	ttl      time.Duration
 	at       time.Time // by the owner's wall clock
 	renewals uint64
 }
+
+func (h heartbeat) encode() []byte {
+	b := binary.AppendUvarint([]byte{format}, uint64(h.ttl.Milliseconds()))
+	b = binary.AppendVarint(b, h.at.UnixMilli())
+	return binary.AppendUvarint(b, h.renewals)
+}
+
+func (s *session) heartbeat(now time.Time) heartbeat { return heartbeat{s.d.cfg.ttl, now, s.renewals} }
 
 func parseHeartbeat(value []byte) (h heartbeat, ok bool) {
 	r := reader{rest: value}
@@ -221,7 +224,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	s.renewals++
 	version := NewVersion()
 	tries[version] = sent
-	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.value(sent), By: s.d.self})
+	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self})
 	switch {
 	case err == nil:
 		s.version = version

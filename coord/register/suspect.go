@@ -22,7 +22,7 @@ func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bo
 			cleared = true
 		}
 	}
-	return cleared && d.wait(ctx, c, d.prune(c)) == nil
+	return cleared && c.await(ctx, d.prune(c)) == nil
 }
 
 // mayAsk sees to it that a program that tries in a loop does not ask for a session each time.

@@ -100,8 +100,8 @@ func (s *sweeper) take(ctx context.Context, old Version, now time.Time) (bool, e
 	rctx, cancel := s.d.requestFor(ctx)
 	defer cancel()
 	next := NewVersion()
-	h := session{d: s.d}
-	_, err := s.d.store.Swap(rctx, Swap{Key: sweeperKey, Old: old, Next: next, Value: h.value(now), By: s.d.self})
+	h := heartbeat{ttl: s.d.cfg.ttl, at: now}
+	_, err := s.d.store.Swap(rctx, Swap{Key: sweeperKey, Old: old, Next: next, Value: h.encode(), By: s.d.self})
 	switch {
 	case err == nil:
 		s.held = next
@@ -148,9 +148,7 @@ func (s *sweeper) round(ctx context.Context) error {
 			s.seen[id] = seen
 		}
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
-		if is, _ := seen.see(it, sent, time.Now()); is && s.d.keeper == nil {
-			dead = append(dead, candidate{id, it.Version})
-		} else if s.d.keeper != nil {
+		if is, _ := seen.see(it, sent, time.Now()); is || s.d.keeper != nil { // a keeper is asked below
 			dead = append(dead, candidate{id, it.Version})
 		}
 		return true
@@ -201,11 +199,7 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 	// First the lines, then the sessions: a session is there before its nodes, so one that is missing is over.
 	err = d.store.List(ctx, lineKey, func(it Item) bool {
 		name := strings.TrimPrefix(it.Key, lineKey)
-		l, err := parseLine(it.Value)
-		if err == nil {
-			err = l.check()
-		}
-		switch {
+		switch l, err := readLine(it.Value); {
 		case err != nil: // not ours to sweep
 		case l.count > 0:
 			members := make(map[sessionID]bool)
@@ -249,7 +243,7 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 		}
 		if prune {
 			c, leave := d.clerk(name)
-			err := d.wait(ctx, c, d.prune(c))
+			err := c.await(ctx, d.prune(c))
 			leave()
 			if errors.Is(err, driver.ErrDenied) {
 				denied = err
@@ -308,7 +302,7 @@ func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 		return err
 	}
 	passed := l.seq
-	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
+	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
 		if dr.was != nil && dr.count == 0 && dr.seq == passed {
 			dr.dropped, dr.changed = true, true
 		} else if !t.fresh {

@@ -8,8 +8,8 @@ import (
 // seen is what a look shows of a session with a TTL of 10 s that was renewed so long ago by the store's clock, and by its
 // owner's.
 func seen(version byte, byStore, byOwner time.Duration, now time.Time) Item {
-	s := session{d: &Driver{cfg: config{ttl: 10 * time.Second}}}
-	return Item{Version: Version{version}, Value: s.value(now.Add(-byOwner)), Age: byStore}
+	h := heartbeat{ttl: 10 * time.Second, at: now.Add(-byOwner)}
+	return Item{Version: Version{version}, Value: h.encode(), Age: byStore}
 }
 
 func TestWhenASessionIsTakenForDead(t *testing.T) {
