@@ -3,13 +3,10 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"runtime"
-	"strings"
-	"sync"
-	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/leak"
 )
 
 // Obligation 11. What the service stores is checked in the other scenarios and, finally, at the end of Run.
@@ -21,74 +18,16 @@ var leaks = []scenario{
 	{name: "an opening that is given up", alone: true, run: openingGivenUp},
 }
 
-// goroutines returns the stacks of all goroutines, by their ids.
-func goroutines() map[string]string {
-	buf := make([]byte, 1<<20)
-	for {
-		if n := runtime.Stack(buf, true); n < len(buf) {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
-	all := map[string]string{}
-	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
-		all[id] = stack
-	}
-	return all
-}
-
 // leavesNoGoroutine runs f as a test of its own, including its clean-up, and fails if goroutines stay that were not
 // there before.
 func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
-	before := goroutines()
-	inner := &cleaner{TB: s.TB}
+	before := leak.Goroutines()
+	inner := &leak.Cleaner{TB: s.TB}
 	f(&scene{TB: inner, svc: s.svc, line: s.line, ctx: s.ctx, patience: s.patience})
-	inner.cleanUp()
-	var left []string
-	for limit := time.Now().Add(s.patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
-		left = left[:0]
-		for id, stack := range goroutines() {
-			if _, was := before[id]; !was && !strings.Contains(stack, "drivertest.goroutines(") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
-	}
-	s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
-}
-
-// cleaner is a testing.TB that cleans up when told to.
-type cleaner struct {
-	testing.TB
-	mu  sync.Mutex
-	all []func()
-}
-
-func (c *cleaner) Cleanup(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.TB.Cleanup(c.cleanUp) // if the test ends before that
-	}
-	c.all = append(c.all, f)
-}
-
-func (c *cleaner) cleanUp() {
-	for {
-		c.mu.Lock()
-		if len(c.all) == 0 {
-			c.mu.Unlock()
-			return
-		}
-		f := c.all[len(c.all)-1]
-		c.all = c.all[:len(c.all)-1]
-		c.mu.Unlock()
-		f()
+	inner.CleanUp()
+	if left := leak.Left(before, s.patience); len(left) > 0 {
+		s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
 	}
 }
 
@@ -159,27 +98,13 @@ func goroutinesAfterFaults(s *scene) {
 func (s *scene) grows(n int, f func()) {
 	s.Helper()
 	f()
-	before, after := s.leaves(n, f)
+	before, after := leak.Growth(n, f)
 	if after > before+n/10 {
-		before, after = s.leaves(n, f)
+		before, after = leak.Growth(n, f)
 	}
 	if after > before+n/10 {
 		s.Errorf("%d goroutines, %d after %d rounds", before, after, n)
 	}
-}
-
-// leaves returns how many goroutines there are before and after n rounds of f, when those that end have had time to.
-func (s *scene) leaves(n int, f func()) (before, after int) {
-	before = len(goroutines())
-	for range n {
-		f()
-	}
-	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
-		if after = len(goroutines()); after <= before+n/10 {
-			break
-		}
-	}
-	return before, after
 }
 
 func waitsGivenUp(s *scene) {

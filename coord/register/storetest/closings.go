@@ -2,14 +2,12 @@ package storetest
 
 import (
 	"context"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/leak"
 )
 
 var closings = []scenario{
@@ -162,45 +160,17 @@ func listeningComesAndGoes(s *scene) {
 	s.grows(100, func() { s.listen(a, s.key("t")).end() })
 }
 
-// goroutines returns the stacks of all goroutines, by their ids.
-func goroutines() map[string]string {
-	buf := make([]byte, 1<<20)
-	for {
-		if n := runtime.Stack(buf, true); n < len(buf) {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
-	all := map[string]string{}
-	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
-		all[id] = stack
-	}
-	return all
-}
-
 // leavesNoGoroutine runs f as a test of its own, including its clean-up, and fails if goroutines stay that were not
 // there before.
 func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
-	before := goroutines()
-	inner := &cleaner{TB: s.TB}
+	before := leak.Goroutines()
+	inner := &leak.Cleaner{TB: s.TB}
 	f(&scene{TB: inner, sys: s.sys, prefix: s.prefix, ctx: s.ctx, patience: s.patience})
-	inner.cleanUp()
-	var left []string
-	for limit := time.Now().Add(s.patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
-		left = left[:0]
-		for id, stack := range goroutines() {
-			if _, was := before[id]; !was && !strings.Contains(stack, "storetest.goroutines(") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
+	inner.CleanUp()
+	if left := leak.Left(before, s.patience); len(left) > 0 {
+		s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
 	}
-	s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
 }
 
 // grows fails if n rounds of f leave more than a few goroutines while the store is open.
@@ -209,45 +179,7 @@ func (s *scene) grows(n int, f func()) {
 	for range 10 {
 		f() // for what is made only once, or as often as there are connections
 	}
-	before := len(goroutines())
-	for range n {
-		f()
-	}
-	var after int
-	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
-		if after = len(goroutines()); after <= before+n/10 {
-			return
-		}
-	}
-	s.Errorf("%d goroutines, %d after %d rounds", before, after, n)
-}
-
-// cleaner is a testing.TB that cleans up when told to.
-type cleaner struct {
-	testing.TB
-	mu  sync.Mutex
-	all []func()
-}
-
-func (c *cleaner) Cleanup(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.TB.Cleanup(c.cleanUp) // if the test ends before that
-	}
-	c.all = append(c.all, f)
-}
-
-func (c *cleaner) cleanUp() {
-	for {
-		c.mu.Lock()
-		if len(c.all) == 0 {
-			c.mu.Unlock()
-			return
-		}
-		f := c.all[len(c.all)-1]
-		c.all = c.all[:len(c.all)-1]
-		c.mu.Unlock()
-		f()
+	if before, after := leak.Growth(n, f); after > before+n/10 {
+		s.Errorf("%d goroutines, %d after %d rounds", before, after, n)
 	}
 }

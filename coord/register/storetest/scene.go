@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/leak"
 )
 
 const (
@@ -55,8 +56,8 @@ func (sc scenario) play(t testing.TB, sys *System) {
 func (s *scene) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	c := &cleaner{TB: s.TB}
-	defer c.cleanUp()
+	c := &leak.Cleaner{TB: s.TB}
+	defer c.CleanUp()
 	store := s.sys.Open(c)
 	var all []register.Item
 	_ = store.List(ctx, s.prefix, func(it register.Item) bool {
