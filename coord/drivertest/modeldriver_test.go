@@ -125,7 +125,8 @@ type modelDriver struct {
 	sessions map[*modelLiveness]bool
 	subs     map[string]map[*modelSub]bool
 	current  int64
-	cleaning sync.WaitGroup
+	closed   bool // nothing more runs
+	running  sync.WaitGroup
 	stop     context.CancelFunc
 	life     context.Context
 }
@@ -203,8 +204,10 @@ func (d *modelDriver) Open(ctx context.Context) (driver.Session, error) {
 		d.sessions[s] = true
 		d.every = append(d.every, id)
 		d.current = id
+		if !d.closed {
+			d.running.Go(s.renew)
+		}
 		d.mu.Unlock()
-		d.cleaning.Go(s.renew)
 		return s, nil
 	}
 }
@@ -259,7 +262,10 @@ func (d *modelDriver) Close(ctx context.Context) error {
 		all = errors.Join(all, s.Close(ctx))
 	}
 	d.stop()
-	d.cleaning.Wait()
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.running.Wait()
 	return all
 }
 
@@ -334,7 +340,8 @@ type modelLiveness struct {
 	done chan struct{}
 	once sync.Once
 
-	errands sync.WaitGroup // joins and departures that go on without their callers
+	errands   sync.WaitGroup // joins and departures that go on without their callers
+	abandoned bool           // with d.mu: there are no more errands
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -423,6 +430,9 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 
 func (s *modelLiveness) Abandon(ctx context.Context) {
 	if s.d.flaw != abandonCutsShort {
+		s.d.mu.Lock()
+		s.abandoned = true
+		s.d.mu.Unlock()
 		settled := make(chan struct{})
 		go func() {
 			defer close(settled)
@@ -591,15 +601,19 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 // inBackground runs f, which goes on without ctx until the session ends.
 func (s *modelLiveness) inBackground(ctx context.Context, f func(ctx context.Context) error) error {
 	result := make(chan error, 1)
-	s.errands.Add(1)
-	s.d.cleaning.Go(func() {
-		defer s.errands.Done()
-		result <- f(s.life)
-	})
+	s.d.mu.Lock()
+	if !s.d.closed && !s.abandoned {
+		s.errands.Add(1)
+		s.d.running.Go(func() {
+			defer s.errands.Done()
+			result <- f(s.life)
+		})
+	}
+	s.d.mu.Unlock()
 	select {
 	case err := <-result:
 		return err
-	case <-ctx.Done():
+	case <-ctx.Done(): // at the latest when the session is over
 		return ctx.Err()
 	}
 }

@@ -423,6 +423,15 @@ func (s *modelStore) List(ctx context.Context, prefix string, yield func(registe
 		return err
 	}
 	m := s.m
+	before := map[*modelRegister]int{}
+	if m.flaw == listMissesBusy {
+		for _, r := range m.registers {
+			before[r] = r.count
+		}
+		m.mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+		m.mu.Lock()
+	}
 	var all []register.Item
 	for key, r := range m.registers {
 		matches := strings.HasPrefix(key, prefix)
@@ -435,7 +444,7 @@ func (s *modelStore) List(ctx context.Context, prefix string, yield func(registe
 		case m.flaw == reservedIsListed && !r.by.IsZero():
 		case it.Version.IsZero():
 			continue
-		case m.flaw == listMissesBusy && time.Since(r.at) < 100*time.Microsecond:
+		case m.flaw == listMissesBusy && before[r] != r.count:
 			continue
 		}
 		if matches {
