@@ -46,7 +46,7 @@ func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
 		for _, o := range all {
 			for _, sc := range o.scenarios {
 				if sc.alone {
-					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, svc) })
+					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.show(t, svc) })
 				}
 			}
 		}
@@ -56,7 +56,7 @@ func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
 		for _, o := range all {
 			for _, sc := range o.scenarios {
 				if sc.last {
-					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, svc) })
+					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.show(t, svc) })
 				}
 			}
 		}
@@ -72,7 +72,7 @@ func runCrowd(t *testing.T, svc *Service, scenarios []scenario, places chan stru
 		all.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			t.Run(sc.name, func(t *testing.T) { sc.play(t, svc) })
+			t.Run(sc.name, func(t *testing.T) { sc.show(t, svc) })
 		})
 	}
 	all.Wait()

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 // TestSuiteCatches plants each flaw in the model and plays the scenarios meant to catch it: they must fail. TestModel
@@ -18,17 +20,17 @@ func TestSuiteCatches(t *testing.T) {
 			sc := find(t, name)
 			check := func() {
 				t.Run(string(f)+"/"+name, func(t *testing.T) {
-					var r *recorder
+					var a *attempt.Attempt
 					for range 10 { // some flaws need luck with the timing, which a busy machine may not allow at the first try
-						r = record(t, func(t testing.TB) {
+						a = attempt.Play(t, func(t testing.TB) {
 							sc.play(t, modelHarness(f)(t))
 						})
-						if r.Failed() {
-							t.Log(r.failures[0])
+						if a.Failed() {
+							t.Log(a.Failures()[0])
 							return
 						}
 					}
-					t.Errorf("not caught (skipped: %q)", r.skipped)
+					t.Errorf("not caught (skipped: %q)", a.WhySkipped())
 				})
 			}
 			if sc.alone {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 const (
@@ -36,6 +37,11 @@ type scene struct {
 }
 
 var scenes atomic.Int64
+
+// show plays the scenario, once more if it fails while the machine stands still for a good part of what a session survives.
+func (sc scenario) show(t *testing.T, svc *Service) {
+	attempt.Insist(t, svc.TTL/10, func(t testing.TB) { sc.play(t, svc) })
+}
 
 func (sc scenario) play(t testing.TB, svc *Service) {
 	patience := svc.patience()

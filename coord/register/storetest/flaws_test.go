@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 // TestSuiteCatches plants each flaw in a store in memory and plays the scenarios meant to catch it: they must fail.
@@ -18,15 +20,15 @@ func TestSuiteCatches(t *testing.T) {
 			sc := find(t, name)
 			check := func() {
 				t.Run(string(f)+"/"+name, func(t *testing.T) {
-					var r *recorder
+					var a *attempt.Attempt
 					for range 5 { // some flaws need luck with the timing
-						r = record(t, func(t testing.TB) { sc.play(t, flawedSystem(t, f)) })
-						if r.Failed() {
-							t.Log(r.failures[0])
+						a = attempt.Play(t, func(t testing.TB) { sc.play(t, flawedSystem(t, f)) })
+						if a.Failed() {
+							t.Log(a.Failures()[0])
 							return
 						}
 					}
-					t.Errorf("not caught (skipped: %q)", r.skipped)
+					t.Errorf("not caught (skipped: %q)", a.WhySkipped())
 				})
 			}
 			if sc.alone {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 type registers = Memory // which is also a method of it
@@ -84,15 +85,15 @@ func flockSystem(t testing.TB, name string) *System {
 }
 
 func TestAKeeperInAnotherProcess(t *testing.T) {
-	find(t, "12 a process that is killed keeps nothing").play(t, flockSystem(t, "good"))
+	find(t, "12 a process that is killed keeps nothing").show(t, flockSystem(t, "good"))
 }
 
 func TestSuiteCatchesAKeeperThatOutlivesItsProcess(t *testing.T) {
 	t.Setenv(patienceVariable, "3s")
-	r := record(t, func(t testing.TB) {
+	a := attempt.Play(t, func(t testing.TB) {
 		find(t, "12 a process that is killed keeps nothing").play(t, flockSystem(t, "inherit"))
 	})
-	if !r.Failed() {
-		t.Errorf("not caught (skipped: %q)", r.skipped)
+	if !a.Failed() {
+		t.Errorf("not caught (skipped: %q)", a.WhySkipped())
 	}
 }

@@ -384,7 +384,9 @@ func manyListeners(s *scene) {
 	}
 	s.swapsInTurn(stores, 20, s.key("k"), t, 1)
 	for _, e := range ears {
-		s.accounts(e, t)
+		if s.accounts(e, t); s.Failed() {
+			return
+		}
 	}
 	for _, e := range ears[3:] {
 		e.end()

@@ -491,11 +491,12 @@ func modelLike(text, pattern string) bool {
 
 // modelEar hears notes in order.
 type modelEar struct {
-	m    *model
-	hear func([]byte)
-	deaf bool // it has lost its connection; needs the model's mu
-	more chan struct{}
-	stop chan struct{}
+	m      *model
+	hear   func([]byte)
+	deaf   bool // it has lost its connection; needs the model's mu
+	more   chan struct{}
+	stop   chan struct{}
+	closed <-chan struct{} // when the store is
 
 	mu    sync.Mutex
 	notes [][]byte
@@ -548,6 +549,8 @@ func (e *modelEar) run() {
 		case <-e.more:
 		case <-e.stop:
 			return
+		case <-e.closed:
+			return
 		}
 	}
 }
@@ -558,7 +561,7 @@ func (s *modelStore) Listen(ctx context.Context, topic string, hear func([]byte)
 	}
 	m := s.m
 	defer m.mu.Unlock()
-	e := &modelEar{m: m, hear: hear, more: make(chan struct{}, 1), stop: make(chan struct{})}
+	e := &modelEar{m: m, hear: hear, more: make(chan struct{}, 1), stop: make(chan struct{}), closed: s.life.Done()}
 	if m.ears[topic] == nil {
 		m.ears[topic] = map[*modelEar]bool{}
 	}

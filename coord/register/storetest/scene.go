@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/attempt"
 	"github.com/turnwise/turnwise/internal/leak"
 )
 
@@ -37,6 +38,11 @@ type scene struct {
 var scenes atomic.Int64
 
 const patienceVariable = "TURNWISE_PATIENCE"
+
+// show plays the scenario, once more if it fails while the machine stands still for longer than calls are allowed to.
+func (sc scenario) show(t *testing.T, sys *System) {
+	attempt.Insist(t, ending, func(t testing.TB) { sc.play(t, sys) })
+}
 
 func (sc scenario) play(t testing.TB, sys *System) {
 	s := &scene{TB: t, sys: sys, patience: 20 * time.Second}

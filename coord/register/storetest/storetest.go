@@ -66,7 +66,7 @@ func Run(t *testing.T, start func(t testing.TB) *System) {
 		for _, o := range obligations {
 			for _, sc := range o.scenarios {
 				if sc.alone {
-					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.play(t, sys) })
+					t.Run(o.name+"/"+sc.name, func(t *testing.T) { sc.show(t, sys) })
 				}
 			}
 		}
@@ -111,7 +111,7 @@ func (o obligation) playTogether(t *testing.T, sys *System, places chan struct{}
 		all.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			t.Run(sc.name, func(t *testing.T) { sc.play(t, sys) })
+			t.Run(sc.name, func(t *testing.T) { sc.show(t, sys) })
 		})
 	}
 	all.Wait()

@@ -1,0 +1,174 @@
+// Package attempt plays what may fail without failing the test around it: for the suites that drivers and stores pass, and
+// for the tests of those.
+package attempt
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// tries is how often Insist plays what was held up.
+const tries = 3
+
+// Insist plays f, and t fails as f does. But when f fails and the machine gave this process no time for as long as allowed
+// at once meanwhile, that says nothing of what is under test: then it is played again, a few times.
+func Insist(t testing.TB, allowed time.Duration, f func(t testing.TB)) {
+	t.Helper()
+	for left := tries; ; left-- {
+		a := Play(t, f)
+		if a.Failed() && a.HeldUp >= allowed && left > 1 {
+			t.Logf("the machine stood still for %v, so this is played again: %q", a.HeldUp, a.failures)
+			continue
+		}
+		for _, failure := range a.failures {
+			t.Error(failure)
+		}
+		if a.skipped != "" {
+			t.Skip(a.skipped)
+		}
+		return
+	}
+}
+
+// Attempt is the testing.TB that Play gives, and what came of it.
+type Attempt struct {
+	testing.TB
+
+	// HeldUp is for how long this process got no time, at the worst.
+	HeldUp time.Duration
+
+	mu       sync.Mutex
+	failures []string
+	skipped  string
+	cleanups []func()
+	helpers  map[string]bool // names of functions
+}
+
+// Play runs f as a test would, including its clean-up.
+func Play(t testing.TB, f func(t testing.TB)) *Attempt {
+	a := &Attempt{TB: t, helpers: map[string]bool{}}
+	watched, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.watch(over)
+	}()
+	a.runUntilExit(func() { f(a) })
+	for {
+		a.mu.Lock()
+		if len(a.cleanups) == 0 {
+			a.mu.Unlock()
+			break
+		}
+		last := a.cleanups[len(a.cleanups)-1]
+		a.cleanups = a.cleanups[:len(a.cleanups)-1]
+		a.mu.Unlock()
+		a.runUntilExit(last)
+	}
+	close(over)
+	<-watched
+	return a
+}
+
+// runUntilExit waits for f, which may call runtime.Goexit as FailNow does.
+func (a *Attempt) runUntilExit(f func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		f()
+	}()
+	<-over
+}
+
+// watch measures how late a short sleep ends.
+func (a *Attempt) watch(over <-chan struct{}) {
+	const nap = 5 * time.Millisecond
+	tick := time.NewTimer(nap)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+		now := time.Now()
+		a.HeldUp = max(a.HeldUp, now.Sub(last)-nap)
+		last = now
+		tick.Reset(nap)
+	}
+}
+
+// Failures returns what was said of the failures, each with its place.
+func (a *Attempt) Failures() []string { return a.failures }
+
+// WhySkipped is empty if it was not skipped.
+func (a *Attempt) WhySkipped() string { return a.skipped }
+
+func (a *Attempt) Skipped() bool { return a.skipped != "" }
+
+func (a *Attempt) Failed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.failures) > 0
+}
+
+func (a *Attempt) Cleanup(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cleanups = append(a.cleanups, f)
+}
+
+func (a *Attempt) Helper() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if pc, _, _, ok := runtime.Caller(1); ok {
+		a.helpers[runtime.FuncForPC(pc).Name()] = true
+	}
+}
+
+func (a *Attempt) fail(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failures = append(a.failures, a.place()+what)
+}
+
+func (a *Attempt) failNow(what string) {
+	a.fail(what)
+	runtime.Goexit()
+}
+
+// place is where a failure was reported, outside of helpers. It needs mu.
+func (a *Attempt) place() string {
+	callers := make([]uintptr, 32)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
+	_, own, _, _ := runtime.Caller(0)
+	for {
+		f, more := frames.Next()
+		if f.File != own && !a.helpers[f.Function] {
+			return fmt.Sprintf("%s:%d: ", filepath.Base(f.File), f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+func (a *Attempt) skip(why string) {
+	a.mu.Lock()
+	a.skipped = why
+	a.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (a *Attempt) Fail()                             { a.fail("failed") }
+func (a *Attempt) Error(args ...any)                 { a.fail(fmt.Sprint(args...)) }
+func (a *Attempt) Errorf(format string, args ...any) { a.fail(fmt.Sprintf(format, args...)) }
+func (a *Attempt) FailNow()                          { a.failNow("failed") }
+func (a *Attempt) Fatal(args ...any)                 { a.failNow(fmt.Sprint(args...)) }
+func (a *Attempt) Fatalf(format string, args ...any) { a.failNow(fmt.Sprintf(format, args...)) }
+func (a *Attempt) Skip(args ...any)                  { a.skip(fmt.Sprint(args...)) }
+func (a *Attempt) Skipf(format string, args ...any)  { a.skip(fmt.Sprintf(format, args...)) }
+func (a *Attempt) SkipNow()                          { a.skip("skipped") }
