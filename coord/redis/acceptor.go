@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,10 @@ type acceptor struct {
 	checking chan struct{} // held while it is checked
 	checked  bool
 
-	voting  atomic.Pointer[string] // the memory that it votes by; nil: it does not
-	waiting atomic.Int64           // for its answers
-	looked  atomic.Int64           // when its membership was last looked at, ns
+	voting  atomic.Pointer[string]        // the memory that it votes by; nil: it does not
+	waiting atomic.Int64                  // for its answers
+	looked  atomic.Int64                  // when its membership was last looked at, ns
+	looking atomic.Pointer[chan struct{}] // closed when that look is over
 }
 
 // KEYS: mark, index, register. ARGV: memory, ballot. It promises to accept nothing below the ballot, and returns
@@ -230,7 +232,10 @@ func (a *acceptor) vote(ctx context.Context, what *script, keys, args []string) 
 	for range 3 {
 		memory := a.voting.Load()
 		if memory == nil {
-			return reply, errNoVote
+			if a.awaitLook(ctx); a.voting.Load() == nil {
+				return reply, cmp.Or(ctx.Err(), errNoVote)
+			}
+			continue
 		}
 		reply, err = a.runIn(ctx, *memory, what, keys, args)
 		if !errors.Is(err, register.ErrForgot) {
@@ -245,6 +250,16 @@ func (a *acceptor) vote(ctx context.Context, what *script, keys, args []string) 
 		}
 	}
 	return reply, errNoVote
+}
+
+// awaitLook waits for the look at its membership that is under way, if any.
+func (a *acceptor) awaitLook(ctx context.Context) {
+	if over := a.looking.Load(); over != nil {
+		select {
+		case <-*over:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // runIn runs a script in a certain memory, and fails if the server has another by now.

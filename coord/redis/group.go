@@ -201,14 +201,21 @@ func (q *Quorum) assemble(ctx context.Context) error {
 	return fmt.Errorf("%d of %d can vote: %w", voters, len(q.all), list(append(failed, silent...)))
 }
 
-// join makes the acceptors vote that are members of the group.
+// join makes the acceptors vote that are members of the group. Those that have not said what they are go on as they were.
 func (q *Quorum) join(group string, all []member) {
-	q.group.Store(&group)
+	if was := q.group.Swap(&group); was == nil || *was != group {
+		for _, a := range q.all {
+			a.voting.Store(nil)
+		}
+	}
 	for i := range all {
 		m := &all[i]
-		m.voting.Store(nil)
-		if m.err == nil && m.group == group {
+		switch {
+		case m.err != nil:
+		case m.group == group:
 			m.voting.Store(&m.memory)
+		default:
+			m.voting.Store(nil)
 		}
 	}
 	for _, a := range q.all {
@@ -258,7 +265,10 @@ func (q *Quorum) lookAgain(a *acceptor) {
 	if q.closed {
 		return
 	}
+	over := make(chan struct{})
+	a.looking.Store(&over)
 	q.running.Go(func() {
+		defer close(over)
 		ctx, cancel := context.WithTimeout(q.life, dialTimeout)
 		defer cancel()
 		if a.ready(ctx) != nil {

@@ -151,6 +151,32 @@ func TestAMinorityMayBeMissing(t *testing.T) {
 	}
 }
 
+// A majority suffices to learn what the group remembers. The one that has not answered is a member as before.
+func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openQuorum(t, cluster)
+	for i, a := range q.all {
+		eventually(t, "it to vote", func() bool { return a.voting.Load() != nil })
+		cluster.Member(i).Freeze()
+		memory(t, q)
+		if a.voting.Load() == nil {
+			t.Errorf("%s votes no more", a.address)
+		}
+		cluster.Member(i).Thaw()
+	}
+}
+
+// A majority suffices to open a quorum, too. When one of those fails, the one that has not answered yet is waited for.
+func TestAVoteWaitsForOneThatHasNotSaidWhatItIs(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	openQuorum(t, cluster)
+	cluster.Member(0).Freeze()
+	q := openQuorum(t, cluster)
+	cluster.Member(1).Kill()
+	time.AfterFunc(300*time.Millisecond, cluster.Member(0).Thaw)
+	put(t, q, "a", "one")
+}
+
 // voters asks for a vote, and counts.
 func voters(q *Quorum) (n int) {
 	var mu sync.Mutex
