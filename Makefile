@@ -47,8 +47,9 @@ lint-vulns:
 	@bash scripts/vulns.sh $(MODULES)
 
 .PHONY: test-modules
-test-modules: # the tests of every module, with the race detector, but not the benchmarks
-	scripts/test.sh ./verify/integration/... ./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./examples/... ./...
+test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
+	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/register/... ./verify/integration/... ./coord/postgres \
+		./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./examples/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)

@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-side_by_side=3
+side_by_side=6
 with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd|redis|postgres|mysql|memcached|file)|examples|verify/(servers|integration/.*))$'
 export TURNWISE_REQUIRE_SERVERS=1
 

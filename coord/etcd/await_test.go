@@ -441,6 +441,32 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	leave(t, head, true)
 }
 
+// A watch that nobody wants any more when it is answered is closed. A ping is one from the start.
+func TestPingsLeaveNoWatch(t *testing.T) {
+	cluster := servers.Etcd(t)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	listening(t, s)
+	ctx := within(t, 60*time.Second)
+	for pings := 0; pings < 20; time.Sleep(time.Millisecond) {
+		s.watches.mu.Lock()
+		if s.watches.live && len(s.watches.pending) == 0 {
+			s.watches.ping()
+			pings++
+		}
+		s.watches.mu.Unlock()
+		if ctx.Err() != nil {
+			t.Fatalf("%d pings, and no answer", pings)
+		}
+	}
+	for there := 20.0; there > 4; time.Sleep(20 * time.Millisecond) {
+		numbers, err := cluster.Member(0).Metrics(ctx)
+		if err != nil {
+			t.Fatalf("%v watches are left at the service: %v", there, err)
+		}
+		there = numbers.Sum("etcd_debugging_mvcc_watcher_total")
+	}
+}
+
 // listening waits until the session's stream of events is open.
 func listening(t *testing.T, s *session) {
 	t.Helper()
