@@ -4,7 +4,7 @@
 //
 //	go test ./verify/planted                                                  that every text is still there, once
 //	make test-planted                                                         that every bug is noticed
-//	go test ./verify/planted -v -run 'TestNoticed/deadline' -planted.hunt     by what, for those with this in their names
+//	go test ./verify/planted -v -run 'TestNoticed/deadline' -planted.hunt=1   by what, for those with this in their names
 //
 // Whoever changes a text that a bug replaces must change it here too, and check that the bug is still noticed. A new
 // bug is an entry in the table of its package, and a row in docs/planted-bugs.md.
