@@ -59,8 +59,10 @@ func tryEmpty(s *scene) {
 
 func tryBusy(s *scene) {
 	holder, _ := s.session()
-	sess, _ := s.session()
+	sess, l := s.session()
 	me, _ := s.join(holder)
+	// A server that lags may not know of the holder yet, and then a try joins and leaves again.
+	s.eventually(s.patience, "the holder is seen", func() bool { return len(s.look(l)) == 1 })
 	stop := make(chan struct{})
 	most := make(chan int, 1)
 	go func() {

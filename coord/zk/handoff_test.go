@@ -320,7 +320,8 @@ func TestTheListIsSentBehindTheCreate(t *testing.T) {
 	}
 	require.Equal(t, rounds, s.proxies[0].Requests(zkwire.Create))
 	require.Equal(t, rounds, s.proxies[0].Requests(zkwire.GetChildren2))
-	require.Equal(t, 3*rounds, s.proxies[0].Requests())
+	renewals := s.proxies[0].Requests(zkwire.Multi) // on a busy machine
+	require.Equal(t, 3*rounds, s.proxies[0].Requests()-renewals)
 	s.leave(stays, true)
 }
 
