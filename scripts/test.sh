@@ -8,14 +8,16 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-side_by_side=6
+side_by_side=4
 with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd|redis|postgres|mysql|memcached|file)|examples|verify/(servers|integration/.*))$'
 export TURNWISE_REQUIRE_SERVERS=1
 
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-go test -race -count=1 -timeout 20m -p $side_by_side "$@" 2>&1 | tee "$out"
+# -trimpath: what was built in one clone is not built again in the next.
+test=(go test -race -trimpath -count=1 -timeout 20m)
+"${test[@]}" -p $side_by_side "$@" 2>&1 | tee "$out"
 [ "${PIPESTATUS[0]}" = 0 ] && exit 0
 
 mapfile -t failed < <(sed -nE 's/^FAIL\t([^ \t]+)\t[0-9].*/\1/p' "$out" | sort -u)
@@ -26,4 +28,4 @@ for package in "${failed[@]}"; do
 	[[ $package =~ $with_servers ]] || { echo "test.sh: $package failed, and needs no server: not run again" >&2; exit 1; }
 done
 echo "test.sh: FAILED THE FIRST TIME, each a bug to find: ${failed[*]}" >&2
-exec go test -race -count=1 -timeout 20m -p 1 "${failed[@]}"
+exec "${test[@]}" -p 1 "${failed[@]}"
