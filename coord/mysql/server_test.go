@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +67,11 @@ func logger(t testing.TB) *slog.Logger {
 type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// isMySQL reports whether the server is MySQL, which speaks a little differently, and not MariaDB.
+func isMySQL(t testing.TB, m *servers.Member) bool {
+	return !strings.Contains(query(t, m.URL(), "SELECT VERSION()"), "MariaDB")
+}
 
 // query runs SQL as the superuser, on a connection of its own, and returns what the last statement says.
 func query(t testing.TB, url string, statements ...string) (said string) {

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// StartMariaDB starts MariaDB with its data under dir, and returns when it serves. Close ends it.
+// StartMariaDB starts MariaDB with its data under dir, and returns when it serves. Close ends it. It is MySQL if that is
+// what stands in MariaDB's place among the servers.
 func StartMariaDB(ctx context.Context, dir string, opts ...Option) (*Cluster, error) {
 	return startMariaDB(ctx, dir, configure(opts))
 }
@@ -23,15 +24,22 @@ func startMariaDB(ctx context.Context, dir string, cfg config) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, &mariaDB{programs: programs}, dir, cfg)
+	_, err = os.Stat(filepath.Join(programs, "mysqld"))
+	return start(ctx, &mariaDB{programs: programs, mysql: err == nil}, dir, cfg)
 }
 
 type mariaDB struct {
 	independent
 	programs string
+	mysql    bool
 }
 
-func (*mariaDB) name() string { return "MariaDB" }
+func (d *mariaDB) name() string {
+	if d.mysql {
+		return "MySQL"
+	}
+	return "MariaDB"
+}
 
 func (*mariaDB) url(m *Member) string {
 	u := url.URL{Scheme: "mysql", User: url.User("root"), Host: m.Addr(), Path: "turnwise"}
@@ -45,10 +53,18 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 	cfg := m.cluster.cfg
 	base := filepath.Join(d.programs, "usr")
 	data := filepath.Join(m.dir, "data")
-	filled, err := template("mariadb", filepath.Join(base, "sbin/mariadbd"), "1", func(dir string) error {
-		args := []string{"--no-defaults", "--basedir=" + base, "--datadir=" + dir, "--innodb-log-file-size=16M",
-			"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
-		return runToEnd(exec.Command(filepath.Join(d.programs, "mariadb-install-db"), append(args, asRoot()...)...))
+	kind, server, identified := "mariadb", "mariadbd", "SET PASSWORD FOR root@'127.0.0.1' = PASSWORD('%s');"
+	if d.mysql {
+		kind, server, identified = "mysql", "mysqld", "ALTER USER root@'127.0.0.1' IDENTIFIED BY '%s';"
+	}
+	filled, err := template(kind, filepath.Join(base, "sbin", server), "1", func(dir string) error {
+		args := append([]string{"--no-defaults", "--basedir=" + base, "--datadir=" + dir}, asRoot()...)
+		if d.mysql {
+			args = append(args, "--initialize-insecure", "--innodb-redo-log-capacity=16M")
+			return runToEnd(exec.Command(filepath.Join(d.programs, server), args...))
+		}
+		args = append(args, "--innodb-log-file-size=16M", "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+		return runToEnd(exec.Command(filepath.Join(d.programs, "mariadb-install-db"), args...))
 	})
 	if err != nil {
 		return nil, err
@@ -60,14 +76,14 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 	welcome, err := m.writeConfig("welcome.sql", []string{
 		"CREATE DATABASE IF NOT EXISTS turnwise;",
 		"CREATE USER IF NOT EXISTS root@'127.0.0.1';",
-		"SET PASSWORD FOR root@'127.0.0.1' = PASSWORD('" + password + "');",
+		fmt.Sprintf(identified, password),
 		"GRANT ALL PRIVILEGES ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;",
 	})
 	if err != nil {
 		return nil, err
 	}
 	lines := []string{
-		"[mariadbd]",
+		"[" + server + "]",
 		"basedir=" + base,
 		"datadir=" + data,
 		"tmpdir=" + m.dir,
@@ -77,10 +93,14 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 		"socket=sock", // in the data folder: a path may be too long for a socket's name
 		"pid-file=pid",
 		"skip-name-resolve",
-		"innodb_log_file_size=16M",
 		"innodb_buffer_pool_size=32M",
 		"innodb_use_native_aio=0",
-		"log_warnings=" + map[bool]string{true: "1", false: "9"}[cfg.verbosity == "warn"],
+	}
+	quiet := cfg.verbosity == "warn"
+	if d.mysql {
+		lines = append(lines, "innodb_redo_log_capacity=16M", "mysqlx=0", "secure_file_priv=NULL", "log_error_verbosity="+map[bool]string{true: "2", false: "3"}[quiet])
+	} else {
+		lines = append(lines, "innodb_log_file_size=16M", "log_warnings="+map[bool]string{true: "1", false: "9"}[quiet])
 	}
 	if !cfg.fsync {
 		lines = append(lines, "innodb_flush_log_at_trx_commit=2", "innodb_flush_method=nosync")
@@ -89,7 +109,7 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return exec.Command(filepath.Join(d.programs, "mariadbd"), append([]string{"--defaults-file=" + file}, asRoot()...)...), nil
+	return exec.Command(filepath.Join(d.programs, server), append([]string{"--defaults-file=" + file}, asRoot()...)...), nil
 }
 
 // asRoot are the flags that MariaDB wants to see before it runs as root.
