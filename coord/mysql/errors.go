@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"crypto/tls"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
@@ -37,6 +38,10 @@ func explain(err error, a advice) error {
 	var before *explained
 	if errors.As(err, &before) || errors.Is(err, driver.ErrDenied) {
 		return err
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return &explained{fmt.Errorf("%w: its TLS certificate is not to be trusted; see tls in the DSN: %w", driver.ErrDenied, err)}
 	}
 	if errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrCleartextPassword) || errors.Is(err, mysql.ErrNativePassword) ||
 		errors.Is(err, mysql.ErrOldPassword) || errors.Is(err, mysql.ErrUnknownPlugin) || errors.Is(err, mysql.ErrOldProtocol) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,9 +32,16 @@ type advice struct {
 // also if a backend was told to stop (57014, 57P01) while it waited for its commit. Some are certain not to be applied, such
 // as those of a full disk (53100); the caller tries them again all the same.
 func explain(err error, a advice) error {
-	var e *pgconn.PgError
 	var before *explained
-	if !errors.As(err, &e) || errors.As(err, &before) {
+	if errors.As(err, &before) {
+		return err
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return &explained{fmt.Errorf("%w: its TLS certificate is not to be trusted; see sslrootcert and sslmode in the URL: %w", driver.ErrDenied, err)}
+	}
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
 		return err
 	}
 	do, hint := "", ""

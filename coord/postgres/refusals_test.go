@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -172,4 +175,34 @@ func read(t testing.TB, s *Store, key string) register.Item {
 		t.Fatal(err)
 	}
 	return it
+}
+
+func TestACertificateThatIsNotToBeTrustedIsSaidAtOnce(t *testing.T) {
+	stranger := httptest.NewTLSServer(nil)
+	defer stranger.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(c, make([]byte, 8)) // it asks whether we speak TLS
+			_, _ = c.Write([]byte("S"))
+			_ = tls.Server(c, stranger.TLS).Handshake()
+			c.Close()
+		}
+	}()
+	begun := time.Now()
+	_, err = Open(within(t, 20*time.Second), "postgres://u@"+l.Addr().String()+"/d?sslmode=verify-full")
+	if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "sslrootcert") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("open: %v", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it came back after %v", took)
+	}
 }

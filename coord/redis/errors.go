@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,10 @@ var denials = []struct{ says, hint string }{
 func explain(err error) error {
 	if err == nil {
 		return nil
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return fmt.Errorf("its TLS certificate is not to be trusted: %w: %w", driver.ErrDenied, err)
 	}
 	text := err.Error()
 	if answer, ok := rueidis.IsRedisErr(err); ok {

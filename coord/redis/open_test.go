@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -216,5 +217,18 @@ func TestTheCallersClientDoes(t *testing.T) {
 	}
 	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
 		t.Errorf("the caller's client was closed: %v", err)
+	}
+}
+
+func TestACertificateThatIsNotToBeTrustedIsSaidAtOnce(t *testing.T) {
+	stranger := httptest.NewTLSServer(nil)
+	defer stranger.Close()
+	begun := time.Now()
+	_, err := Open(within(t, 20*time.Second), "rediss://"+stranger.Listener.Addr().String())
+	if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "TLS certificate") {
+		t.Errorf("open: %v", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it came back after %v", took)
 	}
 }
