@@ -26,7 +26,8 @@ var denials = []struct{ says, hint string }{
 	{"NOAUTH", "it wants a password"},
 	{"WRONGPASS", "the user name or the password is wrong"},
 	{"NOPERM", noRights},
-	{"The user executing the script can't", noRights}, // 7.0
+	{"The user executing the script can't", noRights}, // Redis 7.0
+	{"ACL failure in script", noRights},               // later ones, and Valkey
 	{"WRONGTYPE", "something else stands under one of its keys: use another root"},
 	{"unknown command", "the server does not know a command that is needed: it takes Redis 6.2 or newer, or Valkey"},
 	{"DB index", "there is no database of that number"},
