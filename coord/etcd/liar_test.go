@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -207,6 +208,30 @@ func TestADeniedLeaseIsAskedForAtLeisure(t *testing.T) {
 	}
 	if !time.Now().After(s.Deadline()) {
 		t.Error("it believes in a lease that is denied")
+	}
+}
+
+// One member goes on saying that there is no such lease. The next renewal goes to another one.
+func TestWhoeverIsDeniedALeaseAsksElsewhere(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	var streams atomic.Int64
+	behind := grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := open(ctx, desc, cc, method, opts...)
+		if !strings.HasSuffix(method, "/LeaseKeepAlive") || streams.Add(1) > 1 {
+			return s, err
+		}
+		return &spoiledStream{s, func(reply any) {
+			if r, ok := reply.(*pb.LeaseKeepAliveResponse); ok {
+				r.TTL = 0
+			}
+		}}, err
+	})
+	s := open(t, connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{behind}}, cluster.Addrs()...), WithTTL(3*time.Second))
+	opened := s.Deadline()
+	for limit := time.Now().Add(20 * time.Second); !s.Deadline().After(opened); time.Sleep(10 * time.Millisecond) {
+		if s.life.Over() || time.Now().After(limit) {
+			t.Fatalf("after %d streams the lease is not renewed: %v", streams.Load(), s.life.Why())
+		}
 	}
 }
 
