@@ -21,7 +21,7 @@ func ExampleService_Partition() {
 	hold, _ := mutex.New(unlucky, "orders").Lock(ctx)
 	heal := service.Partition(unlucky)
 	next, _ := mutex.New(service.Client(), "orders").Lock(ctx) // as soon as the session has expired
-	fmt.Println("the old holder has stopped before:", hold.Context().Err() != nil)
+	fmt.Println("the old holder has stopped before:", hold.Err() != nil)
 	fmt.Println("it was lost:", errors.Is(hold.Err(), coord.ErrLost))
 	fmt.Println("the next one has a greater token:", next.Token() > hold.Token())
 	heal()
