@@ -92,6 +92,10 @@ test-containers: ## Run the conformance suite on servers in containers; IMAGES=l
 LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1 \
 	TURNWISE_ZOOKEEPER_IMAGE=turnwise-test/zookeeper TURNWISE_ETCD_IMAGE=turnwise-test/etcd
 
+.PHONY: test-newer
+test-newer: deps ## Run the tests of drivers against newer servers: ZooKeeper, Valkey and MySQL as the next Debian has them
+	scripts/newer.sh
+
 .PHONY: test-release
 test-release: ## Make a release that nobody sees, and use it
 	@scripts/release.sh --dry-run v0.0.1-test

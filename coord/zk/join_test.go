@@ -9,6 +9,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
@@ -102,5 +103,26 @@ func TestANodePlantedUnderTheNameOfALostJoinIsNotTakenForIt(t *testing.T) {
 	time.Sleep(s.ttl / 2) // while it looks for twins
 	require.Len(t, s.stored(t, "a"), 2)
 	s.leave(me, false)
+	s.leave(stays, true)
+}
+
+// An operator may be quicker than the first look.
+func TestANodeThatIsRemovedBeforeTheFirstLook(t *testing.T) {
+	s := play(t)
+	stays, _ := s.join(s.sess, "lock")
+	removed := false
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		for limit := time.Now().Add(patience); r.Op == zkwire.GetChildren2 && !removed && time.Now().Before(limit); {
+			for _, name := range s.stored(t, "a") {
+				if nodePath := s.root + "/a/" + name; nodePath != stays.Node().ID {
+					removed = s.admin.Delete(nodePath, -1) == nil
+				}
+			}
+		}
+		return zkwire.Pass
+	})
+	_, _, err := s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrRemoved)
+	require.Len(t, s.stored(t, "a"), 1)
 	s.leave(stays, true)
 }
