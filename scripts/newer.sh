@@ -56,6 +56,7 @@ wrap() {
 
 fetch() {
 	rm -rf "$newer" && mkdir -p "$newer"/{zookeeper,redis,mariadb}
+	for peer in curator kazoo; do [ ! -d "$servers/$peer" ] || ln -s "../$peer" "$newer/$peer"; done
 	use testing
 	# Java runs ZooKeeper, so the jars are enough, and what they need besides is as old as ever.
 	unpack "$work/zookeeper" libzookeeper-java

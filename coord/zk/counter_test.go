@@ -23,8 +23,9 @@ import (
 // done, for tokens rely on that.
 func nearTheEnd(t *testing.T, root string, next int32) *servers.Cluster {
 	cluster := servers.ZooKeeper(t, servers.JavaOptions(
-		"-Dzookeeper.digest.enabled=false",           // of the whole tree, in each snapshot
-		"-Dznode.container.checkIntervalMs=36000000", // the line is to stay as it is
+		"-Dzookeeper.digest.enabled=false",                     // of the whole tree, in each snapshot
+		"-Dzookeeper.serializeLastProcessedZxid.enabled=false", // nor that, as 3.9 does
+		"-Dznode.container.checkIntervalMs=36000000",           // the line is to stay as it is
 	))
 	m := cluster.Member(0)
 	admin := adminConn(t, cluster.Addrs())

@@ -51,6 +51,9 @@ func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
 	return persist(ctx, s, func() (bool, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
 			there, _, err := c.Exists(nodePath)
+			if errors.Is(err, gozk.ErrNoAuth) { // ZooKeeper 3.9.2 and newer say so of a node that is there (ZOOKEEPER-2590)
+				return true, nil
+			}
 			return there, err
 		})
 	})
