@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -232,10 +231,7 @@ func (a *acceptor) vote(ctx context.Context, what *script, keys, args []string) 
 	for range 3 {
 		memory := a.voting.Load()
 		if memory == nil {
-			if a.awaitLook(ctx); a.voting.Load() == nil {
-				return reply, cmp.Or(ctx.Err(), errNoVote)
-			}
-			continue
+			return reply, errNoVote
 		}
 		reply, err = a.runIn(ctx, *memory, what, keys, args)
 		if !errors.Is(err, register.ErrForgot) {
@@ -252,14 +248,16 @@ func (a *acceptor) vote(ctx context.Context, what *script, keys, args []string) 
 	return reply, errNoVote
 }
 
-// awaitLook waits for the look at its membership that is under way, if any.
-func (a *acceptor) awaitLook(ctx context.Context) {
-	if over := a.looking.Load(); over != nil {
+// votes reports whether it votes, after the look at its membership that is under way, if any. Until then nothing may be
+// asked of it that depends on its settings.
+func (a *acceptor) votes(ctx context.Context) bool {
+	if over := a.looking.Load(); over != nil && a.voting.Load() == nil {
 		select {
 		case <-*over:
 		case <-ctx.Done():
 		}
 	}
+	return a.voting.Load() != nil
 }
 
 // runIn runs a script in a certain memory, and fails if the server has another by now.

@@ -96,6 +96,10 @@ func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acce
 			// It does not end with ctx: what one acceptor has, all should have.
 			ctx, cancel := context.WithTimeout(q.life, roundLimit)
 			defer cancel()
+			if !a.votes(ctx) {
+				votes <- vote{from: a, err: errNoVote}
+				return
+			}
 			votes <- ask(ctx, a)
 		})
 	}
@@ -505,7 +509,11 @@ func (q *Quorum) dump(ctx context.Context, prefix string, from []*acceptor) (dum
 	defer cancel()
 	for _, a := range from {
 		go func() {
-			all, err := a.dump(ctx, q.root, prefix)
+			var all map[string]kept
+			err := errNoVote
+			if a.votes(ctx) {
+				all, err = a.dump(ctx, q.root, prefix)
+			}
 			if err != nil {
 				err = fmt.Errorf("%s: %w", a.address, err)
 			}

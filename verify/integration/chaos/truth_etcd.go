@@ -84,7 +84,7 @@ func (h *etcdHistory) take(e *clientv3.Event) {
 		h.stands[key] = s
 		h.truth.nodes = append(h.truth.nodes, s)
 	case kind == "W" && strings.HasPrefix(string(kv.Value), "turnwise kind R\n"):
-		if s := h.stands[key]; s != nil {
+		if s := h.stands[key]; s != nil && s.softened == 0 { // somebody else may write to it later
 			s.softened = kv.ModRevision
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -109,4 +111,18 @@ func TestATransactionLogIsReplayed(t *testing.T) {
 	}, lives)
 	require.Equal(t, []stamp{{0x106, 25545912809268}}, truth.stamps)
 	require.Error(t, complete(append(all[:3:3], all[5:]...)))
+}
+
+// A writer is a reader from its downgrade on, whoever writes to its node later.
+func TestADowngradeIsWhenItWasMade(t *testing.T) {
+	h := &etcdHistory{stands: map[string]*standing{}}
+	for revision, value := range []string{1: "", 2: "turnwise kind R\n", 3: "turnwise kind R\n!"} {
+		if revision > 0 {
+			h.take(&clientv3.Event{Kv: &mvccpb.KeyValue{
+				Key: []byte("turnwise/rwlock//W/1-1"), Value: []byte(value), CreateRevision: 1, ModRevision: int64(revision),
+			}})
+		}
+	}
+	require.Len(t, h.truth.nodes, 1)
+	require.EqualValues(t, 2, h.truth.nodes[0].softened)
 }
