@@ -24,7 +24,9 @@
 // at which it could slip through, however long it was stopped, and whatever it had looked at before.
 //
 // What a writer with a smaller token has linked before that is a version like any other, and the newer one begins from it. So
-// to change what is there, Read inside Write.
+// to change what is there, Read inside Write: no version that its writer was told is there is overwritten unseen, even if all
+// holds were lost at once. Where two meet in the same moment, the one with the smaller token is told that it is stale, and a
+// reader may see its version for as long as the other needs to link a name.
 //
 // # The plain path
 //
