@@ -1,7 +1,6 @@
 package fences
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -108,19 +107,6 @@ func TestRedisDoesNotTakeWhatSomebodyElseWroteForAStamp(t *testing.T) {
 		require.NoError(t, err)
 		assert.ErrorContains(t, f.Pass(t.Context(), line, fence.Stamp{Token: 1}), "WRONGTYPE")
 	})
-}
-
-func TestRedisSaysWhatIsWrongWithAnEval(t *testing.T) {
-	for _, reply := range []any{nil, "OK", int64(1), []any{}, []any{"1"}, []any{int64(2)}} {
-		f := redisfence.New(func(context.Context, string, []string, []string) (any, error) { return reply, nil })
-		err := f.Pass(t.Context(), "a", fence.Stamp{Token: 1})
-		assert.ErrorContains(t, err, "does Eval return its result as it is?")
-	}
-	// Whatever it says has been seen: a refusal stays one.
-	f := redisfence.New(func(context.Context, string, []string, []string) (any, error) {
-		return []any{int64(0), "0000000000.0000000000000000001"}, nil
-	})
-	assert.ErrorIs(t, f.Pass(t.Context(), "a", fence.Stamp{Token: 2}), coord.ErrStale)
 }
 
 // In a cluster, the fence is where the data are.

@@ -352,15 +352,6 @@ func TestSQLTakesTablesOfASchema(t *testing.T) {
 	})
 }
 
-func TestSQLRefusesNamesThatAreNone(t *testing.T) {
-	for _, table := range []string{".", "a.b.c", "a.", ".a", `a"b`, "a`b", "a'b", " a", "a?", "a$1", "a\\b", "a\x00", strings.Repeat("x", 64)} {
-		_, err := sqlfence.New(sqlfence.Postgres, table)
-		assert.ErrorIs(t, err, coord.ErrInvalid, "%q", table)
-	}
-	_, err := sqlfence.New(0, "")
-	assert.EqualError(t, err, "turnwise: invalid argument: sqlfence has no dialect 0: use Postgres, MySQL or SQLite")
-}
-
 // A role that may not make tables uses one that somebody else has made.
 func TestSQLNeedsNoRightToMakeTables(t *testing.T) {
 	m := servers.Postgres(t, servers.Shared())
