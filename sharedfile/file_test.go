@@ -409,7 +409,7 @@ func TestADirectoryThatIsRemovedMeanwhileIsAnError(t *testing.T) {
 // Writers that have no lock at all: each takes the next token at once, as if every hold were lost as soon as it began. Still
 // every version that somebody was told is there was made from the one before it, and no reader goes back.
 func TestWritersWhoReadFirstOverwriteNobody(t *testing.T) {
-	for what, others := range map[string]int{"a small directory": 0, "a directory that is not read in one step": 300} {
+	for what, others := range map[string]int{"a small directory": 0, "a directory that is not read in one step": 1000} {
 		t.Run(what, func(t *testing.T) { withoutALock(t, others) })
 	}
 }
@@ -480,8 +480,35 @@ func withoutALock(t *testing.T, others int) {
 		}
 	}
 	t.Logf("%d written, %d refused", len(written), refused)
-	assert.Greater(t, len(written), 10)
-	assert.Greater(t, refused, 5)
+	assert.NotEmpty(t, written)
+	assert.NotZero(t, refused)
+}
+
+// Two put their versions at the path at the same time, the older one perhaps last: it looks again.
+func TestThePathEndsUpAtTheNewestVersion(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "turnwise")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	defer os.RemoveAll(dir)
+	f, err := Open(nil, dir+"/file")
+	require.NoError(t, err)
+	for round := range 300 {
+		var both sync.WaitGroup
+		for i := range 2 {
+			both.Go(func() {
+				time.Sleep(time.Duration(i*rand.IntN(500)) * time.Microsecond)
+				err := f.Publish(context.Background(), fence.Stamp{Token: coord.Token(2*round + i + 1)}, text(fmt.Sprint(round, i)))
+				if err != nil && !errors.Is(err, coord.ErrStale) {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		plain, err := os.ReadFile(f.Path())
+		require.NoError(t, err)
+		require.Equal(t, content(t, f), string(plain), "round %d", round)
+	}
 }
 
 func FuzzNames(f *testing.F) {

@@ -101,6 +101,7 @@ func TestTheHeaderTakesAnyNameAndSeveralLines(t *testing.T) {
 		httpfence.Set(h, "another", fence.Stamp{Token: 9})
 		httpfence.Set(h, line, fence.Stamp{Token: 6})
 		httpfence.Set(h, line, fence.Stamp{Epoch: 2, Token: 7}) // in the place of the first
+		assert.Len(t, h[httpfence.Header], 2)
 		var got fence.Stamp
 		handler := httpfence.Require(new(fence.Memory), httpfence.Line(line), http.HandlerFunc(
 			func(_ http.ResponseWriter, r *http.Request) { got, _ = httpfence.Stamp(r.Context()) }))
@@ -148,6 +149,27 @@ func TestNobodyIsLetThroughWhileTheKeeperIsAway(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 503, resp.StatusCode)
 	assert.NotContains(t, string(text), "secret")
+}
+
+func TestOneWhoIsOvertakenWhileTheKeeperIsAskedIsRefused(t *testing.T) {
+	memory, asked := new(fence.Memory), make(chan struct{})
+	url := serve(t, keeper(func(ctx context.Context, line string, s fence.Stamp) error {
+		if s.Token == 1 {
+			close(asked)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return memory.Pass(ctx, line, s)
+	}), func(_ http.ResponseWriter, r *http.Request) {
+		if s, _ := httpfence.Stamp(r.Context()); s.Token == 1 {
+			t.Error("it was let through")
+		}
+	})
+	first := make(chan int, 1)
+	go func() { first <- send(t, url, fence.Stamp{Token: 1}, nil) }()
+	<-asked
+	assert.Equal(t, 200, send(t, url, fence.Stamp{Token: 2}, nil))
+	assert.Equal(t, 412, <-first)
 }
 
 // running is a handler that runs until it is told, and says what it does.

@@ -87,8 +87,7 @@ func (q *required) cutWhenStale(ctx context.Context, w http.ResponseWriter) (end
 	})
 	return func() {
 		if !stop() {
-			<-done
-			_ = c.SetWriteDeadline(time.Time{}) // there may be another request on this connection
+			<-done // after that the connection may be another request's, and the server has reset it
 		}
 	}
 }
