@@ -42,7 +42,8 @@
 //
 // The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open. The newest is never
 // removed: its name is what remembers which tokens are too small. So remove nothing in the directory by hand, and restore it
-// from a backup only when all writers have been stopped, and with a new [Epoch].
+// from a backup only when all writers have been stopped, and with a new [Epoch]. While a process is stopped that was just
+// looking into the directory, nothing is removed.
 //
 // # When something fails
 //

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/fence"
@@ -115,8 +117,11 @@ func (f *File) failed(op string, err error) error {
 
 // list returns what is in the directory of versions. If there is none, nothing is in it.
 //
-// A directory is not read in one step if there is much in it. What is made and what is removed meanwhile may both be missed,
-// so that one who comes in the place of another is not seen at all. So it is read until it says the same twice.
+// A directory is not read in one step if there is much in it: what is made and what is removed meanwhile may both be missed,
+// so that one who comes in the place of another is not seen at all. So nothing is removed while somebody reads: he has locked
+// the directory for that, as has he who removes something. Nobody waits long for such a lock, since its owner may be stopped.
+// One who is stopped while he removes what is old keeps others from removing anything, so that is as good. On NFS other
+// hosts know nothing of the lock: so the directory is read until it says the same twice.
 func (f *File) list() (all names, err error) {
 	all, err = f.listOnce()
 	for err == nil {
@@ -137,8 +142,37 @@ func (f *File) listOnce() (names, error) {
 		return names{}, err
 	}
 	defer d.Close()
+	soon(func() (locked, known bool) { return lockShared(d) })
 	texts, err := d.Readdirnames(-1)
 	return sorted(texts), err
+}
+
+// removing calls remove while nobody reads the directory, or not at all.
+func (f *File) removing(remove func()) {
+	d, err := os.Open(f.dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	known := true
+	if soon(func() (locked, _ bool) { locked, known = lockAlone(d); return locked, known }) || !known {
+		remove()
+	}
+}
+
+// drop removes a draft of our own, now or when somebody newer comes.
+func (f *File) drop(d name) { f.removing(func() { _ = os.Remove(f.at(d)) }) }
+
+// soon tries to lock something for a little while. known is false where there are no locks.
+func soon(try func() (locked, known bool)) bool {
+	for range 20 {
+		locked, known := try()
+		if locked || !known {
+			return locked
+		}
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
+	}
+	return false
 }
 
 func (f *File) at(n name) string { return filepath.Join(f.dir, n.String()) }

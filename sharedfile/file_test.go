@@ -409,12 +409,6 @@ func TestADirectoryThatIsRemovedMeanwhileIsAnError(t *testing.T) {
 // Writers that have no lock at all: each takes the next token at once, as if every hold were lost as soon as it began. Still
 // every version that somebody was told is there was made from the one before it, and no reader goes back.
 func TestWritersWhoReadFirstOverwriteNobody(t *testing.T) {
-	for what, others := range map[string]int{"a small directory": 0, "a directory that is not read in one step": 1000} {
-		t.Run(what, func(t *testing.T) { withoutALock(t, others) })
-	}
-}
-
-func withoutALock(t *testing.T, others int) {
 	dir, err := os.MkdirTemp("/dev/shm", "turnwise")
 	if err != nil {
 		dir = t.TempDir()
@@ -423,9 +417,6 @@ func withoutALock(t *testing.T, others int) {
 	f, err := Open(nil, dir+"/file", Keep(1))
 	require.NoError(t, err)
 	publish(t, f, 1, "0")
-	for i := range others {
-		require.NoError(t, os.WriteFile(fmt.Sprintf("%s/%060d", f.dir, i), nil, 0o644))
-	}
 	number := func() (n int, err error) {
 		err = f.Read(context.Background(), func(r io.Reader) error { _, err := fmt.Fscan(r, &n); return err })
 		return n, err
@@ -482,6 +473,35 @@ func withoutALock(t *testing.T, others int) {
 	t.Logf("%d written, %d refused", len(written), refused)
 	assert.NotEmpty(t, written)
 	assert.NotZero(t, refused)
+}
+
+// The newest version comes and the one before it goes while a large directory is read, again and again.
+func TestOneOfTheNewestVersionsIsAlwaysSeen(t *testing.T) {
+	f := open(t)
+	require.NoError(t, os.Mkdir(f.dir, 0o755))
+	for i := range 3000 {
+		require.NoError(t, os.WriteFile(fmt.Sprintf("%s/%060d", f.dir, i), nil, 0o644))
+	}
+	at := func(n uint64) string { return f.at(name{stamp: fence.Stamp{Token: 1}, n: n}) }
+	require.NoError(t, os.WriteFile(at(1), nil, 0o644))
+	var newest atomic.Uint64 // is there, or has been
+	newest.Store(1)
+	go func() {
+		for n := uint64(2); t.Context().Err() == nil; n++ {
+			_ = os.WriteFile(at(n), nil, 0o644)
+			newest.Store(n)
+			f.drop(name{stamp: fence.Stamp{Token: 1}, n: n - 1})
+			time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		}
+	}()
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		sure := newest.Load()
+		all, err := f.list()
+		require.NoError(t, err)
+		n, ok := all.newest()
+		require.True(t, ok, "nothing is there")
+		require.GreaterOrEqual(t, n.n, sure)
+	}
 }
 
 // Two put their versions at the path at the same time, the older one perhaps last: it looks again.

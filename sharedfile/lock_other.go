@@ -4,9 +4,9 @@ package sharedfile
 
 import "os"
 
-func lockShared(*os.File) bool { return true }
+func lockShared(*os.File) (locked, known bool) { return false, false }
 
-func isOpen(*os.File) (open, known bool) { return false, false }
+func lockAlone(*os.File) (locked, known bool) { return false, false }
 
 // syncDir does nothing where a directory cannot be synced.
 func syncDir(string) error { return nil }

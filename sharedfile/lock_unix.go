@@ -8,20 +8,15 @@ import (
 	"syscall"
 )
 
-// lockShared keeps a version from being removed while it is open. It reports false if somebody is just removing it. Where
-// files cannot be locked it reports true, and versions are kept for an hour.
-func lockShared(v *os.File) bool {
-	return !errors.Is(flock(v, syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
+// lockShared locks a file or directory beside others who do so, until it is closed, and lockAlone beside nobody. Neither
+// waits. known is false where there are no such locks.
+func lockShared(f *os.File) (locked, known bool) { return tryLock(f, syscall.LOCK_SH) }
 
-// open reports whether somebody has a version open, who is kept from opening it until v is closed. known is false where
-// files cannot be locked.
-func isOpen(v *os.File) (open, known bool) {
-	err := flock(v, syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return true, true
-	}
-	return false, err == nil
+func lockAlone(f *os.File) (locked, known bool) { return tryLock(f, syscall.LOCK_EX) }
+
+func tryLock(f *os.File, how int) (locked, known bool) {
+	err := flock(f, how|syscall.LOCK_NB)
+	return err == nil, err == nil || errors.Is(err, syscall.EWOULDBLOCK)
 }
 
 func flock(v *os.File, how int) error {

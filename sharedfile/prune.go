@@ -39,9 +39,11 @@ func (f *File) prune() {
 	if len(old) == 0 || syncDir(f.dir) != nil {
 		return
 	}
-	for _, n := range old {
-		f.remove(n)
-	}
+	f.removing(func() {
+		for _, n := range old {
+			f.remove(n)
+		}
+	})
 }
 
 // remove removes a name unless somebody has the file open.
@@ -56,9 +58,11 @@ func (f *File) remove(n name) {
 		return
 	}
 	defer v.Close()
-	open, known := isOpen(v)
-	if st, err := v.Stat(); open || !known && (err != nil || time.Since(st.ModTime()) < keptUnseen) {
-		return
+	free, known := lockAlone(v)
+	if st, err := v.Stat(); !known {
+		free = err == nil && time.Since(st.ModTime()) >= keptUnseen
 	}
-	_ = os.Remove(path)
+	if free {
+		_ = os.Remove(path)
+	}
 }

@@ -49,7 +49,8 @@ func (f *File) openNewest(ctx context.Context) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if lockShared(v) && f.stands(n, v) {
+		// Where versions cannot be locked they are kept for an hour.
+		if locked, known := lockShared(v); (locked || !known) && f.stands(n, v) {
 			return v, nil
 		}
 		v.Close()

@@ -38,7 +38,7 @@ func (f *File) publish(ctx context.Context, op string, s fence.Stamp, fn func(io
 		if err != nil {
 			return err
 		}
-		defer os.Remove(f.at(d))
+		defer f.drop(d)
 		defer out.Close()
 		if err := f.claim(ctx, s); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (f *File) claimVersion(s fence.Stamp, found name) error {
 	}
 	defer v.Close()
 	d, err := f.duplicate(s, v, 0)
-	defer os.Remove(f.at(d))
+	defer f.drop(d)
 	if err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 	if f.copy || errors.Is(err, fs.ErrPermission) { // another user's
 		d, err = f.duplicate(s, v, 0o200)
 	}
-	defer os.Remove(f.at(d)) // a link stays there if the path has the same file by now
+	defer f.drop(d) // a link stays there if the path has the same file by now
 	if err == nil {
 		err = os.Rename(f.at(d), f.path)
 	}

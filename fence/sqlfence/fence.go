@@ -94,11 +94,7 @@ func (f *Fence) pass(ctx context.Context, tx *sql.Tx, line string, s fence.Stamp
 	if tx == nil {
 		return fmt.Errorf("%w: the transaction is nil", coord.ErrInvalid)
 	}
-	name := any(line)
-	if f.dialect == MySQL {
-		name = []byte(line) // as a text, it would be put into the connection's character set
-	}
-	done, err := tx.ExecContext(ctx, f.sql.pass, name, int64(s.Epoch), int64(s.Token))
+	done, err := tx.ExecContext(ctx, f.sql.pass, line, int64(s.Epoch), int64(s.Token))
 	if err != nil {
 		return f.explain(err)
 	}
@@ -109,7 +105,7 @@ func (f *Fence) pass(ctx context.Context, tx *sql.Tx, line string, s fence.Stamp
 	}
 	// Stale, as a rule. MariaDB and MySQL also come here when the row is new: their drivers do not all count alike.
 	var last fence.Stamp
-	if err := tx.QueryRowContext(ctx, f.sql.read, name).Scan(&last.Epoch, &last.Token); err != nil {
+	if err := tx.QueryRowContext(ctx, f.sql.read, line).Scan(&last.Epoch, &last.Token); err != nil {
 		return f.explain(err)
 	}
 	if err := s.After(last); err != nil {
