@@ -318,6 +318,30 @@ func TestAWriterThatIsStoppedAndGoesOnIsNotRead(t *testing.T) {
 	}
 }
 
+// One is stopped just while it removes old versions, or looks which there are.
+func TestOneWhoIsStoppedWithTheDirectoryLockedStopsNobody(t *testing.T) {
+	for what, lock := range map[string]func(*os.File) (bool, bool){"it removes": lockAlone, "it looks": lockShared} {
+		t.Run(what, func(t *testing.T) {
+			f := open(t, Keep(1))
+			publish(t, f, 1, "first")
+			stopped, err := os.Open(f.dir)
+			require.NoError(t, err)
+			defer stopped.Close()
+			locked, _ := lock(stopped)
+			require.True(t, locked)
+			for token := range coord.Token(5) {
+				publish(t, f, token+2, fmt.Sprint(token))
+				assert.Equal(t, fmt.Sprint(token), content(t, f))
+			}
+			assert.ErrorIs(t, f.Publish(t.Context(), fence.Stamp{Token: 5}, text("stale")), coord.ErrStale)
+			assert.Contains(t, entries(t, f), "0.1.1", "nothing is removed meanwhile")
+			stopped.Close()
+			publish(t, f, 9, "last")
+			assert.Equal(t, []string{"0.9.1"}, entries(t, f))
+		})
+	}
+}
+
 func publishOnce(path string) error {
 	token, err := strconv.Atoi(os.Getenv("TOKEN"))
 	if err != nil {
