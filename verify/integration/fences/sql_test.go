@@ -41,9 +41,9 @@ var databases = map[string]func(t *testing.T) (sqlfence.Dialect, *sql.DB){
 	"MariaDB, rows found": func(t *testing.T) (sqlfence.Dialect, *sql.DB) {
 		return sqlfence.MySQL, opened(t, "mysql", mysqlAddress(servers.MariaDB(t, servers.Shared()).URL(), "clientFoundRows=true"))
 	},
-	"MariaDB, three bytes a letter": func(t *testing.T) (sqlfence.Dialect, *sql.DB) {
+	"MariaDB, other settings": func(t *testing.T) (sqlfence.Dialect, *sql.DB) {
 		return sqlfence.MySQL, opened(t, "mysql", mysqlAddress(servers.MariaDB(t, servers.Shared()).URL(),
-			"charset=utf8", "interpolateParams=true"))
+			"charset=utf8", "interpolateParams=true", "sql_mode=%27SIMULTANEOUS_ASSIGNMENT%27"))
 	},
 	"SQLite": func(t *testing.T) (sqlfence.Dialect, *sql.DB) {
 		return sqlfence.SQLite, opened(t, "sqlite", filepath.Join(t.TempDir(), "db")+
