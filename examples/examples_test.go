@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	for _, name := range []string{"mutex", "rwlock", "semaphore", "election", "guard"} {
+	for _, name := range []string{"mutex", "rwlock", "semaphore", "election", "guard", "sharedfile"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
@@ -123,6 +123,24 @@ func TestGuardRefusesAStaleHolder(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s", strings.Join(got, "\n"))
+		}
+	})
+}
+
+func TestASharedFileIsNotWrittenByAStaleHolder(t *testing.T) {
+	onEveryService(t, func(t *testing.T, url string) {
+		url, _, _ = strings.Cut(url, "/some")
+		got := run(t, "sharedfile", url)
+		if len(got) != 8 {
+			t.Fatalf("%d lines, want 8:\n%s", len(got), strings.Join(got, "\n"))
+		}
+		for i, want := range []string{"gets 9 lines", "gets 9 lines", `gets 10 lines; the last is "10 eve"`, `gets 10 lines; the last is "10 eve"`} {
+			if !strings.Contains(got[2*i+1], want) {
+				t.Errorf("%q, want %q", got[2*i+1], want)
+			}
+		}
+		if !strings.HasPrefix(got[6], "dan goes on: refused") && !strings.HasPrefix(got[6], "dan goes on: given up") {
+			t.Errorf("the stopped writer: %s", got[6])
 		}
 	})
 }

@@ -29,6 +29,8 @@ var targets = []target{
 	{"rules", ".", []string{"coord/driver/rules"}, append(of("coord/driver/rules", "recipes/rwlock", "recipes/semaphore"), simulation), 85, 2 * time.Minute},
 	{"recipes", ".", recipes, append(of(recipes...), simulation), 85, 2 * time.Minute},
 	{"zk", ".", []string{"coord/zk"}, of("coord/zk"), 75, 10 * time.Minute},
+	{"fence", ".", []string{"fence", "fence/httpfence"}, of("fence", "fence/httpfence"), 85, 2 * time.Minute},
+	{"sharedfile", ".", []string{"sharedfile"}, of("sharedfile"), 75, 2 * time.Minute},
 	{"etcd", "coord/etcd", []string{"."}, of("."), 75, 10 * time.Minute},
 }
 

@@ -1,0 +1,12 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package sharedfile
+
+import "os"
+
+func lockShared(*os.File) (locked, known bool) { return false, false }
+
+func lockAlone(*os.File) (locked, known bool) { return false, false }
+
+// syncDir does nothing where a directory cannot be synced.
+func syncDir(string) error { return nil }

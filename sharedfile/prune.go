@@ -1,0 +1,68 @@
+package sharedfile
+
+import (
+	"os"
+	"time"
+)
+
+// keptUnseen is how long a version stays where nobody can tell whether somebody has it open.
+const keptUnseen = time.Hour
+
+// prune removes what nobody will read: all but the newest versions, claims but for the newest, and drafts of those who are
+// older than the newest. It never removes what readers read, so the greatest stamp is always there. What cannot be removed
+// is left for the next one.
+func (f *File) prune() {
+	all, err := f.list()
+	if err != nil {
+		return
+	}
+	newest, ok := all.newest()
+	if !ok {
+		return
+	}
+	var old []name
+	versions := 0
+	for _, n := range all.readable {
+		if n.kind == version {
+			versions++
+		}
+		if n != newest && (n.kind != version || versions > f.keep) {
+			old = append(old, n)
+		}
+	}
+	for _, d := range all.drafts {
+		if d.stamp.Compare(newest.stamp) < 0 {
+			old = append(old, d)
+		}
+	}
+	// The newest may be somebody else's, who has not synced it yet. Without it on the disk, what is older must stay there.
+	if len(old) == 0 || syncDir(f.dir) != nil {
+		return
+	}
+	f.removing(func() {
+		for _, n := range old {
+			f.remove(n)
+		}
+	})
+}
+
+// remove removes a name unless somebody has the file open.
+func (f *File) remove(n name) {
+	path := f.at(n)
+	if n.kind == draft || n.kind == empty { // nobody reads these
+		_ = os.Remove(path)
+		return
+	}
+	v, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer v.Close()
+	free, known := lockAlone(v)
+	if st, err := v.Stat(); !known {
+		free = err == nil && time.Since(st.ModTime()) >= keptUnseen
+	}
+	if free {
+		_ = os.Remove(path)
+	}
+}

@@ -1,0 +1,77 @@
+package sharedfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Read calls fn with the newest version, from its beginning; r is an io.Seeker and an io.ReaderAt, too. It takes no lock and
+// waits for nobody. What fn reads does not change, however long it takes. It must not keep r.
+//
+// If nobody has written yet the error is fs.ErrNotExist. The error of fn is returned as it is.
+func (f *File) Read(ctx context.Context, fn func(r io.Reader) error) error {
+	v, err := f.openNewest(ctx)
+	if err != nil {
+		return f.failed("read", err)
+	}
+	defer v.Close()
+	st, err := v.Stat()
+	if err != nil {
+		return f.failed("read", err)
+	}
+	return fn(io.NewSectionReader(v, 0, st.Size()))
+}
+
+// openNewest opens the newest version, and keeps others from removing it. It may be removed between the look and that, since
+// there is a newer one then; so it looks again.
+func (f *File) openNewest(ctx context.Context) (*os.File, error) {
+	for pause := time.Duration(0); ; pause = min(2*pause+time.Millisecond, 50*time.Millisecond) {
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+		all, err := f.list()
+		if err != nil {
+			return nil, err
+		}
+		n, ok := all.newest()
+		if !ok || n.kind == empty {
+			return nil, fmt.Errorf("nobody has written it yet: %w", fs.ErrNotExist)
+		}
+		v, err := os.Open(f.at(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Where versions cannot be locked they are kept for an hour.
+		if locked, known := lockShared(v); (locked || !known) && f.stands(n, v) {
+			return v, nil
+		}
+		v.Close()
+	}
+}
+
+// stands reports whether an open file still has its name.
+func (f *File) stands(n name, v *os.File) bool {
+	opened, err1 := v.Stat()
+	named, err2 := os.Lstat(f.at(n))
+	return err1 == nil && err2 == nil && os.SameFile(opened, named)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d == 0 {
+		return err
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
