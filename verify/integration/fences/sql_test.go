@@ -42,8 +42,14 @@ var databases = map[string]func(t *testing.T) (sqlfence.Dialect, *sql.DB){
 		return sqlfence.MySQL, opened(t, "mysql", mysqlAddress(servers.MariaDB(t, servers.Shared()).URL(), "clientFoundRows=true"))
 	},
 	"MariaDB, other settings": func(t *testing.T) (sqlfence.Dialect, *sql.DB) {
-		return sqlfence.MySQL, opened(t, "mysql", mysqlAddress(servers.MariaDB(t, servers.Shared()).URL(),
-			"charset=utf8", "interpolateParams=true", "sql_mode=%27SIMULTANEOUS_ASSIGNMENT%27"))
+		url := servers.MariaDB(t, servers.Shared()).URL()
+		var version string
+		require.NoError(t, opened(t, "mysql", mysqlAddress(url)).QueryRow("SELECT VERSION()").Scan(&version))
+		mode := "ANSI"
+		if strings.Contains(version, "MariaDB") { // and not MySQL in its place
+			mode = "SIMULTANEOUS_ASSIGNMENT"
+		}
+		return sqlfence.MySQL, opened(t, "mysql", mysqlAddress(url, "charset=utf8", "interpolateParams=true", "sql_mode=%27"+mode+"%27"))
 	},
 	"SQLite": func(t *testing.T) (sqlfence.Dialect, *sql.DB) {
 		return sqlfence.SQLite, opened(t, "sqlite", filepath.Join(t.TempDir(), "db")+
