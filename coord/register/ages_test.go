@@ -227,6 +227,25 @@ func TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets(t *testing.T) {
 	})
 }
 
+// Whoever comes after that knows only what the store says, and those who held may go on for as long as a session lasts.
+func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
+		f.forget()
+		forgot := time.Now()
+		c := coord.NewClient(register.New(forgetfulStore{f}, register.WithTTL(20*time.Second)))
+		defer c.Close()
+		h, err := mutex.New(c, "line").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(forgot); waited < 20*time.Second || waited > 30*time.Second {
+			t.Errorf("the first one is granted %v after the store forgot; a TTL is 20s", waited)
+		}
+		h.Release()
+	})
+}
+
 // What a store shows is older than what was seen before: it has lost swaps, and does not know it.
 func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,7 @@ var register = []Bug{
 	}
 `, ``, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
 	one("register: the next one is granted at once when the store has forgotten",
-		"coord/register/memory.go", `if m.For != Forever {`, `if false {`, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
+		"coord/register/memory.go", `if m.For != Forever {`, `if false {`, testsRegister("TestWhoeverComesAfterAStoreHasForgottenWaits")),
 	one("register: a store that goes back is believed",
 		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
 	one("register: an amendment that changes nothing asks nobody",
