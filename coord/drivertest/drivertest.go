@@ -14,7 +14,8 @@
 // something, the opposite is checked. Nothing is skipped for it but what would count the requests of waiters that poll.
 //
 // With TURNWISE_LONG=1 in the environment the crowds are ten times as large. TURNWISE_PATIENCE=4s is for a driver that is
-// to fail: what must happen, however busy the machine, is waited for so long, and not for 20 s.
+// to fail: what must happen, however busy the machine, is waited for so long, and not for 20 s. Without it a scenario that fails
+// while the machine gives this process no time for a tenth of the TTL at once is played again.
 package drivertest
 
 import (

@@ -39,5 +39,6 @@
 // [Memory] is the simplest store that passes, and a place to start from.
 //
 // With TURNWISE_PATIENCE=4s in the environment the suite waits so long, and not for 20 s, for what must happen however
-// busy the machine is: for a store that is to fail.
+// busy the machine is: for a store that is to fail. Without it a scenario that fails while the machine gives this process
+// no time for 100 ms at once is played again.
 package storetest
