@@ -42,7 +42,7 @@ func TestAShortSessionSurvivesAShortCut(t *testing.T) {
 // authenticate), and loses the session though others would have answered.
 func TestAFrozenMemberCostsNoSession(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3))
-	s := playOn(t, cluster, WithTTL(4*time.Second))
+	s := playOn(t, cluster, WithTTL(10*time.Second))
 	me, _ := s.join(s.sess, "lock")
 	for range 2 {
 		addr := s.sess.latest().Server
