@@ -117,11 +117,7 @@ func countUnderLock(path, locks string) error {
 
 // Whatever the moment at which a writer is killed, no version is lost, none is written twice, and none is half there.
 func TestWritersThatAreKilledLoseAndRepeatNothing(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "turnwise")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	defer os.RemoveAll(dir)
+	dir := inMemory(t)
 	f, err := Open(nil, dir+"/file")
 	require.NoError(t, err)
 	var mu sync.Mutex
@@ -283,6 +279,10 @@ func TestAWriterThatIsStoppedAndGoesOnIsNotRead(t *testing.T) {
 	says := func() string { lines.Scan(); return lines.Text() }
 	require.Equal(t, "half", says())
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	var state syscall.WaitStatus
+	_, err = syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil) // a thread may run on for a moment
+	require.NoError(t, err)
+	require.True(t, state.Stopped())
 	_, err = io.WriteString(in, "go on\n")
 	require.NoError(t, err)
 

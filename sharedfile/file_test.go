@@ -406,14 +406,20 @@ func TestADirectoryThatIsRemovedMeanwhileIsAnError(t *testing.T) {
 	assert.Equal(t, "again", content(t, f))
 }
 
+// inMemory is a directory where syncing costs nothing, if there is one.
+func inMemory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "turnwise")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // Writers that have no lock at all: each takes the next token at once, as if every hold were lost as soon as it began. Still
 // every version that somebody was told is there was made from the one before it, and no reader goes back.
 func TestWritersWhoReadFirstOverwriteNobody(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "turnwise")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	defer os.RemoveAll(dir)
+	dir := inMemory(t)
 	f, err := Open(nil, dir+"/file", Keep(1))
 	require.NoError(t, err)
 	publish(t, f, 1, "0")
@@ -506,11 +512,7 @@ func TestOneOfTheNewestVersionsIsAlwaysSeen(t *testing.T) {
 
 // Two put their versions at the path at the same time, the older one perhaps last: it looks again.
 func TestThePathEndsUpAtTheNewestVersion(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "turnwise")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	defer os.RemoveAll(dir)
+	dir := inMemory(t)
 	f, err := Open(nil, dir+"/file")
 	require.NoError(t, err)
 	for round := range 300 {
