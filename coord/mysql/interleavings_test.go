@@ -148,12 +148,12 @@ func TestRegistersThatComeAndGo(t *testing.T) {
 // These would break a swap, or make an answer mean less than it says.
 func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 	m := durable(t)
-	own := "tx_isolation = 'SERIALIZABLE', tx_read_only = 1, max_statement_time = 0.02"
+	isolation, own := "tx_isolation", "tx_read_only = 1, max_statement_time = 0.02"
 	if isMySQL(t, m) {
-		own = "transaction_isolation = 'SERIALIZABLE', transaction_read_only = 1, max_execution_time = 20"
+		isolation, own = "transaction_isolation", "transaction_read_only = 1, max_execution_time = 20"
 	}
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `GRANT ALL ON turnwise.* TO poor@'127.0.0.1'`,
-		`SET GLOBAL `+own+`, autocommit = 0, sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH',
+		`SET GLOBAL `+isolation+` = 'SERIALIZABLE', `+own+`, autocommit = 0, sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH',
 			innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_select_limit = 1, sql_safe_updates = 1,
 			time_zone = '+05:45', character_set_server = 'gbk', init_connect = 'SET autocommit = 0', wait_timeout = 1`)
 	s := opened(t, as(t, m.URL(), "poor", "", "")+"?charset=gbk&clientFoundRows=true&multiStatements=true&parseTime=true&time_zone=%27%2B03:00%27", WithConnections(8))
@@ -190,7 +190,7 @@ func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 		t.Errorf("list: %d, %v", n, err)
 	}
 	if err := s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
-		return c.query(t.Context(), "SELECT @@tx_isolation", nil, func(row []driver.Value) error {
+		return c.query(t.Context(), "SELECT @@"+isolation, nil, func(row []driver.Value) error {
 			if text(row[0]) != "READ-COMMITTED" {
 				t.Errorf("transactions are %s", text(row[0]))
 			}
