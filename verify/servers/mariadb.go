@@ -53,11 +53,11 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 	cfg := m.cluster.cfg
 	base := filepath.Join(d.programs, "usr")
 	data := filepath.Join(m.dir, "data")
-	kind, server, identified := "mariadb", "mariadbd", "SET PASSWORD FOR root@'127.0.0.1' = PASSWORD('%s');"
+	server, identified := "mariadbd", "SET PASSWORD FOR root@'127.0.0.1' = PASSWORD('%s');"
 	if d.mysql {
-		kind, server, identified = "mysql", "mysqld", "ALTER USER root@'127.0.0.1' IDENTIFIED BY '%s';"
+		server, identified = "mysqld", "ALTER USER root@'127.0.0.1' IDENTIFIED BY '%s';"
 	}
-	filled, err := template(kind, filepath.Join(base, "sbin", server), "1", func(dir string) error {
+	filled, err := template(strings.ToLower(d.name()), filepath.Join(base, "sbin", server), "1", func(dir string) error {
 		args := append([]string{"--no-defaults", "--basedir=" + base, "--datadir=" + dir}, asRoot()...)
 		if d.mysql {
 			args = append(args, "--initialize-insecure", "--innodb-redo-log-capacity=16M")
