@@ -23,6 +23,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 // Run checks a driver. start is called once; all scenarios use the service that it returns.
@@ -122,7 +124,7 @@ func nothingRemains(t testing.TB, svc *Service) {
 		t.Skip("the harness cannot list what the service stores")
 	}
 	var left []string
-	for limit := time.Now().Add(2*svc.grace() + svc.patience()); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(2*svc.grace() + attempt.Patience()); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		if left = svc.Remains(t); len(left) == 0 {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 // TestSuiteCatches plants each flaw in the model and plays the scenarios meant to catch it: they must fail. TestModel
 // shows that they pass without the flaw.
 func TestSuiteCatches(t *testing.T) {
-	t.Setenv(patienceVariable, "3s") // for what does not happen
+	t.Setenv(attempt.PatienceVariable, "3s") // for what does not happen
 	places := make(chan struct{}, 12)
 	var all sync.WaitGroup
 	var alone []func()

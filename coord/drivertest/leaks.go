@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -22,13 +23,9 @@ var leaks = []scenario{
 // there before.
 func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
-	before := leak.Goroutines()
-	inner := &leak.Cleaner{TB: s.TB}
-	f(&scene{TB: inner, svc: s.svc, line: s.line, ctx: s.ctx, patience: s.patience})
-	inner.CleanUp()
-	if left := leak.Left(before, s.patience); len(left) > 0 {
-		s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
-	}
+	leak.None(s.TB, s.patience, func(inner testing.TB) {
+		f(&scene{TB: inner, svc: s.svc, line: s.line, ctx: s.ctx, patience: s.patience})
+	})
 }
 
 // useAll does a bit of everything.

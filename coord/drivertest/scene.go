@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,15 +39,11 @@ var scenes atomic.Int64
 
 // show plays the scenario, once more if it fails while the machine stands still for a good part of what a session survives.
 func (sc scenario) show(t *testing.T, svc *Service) {
-	allowed := svc.TTL / 10
-	if os.Getenv(patienceVariable) != "" { // the driver is to fail
-		allowed = math.MaxInt64
-	}
-	attempt.Insist(t, allowed, func(t testing.TB) { sc.play(t, svc) })
+	attempt.Insist(t, svc.TTL/10, func(t testing.TB) { sc.play(t, svc) })
 }
 
 func (sc scenario) play(t testing.TB, svc *Service) {
-	patience := svc.patience()
+	patience := attempt.Patience()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	t.Cleanup(cancel)
 	s := &scene{TB: t, svc: svc, ctx: ctx, patience: patience}
@@ -74,15 +68,6 @@ func (svc *Service) grace() time.Duration {
 	}
 	return svc.TTL
 }
-
-func (svc *Service) patience() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv(patienceVariable)); err == nil && d > 0 {
-		return d
-	}
-	return 20 * time.Second
-}
-
-const patienceVariable = "TURNWISE_PATIENCE"
 
 func (s *scene) connect() *Link {
 	s.Helper()

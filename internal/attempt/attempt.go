@@ -4,6 +4,7 @@ package attempt
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -11,16 +12,29 @@ import (
 	"time"
 )
 
+// PatienceVariable is set in the environment of what is to fail: to how long it waits for what must happen but may take time
+// on a busy machine.
+const PatienceVariable = "TURNWISE_PATIENCE"
+
+// Patience is what PatienceVariable says, or 20 s.
+func Patience() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil && d > 0 {
+		return d
+	}
+	return 20 * time.Second
+}
+
 // tries is how often Insist plays what was held up.
 const tries = 3
 
 // Insist plays f, and t fails as f does. But when f fails and the machine gave this process no time for as long as allowed
-// at once meanwhile, that says nothing of what is under test: then it is played again, a few times.
+// at once meanwhile, that says nothing of what is under test: then it is played again, a few times, unless it is to fail.
 func Insist(t testing.TB, allowed time.Duration, f func(t testing.TB)) {
 	t.Helper()
+	toFail := os.Getenv(PatienceVariable) != ""
 	for left := tries; ; left-- {
 		a := Play(t, f)
-		if a.Failed() && a.HeldUp >= allowed && left > 1 {
+		if a.Failed() && a.HeldUp >= allowed && left > 1 && !toFail {
 			t.Logf("the machine stood still for %v, so this is played again: %q", a.HeldUp, a.failures)
 			continue
 		}
@@ -44,7 +58,7 @@ type Attempt struct {
 	mu       sync.Mutex
 	failures []string
 	skipped  string
-	cleanups []func()
+	cleanups cleanups
 	helpers  map[string]bool // names of functions
 }
 
@@ -57,16 +71,8 @@ func Play(t testing.TB, f func(t testing.TB)) *Attempt {
 		a.watch(over)
 	}()
 	a.runUntilExit(func() { f(a) })
-	for {
-		a.mu.Lock()
-		if len(a.cleanups) == 0 {
-			a.mu.Unlock()
-			break
-		}
-		last := a.cleanups[len(a.cleanups)-1]
-		a.cleanups = a.cleanups[:len(a.cleanups)-1]
-		a.mu.Unlock()
-		a.runUntilExit(last)
+	for f := a.cleanups.last(); f != nil; f = a.cleanups.last() {
+		a.runUntilExit(f)
 	}
 	close(over)
 	<-watched
@@ -115,11 +121,7 @@ func (a *Attempt) Failed() bool {
 	return len(a.failures) > 0
 }
 
-func (a *Attempt) Cleanup(f func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cleanups = append(a.cleanups, f)
-}
+func (a *Attempt) Cleanup(f func()) { a.cleanups.add(f) }
 
 func (a *Attempt) Helper() {
 	a.mu.Lock()

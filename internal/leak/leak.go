@@ -4,13 +4,14 @@ package leak
 import (
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
-// Goroutines returns the stacks of all goroutines, by their ids.
-func Goroutines() map[string]string {
+// goroutines returns the stacks of all goroutines, by their ids.
+func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for {
 		if n := runtime.Stack(buf, true); n < len(buf) {
@@ -27,12 +28,12 @@ func Goroutines() map[string]string {
 	return all
 }
 
-// Left returns the stacks of the goroutines that were not there before and stay for longer than patience.
-func Left(before map[string]string, patience time.Duration) (left []string) {
+// staying returns the stacks of the goroutines that were not there before and stay for longer than patience.
+func staying(before map[string]string, patience time.Duration) (left []string) {
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
-		for id, stack := range Goroutines() {
-			if _, was := before[id]; !was && !strings.Contains(stack, "leak.Goroutines(") {
+		for id, stack := range goroutines() {
+			if _, was := before[id]; !was && !strings.Contains(stack, "leak.goroutines(") {
 				left = append(left, stack)
 			}
 		}
@@ -43,47 +44,29 @@ func Left(before map[string]string, patience time.Duration) (left []string) {
 	return left
 }
 
+// None runs f as a test of its own, including its clean-up, and fails t if goroutines stay for longer than patience that
+// were not there before.
+func None(t testing.TB, patience time.Duration, f func(t testing.TB)) {
+	t.Helper()
+	before := goroutines()
+	inner := &attempt.Cleaner{TB: t}
+	f(inner)
+	inner.CleanUp()
+	if left := staying(before, patience); len(left) > 0 {
+		t.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
+	}
+}
+
 // Growth returns how many goroutines there are before and after n rounds of f, when those that end have had time to.
 func Growth(n int, f func()) (before, after int) {
-	before = len(Goroutines())
+	before = len(goroutines())
 	for range n {
 		f()
 	}
 	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
-		if after = len(Goroutines()); after <= before+n/10 {
+		if after = len(goroutines()); after <= before+n/10 {
 			break
 		}
 	}
 	return before, after
-}
-
-// Cleaner is a testing.TB that cleans up when told to.
-type Cleaner struct {
-	testing.TB
-	mu  sync.Mutex
-	all []func()
-}
-
-func (c *Cleaner) Cleanup(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.TB.Cleanup(c.CleanUp) // if the test ends before that
-	}
-	c.all = append(c.all, f)
-}
-
-// CleanUp calls what was handed to Cleanup, the last first.
-func (c *Cleaner) CleanUp() {
-	for {
-		c.mu.Lock()
-		if len(c.all) == 0 {
-			c.mu.Unlock()
-			return
-		}
-		f := c.all[len(c.all)-1]
-		c.all = c.all[:len(c.all)-1]
-		c.mu.Unlock()
-		f()
-	}
 }

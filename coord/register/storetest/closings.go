@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
@@ -164,13 +165,9 @@ func listeningComesAndGoes(s *scene) {
 // there before.
 func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
-	before := leak.Goroutines()
-	inner := &leak.Cleaner{TB: s.TB}
-	f(&scene{TB: inner, sys: s.sys, prefix: s.prefix, ctx: s.ctx, patience: s.patience})
-	inner.CleanUp()
-	if left := leak.Left(before, s.patience); len(left) > 0 {
-		s.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
-	}
+	leak.None(s.TB, s.patience, func(inner testing.TB) {
+		f(&scene{TB: inner, sys: s.sys, prefix: s.prefix, ctx: s.ctx, patience: s.patience})
+	})
 }
 
 // grows fails if n rounds of f leave more than a few goroutines while the store is open.

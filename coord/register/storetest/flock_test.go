@@ -89,7 +89,7 @@ func TestAKeeperInAnotherProcess(t *testing.T) {
 }
 
 func TestSuiteCatchesAKeeperThatOutlivesItsProcess(t *testing.T) {
-	t.Setenv(patienceVariable, "3s")
+	t.Setenv(attempt.PatienceVariable, "3s")
 	a := attempt.Play(t, func(t testing.TB) {
 		find(t, "12 a process that is killed keeps nothing").play(t, flockSystem(t, "inherit"))
 	})

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/attempt"
-	"github.com/turnwise/turnwise/internal/leak"
 )
 
 const (
@@ -38,22 +35,13 @@ type scene struct {
 
 var scenes atomic.Int64
 
-const patienceVariable = "TURNWISE_PATIENCE"
-
 // show plays the scenario, once more if it fails while the machine stands still for longer than calls are allowed to.
 func (sc scenario) show(t *testing.T, sys *System) {
-	allowed := ending
-	if os.Getenv(patienceVariable) != "" { // the store is to fail
-		allowed = math.MaxInt64
-	}
-	attempt.Insist(t, allowed, func(t testing.TB) { sc.play(t, sys) })
+	attempt.Insist(t, ending, func(t testing.TB) { sc.play(t, sys) })
 }
 
 func (sc scenario) play(t testing.TB, sys *System) {
-	s := &scene{TB: t, sys: sys, patience: 20 * time.Second}
-	if d, err := time.ParseDuration(os.Getenv(patienceVariable)); err == nil && d > 0 {
-		s.patience = d
-	}
+	s := &scene{TB: t, sys: sys, patience: attempt.Patience()}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*s.patience)
 	t.Cleanup(cancel)
 	s.ctx = ctx
@@ -67,7 +55,7 @@ func (sc scenario) play(t testing.TB, sys *System) {
 func (s *scene) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	c := &leak.Cleaner{TB: s.TB}
+	c := &attempt.Cleaner{TB: s.TB}
 	defer c.CleanUp()
 	store := s.sys.Open(c)
 	var all []register.Item
