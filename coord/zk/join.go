@@ -124,9 +124,6 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 		s.discard(mine)
 		return nil, nil, err
 	}
-	if len(j.contender.twins(seen.Names)) > 1 {
-		s.life.Errand(func() { _ = j.dropTwins(seen.Names, mine) })
-	}
 	if err := s.vet(s.life.Context(), j.dir, seen.Born); err != nil {
 		s.discard(mine)
 		if errors.Is(err, gozk.ErrNoNode) {
@@ -255,17 +252,6 @@ func (j *joining) made(names []string) (made []string, err error) {
 		}
 	}
 	return made, nil
-}
-
-// dropTwins takes away other nodes made for this join, by a request that was thought lost.
-func (j *joining) dropTwins(names []string, mine string) error {
-	made, err := j.made(names)
-	for _, nodePath := range made {
-		if nodePath != mine {
-			j.session.discard(nodePath)
-		}
-	}
-	return err
 }
 
 // lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has

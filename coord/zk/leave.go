@@ -113,5 +113,11 @@ func (j *joining) takeBack(mine string) error {
 	if err != nil {
 		return err
 	}
-	return j.dropTwins(l.Names, mine)
+	made, err := j.made(l.Names)
+	for _, nodePath := range made {
+		if nodePath != mine {
+			j.session.discard(nodePath)
+		}
+	}
+	return err
 }
