@@ -50,22 +50,18 @@ func TestConnectGivesAClientThatLocks(t *testing.T) {
 	}
 }
 
+const nobody = "127.0.0.1:1"
+
 func TestConnectToNobodySaysSoInTime(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := closed.Addr().String()
-	closed.Close()
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mute.Close()
 	for _, cfg := range []clientv3.Config{
-		{Endpoints: []string{addr}},
+		{Endpoints: []string{nobody}},
 		{Endpoints: []string{mute.Addr().String()}},
-		{Endpoints: []string{addr}, Username: "u", Password: "p"},
+		{Endpoints: []string{nobody}, Username: "u", Password: "p"},
 		{Endpoints: []string{mute.Addr().String()}, Username: "u", Password: "p"},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -84,12 +80,6 @@ func TestConnectToNobodySaysSoInTime(t *testing.T) {
 // Whoever mixes up a port, a name or a certificate is told what is in the way, and a logger hears of it meanwhile.
 func TestConnectNamesTheCause(t *testing.T) {
 	plain, secure := servers.Etcd(t, servers.Shared()), servers.Etcd(t, servers.Shared(), servers.TLS())
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := closed.Addr().String()
-	closed.Close()
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	anyCertificate := &tls.Config{InsecureSkipVerify: true}
@@ -128,13 +118,7 @@ func TestConnectNamesTheCause(t *testing.T) {
 
 // With a client of the user's own, a session that cannot be opened says so, too.
 func TestOpenNamesTheCause(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := closed.Addr().String()
-	closed.Close()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{nobody}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
