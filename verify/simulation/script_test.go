@@ -85,6 +85,9 @@ func length(t *testing.T, sc Script) int {
 func singles(t *testing.T, plays []string) []Script {
 	var all []Script
 	for _, p := range profiles {
+		if *profile != "" && *profile != p.String() {
+			continue
+		}
 		for _, play := range plays {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {

@@ -18,7 +18,7 @@ import (
 // Config says what to run.
 type Config struct {
 	Seed    uint64
-	Profile memory.Profile
+	Profile Profile
 	Recipe  string
 	Faults  bool
 	Rounds  int           // of each contender; zero: 4
@@ -39,7 +39,7 @@ type world struct {
 	cfg       Config
 	rand      *rand.Rand
 	scheduler *scheduler
-	service   *memory.Service
+	service   service
 	replicas  int
 	clients   []*client
 	lines     []string
@@ -56,16 +56,22 @@ type world struct {
 	crowded map[string]time.Time // for each line, when somebody stood in it
 	claims  []*claim
 	last    map[string]map[string]coord.Token // for each line and kind, the greatest one granted
-	taken   map[coord.Token]time.Time         // nodes that were taken away out of the blue
-	waited  map[coord.Token]bool              // nodes whose turn it was not when they joined
+	taken   map[turn]time.Time                // nodes that were taken away out of the blue
+	waited  map[turn]bool                     // nodes whose turn it was not when they joined
 	grants  int
 	wrong   error
+}
+
+// turn is one contender's in a line: the tokens of two lines may be the same.
+type turn struct {
+	line  string
+	token coord.Token
 }
 
 // client is one process with several contenders.
 type client struct {
 	*coord.Client
-	driver *memory.Driver
+	driver driver.Driver
 	name   string
 }
 
@@ -81,7 +87,7 @@ func Run(cfg Config) Report {
 		cfg.TTL = []time.Duration{2 * time.Second, 10 * time.Second}[cfg.Seed%2]
 	}
 	w := newWorld(cfg)
-	if cfg.Profile == memory.ZooKeeper {
+	if cfg.Profile == ZooKeeper {
 		w.replicas = 1 + w.rand.IntN(3)
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
@@ -93,14 +99,19 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, nap: cfg.TTL / 5, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
-		taken: make(map[coord.Token]time.Time), waited: make(map[coord.Token]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
+		taken: make(map[turn]time.Time), waited: make(map[turn]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
 	}
 }
 
 // start starts the service, whose clock runs at a rate of its own.
 func (w *world) start(rate float64) {
-	w.service = memory.NewService(memory.Config{Profile: w.cfg.Profile, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
-		Rate: rate})
+	if w.cfg.Profile == Register {
+		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate)
+		return
+	}
+	as := map[Profile]memory.Profile{ZooKeeper: memory.ZooKeeper, Etcd: memory.Etcd}[w.cfg.Profile]
+	w.service = inProcess{memory.NewService(memory.Config{Profile: as, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
+		Rate: rate})}
 }
 
 func (w *world) reported() Report { return Report{w.wrong, w.grants, w.steps, w.sum.Sum64()} }
@@ -153,7 +164,7 @@ func (w *world) observer() *coord.Observer {
 	return &coord.Observer{Waiting: func(me coord.Node, _ int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.waited[me.Token] = true
+		w.waited[turn{me.Line, me.Token}] = true
 	}}
 }
 
@@ -185,7 +196,7 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 		w.service.CatchUp(i, 1<<30)
 	}
 	all.Wait()
-	time.Sleep(2 * w.cfg.TTL) // for clean-ups
+	time.Sleep(w.tidying()) // for clean-ups
 	for i := range w.replicas {
 		w.service.CatchUp(i, 1<<30)
 	}
@@ -198,6 +209,15 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	w.service.Close()
 }
 
+// tidying is how long clean-ups may take. In a register one process does them for all: it may have to take over first, then
+// see a session stand still for a TTL, and then look through the lines, which it does once in a TTL.
+func (w *world) tidying() time.Duration {
+	if w.cfg.Profile == Register {
+		return 4 * w.cfg.TTL
+	}
+	return 2 * w.cfg.TTL
+}
+
 func (w *world) settled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,6 +225,9 @@ func (w *world) settled() {
 		for _, n := range w.nodes(name) {
 			w.report("%s of kind %s is left in line %s", n.ID, n.Kind, name)
 		}
+	}
+	for _, left := range w.service.Remains() {
+		w.report("%s is left", left)
 	}
 	if n := w.service.Watches(); n > 0 {
 		w.report("%d watches are left", n)

@@ -1,0 +1,65 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// Profile is what the far side is.
+type Profile int
+
+const (
+	ZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
+	Etcd                     // the same, as etcd would be
+	Register                 // a store of registers, with the driver that every store has: coord/register as it is shipped
+)
+
+func (p Profile) String() string { return [...]string{"zookeeper", "etcd", "register"}[p] }
+
+// profileOf returns the Profile of that name.
+func profileOf(name string) (Profile, bool) {
+	for _, p := range []Profile{ZooKeeper, Etcd, Register} {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// keepsOrder reports whether requests and answers of a link never overtake each other.
+func (p Profile) keepsOrder() bool { return p == ZooKeeper }
+
+// keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
+func (p Profile) keepsEvents() bool { return p == Etcd }
+
+// service is the far side: what the drivers reach through the scheduler, and the world past it.
+type service interface {
+	NewDriver(link string) driver.Driver
+
+	Nodes(line string) []driver.Node // as they stand; the caller may change them
+	Names(prefix string) []string
+	Expiry(node string) time.Time // when its session ends if nothing more is heard; zero: it has ended
+	LinkOf(node string) string    // whose session it is of; "" if that has ended
+	Taken(node string) time.Time  // when an operator ended its session; zero: nobody did
+	Watches() int                 // those that nobody needs
+	Remains() []string            // what else is left of sessions that have ended
+
+	Remove(node string) bool
+	Write(node string, data []byte)
+	ExpireLink(link string)
+	Refuse(link string)
+	Reconnect(link string)
+	Strand(link string) (heal func())
+	CatchUp(replica, n int) int
+
+	Close()
+}
+
+// inProcess is the in-process service.
+type inProcess struct{ *memory.Service }
+
+func (s inProcess) NewDriver(link string) driver.Driver { return s.Service.NewDriver(link) }
+func (inProcess) Taken(string) time.Time                { return time.Time{} } // its nodes went with it
+func (inProcess) Remains() []string                     { return nil }
