@@ -363,8 +363,10 @@ func (d *Driver) isDead(id sessionID) bool {
 
 // prune removes the nodes of all sessions that are known to be dead.
 func (d *Driver) prune(c *clerk) *wish {
-	return c.want(newWish(nil, func(dr *draft, _ try) error {
-		dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) })
+	return c.want(newWish(nil, func(dr *draft, t try) error {
+		if !dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) }) && !t.fresh {
+			return errLook // they may have joined since
+		}
 		return nil
 	}))
 }
