@@ -54,7 +54,10 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node,
 }
 
 func watchWish() *wish {
-	w := newWish(nil, func(d *draft, _ try) error {
+	w := newWish(nil, func(d *draft, t try) error {
+		if d.watched && !t.fresh {
+			return errLook // it may have been deleted since
+		}
 		if !d.watched {
 			d.watched, d.changed = true, true
 		}

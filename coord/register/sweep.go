@@ -290,6 +290,9 @@ func (d *Driver) reap(ctx context.Context, name string) error {
 	}
 	passed := l.seq
 	return d.wait(ctx, c, c.want(newWish(nil, func(dr *draft, t try) error {
+		if !t.fresh {
+			return errLook
+		}
 		if dr.was != nil && dr.count == 0 && dr.seq == passed {
 			dr.dropped, dr.changed = true, true
 		}
