@@ -239,7 +239,9 @@ func (w *world) voice(who string) string {
 }
 
 // amends reports whether a request may have been an amendment.
-func amends(op string) bool { return op == "amend" || op == "swap line" || op == "read line" }
+func amends(op string) bool {
+	return op == "amend" || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
+}
 
 // nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.
 func (w *world) nested(who, line string, h *coord.Hold) *claim {

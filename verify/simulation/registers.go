@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -28,7 +29,7 @@ type registers struct {
 
 	mu       sync.Mutex
 	sessions map[string]*owned // by id, those that have ended too
-	ears     map[string][]*ear // by topic, in the order in which they came
+	ears     []*ear            // in the order in which they came
 	shown    map[string]shown  // by line
 	refusing string            // a link whose next request is denied
 }
@@ -36,6 +37,7 @@ type registers struct {
 // owned is a session as the store saw it.
 type owned struct {
 	link    string
+	number  int       // among all sessions
 	renewed time.Time // when its register was swapped last; zero: it is gone
 	taken   time.Time // when an operator ended it
 }
@@ -52,8 +54,7 @@ const (
 )
 
 func newRegisters(network *scheduler, ttl time.Duration, rate float64) *registers {
-	f := &registers{network: network, ttl: ttl, rate: rate, store: storetest.NewMemory(), sessions: make(map[string]*owned),
-		ears: make(map[string][]*ear), shown: make(map[string]shown)}
+	f := &registers{network: network, ttl: ttl, rate: rate, store: storetest.NewMemory(), sessions: make(map[string]*owned), shown: make(map[string]shown)}
 	f.admin = register.New(&far{f, ""}, register.WithTTL(ttl))
 	return f
 }
@@ -127,12 +128,11 @@ func (f *registers) Watches() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	for topic, ears := range f.ears {
-		id, own := strings.CutPrefix(topic, sessionKey)
-		if s := f.sessions[id]; own && s != nil && !s.renewed.IsZero() {
-			n--
+	for _, e := range f.ears {
+		id, own := strings.CutPrefix(e.topic, sessionKey)
+		if s := f.sessions[id]; !own || s == nil || s.renewed.IsZero() {
+			n++
 		}
-		n += len(ears)
 	}
 	return n
 }
@@ -197,11 +197,9 @@ func (f *registers) Refuse(link string) {
 func (f *registers) Reconnect(link string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, topic := range slices.Sorted(maps.Keys(f.ears)) {
-		for _, e := range f.ears[topic] {
-			if e.link == link {
-				f.tell(e, nil)
-			}
+	for _, e := range f.ears {
+		if e.link == link {
+			f.tell(e, nil)
 		}
 	}
 }
@@ -301,15 +299,17 @@ func (s *far) Swap(ctx context.Context, sw register.Swap) (register.Item, error)
 	}
 	if id, ok := strings.CutPrefix(sw.Key, sessionKey); ok {
 		if s.sessions[id] == nil {
-			s.sessions[id] = &owned{link: s.link}
+			s.sessions[id] = &owned{link: s.link, number: len(s.sessions)}
 		}
 		if s.sessions[id].renewed = time.Now(); sw.Next.IsZero() {
 			s.sessions[id].renewed = time.Time{}
 		}
 	}
 	for _, n := range notes {
-		for _, e := range s.ears[n.Topic] {
-			s.tell(e, n.Text)
+		for _, e := range s.ears {
+			if e.topic == n.Topic {
+				s.tell(e, n.Text)
+			}
 		}
 	}
 	return it, nil
@@ -331,7 +331,26 @@ func (s *far) list(ctx context.Context, prefix string) (all []register.Item, err
 		all = append(all, it)
 		return true
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(all, s.compare)
 	return all, err
+}
+
+// compare puts the registers of sessions in the order in which these began: their names are random. It needs mu.
+func (f *registers) compare(a, b register.Item) int {
+	sort := func(key string) string {
+		s, _, _ := strings.Cut(key, "/")
+		return s
+	}
+	number := func(key string) int {
+		_, name, _ := strings.Cut(key, "/")
+		if s := f.sessions[sessionOf(name)]; s != nil {
+			return s.number
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(sort(a.Key), sort(b.Key)), cmp.Compare(number(a.Key), number(b.Key)), cmp.Compare(a.Key, b.Key))
 }
 
 func (s *far) Listen(_ context.Context, topic string, hear func([]byte)) (stop func(), err error) {
@@ -344,7 +363,7 @@ func (s *far) listen(e *ear) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !e.ended() { // whoever asked may have given up meanwhile
-		s.ears[e.topic] = append(s.ears[e.topic], e)
+		s.ears = append(s.ears, e)
 	}
 }
 
@@ -352,10 +371,7 @@ func (s *far) forget(e *ear) {
 	e.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ears[e.topic] = slices.DeleteFunc(s.ears[e.topic], func(other *ear) bool { return other == e })
-	if len(s.ears[e.topic]) == 0 {
-		delete(s.ears, e.topic)
-	}
+	s.ears = slices.DeleteFunc(s.ears, func(other *ear) bool { return other == e })
 }
 
 func (s *far) Memory(ctx context.Context) (register.Memory, error) { return s.store.Memory(ctx) }
@@ -398,14 +414,24 @@ func (s *far) denied() error {
 	return driver.ErrDenied
 }
 
-// about is what a key is about, without what is random in it.
-func about(key string) string {
-	sort, _, _ := strings.Cut(key, "/")
+// about is what a key is about, without what is random in it: sessions are counted.
+func (f *registers) about(key string) string {
+	sort, name, _ := strings.Cut(key, "/")
+	switch sort {
+	case "line", "first":
+		return strings.TrimSuffix(key, "/")
+	case "session", "data", "suspect":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if s := f.sessions[sessionOf(name)]; s != nil {
+			return fmt.Sprintf("%s/%d", sort, s.number)
+		}
+	}
 	return sort
 }
 
 func (s *near) Read(ctx context.Context, key string) (register.Item, error) {
-	return ask(ctx, s, "read "+about(key), func() (register.Item, error) {
+	return ask(ctx, s, "read "+s.far.about(key), func() (register.Item, error) {
 		return s.far.Read(context.Background(), key)
 	})
 }
@@ -418,13 +444,13 @@ func (s *near) Swap(ctx context.Context, sw register.Swap) (register.Item, error
 	case sw.Next.IsZero():
 		what = "delete "
 	}
-	return ask(ctx, s, what+about(sw.Key), func() (register.Item, error) {
+	return ask(ctx, s, what+s.far.about(sw.Key), func() (register.Item, error) {
 		return s.far.Swap(context.Background(), sw)
 	})
 }
 
 func (s *near) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	all, err := ask(ctx, s, "list "+about(prefix), func() ([]register.Item, error) {
+	all, err := ask(ctx, s, "list "+s.far.about(prefix), func() ([]register.Item, error) {
 		return s.far.list(context.Background(), prefix)
 	})
 	if err != nil {
@@ -440,7 +466,7 @@ func (s *near) List(ctx context.Context, prefix string, yield func(register.Item
 
 func (s *near) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
 	e := &ear{link: s.far.link, topic: topic, heard: hear}
-	if _, err := ask(ctx, s, "listen "+about(topic), func() (struct{}, error) {
+	if _, err := ask(ctx, s, "listen "+s.far.about(topic), func() (struct{}, error) {
 		s.far.listen(e)
 		return struct{}{}, nil
 	}); err != nil {

@@ -253,11 +253,12 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		s.mu.Lock()
 		mine.amended = true
 		s.mu.Unlock()
-		if err := a.inside(ctx, c, h); err != nil && h.Err() == nil && ctx.Err() == nil {
-			s.mu.Lock()
+		err := a.inside(ctx, c, h)
+		s.mu.Lock()
+		if refused = s.denials[c.name] && errors.Is(err, coord.ErrDenied); err != nil && h.Err() == nil && ctx.Err() == nil && !refused {
 			s.report("%s: what it does while it holds fails: %v", name, err)
-			s.mu.Unlock()
 		}
+		s.mu.Unlock()
 		rest(h, a.works)
 	}
 	held, began := h.Err() == nil, time.Now()

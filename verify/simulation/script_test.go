@@ -48,6 +48,9 @@ func playAll(t *testing.T, scripts []Script) {
 				if o.Wrong != nil {
 					mu.Lock()
 					if failing.Add(1) <= 6 {
+						if o.Trace != nil {
+							t.Log(strings.Join(o.Trace, "\n"))
+						}
 						t.Errorf("%v\nonce more: go test ./verify/simulation -run TestScript -v -sim.script=%q", o.Wrong, scripts[i])
 					}
 					mu.Unlock()

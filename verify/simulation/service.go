@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/chance"
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
@@ -55,6 +57,13 @@ type service interface {
 	CatchUp(replica, n int) int
 
 	Close()
+}
+
+// What drivers leave to chance follows from the time in the bubble, so that a seed gives the same run again.
+func init() {
+	chance.Below = func(n int64) int64 {
+		return int64(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(n)).Uint64() % uint64(n))
+	}
 }
 
 // inProcess is the in-process service.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,9 @@ func inBubble(t *testing.T, cfg Config) (r Report) {
 func fail(t *testing.T, cfg Config, r Report) {
 	t.Helper()
 	cfg.Trace = func(line string) { t.Log(line) }
-	if again := inBubble(t, cfg); again.Sum != r.Sum {
+	if r.Trace != nil {
+		t.Log(strings.Join(r.Trace, "\n"))
+	} else if again := inBubble(t, cfg); again.Sum != r.Sum {
 		t.Logf("(the run was not the same again: %v)", again.Wrong)
 	}
 	t.Fatalf("%v\nonce more: go test ./verify/simulation -run TestSim -sim.seed=%d -sim.profile=%v -sim.recipe=%s -v",

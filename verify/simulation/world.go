@@ -28,7 +28,8 @@ type Config struct {
 
 // Report is what a run did.
 type Report struct {
-	Wrong  error // nil: nothing
+	Wrong  error    // nil: nothing
+	Trace  []string // of a run that may not be the same again
 	Grants int
 	Steps  int
 	Sum    uint64 // of all steps: equal for equal runs
@@ -60,6 +61,7 @@ type world struct {
 	waited  map[turn]bool                     // nodes whose turn it was not when they joined
 	grants  int
 	wrong   error
+	kept    []string
 }
 
 // turn is one contender's in a line: the tokens of two lines may be the same.
@@ -114,7 +116,7 @@ func (w *world) start(rate float64) {
 		Rate: rate})}
 }
 
-func (w *world) reported() Report { return Report{w.wrong, w.grants, w.steps, w.sum.Sum64()} }
+func (w *world) reported() Report { return Report{w.wrong, w.kept, w.grants, w.steps, w.sum.Sum64()} }
 
 // join adds a client.
 func (w *world) join(name string) *client {
@@ -254,8 +256,16 @@ func (w *world) step(faulty bool) {
 }
 
 func (w *world) note(what string) {
+	keep := w.cfg.Profile == Register
+	if w.cfg.Trace == nil && !keep {
+		return
+	}
+	line := fmt.Sprintf("%5d %12v  %s", w.steps, time.Since(w.began), what)
+	if keep {
+		w.kept = append(w.kept, line)
+	}
 	if w.cfg.Trace != nil {
-		w.cfg.Trace(fmt.Sprintf("%5d %12v  %s", w.steps, time.Since(w.began), what))
+		w.cfg.Trace(line)
 	}
 }
 
