@@ -144,7 +144,7 @@ func (w *world) asleep(claims []claim) error {
 	for _, c := range claims {
 		mine[turn{c.line, c.token}] = true
 	}
-	moving := w.healed.IsZero() || len(w.scheduler.ready()) > 0 || len(w.lagging()) > 0
+	moving := w.healed.IsZero() || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || len(w.lagging()) > 0
 	for _, line := range w.lines {
 		nodes := w.nodes(line)
 		if len(nodes) > 0 {

@@ -70,6 +70,16 @@ func (p parcel) String() string {
 
 func (p parcel) isEvent() bool { return strings.HasPrefix(p.what, "event ") }
 
+// moves reports whether a parcel may concern a line. In a register there is always something else under way.
+func (p parcel) moves() bool {
+	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list "} {
+		if strings.HasPrefix(p.what, upkeep) {
+			return false
+		}
+	}
+	return true
+}
+
 // late names a request that arrives after its sender has heard that it is lost.
 func (p parcel) late() parcel {
 	p.what += " (late)"

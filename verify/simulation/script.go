@@ -138,7 +138,7 @@ func (s *script) run(parts []part) Outcome {
 			s.report("%v", err)
 		}
 		if time.Since(s.began) > patience || s.world.steps > 50000 {
-			s.report("somebody never comes through")
+			s.report("somebody never comes through: %s", s.standings())
 		}
 		s.mu.Unlock()
 	}

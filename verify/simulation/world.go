@@ -6,6 +6,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,7 @@ type world struct {
 	grants  int
 	wrong   error
 	kept    []string
+	stood   string // at the last step
 }
 
 // turn is one contender's in a line: the tokens of two lines may be the same.
@@ -155,7 +157,7 @@ func (w *world) run() {
 			w.note("everything is healed")
 		case !faulty && !w.healed.IsZero() && time.Since(w.healed) > patience, w.steps > 20000:
 			w.mu.Lock()
-			w.report("somebody never comes through")
+			w.report("somebody never comes through: %s", w.standings())
 			w.mu.Unlock()
 		}
 	}
@@ -239,6 +241,17 @@ func (w *world) settled() {
 	}
 }
 
+// standings says who stands in the lines.
+func (w *world) standings() string {
+	var all []string
+	for _, line := range w.lines {
+		for _, n := range w.nodes(line) {
+			all = append(all, fmt.Sprintf("%s in %s (%s, token %d, of %q)", n.ID, line, n.Kind, n.Token, w.service.LinkOf(n.ID)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // step lets one thing happen and judges the outcome.
 func (w *world) step(faulty bool) {
 	synctest.Wait()
@@ -248,6 +261,12 @@ func (w *world) step(faulty bool) {
 	fmt.Fprintf(w.sum, "%s|%d\n", what, time.Since(w.began))
 	w.note(what)
 	synctest.Wait()
+	if w.cfg.Profile == Register {
+		if s := w.standings(); s != w.stood {
+			w.stood = s
+			w.note("          " + s)
+		}
+	}
 	if err := w.judge(); err != nil {
 		w.mu.Lock()
 		w.report("%v", err)
