@@ -118,7 +118,7 @@ func (p *place) joined(e driver.Entry, me node, after *draft) {
 	p.shown = after.brief(e.Line, me)
 	p.shown.Owner, p.shown.Data = e.Owner, bytes.Clone(e.Data)
 	p.last = after.last == me.token
-	p.seen = after.seq
+	p.since, p.seen = after.seq, after.seq
 }
 
 // takeBack follows a join that has failed: the node may be there, or may come yet.

@@ -28,10 +28,11 @@ type place struct {
 	mu      sync.Mutex
 	shown   driver.Node
 	last    bool
+	since   uint64 // the seq of the line that the join has shown: it stood there then
 	seen    uint64 // the seq of the line that was shown last
-	turn    bool   // told that nobody stands in its way
+	turn    uint64 // the seq at which it was told that nobody stands in its way
 	stale   bool   // told to look again
-	removed bool   // told that it was removed
+	removed uint64 // the seq at which it was told that it was removed
 }
 
 func (p *place) Node() driver.Node {
@@ -52,9 +53,9 @@ func (p *place) heed(seq uint64, what byte) {
 	defer p.mu.Unlock()
 	switch what {
 	case yourTurn:
-		p.turn = true
+		p.turn = max(p.turn, seq)
 	case youAreGone:
-		p.removed = true
+		p.removed = max(p.removed, seq)
 	case lookAgain:
 		if seq <= p.seen {
 			return
@@ -72,15 +73,16 @@ func (p *place) doubt() {
 	p.bell.Ring()
 }
 
-// told returns what was told, and forgets that it was to look.
+// told returns what was told, and forgets that it was to look. What was told before the join has shown the node is not
+// about this one: its first try may have been applied, and somebody have removed that node, before the next made another.
 func (p *place) told() (turn, stale, removed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	turn, stale, removed = p.turn, p.stale, p.removed
+	turn, stale, removed = p.turn > p.since, p.stale, p.removed > p.since
 	p.stale = false
 	if turn && p.shown.Kind == rules.Reader && p.sight.Sees(rules.Reader) { // it wants to see more than a reader does
 		turn, stale = false, true
-		p.turn = false
+		p.turn = 0
 	}
 	return turn, stale, removed
 }
