@@ -29,6 +29,9 @@ type claim struct {
 // prompt is how long something may take that should happen at once.
 const prompt = 110 * time.Millisecond
 
+// slowest is how long a driver of a register may wait between two tries after much trouble: half a second, give or take.
+const slowest = 700 * time.Millisecond
+
 // unwatched is how long a hold's node is not watched over: most holds are given back sooner.
 const unwatched = 100 * time.Millisecond
 
@@ -70,7 +73,7 @@ func (w *world) judge() error {
 			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
 			}
-			if told := w.scheduler.heardGone(c.hold.Node().ID); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
+			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
 				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 			}
 			if c.excused.IsZero() {
@@ -144,7 +147,7 @@ func (w *world) asleep(claims []claim) error {
 	for _, c := range claims {
 		mine[turn{c.line, c.token}] = true
 	}
-	moving := w.healed.IsZero() || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || len(w.lagging()) > 0
+	moving := w.healed.IsZero() || w.cfg.Profile == Register && time.Since(w.healed) < slowest || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || len(w.lagging()) > 0
 	for _, line := range w.lines {
 		nodes := w.nodes(line)
 		if len(nodes) > 0 {
@@ -212,7 +215,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
 	// Who comes late to its turn asks by an amendment, and does not listen then.
-	if w.waited[turn{line, c.token}] && !w.scheduler.heardGone(h.Node().ID).IsZero() && !amends(w.scheduler.lastAnswer(w.voice(who))) {
+	if w.waited[turn{line, c.token}] && !w.scheduler.heardGone(incarnation(h.Node())).IsZero() && !amends(w.scheduler.lastAnswer(w.voice(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {

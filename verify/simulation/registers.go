@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
@@ -199,7 +200,7 @@ func (f *registers) Reconnect(link string) {
 	defer f.mu.Unlock()
 	for _, e := range f.ears {
 		if e.link == link {
-			f.tell(e, nil)
+			f.tell(e, nil, nil)
 		}
 	}
 }
@@ -236,15 +237,15 @@ func (e *ear) ended() bool {
 	return e.heard == nil
 }
 
-// tell sends a note on its way. It needs mu.
-func (f *registers) tell(e *ear, note []byte) {
+// tell sends a note on its way, and says which of its listener's nodes are gone. It needs mu.
+func (f *registers) tell(e *ear, note []byte, gone []string) {
 	what := "note"
 	if note == nil {
 		what = "reconnected"
 	}
 	f.network.Tell(memory.Event{Link: e.link, What: what}, func() {
 		if !e.ended() {
-			for _, node := range goneIn(e.topic, note) {
+			for _, node := range gone {
 				f.network.hearGone(node)
 			}
 		}
@@ -252,10 +253,24 @@ func (f *registers) tell(e *ear, note []byte) {
 	})
 }
 
-// goneIn returns which of its nodes a session is told to have lost. A note is: the line's name with its length, a number,
-// and for each node a letter and its number.
-func goneIn(topic string, note []byte) (nodes []string) {
-	id, own := strings.CutPrefix(topic, sessionKey)
+// standing returns who stands in a line before a swap that somebody is told of.
+func (f *registers) standing(sw register.Swap) []driver.Node {
+	line, ok := strings.CutPrefix(sw.Key, lineKey)
+	if !ok {
+		return nil
+	}
+	nodes, err := f.admin.Line(context.Background(), line)
+	if err != nil {
+		panic(err)
+	}
+	return nodes
+}
+
+// goneIn returns which of its nodes a session is told to have lost, of those that stood in the line. A note is: the line's
+// name with its length, a number, and for each node a letter and its number.
+func (f *registers) goneIn(told register.Note, before []driver.Node) (gone []string) {
+	id, own := strings.CutPrefix(told.Topic, sessionKey)
+	note := told.Text
 	size, width := binary.Uvarint(note)
 	if !own || width <= 0 || uint64(len(note)-width) < size {
 		return nil
@@ -264,12 +279,15 @@ func goneIn(topic string, note []byte) (nodes []string) {
 	_, width = binary.Uvarint(note)
 	for note = note[max(width, 0):]; len(note) > 0; {
 		n, width := binary.Uvarint(note[1:])
-		if note[0] == 'R' {
-			nodes = append(nodes, fmt.Sprintf("%s-%d", id, n))
+		for _, node := range before {
+			if note[0] == 'R' && strings.HasPrefix(node.ID, fmt.Sprintf("%s-%d.", id, n)) {
+				node.Token <<= coord.TurnBits
+				gone = append(gone, incarnation(node))
+			}
 		}
 		note = note[1+max(width, 0):]
 	}
-	return nodes
+	return gone
 }
 
 // far is the store as it is where it stands: no network lies between.
@@ -293,6 +311,10 @@ func (s *far) Swap(ctx context.Context, sw register.Swap) (register.Item, error)
 	}
 	notes := sw.Notes
 	sw.Notes = nil
+	var before []driver.Node
+	if len(notes) > 0 {
+		before = s.standing(sw)
+	}
 	it, err := s.store.Swap(ctx, sw)
 	if err != nil || was.Version != sw.Old {
 		return it, err
@@ -306,9 +328,10 @@ func (s *far) Swap(ctx context.Context, sw register.Swap) (register.Item, error)
 		}
 	}
 	for _, n := range notes {
+		gone := s.goneIn(n, before)
 		for _, e := range s.ears {
 			if e.topic == n.Topic {
-				s.tell(e, n.Text)
+				s.tell(e, n.Text, gone)
 			}
 		}
 	}

@@ -204,7 +204,6 @@ func (s *scheduler) hearGone(id string) {
 func (s *scheduler) heardGone(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, _, _ = strings.Cut(id, ".") // however often it was amended
 	return s.gone[id]
 }
 

@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -64,6 +66,16 @@ func init() {
 	chance.Below = func(n int64) int64 {
 		return int64(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(n)).Uint64() % uint64(n))
 	}
+}
+
+// incarnation is what one node has and no other, however often it is amended. A register's driver that does not know
+// whether its join was applied makes the same node again, with another token.
+func incarnation(n driver.Node) string {
+	id, revised, _ := strings.Cut(n.ID, ".")
+	if revised == "" {
+		return n.ID
+	}
+	return fmt.Sprintf("%s of token %d", id, n.Token)
 }
 
 // inProcess is the in-process service.
