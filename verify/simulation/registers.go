@@ -27,6 +27,7 @@ type registers struct {
 	rate    float64 // how much faster the store's clock runs
 	store   *storetest.Memory
 	admin   *register.Driver // reaches the store past the network
+	janitor driver.Driver    // of nobody's; see Tidy
 
 	mu       sync.Mutex
 	sessions map[string]*owned // by id, those that have ended too
@@ -208,7 +209,19 @@ func (f *registers) Reconnect(link string) {
 func (*registers) Write(string, []byte) { panic("sim: nobody writes to a node in a register") }
 func (*registers) Strand(string) func() { panic("sim: a store is one") }
 func (*registers) CatchUp(_, _ int) int { return 0 }
-func (f *registers) Close()             { f.admin.Close(context.Background()) }
+
+// Tidy opens a session: whoever has one sweeps, and all others may have been closed.
+func (f *registers) Tidy() {
+	f.janitor = f.NewDriver("janitor")
+	if _, err := f.janitor.Open(context.Background()); err != nil {
+		panic(err)
+	}
+}
+
+func (f *registers) Close() {
+	f.janitor.Close(context.Background())
+	f.admin.Close(context.Background())
+}
 
 // ear is one who listens.
 type ear struct {

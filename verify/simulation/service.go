@@ -57,6 +57,7 @@ type service interface {
 	Reconnect(link string)
 	Strand(link string) (heal func())
 	CatchUp(replica, n int) int
+	Tidy() // begins to clear away what the dead have left, if the clients do that for each other
 
 	Close()
 }
@@ -83,4 +84,5 @@ type inProcess struct{ *memory.Service }
 
 func (s inProcess) NewDriver(link string) driver.Driver { return s.Service.NewDriver(link) }
 func (inProcess) Taken(string) time.Time                { return time.Time{} } // its nodes went with it
+func (inProcess) Tidy()                                 {}
 func (inProcess) Remains() []string                     { return nil }

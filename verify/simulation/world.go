@@ -200,6 +200,7 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 		w.service.CatchUp(i, 1<<30)
 	}
 	all.Wait()
+	w.service.Tidy()
 	time.Sleep(w.tidying()) // for clean-ups
 	for i := range w.replicas {
 		w.service.CatchUp(i, 1<<30)
