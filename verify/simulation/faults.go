@@ -67,6 +67,10 @@ func (w *world) loseOne(ready []parcel) string {
 		p.arrive() // and once more, later
 		return "FAULT twice: " + p.String()
 	}
+	if p.dir == toService && w.cfg.Profile == Register && w.rand.IntN(4) == 0 {
+		w.scheduler.repeat(p)
+		return "FAULT twice: " + p.String()
+	}
 	if p.dir == toService && w.rand.IntN(2) == 0 {
 		w.scheduler.postpone(p)
 		return "FAULT late: " + p.String()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -427,10 +428,15 @@ func ask[T any](ctx context.Context, s *near, op string, call func() (T, error))
 		value T
 		err   error
 	}
-	got := new(answer) // so that a late answer is written where nobody reads it any more
+	got := new(answer)       // so that a late answer is written where nobody reads it any more
+	var answered atomic.Bool // a request may arrive twice: what counts is the first answer
 	err := s.far.network.Do(ctx, memory.Request{Link: s.far.link, Op: op}, func() {
-		if got.err = s.far.denied(); got.err == nil {
-			got.value, got.err = call()
+		var a answer
+		if a.err = s.far.denied(); a.err == nil {
+			a.value, a.err = call()
+		}
+		if answered.CompareAndSwap(false, true) {
+			*got = a
 		}
 	})
 	if err != nil {

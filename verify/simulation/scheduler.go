@@ -275,6 +275,17 @@ func (s *scheduler) postpone(p parcel) {
 	lose()
 }
 
+// repeat lets a request arrive, and keeps a copy that will arrive, too.
+func (s *scheduler) repeat(p parcel) {
+	s.take(p)
+	p.arrive()
+	again := p.late()
+	again.lose = func() {}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = append(s.late, again)
+}
+
 // freeze lets nothing pass for a while; what is sent stays in the link.
 func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
 	s.mu.Lock()

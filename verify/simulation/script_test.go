@@ -19,6 +19,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
+	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -94,7 +95,10 @@ func singles(t *testing.T, plays []string) []Script {
 		for _, play := range plays {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
-				for _, k := range Kinds {
+				for i, k := range Kinds {
+					if p == Register && (at+i)%*oneIn != 0 {
+						continue
+					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})
 				}
 			}

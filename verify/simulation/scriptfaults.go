@@ -28,6 +28,10 @@ var Kinds = []*Kind{
 	{name: "late", needs: reorderable, breaks: lateBy(3 * time.Millisecond)},
 	// The same, and everything else arrives before it.
 	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
+	// It arrives, and once more when everything else has.
+	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
+		s.late(p, scriptTTL/10, s.scheduler.repeat)
+	}},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
 	// An event arrives twice.
@@ -117,6 +121,9 @@ func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder(
 // reorderable is true for a request that others may overtake.
 func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
 
+// repeatable is what a store must bear to get twice.
+func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
+
 // aServer is one of several, of which some may be cut off from the others.
 func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == ZooKeeper }
 
@@ -168,12 +175,14 @@ func (s *script) loseAnswer(p parcel) {
 }
 
 func lateBy(d time.Duration) func(*script, parcel) {
-	return func(s *script, p parcel) {
-		until := time.Now().Add(d)
-		s.due[p.late().String()] = until
-		s.scheduler.postpone(p)
-		s.broken = later(s.broken, until)
-	}
+	return func(s *script, p parcel) { s.late(p, d, s.scheduler.postpone) }
+}
+
+func (s *script) late(p parcel, d time.Duration, put func(parcel)) {
+	until := time.Now().Add(d)
+	s.due[p.late().String()] = until
+	put(p)
+	s.broken = later(s.broken, until)
 }
 
 // What befalls links.
