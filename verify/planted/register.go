@@ -78,6 +78,14 @@ var register = []Bug{
 		default:
 		}
 `, ``, testsRegister("TestAHolderLooksByItself")),
+	one("register: what was told of a join's first try counts for the next",
+		"coord/register/place.go", `p.turn > p.since, p.stale, p.removed > p.since`, `p.turn > 0, p.stale, p.removed > 0`, testsRegister("TestWhatWasToldOfAFirstTryIsNotAboutTheNext")),
+	one("register: who sweeps a line goes by what it knew of it",
+		"coord/register/driver.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestWhoeverSweepsLooksAtTheLine")),
+	one("register: who watches a line goes by what it knew of it",
+		"coord/register/first.go", `if d.watched && !t.fresh {`, `if d.watched && !t.fresh && false {`, testsRegister("TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted")),
+	one("register: a session that has ended joins a line",
+		"coord/register/clerk.go", `if w.of != nil && w.of.life.Over() { // since`, `if w.of != nil && w.of.life.Over() && false { // since`, testsRegister("TestASessionThatHasEndedPutsNobodyIntoALine")),
 }
 
 // conformsRegister is a scenario of the conformance suite, on a store in this process.
