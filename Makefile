@@ -58,7 +58,7 @@ test-model: ## Walk every interleaving of the rules, try every fault at every st
 .PHONY: sim
 sim: ## Simulate two million acquisitions under faults, and every single fault at every step (10 minutes)
 	go test -count=1 -timeout 60m -v ./verify/simulation -run 'TestSim$$|TestEvery|TestWhatOnceFailed' \
-		-sim.runs=$(SIM_RUNS) -sim.pairs=200000
+		-sim.runs=$(SIM_RUNS) -sim.pairs=200000 -sim.part=1
 
 SIM_RUNS = 19000
 

@@ -180,7 +180,12 @@ func (c *clerk) draft(k *known, batch []*wish, epoch uint64) (d *draft, now []*w
 	}
 	d.from = d.next
 	for _, w := range batch {
-		err := w.do(d, try{fresh: k.fresh(w), again: w.open})
+		var err error
+		if w.of != nil && w.of.life.Over() { // since the batch was taken: what it puts into the line nobody would take away
+			err = w.of.life.Why()
+		} else {
+			err = w.do(d, try{fresh: k.fresh(w), again: w.open})
+		}
 		if w.mustLook = err == errLook; w.mustLook {
 			continue
 		}

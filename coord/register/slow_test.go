@@ -121,3 +121,36 @@ func TestAnAmendmentThatChangesNothingAsksTheStore(t *testing.T) {
 		}
 	})
 }
+
+func TestASessionThatHasEndedPutsNobodyIntoALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMemory()
+		link := &slow{store, time.Millisecond}
+		d, s := open(t, link)
+		defer shut(t, d)
+		operator, _ := open(t, store)
+		defer shut(t, operator)
+		first := join(t, s, "line")
+		id, _, _ := strings.Cut(first.Node().ID, "-")
+		leave(t, first)
+		link.trip = 300 * time.Millisecond
+		joined := make(chan error, 1)
+		go func() {
+			_, _, err := s.Join(t.Context(), driver.Entry{Line: "another line", Kind: rules.Lock})
+			joined <- err
+		}()
+		time.Sleep(100 * time.Millisecond) // it looks whether the line is there
+		if err := operator.EndSession(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-joined; !errors.Is(err, driver.ErrSessionEnded) {
+			t.Errorf("Join: %v, want that the session has ended", err)
+		}
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			if nodes, err := operator.Line(t.Context(), "another line"); err != nil || len(nodes) > 0 {
+				t.Fatalf("in line are %v, %v", nodes, err)
+			}
+		}
+	})
+}

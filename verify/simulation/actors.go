@@ -54,7 +54,7 @@ func (c *contender) once(ctx context.Context) {
 		asking, cancel = context.WithDeadline(ctx, limit)
 	}
 	defer cancel()
-	asked, heard := time.Now(), c.scheduler.heard(c.name)
+	asked, heard := time.Now(), c.scheduler.heard(c.voice(c.name))
 	h, err := w.acquire(asking)
 	if err != nil {
 		if w.try && errors.Is(err, coord.ErrBusy) {
@@ -74,7 +74,7 @@ func (c *contender) once(ctx context.Context) {
 	}
 	if w.try {
 		c.mu.Lock()
-		if c.waited[h.Token()] {
+		if c.waited[turn{c.line, h.Token()}] {
 			c.report("%s: a try stood in line", c.name)
 		}
 		c.mu.Unlock()

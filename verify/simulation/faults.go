@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // fault breaks something. It returns "" if there is nothing to break.
@@ -33,18 +31,18 @@ func (w *world) fault(ready []parcel) string {
 		w.takeAway(func() { w.service.ExpireLink(c.name) })
 		return fmt.Sprintf("FAULT %s's session is ended by the service", c.name)
 	case 7:
-		d := c.driver.RequestTimeout() * 4 / 5
+		d := w.tardy()
 		w.scheduler.delayAnswers(c.name, d, 2*w.cfg.TTL)
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	case 8:
 		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-		if w.cfg.Profile != memory.ZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+		if w.cfg.Profile != ZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
 	case 9:
 		n, ok := w.node()
-		if !ok {
+		if !ok || w.cfg.Profile == Register {
 			return ""
 		}
 		w.service.Write(n.ID, []byte("an operator was here"))
@@ -61,12 +59,16 @@ func (w *world) fault(ready []parcel) string {
 
 // loseOne loses a single request or answer. Where the service keeps order, losing one means a cut, so it does nothing.
 func (w *world) loseOne(ready []parcel) string {
-	if w.cfg.Profile == memory.ZooKeeper || len(ready) == 0 {
+	if w.cfg.Profile.keepsOrder() || len(ready) == 0 {
 		return ""
 	}
 	p := ready[w.rand.IntN(len(ready))]
-	if p.who == "" && len(p.what) > 6 && p.what[:6] == "event " {
+	if p.isEvent() {
 		p.arrive() // and once more, later
+		return "FAULT twice: " + p.String()
+	}
+	if p.dir == toService && w.cfg.Profile == Register && w.rand.IntN(4) == 0 {
+		w.scheduler.repeat(p)
 		return "FAULT twice: " + p.String()
 	}
 	if p.dir == toService && w.rand.IntN(2) == 0 {
@@ -76,6 +78,15 @@ func (w *world) loseOne(ready []parcel) string {
 	w.scheduler.take(p)
 	p.lose()
 	return "FAULT lost: " + p.String()
+}
+
+// tardy is how late an answer may come and still be heard.
+func (w *world) tardy() time.Duration {
+	d := w.clients[0].driver.RequestTimeout()
+	if w.cfg.Profile == Register { // its requests have a fifth less
+		return d * 3 / 5
+	}
+	return d * 4 / 5
 }
 
 // stranding is a time during which the server of a link is cut off from the other servers.

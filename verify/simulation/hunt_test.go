@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe in both profiles, until something goes wrong")
+var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe, as on zookeeper and etcd or in -sim.profile, until something goes wrong")
 
 // TestHunt is for package planted, which builds it with a bug. Unlike TestSim it runs everything with one seed before
 // the next, and stops at the first seed that finds something.
@@ -15,6 +15,9 @@ func TestHunt(t *testing.T) {
 	}
 	for seed := uint64(1); seed <= *huntSeeds; seed++ {
 		for _, p := range profiles {
+			if p == Register && *profile == "" || *profile != "" && *profile != p.String() {
+				continue
+			}
 			for _, r := range Recipes {
 				cfg := Config{Profile: p, Recipe: r, Faults: true, Seed: seed}
 				if report := inBubble(t, cfg); report.Wrong != nil {

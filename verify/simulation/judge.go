@@ -29,6 +29,9 @@ type claim struct {
 // prompt is how long something may take that should happen at once.
 const prompt = 110 * time.Millisecond
 
+// slowest is how long a driver of a register may wait between two tries after much trouble: half a second, give or take.
+const slowest = 700 * time.Millisecond
+
 // unwatched is how long a hold's node is not watched over: most holds are given back sooner.
 const unwatched = 100 * time.Millisecond
 
@@ -57,6 +60,9 @@ func (w *world) judge() error {
 	var believers []claim
 	for _, c := range claims {
 		ended := c.hold.Context().Err() != nil
+		if c.excused.IsZero() {
+			c.excused = w.service.Taken(c.hold.Node().ID)
+		}
 		if c.believes() {
 			if !c.within {
 				c.kind = c.hold.Node().Kind // what it takes itself for
@@ -67,7 +73,7 @@ func (w *world) judge() error {
 			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
 			}
-			if told := w.scheduler.heardGone(c.hold.Node().ID); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
+			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
 				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 			}
 			if c.excused.IsZero() {
@@ -115,7 +121,7 @@ func (w *world) outlived(c claim) error {
 
 // refused judges a try's answer that somebody stands in the way: the service must have said so, and it must be true.
 func (w *world) refused(who, line string, began time.Time, heard int) {
-	if w.scheduler.heard(who) == heard {
+	if w.scheduler.heard(w.voice(who)) == heard {
 		w.mu.Lock()
 		w.report("%s: busy, though the service has not answered", who)
 		w.mu.Unlock()
@@ -137,11 +143,11 @@ func later(a, b time.Time) time.Time {
 // asleep looks for somebody whose turn it is according to the service, while nothing is on its way that would tell.
 // Polling would help, but much later.
 func (w *world) asleep(claims []claim) error {
-	mine := make(map[coord.Token]bool)
+	mine := make(map[turn]bool)
 	for _, c := range claims {
-		mine[c.token] = true
+		mine[turn{c.line, c.token}] = true
 	}
-	moving := w.healed.IsZero() || len(w.scheduler.ready()) > 0 || len(w.lagging()) > 0
+	moving := w.healed.IsZero() || w.cfg.Profile == Register && time.Since(w.healed) < slowest || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || len(w.lagging()) > 0
 	for _, line := range w.lines {
 		nodes := w.nodes(line)
 		if len(nodes) > 0 {
@@ -149,14 +155,18 @@ func (w *world) asleep(claims []claim) error {
 			w.crowded[line] = time.Now()
 			w.mu.Unlock()
 		}
-		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[n.Token] })
+		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[turn{line, n.Token}] })
 		since, known := w.idle[line]
+		nap := w.nap
+		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() }) {
+			nap = 2 * w.cfg.TTL // its session has ended before it came, and who waits for it looks once in a TTL
+		}
 		switch {
 		case moving || next < 0 || !fits(nodes[:next+1]):
 			delete(w.idle, line)
 		case !known:
 			w.idle[line] = time.Now()
-		case time.Since(since) > w.nap:
+		case time.Since(since) > nap:
 			return fmt.Errorf("nobody moves in line %s, though it is the turn of token %d", line, nodes[next].Token)
 		}
 	}
@@ -200,12 +210,12 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants++
-	c.excused = w.taken[c.token]
+	c.excused = later(w.taken[turn{line, c.token}], w.service.Taken(h.Node().ID))
 	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
 	// Who comes late to its turn asks by an amendment, and does not listen then.
-	if w.waited[c.token] && !w.scheduler.heardGone(h.Node().ID).IsZero() && w.scheduler.lastAnswer(who) != "amend" {
+	if w.waited[turn{line, c.token}] && !w.scheduler.heardGone(incarnation(h.Node())).IsZero() && !amends(w.scheduler.lastAnswer(w.voice(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {
@@ -223,12 +233,25 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	return c
 }
 
+// voice is under which name the network knows what a contender asks for. A register's driver asks for all of its process.
+func (w *world) voice(who string) string {
+	if w.cfg.Profile == Register {
+		return who[:len(who)-1]
+	}
+	return who
+}
+
+// amends reports whether a request may have been an amendment.
+func amends(op string) bool {
+	return op == "amend" || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
+}
+
 // nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.
 func (w *world) nested(who, line string, h *coord.Hold) *claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := &claim{who: who + " within", line: line, kind: "W", hold: h, token: h.Token(), since: time.Now(), within: true, amended: true}
-	c.excused = w.taken[c.token]
+	c.excused = w.taken[turn{line, c.token}]
 	w.claims = append(w.claims, c)
 	return c
 }
@@ -251,14 +274,14 @@ func (w *world) takeAway(f func()) {
 	after := w.standing()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for token := range before {
-		if !after[token] {
-			w.taken[token] = time.Now()
+	for t := range before {
+		if !after[t] {
+			w.taken[t] = time.Now()
 		}
 	}
 	for _, c := range w.claims {
 		if c.excused.IsZero() {
-			c.excused = w.taken[c.token]
+			c.excused = w.taken[turn{c.line, c.token}]
 		}
 	}
 }
@@ -272,11 +295,11 @@ func (w *world) nodes(line string) []driver.Node {
 	return nodes
 }
 
-func (w *world) standing() map[coord.Token]bool {
-	all := make(map[coord.Token]bool)
+func (w *world) standing() map[turn]bool {
+	all := make(map[turn]bool)
 	for _, name := range w.service.Names("") {
 		for _, n := range w.nodes(name) {
-			all[n.Token] = true
+			all[turn{name, n.Token}] = true
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // scheduler is the network between drivers and service. Nothing arrives until step picks it.
 type scheduler struct {
-	profile memory.Profile
+	profile Profile
 
 	mu    sync.Mutex
 	links map[string]*link
@@ -67,6 +68,18 @@ func (p parcel) String() string {
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
 }
 
+func (p parcel) isEvent() bool { return strings.HasPrefix(p.what, "event ") }
+
+// moves reports whether a parcel may concern a line. In a register there is always something else under way.
+func (p parcel) moves() bool {
+	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list "} {
+		if strings.HasPrefix(p.what, upkeep) {
+			return false
+		}
+	}
+	return true
+}
+
 // late names a request that arrives after its sender has heard that it is lost.
 func (p parcel) late() parcel {
 	p.what += " (late)"
@@ -80,7 +93,7 @@ func (p parcel) compare(q parcel) int {
 
 var errCut = errors.New("sim: connection lost")
 
-func newScheduler(p memory.Profile) *scheduler {
+func newScheduler(p Profile) *scheduler {
 	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int), last: make(map[string]string)}
 }
 
@@ -118,8 +131,9 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 		back.dir = toDriver
 		back.arrive = func() {
 			s.mu.Lock()
-			s.told[r.Who]++
-			s.last[r.Who] = r.Op
+			who := cmp.Or(r.Who, r.Link)
+			s.told[who]++
+			s.last[who] = r.Op
 			s.mu.Unlock()
 			answer(nil)
 		}
@@ -173,12 +187,17 @@ func (s *scheduler) Tell(e memory.Event, deliver func()) {
 	l.in = append(l.in, parcel{link: e.Link, what: "event " + e.What, n: l.heard, dir: toDriver, lose: func() {},
 		arrive: func() {
 			if e.What == "gone" && e.Own {
-				s.mu.Lock()
-				s.gone[e.Node] = time.Now()
-				s.mu.Unlock()
+				s.hearGone(e.Node)
 			}
 			deliver()
 		}})
+}
+
+// hearGone records that the owner of a node hears that it is gone.
+func (s *scheduler) hearGone(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone[id] = time.Now()
 }
 
 // heardGone returns when the owner of a node heard that it is gone; zero: it has not.
@@ -207,8 +226,16 @@ func (s *scheduler) ready() []parcel {
 		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
 			switch {
 			case len(queue) == 0 || l.frozen&dir != 0:
-			case s.profile == memory.ZooKeeper:
+			case s.profile.keepsOrder():
 				all = append(all, queue[0])
+			case s.profile == Register: // notes are told in order, and answers may overtake them
+				told := false
+				for _, p := range queue {
+					if !p.isEvent() || !told {
+						all = append(all, p)
+					}
+					told = told || p.isEvent()
+				}
 			default:
 				all = append(all, queue...)
 			}
@@ -248,6 +275,17 @@ func (s *scheduler) postpone(p parcel) {
 	lose()
 }
 
+// repeat lets a request arrive, and keeps a copy that will arrive, too.
+func (s *scheduler) repeat(p parcel) {
+	s.take(p)
+	p.arrive()
+	again := p.late()
+	again.lose = func() {}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = append(s.late, again)
+}
+
 // freeze lets nothing pass for a while; what is sent stays in the link.
 func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
 	s.mu.Lock()
@@ -282,9 +320,9 @@ func (s *scheduler) cut(name string, arrive int) {
 	s.mu.Lock()
 	in := l.in
 	l.in = nil
-	if s.profile == memory.Etcd { // a watch goes on where it was
+	if s.profile.keepsEvents() { // a watch goes on where it was
 		for _, p := range in {
-			if p.who == "" && p.n > 0 && len(p.what) > 6 && p.what[:6] == "event " {
+			if p.isEvent() {
 				l.in = append(l.in, p)
 			}
 		}

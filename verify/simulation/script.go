@@ -26,7 +26,7 @@ func (f Fault) String() string { return f.Kind.name + "@" + strconv.Itoa(f.At) }
 // Script is a run in which nothing is left to chance: it has the same few contenders each time, parcels that arrive in
 // turn, and faults where it says. It uses no random numbers, so its meaning never changes.
 type Script struct {
-	Profile memory.Profile
+	Profile Profile
 	Play    string
 	Faults  []Fault
 }
@@ -46,10 +46,8 @@ func ParseScript(text string) (s Script, err error) {
 		return s, fmt.Errorf("sim: %q is no script: want profile, play and faults", text)
 	}
 	s.Play = words[1]
-	if s.Profile = memory.ZooKeeper; words[0] == memory.Etcd.String() {
-		s.Profile = memory.Etcd
-	}
-	if plays[s.Play] == nil || words[0] != s.Profile.String() {
+	known := false
+	if s.Profile, known = profileOf(words[0]); !known || plays[s.Play] == nil {
 		return s, fmt.Errorf("sim: %q is no script", text)
 	}
 	for _, w := range strings.Split(words[2], ",") {
@@ -91,7 +89,7 @@ const scriptTTL = 2 * time.Second
 // RunScript runs a script in a bubble; it is called within synctest.Test.
 func RunScript(sc Script, trace func(string)) Outcome {
 	w := newWorld(Config{Profile: sc.Profile, Recipe: sc.Play, TTL: scriptTTL, Trace: trace})
-	if sc.Profile == memory.ZooKeeper {
+	if sc.Profile == ZooKeeper {
 		w.replicas = 2
 	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
@@ -140,7 +138,7 @@ func (s *script) run(parts []part) Outcome {
 			s.report("%v", err)
 		}
 		if time.Since(s.began) > patience || s.world.steps > 50000 {
-			s.report("somebody never comes through")
+			s.report("somebody never comes through: %s", s.standings())
 		}
 		s.mu.Unlock()
 	}
@@ -228,7 +226,7 @@ func (s *script) play(ctx context.Context, c *client, i int, p part) {
 }
 
 func (s *script) act(ctx context.Context, c *client, name string, a act) {
-	asked, heard := time.Now(), s.scheduler.heard(name)
+	asked, heard := time.Now(), s.scheduler.heard(s.voice(name))
 	line := s.lines[0]
 	h, err := a.acquire(ctx, c)
 	s.mu.Lock()
@@ -255,11 +253,12 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		s.mu.Lock()
 		mine.amended = true
 		s.mu.Unlock()
-		if err := a.inside(ctx, c, h); err != nil && h.Err() == nil && ctx.Err() == nil {
-			s.mu.Lock()
+		err := a.inside(ctx, c, h)
+		s.mu.Lock()
+		if refused = s.denials[c.name] && errors.Is(err, coord.ErrDenied); err != nil && h.Err() == nil && ctx.Err() == nil && !refused {
 			s.report("%s: what it does while it holds fails: %v", name, err)
-			s.mu.Unlock()
 		}
+		s.mu.Unlock()
 		rest(h, a.works)
 	}
 	held, began := h.Err() == nil, time.Now()

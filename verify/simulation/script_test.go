@@ -19,6 +19,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
+	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -48,6 +49,9 @@ func playAll(t *testing.T, scripts []Script) {
 				if o.Wrong != nil {
 					mu.Lock()
 					if failing.Add(1) <= 6 {
+						if o.Trace != nil {
+							t.Log(strings.Join(o.Trace, "\n"))
+						}
 						t.Errorf("%v\nonce more: go test ./verify/simulation -run TestScript -v -sim.script=%q", o.Wrong, scripts[i])
 					}
 					mu.Unlock()
@@ -85,10 +89,16 @@ func length(t *testing.T, sc Script) int {
 func singles(t *testing.T, plays []string) []Script {
 	var all []Script
 	for _, p := range profiles {
+		if *profile != "" && *profile != p.String() {
+			continue
+		}
 		for _, play := range plays {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
-				for _, k := range Kinds {
+				for i, k := range Kinds {
+					if p == Register && (at+i)%*oneIn != 0 {
+						continue
+					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})
 				}
 			}

@@ -3,11 +3,9 @@ package simulation
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // Kind is a fault that a Script may have.
@@ -23,13 +21,17 @@ var Kinds = []*Kind{
 	// It never arrives; where the service keeps order the connection breaks with it.
 	{name: "lost", needs: losable, breaks: (*script).lose},
 	// An event never arrives, and nothing tells that it did not.
-	{name: "unheard", needs: event, breaks: (*script).loseEvent},
+	{name: "unheard", needs: unreliable, breaks: (*script).loseEvent},
 	// A request arrives, and its answer does not.
 	{name: "unacked", needs: request, breaks: (*script).loseAnswer},
 	// Its sender hears that it is lost, and it arrives a little later.
 	{name: "late", needs: reorderable, breaks: lateBy(3 * time.Millisecond)},
 	// The same, and everything else arrives before it.
 	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
+	// It arrives, and once more when everything else has.
+	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
+		s.late(p, scriptTTL/10, s.scheduler.repeat)
+	}},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
 	// An event arrives twice.
@@ -106,7 +108,10 @@ func nothing(*script, parcel) bool { return true }
 
 func anything(_ *script, p parcel) bool { return p.arrive != nil }
 
-func event(_ *script, p parcel) bool { return strings.HasPrefix(p.what, "event ") }
+func event(_ *script, p parcel) bool { return p.isEvent() }
+
+// unreliable is an event that may be lost though the connection stands: a store has to say so.
+func unreliable(s *script, p parcel) bool { return event(s, p) && s.cfg.Profile != Register }
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
@@ -116,16 +121,23 @@ func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder(
 // reorderable is true for a request that others may overtake.
 func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
 
+// repeatable is what a store must bear to get twice.
+func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
+
 // aServer is one of several, of which some may be cut off from the others.
-func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == memory.ZooKeeper }
+func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == ZooKeeper }
 
-func aWatch(_ *script, p parcel) bool { return p.dir == toService && p.what == "watch" }
+// aWatch is what a service may refuse. A store may refuse anything.
+func aWatch(s *script, p parcel) bool {
+	return p.dir == toService && (p.what == "watch" || s.cfg.Profile == Register)
+}
 
-func threeNodes(s *script, _ parcel) bool { return len(s.nodes()) > 2 }
+// threeNodes are needed where somebody can write to one of them.
+func threeNodes(s *script, _ parcel) bool { return s.cfg.Profile != Register && len(s.nodes()) > 2 }
 
 func aNode(s *script, _ parcel) bool { return len(s.nodes()) > 0 }
 
-func (s *script) keepsOrder() bool { return s.cfg.Profile == memory.ZooKeeper }
+func (s *script) keepsOrder() bool { return s.cfg.Profile.keepsOrder() }
 
 func (s *script) nodes() []driver.Node { return s.service.Nodes(s.lines[0]) }
 
@@ -163,12 +175,14 @@ func (s *script) loseAnswer(p parcel) {
 }
 
 func lateBy(d time.Duration) func(*script, parcel) {
-	return func(s *script, p parcel) {
-		until := time.Now().Add(d)
-		s.due[p.late().String()] = until
-		s.scheduler.postpone(p)
-		s.broken = later(s.broken, until)
-	}
+	return func(s *script, p parcel) { s.late(p, d, s.scheduler.postpone) }
+}
+
+func (s *script) late(p parcel, d time.Duration, put func(parcel)) {
+	until := time.Now().Add(d)
+	s.due[p.late().String()] = until
+	put(p)
+	s.broken = later(s.broken, until)
 }
 
 // What befalls links.
@@ -178,7 +192,7 @@ func stall(dir direction) func(*script, parcel) {
 }
 
 func (s *script) delayAnswers(p parcel) {
-	s.scheduler.delayAnswers(p.link, s.clients[0].driver.RequestTimeout()*4/5, outlastsSessions)
+	s.scheduler.delayAnswers(p.link, s.tardy(), outlastsSessions)
 }
 
 func freezeAll(d time.Duration) func(*script, parcel) {

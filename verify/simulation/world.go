@@ -6,6 +6,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ import (
 // Config says what to run.
 type Config struct {
 	Seed    uint64
-	Profile memory.Profile
+	Profile Profile
 	Recipe  string
 	Faults  bool
 	Rounds  int           // of each contender; zero: 4
@@ -28,7 +29,8 @@ type Config struct {
 
 // Report is what a run did.
 type Report struct {
-	Wrong  error // nil: nothing
+	Wrong  error    // nil: nothing
+	Trace  []string // of a run that may not be the same again
 	Grants int
 	Steps  int
 	Sum    uint64 // of all steps: equal for equal runs
@@ -39,7 +41,7 @@ type world struct {
 	cfg       Config
 	rand      *rand.Rand
 	scheduler *scheduler
-	service   *memory.Service
+	service   service
 	replicas  int
 	clients   []*client
 	lines     []string
@@ -56,16 +58,24 @@ type world struct {
 	crowded map[string]time.Time // for each line, when somebody stood in it
 	claims  []*claim
 	last    map[string]map[string]coord.Token // for each line and kind, the greatest one granted
-	taken   map[coord.Token]time.Time         // nodes that were taken away out of the blue
-	waited  map[coord.Token]bool              // nodes whose turn it was not when they joined
+	taken   map[turn]time.Time                // nodes that were taken away out of the blue
+	waited  map[turn]bool                     // nodes whose turn it was not when they joined
 	grants  int
 	wrong   error
+	kept    []string
+	stood   string // at the last step
+}
+
+// turn is one contender's in a line: the tokens of two lines may be the same.
+type turn struct {
+	line  string
+	token coord.Token
 }
 
 // client is one process with several contenders.
 type client struct {
 	*coord.Client
-	driver *memory.Driver
+	driver driver.Driver
 	name   string
 }
 
@@ -81,7 +91,7 @@ func Run(cfg Config) Report {
 		cfg.TTL = []time.Duration{2 * time.Second, 10 * time.Second}[cfg.Seed%2]
 	}
 	w := newWorld(cfg)
-	if cfg.Profile == memory.ZooKeeper {
+	if cfg.Profile == ZooKeeper {
 		w.replicas = 1 + w.rand.IntN(3)
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
@@ -93,17 +103,22 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, nap: cfg.TTL / 5, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
-		taken: make(map[coord.Token]time.Time), waited: make(map[coord.Token]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
+		taken: make(map[turn]time.Time), waited: make(map[turn]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
 	}
 }
 
 // start starts the service, whose clock runs at a rate of its own.
 func (w *world) start(rate float64) {
-	w.service = memory.NewService(memory.Config{Profile: w.cfg.Profile, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
-		Rate: rate})
+	if w.cfg.Profile == Register {
+		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate)
+		return
+	}
+	as := map[Profile]memory.Profile{ZooKeeper: memory.ZooKeeper, Etcd: memory.Etcd}[w.cfg.Profile]
+	w.service = inProcess{memory.NewService(memory.Config{Profile: as, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
+		Rate: rate})}
 }
 
-func (w *world) reported() Report { return Report{w.wrong, w.grants, w.steps, w.sum.Sum64()} }
+func (w *world) reported() Report { return Report{w.wrong, w.kept, w.grants, w.steps, w.sum.Sum64()} }
 
 // join adds a client.
 func (w *world) join(name string) *client {
@@ -142,7 +157,7 @@ func (w *world) run() {
 			w.note("everything is healed")
 		case !faulty && !w.healed.IsZero() && time.Since(w.healed) > patience, w.steps > 20000:
 			w.mu.Lock()
-			w.report("somebody never comes through")
+			w.report("somebody never comes through: %s", w.standings())
 			w.mu.Unlock()
 		}
 	}
@@ -153,7 +168,7 @@ func (w *world) observer() *coord.Observer {
 	return &coord.Observer{Waiting: func(me coord.Node, _ int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.waited[me.Token] = true
+		w.waited[turn{me.Line, me.Token}] = true
 	}}
 }
 
@@ -185,7 +200,8 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 		w.service.CatchUp(i, 1<<30)
 	}
 	all.Wait()
-	time.Sleep(2 * w.cfg.TTL) // for clean-ups
+	w.service.Tidy()
+	time.Sleep(w.tidying()) // for clean-ups
 	for i := range w.replicas {
 		w.service.CatchUp(i, 1<<30)
 	}
@@ -198,6 +214,15 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	w.service.Close()
 }
 
+// tidying is how long clean-ups may take. In a register one process does them for all: it may have to take over first, then
+// see a session stand still for a TTL, and then look through the lines, which it does once in a TTL.
+func (w *world) tidying() time.Duration {
+	if w.cfg.Profile == Register {
+		return 4 * w.cfg.TTL
+	}
+	return 2 * w.cfg.TTL
+}
+
 func (w *world) settled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,12 +231,26 @@ func (w *world) settled() {
 			w.report("%s of kind %s is left in line %s", n.ID, n.Kind, name)
 		}
 	}
+	for _, left := range w.service.Remains() {
+		w.report("%s is left", left)
+	}
 	if n := w.service.Watches(); n > 0 {
 		w.report("%d watches are left", n)
 	}
 	if len(w.claims) > 0 {
 		w.report("%d claims are left", len(w.claims))
 	}
+}
+
+// standings says who stands in the lines.
+func (w *world) standings() string {
+	var all []string
+	for _, line := range w.lines {
+		for _, n := range w.nodes(line) {
+			all = append(all, fmt.Sprintf("%s in %s (%s, token %d, of %q)", n.ID, line, n.Kind, n.Token, w.service.LinkOf(n.ID)))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // step lets one thing happen and judges the outcome.
@@ -223,6 +262,12 @@ func (w *world) step(faulty bool) {
 	fmt.Fprintf(w.sum, "%s|%d\n", what, time.Since(w.began))
 	w.note(what)
 	synctest.Wait()
+	if w.cfg.Profile == Register {
+		if s := w.standings(); s != w.stood {
+			w.stood = s
+			w.note("          " + s)
+		}
+	}
 	if err := w.judge(); err != nil {
 		w.mu.Lock()
 		w.report("%v", err)
@@ -231,8 +276,16 @@ func (w *world) step(faulty bool) {
 }
 
 func (w *world) note(what string) {
+	keep := w.cfg.Profile == Register
+	if w.cfg.Trace == nil && !keep {
+		return
+	}
+	line := fmt.Sprintf("%5d %12v  %s", w.steps, time.Since(w.began), what)
+	if keep {
+		w.kept = append(w.kept, line)
+	}
 	if w.cfg.Trace != nil {
-		w.cfg.Trace(fmt.Sprintf("%5d %12v  %s", w.steps, time.Since(w.began), what))
+		w.cfg.Trace(line)
 	}
 }
 

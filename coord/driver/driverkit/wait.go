@@ -2,10 +2,10 @@ package driverkit
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/chance"
 )
 
 // ConnectFor is how long a driver's Connect tries if its context has no deadline.
@@ -85,7 +85,7 @@ func Jitter(d time.Duration) time.Duration {
 	if d < 4 {
 		return d
 	}
-	return d*3/4 + rand.N(d/2)
+	return d*3/4 + time.Duration(chance.Below(int64(d/2)))
 }
 
 // pollsOfAll is the time between the polls of all waiters of a session: ten thousand that wait for hours are no load.

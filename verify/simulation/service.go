@@ -1,0 +1,88 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/chance"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// Profile is what the far side is.
+type Profile int
+
+const (
+	ZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
+	Etcd                     // the same, as etcd would be
+	Register                 // a store of registers, with the driver that every store has: coord/register as it is shipped
+)
+
+func (p Profile) String() string { return [...]string{"zookeeper", "etcd", "register"}[p] }
+
+// profileOf returns the Profile of that name.
+func profileOf(name string) (Profile, bool) {
+	for _, p := range []Profile{ZooKeeper, Etcd, Register} {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// keepsOrder reports whether requests and answers of a link never overtake each other.
+func (p Profile) keepsOrder() bool { return p == ZooKeeper }
+
+// keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
+func (p Profile) keepsEvents() bool { return p == Etcd }
+
+// service is the far side: what the drivers reach through the scheduler, and the world past it.
+type service interface {
+	NewDriver(link string) driver.Driver
+
+	Nodes(line string) []driver.Node // as they stand; the caller may change them
+	Names(prefix string) []string
+	Expiry(node string) time.Time // when its session ends if nothing more is heard; zero: it has ended
+	LinkOf(node string) string    // whose session it is of; "" if that has ended
+	Taken(node string) time.Time  // when an operator ended its session; zero: nobody did
+	Watches() int                 // those that nobody needs
+	Remains() []string            // what else is left of sessions that have ended
+
+	Remove(node string) bool
+	Write(node string, data []byte)
+	ExpireLink(link string)
+	Refuse(link string)
+	Reconnect(link string)
+	Strand(link string) (heal func())
+	CatchUp(replica, n int) int
+	Tidy() // begins to clear away what the dead have left, if the clients do that for each other
+
+	Close()
+}
+
+// What drivers leave to chance follows from the time in the bubble, so that a seed gives the same run again.
+func init() {
+	chance.Below = func(n int64) int64 {
+		return int64(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(n)).Uint64() % uint64(n))
+	}
+}
+
+// incarnation is what one node has and no other, however often it is amended. A register's driver that does not know
+// whether its join was applied makes the same node again, with another token.
+func incarnation(n driver.Node) string {
+	id, revised, _ := strings.Cut(n.ID, ".")
+	if revised == "" {
+		return n.ID
+	}
+	return fmt.Sprintf("%s of token %d", id, n.Token)
+}
+
+// inProcess is the in-process service.
+type inProcess struct{ *memory.Service }
+
+func (s inProcess) NewDriver(link string) driver.Driver { return s.Service.NewDriver(link) }
+func (inProcess) Taken(string) time.Time                { return time.Time{} } // its nodes went with it
+func (inProcess) Tidy()                                 {}
+func (inProcess) Remains() []string                     { return nil }
