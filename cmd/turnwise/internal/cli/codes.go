@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
 
@@ -74,7 +74,13 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return "turnwise: " + strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " ")
+	line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " ")
+	for _, cause := range []error{coord.ErrDenied, coord.ErrUnavailable} { // a driver says it, and so does what stands on it
+		if rest, ok := strings.CutPrefix(line, cause.Error()+": "); ok && strings.Contains(rest, cause.Error()) {
+			line = rest
+		}
+	}
+	return "turnwise: " + line
 }
 
 // unopened gives an error of connecting its code.
@@ -93,6 +99,19 @@ func unopened(scheme string, err error) error {
 	return &failure{code, err}
 }
 
+// taken is that somebody has the line.
+func taken(code int, err error) error {
+	var e *coord.Error
+	if !errors.As(err, &e) {
+		return &failure{code, err}
+	}
+	who := ""
+	if b := e.Blocker; b.Owner != (coord.Owner{}) {
+		who = " by " + status.Describe(b) + ", who came " + status.Age(b.Owner.Since) + " ago"
+	}
+	return fail(code, "%q is taken%s", e.Line, who)
+}
+
 // refused gives an error of a call its code.
 func refused(err error) error {
 	code := codeUnreachable
@@ -105,7 +124,6 @@ func refused(err error) error {
 		code = codeDenied
 	case errors.Is(err, coord.ErrBusy):
 		code = codeBusy
-	case errors.Is(err, coord.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 	}
 	return &failure{code, err}
 }

@@ -78,8 +78,6 @@ func (j *job) commands(c *cobra.Command, prepare func() error) {
 	}
 	f.Var(&j.wait, "timeout", "")
 	_ = f.MarkHidden("timeout")
-	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
-	c.MarkFlagsMutuallyExclusive("nonblock", "timeout")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := j.arguments(f, args)
 		if err == nil {
@@ -124,7 +122,7 @@ func (j *job) arguments(f *pflag.FlagSet, args []string) error {
 	}
 	j.argv = args
 	if f.Changed("wait") || f.Changed("timeout") {
-		j.try = j.wait.Duration == 0
+		j.try = j.try || j.wait.Duration == 0
 	} else {
 		j.wait.Duration = -1
 	}
@@ -132,6 +130,8 @@ func (j *job) arguments(f *pflag.FlagSet, args []string) error {
 		j.busyCode = flockBusy
 	}
 	switch {
+	case j.try && (f.Changed("wait") || f.Changed("timeout")) && j.wait.Duration != 0:
+		return usage("-n and -w exclude each other")
 	case j.busyCode < 0 || j.busyCode > 255:
 		return usage("-E %d: an exit code is from 0 to 255", j.busyCode)
 	case j.grace < 0:
@@ -308,7 +308,10 @@ func (j *job) once() error {
 		if codeOf(err) != codeBusy {
 			return err
 		}
-		return &failure{j.busyCode, err}
+		if j.quiet {
+			return fail(j.busyCode, "%w", errSilent)
+		}
+		return taken(j.busyCode, err)
 	}
 	return j.work(hold)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/guard"
+	"github.com/turnwise/turnwise/coord"
 )
 
 // Main runs the program, and returns its exit code.
@@ -47,7 +48,13 @@ in a directory, and see who has them. Without --backend, TURNWISE_BACKEND and a 
 all your processes on this machine.`,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: version(),
-		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("there is no command %s", coord.Printable(args[0]))
+			}
+			return c.Help()
+		},
+		Args: cobra.ArbitraryArgs,
 	}
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s))

@@ -13,8 +13,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// errSilent is for an exit code that needs no words.
-var errSilent = errors.New("ended by a signal")
+// errSilent is for an exit code that needs no words: a signal, or what nobody wants to hear of.
+var errSilent = errors.New("the exit code says it")
 
 // signals are those that turnwise gets, and what happens meanwhile.
 type signals struct {

@@ -38,9 +38,10 @@ func lockCommand(s *service) *cobra.Command {
 	f.BoolVarP(&exclusive, "exclusive", "x", false, "share it with nobody (as without it)")
 	f.BoolVarP(&exclusive, "exclusively", "e", false, "the same")
 	_ = f.MarkHidden("exclusively")
-	c.MarkFlagsMutuallyExclusive("shared", "exclusive")
-	c.MarkFlagsMutuallyExclusive("shared", "exclusively")
 	j.commands(c, func() error {
+		if shared && exclusive {
+			return usage("-s and -x exclude each other")
+		}
 		j.mode = "exclusive"
 		if shared {
 			j.mode = "shared"
