@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	program = dir
-	code := m.Run()
+	code := servers.Main(m)
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -46,13 +46,13 @@ var services = []struct {
 }{
 	{"file", func(t *testing.T) string { return "file://" + t.TempDir() + "/locks" }},
 	{"etcd", func(t *testing.T) string {
-		return "etcd://" + servers.Etcd(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=3s"
+		return "etcd://" + servers.Etcd(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=4s"
 	}},
 	{"zk", func(t *testing.T) string {
-		return "zk://" + servers.ZooKeeper(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=3s"
+		return "zk://" + servers.ZooKeeper(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=4s"
 	}},
 	{"redis", func(t *testing.T) string {
-		return "redis://" + servers.Redis(t, servers.Shared()).Addrs()[0] + "?session=2s&root=" + unique(t)
+		return "redis://" + servers.Redis(t, servers.Shared()).Addrs()[0] + "?session=4s&root=" + unique(t)
 	}},
 }
 

@@ -402,25 +402,20 @@ func (j *job) heldAround() error {
 	return nil
 }
 
-// environment is what the command gets.
+// variables are what the command finds in its environment.
+func (j *job) variables(token coord.Token) []string {
+	return []string{
+		"TURNWISE_NAME=" + j.name,
+		"TURNWISE_MODE=" + j.mode,
+		fmt.Sprintf("TURNWISE_TOKEN=%d", token),
+		fmt.Sprintf("%s=%d", tokenVariable(j.name), token),
+		"TURNWISE_BACKEND=" + j.url,
+	}
+}
+
+// environment is that of the command: of what stands there twice the last counts.
 func (j *job) environment(token coord.Token) []string {
-	own := map[string]string{
-		"TURNWISE_NAME":    j.name,
-		"TURNWISE_MODE":    j.mode,
-		"TURNWISE_TOKEN":   fmt.Sprint(token),
-		"TURNWISE_BACKEND": j.url,
-	}
-	own[tokenVariable(j.name)] = own["TURNWISE_TOKEN"]
-	var env []string
-	for _, e := range os.Environ() {
-		if key, _, _ := strings.Cut(e, "="); own[key] == "" {
-			env = append(env, e)
-		}
-	}
-	for key, value := range own {
-		env = append(env, key+"="+value)
-	}
-	return env
+	return append(os.Environ(), j.variables(token)...)
 }
 
 // tokenVariable is where the token of a line is, also within another turnwise.

@@ -57,7 +57,8 @@ all your processes on this machine.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	s.flags(root.PersistentFlags())
-	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s))
+	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), checkCommand(s),
+		breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), manCommand())
 	return root
 }
 

@@ -38,6 +38,7 @@ func lockCommand(s *service) *cobra.Command {
 	f.BoolVarP(&exclusive, "exclusive", "x", false, "share it with nobody (as without it)")
 	f.BoolVarP(&exclusive, "exclusively", "e", false, "the same")
 	_ = f.MarkHidden("exclusively")
+	names(s, c)
 	j.commands(c, func() error {
 		if shared && exclusive {
 			return usage("-s and -x exclude each other")
@@ -75,6 +76,7 @@ func semCommand(s *service) *cobra.Command {
 	}
 	c.Flags().Int64Var(&permits, "permits", 0, "how `many` there are")
 	c.Flags().Int64Var(&weight, "weight", 1, "how `many` the command takes")
+	names(s, c)
 	j.commands(c, func() error {
 		switch {
 		case permits <= 0:
@@ -107,6 +109,7 @@ func electCommand(s *service) *cobra.Command {
 	}
 	c.Flags().StringVar(&value, "value", "", "what to `show` to those who ask for the leader")
 	c.Flags().StringVar(&restart, "restart", "never", "stand again `when` the command has ended: always, on-failure or never")
+	names(s, c)
 	j.commands(c, func() error {
 		switch restart {
 		case "never", "on-failure", "always":

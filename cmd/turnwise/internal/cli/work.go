@@ -23,6 +23,7 @@ type shift struct {
 	hold     *coord.Hold
 	child    run.Child
 	terminal *terminal
+	cgroup   string
 
 	lease    time.Duration // the longest that the hold was sure for, so far
 	deadline run.Moment    // until when it is sure, as the child's keeper was told last
@@ -44,6 +45,7 @@ func (j *job) work(hold *coord.Hold) error {
 	j.reports.Tell(w.event("granted"))
 	defer j.signals.passOn()()
 	if err := w.start(); err != nil {
+		run.RemoveCgroup(w.cgroup)
 		hold.Release()
 		return err
 	}
@@ -51,6 +53,7 @@ func (j *job) work(hold *coord.Hold) error {
 	if w.gone == 0 {
 		return err // the line stays taken until the session ends by itself
 	}
+	run.RemoveCgroup(w.cgroup)
 	w.terminal.takeBack()
 	w.terminal.echo(w.exited.Status)
 	hold.Release()
@@ -77,6 +80,10 @@ func (w *shift) start() (err error) {
 	w.terminal = openTerminal()
 	c := run.Command{
 		Path: w.path, Args: w.argv, Env: w.environment(w.hold.Token()), Alone: w.alone, Foreground: w.terminal.isOurs(),
+	}
+	if !w.alone {
+		c.Cgroup, _ = run.NewCgroup() // without it others have to do
+		w.cgroup = c.Cgroup
 	}
 	guarded := true
 	if w.to.Scheme() == "file" {
@@ -192,7 +199,7 @@ func (w *shift) limit() time.Duration {
 		w.deadline = deadline
 		// The command must be dead a little before, and is asked no sooner than after half of the time for which a hold is sure
 		// without news: or what a service does not answer for a moment would end it.
-		margin := min(w.lease/10, time.Second)
+		margin := min(w.lease/5, time.Second)
 		grace := min(w.grace, max(w.lease/2-margin, 0))
 		kill := deadline - run.Moment(margin)
 		w.child.Limit(run.Limit{Term: kill - run.Moment(grace), Kill: kill, Last: deadline - run.Moment(margin/2)})

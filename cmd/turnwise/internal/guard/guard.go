@@ -52,6 +52,7 @@ const (
 type Remote struct {
 	guardian *os.Process
 	conn     net.Conn
+	cgroup   string
 	events   chan run.Event
 
 	mu   sync.Mutex
@@ -79,7 +80,7 @@ func Start(c run.Command, name string) (*Remote, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
-	r := &Remote{guardian: p, conn: ours, events: make(chan run.Event, 64)}
+	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64)}
 	r.last = time.AfterFunc(time.Hour, r.dismiss)
 	r.last.Stop()
 	r.tell(order{Start: &c, Files: len(c.Files)})
@@ -87,7 +88,7 @@ func Start(c run.Command, name string) (*Remote, error) {
 	var first report
 	if err := reports.Decode(&first); err != nil {
 		r.dismiss()
-		run.KillAll()
+		run.KillAll(r.cgroup)
 		return nil, fmt.Errorf("the guardian does not start: %w", err)
 	}
 	if first.Failed != "" {
@@ -155,7 +156,7 @@ func (r *Remote) listen(reports *json.Decoder) {
 	}
 	r.stopTimer()
 	r.dismiss()
-	run.KillAll()
+	run.KillAll(r.cgroup)
 	if !exited {
 		r.events <- run.Event{What: run.Exited, Code: 128 + int(syscall.SIGKILL), Status: int(syscall.SIGKILL)}
 	}
@@ -233,6 +234,7 @@ func Main() int {
 	for e := range tree.Events() {
 		_ = reports.Encode(report{Event: e})
 	}
+	run.RemoveCgroup(first.Start.Cgroup)
 	return 0
 }
 

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 // Package run starts a command, knows when all that it has started is gone, and sees to it that it is gone in time.
 //
 // On Linux the process that starts it is a subreaper: whatever the command has started is its descendant for as long as it

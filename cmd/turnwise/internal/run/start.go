@@ -4,12 +4,21 @@ package run
 
 import (
 	"os"
-	"os/exec"
 	"syscall"
 )
 
 // start starts the command, as the leader of a process group of its own.
 func start(c Command) (pid int, err error) {
+	if c.Cgroup != "" {
+		if pid, err := startIn(c); err == nil {
+			return pid, nil
+		}
+		c.Cgroup = "" // it cannot be used, or the program not be run, which is found out again
+	}
+	return startIn(c)
+}
+
+func startIn(c Command) (pid int, err error) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Foreground: c.Foreground, Ctty: 0}
 	files := append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, c.Files...)
 	done, err := prepare(attr, c)
@@ -25,6 +34,3 @@ func start(c Command) (pid int, err error) {
 	_ = p.Release() // it is waited for as one of all children
 	return pid, nil
 }
-
-// Find returns the path of a command's program. Its error is one that exec.LookPath returns.
-func Find(name string) (string, error) { return exec.LookPath(name) }

@@ -155,8 +155,8 @@ func (t *Tree) reap() (gone bool) {
 
 // KillAll kills all descendants of this process, and returns when there are none. It is for one whose child was to do that and
 // is no more.
-func KillAll() {
-	t := &Tree{}
+func KillAll(cgroup string) {
+	t := &Tree{command: Command{Cgroup: cgroup}}
 	for {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"syscall"
 	"time"
 
@@ -30,3 +31,12 @@ func signalAll(t *Tree, sig syscall.Signal) {
 }
 
 func killAll(t *Tree) { signalAll(t, syscall.SIGKILL) }
+
+// Means is how commands are ended here.
+func Means() string { return "their process group; what leaves it is not found" }
+
+// NewCgroup makes none.
+func NewCgroup() (string, error) { return "", errors.ErrUnsupported }
+
+// RemoveCgroup has none to remove.
+func RemoveCgroup(string) {}

@@ -111,3 +111,12 @@ func parentOf(pid int) int {
 	parent, _ := strconv.Atoi(fields[1])
 	return parent
 }
+
+// Means is how commands are ended here.
+func Means() string {
+	if dir, err := NewCgroup(); err == nil {
+		RemoveCgroup(dir)
+		return "a control group of their own, and as descendants of a subreaper, by pidfd"
+	}
+	return "being descendants of a subreaper, by pidfd"
+}
