@@ -117,7 +117,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // lib is what each script for the shell begins with. A shell starts what runs in the background deaf to INT and QUIT.
 const lib = `
-trap 'kill -KILL $(jobs -p) 2>/dev/null' EXIT
+trap 'jobs -p >jobs.left; kill -KILL $(cat jobs.left) 2>/dev/null' EXIT
 trap 'exit 1' TERM
 attentive='env --default-signal=INT,QUIT'
 until_there() {

@@ -395,8 +395,8 @@ func (j *job) heldAround() error {
 	}
 	for _, n := range line {
 		if n.Holds && fmt.Sprint(n.Token) == token {
-			return fail(j.busyCode, "%q is held by the turnwise that this one runs in (token %s): it would wait for itself",
-				j.name, token)
+			return fail(j.busyCode, "%q is held already by what this one runs in (%s): it would wait for itself",
+				j.name, tokenVariable(j.name))
 		}
 	}
 	return nil
