@@ -59,7 +59,10 @@ func codeOf(err error) int {
 }
 
 // ended says that the command has ended by itself, with a code of its own.
-type ended struct{ code int }
+type ended struct {
+	code  int
+	typed syscall.Signal // that ended it; 0: none that was typed
+}
 
 func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }
 

@@ -265,12 +265,10 @@ func (j *job) open() error {
 	}
 	ctx, cancel := j.signals.untilEnd(context.Background())
 	defer cancel()
-	if j.wait.Duration > 0 {
-		began := time.Now()
+	if j.try || j.wait.Duration > 0 { // this is not yet the wait in line
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, j.wait.Duration)
+		ctx, stop = context.WithTimeout(ctx, max(j.wait.Duration, connectFor))
 		defer stop()
-		defer func() { j.wait.Duration = max(j.wait.Duration-time.Since(began), time.Millisecond) }()
 	}
 	late := time.AfterFunc(2*time.Second, func() {
 		if !j.quiet {
@@ -290,6 +288,9 @@ func (j *job) open() error {
 	}
 	return nil
 }
+
+// connectFor is how long it is tried to reach the service if there is not much time to wait. Otherwise the driver knows.
+const connectFor = 5 * time.Second
 
 func (j *job) commandName() string {
 	if j.shell != "" {

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -29,6 +30,13 @@ func Main(args []string) int {
 		return 0
 	}
 	code := codeOf(err)
+	var own *ended
+	if errors.As(err, &own) && own.typed != 0 {
+		dieOf(own.typed, true)
+	}
+	if errors.Is(err, errSilent) && code == codeSignal+int(syscall.SIGINT) && foreground() == syscall.Getpgrp() {
+		dieOf(syscall.SIGINT, false) // it was typed while we waited
+	}
 	if !silent(err) {
 		fmt.Fprintln(os.Stderr, text(err))
 		if code == codeUsage {

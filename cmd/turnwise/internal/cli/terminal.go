@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -36,11 +37,9 @@ func foreground() int {
 	return group
 }
 
-// put makes a process group the terminal's foreground. Who is in the background may do that only if it ignores a signal, which
-// a command that is started meanwhile would ignore, too.
+// put makes a process group the terminal's foreground. Who is in the background may do that only if it ignores a signal.
 func put(group int) {
 	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
 }
 
@@ -51,20 +50,33 @@ func (t *terminal) takeBack() {
 	}
 }
 
-// echo sends a signal that was typed, and ended the command, to whoever else would have got it: the script, say, that
-// turnwise runs in.
-func (t *terminal) echo(sig int) {
-	if !t.ours || sig != int(syscall.SIGINT) && sig != int(syscall.SIGQUIT) || t.own == os.Getpid() {
-		return
+// typed is the signal that ended the command if it was typed, or 0.
+func (t *terminal) typed(sig int) syscall.Signal {
+	if s := syscall.Signal(sig); t.ours && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
+		return s
 	}
-	signal.Ignore(syscall.Signal(sig))
-	_ = unix.Kill(0, syscall.Signal(sig))
+	return 0
+}
+
+// dieOf ends this process by a signal that was typed, so that a script which it is part of ends, too, as it would without us.
+// If only the command has got the signal, the others of our group get it as well.
+func dieOf(s syscall.Signal, tellGroup bool) {
+	signal.Reset(s)
+	if tellGroup {
+		_ = unix.Kill(0, s)
+	}
+	_ = unix.Kill(os.Getpid(), s)
+	time.Sleep(time.Second) // it comes at once
 }
 
 // signal passes a signal on to the command.
 func (w *shift) signal(s os.Signal) {
-	if s == syscall.SIGCONT {
+	switch {
+	case s == syscall.SIGCONT:
 		w.resume()
+		return
+	case s == syscall.SIGTSTP && w.paused > 0: // it is our own
+		w.paused--
 		return
 	}
 	w.child.Signal(s)
@@ -83,11 +95,12 @@ func (w *shift) stopped(s syscall.Signal) {
 	w.pause()
 }
 
-// pause stops this process, and those of its group, as a typed SIGTSTP does. It returns when they go on.
+// pause stops this process, and those of its group, as a typed SIGTSTP does. It returns when they go on. A signal that was
+// caught once cannot be given back to the system, so this process stops by another one.
 func (w *shift) pause() {
-	signal.Reset(syscall.SIGTSTP)
+	w.paused++
 	_ = unix.Kill(0, syscall.SIGTSTP)
-	signal.Notify(w.signals.pass, syscall.SIGTSTP)
+	_ = unix.Kill(os.Getpid(), syscall.SIGSTOP)
 	w.resume()
 }
 

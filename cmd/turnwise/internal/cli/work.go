@@ -33,6 +33,7 @@ type shift struct {
 	endangered bool
 	overstayed bool // --max-hold is over
 	sudden     bool // the hold ended before its deadline
+	paused     int  // how many SIGTSTP of our own are on their way
 	gone       run.Moment
 }
 
@@ -55,7 +56,6 @@ func (j *job) work(hold *coord.Hold) error {
 	}
 	run.RemoveCgroup(w.cgroup)
 	w.terminal.takeBack()
-	w.terminal.echo(w.exited.Status)
 	hold.Release()
 	switch codeOf(err) {
 	case codeStopped, codeLost, codeBroken:
@@ -181,7 +181,7 @@ func (w *shift) verdict() error {
 	if w.exited.Code == 0 {
 		return nil
 	}
-	return &failure{w.exited.Code, &ended{w.exited.Code}}
+	return &failure{w.exited.Code, &ended{w.exited.Code, w.terminal.typed(w.exited.Status)}}
 }
 
 // limit tells until when the command may go on, if that has changed, and returns how soon to look again.
