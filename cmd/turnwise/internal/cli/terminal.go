@@ -95,13 +95,13 @@ func (w *shift) stopped(s syscall.Signal) {
 	w.pause()
 }
 
-// pause stops this process, and those of its group, as a typed SIGTSTP does. It returns when they go on. A signal that was
-// caught once cannot be given back to the system, so this process stops by another one.
+// pause stops this process, and those of its group, as a typed SIGTSTP does. A signal that was caught once cannot be given back to
+// the system, so this process stops by another one. This thread may run on for a moment; what is to be done afterwards is done
+// when SIGCONT comes.
 func (w *shift) pause() {
 	w.paused++
 	_ = unix.Kill(0, syscall.SIGTSTP)
 	_ = unix.Kill(os.Getpid(), syscall.SIGSTOP)
-	w.resume()
 }
 
 // resume lets the command go on, in the foreground if we are there now.

@@ -81,16 +81,16 @@ func (w *shift) start() (err error) {
 	c := run.Command{
 		Path: w.path, Args: w.argv, Env: w.environment(w.hold.Token()), Alone: w.alone, Foreground: w.terminal.isOurs(),
 	}
-	if !w.alone {
-		c.Cgroup, _ = run.NewCgroup() // without it others have to do
-		w.cgroup = c.Cgroup
-	}
 	guarded := true
 	if w.to.Scheme() == "file" {
 		if c.Files, err = file.Descriptors(w.client); err != nil {
 			return &failure{codeUnusable, err}
 		}
 		guarded = w.alone // otherwise the command keeps the line itself
+	}
+	if guarded && !w.alone { // where there is no deadline it is not worth the milliseconds
+		c.Cgroup, _ = run.NewCgroup() // without it others have to do
+		w.cgroup = c.Cgroup
 	}
 	if guarded {
 		w.child, err = guard.Start(c, w.name)

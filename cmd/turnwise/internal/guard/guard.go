@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -57,6 +58,8 @@ type Remote struct {
 
 	mu   sync.Mutex
 	last *time.Timer // fires when the guardian is not relied on any longer
+
+	late atomic.Bool // it has fired
 }
 
 // Start starts the guardian, which starts the command. name is shown beside it in a list of processes.
@@ -81,7 +84,10 @@ func Start(c run.Command, name string) (*Remote, error) {
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
 	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64)}
-	r.last = time.AfterFunc(time.Hour, r.dismiss)
+	r.last = time.AfterFunc(time.Hour, func() {
+		r.late.Store(true)
+		r.dismiss()
+	})
 	r.last.Stop()
 	r.tell(order{Start: &c, Files: len(c.Files)})
 	reports := json.NewDecoder(ours)
@@ -156,6 +162,9 @@ func (r *Remote) listen(reports *json.Decoder) {
 	}
 	r.stopTimer()
 	r.dismiss()
+	if r.late.Load() {
+		r.events <- run.Event{What: run.Endangered}
+	}
 	run.KillAll(r.cgroup)
 	if !exited {
 		r.events <- run.Event{What: run.Exited, Code: 128 + int(syscall.SIGKILL), Status: int(syscall.SIGKILL)}
