@@ -45,6 +45,10 @@ func (j *job) work(hold *coord.Hold) error {
 	w := &shift{job: j, hold: hold, grace: j.grace}
 	j.reports.Tell(w.event("granted"))
 	defer j.signals.passOn()()
+	if s := j.signals.asked.Load(); s != 0 { // it came just now
+		hold.Release()
+		return fail(codeSignal+int(s), "%w", errSilent)
+	}
 	if err := w.start(); err != nil {
 		run.RemoveCgroup(w.cgroup)
 		hold.Release()
