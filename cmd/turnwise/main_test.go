@@ -86,6 +86,7 @@ func scripts(t *testing.T, dir, service, url string) {
 			}
 			e.Setenv("TURNWISE_BACKEND", own)
 			e.Setenv("SHELL", "/bin/sh")
+			e.Setenv("ROUNDS", os.Getenv("TURNWISE_ROUNDS")) // of killed-ttl, which takes half a minute each
 			return os.WriteFile(filepath.Join(e.WorkDir, "lib.sh"), []byte(lib), 0o600)
 		},
 		Condition: func(cond string) (bool, error) { return cond == service || cond == "ttl" && service != "file", nil },
@@ -134,7 +135,11 @@ func script(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	text := ts.ReadFile("lib.sh") + ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
-	if err := ts.Exec("timeout", "-k", "5", "120", "sh", args[0]); err != nil {
+	limit := "120"
+	if ts.Getenv("ROUNDS") != "" {
+		limit = "3600"
+	}
+	if err := ts.Exec("timeout", "-k", "5", limit, "sh", args[0]); err != nil {
 		ts.Fatalf("%s: %v", args[0], err)
 	}
 }
