@@ -38,7 +38,7 @@ var (
 	// ErrUnsettled: the service was asked for a change, and nobody knows whether it made it. See Hold.Amend.
 	ErrUnsettled = errors.New("whether it was changed is not known")
 
-	// ErrRemoved: an operator removed the node while it waited, or it was gone already.
+	// ErrRemoved: an operator removed the node while it waited, or it was gone already. A hold that ends so is ErrLost, too.
 	ErrRemoved = errors.New("node removed")
 
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.

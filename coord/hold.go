@@ -54,8 +54,14 @@ const watchAfter = 100 * time.Millisecond
 var (
 	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
 	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
-	lostRemoved  = fmt.Errorf("%w: the node was removed", ErrLost)
+	lostRemoved  = error(&removedHold{})
 )
+
+// removedHold is the end of a hold whose node was removed.
+type removedHold struct{}
+
+func (*removedHold) Error() string   { return ErrLost.Error() + ": the node was removed" }
+func (*removedHold) Unwrap() []error { return []error{ErrLost, ErrRemoved} }
 
 // closedHold is the end of a hold whose client was closed: it was lost, too.
 type closedHold struct{}

@@ -344,6 +344,7 @@ func TestAHoldThatLastsHearsOfItsRemoval(t *testing.T) {
 		require.True(t, s.Remove(h.Node()))
 		synctest.Wait()
 		assert.ErrorIs(t, context.Cause(h.Context()), coord.ErrLost)
+		assert.ErrorIs(t, context.Cause(h.Context()), coord.ErrRemoved)
 		assert.Equal(t, []string{fmt.Sprintf("line %d lost: hold lost: the node was removed", h.Token())}, told.read())
 		assert.ErrorIs(t, h.Release(), coord.ErrLost)
 	})

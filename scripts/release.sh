@@ -5,7 +5,7 @@
 #   scripts/release.sh --dry-run vX.Y.Z    all of it in a clone that is thrown away, with what is not committed yet
 #
 # All modules of the release have one version. The commit makes every go.mod require it, and puts that version above the
-# news in CHANGELOG.md. The replace lines stay: users of the modules do not see them.
+# news in CHANGELOG.md. The replace lines stay: users of the modules do not see them. Only the tool's tag is of a commit without.
 #
 # It tries what the go command would fetch: a folder serves the modules at their tags, and for each of them a program in
 # a module of its own, scripts/testdata/consumer/MODULE, gets it from there.
@@ -22,6 +22,7 @@ version=$1
 	fail "$version is no version such as v0.3.1; from v2 on the paths of the modules would have to change"
 # The library modules within the root's, which are released with it: all but those for development.
 nested=($(git -C "$here" ls-files -co --exclude-standard '*/go.mod' | grep -vE '^(examples|tools|verify)/' | xargs -n1 dirname))
+tool=cmd/turnwise
 tags=("$version")
 for m in "${nested[@]}"; do tags+=("$m/$version"); done
 
@@ -66,7 +67,17 @@ awk -v heading="## ${version#v} - $(date +%Y-%m-%d)" '{ print } /^## Unreleased$
 	"$clone/CHANGELOG.md" >"$work/CHANGELOG.md"
 cp "$work/CHANGELOG.md" "$clone/CHANGELOG.md"
 git commit -q -a -m "release: $version"
-for tag in "${tags[@]}"; do git tag -a -m "$tag" "$tag"; done
+for tag in "${tags[@]}"; do
+	if [ "$tag" = "$tool/$version" ]; then
+		# go install takes no program whose go.mod has replace lines. So this tag is of a commit beside main, without them.
+		sed -i '/^replace (/,/^)/d; /^replace /d' "$clone/$tool/go.mod"
+		git commit -q -a -m "release: $tag"
+		git tag -a -m "$tag" "$tag"
+		git reset -q --hard HEAD~1
+	else
+		git tag -a -m "$tag" "$tag"
+	fi
+done
 
 # The programs that use it. Other people's modules come from this machine's cache as far as it has them.
 go -C "$here/tools" run ./modproxy "$clone" "$work/proxy" "$version" "${nested[@]}"
@@ -87,8 +98,19 @@ use() { # use FOLDER CONSUMER, in a folder of its own
 	./consumer
 	[ "$(go list -m "$module")" = "$module $version" ]
 }
+install() { # install FOLDER, a program, as somebody would who has nothing of ours
+	local module
+	module=$(module_in "$1")
+	cd "$work"
+	GOBIN=$work/bin GOSUMDB=off go install "$module@$version" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+	[ "$("$work/bin/$(basename "$1")" --version)" = "$(basename "$1") version $version" ]
+}
 for m in . "${nested[@]}"; do
-	(use "$m" "${m/#./root}")
+	if [ "$m" = "$tool" ]; then
+		(install "$m")
+	else
+		(use "$m" "${m/#./root}")
+	fi
 done
 
 if [ -n "$dry" ]; then

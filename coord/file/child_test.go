@@ -43,6 +43,7 @@ func child() {
 			return err
 		},
 		"run out of files": runOutOfFiles,
+		"leave an heir":    leaveAnHeir,
 	}
 	if err := roles[role](dir); err != nil {
 		fmt.Println("error:", err)

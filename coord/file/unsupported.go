@@ -5,8 +5,10 @@ package file
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -19,3 +21,9 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	configure(opts)
 	return nil, fmt.Errorf("turnwise: file: %w: a store of files needs Linux or macOS, and this is %s", driver.ErrDenied, runtime.GOOS)
 }
+
+// Descriptors returns an error: there is no store.
+func Descriptors(c *coord.Client) ([]*os.File, error) { return nil, coord.ErrInvalid }
+
+// Keepers returns an error: there is no store.
+func Keepers(c *coord.Client, n coord.Node) ([]int, error) { return nil, coord.ErrInvalid }

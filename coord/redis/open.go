@@ -145,6 +145,9 @@ func dialOption(address string, c config) (option rueidis.ClientOption, name str
 		return option, "", fmt.Errorf("turnwise: redis: the URL %s://… is not one of the kind redis://user:password@host:6379/0, "+
 			"rediss://… or unix:///…", scheme)
 	}
+	if c.tls != nil {
+		option.TLSConfig = c.tls
+	}
 	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
 		for _, a := range option.InitAddress {
 			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
@@ -192,6 +195,10 @@ func dial(ctx context.Context, option rueidis.ClientOption, reached *atomic.Bool
 		}
 		reached.Store(true)
 		if cfg != nil {
+			if cfg.ServerName == "" {
+				cfg = cfg.Clone()
+				cfg.ServerName, _, _ = net.SplitHostPort(address)
+			}
 			secure := tls.Client(conn, cfg)
 			if err := secure.HandshakeContext(ctx); err != nil {
 				conn.Close()

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -20,6 +21,7 @@ type config struct {
 	ttl       time.Duration
 	log       *slog.Logger
 	cleartext bool
+	tls       *tls.Config
 	client    []coord.Option
 }
 
@@ -42,6 +44,10 @@ func WithClient(opts ...coord.Option) Option {
 
 // WithLogger logs what is ridden out, and what could not be checked. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithTLS encrypts the connections, as an address that begins with rediss:// does, with a configuration of the caller's. An
+// empty ServerName is taken from each address. It is not for [New], whose client is the caller's.
+func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
 
 // WithCleartextPassword lets a password go to another machine over connections that are not encrypted: whoever can
 // listen on the way has it then.

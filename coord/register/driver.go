@@ -48,6 +48,9 @@ var (
 	_ driver.Driver = (*Driver)(nil)
 )
 
+// Store is what the driver stands on.
+func (d *Driver) Store() Store { return d.store }
+
 // New returns a driver for a store. It does no I/O. Close closes the store, too.
 func New(store Store, opts ...Option) *Driver {
 	cfg := config{ttl: DefaultTTL, log: slog.New(slog.DiscardHandler)}

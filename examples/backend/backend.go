@@ -1,21 +1,13 @@
-// Package backend finds the service that the examples run on from a URL:
-//
-//	mem://                            in this process; nothing is needed
-//	zk://host:2181,host:2181/chroot   ZooKeeper
-//	etcd://host:2379,host:2379        etcd
+// Package backend finds the service that the examples run on from a URL: mem:// is this process, where nothing is needed;
+// all others are those of turnwise's own package backend.
 package backend
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/etcd"
 	"github.com/turnwise/turnwise/coord/mem"
-	"github.com/turnwise/turnwise/coord/zk"
 )
 
 // Connect makes a client, each with a session of its own.
@@ -31,26 +23,17 @@ func FromArgs(args []string) (Connect, error) {
 
 // New returns how to connect to the service of a URL.
 func New(url string) (Connect, error) {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok {
-		return nil, fmt.Errorf("%q is no URL: use mem://, zk://host:port or etcd://host:port", url)
-	}
-	hosts, path, _ := strings.Cut(rest, "/")
-	servers := strings.Split(hosts, ",")
-	switch scheme {
-	case "mem":
+	if url == "mem://" {
 		service := mem.New()
 		return func(_ context.Context, opts ...coord.Option) (*coord.Client, error) {
 			return service.Client(opts...), nil
 		}, nil
-	case "zk":
-		return func(ctx context.Context, opts ...coord.Option) (*coord.Client, error) {
-			return zk.Connect(ctx, servers, zk.WithRoot("/"+path), zk.WithClient(opts...))
-		}, nil
-	case "etcd":
-		return func(ctx context.Context, opts ...coord.Option) (*coord.Client, error) {
-			return etcd.Connect(ctx, clientv3.Config{Endpoints: servers}, etcd.WithClient(opts...))
-		}, nil
 	}
-	return nil, fmt.Errorf("%q: no service is called %q: use mem, zk or etcd", url, scheme)
+	service, err := backend.Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, opts ...coord.Option) (*coord.Client, error) {
+		return service.Connect(ctx, backend.WithClient(opts...))
+	}, nil
 }

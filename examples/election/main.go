@@ -1,7 +1,7 @@
 // Election is a service of which one instance leads. It answers /healthz, and /leader with the leader's address; on
 // SIGTERM it stops its work and hands over before it exits.
 //
-//	go run ./examples/election [mem:// | zk://host:port | etcd://host:port] [listen address]
+//	go run ./examples/election [URL of a service] [listen address]
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Mutex lets three workers, each with a session of its own, take turns. Start it several times on one service, kill
 // some, and watch the others go on.
 //
-//	go run ./examples/mutex [mem:// | zk://host:port | etcd://host:port]
+//	go run ./examples/mutex [URL of a service]
 package main
 
 import (

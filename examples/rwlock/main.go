@@ -1,7 +1,7 @@
 // Rwlock guards a file that several processes read and one at a time replaces. The writer goes on as a reader of what
 // it has written, so nobody can replace it in between.
 //
-//	go run ./examples/rwlock [mem:// | zk://host:port | etcd://host:port]
+//	go run ./examples/rwlock [URL of a service]
 package main
 
 import (

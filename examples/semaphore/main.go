@@ -1,6 +1,6 @@
 // Semaphore shares three licences among six workers; some jobs take two.
 //
-//	go run ./examples/semaphore [mem:// | zk://host:port | etcd://host:port]
+//	go run ./examples/semaphore [URL of a service]
 package main
 
 import (

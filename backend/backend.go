@@ -1,0 +1,139 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Service is a service as a URL names it. Nothing has been asked of it, and no file been read.
+type Service struct {
+	target  *target
+	connect connect
+}
+
+// Open connects to the service of a URL. Closing the client closes everything. While the service is out of reach it tries
+// again: until ctx ends or, if ctx has no deadline, for 30 s.
+//
+// An error that is coord.ErrInvalid says what is wrong with the URL, or with a file or a variable that it names; then nothing
+// was asked of the service.
+func Open(ctx context.Context, url string, opts ...Option) (*coord.Client, error) {
+	s, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	return s.Connect(ctx, opts...)
+}
+
+// Parse takes a URL apart. The error, which is coord.ErrInvalid, shows no password.
+func Parse(url string) (*Service, error) {
+	t, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	open, ok := services[t.scheme]
+	switch {
+	case !ok:
+		return nil, t.wrong("no service is called %q: use %s", t.scheme, strings.Join(Schemes(), ", "))
+	case open == nil:
+		return nil, t.wrong("this program was built without %s (turnwise_no_%s)", t.scheme, t.scheme)
+	}
+	c, err := open(t)
+	if err == nil {
+		err = t.params.rest()
+	}
+	if err != nil {
+		return nil, t.wrong("%w", err)
+	}
+	return &Service{t, c}, nil
+}
+
+// Connect is Open for a URL that has been taken apart. Each client has a session of its own.
+func (s *Service) Connect(ctx context.Context, opts ...Option) (*coord.Client, error) {
+	c := config{log: slog.New(slog.DiscardHandler)}
+	for _, o := range opts {
+		if o != nil {
+			o(&c)
+		}
+	}
+	if c.ttl == 0 {
+		c.ttl = s.target.session
+	} else if err := checkSession(c.ttl); err != nil {
+		return nil, s.target.wrong("%w", err)
+	}
+	client, err := s.connect(ctx, c)
+	if bad, ok := err.(unreadable); ok {
+		return nil, s.target.wrong("%w", bad.error)
+	}
+	return client, err
+}
+
+// Scheme is what the URL begins with: "file", "zk" and so on.
+func (s *Service) Scheme() string { return s.target.scheme }
+
+// String is the URL without secrets.
+func (s *Service) String() string { return s.target.shown }
+
+// Option sets up what Open makes.
+type Option func(*config)
+
+type config struct {
+	ttl    time.Duration
+	log    *slog.Logger
+	client []coord.Option
+}
+
+// WithTTL sets how long a session lasts of which nothing is heard, whatever the URL says. On file it changes nothing.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// WithLogger logs what the driver rides out. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option {
+	return func(c *config) {
+		if l != nil {
+			c.log = l
+		}
+	}
+}
+
+// WithClient passes options on to the coord.Client.
+func WithClient(opts ...coord.Option) Option {
+	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+// Schemes are the services that this program was built with, by what their URLs begin with.
+func Schemes() []string {
+	built := maps.Clone(services)
+	maps.DeleteFunc(built, func(_ string, o opener) bool { return o == nil })
+	return slices.Sorted(maps.Keys(built))
+}
+
+// opener takes from a URL what its service needs to know.
+type opener func(t *target) (connect, error)
+
+type connect func(ctx context.Context, c config) (*coord.Client, error)
+
+// services has an opener for each service that was not left out.
+var services = map[string]opener{
+	"file": files, "zk": nil, "etcd": nil, "redis": nil, "postgres": nil, "mysql": nil, "memcached": nil,
+}
+
+// unreadable is an error about a file or a variable that a URL names.
+type unreadable struct{ error }
+
+func checkSession(d time.Duration) error {
+	if d < minSession || d > maxSession {
+		return fmt.Errorf("a session of %v: it must be from %v to %v", d, minSession, maxSession)
+	}
+	return nil
+}
+
+const (
+	minSession = 500 * time.Millisecond
+	maxSession = 24 * time.Hour
+)

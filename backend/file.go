@@ -1,0 +1,56 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/file"
+)
+
+func files(t *target) (connect, error) {
+	dir := t.path
+	if len(t.hosts) > 0 || t.user != "" {
+		return nil, errors.New("a path begins with a third slash: write file:///var/lib/locks")
+	}
+	if strings.ContainsRune(dir, 0) {
+		return nil, errors.New("a path has no zero byte")
+	}
+	var opts []file.Option
+	for name, o := range map[string]file.Option{
+		"sync": file.WithSync(), "group": file.WithGroup(), "any-filesystem": file.WithAnyFileSystem(),
+	} {
+		if t.params.yes(name) {
+			opts = append(opts, o)
+		}
+	}
+	return func(ctx context.Context, c config) (*coord.Client, error) {
+		dir := dir
+		if dir == "" || dir == "/" {
+			var err error
+			if dir, err = own(); err != nil {
+				return nil, err
+			}
+		}
+		return file.Connect(ctx, dir, append(opts, file.WithLogger(c.log), file.WithClient(c.client...))...)
+	}, nil
+}
+
+// own is the user's directory. It goes by who the user is and not by $HOME or the XDG variables: those are not the same in a
+// job of cron, under sudo and in a shell, and who looked in two places would find two locks.
+func own() (string, error) {
+	u, err := user.Current()
+	if err != nil || u.HomeDir == "" {
+		return "", unreadable{fmt.Errorf("this user has no home: name a directory, as file:///var/lib/locks")}
+	}
+	dir := filepath.Join(u.HomeDir, ".local", "state", "turnwise")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("turnwise: backend file://: %w: make the user's directory, or name one, as file:///var/lib/locks: %w", coord.ErrUnavailable, err)
+	}
+	return filepath.Join(dir, "locks"), nil
+}

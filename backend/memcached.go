@@ -1,0 +1,31 @@
+//go:build !turnwise_no_memcached
+
+package backend
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/memcached"
+)
+
+func init() { services["memcached"] = memcacheds }
+
+func memcacheds(t *target) (connect, error) {
+	root, evictions := t.params.text("root"), t.params.yes("evictions")
+	host, err := t.address(11211)
+	if err := cmp.Or(err, t.noPath(), t.noUser(), t.withSession()); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, c config) (*coord.Client, error) {
+		opts := []memcached.Option{memcached.WithLogger(c.log), memcached.WithClient(c.client...), memcached.WithTTL(c.ttl)}
+		if root != "" {
+			opts = append(opts, memcached.WithRoot(root))
+		}
+		if evictions {
+			opts = append(opts, memcached.WithEvictions())
+		}
+		return memcached.Connect(ctx, host, opts...)
+	}, nil
+}

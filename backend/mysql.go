@@ -1,0 +1,56 @@
+//go:build !turnwise_no_mysql
+
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mysql"
+)
+
+func init() { services["mysql"] = mysqls }
+
+func mysqls(t *target) (connect, error) {
+	table, polling := t.params.text("table"), t.params.yes("polling")
+	host, err := t.address(3306)
+	password, passwordErr := t.password()
+	e, tlsErr := t.encryption()
+	if err := cmp.Or(err, passwordErr, tlsErr, t.withSession()); err != nil {
+		return nil, err
+	}
+	if t.name() == "" {
+		return nil, errors.New("it names no database: write mysql://user@host/database")
+	}
+	return func(ctx context.Context, c config) (*coord.Client, error) {
+		secret, err := password.read()
+		if err != nil {
+			return nil, err
+		}
+		tls, err := e.config()
+		if err != nil {
+			return nil, err
+		}
+		cfg := driver.NewConfig()
+		cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = t.user, secret, "tcp", host, t.name()
+		if tls != nil {
+			// The library knows configurations by name only.
+			cfg.TLSConfig = "turnwise " + t.shown
+			if err := driver.RegisterTLSConfig(cfg.TLSConfig, tls); err != nil {
+				return nil, err
+			}
+		}
+		opts := []mysql.Option{mysql.WithLogger(c.log), mysql.WithClient(c.client...), mysql.WithTTL(c.ttl)}
+		if table != "" {
+			opts = append(opts, mysql.WithTable(table))
+		}
+		if polling {
+			opts = append(opts, mysql.WithPolling())
+		}
+		return mysql.Connect(ctx, cfg.FormatDSN(), opts...)
+	}, nil
+}

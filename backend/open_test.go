@@ -1,0 +1,139 @@
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// On each service one who comes by the URL alone locks out another who does.
+func TestEachServiceByItsURL(t *testing.T) {
+	plain := func(start func(testing.TB, ...servers.Option) *servers.Cluster, scheme, rest string, opts ...servers.Option) func(*testing.T) string {
+		return func(t *testing.T) string {
+			return scheme + "://" + strings.Join(start(t, opts...).Addrs(), ",") + rest
+		}
+	}
+	for name, at := range map[string]func(*testing.T) string{
+		"file":      func(t *testing.T) string { return "file://" + t.TempDir() + "/locks?sync=yes" },
+		"zk":        plain(servers.ZooKeeper, "zk", "/shop?session=2s"),
+		"etcd":      plain(servers.Etcd, "etcd", "/shop?session=2s"),
+		"redis":     plain(servers.Redis, "redis", "/1?root=shop&session=1s"),
+		"quorum":    plain(servers.Redis, "redis", "?session=1s", servers.Members(3), servers.AppendOnly("always")),
+		"postgres":  func(t *testing.T) string { return servers.Postgres(t).URL() + "&session=1s&table=shop" },
+		"mysql":     func(t *testing.T) string { return servers.MariaDB(t).URL() + "?session=1s&table=shop" },
+		"memcached": plain(servers.Memcached, "memcached", "?root=shop&session=1s", servers.Flags("-M")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := at(t)
+			t.Log(url)
+			first, err := Open(t.Context(), url, WithClient(coord.WithOwnerLabel("first")))
+			require.NoError(t, err)
+			defer first.Close()
+			second, err := Open(t.Context(), url)
+			require.NoError(t, err)
+			defer second.Close()
+			h, err := mutex.New(first, "orders/42").Lock(t.Context())
+			require.NoError(t, err)
+			_, err = mutex.New(second, "orders/42").TryLock(t.Context())
+			assert.ErrorIs(t, err, coord.ErrBusy)
+			assert.ErrorContains(t, err, `"first"`)
+			require.NoError(t, h.Release())
+		})
+	}
+}
+
+func TestAPasswordThatIsNotOnTheCommandLine(t *testing.T) {
+	cluster := servers.Redis(t, servers.Password("s3:/@? "))
+	path := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(path, []byte("s3:/@? \n"), 0o600))
+	t.Setenv("REDIS_PASSWORD", "s3:/@? ")
+	for _, how := range []string{"password-file=" + path, "password-env=REDIS_PASSWORD"} {
+		client, err := Open(t.Context(), "redis://"+cluster.Addrs()[0]+"?"+how)
+		require.NoError(t, err)
+		require.NoError(t, client.Close())
+	}
+	t.Setenv("REDIS_PASSWORD", "wrong")
+	_, err := Open(t.Context(), "redis://"+cluster.Addrs()[0]+"?password-env=REDIS_PASSWORD")
+	assert.ErrorIs(t, err, coord.ErrDenied)
+}
+
+func TestTheServersAuthorityIsTheOneThatTheURLNames(t *testing.T) {
+	cluster := servers.Redis(t)
+	web := httptest.NewTLSServer(nil) // for its certificate
+	defer web.Close()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	require.NoError(t, err)
+	defer ln.Close()
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close()
+				out, err := net.Dial("tcp", cluster.Addrs()[0])
+				if err != nil {
+					return
+				}
+				defer out.Close()
+				go io.Copy(out, in)
+				io.Copy(in, out)
+			}()
+		}
+	}()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600))
+	client, err := Open(t.Context(), "redis://"+ln.Addr().String()+"?ca="+ca)
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	client, err = Open(t.Context(), "redis://"+ln.Addr().String()+"?ca="+ca+"&server-name=example.com")
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = Open(short, "redis://"+ln.Addr().String()+"?tls=yes")
+	assert.ErrorContains(t, err, "certificate")
+	short, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = Open(short, "redis://"+ln.Addr().String()+"?ca="+ca+"&server-name=elsewhere")
+	assert.ErrorContains(t, err, "elsewhere")
+}
+
+// Without a path it is a directory of the user's, whatever the environment says.
+func TestTheUsersOwnDirectoryIsOne(t *testing.T) {
+	one, err := own()
+	require.NoError(t, err)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	other, err := own()
+	require.NoError(t, err)
+	assert.Equal(t, one, other)
+}
+
+func TestADirectoryThatCannotBe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	began := time.Now()
+	_, err := Open(t.Context(), "file://"+path+"/locks")
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, coord.ErrInvalid)
+	assert.NotContains(t, err.Error(), "\n")
+	assert.Less(t, time.Since(began), 5*time.Second)
+}

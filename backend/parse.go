@@ -1,0 +1,220 @@
+package backend
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// target is a URL taken apart. Package net/url takes no list of hosts.
+type target struct {
+	scheme  string
+	shown   string // the URL without what may be secret: a password, and the parameters, which may have one by mistake
+	user    string
+	inline  string // the password in the URL
+	hosts   []string
+	path    string // with the slash that it begins with
+	params  *params
+	session time.Duration // zero: as the driver has it
+}
+
+func parse(text string) (*target, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	t := &target{scheme: strings.ToLower(scheme), shown: scheme + "://…"}
+	if !ok {
+		t.shown = "…" // there may be a password in it
+		if !strings.Contains(text, "@") {
+			t.shown = strconv.Quote(shorten(text))
+		}
+		return nil, t.wrong("it is no URL: write file:///var/lib/locks or etcd://host:2379, say")
+	}
+	before, query, _ := strings.Cut(rest, "?")
+	authority, path := before, ""
+	if i := strings.IndexByte(before, '/'); i >= 0 {
+		authority, path = before[:i], before[i:]
+	}
+	who, hosts, hasUser := cutLast(authority, "@")
+	if !hasUser {
+		who, hosts = "", authority
+	}
+	user, password, _ := strings.Cut(who, ":")
+	shown := t.scheme + "://" + user
+	if hasUser {
+		if password != "" {
+			shown += ":…"
+		}
+		shown += "@"
+	}
+	shown += hosts + path
+	if query != "" {
+		shown += "?…"
+	}
+	t.shown = coord.Printable(shown)
+
+	for _, part := range []struct {
+		to   *string
+		text string
+	}{{&t.user, user}, {&t.inline, password}, {&t.path, path}} {
+		plain, err := url.PathUnescape(part.text)
+		if err != nil {
+			return nil, t.wrong("a %% must be followed by two hexadecimal digits: write %%25 for the character itself")
+		}
+		*part.to = plain
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, t.wrong("what is behind the question mark is not name=value&name=value")
+	}
+	t.params = &params{values: values, asked: map[string]bool{}}
+	if hosts != "" {
+		t.hosts = strings.Split(hosts, ",")
+	}
+	return t, nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func shorten(s string) string {
+	if len(s) > 64 {
+		s = s[:61] + "..."
+	}
+	return coord.Printable(s)
+}
+
+func (t *target) wrong(format string, args ...any) error {
+	return fmt.Errorf("turnwise: backend %s: %w: "+format, append([]any{t.shown, coord.ErrInvalid}, args...)...)
+}
+
+// addresses are the hosts, each with a port.
+func (t *target) addresses(port int) ([]string, error) {
+	if len(t.hosts) == 0 {
+		return nil, fmt.Errorf("it names no host: write %s://host:%d", t.scheme, port)
+	}
+	all := make([]string, len(t.hosts))
+	for i, h := range t.hosts {
+		host, p, err := net.SplitHostPort(h)
+		if err != nil { // there is no port, or it is an address of IPv6
+			host, p = strings.Trim(h, "[]"), strconv.Itoa(port)
+		}
+		number, err := strconv.ParseUint(p, 10, 16)
+		if host == "" || strings.ContainsAny(host, " []%") || err != nil || number == 0 {
+			return nil, fmt.Errorf("%q is no host, and no host:port", h)
+		}
+		all[i] = net.JoinHostPort(host, p)
+	}
+	return all, nil
+}
+
+func (t *target) address(port int) (string, error) {
+	all, err := t.addresses(port)
+	if err == nil && len(all) > 1 {
+		err = fmt.Errorf("it names %d hosts, and %s is one", len(all), t.scheme)
+	}
+	if err != nil {
+		return "", err
+	}
+	return all[0], nil
+}
+
+// name is the path without its slashes, for services that have no paths.
+func (t *target) name() string { return strings.Trim(t.path, "/") }
+
+// noPath is for services whose URL has none.
+func (t *target) noPath() error {
+	if t.name() != "" {
+		return fmt.Errorf("%s takes no path, and %s is one", t.scheme, t.path)
+	}
+	return nil
+}
+
+// noUser is for services that know no users.
+func (t *target) noUser() error {
+	if t.user != "" || t.inline != "" {
+		return fmt.Errorf("%s knows no users, and the URL names one", t.scheme)
+	}
+	return nil
+}
+
+// withSession takes in how long a session lasts.
+func (t *target) withSession() error {
+	t.session = t.params.duration("session")
+	if t.session != 0 {
+		return checkSession(t.session)
+	}
+	return nil
+}
+
+// params are what follows the question mark. Whoever asks for one makes it known; rest complains of what nobody has asked for.
+type params struct {
+	values url.Values
+	asked  map[string]bool
+	err    error
+}
+
+func (p *params) text(name string) string {
+	p.asked[name] = true
+	all := p.values[name]
+	if len(all) > 1 {
+		p.fail("%s stands there twice", name)
+	}
+	if len(all) > 0 && all[0] == "" {
+		p.fail("%s is empty", name)
+	}
+	return p.values.Get(name)
+}
+
+func (p *params) yes(name string) bool {
+	switch v := p.text(name); v {
+	case "yes", "true", "1":
+		return true
+	case "", "no", "false", "0":
+		return false
+	default:
+		p.fail("%s=%s: write yes or no", name, shorten(v))
+		return false
+	}
+}
+
+func (p *params) duration(name string) time.Duration {
+	v := p.text(name)
+	if v == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		p.fail("%s=%s: write a duration such as 10s", name, shorten(v))
+		return 0
+	}
+	if d <= 0 {
+		p.fail("%s=%s: it must be positive", name, shorten(v))
+	}
+	return d
+}
+
+func (p *params) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+}
+
+// rest is what is wrong with the parameters.
+func (p *params) rest() error {
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		if !p.asked[name] {
+			return fmt.Errorf("there is no parameter %s: it takes %s", shorten(name), strings.Join(slices.Sorted(maps.Keys(p.asked)), ", "))
+		}
+	}
+	return p.err
+}

@@ -1,0 +1,88 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+)
+
+func breakCommand(s *service) *cobra.Command {
+	var ifOlder time.Duration
+	var yes bool
+	c := &cobra.Command{
+		Use:   "break NAME ID",
+		Short: "Take somebody's place in a line away",
+		Long: `Take somebody's place in a line away, whoever it is: ID is what 'turnwise who' shows. It shows whom it would throw out, and asks.
+A command that runs under the hold is killed as soon as its turnwise hears of it; the next one may start before that.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage("write NAME ID, as turnwise who shows them")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if ifOlder < 0 {
+				return usage("--if-older %v: it cannot be negative", ifOlder)
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
+				line, err := c.Line(ctx, args[0])
+				if err != nil {
+					return refused(err)
+				}
+				for _, n := range line {
+					if n.ID == args[1] {
+						return throwOut(ctx, c, n, ifOlder, yes)
+					}
+				}
+				return fail(1, "nobody in %q has the ID %s (any more)", args[0], coord.Printable(args[1]))
+			})
+		},
+	}
+	c.Flags().DurationVar(&ifOlder, "if-older", 0, "only if it came longer ago than this `time`")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	names(s, c)
+	return c
+}
+
+func throwOut(ctx context.Context, c *coord.Client, n coord.Node, ifOlder time.Duration, yes bool) error {
+	who := contenderOf(n)
+	does := "waits"
+	if n.Holds {
+		does = "holds"
+	}
+	shown := fmt.Sprintf("%s, who %s %q as %s", who.who(), does, n.Line, who.Mode)
+	if !n.Owner.Since.IsZero() {
+		shown += " and came " + status.Age(n.Owner.Since) + " ago"
+	}
+	if ifOlder > 0 && (n.Owner.Since.IsZero() || time.Since(n.Owner.Since) < ifOlder) {
+		return fail(1, "left alone, as it did not come longer than %v ago: %s", ifOlder, shown)
+	}
+	if !yes {
+		if !term.IsTerminal(0) {
+			return usage("nobody can be asked here whether to throw out %s: say -y", shown)
+		}
+		fmt.Fprintf(os.Stderr, "Throw out %s? [y/N] ", shown)
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+			return fail(1, "left alone")
+		}
+	}
+	if err := c.Break(ctx, n); err != nil {
+		return refused(err)
+	}
+	fmt.Fprintf(os.Stderr, "turnwise: thrown out: %s\n", shown)
+	return nil
+}

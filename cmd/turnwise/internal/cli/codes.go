@@ -1,0 +1,143 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// The exit codes; docs/tool.md says what each of them means.
+const (
+	codeUsage        = 64
+	codeUnreachable  = 69
+	codeStopped      = 70
+	codeLost         = 71
+	codeUnusable     = 73
+	codeBusy         = 75
+	codeBroken       = 76
+	codeDenied       = 77
+	codeConfig       = 78
+	codeNotRunnable  = 126
+	codeNotFound     = 127
+	codeSignal       = 128
+	flockBusy        = 1
+	flockNotRunnable = 69
+)
+
+// failure is an error with the exit code that it ends the program with.
+type failure struct {
+	code int
+	error
+}
+
+func (f *failure) Unwrap() error { return f.error }
+
+func fail(code int, format string, args ...any) error {
+	return &failure{code, fmt.Errorf(format, args...)}
+}
+
+func usage(format string, args ...any) error { return fail(codeUsage, format, args...) }
+
+// codeOf is the exit code for an error. What nobody has given a code is a matter of usage: it comes from the parser of flags.
+func codeOf(err error) int {
+	var f *failure
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &f):
+		return f.code
+	}
+	return codeUsage
+}
+
+// ended says that the command has ended by itself, with a code of its own.
+type ended struct {
+	code  int
+	typed syscall.Signal // that ended it; 0: none that was typed
+}
+
+func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }
+
+// silent reports whether an exit code says it all.
+func silent(err error) bool {
+	var own *ended
+	return errors.As(err, &own) || errors.Is(err, errSilent)
+}
+
+// text is an error in one line, with the program's name once and in front.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " ")
+	for _, cause := range []error{coord.ErrDenied, coord.ErrUnavailable} { // a driver says it, and so does what stands on it
+		if rest, ok := strings.CutPrefix(line, cause.Error()+": "); ok && strings.Contains(rest, cause.Error()) {
+			line = rest
+		}
+	}
+	return "turnwise: " + line
+}
+
+// unopened gives an error of connecting its code.
+func unopened(scheme string, err error) error {
+	code := codeUnreachable
+	switch {
+	case errors.Is(err, coord.ErrInvalid):
+		code = codeConfig
+	case scheme == "file" && errors.Is(err, fs.ErrPermission):
+		code = codeDenied
+	case scheme == "file", errors.Is(err, coord.ErrTooWeak):
+		code = codeUnusable
+	case errors.Is(err, coord.ErrDenied):
+		code = codeDenied
+	}
+	return &failure{code, err}
+}
+
+// taken is that somebody has the line.
+func taken(code int, err error) error {
+	var e *coord.Error
+	if !errors.As(err, &e) {
+		return &failure{code, err}
+	}
+	who := ""
+	if b := e.Blocker; b.Owner != (coord.Owner{}) {
+		who = " by " + status.Describe(b) + ", who came " + status.Age(b.Owner.Since) + " ago"
+	}
+	return fail(code, "%q is taken%s", e.Line, who)
+}
+
+// refused gives an error of a call its code.
+func refused(err error) error {
+	code := codeUnreachable
+	switch {
+	case errors.Is(err, coord.ErrInvalidName), errors.Is(err, coord.ErrInvalid):
+		code = codeUsage
+	case errors.Is(err, coord.ErrRemoved):
+		code = codeBroken
+	case errors.Is(err, coord.ErrDenied):
+		code = codeDenied
+	case errors.Is(err, coord.ErrBusy):
+		code = codeBusy
+	}
+	return &failure{code, err}
+}
+
+// unstarted gives an error of starting a command its code, as a shell does.
+func unstarted(name string, err error) error {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, syscall.ENOENT):
+		return fail(codeNotFound, "%s: command not found", coord.Printable(name))
+	case errors.Is(err, syscall.EACCES):
+		return fail(codeNotRunnable, "%s: it may not be executed", coord.Printable(name))
+	}
+	return fail(codeNotRunnable, "%s: it cannot be run: %w", coord.Printable(name), err)
+}

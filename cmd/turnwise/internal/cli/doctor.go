@@ -1,0 +1,91 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+func doctorCommand(s *service) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor [URL]",
+		Short: "See whether a service can be used, and what it promises",
+		Long: `See whether a service can be used: whether it answers, its settings are safe and its rights suffice, by taking a lock that nobody
+else uses. Then say what it promises, and how the commands that run here would be ended.`,
+		Args: atMost(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if s.url != "" || s.profile != "" {
+					return usage("the URL stands there twice: as an argument, and as --backend or --profile")
+				}
+				s.url = args[0]
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			return examine(ctx, s)
+		},
+	}
+}
+
+func examine(ctx context.Context, s *service) error {
+	to, _, err := s.find()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("service    %s\n", to)
+	reach, cancel := context.WithTimeout(ctx, reachFor)
+	defer cancel()
+	began := time.Now()
+	client, err := s.open(reach, to, backend.WithClient(coord.WithOwnerLabel("doctor")))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	fmt.Printf("answers    yes, after %v\n", time.Since(began).Round(time.Millisecond))
+
+	lines, err := client.Lines(ctx, "")
+	if err != nil {
+		return refused(err)
+	}
+	fmt.Printf("lines      %d\n", len(lines))
+
+	// A service that has just been used for the first time, or may have forgotten something, lets nobody in for a TTL.
+	host, _ := os.Hostname()
+	name := fmt.Sprintf("turnwise-doctor/%s-%d", host, os.Getpid())
+	if coord.CheckName(name) != nil {
+		name = fmt.Sprintf("turnwise-doctor/%d", os.Getpid())
+	}
+	wait, stop := context.WithTimeout(ctx, 2*reachFor)
+	defer stop()
+	began = time.Now()
+	hold, err := mutex.New(client, name).Lock(wait)
+	if err != nil {
+		return refused(err)
+	}
+	locked := time.Since(began)
+	sure := time.Until(hold.Deadline())
+	if err := hold.Release(); err != nil {
+		return refused(err)
+	}
+	fmt.Printf("a lock     taken after %v, given back\n", locked.Round(100*time.Microsecond))
+	if sure < endless {
+		fmt.Printf("a hold     is sure for %v if nothing is heard of the service\n", sure.Round(100*time.Millisecond))
+	} else {
+		fmt.Println("a hold     lasts until the kernel says that all who have it are dead")
+	}
+	for about, says := range client.Driver().Strength().Aspects() {
+		fmt.Printf("promise    %s %s\n", about, says)
+	}
+	fmt.Printf("commands   are ended by %s\n", run.Means())
+	return nil
+}

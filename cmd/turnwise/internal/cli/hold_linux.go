@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// isHolder reports whether a process is a 'turnwise hold': a number may have become another's.
+func isHolder(pid int) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return err == nil && strings.Contains("\x00"+string(env), "\x00"+holderVariable+"=")
+}
+
+// replace has a file's number stand for another one.
+func replace(f, by *os.File) error { return unix.Dup3(int(by.Fd()), int(f.Fd()), 0) }
+
+// outlived returns when a process has ended, or ctx has.
+func outlived(ctx context.Context, pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for ended := 0; ended <= 0 && ctx.Err() == nil; {
+		ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 200)
+	}
+}

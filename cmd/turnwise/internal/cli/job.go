@@ -1,0 +1,433 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// job is a command to run under a hold: what lock, sem and elect have in common.
+type job struct {
+	service *service
+
+	name, mode string
+	argv       []string
+	path       string // of the program
+	restart    string // when to stand again: "" is never
+	several    bool   // one who holds may hold once more
+	acquire    func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error)
+
+	shell    string
+	try      bool
+	wait     seconds
+	busyCode int
+	ttl      time.Duration
+	grace    time.Duration
+	maxHold  time.Duration
+	alone    bool
+	quiet    bool
+	statusFD int
+	label    string
+	flock    bool
+
+	url     string // of the service
+	to      *backend.Service
+	client  *coord.Client
+	reports *status.Reporter
+	signals *signals
+}
+
+func newJob(s *service) *job { return &job{service: s} }
+
+// commands makes c run a job. prepare checks and uses the flags that c has of its own.
+func (j *job) commands(c *cobra.Command, prepare func() error) {
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.StringVarP(&j.shell, "command", "c", "", "run this `line` with the shell, $SHELL or /bin/sh, instead of COMMAND")
+	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait at all")
+	f.VarP(&j.wait, "wait", "w", "wait no longer than this")
+	f.IntVarP(&j.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
+	f.DurationVar(&j.ttl, "ttl", 0, "how long the service keeps the place if nothing is heard (default: as the URL or the service has it)")
+	f.DurationVar(&j.grace, "grace", 5*time.Second, "how long the command has from SIGTERM to SIGKILL; less if the ttl is short")
+	f.DurationVar(&j.maxHold, "max-hold", 0, "end the command after this time")
+	f.BoolVarP(&j.alone, "close", "o", false, "the command alone counts, not what it has started and left behind")
+	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of the wait")
+	f.IntVar(&j.statusFD, "status-fd", -1, "write events as lines of JSON to this file `descriptor`")
+	f.StringVar(&j.label, "label", "", "what others see of this one beside host and process (default: the command's name)")
+	f.BoolVar(&j.flock, "flock", false, "the exit codes of flock(1): 1 if somebody has it, 69 if the command cannot be run")
+	for _, alias := range []string{"nb", "nonblocking"} {
+		f.BoolVar(&j.try, alias, false, "")
+		_ = f.MarkHidden(alias)
+	}
+	f.Var(&j.wait, "timeout", "")
+	_ = f.MarkHidden("timeout")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := j.arguments(f, args)
+		if err == nil {
+			err = prepare()
+		}
+		if err == nil {
+			err = j.check()
+		}
+		if err == nil {
+			err = j.run()
+		}
+		return j.asFlock(err)
+	}
+}
+
+// arguments takes NAME [--] COMMAND [ARGUMENT...], or NAME -c LINE as flock(1) does.
+func (j *job) arguments(f *pflag.FlagSet, args []string) error {
+	if len(args) == 0 {
+		return usage("there is no name: write NAME -- COMMAND")
+	}
+	j.name, args = args[0], args[1:]
+	if err := coord.CheckName(j.name); err != nil {
+		return &failure{codeUsage, err}
+	}
+	if len(args) == 2 && args[0] == "-c" && j.shell == "" {
+		j.shell, args = args[1], nil
+	}
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	} else if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		return usage("%s stands behind the name: flags come before it, and -- before a command that begins with -", coord.Printable(args[0]))
+	}
+	switch {
+	case f.Changed("command") && j.shell == "":
+		return usage("-c needs a line for the shell")
+	case j.shell != "" && len(args) > 0:
+		return usage("-c and COMMAND exclude each other")
+	case j.shell != "":
+		args = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", j.shell}
+	case len(args) == 0 || args[0] == "":
+		return usage("there is no command: write %s -- COMMAND", coord.Printable(j.name))
+	}
+	j.argv = args
+	if f.Changed("wait") || f.Changed("timeout") {
+		j.try = j.try || j.wait.Duration == 0
+	} else {
+		j.wait.Duration = -1
+	}
+	if j.flock && !f.Changed("conflict-exit-code") {
+		j.busyCode = flockBusy
+	}
+	switch {
+	case j.try && (f.Changed("wait") || f.Changed("timeout")) && j.wait.Duration != 0:
+		return usage("-n and -w exclude each other")
+	case j.busyCode < 0 || j.busyCode > 255:
+		return usage("-E %d: an exit code is from 0 to 255", j.busyCode)
+	case j.grace < 0:
+		return usage("--grace %v: it cannot be negative", j.grace)
+	case j.maxHold < 0 || f.Changed("max-hold") && j.maxHold == 0:
+		return usage("--max-hold %v: it must be positive", j.maxHold)
+	case f.Changed("ttl") && j.ttl <= 0:
+		return usage("--ttl %v: it must be positive", j.ttl)
+	case f.Changed("status-fd") && !isOpen(j.statusFD):
+		return usage("--status-fd %d: there is no such file descriptor", j.statusFD)
+	}
+	return nil
+}
+
+func isOpen(fd int) bool {
+	if fd < 0 {
+		return false
+	}
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil
+}
+
+// check finds out what can be known before anybody is asked.
+func (j *job) check() (err error) {
+	if j.path, err = exec.LookPath(j.argv[0]); err != nil {
+		return unstarted(j.argv[0], err)
+	}
+	j.to, j.url, err = j.service.find()
+	return err
+}
+
+func (j *job) asFlock(err error) error {
+	if code := codeOf(err); j.flock && (code == codeNotRunnable || code == codeNotFound) {
+		return &failure{flockNotRunnable, err}
+	}
+	return err
+}
+
+// run does the job. Its error, if it is not nil, has the exit code.
+func (j *job) run() error {
+	var programs *os.File
+	if j.statusFD >= 0 {
+		unix.CloseOnExec(j.statusFD)
+		programs = os.NewFile(uintptr(j.statusFD), "status")
+	}
+	people := os.Stderr
+	if j.quiet {
+		people = nil
+	}
+	if programs == nil { // an interface must not hold a nil file
+		j.reports = status.New(j.name, j.mode, people, term.IsTerminal(int(os.Stderr.Fd())), nil)
+	} else {
+		j.reports = status.New(j.name, j.mode, people, term.IsTerminal(int(os.Stderr.Fd())), programs)
+	}
+	defer j.reports.Close()
+	j.signals = catch()
+	if err := j.open(); err != nil {
+		return err
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		began := time.Now()
+		err := j.once()
+		if !j.again(err) {
+			j.close(err)
+			return err
+		}
+		if text := text(err); err != nil && !silent(err) {
+			fmt.Fprintln(os.Stderr, text+"; standing again")
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case s := <-j.signals.end:
+			err := fail(codeSignal+int(s), "%w", errSilent)
+			j.close(err)
+			return err
+		}
+	}
+}
+
+// Between two terms there is a pause, which grows while terms do not last.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// again reports whether to stand again after a term has ended so.
+func (j *job) again(err error) bool {
+	if j.restart == "" || j.restart == "never" || j.signals.asked.Load() != 0 {
+		return false
+	}
+	var own *ended
+	if err == nil || errors.As(err, &own) {
+		return j.restart == "always" || err != nil
+	}
+	switch codeOf(err) {
+	case codeUnreachable, codeStopped, codeBroken:
+		return true
+	}
+	return false
+}
+
+// close ends the session, unless the command may still run: then it must run out, so that nobody enters beside it.
+func (j *job) close(err error) {
+	if codeOf(err) == codeLost {
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		j.client.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeFor):
+	}
+}
+
+// closeFor is how long the end of a session is waited for: if the service does not hear of it, it ends by itself.
+const closeFor = time.Second
+
+func (j *job) open() error {
+	opts := []backend.Option{backend.WithClient(
+		coord.WithOwnerLabel(cmp.Or(j.label, j.commandName())),
+		coord.WithObserver(&coord.Observer{Waiting: func(me coord.Node, _ int) { j.signals.waiting(me) }}),
+	)}
+	if j.ttl > 0 {
+		opts = append(opts, backend.WithTTL(j.ttl))
+	}
+	ctx, cancel := j.signals.untilEnd(context.Background())
+	defer cancel()
+	if j.try || j.wait.Duration > 0 { // this is not yet the wait in line
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, max(j.wait.Duration, connectFor))
+		defer stop()
+	}
+	late := time.AfterFunc(2*time.Second, func() {
+		if !j.quiet {
+			fmt.Fprintf(os.Stderr, "turnwise: no answer from %s yet\n", j.to)
+		}
+	})
+	defer late.Stop()
+	var err error
+	if j.client, err = j.service.open(ctx, j.to, opts...); err != nil {
+		if s := j.signals.asked.Load(); s != 0 {
+			return fail(codeSignal+int(s), "%w", errSilent)
+		}
+		if code := codeOf(err); code == codeConfig && j.ttl > 0 {
+			return &failure{codeUsage, err}
+		}
+		return err
+	}
+	return nil
+}
+
+// connectFor is how long it is tried to reach the service if there is not much time to wait. Otherwise the driver knows.
+const connectFor = 5 * time.Second
+
+func (j *job) commandName() string {
+	if j.shell != "" {
+		return "sh"
+	}
+	return filepath.Base(j.argv[0])
+}
+
+// once waits for a turn, runs the command, and gives the line back.
+func (j *job) once() error {
+	if err := j.heldAround(); err != nil {
+		return err
+	}
+	hold, err := j.take()
+	if err != nil {
+		if codeOf(err) != codeBusy {
+			return err
+		}
+		if j.quiet {
+			return fail(j.busyCode, "%w", errSilent)
+		}
+		return taken(j.busyCode, err)
+	}
+	return j.work(hold)
+}
+
+// take waits for the turn.
+func (j *job) take() (*coord.Hold, error) {
+	ctx, cancel := j.signals.untilEnd(context.Background())
+	defer cancel()
+	if j.wait.Duration > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, j.wait.Duration)
+		defer stop()
+	}
+	shown := make(chan struct{})
+	if !j.reports.Quiet() && !j.try {
+		watching, stop := context.WithCancel(ctx)
+		go func() {
+			defer close(shown)
+			j.showWait(watching)
+		}()
+		defer func() {
+			stop()
+			<-shown
+			j.reports.Over()
+		}()
+	}
+	hold, err := j.acquire(ctx, j.client, j.try)
+	if s := j.signals.asked.Load(); s != 0 {
+		if hold != nil {
+			hold.Release()
+		}
+		return nil, fail(codeSignal+int(s), "%w", errSilent)
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	return hold, nil
+}
+
+// The wait is shown when it has lasted for a moment, and then now and then: looking may take no more than a twentieth of the
+// time, since a long line is long to read and many may wait in it.
+const (
+	showAfter = 200 * time.Millisecond
+	showEvery = time.Second
+)
+
+func (j *job) showWait(ctx context.Context) {
+	var me coord.Node
+	for pause := showAfter; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case me = <-j.signals.me:
+			continue
+		case <-time.After(pause):
+		}
+		pause = showEvery
+		if me.Token == 0 {
+			continue
+		}
+		began := time.Now()
+		line, err := j.client.Line(ctx, j.name)
+		if err == nil {
+			j.reports.Waiting(line, me)
+		}
+		pause = max(pause, 20*time.Since(began))
+	}
+}
+
+// heldAround refuses to wait for what the command holds that this turnwise runs in: that would be for ever.
+func (j *job) heldAround() error {
+	token := os.Getenv(tokenVariable(j.name))
+	if token == "" || j.several {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reachFor)
+	defer cancel()
+	line, err := j.client.Line(ctx, j.name)
+	if err != nil {
+		return refused(err)
+	}
+	for _, n := range line {
+		if n.Holds && fmt.Sprint(n.Token) == token {
+			return fail(j.busyCode, "%q is held already by what this one runs in (%s): it would wait for itself",
+				j.name, tokenVariable(j.name))
+		}
+	}
+	return nil
+}
+
+// variables are what the command finds in its environment.
+func (j *job) variables(token coord.Token) []string {
+	return []string{
+		"TURNWISE_NAME=" + j.name,
+		"TURNWISE_MODE=" + j.mode,
+		fmt.Sprintf("TURNWISE_TOKEN=%d", token),
+		fmt.Sprintf("%s=%d", tokenVariable(j.name), token),
+		"TURNWISE_BACKEND=" + j.url,
+	}
+}
+
+// environment is that of the command: of what stands there twice the last counts.
+func (j *job) environment(token coord.Token) []string {
+	return append(os.Environ(), j.variables(token)...)
+}
+
+// tokenVariable is where the token of a line is, also within another turnwise.
+func tokenVariable(name string) string {
+	return "TURNWISE_TOKEN_" + strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z':
+			return r - 'a' + 'A'
+		case 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+			return r
+		}
+		return '_'
+	}, name)
+}

@@ -1,0 +1,83 @@
+//go:build linux || darwin
+
+// Package cli is the commands of turnwise: their flags, and what they do. What they mean for who uses them is in docs/tool.md.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/guard"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Main runs the program, and returns its exit code.
+func Main(args []string) int {
+	if len(args) > 1 && args[1] == guard.Name {
+		return guard.Main()
+	}
+	root := command()
+	root.SetArgs(args[1:])
+	c, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	code := codeOf(err)
+	var own *ended
+	if errors.As(err, &own) && own.typed != 0 {
+		dieOf(own.typed, true)
+	}
+	if errors.Is(err, errSilent) && code == codeSignal+int(syscall.SIGINT) && foreground() == syscall.Getpgrp() {
+		dieOf(syscall.SIGINT, false) // it was typed while we waited
+	}
+	if !silent(err) {
+		fmt.Fprintln(os.Stderr, text(err))
+		if code == codeUsage {
+			fmt.Fprintf(os.Stderr, "Try: %s --help\n", c.CommandPath())
+		}
+	}
+	return code
+}
+
+func command() *cobra.Command {
+	s := &service{}
+	root := &cobra.Command{
+		Use:   "turnwise",
+		Short: "Run commands under a lock, and see who has it",
+		Long: `Run commands while they hold a lock, a permit or a leader's seat, on ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached or
+in a directory, and see who has them. Without --backend, TURNWISE_BACKEND and a configuration it is a directory of yours, for
+all your processes on this machine.`,
+		SilenceErrors: true, SilenceUsage: true,
+		Version: version(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("there is no command %s", coord.Printable(args[0]))
+			}
+			return c.Help()
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	s.flags(root.PersistentFlags())
+	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), checkCommand(s),
+		breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), manCommand())
+	return root
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// interruptible is a context for a command that only looks.
+func interruptible() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}

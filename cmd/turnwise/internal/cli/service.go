@@ -1,0 +1,132 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/pflag"
+
+	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// service says which service to use.
+type service struct {
+	url, profile string
+	verbose      bool
+}
+
+func (s *service) flags(f *pflag.FlagSet) {
+	f.StringVarP(&s.url, "backend", "b", "", "the `URL` of the service; else TURNWISE_BACKEND, the configuration, or a directory of yours")
+	f.StringVar(&s.profile, "profile", "", "use the service of this `NAME` in the configuration")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what is ridden out")
+}
+
+// configuration is the file config.toml.
+type configuration struct {
+	Backend string
+	Profile map[string]struct{ Backend string }
+}
+
+func configFile() (string, error) {
+	dir, err := os.UserConfigDir()
+	return filepath.Join(dir, "turnwise", "config.toml"), err
+}
+
+func configured() (c configuration, path string, err error) {
+	path, err = configFile()
+	if err != nil {
+		return c, "", nil // without a home there is no configuration
+	}
+	meta, err := toml.DecodeFile(path, &c)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, path, nil
+	}
+	if err == nil && len(meta.Undecoded()) > 0 {
+		err = fmt.Errorf("there is no setting %s: it takes backend, and profile.NAME.backend", meta.Undecoded()[0])
+	}
+	if err != nil {
+		return c, path, fail(codeConfig, "%s: %w", path, err)
+	}
+	return c, path, nil
+}
+
+// address returns the URL of the service.
+func (s *service) address() (string, error) {
+	switch {
+	case s.url != "" && s.profile != "":
+		return "", usage("--backend and --profile exclude each other")
+	case s.url != "":
+		return s.url, nil
+	case s.profile != "":
+		c, path, err := configured()
+		if err != nil {
+			return "", err
+		}
+		p, ok := c.Profile[s.profile]
+		if !ok || p.Backend == "" {
+			return "", fail(codeConfig, "%s: there is no profile.%s.backend", path, coord.Printable(s.profile))
+		}
+		return p.Backend, nil
+	case os.Getenv("TURNWISE_BACKEND") != "":
+		return os.Getenv("TURNWISE_BACKEND"), nil
+	}
+	c, _, err := configured()
+	if err != nil || c.Backend != "" {
+		return c.Backend, err
+	}
+	return "file://", nil
+}
+
+// find takes the service's URL apart.
+func (s *service) find() (*backend.Service, string, error) {
+	url, err := s.address()
+	if err != nil {
+		return nil, "", err
+	}
+	found, err := backend.Parse(url)
+	if err != nil {
+		return nil, "", &failure{codeConfig, err}
+	}
+	return found, url, nil
+}
+
+// open connects.
+func (s *service) open(ctx context.Context, to *backend.Service, opts ...backend.Option) (*coord.Client, error) {
+	if s.verbose {
+		opts = append(opts, backend.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	}
+	client, err := to.Connect(ctx, opts...)
+	if err != nil {
+		return nil, unopened(to.Scheme(), err)
+	}
+	return client, nil
+}
+
+// look connects for a command that only looks, and calls f.
+func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord.Client) error) error {
+	to, _, err := s.find()
+	if err != nil {
+		return err
+	}
+	reach, cancel := context.WithTimeout(ctx, reachFor)
+	defer cancel()
+	client, err := s.open(reach, to)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return f(ctx, client)
+}
+
+// reachFor is how long a command that only looks tries to reach the service.
+const reachFor = 10 * time.Second

@@ -1,0 +1,97 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// errSilent is for an exit code that needs no words: a signal, or what nobody wants to hear of.
+var errSilent = errors.New("the exit code says it")
+
+// signals are those that turnwise gets, and what happens meanwhile.
+type signals struct {
+	pass  chan os.Signal      // what the command is to get, once it runs
+	end   chan syscall.Signal // one that ends the wait
+	asked atomic.Int32        // the first of these
+	me    chan coord.Node     // where it stands in line
+}
+
+// What ends the wait. Those that were ignored from the start, as nohup does it, stay ignored, by the command, too.
+var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
+// What the command gets besides.
+var passed = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP}
+
+func catch() *signals {
+	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1), me: make(chan coord.Node, 1)}
+	caught := make(chan os.Signal, 64)
+	for _, sig := range ending {
+		if !signal.Ignored(sig) {
+			signal.Notify(caught, sig)
+		}
+	}
+	go func() {
+		for sig := range caught {
+			s.asked.CompareAndSwap(0, int32(sig.(syscall.Signal)))
+			select {
+			case s.end <- sig.(syscall.Signal):
+			default:
+			}
+			select {
+			case s.pass <- sig:
+			default:
+			}
+		}
+	}()
+	return s
+}
+
+// passOn has the command's other signals caught, too, from now on.
+func (s *signals) passOn() (stop func()) {
+	for len(s.pass) > 0 {
+		<-s.pass
+	}
+	for _, sig := range passed {
+		if !signal.Ignored(sig) {
+			signal.Notify(s.pass, sig)
+		}
+	}
+	return func() { signal.Stop(s.pass) }
+}
+
+// untilEnd is a context that ends with a signal that ends the wait.
+func (s *signals) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case sig := <-s.end:
+			select {
+			case s.end <- sig: // for the next one who asks
+			default:
+			}
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// waiting remembers where we stand: the newest counts.
+func (s *signals) waiting(me coord.Node) {
+	select {
+	case <-s.me:
+	default:
+	}
+	select {
+	case s.me <- me:
+	default:
+	}
+}

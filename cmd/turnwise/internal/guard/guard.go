@@ -1,0 +1,281 @@
+//go:build linux || darwin
+
+// Package guard is the guardian: a second process of this program, between turnwise and the command, which sees to it that the
+// command ends in time also when turnwise cannot, because it was killed or stopped.
+//
+// turnwise tells it over a socket until when the command may go on. When the socket ends, or that time comes, the guardian
+// kills the command and all that it has started. When the guardian ends, turnwise does.
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
+)
+
+// Name is the argument by which the program is the guardian.
+const Name = "guardian"
+
+// order is what turnwise tells the guardian; one of its fields is set.
+type order struct {
+	Start  *run.Command   `json:",omitempty"`
+	Files  int            `json:",omitempty"` // with Start: how many the command inherits
+	Limit  *run.Limit     `json:",omitempty"`
+	Signal int            `json:",omitempty"`
+	End    *time.Duration `json:",omitempty"`
+}
+
+// report is what the guardian tells turnwise.
+type report struct {
+	Event  run.Event
+	Failed string `json:",omitempty"` // why the command could not be started
+	Errno  int    `json:",omitempty"`
+}
+
+const (
+	socketFile = 3 // the number of the socket in the guardian
+	firstFile  = 4 // and of the first file that the command inherits
+)
+
+// Remote is a command in the guardian's care.
+type Remote struct {
+	guardian *os.Process
+	conn     net.Conn
+	cgroup   string
+	events   chan run.Event
+
+	mu   sync.Mutex
+	last *time.Timer // fires when the guardian is not relied on any longer
+
+	late atomic.Bool // it has fired
+}
+
+// Start starts the guardian, which starts the command. name is shown beside it in a list of processes.
+func Start(c run.Command, name string) (*Remote, error) {
+	run.Adopt()
+	ours, theirs, err := pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	program, err := os.Executable()
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	p, err := os.StartProcess(program, []string{os.Args[0], Name, name}, &os.ProcAttr{
+		Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr, theirs}, c.Files...),
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("start the guardian: %w", err)
+	}
+	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64)}
+	r.last = time.AfterFunc(time.Hour, func() {
+		r.late.Store(true)
+		r.dismiss()
+	})
+	r.last.Stop()
+	r.tell(order{Start: &c, Files: len(c.Files)})
+	reports := json.NewDecoder(ours)
+	var first report
+	if err := reports.Decode(&first); err != nil {
+		r.dismiss()
+		run.KillAll(r.cgroup)
+		return nil, fmt.Errorf("the guardian does not start: %w", err)
+	}
+	if first.Failed != "" {
+		ours.Close()
+		_, _ = p.Wait()
+		return nil, &unstarted{first.Failed, syscall.Errno(first.Errno)}
+	}
+	r.events <- first.Event
+	go r.listen(reports)
+	return r, nil
+}
+
+// unstarted is why the command could not be started, as the guardian says.
+type unstarted struct {
+	text string
+	error
+}
+
+func (u *unstarted) Error() string { return u.text }
+func (u *unstarted) Unwrap() error { return u.error }
+
+// pair returns two ends of a socket.
+func pair() (ours net.Conn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	f := os.NewFile(uintptr(fds[0]), "guardian")
+	defer f.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "turnwise")
+	if ours, err = net.FileConn(f); err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
+func (r *Remote) Events() <-chan run.Event { return r.events }
+
+// Pid is the guardian's.
+func (r *Remote) Pid() int { return r.guardian.Pid }
+
+// listen passes on what the guardian reports. If it ends before its time, what it should have done is done here.
+func (r *Remote) listen(reports *json.Decoder) {
+	defer close(r.events)
+	defer r.conn.Close()
+	exited := false
+	for {
+		var rep report
+		if reports.Decode(&rep) != nil {
+			break
+		}
+		exited = exited || rep.Event.What == run.Exited
+		if rep.Event.What == run.Gone {
+			r.stopTimer()
+			r.conn.Close()
+			_, _ = r.guardian.Wait()
+			r.events <- rep.Event
+			return
+		}
+		r.events <- rep.Event
+	}
+	r.stopTimer()
+	r.dismiss()
+	if r.late.Load() {
+		r.events <- run.Event{What: run.Endangered}
+	}
+	run.KillAll(r.cgroup)
+	if !exited {
+		r.events <- run.Event{What: run.Exited, Code: 128 + int(syscall.SIGKILL), Status: int(syscall.SIGKILL)}
+	}
+	r.events <- run.Event{What: run.Gone, At: run.Now()}
+}
+
+// dismiss kills the guardian; then its descendants are ours.
+func (r *Remote) dismiss() { _ = r.guardian.Kill() }
+
+func (r *Remote) stopTimer() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last.Stop()
+}
+
+func (r *Remote) Limit(l run.Limit) {
+	r.mu.Lock()
+	if l.Last != 0 {
+		r.last.Reset(max(l.Last.Until(), 0))
+	}
+	r.mu.Unlock()
+	r.tell(order{Limit: &l})
+}
+
+func (r *Remote) Signal(s os.Signal)      { r.tell(order{Signal: int(s.(syscall.Signal))}) }
+func (r *Remote) End(grace time.Duration) { r.tell(order{End: &grace}) }
+
+// tell does not wait for a guardian that is stopped.
+func (r *Remote) tell(o order) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	_ = r.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	if _, err := r.conn.Write(append(text, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
+		r.dismiss() // it does not listen, so it does not guard; what we tell it later would make no sense to it
+	}
+}
+
+// Main is the guardian. It returns the program's exit code.
+func Main() int {
+	run.KeepThread() // the command dies with the thread that has started it
+	outlive()
+	socket := os.NewFile(socketFile, "turnwise")
+	conn, err := net.FileConn(socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "turnwise: the guardian is started by turnwise alone")
+		return 64
+	}
+	socket.Close()
+	orders, reports := json.NewDecoder(conn), json.NewEncoder(conn)
+	var first order
+	if err := orders.Decode(&first); err != nil || first.Start == nil {
+		return 0 // turnwise is gone
+	}
+	var kept []*os.File // by the guardian for as long as it lives, and by nobody else
+	defer runtime.KeepAlive(&kept)
+	for i := range first.Files {
+		unix.CloseOnExec(firstFile + i)
+		if f := os.NewFile(uintptr(firstFile+i), ""); !first.Start.Alone {
+			first.Start.Files = append(first.Start.Files, f)
+		} else {
+			kept = append(kept, f)
+		}
+	}
+	first.Start.Mortal = true
+	tree, err := run.Start(*first.Start)
+	if err != nil {
+		var errno syscall.Errno
+		errors.As(err, &errno)
+		_ = reports.Encode(report{Failed: err.Error(), Errno: int(errno)})
+		return 0
+	}
+	go obey(orders, tree)
+	for e := range tree.Events() {
+		_ = reports.Encode(report{Event: e})
+	}
+	run.RemoveCgroup(first.Start.Cgroup)
+	return 0
+}
+
+func obey(orders *json.Decoder, tree *run.Tree) {
+	for {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			tree.End(0)
+			return
+		}
+		switch {
+		case o.Limit != nil:
+			tree.Limit(*o.Limit)
+		case o.Signal != 0:
+			tree.Signal(syscall.Signal(o.Signal))
+		case o.End != nil:
+			tree.End(*o.End)
+		}
+	}
+}
+
+// outlive keeps the guardian from ending by a signal that is meant for turnwise. They are caught and not ignored: the command
+// would ignore them, too.
+func outlive() {
+	caught := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGTSTP,
+		syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE} {
+		if !signal.Ignored(s) {
+			signal.Notify(caught, s)
+		}
+	}
+}
+
+var _ run.Child = (*Remote)(nil)
+var _ run.Child = (*run.Tree)(nil)

@@ -1,0 +1,169 @@
+//go:build linux || darwin
+
+package run
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is a command that this process has started, and all that the command has started. There is one at a time in a
+// process, which has no other children meanwhile.
+type Tree struct {
+	command Command
+	pid     int // of the command and of its process group
+	events  chan Event
+	calls   chan func()
+	gone    chan struct{}
+
+	exited  bool
+	limit   Limit
+	termed  bool
+	killing bool
+}
+
+// Start starts a command.
+func Start(c Command) (*Tree, error) {
+	Adopt()
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGCHLD)
+	pid, err := start(c)
+	if err != nil {
+		signal.Stop(changed)
+		return nil, err
+	}
+	t := &Tree{command: c, pid: pid, events: make(chan Event, 64), calls: make(chan func()), gone: make(chan struct{})}
+	t.events <- Event{What: Started, Pid: pid}
+	go t.run(changed)
+	return t, nil
+}
+
+func (t *Tree) Events() <-chan Event { return t.events }
+
+func (t *Tree) Limit(l Limit) {
+	t.call(func() {
+		if !t.termed {
+			t.limit = l
+		}
+	})
+}
+
+func (t *Tree) Signal(s os.Signal) {
+	t.call(func() { _ = unix.Kill(-t.pid, s.(syscall.Signal)) })
+}
+
+func (t *Tree) End(grace time.Duration) {
+	t.call(func() {
+		t.limit.Term = Now()
+		if kill := In(grace); t.limit.Kill == 0 || kill < t.limit.Kill {
+			t.limit.Kill = kill
+		}
+	})
+}
+
+// call has the goroutine of the tree do something; nothing once the tree is gone.
+func (t *Tree) call(f func()) {
+	select {
+	case t.calls <- f:
+	case <-t.gone:
+	}
+}
+
+// again is how soon what does not die is killed again: it may have started others meanwhile.
+const again = 5 * time.Millisecond
+
+func (t *Tree) run(changed chan os.Signal) {
+	defer signal.Stop(changed)
+	defer close(t.gone)
+	defer close(t.events)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if t.reap() {
+			t.events <- Event{What: Gone, At: Now()}
+			return
+		}
+		timer.Reset(t.next())
+		select {
+		case <-changed:
+		case f := <-t.calls:
+			f()
+		case <-timer.C:
+		}
+		t.enforce()
+	}
+}
+
+// next is when there is something to do even if nothing happens.
+func (t *Tree) next() time.Duration {
+	d := look
+	switch {
+	case t.killing:
+		d = again
+	case t.termed:
+		d = min(d, t.limit.Kill.Until())
+	case t.limit.Term != 0:
+		d = min(d, t.limit.Term.Until())
+	}
+	return max(d, 0)
+}
+
+// enforce does what the limit demands.
+func (t *Tree) enforce() {
+	now := Now()
+	if !t.termed && t.limit.Term != 0 && now >= t.limit.Term {
+		t.termed = true
+		t.events <- Event{What: Endangered}
+		if now < t.limit.Kill {
+			signalAll(t, syscall.SIGTERM)
+			signalAll(t, syscall.SIGCONT) // what is stopped hears of nothing
+		}
+	}
+	if t.termed && now >= t.limit.Kill {
+		t.killing = true
+		killAll(t)
+	}
+}
+
+// reap takes in what has become of children, and reports whether all that counts is gone.
+func (t *Tree) reap() (gone bool) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WUNTRACED, nil)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.ECHILD:
+			return t.exited && !t.others()
+		case pid <= 0:
+			return t.exited && t.command.Alone && !t.killing
+		case pid != t.pid:
+		case status.Stopped():
+			t.events <- Event{What: Stopped, Signal: int(status.StopSignal())}
+		case status.Exited():
+			t.exited = true
+			t.events <- Event{What: Exited, Code: status.ExitStatus()}
+		case status.Signaled():
+			t.exited = true
+			t.events <- Event{What: Exited, Code: 128 + int(status.Signal()), Status: int(status.Signal())}
+		}
+	}
+}
+
+// KillAll kills all descendants of this process, and returns when there are none. It is for one whose child was to do that and
+// is no more.
+func KillAll(cgroup string) {
+	t := &Tree{command: Command{Cgroup: cgroup}}
+	for {
+		var status unix.WaitStatus
+		_, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err == unix.ECHILD {
+			return
+		}
+		killAll(t)
+		time.Sleep(again)
+	}
+}

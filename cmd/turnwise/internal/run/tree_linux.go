@@ -1,0 +1,122 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// look is how often there is a look without anything having happened: the kernel tells of all that matters.
+const look = time.Second
+
+// Adopt makes this process the one that orphaned descendants become children of.
+func Adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// prepare sets up what only Linux has. The kernel's promise to kill follows the thread that has started the command: so that
+// thread is kept, by who calls.
+func prepare(attr *syscall.SysProcAttr, c Command) (done func(), err error) {
+	if c.Mortal {
+		attr.Pdeathsig = syscall.SIGKILL
+	}
+	if c.Cgroup == "" {
+		return func() {}, nil
+	}
+	dir, err := os.Open(c.Cgroup)
+	if err != nil {
+		return nil, err
+	}
+	attr.UseCgroupFD, attr.CgroupFD = true, int(dir.Fd())
+	return func() { dir.Close() }, nil
+}
+
+// KeepThread keeps the calling goroutine, and what it starts, on one thread that lasts.
+func KeepThread() { runtime.LockOSThread() }
+
+// others reports whether there are any besides the children that wait4 knows: there are none.
+func (t *Tree) others() bool { return false }
+
+// signalAll sends a signal to all descendants of this process, to each once.
+func signalAll(_ *Tree, sig syscall.Signal) {
+	self := os.Getpid()
+	family := descendants(self)
+	for pid := range family {
+		send(pid, sig, family)
+	}
+}
+
+// killAll kills all that it finds; what they have started meanwhile is found the next time.
+func killAll(t *Tree) {
+	if t.command.Cgroup != "" {
+		_ = os.WriteFile(filepath.Join(t.command.Cgroup, "cgroup.kill"), []byte("1"), 0)
+	}
+	if t.pid != 0 {
+		_ = unix.Kill(-t.pid, unix.SIGKILL) // a group at a stroke
+	}
+	signalAll(t, syscall.SIGKILL)
+}
+
+// send sends a signal to a descendant, unless its number has become somebody else's.
+func send(pid int, sig syscall.Signal, family map[int]bool) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if parent := parentOf(pid); parent == os.Getpid() || family[parent] {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}
+
+// descendants are those of a process. Some that are started meanwhile may be missing.
+func descendants(root int) map[int]bool {
+	family := map[int]bool{}
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		for _, child := range childrenOf(queue[0]) {
+			if !family[child] {
+				family[child] = true
+				queue = append(queue, child)
+			}
+		}
+	}
+	return family
+}
+
+func childrenOf(pid int) (children []int) {
+	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// parentOf returns 0 for a process that is no more.
+func parentOf(pid int) int {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
+
+// Means is how commands are ended here.
+func Means() string {
+	if dir, err := NewCgroup(); err == nil {
+		RemoveCgroup(dir)
+		return "a control group of their own, and as descendants of a subreaper, by pidfd"
+	}
+	return "being descendants of a subreaper, by pidfd"
+}

@@ -1,0 +1,136 @@
+package run
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The tests of this package run one after the other: a process has one tree at a time.
+
+func shell(line string) Command {
+	return Command{Path: "/bin/sh", Args: []string{"sh", "-c", line}, Env: os.Environ()}
+}
+
+// outcome waits until all is gone, and returns what happened before.
+func outcome(t *testing.T, c *Tree) (events []Event) {
+	t.Helper()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case e, more := <-c.Events():
+			if !more {
+				return events
+			}
+			events = append(events, e)
+		case <-late:
+			t.Fatal("it does not end: ", events)
+		}
+	}
+}
+
+// heir starts what ignores TERM and detaches itself by a session and a double fork, and writes to a file for as long as it lives.
+const heir = `setsid sh -c 'trap "" TERM HUP; (while :; do echo x >>alive; sleep 0.01; done) &' & `
+
+func TestAllThatDetachItselfIsFound(t *testing.T) {
+	for name, group := range map[string]func(t *testing.T) string{
+		"as descendants": func(*testing.T) string { return "" },
+		"by a control group": func(t *testing.T) string {
+			dir, err := NewCgroup()
+			if err != nil {
+				t.Skip(err)
+			}
+			t.Cleanup(func() {
+				RemoveCgroup(dir)
+				assert.NoDirExists(t, dir)
+			})
+			return dir
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			c := shell(heir + `touch ready; exec sleep 1000`)
+			c.Cgroup = group(t)
+			tree, err := Start(c)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { _, err := os.Stat("alive"); return err == nil }, time.Minute, 10*time.Millisecond)
+			tree.End(100 * time.Millisecond)
+			events := outcome(t, tree)
+			assert.Equal(t, Exited, events[len(events)-2].What)
+			assert.Equal(t, 143, events[len(events)-2].Code, "the command itself has heard TERM")
+			assert.Equal(t, Gone, events[len(events)-1].What)
+			before, _ := os.Stat("alive")
+			time.Sleep(100 * time.Millisecond)
+			after, _ := os.Stat("alive")
+			assert.Equal(t, before.Size(), after.Size(), "somebody is left")
+		})
+	}
+}
+
+func TestGoneIsWhenTheLastIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tree, err := Start(shell(`setsid sh -c '(sleep 0.3; touch late) &' & exit 3`))
+	require.NoError(t, err)
+	events := outcome(t, tree)
+	assert.FileExists(t, "late")
+	assert.Equal(t, []What{Started, Exited, Gone}, []What{events[0].What, events[1].What, events[2].What})
+	assert.Equal(t, 3, events[1].Code)
+}
+
+func TestTheCommandAloneCounts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := shell(`(while test ! -e enough; do sleep 0.01; done) & exit 3`)
+	c.Alone = true
+	tree, err := Start(c)
+	require.NoError(t, err)
+	outcome(t, tree)
+	require.NoError(t, os.WriteFile("enough", nil, 0o600))
+	KillAll("")
+}
+
+// A limit that passes ends the command, stopped or not; one that is moved on does not.
+func TestTheLimit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tree, err := Start(shell(`kill -STOP $$; sleep 1000`))
+	require.NoError(t, err)
+	for range 20 {
+		tree.Limit(Limit{Term: In(time.Second), Kill: In(2 * time.Second)})
+		time.Sleep(100 * time.Millisecond)
+	}
+	began := Now()
+	tree.Limit(Limit{Term: In(100 * time.Millisecond), Kill: In(30 * time.Second)})
+	events := outcome(t, tree)
+	assert.GreaterOrEqual(t, began.Until(), -30*time.Second, "it has heard TERM only when it was killed")
+	var all []What
+	for _, e := range events {
+		all = append(all, e.What)
+	}
+	assert.Equal(t, []What{Started, Stopped, Endangered, Exited, Gone}, all)
+	tree.Limit(Limit{}) // what comes late does no harm
+	tree.End(0)
+}
+
+// What starts others faster than they can be listed is caught, too.
+func TestABombOfForks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tree, err := Start(shell(`trap "" TERM; f() { test $1 = 0 || { (f $(($1-1))) & (f $(($1-1))) & sleep 5; }; }; f 6; sleep 5`))
+	require.NoError(t, err)
+	time.Sleep(50 * time.Millisecond)
+	tree.End(0)
+	began := time.Now()
+	outcome(t, tree)
+	assert.Less(t, time.Since(began), 30*time.Second)
+	assert.Empty(t, descendants(os.Getpid()))
+}
+
+func TestWhatCannotBeStarted(t *testing.T) {
+	_, err := Start(Command{Path: "/none", Args: []string{"none"}})
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Start(Command{Path: "/etc/passwd", Args: []string{"passwd"}})
+	assert.ErrorIs(t, err, os.ErrPermission)
+	_, err = Start(Command{Path: "/none", Args: []string{"none"}, Cgroup: "/none"})
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -1,0 +1,214 @@
+// Package status tells what becomes of a wish for a line: to people on a terminal or in a log, and to programs.
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Version is that of the lines for programs. It changes when a field goes or means something else, not when one is added.
+const Version = 1
+
+// Event is a line for programs.
+type Event struct {
+	Version  int        `json:"v"`
+	Time     time.Time  `json:"time"`
+	Event    string     `json:"event"` // waiting, granted, endangered, lost, released
+	Name     string     `json:"name"`
+	Mode     string     `json:"mode"`
+	Position int        `json:"position,omitempty"` // of waiting: 1 is the next to have its turn
+	Holder   *Holder    `json:"holder,omitempty"`   // of waiting
+	Token    string     `json:"token,omitempty"`    // from granted on; as text, since it may be more than a number in JSON can be
+	Deadline *time.Time `json:"deadline,omitempty"` // of granted and endangered: until when it is held if nothing more is heard
+	Reason   string     `json:"reason,omitempty"`   // of lost
+}
+
+// Holder is who has the line.
+type Holder struct {
+	ID    string    `json:"id"`
+	Host  string    `json:"host,omitempty"`
+	PID   int       `json:"pid,omitempty"`
+	Label string    `json:"label,omitempty"`
+	Since time.Time `json:"since,omitzero"` // when it came, not when it had its turn
+	Token string    `json:"token"`
+}
+
+// Of returns who a node says it is.
+func Of(n coord.Node) *Holder {
+	return &Holder{n.ID, n.Owner.Host, n.Owner.PID, n.Owner.Label, n.Owner.Since, fmt.Sprint(n.Token)}
+}
+
+// Reporter writes events to people and to programs. Either may be nil.
+type Reporter struct {
+	name, mode string
+
+	programs chan []byte
+	written  chan struct{}
+
+	mu       sync.Mutex
+	people   *os.File
+	terminal bool
+	line     string // that stands there now, on a terminal; or that was written last
+}
+
+// New returns a reporter for one wish. Programs that do not read hold up nobody: what they have no room for they miss.
+func New(name, mode string, people *os.File, terminal bool, programs io.WriteCloser) *Reporter {
+	r := &Reporter{name: name, mode: mode, people: people, terminal: terminal, written: make(chan struct{})}
+	if programs == nil {
+		close(r.written)
+		return r
+	}
+	r.programs = make(chan []byte, 1000)
+	go func() {
+		defer close(r.written)
+		defer programs.Close()
+		for text := range r.programs {
+			if _, err := programs.Write(text); err != nil {
+				break
+			}
+		}
+		for range r.programs {
+		}
+	}()
+	return r
+}
+
+// Quiet reports whether nobody wants to know of the wait.
+func (r *Reporter) Quiet() bool { return r.people == nil && r.programs == nil }
+
+// Tell writes an event for programs.
+func (r *Reporter) Tell(e Event) {
+	if r.programs == nil {
+		return
+	}
+	e.Version, e.Time, e.Name, e.Mode = Version, time.Now(), r.name, r.mode
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	select {
+	case r.programs <- append(text, '\n'):
+	default:
+	}
+}
+
+// Waiting says who waits for whom: me is the place in the line that is mine, of those who are in it.
+func (r *Reporter) Waiting(line []coord.Node, me coord.Node) {
+	ahead := 0
+	var holder *coord.Node
+	found := false
+	for i, n := range line {
+		if n.Token == me.Token {
+			found = true
+			break
+		}
+		if n.Holds {
+			if holder == nil {
+				holder = &line[i]
+			}
+			continue
+		}
+		ahead++
+	}
+	if !found {
+		return
+	}
+	e := Event{Event: "waiting", Position: ahead + 1}
+	text := fmt.Sprintf("waiting: %s in line", ordinal(ahead+1))
+	if holder != nil {
+		e.Holder = Of(*holder)
+		text += "; held by " + describe(*holder)
+	}
+	changed := r.say(text+since(holder), text)
+	if changed {
+		r.Tell(e)
+	}
+}
+
+// say shows a line that replaces the one before: in place on a terminal, elsewhere only if what it says has changed.
+func (r *Reporter) say(text, essence string) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = essence != r.line
+	r.line = essence
+	switch {
+	case r.people == nil:
+	case r.terminal:
+		fmt.Fprintf(r.people, "\r%s\x1b[K", text)
+	case changed:
+		fmt.Fprintln(r.people, "turnwise: "+text)
+	}
+	return changed
+}
+
+// Over ends the waiting: the terminal's line is wiped.
+func (r *Reporter) Over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.people != nil && r.terminal && r.line != "" {
+		fmt.Fprint(r.people, "\r\x1b[K")
+	}
+	r.line = ""
+}
+
+// Close gives programs a moment to read the last lines.
+func (r *Reporter) Close() {
+	if r.programs == nil {
+		return
+	}
+	close(r.programs)
+	select {
+	case <-r.written:
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+func ordinal(n int) string {
+	end := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			end = "st"
+		case 2:
+			end = "nd"
+		case 3:
+			end = "rd"
+		}
+	}
+	return fmt.Sprintf("%d%s", n, end)
+}
+
+// describe is who a node is, in a few words that are safe to show.
+func describe(n coord.Node) string {
+	if n.Owner == (coord.Owner{}) {
+		return "somebody who does not say who it is"
+	}
+	text := fmt.Sprintf("%s/%d", coord.Printable(n.Owner.Host), n.Owner.PID)
+	if n.Owner.Label != "" {
+		text += fmt.Sprintf(" \"%s\"", strings.ReplaceAll(coord.Printable(n.Owner.Label), `"`, `\"`))
+	}
+	return text
+}
+
+// since is for how long the holder has been there. Nobody says since when it has its turn.
+func since(holder *coord.Node) string {
+	if holder == nil || holder.Owner.Since.IsZero() {
+		return ""
+	}
+	return ", who came " + Age(holder.Owner.Since) + " ago"
+}
+
+// Age is how long ago something was, in seconds: by another machine's clock perhaps, so it may be a little in the future.
+func Age(t time.Time) string {
+	return max(time.Since(t), 0).Truncate(time.Second).String()
+}
+
+// Describe is who a node is.
+func Describe(n coord.Node) string { return describe(n) }

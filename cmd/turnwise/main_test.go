@@ -1,0 +1,145 @@
+//go:build linux || darwin
+
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// program is the folder of the program as users have it.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "turnwise")
+	if err == nil {
+		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "turnwise"), ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stderr = os.Stderr
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = dir
+	code := servers.Main(m)
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// services are those that every script runs on, with a short TTL. Each test has a part of its own.
+var services = []struct {
+	name string
+	at   func(t *testing.T) string
+}{
+	{"file", func(t *testing.T) string { return "file://" + t.TempDir() + "/locks" }},
+	{"etcd", func(t *testing.T) string {
+		return "etcd://" + servers.Etcd(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=4s"
+	}},
+	{"zk", func(t *testing.T) string {
+		return "zk://" + servers.ZooKeeper(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=4s"
+	}},
+	{"redis", func(t *testing.T) string {
+		return "redis://" + servers.Redis(t, servers.Shared()).Addrs()[0] + "?session=4s&root=" + unique(t)
+	}},
+}
+
+func unique(t *testing.T) string {
+	return strings.NewReplacer("/", "-").Replace(t.Name()) + strconv.FormatInt(time.Now().UnixNano(), 36)
+}
+
+func TestScripts(t *testing.T) {
+	for _, s := range services {
+		t.Run(s.name, func(t *testing.T) { scripts(t, "testdata", s.name, s.at(t)) })
+	}
+}
+
+func scripts(t *testing.T, dir, service, url string) {
+	testscript.Run(t, testscript.Params{
+		Dir: dir,
+		Setup: func(e *testscript.Env) error {
+			home := filepath.Join(e.WorkDir, "home")
+			e.Setenv("HOME", home)
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
+			e.Setenv("PATH", program+":"+os.Getenv("PATH"))
+			// A script's lines are its own: scripts of one service run side by side.
+			own := url + "/" + filepath.Base(e.WorkDir)
+			if before, query, ok := strings.Cut(url, "?"); ok && service != "redis" {
+				own = before + "/" + filepath.Base(e.WorkDir) + "?" + query
+			} else if ok {
+				own = url + filepath.Base(e.WorkDir)
+			}
+			if service == "file" {
+				own = url + filepath.Base(e.WorkDir)
+			}
+			e.Setenv("TURNWISE_BACKEND", own)
+			e.Setenv("SHELL", "/bin/sh")
+			e.Setenv("ROUNDS", os.Getenv("TURNWISE_ROUNDS")) // of killed-ttl, which takes half a minute each
+			return os.WriteFile(filepath.Join(e.WorkDir, "lib.sh"), []byte(lib), 0o600)
+		},
+		Condition: func(cond string) (bool, error) { return cond == service || cond == "ttl" && service != "file", nil },
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":  exits,
+			"script": script,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+// exits CODE PROGRAM ARGUMENT... wants that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGUMENT...")
+	}
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("the exit code is %d, not %s", code, args[0])
+	}
+}
+
+// lib is what each script for the shell begins with. A shell starts what runs in the background deaf to INT and QUIT.
+const lib = `
+trap 'jobs -p >jobs.left; kill -KILL $(cat jobs.left) 2>/dev/null' EXIT
+trap 'exit 1' TERM
+attentive='env --default-signal=INT,QUIT'
+until_there() {
+	for i in $(seq 1000); do "$@" >/dev/null 2>&1 && return; sleep 0.05; done
+	echo "never: $*" >&2
+	exit 1
+}
+`
+
+// script NAME runs a script for the shell, which must succeed.
+func script(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: script NAME")
+	}
+	text := ts.ReadFile("lib.sh") + ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+	limit := "120"
+	if ts.Getenv("ROUNDS") != "" {
+		limit = "3600"
+	}
+	if err := ts.Exec("timeout", "-k", "5", limit, "sh", args[0]); err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+}

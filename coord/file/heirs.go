@@ -1,0 +1,80 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Descriptors returns the open files by which the kernel knows that the present session of a client lives. A process that
+// inherits them, as an exec.Cmd's ExtraFiles, keeps the session when this process has ended, and with it whatever was held
+// then: until it has ended, too, and all to whom it has passed them on. They stay the client's: do not close them.
+//
+// It is coord.ErrInvalid if the client is not one of this package.
+func Descriptors(c *coord.Client) ([]*os.File, error) {
+	s, err := storeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var files []*os.File
+	for k := range s.kept {
+		files = append(files, k.file)
+		if k.pipe != nil {
+			files = append(files, k.pipe)
+		}
+	}
+	return files, nil
+}
+
+// Keepers returns the numbers of the processes by which the session of a node lives, as far as this one may see them: the
+// node's owner, and those that have inherited its Descriptors. It needs Linux; elsewhere it returns none.
+func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
+	s, err := storeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	session, _, ok := strings.Cut(n.ID, "-")
+	if !ok || runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	var file unix.Stat_t
+	if err := unix.Stat(filepath.Join(s.path, keptDir, nameOf("session/"+session)), &file); err != nil {
+		return nil, nil // it has just gone
+	}
+	all, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, fd := range all {
+		var st unix.Stat_t
+		pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
+		if err == nil && !slices.Contains(pids, pid) && unix.Stat(fd, &st) == nil && numberOf(&st) == numberOf(&file) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+func storeOf(c *coord.Client) (*Store, error) {
+	if d, ok := c.Driver().(*register.Driver); ok {
+		if s, ok := d.Store().(*Store); ok {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("turnwise: file: the client is not on a directory: %w", coord.ErrInvalid)
+}
