@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/examples/backend"
 	"github.com/turnwise/turnwise/recipes/election"
 )
 
@@ -31,11 +31,15 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	connect, err := backend.FromArgs(os.Args)
+	url := "file://" // a directory of the user's
+	if len(os.Args) > 1 {
+		url = os.Args[1]
+	}
+	service, err := backend.Parse(url)
 	if err != nil {
 		return err
 	}
-	client, err := connect(ctx)
+	client, err := service.Connect(ctx)
 	if err != nil {
 		return err
 	}

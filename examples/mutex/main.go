@@ -13,14 +13,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/examples/backend"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 func main() {
 	log.SetFlags(0)
-	connect, err := backend.FromArgs(os.Args)
+	url := "file://" // a directory of the user's
+	if len(os.Args) > 1 {
+		url = os.Args[1]
+	}
+	service, err := backend.Parse(url)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -30,7 +34,7 @@ func main() {
 	var workers sync.WaitGroup
 	for _, name := range []string{"ann", "bob", "cyd"} {
 		workers.Go(func() {
-			if err := work(ctx, connect, name); err != nil {
+			if err := work(ctx, service, name); err != nil {
 				log.Printf("%s: %v", name, err)
 			}
 		})
@@ -38,10 +42,10 @@ func main() {
 	workers.Wait()
 }
 
-func work(ctx context.Context, connect backend.Connect, name string) error {
+func work(ctx context.Context, service *backend.Service, name string) error {
 	reach, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	client, err := connect(reach, coord.WithOwnerLabel(name))
+	client, err := service.Connect(reach, backend.WithClient(coord.WithOwnerLabel(name)))
 	if err != nil {
 		return err
 	}

@@ -13,14 +13,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/examples/backend"
 	"github.com/turnwise/turnwise/recipes/rwlock"
 )
 
 func main() {
 	log.SetFlags(0)
-	connect, err := backend.FromArgs(os.Args)
+	url := "file://" // a directory of the user's
+	if len(os.Args) > 1 {
+		url = os.Args[1]
+	}
+	service, err := backend.Parse(url)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -35,7 +39,7 @@ func main() {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, role := range []func(context.Context, *rwlock.RWLock, string) error{write, read, read, write, read} {
-		client, err := connect(ctx)
+		client, err := service.Connect(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -12,14 +12,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/examples/backend"
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
 func main() {
 	log.SetFlags(0)
-	connect, err := backend.FromArgs(os.Args)
+	url := "file://" // a directory of the user's
+	if len(os.Args) > 1 {
+		url = os.Args[1]
+	}
+	service, err := backend.Parse(url)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -28,7 +32,7 @@ func main() {
 	var inUse atomic.Int64
 	var all sync.WaitGroup
 	for i := range 6 {
-		client, err := connect(ctx)
+		client, err := service.Connect(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}

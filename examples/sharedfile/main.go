@@ -3,9 +3,7 @@
 // Sharedfile has several processes write to one journal. One of them is stopped while it writes, loses its lock, and goes on:
 // nobody ever reads what it writes then.
 //
-//	go run ./examples/sharedfile [zk://host:port | etcd://host:port]
-//
-// Without a service the lock is in a directory.
+//	go run ./examples/sharedfile [URL of a service]
 package main
 
 import (
@@ -24,9 +22,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/file"
-	"github.com/turnwise/turnwise/examples/backend"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/sharedfile"
 )
@@ -35,27 +32,19 @@ func main() {
 	log.SetFlags(0)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := error(nil)
 	if len(os.Args) == 5 && os.Args[1] == "write" { // one of the processes that this program starts
-		err = writer(ctx, os.Args[2], os.Args[3], os.Args[4])
-	} else {
-		err = run(ctx, strings.Join(os.Args[1:], " "))
+		if err := writer(ctx, os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			log.Fatal(err)
+		}
+		return
 	}
-	if err != nil {
+	url := "file://" // a directory of the user's
+	if len(os.Args) > 1 {
+		url = os.Args[1]
+	}
+	if err := run(ctx, url); err != nil {
 		log.Fatal(err)
 	}
-}
-
-// connect returns a client on a service, or on a directory beside the journal.
-func connect(ctx context.Context, url, dir string) (*coord.Client, error) {
-	if url == "" || url == "mem://" { // that is for one process alone
-		return file.Connect(ctx, filepath.Join(dir, "locks"))
-	}
-	service, err := backend.New(url)
-	if err != nil {
-		return nil, err
-	}
-	return service(ctx)
 }
 
 func open(client *coord.Client, dir string) (*sharedfile.File, error) {
@@ -94,7 +83,7 @@ func lines(ctx context.Context, journal *sharedfile.File) (all []string, err err
 }
 
 func writer(ctx context.Context, name, url, dir string) error {
-	client, err := connect(ctx, url, dir)
+	client, err := backend.Open(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -138,7 +127,7 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	client, err := connect(ctx, url, dir)
+	client, err := backend.Open(ctx, url)
 	if err != nil {
 		return err
 	}
