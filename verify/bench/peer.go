@@ -15,8 +15,10 @@ type Service string
 const (
 	ZooKeeper Service = "zookeeper"
 	Etcd      Service = "etcd"
-	Redis     Service = "redis"
 )
+
+// clusters are the services made for this, which most works are measured on.
+var clusters = []Service{ZooKeeper, Etcd}
 
 // Kind is what a turn is wanted for.
 type Kind string
@@ -81,7 +83,7 @@ func (c *Contestant) does(kinds ...Kind) bool {
 
 // roster returns all contestants, in the order of the tables.
 func roster() []*Contestant {
-	return slices.Concat(zooKeeperContestants(), etcdContestants(), redisContestants())
+	return slices.Concat(zooKeeperContestants(), etcdContestants(), storeContestants())
 }
 
 // alone is a Client whose methods may be called by many goroutines.

@@ -25,7 +25,13 @@ func openReport(dir string, all []*Work) (*report, error) {
 		return nil, err
 	}
 	book, err := readBook(filepath.Join(dir, "benchmarks", "results.json"))
-	return &report{dir, all, book}, err
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range all {
+		book.Works[w.Name] = slices.DeleteFunc(book.Works[w.Name], func(r Result) bool { return !w.on(r.Service) })
+	}
+	return &report{dir, all, book}, nil
 }
 
 func (r *report) add(w *Work, results []Result, versions []string) error {
@@ -121,21 +127,42 @@ func tabulate(w *Work, results []Result) string {
 	if len(results) > 0 && slices.ContainsFunc(results, func(r Result) bool { return len(r.Extra) > 0 }) {
 		return extraTable(results)
 	}
-	requests := func(r Result) float64 { return r.middle(func(s Sample) float64 { return s.Requests }) }
-	wakes := func(r Result) float64 { return r.middle(func(s Sample) float64 { return s.Wakes }) }
-	bytes := func(r Result) float64 {
-		if r.Counted == nil {
-			return 0
+	figure := func(of func(Sample) float64) func(Result) string {
+		return func(r Result) string {
+			if v := r.middle(of); v > 0.005 {
+				return rounded(v)
+			}
+			return ""
 		}
-		return r.Counted.Bytes
+	}
+	bytes := func(r Result) string {
+		if r.Counted == nil || r.Counted.Bytes == 0 {
+			return ""
+		}
+		return rounded(r.Counted.Bytes)
+	}
+	shared := func(of func(Sample) string) func(Result) string {
+		return func(r Result) string {
+			if len(r.Rounds) == 0 || r.Rounds[0].Longest == 0 {
+				return ""
+			}
+			return of(r.Rounds[0])
+		}
 	}
 	type column struct {
 		title string
-		of    func(Result) float64
+		of    func(Result) string
 	}
 	var columns []column
-	for _, c := range []column{{"requests", requests}, {"bytes", bytes}, {"wake-ups", wakes}} {
-		if slices.ContainsFunc(results, func(r Result) bool { return c.of(r) > 0 }) {
+	for _, c := range []column{
+		{"requests", figure(func(s Sample) float64 { return s.Requests })},
+		{"bytes", bytes},
+		{"wake-ups", figure(func(s Sample) float64 { return s.Wakes })},
+		{"to another", figure(func(s Sample) float64 { return s.Passed * float64(time.Second) / float64(s.Per) })},
+		{"longest wait", shared(func(s Sample) string { return shown(s.Longest) })},
+		{"shares", shared(func(s Sample) string { return fmt.Sprintf("%.2f … %.2f", s.Least, s.Most) })},
+	} {
+		if slices.ContainsFunc(results, func(r Result) bool { return c.of(r) != "" }) {
 			columns = append(columns, c)
 		}
 	}
@@ -163,11 +190,7 @@ func tabulate(w *Work, results []Result) string {
 		low, mid, high := r.spread()
 		fmt.Fprintf(&doc, "| %s | %s | %s | %s | %s … %s | %.0f |", name, r.Service, who, shown(mid), shown(low), shown(high), float64(time.Second)/float64(mid))
 		for _, c := range columns {
-			if v := c.of(r); v > 0.005 {
-				fmt.Fprintf(&doc, " %s |", rounded(v))
-			} else {
-				doc.WriteString(" |")
-			}
+			fmt.Fprintf(&doc, " %s |", c.of(r))
 		}
 		doc.WriteString("\n")
 		if r.Error != "" {

@@ -57,7 +57,7 @@ func (b *bench) work(w *Work) ([]Result, error) {
 func (b *bench) rows(w *Work, c Case) []Result {
 	var players []*Contestant
 	for _, p := range roster() {
-		if b.plays(p) && p.does(c.Kinds...) && (c.Bare || !p.Bare) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns) {
+		if b.plays(p) && w.on(p.Service) && p.does(c.Kinds...) && (c.Bare || !p.Bare) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns) {
 			players = append(players, p)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,12 @@ type Sample struct {
 	Requests float64 `json:",omitempty"` // at the server, per turn
 	Bytes    float64 `json:",omitempty"` // both ways, per turn
 	Wakes    float64 `json:",omitempty"` // waiters that looked again, per turn
+
+	// Among contenders for one line.
+	Passed  float64       `json:",omitempty"` // turns that went to another than had the one before, per turn
+	Longest time.Duration `json:",omitempty"` // wait of one of them
+	Least   float64       `json:",omitempty"` // share of who had the fewest turns; 1 is an equal share
+	Most    float64       `json:",omitempty"`
 }
 
 // run runs a scenario with one contestant. meter counts the server's requests, and may be nil.
@@ -72,6 +79,7 @@ type table struct {
 	meter      func() (float64, error)
 	clients    []Client
 	seats      []Client
+	shares     atomic.Pointer[shares]
 }
 
 func (t *table) sit(ctx context.Context, s Setting) error {
@@ -140,7 +148,8 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 	for i, seat := range t.seats {
 		all.Go(func() {
 			for turn := 0; !stop.Load(); turn++ {
-				if err := take1(ctx, seat, t.want(i, turn)); err != nil {
+				asked := time.Now()
+				if err := take1(ctx, seat, t.want(i, turn), func() { t.shares.Load().had(i, asked) }); err != nil {
 					failed <- err
 					return
 				}
@@ -153,6 +162,7 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 	if err := pause(ctx, t.scenario.Warm, failed); err != nil {
 		return Sample{}, err
 	}
+	t.shares.Store(newShares(len(t.seats)))
 	requests, wakes, err := t.count()
 	if err != nil {
 		return Sample{}, err
@@ -165,16 +175,64 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 	}
 	r, w, err := t.count() // turns go on while the server reports its count, now as before the window
 	turns, elapsed := done.Load()-before, time.Since(since)
-	return sampled(turns, elapsed, r-requests, w-wakes), err
+	s := sampled(turns, elapsed, r-requests, w-wakes)
+	if t.scenario.Kind == Lock && t.scenario.Lines <= 1 && len(t.seats) > 1 {
+		t.shares.Load().sum(&s)
+	}
+	return s, err
 }
 
-// take1 takes one turn.
-func take1(ctx context.Context, c Client, w Want) error {
+// take1 takes one turn. It calls inside, if there is one, when it has it.
+func take1(ctx context.Context, c Client, w Want, inside func()) error {
 	release, err := c.Acquire(ctx, w)
 	if err != nil {
 		return err
 	}
+	if inside != nil {
+		inside()
+	}
 	return release()
+}
+
+// shares are what each seat has had of a line since the window began.
+type shares struct {
+	mu      sync.Mutex
+	turns   []int64
+	last    int // who had the turn before
+	passed  int64
+	longest time.Duration
+}
+
+func newShares(seats int) *shares { return &shares{turns: make([]int64, seats), last: -1} }
+
+func (a *shares) had(seat int, asked time.Time) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.turns[seat]++
+	a.longest = max(a.longest, time.Since(asked))
+	if seat != a.last {
+		a.last = seat
+		a.passed++
+	}
+}
+
+// sum fills in a sample. Who still waits and has not had a turn shows as a share of nothing.
+func (a *shares) sum(s *Sample) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	total := int64(0)
+	for _, n := range a.turns {
+		total += n
+	}
+	if total == 0 {
+		return
+	}
+	equal := float64(total) / float64(len(a.turns))
+	s.Passed, s.Longest = float64(a.passed)/float64(total), a.longest
+	s.Least, s.Most = float64(slices.Min(a.turns))/equal, float64(slices.Max(a.turns))/equal
 }
 
 func pause(ctx context.Context, d time.Duration, failed <-chan error) error {
@@ -202,7 +260,7 @@ func (t *table) drain(ctx context.Context) (Sample, error) {
 	var all sync.WaitGroup
 	for i, seat := range t.seats {
 		all.Go(func() {
-			if err := take1(ctx, seat, t.want(i, 0)); err != nil {
+			if err := take1(ctx, seat, t.want(i, 0), nil); err != nil {
 				failed <- err
 			}
 		})

@@ -3,11 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -53,8 +49,8 @@ func (s *stage) service(ctx context.Context, name Service) (*service, error) {
 		made, err = s.zooKeeper(ctx, f.path)
 	case Etcd:
 		made, err = s.etcd(ctx, f.path)
-	case Redis:
-		made, err = redisServer(ctx, f.path)
+	default:
+		made, err = s.store(ctx, name, f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -168,48 +164,6 @@ func (s *stage) etcd(ctx context.Context, dir string) (*service, error) {
 		},
 		close: func() { admin.Close(); cluster.Close() },
 	}, nil
-}
-
-// redisServer keeps nothing on disk, wherever the others keep their data: that is how it is run for locks.
-func redisServer(ctx context.Context, dir string) (*service, error) {
-	path, err := servers.Find("redis/redis-server")
-	if err != nil {
-		return nil, err
-	}
-	dir = filepath.Join(dir, "redis")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := socket.Addr().String()
-	socket.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
-	child, err := servers.StartProcess(cmd)
-	if err != nil {
-		return nil, err
-	}
-	for range 500 {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			conn.Close()
-			out, _ := exec.Command(path, "--version").Output()
-			return &service{name: redisVersion(string(out)), addr: addr, close: child.Kill}, nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	child.Kill()
-	return nil, fmt.Errorf("redis-server does not answer at %s", addr)
-}
-
-func redisVersion(said string) string {
-	var version string
-	if _, err := fmt.Sscanf(said, "Redis server v=%s", &version); err != nil {
-		return "redis"
-	}
-	return "redis " + version
 }
 
 // view is what a scenario may ask of the service that it runs on.

@@ -1,21 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 )
 
-// target is a ratio to be reached: at least that many times as fast as a peer, or at most that many times its time.
+// target is a ratio to be reached: at least that many times as fast as a peer, or at most that many times its time. Without
+// a peer it is a time.
 type target struct {
-	work     string
-	ourCase  string // a prefix of the case's name
-	peerCase string // empty: the same as ourCase
-	service  Service
-	peer     string // "turnwise" for another case of our own
-	atLeast  float64
-	atMost   float64
-	why      string // why it is not reached, as far as we know
+	work      string
+	ourCase   string // a prefix of the case's name
+	peerCase  string // empty: the same as ourCase
+	service   Service
+	peer      string // "turnwise" for another case of our own
+	atLeast   float64
+	atMost    float64
+	within    time.Duration
+	toAnother bool   // only turns count that went to another than had the one before
+	why       string // why it is not reached, as far as we know
 }
 
 // Why some are not reached.
@@ -59,6 +63,20 @@ var targets = []target{
 	{work: "rwlock", ourCase: "a writer", service: Etcd, peer: "recipes.RWMutex", atLeast: 1},
 	{work: "semaphore", ourCase: "8 permits", service: ZooKeeper, peer: "Curator", atLeast: 3},
 	{work: "semaphore", ourCase: "100 permits", service: ZooKeeper, peer: "Curator", atLeast: 1},
+	{work: "stores", ourCase: "16 contenders", service: Redis, peer: "redsync", atLeast: 50, toAnother: true},
+	{work: "stores", ourCase: "16 contenders", service: RedisThree, peer: "redsync", atLeast: 10, toAnother: true},
+	{work: "stores", ourCase: "16 contenders", service: Files, peer: "flock", atLeast: 5, toAnother: true},
+	{work: "stores", ourCase: "16 contenders", service: Postgres, within: 500 * time.Microsecond, toAnother: true},
+	{work: "stores", ourCase: "1 client", service: Files, within: 60 * time.Microsecond},
+	{work: "stores", ourCase: "4000 waiters", service: Redis, within: 400 * time.Microsecond},
+}
+
+// time is what a turn took in the middle one of the rounds.
+func (t target) time(r *Result) float64 {
+	if !t.toAnother {
+		return float64(r.Median())
+	}
+	return r.middle(func(s Sample) float64 { return float64(s.Per) / s.Passed })
 }
 
 // find returns a result from the book.
@@ -73,31 +91,41 @@ func (b *Book) find(work, casePrefix string, s Service, contestant string) *Resu
 
 // verdict returns a line of the table of targets; ok is false if there is nothing to compare.
 func (t target) verdict(b *Book) (line string, reached, ok bool) {
-	peerCase := t.peerCase
-	if peerCase == "" {
-		peerCase = t.ourCase
-	}
-	we, they := b.find(t.work, t.ourCase, t.service, "turnwise"), b.find(t.work, peerCase, t.service, t.peer)
-	if we == nil || they == nil {
+	we := b.find(t.work, t.ourCase, t.service, "turnwise")
+	if we == nil {
 		return "", false, false
 	}
-	against := t.peer
-	if peerCase != t.ourCase {
-		against = "with " + they.Case
+	what := t.work + ", " + we.Case
+	if t.toAnother {
+		what += ", to another"
 	}
-	var wanted, got string
-	if t.atMost > 0 {
-		ratio := float64(we.Median()) / float64(they.Median())
-		wanted, got, reached = fmt.Sprintf("at most %.1f x its time", t.atMost), fmt.Sprintf("%.2f x", ratio), ratio <= t.atMost
+	var against, wanted, got string
+	if t.within > 0 {
+		against = "the clock"
+		wanted, got = fmt.Sprintf("at most %v", t.within), shown(time.Duration(t.time(we)))
+		reached = t.time(we) <= float64(t.within)
 	} else {
-		ratio := float64(they.Median()) / float64(we.Median())
-		wanted, got, reached = fmt.Sprintf("at least %.1f x as fast", t.atLeast), fmt.Sprintf("%.2f x", ratio), ratio >= t.atLeast
+		they := b.find(t.work, cmp.Or(t.peerCase, t.ourCase), t.service, t.peer)
+		if they == nil {
+			return "", false, false
+		}
+		against = t.peer
+		if t.peerCase != "" {
+			against = "with " + they.Case
+		}
+		ratio := t.time(they) / t.time(we)
+		wanted, reached = fmt.Sprintf("at least %.1f x as fast", t.atLeast), ratio >= t.atLeast
+		if t.atMost > 0 {
+			ratio = 1 / ratio
+			wanted, reached = fmt.Sprintf("at most %.1f x its time", t.atMost), ratio <= t.atMost
+		}
+		got = fmt.Sprintf("%.2f x", ratio)
 	}
 	yes := "reached"
 	if !reached {
 		yes = "**not reached**"
 	}
-	return fmt.Sprintf("| %s, %s | %s | %s | %s | %s | %s |", t.work, we.Case, t.service, against, wanted, got, yes), reached, true
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", what, t.service, against, wanted, got, yes), reached, true
 }
 
 // After the kill of a leader, the next one must lead within the session timeout, a tick of the server, and some slack.

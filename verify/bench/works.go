@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,10 +13,18 @@ type Work struct {
 	About string
 	Unit  string // what one turn is
 	Cases []Case
-	Disk  bool // the servers wait for the disk at every write
+	Disk  bool      // the servers wait for the disk at every write
+	On    []Service // clusters unless it says otherwise
 
 	// Special is for what is not a scenario.
 	Special func(b *bench, w *Work) ([]Result, error)
+}
+
+func (w *Work) on(s Service) bool {
+	if w.On == nil {
+		return slices.Contains(clusters, s)
+	}
+	return slices.Contains(w.On, s)
 }
 
 // Case is one row of a work.
@@ -37,18 +46,19 @@ type size struct {
 	readers      int
 	footprint    int
 	lines        int
+	storeLines   int
 	semaphores   [][2]int // permits, clients
 }
 
 var full = size{
 	warm: 300 * time.Millisecond, window: time.Second,
-	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, lines: 1000,
+	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, lines: 1000, storeLines: 64,
 	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}},
 }
 
 var small = size{
 	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
-	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, lines: 20,
+	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, lines: 20, storeLines: 20,
 	semaphores: [][2]int{{2, 8}},
 }
 
@@ -113,5 +123,14 @@ func works(s size) []*Work {
 	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{uncontended, handOff(2)}}
-	return []*Work{one, two, three, four, five, six, seven, eight, disk}
+	nine := &Work{Name: "stores", Title: "On files, Redis and databases", Unit: "turn", On: stores,
+		About: "The same on stores that can compare and swap, beside what people use there. `To another` are the turns a second that went to somebody else than had the one before; the longest wait and the shares are of single contenders, in one round.",
+		Cases: []Case{uncontended, handOff(s.contenders[0]), handOff(s.contenders[1])}}
+	for _, c := range three.Cases[1:] {
+		c.Count = false
+		nine.Cases = append(nine.Cases, c)
+	}
+	nine.Cases = append(nine.Cases, Case{Name: fmt.Sprintf("%d lines, 64 workers", s.storeLines), Kinds: []Kind{Lock},
+		Scenario: turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.storeLines})})
+	return []*Work{one, two, three, four, five, six, seven, eight, disk, nine}
 }
