@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/verify/model/walk"
 )
 
 // families returns every line of n contenders out of some kinds.
@@ -31,7 +32,7 @@ func limit() int {
 	return 1_500_000
 }
 
-func show(t *testing.T, kinds []string, r Result) {
+func show(t *testing.T, kinds []string, r walk.Result) {
 	t.Helper()
 	t.Fatalf("%v: %s\n  %s", kinds, r.Fault, strings.Join(r.Trace, "\n  "))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/verify/model/walk"
 )
 
 // machine makes the moves of a configuration.
@@ -12,22 +13,20 @@ type machine struct {
 	rules map[asked]byte
 }
 
-// move is one thing that can happen next.
-type move struct {
-	state
-	what string
-	sure bool // it will happen some time; nobody needs to choose it
-	bad  string
+// Search walks through every state of a configuration, but through no more than limit.
+func Search(cfg Config, limit int) (r walk.Result, whole bool) {
+	m := &machine{cfg, make(map[asked]byte)}
+	return walk.Search(state{}, m.moves, m.asleep, limit)
 }
 
-func (m *machine) moves(s state) []move {
-	var all []move
+func (m *machine) moves(s state) []walk.Move[state] {
+	var all []walk.Move[state]
 	add := func(t state, sure bool, bad, what string, args ...any) {
 		t.forgetPast()
 		if bad == "" {
 			bad = m.judge(&t)
 		}
-		all = append(all, move{t, fmt.Sprintf(what, args...), sure, bad})
+		all = append(all, walk.Move[state]{State: t, What: fmt.Sprintf(what, args...), Sure: sure, Bad: bad})
 	}
 	if int(s.joined) < len(m.Kinds) {
 		t, i := s, int(s.joined)

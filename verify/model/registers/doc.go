@@ -1,0 +1,20 @@
+// Package registers walks every interleaving of the protocol by which coord/register keeps a line in a register that can be
+// compared and swapped. Each of a few processes joins the line, waits, holds and leaves. Meanwhile a swap is applied
+// without an answer, or is applied late; notes are late or lost; somebody gives up, loses its session, or is removed by an
+// operator; an empty line is deleted and made again.
+//
+// The judges know nothing of the protocol: two must not hold at once, a token must be greater than all before it, who could go must
+// be woken, and nobody who has left may stand in the line.
+//
+// To show that the walk can find what it looks for, each of these is planted and must be found:
+//
+//	nothing is written after a swap whose outcome is open   a node stays of one who has left
+//	a version that counts                                   one believes in another's swap
+//	what was told of a first try counts for the next one    two holders
+//	notes are sent before the swap                          a lost wake-up
+//	a session is ended before its own deadline              two holders
+//	who is removed is not told                              it waits for ever
+//	who is next is not told                                 a lost wake-up
+//	a line that is deleted leaves the epoch as it is        a token comes again
+//	an empty line is deleted at once                        a node stays, or a token comes again
+package registers
