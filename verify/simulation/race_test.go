@@ -1,0 +1,6 @@
+//go:build race
+
+package simulation
+
+// scattered says that the runtime starts goroutines in random order.
+const scattered = true
