@@ -104,7 +104,7 @@ func TestASeedReplaysARunExactly(t *testing.T) {
 			sums := make(map[string]uint64)
 			differ, n := 0, 1000
 			if scattered { // which is slow; all of them run without it, too
-				n = 100
+				n = 200
 			}
 			for i := range n {
 				cfg := Config{Seed: uint64(i%(n/4) + 1), Profile: p, Recipe: Recipes[i%len(Recipes)], Faults: true}
