@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -414,9 +415,15 @@ func (j *job) variables(token coord.Token) []string {
 	}
 }
 
-// environment is that of the command: of what stands there twice the last counts.
+// environment is that of the command. Nothing stands there twice, as it would within another turnwise: most programs find the
+// first, and shells the last.
 func (j *job) environment(token coord.Token) []string {
-	return append(os.Environ(), j.variables(token)...)
+	ours := j.variables(token)
+	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	})
+	return append(inherited, ours...)
 }
 
 // tokenVariable is where the token of a line is, also within another turnwise.
