@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -216,22 +217,26 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 			ctx, stop := interruptible()
 			defer stop()
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
-				line, err := c.Line(ctx, args[0])
-				if err != nil {
-					return refused(err)
+				is, err := holds(ctx, c, args[0], token)
+				if err == nil && !is {
+					return fail(1, "%w", errSilent)
 				}
-				for _, n := range line {
-					if n.Holds && int64(n.Token) == token {
-						return nil
-					}
-				}
-				return fail(1, "%w", errSilent)
+				return err
 			})
 		},
 	}
 	c.Flags().Int64Var(&token, "token", 0, "the `token`")
 	names(s, c)
 	return c
+}
+
+// holds reports whether a token is that of one who has the line now.
+func holds(ctx context.Context, c *coord.Client, name string, token int64) (bool, error) {
+	line, err := c.Line(ctx, name)
+	if err != nil {
+		return false, refused(err)
+	}
+	return slices.ContainsFunc(line, func(n coord.Node) bool { return n.Holds && int64(n.Token) == token }), nil
 }
 
 // names completes the names of lines, if the service answers at once.
