@@ -54,6 +54,19 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 	c.Flags().DurationVar(&ifOlder, "if-older", 0, "only if it came longer ago than this `time`")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	names(s, c)
+	first := c.ValidArgsFunction
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) != 1 {
+			return first(c, args, begun)
+		}
+		return s.complete(func(ctx context.Context, c *coord.Client) (ids []string, err error) {
+			line, err := c.Line(ctx, args[0])
+			for _, n := range line { // with who it is, which shells show beside it
+				ids = append(ids, cobra.CompletionWithDesc(n.ID, contenderOf(n).who()))
+			}
+			return ids, err
+		})
+	}
 	return c
 }
 

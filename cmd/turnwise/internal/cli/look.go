@@ -239,33 +239,39 @@ func holds(ctx context.Context, c *coord.Client, name string, token int64) (bool
 	return slices.ContainsFunc(line, func(n coord.Node) bool { return n.Holds && int64(n.Token) == token }), nil
 }
 
-// names completes the names of lines, if the service answers at once.
+// names completes the names of lines.
 func names(s *service, c *cobra.Command) {
 	c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		found := make(chan []string, 1)
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), completeFor)
-			defer cancel()
-			_ = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
-				all, err := c.Lines(ctx, begun)
-				found <- all
-				return err
-			})
-		}()
-		select {
-		case all := <-found:
-			return all, cobra.ShellCompDirectiveNoFileComp
-		case <-time.After(completeFor):
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		return s.complete(func(ctx context.Context, c *coord.Client) ([]string, error) { return c.Lines(ctx, begun) })
+	}
+}
+
+// complete asks the service for what Tab may put there. It has none if the service does not answer at once.
+func (s *service) complete(ask func(ctx context.Context, c *coord.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	found := make(chan []string, 1)
+	go func() {
+		defer close(found)
+		ctx, cancel := context.WithTimeout(context.Background(), completeFor)
+		defer cancel()
+		_ = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
+			all, err := ask(ctx, c)
+			found <- all
+			return err
+		})
+	}()
+	select {
+	case all := <-found:
+		return all, cobra.ShellCompDirectiveNoFileComp
+	case <-time.After(completeFor):
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeFor is how long who presses Tab waits at most.
-const completeFor = 250 * time.Millisecond
+const completeFor = 200 * time.Millisecond
 
 // exactly wants one argument; what says what it is.
 func exactly(what string) cobra.PositionalArgs {
