@@ -24,7 +24,7 @@ func main() {
 	case "one":
 		write(os.Args[2], 1<<62, os.NewFile(3, "begun"))
 	case "short":
-		write(os.Args[2], 25, nil)
+		write(os.Args[2], 20, nil)
 	}
 }
 
@@ -68,7 +68,7 @@ func write(log string, lines int, begun *os.File) {
 		if _, err := os.Stat(log); err != nil {
 			return
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
