@@ -159,7 +159,7 @@ func (l *tokenLog) check(t *testing.T) {
 func (r *running) family(s syscall.Signal) {
 	done := map[string]bool{}
 	for i, field := range r.log.fresh() {
-		if pid, _ := strconv.Atoi(field); i%2 == 1 && !done[field] {
+		if pid, _ := strconv.Atoi(field); i%2 == 1 && pid > 1 && !done[field] {
 			done[field] = true
 			_ = syscall.Kill(pid, s) // it may be dead
 		}

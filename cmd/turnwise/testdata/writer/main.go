@@ -22,7 +22,7 @@ func main() {
 	case "fork": // a child that is left behind
 		begin("one", false, os.NewFile(3, "begun"))
 	case "one":
-		write(os.Args[2], 1<<62, os.NewFile(3, "begun"))
+		write(os.Args[2], long, os.NewFile(3, "begun"))
 	case "short":
 		write(os.Args[2], 20, nil)
 	}
@@ -41,7 +41,7 @@ func family(log, started string) {
 	}
 	must(os.WriteFile(started+"~", []byte(strconv.Itoa(os.Getpid())), 0o600))
 	must(os.Rename(started+"~", started))
-	write(log, 1<<62, nil)
+	write(log, long, nil)
 }
 
 // begin starts another one, which says to begun that it writes.
@@ -51,6 +51,9 @@ func begin(mode string, session bool, begun *os.File) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	must(c.Start())
 }
+
+// long is longer than a round takes, and not for ever: the test itself may be killed.
+const long = 60_000
 
 // write writes lines, until the log is gone.
 func write(log string, lines int, begun *os.File) {
