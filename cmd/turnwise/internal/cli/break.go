@@ -18,7 +18,7 @@ import (
 )
 
 func breakCommand(s *service) *cobra.Command {
-	var ifOlder time.Duration
+	var ifOlder seconds
 	var yes bool
 	c := &cobra.Command{
 		Use:   "break NAME ID",
@@ -32,9 +32,6 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if ifOlder < 0 {
-				return usage("--if-older %v: it cannot be negative", ifOlder)
-			}
 			ctx, stop := interruptible()
 			defer stop()
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
@@ -44,14 +41,14 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 				}
 				for _, n := range line {
 					if n.ID == args[1] {
-						return throwOut(ctx, c, n, ifOlder, yes)
+						return throwOut(ctx, c, n, ifOlder.Duration, yes)
 					}
 				}
 				return fail(1, "nobody in %q has the ID %s (any more)", args[0], coord.Printable(args[1]))
 			})
 		},
 	}
-	c.Flags().DurationVar(&ifOlder, "if-older", 0, "only if it came longer ago than this `time`")
+	c.Flags().Var(&ifOlder, "if-older", "only if it came longer ago than this `time`")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	names(s, c)
 	first := c.ValidArgsFunction

@@ -51,7 +51,15 @@ func modeOf(kind string) string {
 func printJSON(v any) error {
 	out := json.NewEncoder(os.Stdout)
 	out.SetEscapeHTML(false)
-	return out.Encode(v)
+	return unwritten(out.Encode(v))
+}
+
+// unwritten gives an error of writing to standard output its code.
+func unwritten(err error) error {
+	if err != nil {
+		return &failure{codeUnusable, err}
+	}
+	return nil
 }
 
 func lsCommand(s *service) *cobra.Command {
@@ -75,7 +83,9 @@ func lsCommand(s *service) *cobra.Command {
 					return printJSON(names)
 				}
 				for _, n := range names {
-					fmt.Println(coord.Printable(n))
+					if _, err := fmt.Println(coord.Printable(n)); err != nil {
+						return unwritten(err)
+					}
 				}
 				return nil
 			})
@@ -111,8 +121,7 @@ the holder, and what its command has started.`,
 				if asJSON {
 					return printJSON(all)
 				}
-				printLine(all)
-				return nil
+				return printLine(all)
 			})
 		},
 	}
@@ -121,9 +130,9 @@ the holder, and what its command has started.`,
 	return c
 }
 
-func printLine(all []contender) {
+func printLine(all []contender) error {
 	if len(all) == 0 {
-		return
+		return nil
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "\tWHO\tHAS OR WANTS\tCAME\tTOKEN\tID\t")
@@ -143,7 +152,7 @@ func printLine(all []contender) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, c.who(), c.Mode, came, c.Token, coord.Printable(c.ID), more)
 	}
-	w.Flush()
+	return unwritten(w.Flush())
 }
 
 func (c contender) who() string {

@@ -67,6 +67,14 @@ all your processes on this machine.`,
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), checkCommand(s),
 		publishCommand(s), breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), manCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // the library's own shows help for a shell that it does not know, and that as a success
+			c.Args, c.RunE = cobra.ArbitraryArgs, func(*cobra.Command, []string) error {
+				return usage("write completion bash, completion zsh or completion fish")
+			}
+		}
+	}
 	return root
 }
 
