@@ -127,6 +127,7 @@ func inBackground() error {
 	}
 	defer r.Close()
 	s := catch()
+	keepFiles() // who reads from a pipe of the script would wait for the one in the background
 	p, err := os.StartProcess(program, os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), fmt.Sprintf("%s=%d", holderVariable, os.Getppid())),
 		Files: []*os.File{null, w, os.Stderr},
