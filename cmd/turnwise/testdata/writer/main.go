@@ -39,6 +39,7 @@ func family(log, started string) {
 		_, err := r.Read(make([]byte, 1))
 		must(err)
 	}
+	write(log, 1, nil) // the test finds by the log whom it has to kill in the end
 	must(os.WriteFile(started+"~", []byte(strconv.Itoa(os.Getpid())), 0o600))
 	must(os.Rename(started+"~", started))
 	write(log, long, nil)
