@@ -27,7 +27,6 @@ require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
-	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
@@ -38,7 +37,6 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
-	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect

@@ -20,22 +20,32 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// running is a turnwise whose command has begun.
+// running is a turnwise that runs a command.
 type running struct {
 	*exec.Cmd
 	t      *testing.T
 	stderr bytes.Buffer
+	log    *tokenLog // that the command writes to, if it does
 }
 
-// start runs a line for the shell under a lock, and returns when it has made the file "ready".
-func start(t *testing.T, url, line string, flags ...string) *running {
+// run runs a command under a lock, in a folder of its own.
+func run(t *testing.T, url, line string, command ...string) *running {
 	t.Helper()
-	args := append([]string{"lock", "-b", url, "--grace", "500ms"}, flags...)
-	r := &running{t: t, Cmd: exec.Command(filepath.Join(program, "turnwise"), append(args, "a", "--", "sh", "-c", line)...)}
-	r.Stderr = &r.stderr
+	args := append([]string{"lock", "-b", url, "--grace", "500ms", line, "--"}, command...)
+	r := &running{t: t, Cmd: exec.Command(filepath.Join(program, "turnwise"), args...)}
+	r.Stderr, r.Dir = &r.stderr, t.TempDir()
+	r.WaitDelay = time.Second // what it has left behind may have our pipe
 	require.NoError(t, r.Start())
 	t.Cleanup(func() { r.Process.Kill() })
-	require.Eventually(t, func() bool { _, err := os.Stat("ready"); return err == nil }, time.Minute, 10*time.Millisecond)
+	return r
+}
+
+// start returns when the command has made the file "ready".
+func start(t *testing.T, url, line string, command ...string) *running {
+	t.Helper()
+	r := run(t, url, line, command...)
+	ready := filepath.Join(r.Dir, "ready")
+	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, time.Minute, 10*time.Millisecond)
 	return r
 }
 
@@ -46,7 +56,7 @@ func (r *running) code() int {
 	select {
 	case err := <-done:
 		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 			r.t.Fatal(err)
 		}
 	case <-time.After(time.Minute):
@@ -73,6 +83,7 @@ func (r *running) guardian() int {
 
 // When nothing is heard of the service the command is asked to end, made to, and dead before the hold has ended.
 func TestTheServiceFallsSilent(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		line     string
 		guardian syscall.Signal // that it gets
@@ -83,35 +94,36 @@ func TestTheServiceFallsSilent(t *testing.T) {
 		"the guardian is stopped": {`trap "" TERM; echo >ready; echo >term; while :; do sleep 0.05; done`, syscall.SIGSTOP},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
+			t.Parallel()
 			cluster := servers.Redis(t)
-			r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s", c.line)
+			r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s", "a", "sh", "-c", c.line)
 			if c.guardian != 0 {
 				require.NoError(t, syscall.Kill(r.guardian(), c.guardian))
 			}
 			cluster.Member(0).Freeze()
 			defer cluster.Member(0).Thaw()
 			assert.Equal(t, 70, r.code())
-			assert.FileExists(t, "term")
+			assert.FileExists(t, filepath.Join(r.Dir, "term"))
 		})
 	}
 }
 
 // A service that has forgotten who held says so, and nobody could know beforehand.
 func TestTheServiceForgets(t *testing.T) {
-	t.Chdir(t.TempDir())
+	t.Parallel()
 	cluster := servers.Redis(t)
-	r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s", `trap "" TERM; echo >ready; while :; do sleep 0.05; done`)
+	r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s", "a", "sh", "-c", `trap "" TERM; echo >ready; while :; do sleep 0.05; done`)
 	cluster.Member(0).Restart(t)
 	assert.Equal(t, 71, r.code())
 	assert.Contains(t, r.stderr.String(), "hold lost")
 }
 
 func TestTheServiceRefuses(t *testing.T) {
+	t.Parallel()
 	cluster := servers.Redis(t, servers.Password("secret"))
-	t.Setenv("WRONG", "wrong")
 	for _, url := range []string{"redis://" + cluster.Addrs()[0], "redis://" + cluster.Addrs()[0] + "?password-env=WRONG"} {
 		cmd := exec.Command(filepath.Join(program, "turnwise"), "lock", "-b", url, "a", "--", "true")
+		cmd.Env = append(os.Environ(), "WRONG=wrong")
 		out, err := cmd.CombinedOutput()
 		assert.Error(t, err)
 		assert.Equal(t, 77, cmd.ProcessState.ExitCode(), string(out))

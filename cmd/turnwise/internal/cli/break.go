@@ -18,7 +18,7 @@ import (
 )
 
 func breakCommand(s *service) *cobra.Command {
-	var ifOlder time.Duration
+	var ifOlder seconds
 	var yes bool
 	c := &cobra.Command{
 		Use:   "break NAME ID",
@@ -32,9 +32,6 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if ifOlder < 0 {
-				return usage("--if-older %v: it cannot be negative", ifOlder)
-			}
 			ctx, stop := interruptible()
 			defer stop()
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
@@ -44,16 +41,29 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 				}
 				for _, n := range line {
 					if n.ID == args[1] {
-						return throwOut(ctx, c, n, ifOlder, yes)
+						return throwOut(ctx, c, n, ifOlder.Duration, yes)
 					}
 				}
 				return fail(1, "nobody in %q has the ID %s (any more)", args[0], coord.Printable(args[1]))
 			})
 		},
 	}
-	c.Flags().DurationVar(&ifOlder, "if-older", 0, "only if it came longer ago than this `time`")
+	c.Flags().Var(&ifOlder, "if-older", "only if it came longer ago than this `time`")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	names(s, c)
+	first := c.ValidArgsFunction
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) != 1 {
+			return first(c, args, begun)
+		}
+		return s.complete(func(ctx context.Context, c *coord.Client) (ids []string, err error) {
+			line, err := c.Line(ctx, args[0])
+			for _, n := range line { // with who it is, which shells show beside it
+				ids = append(ids, cobra.CompletionWithDesc(n.ID, contenderOf(n).who()))
+			}
+			return ids, err
+		})
+	}
 	return c
 }
 

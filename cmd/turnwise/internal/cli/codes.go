@@ -16,6 +16,7 @@ import (
 
 // The exit codes; docs/tool.md says what each of them means.
 const (
+	codeStale        = 1 // of publish
 	codeUsage        = 64
 	codeUnreachable  = 69
 	codeStopped      = 70

@@ -28,7 +28,7 @@ func holdCommand(s *service) *cobra.Command {
 	j := newJob(s)
 	var shared bool
 	var pid int
-	var duration time.Duration
+	var duration seconds
 	c := &cobra.Command{
 		Use:   "hold [flags] NAME",
 		Short: "Hold a lock in the background, until it is released",
@@ -45,11 +45,11 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait at all")
 	f.VarP(&j.wait, "wait", "w", "wait no longer than this")
 	f.IntVarP(&j.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
-	f.DurationVar(&j.ttl, "ttl", 0, "how long the service keeps the place if nothing is heard")
+	f.Var(&j.ttl, "ttl", "how long the service keeps the place if nothing is heard")
 	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of the wait")
 	f.StringVar(&j.label, "label", "hold", "what others see of this one beside host and process")
 	f.IntVar(&pid, "pid", 0, "until this `process` ends (default: the one that has called)")
-	f.DurationVar(&duration, "for", 0, "for this time, whatever becomes of the one that has called")
+	f.Var(&duration, "for", "for this time, whatever becomes of the one that has called")
 	names(s, c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		j.name, j.mode, j.argv = args[0], "exclusive", []string{"hold"}
@@ -68,10 +68,10 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 			return usage("--pid and --for exclude each other")
 		case f.Changed("pid") && (pid <= 0 || syscall.Kill(pid, 0) == syscall.ESRCH):
 			return usage("--pid %d: there is no such process", pid)
-		case f.Changed("for") && duration <= 0:
-			return usage("--for %v: it must be positive", duration)
-		case f.Changed("ttl") && j.ttl <= 0:
-			return usage("--ttl %v: it must be positive", j.ttl)
+		case f.Changed("for") && duration.Duration == 0:
+			return usage("--for 0: it must be positive")
+		case f.Changed("ttl") && j.ttl.Duration == 0:
+			return usage("--ttl 0: it must be positive")
 		}
 		if os.Getenv(holderVariable) == "" {
 			if _, _, err := s.find(); err != nil {
@@ -79,8 +79,8 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 			}
 			return inBackground()
 		}
-		until := func(ctx context.Context) { sleep(ctx, duration) }
-		if duration == 0 {
+		until := func(ctx context.Context) { sleep(ctx, duration.Duration) }
+		if duration.Duration == 0 {
 			if pid == 0 {
 				_, _ = fmt.Sscan(os.Getenv(holderVariable), &pid)
 			}
@@ -127,6 +127,7 @@ func inBackground() error {
 	}
 	defer r.Close()
 	s := catch()
+	keepFiles() // who reads from a pipe of the script would wait for the one in the background
 	p, err := os.StartProcess(program, os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), fmt.Sprintf("%s=%d", holderVariable, os.Getppid())),
 		Files: []*os.File{null, w, os.Stderr},

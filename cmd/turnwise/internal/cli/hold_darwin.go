@@ -21,3 +21,10 @@ func outlived(ctx context.Context, pid int) {
 		sleep(ctx, 200*time.Millisecond)
 	}
 }
+
+// keepFiles has no process inherit a file, but for standard input, output and error.
+func keepFiles() {
+	for fd := 3; fd < 256; fd++ {
+		unix.CloseOnExec(fd)
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -29,3 +30,6 @@ func outlived(ctx context.Context, pid int) {
 		ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 200)
 	}
 }
+
+// keepFiles has no process inherit a file, but for standard input, output and error.
+func keepFiles() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }

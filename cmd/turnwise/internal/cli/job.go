@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,9 +39,9 @@ type job struct {
 	try      bool
 	wait     seconds
 	busyCode int
-	ttl      time.Duration
-	grace    time.Duration
-	maxHold  time.Duration
+	ttl      seconds
+	grace    seconds
+	maxHold  seconds
 	alone    bool
 	quiet    bool
 	statusFD int
@@ -64,9 +65,10 @@ func (j *job) commands(c *cobra.Command, prepare func() error) {
 	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait at all")
 	f.VarP(&j.wait, "wait", "w", "wait no longer than this")
 	f.IntVarP(&j.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
-	f.DurationVar(&j.ttl, "ttl", 0, "how long the service keeps the place if nothing is heard (default: as the URL or the service has it)")
-	f.DurationVar(&j.grace, "grace", 5*time.Second, "how long the command has from SIGTERM to SIGKILL; less if the ttl is short")
-	f.DurationVar(&j.maxHold, "max-hold", 0, "end the command after this time")
+	f.Var(&j.ttl, "ttl", "how long the service keeps the place if nothing is heard (default: as the URL or the service has it)")
+	j.grace.Duration = 5 * time.Second
+	f.Var(&j.grace, "grace", "how long the command has from SIGTERM to SIGKILL; less if the ttl is short")
+	f.Var(&j.maxHold, "max-hold", "end the command after this time")
 	f.BoolVarP(&j.alone, "close", "o", false, "the command alone counts, not what it has started and left behind")
 	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of the wait")
 	f.IntVar(&j.statusFD, "status-fd", -1, "write events as lines of JSON to this file `descriptor`")
@@ -134,28 +136,31 @@ func (j *job) arguments(f *pflag.FlagSet, args []string) error {
 		return usage("-n and -w exclude each other")
 	case j.busyCode < 0 || j.busyCode > 255:
 		return usage("-E %d: an exit code is from 0 to 255", j.busyCode)
-	case j.grace < 0:
-		return usage("--grace %v: it cannot be negative", j.grace)
-	case j.maxHold < 0 || f.Changed("max-hold") && j.maxHold == 0:
-		return usage("--max-hold %v: it must be positive", j.maxHold)
-	case f.Changed("ttl") && j.ttl <= 0:
-		return usage("--ttl %v: it must be positive", j.ttl)
+	case f.Changed("max-hold") && j.maxHold.Duration == 0:
+		return usage("--max-hold 0: it must be positive")
+	case f.Changed("ttl") && j.ttl.Duration == 0:
+		return usage("--ttl 0: it must be positive")
 	case f.Changed("status-fd") && !isOpen(j.statusFD):
 		return usage("--status-fd %d: there is no such file descriptor", j.statusFD)
 	}
 	return nil
 }
 
+// isOpen reports whether a file was handed to this program: those that its runtime has opened are closed by exec.
 func isOpen(fd int) bool {
 	if fd < 0 {
 		return false
 	}
-	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	return err == nil
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
 // check finds out what can be known before anybody is asked.
 func (j *job) check() (err error) {
+	if _, ok := os.LookupEnv("PATH"); !ok { // as it is for shells
+		os.Setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+		defer os.Unsetenv("PATH")
+	}
 	if j.path, err = exec.LookPath(j.argv[0]); err != nil {
 		return unstarted(j.argv[0], err)
 	}
@@ -260,8 +265,8 @@ func (j *job) open() error {
 		coord.WithOwnerLabel(cmp.Or(j.label, j.commandName())),
 		coord.WithObserver(&coord.Observer{Waiting: func(me coord.Node, _ int) { j.signals.waiting(me) }}),
 	)}
-	if j.ttl > 0 {
-		opts = append(opts, backend.WithTTL(j.ttl))
+	if j.ttl.Duration > 0 {
+		opts = append(opts, backend.WithTTL(j.ttl.Duration))
 	}
 	ctx, cancel := j.signals.untilEnd(context.Background())
 	defer cancel()
@@ -281,7 +286,7 @@ func (j *job) open() error {
 		if s := j.signals.asked.Load(); s != 0 {
 			return fail(codeSignal+int(s), "%w", errSilent)
 		}
-		if code := codeOf(err); code == codeConfig && j.ttl > 0 {
+		if code := codeOf(err); code == codeConfig && j.ttl.Duration > 0 {
 			return &failure{codeUsage, err}
 		}
 		return err
@@ -361,11 +366,19 @@ const (
 
 func (j *job) showWait(ctx context.Context) {
 	var me coord.Node
+	late := time.After(5 * time.Second)
 	for pause := showAfter; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case me = <-j.signals.me:
+			late = nil
+			continue
+		case <-late:
+			late = nil
+			if !j.quiet {
+				fmt.Fprintf(os.Stderr, "turnwise: not in line yet: 'turnwise doctor' says what is wrong with %s\n", j.to)
+			}
 			continue
 		case <-time.After(pause):
 		}
@@ -414,9 +427,15 @@ func (j *job) variables(token coord.Token) []string {
 	}
 }
 
-// environment is that of the command: of what stands there twice the last counts.
+// environment is that of the command. Nothing stands there twice, as it would within another turnwise: most programs find the
+// first, and shells the last.
 func (j *job) environment(token coord.Token) []string {
-	return append(os.Environ(), j.variables(token)...)
+	ours := j.variables(token)
+	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	})
+	return append(inherited, ours...)
 }
 
 // tokenVariable is where the token of a line is, also within another turnwise.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -50,7 +51,15 @@ func modeOf(kind string) string {
 func printJSON(v any) error {
 	out := json.NewEncoder(os.Stdout)
 	out.SetEscapeHTML(false)
-	return out.Encode(v)
+	return unwritten(out.Encode(v))
+}
+
+// unwritten gives an error of writing to standard output its code.
+func unwritten(err error) error {
+	if err != nil {
+		return &failure{codeUnusable, err}
+	}
+	return nil
 }
 
 func lsCommand(s *service) *cobra.Command {
@@ -74,7 +83,9 @@ func lsCommand(s *service) *cobra.Command {
 					return printJSON(names)
 				}
 				for _, n := range names {
-					fmt.Println(coord.Printable(n))
+					if _, err := fmt.Println(coord.Printable(n)); err != nil {
+						return unwritten(err)
+					}
 				}
 				return nil
 			})
@@ -110,8 +121,7 @@ the holder, and what its command has started.`,
 				if asJSON {
 					return printJSON(all)
 				}
-				printLine(all)
-				return nil
+				return printLine(all)
 			})
 		},
 	}
@@ -120,9 +130,9 @@ the holder, and what its command has started.`,
 	return c
 }
 
-func printLine(all []contender) {
+func printLine(all []contender) error {
 	if len(all) == 0 {
-		return
+		return nil
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "\tWHO\tHAS OR WANTS\tCAME\tTOKEN\tID\t")
@@ -142,7 +152,7 @@ func printLine(all []contender) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, c.who(), c.Mode, came, c.Token, coord.Printable(c.ID), more)
 	}
-	w.Flush()
+	return unwritten(w.Flush())
 }
 
 func (c contender) who() string {
@@ -216,16 +226,11 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 			ctx, stop := interruptible()
 			defer stop()
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
-				line, err := c.Line(ctx, args[0])
-				if err != nil {
-					return refused(err)
+				is, err := holds(ctx, c, args[0], token)
+				if err == nil && !is {
+					return fail(1, "%w", errSilent)
 				}
-				for _, n := range line {
-					if n.Holds && int64(n.Token) == token {
-						return nil
-					}
-				}
-				return fail(1, "%w", errSilent)
+				return err
 			})
 		},
 	}
@@ -234,33 +239,48 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 	return c
 }
 
-// names completes the names of lines, if the service answers at once.
+// holds reports whether a token is that of one who has the line now.
+func holds(ctx context.Context, c *coord.Client, name string, token int64) (bool, error) {
+	line, err := c.Line(ctx, name)
+	if err != nil {
+		return false, refused(err)
+	}
+	return slices.ContainsFunc(line, func(n coord.Node) bool { return n.Holds && int64(n.Token) == token }), nil
+}
+
+// names completes the names of lines.
 func names(s *service, c *cobra.Command) {
 	c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		found := make(chan []string, 1)
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), completeFor)
-			defer cancel()
-			_ = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
-				all, err := c.Lines(ctx, begun)
-				found <- all
-				return err
-			})
-		}()
-		select {
-		case all := <-found:
-			return all, cobra.ShellCompDirectiveNoFileComp
-		case <-time.After(completeFor):
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		return s.complete(func(ctx context.Context, c *coord.Client) ([]string, error) { return c.Lines(ctx, begun) })
+	}
+}
+
+// complete asks the service for what Tab may put there. It has none if the service does not answer at once.
+func (s *service) complete(ask func(ctx context.Context, c *coord.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	found := make(chan []string, 1)
+	go func() {
+		defer close(found)
+		ctx, cancel := context.WithTimeout(context.Background(), completeFor)
+		defer cancel()
+		_ = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
+			all, err := ask(ctx, c)
+			found <- all
+			return err
+		})
+	}()
+	select {
+	case all := <-found:
+		return all, cobra.ShellCompDirectiveNoFileComp
+	case <-time.After(completeFor):
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeFor is how long who presses Tab waits at most.
-const completeFor = 250 * time.Millisecond
+const completeFor = 200 * time.Millisecond
 
 // exactly wants one argument; what says what it is.
 func exactly(what string) cobra.PositionalArgs {

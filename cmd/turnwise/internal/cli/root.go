@@ -66,7 +66,15 @@ all your processes on this machine.`,
 	}
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), checkCommand(s),
-		breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), manCommand())
+		publishCommand(s), breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), manCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // the library's own shows help for a shell that it does not know, and that as a success
+			c.Args, c.RunE = cobra.ArbitraryArgs, func(*cobra.Command, []string) error {
+				return usage("write completion bash, completion zsh or completion fish")
+			}
+		}
+	}
 	return root
 }
 
@@ -77,7 +85,26 @@ func version() string {
 	return "unknown"
 }
 
-// interruptible is a context for a command that only looks.
+// interruptible is a context for a command that only looks. It ends with a signal; the cause is the exit code for that.
 func interruptible() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(caught)
+		select {
+		case s := <-caught:
+			cancel(fail(codeSignal+int(s.(syscall.Signal)), "%w", errSilent))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// unlessInterrupted is err, or the exit code for the signal that has ended ctx.
+func unlessInterrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
+		return cause
+	}
+	return err
 }

@@ -122,10 +122,10 @@ func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord
 	defer cancel()
 	client, err := s.open(reach, to)
 	if err != nil {
-		return err
+		return unlessInterrupted(ctx, err)
 	}
 	defer client.Close()
-	return f(ctx, client)
+	return unlessInterrupted(ctx, f(ctx, client))
 }
 
 // reachFor is how long a command that only looks tries to reach the service.

@@ -80,6 +80,9 @@ func (w *shift) signal(s os.Signal) {
 		return
 	}
 	w.child.Signal(s)
+	if s == syscall.SIGTERM || s == syscall.SIGHUP {
+		w.child.Signal(syscall.SIGCONT) // what is stopped hears of nothing
+	}
 	if s == syscall.SIGTSTP && foreground() == w.terminal.own { // typed, and the shell waits for us to stop
 		w.pause()
 	}

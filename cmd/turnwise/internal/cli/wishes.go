@@ -156,3 +156,11 @@ func (s *seconds) Set(text string) error {
 }
 
 func (s *seconds) Type() string { return "duration" }
+
+// String is what help shows as the default: nothing if there is none.
+func (s *seconds) String() string {
+	if s.Duration == 0 {
+		return ""
+	}
+	return s.Duration.String()
+}

@@ -42,7 +42,7 @@ const endless = 30 * 24 * time.Hour
 
 // work runs the command under a hold, and gives the line back when all is gone.
 func (j *job) work(hold *coord.Hold) error {
-	w := &shift{job: j, hold: hold, grace: j.grace}
+	w := &shift{job: j, hold: hold, grace: j.grace.Duration}
 	j.reports.Tell(w.event("granted"))
 	defer j.signals.passOn()()
 	if s := j.signals.asked.Load(); s != 0 { // it came just now
@@ -114,8 +114,8 @@ func (w *shift) start() (err error) {
 func (w *shift) supervise() error {
 	lost := w.hold.Context().Done()
 	var gaveUp, overstayed <-chan time.Time
-	if w.maxHold > 0 {
-		overstayed = time.After(w.maxHold)
+	if w.maxHold.Duration > 0 {
+		overstayed = time.After(w.maxHold.Duration)
 	}
 	for {
 		renewed := time.NewTimer(w.limit())
@@ -180,7 +180,7 @@ func (w *shift) verdict() error {
 	case w.endangered:
 		return fail(codeStopped, "%q: the command was ended, since the hold was about to be lost", w.name)
 	case w.overstayed:
-		fmt.Fprintf(os.Stderr, "turnwise: %q: the command was ended after %v (--max-hold)\n", w.name, w.maxHold)
+		fmt.Fprintf(os.Stderr, "turnwise: %q: the command was ended after %v (--max-hold)\n", w.name, w.maxHold.Duration)
 	}
 	if w.exited.Code == 0 {
 		return nil

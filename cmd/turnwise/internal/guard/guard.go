@@ -14,7 +14,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,7 +31,7 @@ const Name = "guardian"
 // order is what turnwise tells the guardian; one of its fields is set.
 type order struct {
 	Start  *run.Command   `json:",omitempty"`
-	Files  int            `json:",omitempty"` // with Start: how many the command inherits
+	Files  []int          `json:",omitempty"` // with Start: those that the command inherits
 	Limit  *run.Limit     `json:",omitempty"`
 	Signal int            `json:",omitempty"`
 	End    *time.Duration `json:",omitempty"`
@@ -43,11 +43,6 @@ type report struct {
 	Failed string `json:",omitempty"` // why the command could not be started
 	Errno  int    `json:",omitempty"`
 }
-
-const (
-	socketFile = 3 // the number of the socket in the guardian
-	firstFile  = 4 // and of the first file that the command inherits
-)
 
 // Remote is a command in the guardian's care.
 type Remote struct {
@@ -75,8 +70,14 @@ func Start(c run.Command, name string) (*Remote, error) {
 		ours.Close()
 		return nil, err
 	}
-	p, err := os.StartProcess(program, []string{os.Args[0], Name, name}, &os.ProcAttr{
-		Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr, theirs}, c.Files...),
+	numbers, passed, err := run.Pass(append([]*os.File{theirs}, c.Files...))
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	defer passed()
+	p, err := os.StartProcess(program, []string{os.Args[0], Name, name, strconv.Itoa(numbers[0])}, &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
@@ -89,7 +90,7 @@ func Start(c run.Command, name string) (*Remote, error) {
 		r.dismiss()
 	})
 	r.last.Stop()
-	r.tell(order{Start: &c, Files: len(c.Files)})
+	r.tell(order{Start: &c, Files: numbers[1:]})
 	reports := json.NewDecoder(ours)
 	var first report
 	if err := reports.Decode(&first); err != nil {
@@ -209,26 +210,19 @@ func (r *Remote) tell(o order) {
 func Main() int {
 	run.KeepThread() // the command dies with the thread that has started it
 	outlive()
-	socket := os.NewFile(socketFile, "turnwise")
-	conn, err := net.FileConn(socket)
+	conn, err := socket()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "turnwise: the guardian is started by turnwise alone")
 		return 64
 	}
-	socket.Close()
 	orders, reports := json.NewDecoder(conn), json.NewEncoder(conn)
 	var first order
 	if err := orders.Decode(&first); err != nil || first.Start == nil {
 		return 0 // turnwise is gone
 	}
-	var kept []*os.File // by the guardian for as long as it lives, and by nobody else
-	defer runtime.KeepAlive(&kept)
-	for i := range first.Files {
-		unix.CloseOnExec(firstFile + i)
-		if f := os.NewFile(uintptr(firstFile+i), ""); !first.Start.Alone {
-			first.Start.Files = append(first.Start.Files, f)
-		} else {
-			kept = append(kept, f)
+	if first.Start.Alone { // they are the guardian's for as long as it lives, and nobody else's
+		for _, n := range first.Files {
+			unix.CloseOnExec(n)
 		}
 	}
 	first.Start.Mortal = true
@@ -245,6 +239,23 @@ func Main() int {
 	}
 	run.RemoveCgroup(first.Start.Cgroup)
 	return 0
+}
+
+// socket is the one to turnwise.
+func socket() (net.Conn, error) {
+	if len(os.Args) < 4 {
+		return nil, os.ErrInvalid
+	}
+	number, err := strconv.Atoi(os.Args[3])
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(number), "turnwise")
+	if f == nil {
+		return nil, os.ErrInvalid
+	}
+	defer f.Close()
+	return net.FileConn(f)
 }
 
 func obey(orders *json.Decoder, tree *run.Tree) {

@@ -5,6 +5,8 @@ package run
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // start starts the command, as the leader of a process group of its own.
@@ -20,12 +22,17 @@ func start(c Command) (pid int, err error) {
 
 func startIn(c Command) (pid int, err error) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Foreground: c.Foreground, Ctty: 0}
-	files := append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, c.Files...)
 	done, err := prepare(attr, c)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
+	_, passed, err := Pass(c.Files)
+	if err != nil {
+		return 0, err
+	}
+	defer passed()
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	p, err := os.StartProcess(c.Path, c.Args, &os.ProcAttr{Env: c.Env, Files: files, Sys: attr})
 	if err != nil {
 		return 0, err
@@ -33,4 +40,29 @@ func startIn(c Command) (pid int, err error) {
 	pid = p.Pid
 	_ = p.Release() // it is waited for as one of all children
 	return pid, nil
+}
+
+// passedFrom is the first number of what a command inherits besides. Scripts take the small ones for themselves, and what we were
+// given there is for the command.
+const passedFrom = 100
+
+// Pass has all processes that are started until done is called inherit files, and returns the numbers under which they do.
+func Pass(files []*os.File) (numbers []int, done func(), err error) {
+	done = func() {
+		for _, n := range numbers {
+			_ = unix.Close(n)
+		}
+	}
+	for _, f := range files {
+		n, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, passedFrom)
+		if err == unix.EINVAL { // so many files may not be open here
+			n, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 3)
+		}
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, done, nil
 }

@@ -1,0 +1,141 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/fence"
+	"github.com/turnwise/turnwise/sharedfile"
+)
+
+func publishCommand(s *service) *cobra.Command {
+	var token int64
+	var epoch uint32
+	c := &cobra.Command{
+		Use:   "publish [flags] FILE [NAME]",
+		Short: "Make standard input the new version of a file, unless the token is stale",
+		Long: `Make standard input the new version of a file, if the token is that of who has NAME now and nobody with a greater one has written to
+the file. Readers find a whole version at FILE at any time, the one before until this one is complete. Exit code 1 says that the
+token is stale: nothing was written that anybody will read.
+
+Under 'turnwise lock' and after 'turnwise hold' NAME and --token need not be said. All that comes until standard input ends is the
+version: if what makes it may fail, let it write to a file of its own first.`,
+		Example: `  turnwise lock prices -- sh -c './compute >new && turnwise publish prices.json <new'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("there is no file: write FILE [NAME], and give it the new version on standard input")
+			}
+			return atMost(2)(nil, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			line, held, err := heldLine(args[1:])
+			if err != nil {
+				return err
+			}
+			if c.Flags().Changed("token") {
+				held = token
+			}
+			switch {
+			case held == 0 && !c.Flags().Changed("token"):
+				return usage("--token says which: it is in %s where 'turnwise lock' has run this", tokenVariable(line))
+			case held <= 0:
+				return usage("--token %d: no hold has that", held)
+			}
+			f, err := sharedfile.Open(nil, args[0])
+			if err != nil {
+				return unpublished(line, err)
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			// A smaller token the file would refuse by itself, but not until its successor has written; and a greater one, which
+			// nobody has, would shut out all who come.
+			err = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
+				is, err := holds(ctx, c, line, held)
+				if err == nil && !is {
+					return fail(codeStale, "nobody has %q with the token %d (any more): nothing was written", line, held)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			err = f.Publish(ctx, fence.Stamp{Epoch: epoch, Token: coord.Token(held)}, readInput(ctx))
+			return unlessInterrupted(ctx, unpublished(line, err))
+		},
+	}
+	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold (default: TURNWISE_TOKEN)")
+	c.Flags().Uint32Var(&epoch, "epoch", 0, "raise this `number` when the line moves to another service, where tokens start again")
+	names(s, c)
+	second := c.ValidArgsFunction
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return second(c, args[1:], begun)
+	}
+	return c
+}
+
+// heldLine is the line that is meant, and the token that the environment has for it, or 0.
+func heldLine(named []string) (name string, token int64, err error) {
+	variable := "TURNWISE_TOKEN"
+	if len(named) > 0 {
+		name = named[0]
+		variable = tokenVariable(name)
+	} else if name = os.Getenv("TURNWISE_NAME"); name == "" {
+		return "", 0, usage("there is no name: write FILE NAME, the name of the line that you hold")
+	}
+	if err := coord.CheckName(name); err != nil {
+		return "", 0, &failure{codeUsage, err}
+	}
+	text := os.Getenv(variable)
+	token, err = strconv.ParseInt(cmp.Or(text, "0"), 10, 64)
+	if err != nil {
+		return "", 0, usage("%s=%s: it is no token", variable, coord.Printable(text))
+	}
+	return name, token, nil
+}
+
+// readInput copies standard input. When ctx ends it stops, though a read that waits may go on.
+func readInput(ctx context.Context) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if term.IsTerminal(0) {
+			fmt.Fprintln(os.Stderr, "turnwise: type the new version, and Ctrl-D on a line of its own")
+		}
+		r, typed := io.Pipe()
+		go func() {
+			_, err := io.Copy(typed, os.Stdin)
+			typed.CloseWithError(err)
+		}()
+		defer context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })()
+		_, err := io.Copy(w, r)
+		return err
+	}
+}
+
+// unpublished gives an error of a shared file its code.
+func unpublished(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, coord.ErrStale):
+		return fail(codeStale, "%q: somebody newer has written: %w", name, err)
+	case errors.Is(err, coord.ErrInvalid):
+		return &failure{codeUsage, err}
+	case errors.Is(err, fs.ErrPermission):
+		return &failure{codeDenied, err}
+	}
+	return &failure{codeUnusable, err}
+}

@@ -1,0 +1,178 @@
+//go:build linux
+
+package main_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var rounds = flag.Int("killed.rounds", 1, "how often each one is killed or stopped, on each service")
+
+const (
+	stop = syscall.SIGSTOP
+	kill = syscall.SIGKILL
+)
+
+// killed are the rounds: who is killed or stopped, and the exit code of turnwise on a service with a TTL and on a directory; -1 is
+// that of one who was killed. What does not end by itself does so when the test kills what the command has started: until then the
+// next one has to wait.
+var killed = []struct {
+	what      string
+	do        func(r *running)
+	ttl, file int  // 0: it is not tried there
+	bySelf    bool // on a service with a TTL
+}{
+	{"turnwise is killed", func(r *running) { r.signal(kill) }, -1, -1, true},
+	{"turnwise is stopped", func(r *running) { r.signal(stop) }, 70, 137, true},
+	{"the command is killed", func(r *running) { r.command(kill) }, 137, 137, false},
+	{"the command is stopped", func(r *running) { r.command(stop) }, 137, 137, false},
+	{"all that runs is stopped", func(r *running) { r.family(stop) }, 137, 137, false},
+	{"both are killed", func(r *running) { r.signal(kill); r.command(kill) }, -1, -1, true},
+	{"both are stopped", func(r *running) { r.command(stop); r.signal(stop) }, 70, 137, true},
+	{"turnwise is killed, the command stopped", func(r *running) { r.command(stop); r.signal(kill) }, -1, -1, true},
+	{"turnwise is stopped, the command killed", func(r *running) { r.signal(stop); r.command(kill) }, 70, 137, true},
+	{"turnwise is killed, all else stopped", func(r *running) { r.family(stop); r.signal(kill) }, -1, -1, true},
+	{"the guardian is killed", func(r *running) { assert.NoError(r.t, syscall.Kill(r.guardian(), kill)) }, 137, 0, true},
+	{"the guardian does not listen and is killed", func(r *running) {
+		guardian := r.guardian()
+		assert.NoError(r.t, syscall.Kill(guardian, stop))
+		r.signal(syscall.SIGTERM)
+		time.Sleep(100 * time.Millisecond)
+		assert.NoError(r.t, syscall.Kill(guardian, kill))
+	}, 137, 0, true},
+}
+
+// Whoever of turnwise, its guardian and the command is killed or stopped, the next one starts when all that the command has started
+// is dead. The command ignores TERM, and has a child, one in a session of its own and one after a double fork; all of them write
+// their token to one log again and again. After a greater one no smaller one may come: that is what a fence would refuse.
+func TestNobodyStartsBeforeTheLastIsDead(t *testing.T) {
+	t.Parallel()
+	for _, s := range services {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			url := s.at(t)
+			for i, k := range killed {
+				code, bySelf := k.ttl, k.bySelf
+				if s.name == "file" {
+					code, bySelf = k.file, false
+				}
+				if code == 0 {
+					continue
+				}
+				t.Run(k.what, func(t *testing.T) {
+					t.Parallel()
+					l := newLog(t)
+					for range *rounds {
+						l.round(t, url, fmt.Sprint("line/", i), k.do, code, bySelf)
+						if t.Failed() {
+							return
+						}
+					}
+					t.Logf("%d rounds, %d writes, %d by stale holders", *rounds, l.lines, l.stale)
+				})
+			}
+		})
+	}
+}
+
+func (l *tokenLog) round(t *testing.T, url, line string, do func(r *running), code int, bySelf bool) {
+	first := start(t, url, line, filepath.Join(program, "writer"), "family", l.path, "ready")
+	first.log = l
+	do(first)
+	next := run(t, url, line, filepath.Join(program, "writer"), "short", l.path)
+	if !bySelf {
+		time.Sleep(300 * time.Millisecond)
+		assert.Equal(t, 1, l.tokens(), "the next one has started beside what is left")
+		first.family(kill)
+		first.signal(syscall.SIGCONT)
+	}
+	assert.Equal(t, 0, next.code())
+	first.signal(syscall.SIGCONT)
+	codes := []int{code}
+	if code > 0 && !strings.HasPrefix(url, "file:") { // the machine may stand still for as long as a session lasts
+		codes = append(codes, 70, 71)
+	}
+	assert.Contains(t, codes, first.code())
+	l.check(t)
+}
+
+// tokenLog is what all write their tokens to.
+type tokenLog struct {
+	path         string
+	read         int // up to here it was checked
+	lines, stale int
+}
+
+func newLog(t *testing.T) *tokenLog {
+	path := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	return &tokenLog{path: path}
+}
+
+// fresh is what has been written in this round: token and process, again and again.
+func (l *tokenLog) fresh() []string {
+	text, _ := os.ReadFile(l.path)
+	return strings.Fields(string(text[l.read:]))
+}
+
+func (l *tokenLog) tokens() int {
+	seen := map[string]bool{}
+	for i, field := range l.fresh() {
+		if i%2 == 0 {
+			seen[field] = true
+		}
+	}
+	return len(seen)
+}
+
+func (l *tokenLog) check(t *testing.T) {
+	newest := 0
+	fields := l.fresh()
+	for i := 0; i+1 < len(fields); i += 2 {
+		token, err := strconv.Atoi(fields[i])
+		require.NoError(t, err)
+		l.lines++
+		if token < newest {
+			l.stale++
+		}
+		newest = max(newest, token)
+	}
+	assert.Zero(t, l.stale, "writes after the next one's")
+	assert.Equal(t, 2, l.tokens())
+	st, err := os.Stat(l.path)
+	require.NoError(t, err)
+	l.read = int(st.Size())
+}
+
+// family sends a signal to the command and to all that it has started.
+func (r *running) family(s syscall.Signal) {
+	done := map[string]bool{}
+	for i, field := range r.log.fresh() {
+		if pid, _ := strconv.Atoi(field); i%2 == 1 && pid > 1 && !done[field] {
+			done[field] = true
+			_ = syscall.Kill(pid, s) // it may be dead
+		}
+	}
+}
+
+// command sends a signal to the command alone.
+func (r *running) command(s syscall.Signal) {
+	text, err := os.ReadFile(filepath.Join(r.Dir, "ready"))
+	require.NoError(r.t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(r.t, err)
+	require.NoError(r.t, syscall.Kill(pid, s))
+}
+
+func (r *running) signal(s syscall.Signal) { _ = r.Process.Signal(s) }
