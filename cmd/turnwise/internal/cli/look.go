@@ -16,7 +16,6 @@ import (
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/file"
 )
 
@@ -31,20 +30,7 @@ type contender struct {
 }
 
 func contenderOf(n coord.Node) contender {
-	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: modeOf(n.Kind), Holds: n.Holds, Value: string(n.Data)}
-}
-
-// modeOf says in words what somebody wants of a line.
-func modeOf(kind string) string {
-	switch {
-	case kind == rules.Reader:
-		return "shared"
-	case kind == rules.Lead:
-		return "leader"
-	case rules.IsPermits(kind):
-		return strings.Replace(kind[1:], "of", " of ", 1) + " permits"
-	}
-	return "exclusive"
+	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: string(n.Data)}
 }
 
 func printJSON(v any) error {
