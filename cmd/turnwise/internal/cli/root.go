@@ -66,7 +66,7 @@ all your processes on this machine.`,
 	}
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), checkCommand(s),
-		breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), manCommand())
+		breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), serveCommand(s), manCommand())
 	return root
 }
 
