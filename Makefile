@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/integration
+MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/browser verify/integration
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help

@@ -123,13 +123,13 @@ func (s *Survey) Board() (*Board, <-chan struct{}) {
 	return s.board, s.changed
 }
 
-// Fresh returns a board of which everything was asked for a second ago at most, or what there is when ctx ends.
+// Fresh returns a board of which everything was asked for a second ago at most, or what there is when the service fails or ctx ends.
 func (s *Survey) Fresh(ctx context.Context) *Board {
 	since := time.Now().Add(-period)
 	defer s.Look()()
 	for {
 		b, changed := s.Board()
-		if b.named.After(since) && b.tried.After(since) {
+		if b.named.After(since) && (b.Error != "" || b.tried.After(since)) {
 			return b
 		}
 		select {

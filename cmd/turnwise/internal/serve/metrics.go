@@ -52,7 +52,7 @@ func (p *Page) write(b *lines.Board, now time.Time) []byte {
 			longest = append(longest, label+number(oldest))
 		}
 	}
-	if b.State == lines.Live {
+	if b.State == lines.Live && b.Error == "" {
 		up = 1
 	}
 	asked := p.survey.Asked()

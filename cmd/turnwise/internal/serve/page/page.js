@@ -96,13 +96,18 @@ function cells(row, line) {
     td('expected wait', ...expected));
 }
 
+function ordinal(n) {
+  const tens = n % 100 > 10 && n % 100 < 14;
+  return n + (tens ? 'th' : ['th', 'st', 'nd', 'rd'][n % 10] || 'th');
+}
+
 function inner(line) {
   const body = el('tbody');
   for (const c of line.contenders) {
     let when = '';
     if (c.holds) when = c.turn ? age(c.turn, 'has it for ', '') : 'has it';
-    else when = c.position + '. in line' + (c.expected_wait_seconds ? ', about ' + span(c.expected_wait_seconds) : '');
-    body.append(el('tr', {}, el('td', {}, when), el('td', {}, who(c)), el('td', {}, c.mode), el('td', {}, c.since ? age(c.since, '', ' ago') : ''),
+    else when = ordinal(c.position) + (c.expected_wait_seconds ? ', about ' + span(c.expected_wait_seconds) : '');
+    body.append(el('tr', {}, el('td', {class: 'when'}, when), el('td', {class: 'who'}, who(c)), el('td', {}, c.mode), el('td', {}, c.since ? age(c.since, '', ' ago') : ''),
       el('td', {class: 'id'}, c.token), el('td', {class: 'id'}, other(c.id)), el('td', {}, c.value ? other(c.value) : '')));
   }
   const head = el('tr', {}, ...['', 'Who', 'Has or wants', 'Came', 'Token', 'ID', 'Value'].map((t) => el('th', {}, t)));
@@ -190,7 +195,7 @@ function circles() {
   for (const c of board.circles) {
     const item = el('li');
     c.waits.forEach((w, i) => item.append(i ? '; ' : '', other(w.from), ' waits for ', other(w.to), ' in ', other(w.line)));
-    item.append(' ', el('span', {class: 'soft'}, '(seen ', age(c.since, '', ' ago'), ')'));
+    item.append(' ', el('span', {class: 'soft'}, '(', age(c.since, 'for ', ' at least'), ')'));
     list.append(item);
   }
   box.replaceChildren(el('h2', {}, board.circles.length === 1 ? 'A circle: each of these waits for the next' :
@@ -213,19 +218,19 @@ function short(text, n) {
 
 const boxW = 180, boxH = 42, mostBoxes = 60;
 
-// What is to be drawn: boxes and edges. Those who only wait, for the same in the same line, share a box if they are many.
+// What is to be drawn: boxes and edges. Those who wait for the same, and nobody for them, share a box if they are many.
 function boxes() {
   const red = new Set();
   board.circles.forEach((c) => c.waits.forEach((w) => red.add(w.from + '\n' + w.to + '\n' + w.line)));
-  const busy = new Map(); // how many edges an owner has
-  for (const w of board.waits) for (const id of [w.from, w.to]) busy.set(id, (busy.get(id) || 0) + 1);
   const labels = new Map(board.owners.map((o) => [o.id, o.label || '']));
+  const waitedFor = new Set(board.waits.map((w) => w.to));
+  const wishes = new Map(); // what each waits for
+  for (const w of board.waits) wishes.set(w.from, (wishes.get(w.from) || '') + w.to + '\n' + w.line + '\n');
   const crowds = new Map();
-  for (const w of board.waits) {
-    if (busy.get(w.from) !== 1) continue;
-    const key = w.to + '\n' + w.line;
-    if (!crowds.has(key)) crowds.set(key, []);
-    crowds.get(key).push(w.from);
+  for (const [id, wish] of wishes) {
+    if (waitedFor.has(id)) continue;
+    if (!crowds.has(wish)) crowds.set(wish, []);
+    crowds.get(wish).push(id);
   }
   const nodes = new Map(), edges = new Map();
   let undrawn = 0;
@@ -235,9 +240,9 @@ function boxes() {
     return true;
   };
   for (const w of board.waits) {
-    const crowd = busy.get(w.from) === 1 ? crowds.get(w.to + '\n' + w.line) : [];
-    const from = crowd.length > 3 ? 'crowd\n' + w.to + '\n' + w.line : w.from;
-    const made = crowd.length > 3 ? node(from, crowd.map(printable).join(', '), crowd.length + ' more', 'wait for nothing else') :
+    const crowd = waitedFor.has(w.from) ? [] : crowds.get(wishes.get(w.from));
+    const from = crowd.length > 3 ? 'crowd\n' + wishes.get(w.from) : w.from;
+    const made = crowd.length > 3 ? node(from, crowd.map(printable).join(', '), crowd.length + ' wait', '') :
       node(from, printable(w.from), w.from, labels.get(w.from));
     if (!made || !node(w.to, printable(w.to), w.to, labels.get(w.to))) {
       undrawn++;
@@ -271,15 +276,15 @@ function place(nodes, edges) {
   const gapX = boxW + 110, gapY = boxH + 14;
   let top = 20, ringW = 0;
   for (const ring of rings) {
-    const rx = ring.length === 2 ? 150 : Math.max(150, ring.length * 42), ry = ring.length === 2 ? 0 : Math.max(70, ring.length * 24);
-    const high = Math.max(2 * ry + boxH, 120);
+    const rx = ring.length === 2 ? 150 : Math.max(210, ring.length * 42), ry = ring.length === 2 ? 0 : Math.max(95, ring.length * 24);
+    const high = 2 * ry + 120;
     ring.forEach((n, i) => {
       const a = Math.PI + 2 * Math.PI * i / ring.length;
-      n.x = rx + 10 + rx * Math.cos(a);
+      n.x = rx + 30 + rx * Math.cos(a);
       n.y = top + high / 2 - boxH / 2 + ry * Math.sin(a);
       n.ring = true;
     });
-    ringW = Math.max(ringW, 2 * rx + gapX);
+    ringW = Math.max(ringW, 2 * rx + 40 + gapX);
     top += high + 30;
   }
   const rest = nodes.filter((n) => !n.ring);
@@ -327,7 +332,7 @@ function picture() {
     if (a.ring && b.ring) { // bent, so that there and back are two
       const dx = bx - ax, dy = by_ - ay, far = Math.hypot(dx, dy) || 1;
       const bend = Math.min(70, far / 4);
-      const cx = (ax + bx) / 2 - dy / far * bend, cy = (ay + by_) / 2 + dx / far * bend;
+      const cx = (ax + bx) / 2 + dy / far * bend, cy = (ay + by_) / 2 - dx / far * bend; // outwards, in the order of the ring
       const [sx, sy] = edge(ax, ay, cx, cy), [tx, ty] = edge(bx, by_, cx, cy);
       d = `M${sx} ${sy} Q${cx} ${cy} ${tx} ${ty}`;
       mx = (sx + 2 * cx + tx) / 4; my = (sy + 2 * cy + ty) / 4;
