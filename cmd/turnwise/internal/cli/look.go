@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/top"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/file"
 )
@@ -147,10 +149,20 @@ func watchCommand(s *service) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Say who has a line, and again whenever that changes",
-		Args:  exactly("NAME"),
+		Long: `Say who has a line, and again whenever that changes. On a terminal the whole line is shown, and redrawn in place: q ends that,
+the arrows scroll.`,
+		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := interruptible()
 			defer stop()
+			if err := coord.CheckName(args[0]); err != nil {
+				return refused(err)
+			}
+			if !asJSON && canDraw() {
+				return s.stay(ctx, func(ctx context.Context, c *coord.Client, at string) error {
+					return drawn(top.Show(ctx, lines.NewOfOne(c, at, args[0]), args[0]))
+				})
+			}
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
 				for n, err := range c.Watch(ctx, args[0]) {
 					now := time.Now()

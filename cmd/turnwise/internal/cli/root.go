@@ -65,7 +65,7 @@ all your processes on this machine.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	s.flags(root.PersistentFlags())
-	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), checkCommand(s),
+	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
 		breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), serveCommand(s), manCommand())
 	return root
 }

@@ -39,17 +39,17 @@ Any address that is not of the loopback interface needs --token-file: the file's
 			if err != nil {
 				return err
 			}
-			at, err := listenAt(address, token != "")
+			listen, err := listenAt(address, token != "")
 			if err != nil {
 				return err
 			}
-			return s.survey(ctx, strings.Join(args, ""), func(ctx context.Context, survey *lines.Survey) error {
-				l, err := net.ListenTCP("tcp", at)
+			return s.stay(ctx, func(ctx context.Context, c *coord.Client, at string) error {
+				l, err := net.ListenTCP("tcp", listen)
 				if err != nil {
 					return notListening(address, err)
 				}
 				fmt.Println("http://" + l.Addr().String())
-				return serve.New(survey, token).Serve(ctx, l)
+				return serve.New(lines.New(c, at, strings.Join(args, ""), lines.Few), token).Serve(ctx, l)
 			})
 		},
 	}
@@ -58,9 +58,9 @@ Any address that is not of the loopback interface needs --token-file: the file's
 	return c
 }
 
-// survey connects for a command that shows many lines for long, and calls f. It does not wait for the service to say goodbye: there
-// is nothing to give back.
-func (s *service) survey(ctx context.Context, prefix string, f func(ctx context.Context, survey *lines.Survey) error) error {
+// stay connects for a command that looks for long, and calls f with where it looks. It does not wait for the service to say goodbye:
+// there is nothing to give back.
+func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord.Client, at string) error) error {
 	to, _, err := s.find()
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *service) survey(ctx context.Context, prefix string, f func(ctx context.
 	if err != nil {
 		return err
 	}
-	err = f(ctx, lines.New(client, to.String(), prefix))
+	err = f(ctx, client, to.String())
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

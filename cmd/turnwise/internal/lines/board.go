@@ -11,7 +11,7 @@ import (
 // Version is that of the JSON. It changes when a field goes or means something else, not when one is added.
 const Version = 1
 
-// How much of a line is shown: Few contenders on a board, and Many when somebody asks for that line.
+// How many contenders of a line are shown: where all lines are, and where somebody has asked for that one.
 const (
 	Few  = 20
 	Many = 1000

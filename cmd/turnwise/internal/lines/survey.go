@@ -5,6 +5,7 @@ package lines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type Survey struct {
 	prefix  string
 	only    string // the one line to look at; "": all
 	service string
+	most    int // contenders of a line on a board
 	rounds  *gate
 
 	mu      sync.Mutex
@@ -79,9 +81,10 @@ type record struct {
 	pace  pace
 }
 
-// New makes a survey of all lines whose names begin with prefix. service says what is looked at.
-func New(source Source, service, prefix string) *Survey {
-	s := &Survey{source: source, service: service, prefix: prefix, rounds: newGate(), wake: make(chan struct{}, 1),
+// New makes a survey of all lines whose names begin with prefix. service says what is looked at, most how many contenders of each
+// line are on a board.
+func New(source Source, service, prefix string, most int) *Survey {
+	s := &Survey{source: source, service: service, prefix: prefix, most: most, rounds: newGate(), wake: make(chan struct{}, 1),
 		known: make(map[string]*record), changed: make(chan struct{})}
 	s.direct.init()
 	s.publish()
@@ -90,7 +93,7 @@ func New(source Source, service, prefix string) *Survey {
 
 // NewOfOne makes a survey of one line.
 func NewOfOne(source Source, service, name string) *Survey {
-	s := New(source, service, name)
+	s := New(source, service, name, Many)
 	s.only = name
 	s.known[name] = &record{}
 	return s
@@ -377,7 +380,7 @@ func (s *Survey) publish() {
 	s.rings = rings
 	s.behind = func(n coord.Node) bool { return stuck[g.owner(n)] }
 	for _, n := range names {
-		b.Lines = append(b.Lines, s.known[n].show(n, Few, s.behind, now))
+		b.Lines = append(b.Lines, s.known[n].show(n, s.most, s.behind, now))
 	}
 	b.Circles = append(b.Circles, found...)
 	b.Waits = append(b.Waits, g.waits(found)...)
@@ -405,7 +408,14 @@ func (s *Survey) publish() {
 	s.board, s.changed = b, make(chan struct{})
 }
 
-// say is an error without the program's name, which stands elsewhere.
+// say is an error in words for people, without the program's name, which stands elsewhere.
 func say(err error) string {
+	var e *coord.Error
+	if errors.As(err, &e) {
+		err = e.Err // which call it was says nothing to them
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("the service has not answered within %v", asking)
+	}
 	return coord.Printable(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " "))
 }

@@ -92,7 +92,7 @@ func many(n int) map[string][]coord.Node {
 
 // survey runs a survey within a bubble, until the test ends.
 func survey(t *testing.T, f Source, prefix string) *Survey {
-	s := New(f, "fake", prefix)
+	s := New(f, "fake", prefix, Few)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()

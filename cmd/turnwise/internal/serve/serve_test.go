@@ -71,7 +71,7 @@ func serve(t *testing.T, token string) *scene {
 	service := mem.New()
 	t.Cleanup(service.Close)
 	s := &scene{t: t, service: service, source: &counting{Client: service.Client()}}
-	s.page = New(lines.New(s.source, "mem", ""), token)
+	s.page = New(lines.New(s.source, "mem", "", lines.Few), token)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.url = "http://" + l.Addr().String()
@@ -413,7 +413,7 @@ func TestMetrics(t *testing.T) {
 
 // However many lines there are, and come and go, the series are few.
 func TestSeriesAreBounded(t *testing.T) {
-	p := New(lines.New(nil, "", ""), "")
+	p := New(lines.New(nil, "", "", lines.Few), "")
 	for round := range 10 {
 		b := &lines.Board{}
 		for i := range 10_000 {
@@ -432,7 +432,7 @@ func TestSeriesAreBounded(t *testing.T) {
 }
 
 func TestThePageNeedsNothingElse(t *testing.T) {
-	p := New(lines.New(nil, "", ""), "").Handler()
+	p := New(lines.New(nil, "", "", lines.Few), "").Handler()
 	for path, kind := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg"} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", path, nil)

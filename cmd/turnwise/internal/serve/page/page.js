@@ -103,14 +103,15 @@ function ordinal(n) {
 
 function inner(line) {
   const body = el('tbody');
+  const valued = line.contenders.some((c) => c.value);
   for (const c of line.contenders) {
     let when = '';
     if (c.holds) when = c.turn ? age(c.turn, 'has it for ', '') : 'has it';
     else when = ordinal(c.position) + (c.expected_wait_seconds ? ', about ' + span(c.expected_wait_seconds) : '');
     body.append(el('tr', {}, el('td', {class: 'when'}, when), el('td', {class: 'who'}, who(c)), el('td', {}, c.mode), el('td', {}, c.since ? age(c.since, '', ' ago') : ''),
-      el('td', {class: 'id'}, c.token), el('td', {class: 'id'}, other(c.id)), el('td', {}, c.value ? other(c.value) : '')));
+      el('td', {class: 'id'}, c.token), el('td', {class: 'id'}, other(c.id)), valued ? el('td', {}, c.value ? other(c.value) : '') : ''));
   }
-  const head = el('tr', {}, ...['', 'Who', 'Has or wants', 'Came', 'Token', 'ID', 'Value'].map((t) => el('th', {}, t)));
+  const head = el('tr', {}, ...['', 'Who', 'Has or wants', 'Came', 'Token', 'ID', ...valued ? ['Value'] : []].map((t) => el('th', {}, t)));
   return el('div', {class: 'scroll'}, el('table', {}, el('thead', {}, head), body),
     line.more ? el('p', {class: 'soft'}, 'and ' + line.more + ' more') : '');
 }
@@ -178,7 +179,7 @@ function arrange(changed) {
   const held = board.lines.filter((l) => l.holding).length;
   let text = '';
   if (board.state === 'unread') text = board.error ? '' : 'Reading…';
-  else if (!board.lines.length) text = 'Nobody stands in any line.';
+  else if (!board.lines.length) text = board.state === 'live' ? 'Nobody stands in any line.' : 'Nobody stood in any line.';
   else {
     const n = board.lines.length + board.more;
     text = n + (n === 1 ? ' line, ' : ' lines, ') + held + ' held, ' + waiting + ' waiting';
