@@ -79,8 +79,10 @@ func openTab(t *testing.T, url string, width, height int64, scheme string) *tab 
 	if path == "" {
 		t.Skip("there is no Chromium here")
 	}
+	profile, err := os.MkdirTemp(filepath.Dir(program), "profile") // its processes write there for a moment after it has ended
+	require.NoError(t, err)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-quic", true), chromedp.UserDataDir(profile))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
