@@ -189,7 +189,7 @@ func (s *Survey) follow(ctx context.Context) {
 	for s.looked() && ctx.Err() == nil {
 		start := time.Now()
 		if s.name(ctx) {
-			s.read(ctx, start.Add(period))
+			s.read(ctx, time.Now().Add(period)) // whatever the names have taken
 		}
 		s.publish()
 		sleep(ctx, period-time.Since(start))

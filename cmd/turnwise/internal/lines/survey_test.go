@@ -231,6 +231,22 @@ func TestTheServiceStandsStill(t *testing.T) {
 	})
 }
 
+// A service that takes longer for the names than lines are read at a time.
+func TestASlowServiceIsReadAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{lines: many(20), takes: 2 * time.Second}
+		s := survey(t, f, "")
+		defer s.Look()()
+		time.Sleep(2 * time.Minute)
+		b, _ := s.Board()
+		require.Len(t, b.Lines, 20)
+		for _, l := range b.Lines {
+			require.NotNil(t, l.AsOf, l.Name)
+			assert.Less(t, b.Time.Sub(*l.AsOf), time.Minute)
+		}
+	})
+}
+
 func TestOneLineIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{lines: many(300), deny: map[string]error{}}

@@ -86,6 +86,7 @@ func (p *Page) listen(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.browsers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects what comes would make it late
 	if r.Method == http.MethodHead {
 		return
 	}

@@ -252,16 +252,11 @@ func (v *view) look(l lines.Line, isChosen bool, now time.Time) style {
 
 func (v *view) cells(l lines.Line, now time.Time) []string {
 	cells := []string{coord.Printable(l.Name), "", "", "", ""}
-	for _, c := range l.Contenders {
-		if !c.Holds {
-			break
-		}
-		cells[1] = who(c)
+	if l.Holding > 0 && len(l.Contenders) > 0 { // whoever is first holds
+		cells[1], cells[2] = who(l.Contenders[0]), since(l.Contenders[0], now)
 		if l.Holding > 1 {
 			cells[1] += fmt.Sprintf(" and %d more", l.Holding-1)
 		}
-		cells[2] = since(c, now)
-		break
 	}
 	if l.Waiting > 0 {
 		cells[3] = strconv.Itoa(l.Waiting)
