@@ -342,6 +342,27 @@ func TestTheTokenIsAskedFor(t *testing.T) {
 	b.until(`document.getElementById('state').dataset.state === 'live'`)
 }
 
+// Several who wait for the same share a box.
+func TestWhoWaitsForWhom(t *testing.T) {
+	url := "file://" + t.TempDir() + "/locks"
+	run := func(args ...string) {
+		c := exec.Command(program, args...)
+		c.Env = append(os.Environ(), "TURNWISE_BACKEND="+url)
+		require.NoError(t, c.Start())
+		t.Cleanup(func() { c.Process.Signal(syscall.SIGTERM); c.Wait() })
+	}
+	for i := range 8 {
+		run("sem", "--permits", "3", "--label", fmt.Sprint("fetch ", i), "downloads", "--", "sleep", "1000")
+	}
+	s := serve(t, url)
+	b := look(t, s.url, 1280, 900, "dark")
+	b.until(`count('#graph > g') === 4 && count('#graph > path') === 3`)
+	assert.Contains(t, b.text(`document.getElementById('graph').textContent`), "5 wait")
+	assert.Equal(t, "0", b.text(`count('#graph > .red')`))
+	b.isSound()
+	b.picture("who waits for whom")
+}
+
 // Commands that each hold what the next one waits for.
 func TestACircleIsRed(t *testing.T) {
 	for _, many := range []int{2, 3, 7} {

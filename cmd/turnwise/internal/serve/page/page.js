@@ -88,7 +88,7 @@ function cells(row, line) {
   row.replaceChildren(
     td('', name, note),
     held.length ? td('held by', who(held[0]), line.holding > 1 ? el('span', {class: 'soft'}, ' and ' + (line.holding - 1) + ' more') : '',
-      el('span', {class: 'soft'}, ' ' + held[0].mode)) : td(''),
+      el('span', {class: 'soft'}, ', ' + held[0].mode)) : td(''),
     held.length && held[0].turn ? td('', age(held[0].turn, 'has it for ', '')) :
       held.length && held[0].since ? td('', age(held[0].since, 'came ', ' ago')) : td(''),
     line.waiting ? td('waiting', el('span', {class: 'busy'}, String(line.waiting)),
@@ -183,6 +183,8 @@ function arrange(changed) {
   else {
     const n = board.lines.length + board.more;
     text = n + (n === 1 ? ' line, ' : ' lines, ') + held + ' held, ' + waiting + ' waiting';
+    const unread = board.lines.filter((l) => l.state === 'unread').length + board.more;
+    if (unread) text += ' in those that were read; ' + unread + ' were not yet';
     if (wanted) text += '; ' + shown.length + ' of them here';
   }
   $('sum').textContent = text;
@@ -285,7 +287,7 @@ function place(nodes, edges) {
       n.y = top + high / 2 - boxH / 2 + ry * Math.sin(a);
       n.ring = true;
     });
-    ringW = Math.max(ringW, 2 * rx + 40 + gapX);
+    ringW = Math.max(ringW, 2 * rx + 40 + boxW + 80);
     top += high + 30;
   }
   const rest = nodes.filter((n) => !n.ring);
