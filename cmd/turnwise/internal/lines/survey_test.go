@@ -177,7 +177,7 @@ func TestMoreLinesThanCanBeRead(t *testing.T) {
 		f := &fake{lines: many(mostRead + 5)}
 		s := survey(t, f, "")
 		defer s.Look()()
-		time.Sleep(2 * time.Minute)
+		time.Sleep(75 * time.Second)
 		b, _ := s.Board()
 		assert.Equal(t, Live, b.State)
 		assert.Len(t, b.Lines, mostRead)
@@ -279,14 +279,12 @@ func TestWhatTheBoardSays(t *testing.T) {
 		defer service.Close()
 		s := survey(t, service.Client(), "")
 		defer s.Look()()
-		var holds []*coord.Hold
+		granted := make(chan *coord.Hold, 5)
 		for i := range 5 {
 			c := service.Client(coord.WithOwnerLabel(fmt.Sprint("worker ", i)))
 			go func() {
-				h, err := mutex.New(c, "shop/orders").Lock(context.Background())
-				if err == nil {
-					f := func() { holds = append(holds, h) }
-					f()
+				if h, err := mutex.New(c, "shop/orders").Lock(context.Background()); err == nil {
+					granted <- h
 				}
 			}()
 			time.Sleep(time.Second)
@@ -305,7 +303,7 @@ func TestWhatTheBoardSays(t *testing.T) {
 
 		for range 3 {
 			time.Sleep(10 * time.Second)
-			require.NoError(t, holds[len(holds)-1].Release())
+			require.NoError(t, (<-granted).Release())
 		}
 		time.Sleep(2 * time.Second)
 		b, _ = s.Board()
@@ -315,9 +313,9 @@ func TestWhatTheBoardSays(t *testing.T) {
 		assert.NotNil(t, l.Contenders[0].Turn)
 		assert.InDelta(t, 10, l.Contenders[1].Expected, 5)
 
-		require.NoError(t, holds[len(holds)-1].Release())
+		require.NoError(t, (<-granted).Release())
 		time.Sleep(time.Second)
-		require.NoError(t, holds[len(holds)-1].Release())
+		require.NoError(t, (<-granted).Release())
 		time.Sleep(3 * time.Second)
 		b, _ = s.Board()
 		assert.Empty(t, b.Lines)

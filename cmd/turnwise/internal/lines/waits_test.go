@@ -163,3 +163,68 @@ func TestManyWaits(t *testing.T) {
 	assert.Empty(t, rings)
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
+
+// Whoever is left goes on neither by the definition, which asks each rule anew until nothing changes.
+func TestStuckIsWhatItSays(t *testing.T) {
+	dice := rand.New(rand.NewPCG(3, 4))
+	kinds := []string{rules.Lock, rules.Reader, rules.Reader, rules.Writer, "S1of2", "S2of3", "Q1of9"}
+	circular := 0
+	for range 3000 {
+		var texts []string
+		for i := range 2 + dice.IntN(4) {
+			text := fmt.Sprint("line", i, ":")
+			for range dice.IntN(6) {
+				text += fmt.Sprintf(" P%d:%s", dice.IntN(6), kinds[dice.IntN(len(kinds))])
+			}
+			texts = append(texts, text+" ")
+		}
+		lines := scene(time.Now(), texts...)
+		want := make(map[string]bool)
+		for _, l := range lines {
+			for _, n := range l.all {
+				want[who{n.Owner.Host, 1}.String()] = true
+			}
+		}
+		for changed := true; changed; {
+			changed = false
+			for id := range want {
+				if !slices.ContainsFunc(lines, func(l standing) bool { return waitsIn(l.all, id, want) }) {
+					delete(want, id)
+					changed = true
+				}
+			}
+		}
+		g := newGraph(lines)
+		got := g.stuck()
+		for id := range want {
+			require.True(t, got[id], "%s goes on, in %q", id, texts)
+		}
+		require.Len(t, got, len(want), "%q", texts)
+		found := circles(g.links(got))
+		require.Equal(t, len(want) > 0, len(found) > 0, "%q", texts)
+		if len(found) > 0 {
+			circular++
+		}
+	}
+	assert.Greater(t, circular, 300)
+	assert.Less(t, circular, 2700)
+}
+
+// waitsIn reports whether an owner waits in a line in which only those in left do not go on.
+func waitsIn(line []coord.Node, id string, left map[string]bool) bool {
+	for i, n := range line {
+		owner := who{n.Owner.Host, 1}.String()
+		if owner == id && !n.Holds {
+			var others []coord.Node
+			for _, a := range line[:i] {
+				if o := (who{a.Owner.Host, 1}).String(); o != id && left[o] {
+					others = append(others, a)
+				}
+			}
+			if len(rules.For(n.Kind)(n, others)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
