@@ -25,8 +25,6 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // counting counts what a service is asked, and lets it fail.
 type counting struct {
 	*coord.Client
@@ -68,6 +66,7 @@ type scene struct {
 
 func serve(t *testing.T, token string) *scene {
 	t.Helper()
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // when all is closed
 	service := mem.New()
 	t.Cleanup(service.Close)
 	s := &scene{t: t, service: service, source: &counting{Client: service.Client()}}
