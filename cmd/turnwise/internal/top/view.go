@@ -205,7 +205,7 @@ func (v *view) head(c canvas, width int, now time.Time) {
 		}
 	}
 	sum := fmt.Sprintf("%d lines, %d held, %d waiting", len(b.Lines)+b.More, held, waiting)
-	if v.one {
+	if v.one || b.State == lines.Unread {
 		sum = ""
 	}
 	c.put(0, 0, width, coord.Printable(b.Service), strong)
