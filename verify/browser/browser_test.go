@@ -369,9 +369,10 @@ func TestACircleIsRed(t *testing.T) {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
 			dir := t.TempDir()
 			for i := range many {
-				line := fmt.Sprintf(`while test $(ls %s/ready* 2>/dev/null | wc -l) -lt %d; do touch %s/ready%d; sleep 0.05; done; exec %s lock -b file://%s/locks line%d -- true`,
-					dir, many, dir, i, program, dir, (i+1)%many)
-				c := exec.Command(program, "lock", "-b", "file://"+dir+"/locks", "--label", fmt.Sprint("worker ", i), fmt.Sprint("line", i), "--", "sh", "-c", line)
+				line := fmt.Sprintf(`while test $(ls %s/ready* 2>/dev/null | wc -l) -lt %d; do touch %s/ready%d; sleep 0.05; done
+					exec %s lock -b file://%s/locks line%d -- true`, dir, many, dir, i, program, dir, (i+1)%many)
+				c := exec.Command(program, "lock", "-b", "file://"+dir+"/locks", "--label", fmt.Sprint("worker ", i),
+					fmt.Sprint("line", i), "--", "sh", "-c", line)
 				require.NoError(t, c.Start())
 				t.Cleanup(func() { c.Process.Signal(syscall.SIGTERM); c.Wait() })
 			}

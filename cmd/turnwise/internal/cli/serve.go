@@ -99,9 +99,11 @@ func readToken(path string) (string, error) {
 	token = strings.TrimSpace(token)
 	switch {
 	case len(token) < leastToken:
-		return "", fail(codeConfig, "--token-file %s: its first line has %d characters: make it %d at least", coord.Printable(path), len(token), leastToken)
+		return "", fail(codeConfig, "--token-file %s: its first line has %d characters: make it %d at least",
+			coord.Printable(path), len(token), leastToken)
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", fail(codeConfig, "--token-file %s: its first line has a character that no header can carry: use letters and digits", coord.Printable(path))
+		return "", fail(codeConfig, "--token-file %s: its first line has a character that no header can carry: use letters and digits",
+			coord.Printable(path))
 	}
 	return token, nil
 }
@@ -113,7 +115,8 @@ func listenAt(address string, token bool) (*net.TCPAddr, error) {
 	case err != nil:
 		return nil, usage("--http %s: write an address and a port, such as 127.0.0.1:4646", coord.Printable(address))
 	case !token && !at.IP.IsLoopback():
-		return nil, usage("--http %s can be reached from other machines: give --token-file, too, or listen on 127.0.0.1", coord.Printable(address))
+		return nil, usage("--http %s can be reached from other machines: give --token-file, too, or listen on 127.0.0.1",
+			coord.Printable(address))
 	}
 	return at, nil
 }

@@ -67,7 +67,8 @@ func TestHowLongATurnTakes(t *testing.T) {
 
 func TestAGuessIsRound(t *testing.T) {
 	for d, want := range map[time.Duration]int{
-		0: 1, 100 * time.Millisecond: 1, 3400 * time.Millisecond: 3, 13 * time.Second: 15, 64 * time.Second: 60, 1234 * time.Second: 1260, 5000 * time.Second: 4800,
+		0: 1, 100 * time.Millisecond: 1, 3400 * time.Millisecond: 3, 13 * time.Second: 15, 64 * time.Second: 60,
+		1234 * time.Second: 1260, 5000 * time.Second: 4800,
 	} {
 		assert.Equal(t, want, roundly(d), d)
 	}

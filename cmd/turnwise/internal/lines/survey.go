@@ -356,7 +356,8 @@ func (s *Survey) publish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	b := &Board{Version: Version, Time: *stamp(now), Service: s.service, Lines: []Line{}, More: s.more, Owners: []Owner{}, Waits: []Wait{}, Circles: []Circle{}}
+	b := &Board{Version: Version, Time: *stamp(now), Service: s.service, More: s.more,
+		Lines: []Line{}, Owners: []Owner{}, Waits: []Wait{}, Circles: []Circle{}}
 	b.named, b.tried = s.named.tried, now
 	names := make([]string, 0, len(s.known))
 	standings := make([]standing, 0, len(s.known))

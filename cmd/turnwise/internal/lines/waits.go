@@ -376,7 +376,9 @@ type ring struct {
 }
 
 // assess finds who waits for whom in what was read. rings are the circles that were seen before.
-func assess(lines []standing, rings map[string]ring, now time.Time) (g *graph, found []Circle, stuck map[string]bool, seen map[string]ring) {
+func assess(lines []standing, rings map[string]ring, now time.Time) (
+	g *graph, found []Circle, stuck map[string]bool, seen map[string]ring,
+) {
 	g = newGraph(lines)
 	stuck = g.stuck()
 	seen = make(map[string]ring)

@@ -135,7 +135,8 @@ func TestWhetherATokenStillHolds(t *testing.T) {
 	assert.Equal(t, 409, code, "it was released before it was asked")
 
 	for _, bad := range []string{"", "?line=a", "?token=1", "?line=a&token=x", "?line=a&token=1.5", "?line=a&token=99999999999999999999",
-		"?line=a&line=b&token=1", "?line=a&token=1&token=2", "?line=&token=1", "?line=/&token=1", "?line=a%00&token=1", "?line=a%FF&token=1", "?line=../a&token=1"} {
+		"?line=a&line=b&token=1", "?line=a&token=1&token=2", "?line=&token=1", "?line=/&token=1", "?line=a%00&token=1",
+		"?line=a%FF&token=1", "?line=../a&token=1"} {
 		code, text := s.get("/v1/check" + bad)
 		assert.Equal(t, 400, code, bad)
 		assert.NotContains(t, text, "holds", bad)
@@ -212,8 +213,8 @@ func TestWhoMayLook(t *testing.T) {
 		s := serve(t, "")
 		for host, want := range map[string]int{
 			"127.0.0.1": 200, "127.0.0.1:4646": 200, "localhost": 200, "LOCALHOST.:1": 200, "[::1]:4646": 200, "127.8.9.1": 200,
-			"evil.example": 403, "127.0.0.1.evil.example:4646": 403, "localhost.evil.example": 403, "10.0.0.1": 403, "0.0.0.0": 403, "notlocalhost": 403,
-			"[::ffff:10.0.0.1]": 403, "2130706433": 403,
+			"evil.example": 403, "127.0.0.1.evil.example:4646": 403, "localhost.evil.example": 403, "10.0.0.1": 403, "0.0.0.0": 403,
+			"notlocalhost": 403, "[::ffff:10.0.0.1]": 403, "2130706433": 403,
 		} {
 			for _, path := range []string{"/", "/v1/lines/a", "/page.js"} {
 				code, _ := s.get(path, "Host", host)
@@ -230,8 +231,9 @@ func TestWhoMayLook(t *testing.T) {
 	t.Run("with a token", func(t *testing.T) {
 		s := serve(t, "0123456789abcdef")
 		for given, want := range map[string]int{
-			"": 401, "Bearer 0123456789abcdef": 200, "bearer 0123456789abcdef": 200, "Bearer 0123456789abcde": 401, "Bearer 0123456789abcdef0": 401,
-			"Basic 0123456789abcdef": 401, "0123456789abcdef": 401, "Bearer": 401, "Bearer ": 401,
+			"": 401, "Bearer 0123456789abcdef": 200, "bearer 0123456789abcdef": 200, "Bearer 0123456789abcde": 401,
+			"Bearer 0123456789abcdef0": 401,
+			"Basic 0123456789abcdef":   401, "0123456789abcdef": 401, "Bearer": 401, "Bearer ": 401,
 		} {
 			for _, path := range []string{"/v1/lines/a", "/v1/lines", "/metrics"} {
 				code, text := s.get(path, "Authorization", given, "Host", "turnwise.example")
@@ -432,7 +434,9 @@ func TestSeriesAreBounded(t *testing.T) {
 
 func TestThePageNeedsNothingElse(t *testing.T) {
 	p := New(lines.New(nil, "", "", lines.Few), "").Handler()
-	for path, kind := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg"} {
+	for path, kind := range map[string]string{
+		"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg",
+	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", path, nil)
 		r.Host = "localhost"
@@ -440,7 +444,8 @@ func TestThePageNeedsNothingElse(t *testing.T) {
 		assert.Equal(t, 200, w.Code, path)
 		assert.True(t, strings.HasPrefix(w.Header().Get("Content-Type"), kind), path)
 		text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", "")
-		for _, elsewhere := range []string{"http:", "https:", "src=\"//", "url(h", "@import", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", " style=", " onclick="} {
+		for _, elsewhere := range []string{"http:", "https:", "src=\"//", "url(h", "@import", "innerHTML", "insertAdjacentHTML",
+			"document.write", "eval(", " style=", " onclick="} {
 			assert.NotContains(t, text, elsewhere, path)
 		}
 	}

@@ -69,8 +69,8 @@ func ago(d time.Duration) *time.Time {
 func line(name string, waiting int) lines.Line {
 	l := lines.Line{Name: name, State: lines.Live, AsOf: ago(0), Holding: 1, Waiting: waiting}
 	for i := range waiting + 1 {
-		l.Contenders = append(l.Contenders, lines.Contender{Mode: "exclusive", Holds: i == 0, Position: i,
-			Holder: &status.Holder{ID: fmt.Sprint("id", i), Host: "host-a", PID: 4711 + i, Label: "nightly", Since: *ago(time.Minute), Token: fmt.Sprint(256 * i)}})
+		l.Contenders = append(l.Contenders, lines.Contender{Mode: "exclusive", Holds: i == 0, Position: i, Holder: &status.Holder{
+			ID: fmt.Sprint("id", i), Host: "host-a", PID: 4711 + i, Label: "nightly", Since: *ago(time.Minute), Token: fmt.Sprint(256 * i)}})
 	}
 	return l
 }
