@@ -15,9 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/top"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/file"
 )
 
@@ -32,20 +33,7 @@ type contender struct {
 }
 
 func contenderOf(n coord.Node) contender {
-	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: modeOf(n.Kind), Holds: n.Holds, Value: string(n.Data)}
-}
-
-// modeOf says in words what somebody wants of a line.
-func modeOf(kind string) string {
-	switch {
-	case kind == rules.Reader:
-		return "shared"
-	case kind == rules.Lead:
-		return "leader"
-	case rules.IsPermits(kind):
-		return strings.Replace(kind[1:], "of", " of ", 1) + " permits"
-	}
-	return "exclusive"
+	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: string(n.Data)}
 }
 
 func printJSON(v any) error {
@@ -171,10 +159,20 @@ func watchCommand(s *service) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Say who has a line, and again whenever that changes",
-		Args:  exactly("NAME"),
+		Long: `Say who has a line, and again whenever that changes. On a terminal the whole line is shown, and redrawn in place: q ends that,
+the arrows scroll.`,
+		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := interruptible()
 			defer stop()
+			if err := coord.CheckName(args[0]); err != nil {
+				return refused(err)
+			}
+			if !asJSON && canDraw() {
+				return s.stay(ctx, func(ctx context.Context, c *coord.Client, at string) error {
+					return drawn(top.Show(ctx, lines.NewOfOne(c, at, args[0]), args[0]))
+				})
+			}
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
 				for n, err := range c.Watch(ctx, args[0]) {
 					now := time.Now()

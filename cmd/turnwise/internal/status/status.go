@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // Version is that of the lines for programs. It changes when a field goes or means something else, not when one is added.
@@ -212,3 +213,16 @@ func Age(t time.Time) string {
 
 // Describe is who a node is.
 func Describe(n coord.Node) string { return describe(n) }
+
+// Mode says in words what somebody wants of a line.
+func Mode(kind string) string {
+	switch {
+	case kind == rules.Reader:
+		return "shared"
+	case kind == rules.Lead:
+		return "leader"
+	case rules.IsPermits(kind):
+		return strings.Replace(kind[1:], "of", " of ", 1) + " permits"
+	}
+	return "exclusive"
+}

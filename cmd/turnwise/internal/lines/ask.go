@@ -1,0 +1,147 @@
+package lines
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// gate bounds how often a service is asked: so many questions at once, and after each a pause as long as it took.
+type gate struct {
+	slots chan struct{}
+
+	mu    sync.Mutex
+	asked Asked
+}
+
+// Asked is what a service was asked.
+type Asked struct {
+	Questions, Errors int64
+	Took              time.Duration
+}
+
+func newGate() *gate { return &gate{slots: make(chan struct{}, atOnce)} }
+
+// ask asks one question, which may take a while.
+func (g *gate) ask(ctx context.Context, question func(ctx context.Context) error) error {
+	select {
+	case g.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	start := time.Now()
+	err := question(ctx)
+	took := time.Since(start)
+	time.AfterFunc(min(max(took, rest), mostRest), func() { <-g.slots })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked.Questions++
+	g.asked.Took += took
+	if err != nil {
+		g.asked.Errors++
+	}
+	return err
+}
+
+func (g *gate) sum() Asked {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.asked
+}
+
+// Asked returns what the service was asked so far.
+func (s *Survey) Asked() Asked {
+	a, b := s.rounds.sum(), s.direct.gate.sum()
+	return Asked{a.Questions + b.Questions, a.Errors + b.Errors, a.Took + b.Took}
+}
+
+// direct is for questions about one line that are answered by what is read after they were asked. Those who ask the same while
+// one waits for its turn share its answer.
+type direct struct {
+	gate *gate
+
+	mu     sync.Mutex
+	queued map[string]*question
+}
+
+type question struct {
+	done  chan struct{}
+	nodes []coord.Node // valid after done, as what follows
+	asOf  time.Time
+	err   error
+}
+
+const mostQueued = 1000
+
+// ErrBusy says that too much is asked.
+var ErrBusy = errors.New("too much is asked of this page: try again")
+
+func (d *direct) init() { d.gate, d.queued = newGate(), make(map[string]*question) }
+
+// Ask returns who stands in a line, as it was after the call.
+func (s *Survey) Ask(ctx context.Context, name string) ([]coord.Node, error) {
+	nodes, _, err := s.askAt(ctx, name)
+	return nodes, err
+}
+
+func (s *Survey) askAt(ctx context.Context, name string) ([]coord.Node, time.Time, error) {
+	if err := coord.CheckName(name); err != nil {
+		return nil, time.Time{}, err
+	}
+	d := &s.direct
+	d.mu.Lock()
+	q := d.queued[name]
+	switch {
+	case q == nil && len(d.queued) >= mostQueued:
+		d.mu.Unlock()
+		return nil, time.Time{}, ErrBusy
+	case q == nil:
+		q = &question{done: make(chan struct{})}
+		d.queued[name] = q
+		go d.answer(s.source, name, q)
+	}
+	d.mu.Unlock()
+	select {
+	case <-q.done:
+		return q.nodes, q.asOf, q.err
+	case <-ctx.Done():
+		return nil, time.Time{}, ctx.Err()
+	}
+}
+
+func (d *direct) answer(source Source, name string, q *question) {
+	defer close(q.done)
+	// It is for whoever joins until it begins, so nobody's context ends it.
+	q.err = d.gate.ask(context.Background(), func(ctx context.Context) (err error) {
+		d.mu.Lock()
+		delete(d.queued, name)
+		d.mu.Unlock()
+		q.asOf = time.Now()
+		q.nodes, err = source.Line(ctx, name)
+		return err
+	})
+}
+
+// Line returns one line, with Many of its contenders, as it was after the call.
+func (s *Survey) Line(ctx context.Context, name string) (Line, error) {
+	nodes, asOf, err := s.askAt(ctx, name)
+	if err != nil {
+		return Line{}, err
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := record{reading: reading{asOf: asOf}, nodes: nodes}
+	if k := s.known[name]; k != nil {
+		r.turns, r.pace = k.turns, k.pace
+	}
+	// The time that it has taken is no reason to call it stale: it is what was asked for.
+	l := r.show(name, Many, s.behind, now)
+	l.State = Live
+	return l, nil
+}

@@ -1,0 +1,422 @@
+// Package lines keeps looking at the lines of a service, for all who want to see them at once: who holds, who waits, who waits
+// for whom. However many they are, the service is asked once; and while nobody looks it is asked nothing.
+package lines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// Source is what is asked: a coord.Client.
+type Source interface {
+	Lines(ctx context.Context, prefix string) ([]string, error)
+	Line(ctx context.Context, name string) ([]coord.Node, error)
+}
+
+const (
+	period   = time.Second     // between two readings of a line
+	freshFor = 5 * time.Second // what was read longer ago is stale
+	asking   = 5 * time.Second // that a question may take
+	atOnce   = 4               // questions on their way
+	rest     = 20 * time.Millisecond
+	mostRest = 5 * time.Second
+	mostRead = 10_000 // lines
+)
+
+// Survey looks at lines. Make it with New, and let Run run.
+type Survey struct {
+	source  Source
+	prefix  string
+	only    string // the one line to look at; "": all
+	service string
+	most    int // contenders of a line on a board
+	rounds  *gate
+
+	mu      sync.Mutex
+	lookers int
+	wake    chan struct{} // has room for one
+	known   map[string]*record
+	more    int
+	named   reading
+	rings   map[string]ring
+	behind  func(coord.Node) bool // whether somebody is in a circle, or behind one
+	board   *Board
+	changed chan struct{} // closed when board is replaced
+
+	direct direct
+}
+
+// reading is how reading something went.
+type reading struct {
+	asOf   time.Time // when the question was sent that was answered last; what it says is no older
+	tried  time.Time // when one was sent last
+	asking bool      // that one is on its way
+	err    error     // that it came back with
+}
+
+// state says what is known now.
+func (r *reading) state(now time.Time) State {
+	switch {
+	case r.asOf.IsZero():
+		return Unread
+	case now.Sub(r.asOf) > freshFor:
+		return Stale
+	}
+	return Live
+}
+
+// record is what is known of a line.
+type record struct {
+	reading
+	nodes []coord.Node
+	turns map[coord.Token]time.Time // when those who hold had their turn, if that was seen
+	pace  pace
+}
+
+// New makes a survey of all lines whose names begin with prefix. service says what is looked at, most how many contenders of each
+// line are on a board.
+func New(source Source, service, prefix string, most int) *Survey {
+	s := &Survey{source: source, service: service, prefix: prefix, most: most, rounds: newGate(), wake: make(chan struct{}, 1),
+		known: make(map[string]*record), changed: make(chan struct{})}
+	s.direct.init()
+	s.publish()
+	return s
+}
+
+// NewOfOne makes a survey of one line.
+func NewOfOne(source Source, service, name string) *Survey {
+	s := New(source, service, name, Many)
+	s.only = name
+	s.known[name] = &record{}
+	return s
+}
+
+// Look has the lines looked at until the returned function is called.
+func (s *Survey) Look() (stop func()) {
+	s.mu.Lock()
+	s.lookers++
+	first := s.lookers == 1
+	s.mu.Unlock()
+	if first {
+		s.publish() // what was live when somebody looked last is no longer
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lookers--
+	})
+}
+
+// Board returns what is known, and what will be closed when there is another board.
+func (s *Survey) Board() (*Board, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.board, s.changed
+}
+
+// Fresh returns a board of which everything was asked for a second ago at most, or what there is when the service fails or ctx ends.
+func (s *Survey) Fresh(ctx context.Context) *Board {
+	since := time.Now().Add(-period)
+	defer s.Look()()
+	for {
+		b, changed := s.Board()
+		if b.named.After(since) && (b.Error != "" || b.tried.After(since)) {
+			return b
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return b
+		}
+	}
+}
+
+// Run asks the service while somebody looks, until ctx ends.
+func (s *Survey) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !s.looked() {
+			select {
+			case <-s.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		s.follow(ctx)
+	}
+}
+
+func (s *Survey) looked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lookers > 0
+}
+
+// follow goes on until nobody looks. What is known is published each second, also while the service does not answer.
+func (s *Survey) follow(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() {
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if b, _ := s.Board(); time.Since(b.Time) > period/2 {
+					s.publish()
+				}
+				if !s.looked() {
+					stop() // a question may be on its way for long
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for s.looked() && ctx.Err() == nil {
+		start := time.Now()
+		if s.name(ctx) {
+			s.read(ctx, time.Now().Add(period)) // whatever the names have taken
+		}
+		s.publish()
+		sleep(ctx, period-time.Since(start))
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// name finds out which lines there are. It reports whether the service answered.
+func (s *Survey) name(ctx context.Context) bool {
+	if s.only != "" {
+		return true
+	}
+	var names []string
+	at := s.begin(&s.named)
+	err := s.rounds.ask(ctx, func(ctx context.Context) (err error) {
+		names, err = s.source.Lines(ctx, s.prefix)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named.done(at, err, ctx)
+	if err != nil {
+		return false
+	}
+	s.more = max(0, len(names)-mostRead)
+	names = names[:len(names)-s.more]
+	there := make(map[string]bool, len(names))
+	for _, n := range names {
+		there[n] = true
+		if s.known[n] == nil {
+			s.known[n] = &record{}
+		}
+	}
+	for n := range s.known {
+		if !there[n] {
+			delete(s.known, n)
+		}
+	}
+	return true
+}
+
+func (s *Survey) begin(r *reading) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.tried, r.asking = time.Now(), true
+	return r.tried
+}
+
+func (r *reading) done(at time.Time, err error, ctx context.Context) {
+	r.asking = false
+	switch {
+	case err == nil && at.After(r.asOf):
+		r.asOf, r.err = at, nil
+	case err != nil && ctx.Err() == nil: // else nobody wanted to know
+		r.err = err
+	}
+}
+
+// read reads lines until a moment, those first that were asked for longest ago.
+func (s *Survey) read(ctx context.Context, until time.Time) {
+	type due struct {
+		name  string
+		tried time.Time
+	}
+	var todo []due
+	s.mu.Lock()
+	for n, r := range s.known {
+		if time.Since(r.tried) > period*9/10 {
+			todo = append(todo, due{n, r.tried})
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(todo, func(a, b due) int {
+		if c := a.tried.Compare(b.tried); c != 0 {
+			return c
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	next := make(chan string)
+	var all sync.WaitGroup
+	var failed atomic.Int32 // one after the other
+	for range atOnce {
+		all.Go(func() {
+			for n := range next {
+				if s.readOne(ctx, n) {
+					failed.Store(0)
+				} else if failed.Add(1) == atOnce {
+					stop() // the others would not fare better: begin again, with the names
+				}
+			}
+		})
+	}
+	for _, d := range todo {
+		if time.Now().After(until) || ctx.Err() != nil {
+			break
+		}
+		select {
+		case next <- d.name:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	all.Wait()
+}
+
+// readOne reports whether the service answered.
+func (s *Survey) readOne(ctx context.Context, name string) bool {
+	s.mu.Lock()
+	r := s.known[name]
+	s.mu.Unlock()
+	if r == nil {
+		return true
+	}
+	var nodes []coord.Node
+	at := s.begin(&r.reading)
+	err := s.rounds.ask(ctx, func(ctx context.Context) (err error) {
+		nodes, err = s.source.Line(ctx, name)
+		return err
+	})
+	s.took(ctx, name, r, nodes, at, err)
+	return err == nil || errors.Is(err, coord.ErrDenied)
+}
+
+// took notes what became of a question.
+func (s *Survey) took(ctx context.Context, name string, r *record, nodes []coord.Node, at time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	then, news := r.asOf, err == nil && at.After(r.asOf)
+	r.done(at, err, ctx)
+	if !news {
+		return
+	}
+	r.pace.observe(r.nodes, then, nodes, at)
+	waited := make(map[coord.Token]bool)
+	for _, n := range r.nodes {
+		if !n.Holds {
+			waited[n.Token] = true
+		}
+	}
+	turns := make(map[coord.Token]time.Time)
+	for _, n := range nodes {
+		if t, ok := r.turns[n.Token]; ok && n.Holds {
+			turns[n.Token] = t
+		} else if n.Holds && waited[n.Token] {
+			turns[n.Token] = at
+		}
+	}
+	r.nodes, r.turns = nodes, turns
+	if len(nodes) == 0 && s.only == "" && s.known[name] == r {
+		delete(s.known, name)
+	}
+}
+
+// publish makes a board of what is known.
+func (s *Survey) publish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	b := &Board{Version: Version, Time: *stamp(now), Service: s.service, More: s.more,
+		Lines: []Line{}, Owners: []Owner{}, Waits: []Wait{}, Circles: []Circle{}}
+	b.named, b.tried = s.named.tried, now
+	names := make([]string, 0, len(s.known))
+	standings := make([]standing, 0, len(s.known))
+	for n, r := range s.known {
+		names = append(names, n)
+		if r.tried.Before(b.tried) {
+			b.tried = r.tried
+		}
+		if r.asking { // not done
+			b.tried = time.Time{}
+		}
+	}
+	if s.named.asking {
+		b.named = time.Time{}
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		standings = append(standings, standing{name: n, asOf: s.known[n].asOf, all: s.known[n].nodes})
+	}
+	g, found, stuck, rings := assess(standings, s.rings, now)
+	s.rings = rings
+	s.behind = func(n coord.Node) bool { return stuck[g.owner(n)] }
+	for _, n := range names {
+		b.Lines = append(b.Lines, s.known[n].show(n, s.most, s.behind, now))
+	}
+	b.Circles = append(b.Circles, found...)
+	b.Waits = append(b.Waits, g.waits(found)...)
+	told := make(map[string]bool)
+	for _, w := range b.Waits {
+		for _, id := range []string{w.From, w.To} {
+			if !told[id] {
+				told[id] = true
+				b.Owners = append(b.Owners, Owner{id, g.owners[id].label})
+			}
+		}
+	}
+	whole := s.named
+	if s.only != "" {
+		whole = s.known[s.only].reading
+		b.named = b.tried
+	}
+	b.State = whole.state(now)
+	if whole.err != nil {
+		b.Error = say(whole.err)
+	} else if b.State != Live && whole.asking {
+		b.Error = "the service has not answered yet"
+	}
+	close(s.changed)
+	s.board, s.changed = b, make(chan struct{})
+}
+
+// say is an error in words for people, without the program's name, which stands elsewhere.
+func say(err error) string {
+	var e *coord.Error
+	if errors.As(err, &e) {
+		err = e.Err // which call it was says nothing to them
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("the service has not answered within %v", asking)
+	}
+	return coord.Printable(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " "))
+}

@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// answer is what a program gets that does not get a line or a board.
+type answer struct {
+	Version int    `json:"v"`
+	Line    string `json:"line,omitempty"`
+	Token   string `json:"token,omitempty"`
+	Holds   *bool  `json:"holds,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		code, text = http.StatusInternalServerError, []byte(`{"v":1,"error":"the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	w.Write(append(text, '\n'))
+}
+
+func refuse(w http.ResponseWriter, code int, why string) {
+	reply(w, code, answer{Version: lines.Version, Error: why})
+}
+
+// unknown says why a line could not be read, and whose fault that is.
+func unknown(err error) (code int, why string) {
+	if errors.Is(err, coord.ErrInvalidName) {
+		return http.StatusBadRequest, text(err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return http.StatusServiceUnavailable, "the service has not answered in time"
+	}
+	return http.StatusServiceUnavailable, text(err)
+}
+
+func text(err error) string {
+	return coord.Printable(strings.ReplaceAll(err.Error(), "turnwise: ", ""))
+}
+
+func (p *Page) lines(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
+	defer cancel()
+	reply(w, http.StatusOK, p.survey.Fresh(ctx))
+}
+
+func (p *Page) line(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
+	defer cancel()
+	l, err := p.survey.Line(ctx, r.PathValue("name"))
+	if err != nil {
+		code, why := unknown(err)
+		refuse(w, code, why)
+		return
+	}
+	reply(w, http.StatusOK, struct {
+		Version int `json:"v"`
+		lines.Line
+	}{lines.Version, l})
+}
+
+func (p *Page) check(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	name := query.Get("line")
+	token, err := strconv.ParseInt(query.Get("token"), 10, 64)
+	if err != nil || len(query["line"]) != 1 || len(query["token"]) != 1 {
+		refuse(w, http.StatusBadRequest, "say which line and which token: /v1/check?line=NAME&token=N")
+		return
+	}
+	a := answer{Version: lines.Version, Line: name, Token: strconv.FormatInt(token, 10)}
+	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
+	defer cancel()
+	nodes, err := p.survey.Ask(ctx, name)
+	if err != nil {
+		code := 0
+		if code, a.Error = unknown(err); code == http.StatusBadRequest {
+			a.Line, a.Token = "", ""
+		}
+		reply(w, code, a)
+		return
+	}
+	holds := false
+	for _, n := range nodes {
+		holds = holds || n.Holds && int64(n.Token) == token
+	}
+	a.Holds = &holds
+	if holds {
+		reply(w, http.StatusOK, a)
+	} else {
+		reply(w, http.StatusConflict, a)
+	}
+}

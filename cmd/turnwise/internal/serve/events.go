@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+)
+
+// events are boards in the form in which browsers get them. However many they are, each is written once.
+type events struct {
+	mu    sync.Mutex
+	board *lines.Board
+	since map[*lines.Board][]byte // what differs from boards that browsers have; nil: from nothing
+}
+
+// change is what differs from a board. What is not there is as it was.
+type change struct {
+	Version int             `json:"v"`
+	Time    time.Time       `json:"time"`
+	State   lines.State     `json:"state"`
+	Error   string          `json:"error,omitempty"`
+	Lines   []lines.Line    `json:"lines,omitempty"`
+	Gone    []string        `json:"gone,omitempty"`
+	More    int             `json:"more"`
+	Owners  *[]lines.Owner  `json:"owners,omitempty"`
+	Waits   *[]lines.Wait   `json:"waits,omitempty"`
+	Circles *[]lines.Circle `json:"circles,omitempty"`
+}
+
+// event is a board for somebody who has another one, or none.
+func (e *events) event(board, has *lines.Board) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.board != board {
+		e.board, e.since = board, make(map[*lines.Board][]byte)
+	}
+	if e.since[has] == nil {
+		e.since[has] = write(board, has)
+	}
+	return e.since[has]
+}
+
+func write(board, has *lines.Board) []byte {
+	if has == nil {
+		return frame("board", board)
+	}
+	c := change{Version: board.Version, Time: board.Time, State: board.State, Error: board.Error, More: board.More}
+	c.Lines, c.Gone = board.Changes(has)
+	if !slices.Equal(board.Owners, has.Owners) {
+		c.Owners = &board.Owners
+	}
+	if !slices.Equal(board.Waits, has.Waits) {
+		c.Waits = &board.Waits
+	}
+	if !reflect.DeepEqual(board.Circles, has.Circles) {
+		c.Circles = &board.Circles
+	}
+	return frame("change", c)
+}
+
+// frame is an event as it goes over the wire. JSON has no line breaks of its own.
+func frame(kind string, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // they are our own types
+	}
+	var b bytes.Buffer
+	b.WriteString("event: " + kind + "\ndata: ")
+	b.Write(text)
+	b.WriteString("\n\n")
+	return b.Bytes()
+}
+
+// listen sends board after board, the newest each time.
+func (p *Page) listen(w http.ResponseWriter, r *http.Request) {
+	if p.browsers.Add(1) > mostBrowsers {
+		p.browsers.Add(-1)
+		refuse(w, http.StatusServiceUnavailable, "too many browsers are connected")
+		return
+	}
+	defer p.browsers.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects what comes would make it late
+	if r.Method == http.MethodHead {
+		return
+	}
+	defer p.survey.Look()()
+	conn := http.NewResponseController(w)
+	var has *lines.Board
+	for {
+		board, changed := p.survey.Board()
+		_ = conn.SetWriteDeadline(time.Now().Add(writeFor))
+		if _, err := w.Write(p.events.event(board, has)); err != nil || conn.Flush() != nil {
+			return
+		}
+		has = board
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

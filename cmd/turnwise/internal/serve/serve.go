@@ -1,0 +1,168 @@
+// Package serve shows a survey of lines over HTTP: to people as a page, and to programs. It only reads. What it answers is told in
+// docs/serve.md.
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+)
+
+//go:embed page
+var files embed.FS
+
+const (
+	mostBrowsers = 1000
+	writeFor     = 10 * time.Second       // that who reads slowly has to take what is written
+	answerFor    = 9 * time.Second        // that a program waits for an answer; a scraper mostly waits for ten
+	endFor       = 500 * time.Millisecond // that those who are being answered have when the page ends
+)
+
+// Page is what a survey is shown on.
+type Page struct {
+	survey *lines.Survey
+	secret *[sha256.Size]byte // of the token that those who look must have; nil: none
+
+	browsers atomic.Int64
+	events   events
+
+	mu     sync.Mutex
+	series map[string]bool // the lines that have series of their own
+}
+
+// New makes a page. With a token, only those who send it may look; without, only those who have typed an address of this machine.
+func New(survey *lines.Survey, token string) *Page {
+	p := &Page{survey: survey, series: make(map[string]bool)}
+	if token != "" {
+		sum := sha256.Sum256([]byte(token))
+		p.secret = &sum
+	}
+	return p
+}
+
+// Serve serves the page, and has the survey run, until ctx ends. Then it returns within a second, whoever is connected.
+func (p *Page) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           p.Handler(),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // of what browsers do wrong
+	}
+	go p.survey.Run(ctx)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), endFor)
+	defer cancel()
+	if server.Shutdown(end) != nil {
+		server.Close()
+	}
+	return nil
+}
+
+// Handler is the page as a handler, for a survey that runs elsewhere.
+func (p *Page) Handler() http.Handler {
+	shown, data := http.NewServeMux(), http.NewServeMux()
+	for path, f := range map[string]struct{ name, kind string }{
+		"/{$}":      {"index.html", "text/html; charset=utf-8"},
+		"/page.css": {"page.css", "text/css; charset=utf-8"},
+		"/page.js":  {"page.js", "text/javascript; charset=utf-8"},
+		"/icon.svg": {"icon.svg", "image/svg+xml"},
+	} {
+		text, err := files.ReadFile("page/" + f.name)
+		if err != nil {
+			panic(err)
+		}
+		shown.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", f.kind)
+			w.Write(text)
+		})
+	}
+	shown.Handle("/", p.guarded(data))
+	data.HandleFunc("/v1/lines", p.lines)
+	data.HandleFunc("/v1/lines/{name...}", p.line)
+	data.HandleFunc("/v1/check", p.check)
+	data.HandleFunc("/v1/events", p.listen)
+	data.HandleFunc("/metrics", p.metrics)
+	data.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
+	return p.careful(shown)
+}
+
+// policy lets the page use its own script, style and picture, and nothing else; and nobody show it within another page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// careful is what holds for all that is answered.
+func (p *Page) careful(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerFor + writeFor))
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			refuse(w, http.StatusMethodNotAllowed, "this page only reads: use GET")
+		case p.secret == nil && !thisMachine(r.Host):
+			// A name of somebody else's may point here, and its page would be taken for ours. A token such a page would not have.
+			refuse(w, http.StatusForbidden, "this page is called 127.0.0.1 or localhost; others need turnwise serve --token-file")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// guarded is what is shown to those who may look.
+func (p *Page) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+			refuse(w, http.StatusForbidden, "another site has asked for this") // it could not read it, but have the service asked
+			return
+		}
+		if p.secret != nil {
+			kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			sum := sha256.Sum256([]byte(token))
+			if subtle.ConstantTimeCompare(sum[:], p.secret[:]) != 1 || !strings.EqualFold(kind, "Bearer") {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send Authorization: Bearer TOKEN")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// thisMachine reports whether a Host header means this machine by itself, whatever the resolver says.
+func thisMachine(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
