@@ -39,8 +39,16 @@ func foreground() int {
 
 // put makes a process group the terminal's foreground. Who is in the background may do that only if it ignores a signal.
 func put(group int) {
-	signal.Ignore(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
+	ignoring(syscall.SIGTTOU, func() { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
+}
+
+// ignoring calls f while a signal is ignored, and not longer: commands that are started later would ignore it, too.
+func ignoring(s syscall.Signal, f func()) {
+	signal.Ignore(s)
+	f()
+	caught := make(chan os.Signal, 1) // Reset alone does not undo Ignore
+	signal.Notify(caught, s)
+	signal.Stop(caught)
 }
 
 func (t *terminal) takeBack() {
