@@ -118,11 +118,15 @@ test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, a
 	@QUICK="$(QUICK)" bash scripts/oldest-go.sh $(MODULES)
 
 .PHONY: soak
-soak: sim test-planted test-long fuzz leaks mutants chaos ## All that takes long: a night's work
+soak: sim test-planted test-long fuzz leaks mutants chaos killed ## All that takes long: a night's work
 
 .PHONY: leaks
 leaks: deps ## Take, cancel and lose locks for ten minutes on each service, and see that nothing grows
 	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./leaks -leaks.length=10m
+
+.PHONY: killed
+killed: deps ## Kill and stop turnwise, its guardian and what it runs, fifty rounds of each on every service
+	cd cmd/turnwise && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m -run TestNobody . -killed.rounds=50
 
 .PHONY: bench
 bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,7 +59,11 @@ var killed = []struct {
 // their token to one log again and again. After a greater one no smaller one may come: that is what a fence would refuse.
 func TestNobodyStartsBeforeTheLastIsDead(t *testing.T) {
 	t.Parallel()
-	for _, s := range services {
+	all := services
+	if *rounds > 1 {
+		all = slices.Concat(services, others)
+	}
+	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			url := s.at(t)

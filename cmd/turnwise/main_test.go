@@ -44,11 +44,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// services are those that every script runs on, with a short TTL. Each test has a part of its own.
-var services = []struct {
+// named is a service that a test runs on, with a short TTL. Each test has a part of its own.
+type named struct {
 	name string
 	at   func(t *testing.T) string
-}{
+}
+
+// services are those that every script runs on.
+var services = []named{
 	{"file", func(t *testing.T) string { return "file://" + t.TempDir() + "/locks" }},
 	{"etcd", func(t *testing.T) string {
 		return "etcd://" + servers.Etcd(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=4s"
@@ -61,8 +64,23 @@ var services = []struct {
 	}},
 }
 
+// others are those that only long campaigns run on as well.
+var others = []named{
+	{"postgres", func(t *testing.T) string {
+		return servers.Postgres(t, servers.Shared()).URL() + "&session=4s&table=" + moment()
+	}},
+	{"mysql", func(t *testing.T) string {
+		return servers.MariaDB(t, servers.Shared()).URL() + "?session=4s&table=" + moment()
+	}},
+	{"memcached", func(t *testing.T) string {
+		return "memcached://" + servers.Memcached(t, servers.Shared(), servers.Flags("-M")).Addrs()[0] + "?session=4s&root=" + moment()
+	}},
+}
+
+func moment() string { return "t" + strconv.FormatInt(time.Now().UnixNano(), 36) }
+
 func unique(t *testing.T) string {
-	return strings.NewReplacer("/", "-").Replace(t.Name()) + strconv.FormatInt(time.Now().UnixNano(), 36)
+	return strings.NewReplacer("/", "-").Replace(t.Name()) + moment()
 }
 
 func TestScripts(t *testing.T) {
