@@ -102,12 +102,15 @@ func (l *tokenLog) round(t *testing.T, url, line string, do func(r *running), co
 		first.family(kill)
 		first.signal(syscall.SIGCONT)
 	}
-	assert.Equal(t, 0, next.code())
-	first.signal(syscall.SIGCONT)
-	codes := []int{code}
-	if code > 0 && !strings.HasPrefix(url, "file:") { // the machine may stand still for as long as a session lasts
-		codes = append(codes, 70, 71)
+	good, codes := []int{0}, []int{code}
+	if !strings.HasPrefix(url, "file:") { // the machine may stand still for as long as a session lasts
+		good = append(good, 70, 71)
+		if code > 0 {
+			codes = append(codes, 70, 71)
+		}
 	}
+	assert.Contains(t, good, next.code())
+	first.signal(syscall.SIGCONT)
 	assert.Contains(t, codes, first.code())
 	l.check(t)
 }

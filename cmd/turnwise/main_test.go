@@ -67,10 +67,10 @@ var services = []named{
 // others are those that only long campaigns run on as well.
 var others = []named{
 	{"postgres", func(t *testing.T) string {
-		return servers.Postgres(t, servers.Shared()).URL() + "&session=4s&table=" + moment()
+		return servers.Postgres(t, servers.Shared(), servers.Config("max_connections = 500")).URL() + "&session=4s&table=" + moment()
 	}},
 	{"mysql", func(t *testing.T) string {
-		return servers.MariaDB(t, servers.Shared()).URL() + "?session=4s&table=" + moment()
+		return servers.MariaDB(t, servers.Shared(), servers.Config("max_connections=500")).URL() + "?session=4s&table=" + moment()
 	}},
 	{"memcached", func(t *testing.T) string {
 		return "memcached://" + servers.Memcached(t, servers.Shared(), servers.Flags("-M")).Addrs()[0] + "?session=4s&root=" + moment()
