@@ -77,9 +77,11 @@ mutants: deps ## Break the code in small ways, and count what the tests notice (
 MUTANTS ?= -sample 40 coord rules recipes zk etcd
 
 .PHONY: chaos
-chaos: deps ## Break servers, workers and links on both services, peers beside ours with sessions of 2 and of 10 s (an hour; CHAOS='-members 3 -length 3m' for less)
+chaos: deps ## Break servers, workers and links on all services, peers beside ours with sessions of 2 and of 10 s (two hours; CHAOS='-members 3 -length 3m' for less)
 	@cd verify/integration && set -e; for s in etcd zk; do for t in 2s 10s; do \
 		go run ./chaos -service $$s -session $$t $(CHAOS); done; done
+	@cd verify/integration && set -e; for s in file redis forgetful quorum postgres mysql memcached; do \
+		go run ./chaos -service $$s $(CHAOS); done
 
 CHAOS ?= -members 3 -length 10m -peers
 

@@ -4,7 +4,11 @@ go 1.26.0
 
 replace (
 	github.com/turnwise/turnwise => ../../
+	github.com/turnwise/turnwise/backend => ../../backend
 	github.com/turnwise/turnwise/coord/etcd => ../../coord/etcd
+	github.com/turnwise/turnwise/coord/mysql => ../../coord/mysql
+	github.com/turnwise/turnwise/coord/postgres => ../../coord/postgres
+	github.com/turnwise/turnwise/coord/redis => ../../coord/redis
 )
 
 require (
@@ -17,6 +21,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0
 	github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/backend v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
@@ -76,6 +81,9 @@ require (
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
 	github.com/tklauser/numcpus v0.12.0 // indirect
+	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
+	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect
+	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000 // indirect
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

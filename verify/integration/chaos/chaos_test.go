@@ -23,6 +23,19 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
+// On stores, for less long: their driver is the same for all.
+func TestChaosOnStores(t *testing.T) {
+	for service, needed := range map[string]string{"file": "", "redis": "redis", "quorum": "redis", "postgres": "postgres"} {
+		t.Run(service, func(t *testing.T) {
+			if needed != "" {
+				servers.Need(t, needed)
+			}
+			t.Parallel()
+			judged(t, plan{service: service, length: *length / 2})
+		})
+	}
+}
+
 func TestChaos(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
@@ -30,16 +43,20 @@ func TestChaos(t *testing.T) {
 				t.Run(service, func(t *testing.T) {
 					servers.Need(t, needed)
 					t.Parallel()
-					p := plan{service: service, members: members, length: *length, seed: uint64(time.Now().UnixNano()), workers: 4,
-						session: 2 * time.Second, dir: servers.ScratchFor(t), logf: t.Logf}
-					v, s, err := run(p)
-					require.NoError(t, err, "seed %d", p.seed)
-					var report strings.Builder
-					v.write(&report, s.recoveries)
-					t.Log("\n" + report.String())
-					require.Empty(t, v.failures(s.recoveries), "seed %d", p.seed)
+					judged(t, plan{service: service, members: members, length: *length})
 				})
 			}
 		})
 	}
+}
+
+func judged(t *testing.T, p plan) {
+	p.seed, p.workers, p.session = uint64(time.Now().UnixNano()), 4, 2*time.Second
+	p.dir, p.logf = servers.ScratchFor(t), t.Logf
+	v, s, err := run(p)
+	require.NoError(t, err, "seed %d", p.seed)
+	var report strings.Builder
+	v.write(&report, s.recoveries)
+	t.Log("\n" + report.String())
+	require.Empty(t, v.failures(s.recoveries), "seed %d", p.seed)
 }

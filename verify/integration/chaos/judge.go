@@ -72,6 +72,7 @@ type pause struct {
 type evidence struct {
 	attempts []*attempt
 	truth    *truth
+	unseen   bool // the truth is only what stands at the end
 	writes   []write
 	pauses   []pause               // workers that were stopped
 	killed   map[int]time.Duration // workers that were killed, and when
@@ -106,7 +107,9 @@ const (
 // A verdict is what the judge found, by kind.
 type verdict struct {
 	granted  map[string]int // by line
+	unseen   bool
 	overlaps []flaw         // at the server
+	twice    []flaw         // tokens that two were given
 	stale    []flaw         // writes that the fenced register took
 	refused  map[string]int // writes that it refused, by line
 	beliefs  []belief
@@ -118,14 +121,19 @@ type verdict struct {
 }
 
 func judge(e *evidence) *verdict {
-	v := &verdict{granted: map[string]int{}, refused: map[string]int{}}
+	v := &verdict{granted: map[string]int{}, refused: map[string]int{}, unseen: e.unseen}
 	for _, a := range e.attempts {
 		if a.granted > 0 {
 			v.granted[a.line]++
 		}
 	}
 	v.lapses = e.truth.lapses()
-	v.overlaps = slices.DeleteFunc(serverOverlaps(e), func(f flaw) bool { return v.isLapsed(f.at) })
+	if e.unseen {
+		v.twice = twice(e)
+	} else {
+		v.overlaps = slices.DeleteFunc(serverOverlaps(e), func(f flaw) bool { return v.isLapsed(f.at) })
+		v.readings = readHistories(e)
+	}
 	v.stale = staleWrites(e.writes)
 	for _, w := range e.writes {
 		if !w.accepted {
@@ -134,7 +142,6 @@ func judge(e *evidence) *verdict {
 	}
 	v.beliefs = slices.DeleteFunc(beliefs(e), func(b belief) bool { return v.isLapsed(b.next.granted) })
 	v.stuck = stuck(e)
-	v.readings = readHistories(e)
 	for _, s := range e.truth.nodes {
 		if s.gone == 0 {
 			v.left = append(v.left, flaw{line: s.line, text: "left standing: " + s.node})

@@ -214,3 +214,16 @@ func TestWhatTheServiceHasForgottenIsHeldAgainstNobody(t *testing.T) {
 	require.Empty(t, v.lapses, "nothing is forgotten")
 	require.Len(t, v.overlaps, 1)
 }
+
+func TestATokenThatTwoWereGivenIsNoted(t *testing.T) {
+	e := &evidence{unseen: true, truth: &truth{}, attempts: []*attempt{
+		{worker: 1, line: "a", kind: "lock", token: 7, granted: 10, believed: 11, ended: 12},
+		{worker: 2, line: "b", kind: "lock", token: 7, granted: 20, believed: 21, ended: 22},
+		{worker: 2, line: "a", kind: "lock", token: 8, granted: 30, believed: 31, ended: 32},
+	}}
+	require.Empty(t, judge(e).failures(nil))
+	e.attempts[2].token = 7
+	v := judge(e)
+	require.Len(t, v.twice, 1)
+	require.Len(t, v.failures(nil), 1)
+}

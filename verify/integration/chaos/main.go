@@ -3,11 +3,13 @@
 //
 //	go run ./chaos -service etcd -members 3 -length 10m
 //	go run ./chaos -service zk -members 3 -session 10s -only apart
+//	go run ./chaos -service redis
 //
 // Workers are separate processes. Each competes for every recipe's line again and again, through proxies that only it
 // uses, and records, by the machine's monotonic clock, what it wants, is given and believes. Faults come one at a time,
 // in an order and for a time that the seed decides, and each is healed. The judge then compares the records with what
-// the service had: etcd's watch from the first revision on, or ZooKeeper's transaction log.
+// the service had: etcd's watch from the first revision on, or ZooKeeper's transaction log. Files, Redis and databases keep no such
+// history: there it goes by the workers' beliefs and tokens, and by what is left at the end.
 package main
 
 import (
@@ -24,11 +26,11 @@ func main() {
 		return
 	}
 	p := plan{logf: log.Printf}
-	flag.StringVar(&p.service, "service", "etcd", "etcd or zk")
+	flag.StringVar(&p.service, "service", "etcd", "etcd, zk, file, redis, forgetful (a Redis that writes nothing down), quorum (three Redis), postgres, mysql or memcached")
 	flag.IntVar(&p.members, "members", 1, "how many servers")
 	flag.DurationVar(&p.length, "length", 90*time.Second, "for how long faults come")
 	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "decides which faults come when")
-	flag.BoolVar(&p.peers, "peers", false, "run the stock libraries in the same faults")
+	flag.BoolVar(&p.peers, "peers", false, "run the stock libraries in the same faults, on etcd and zk")
 	flag.IntVar(&p.workers, "workers", 4, "how many worker processes")
 	flag.DurationVar(&p.session, "session", 2*time.Second, "the sessions' time to live")
 	flag.StringVar(&p.only, "only", "", "only faults whose names contain this")
@@ -44,7 +46,8 @@ func main() {
 	} else if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		log.Fatal(err)
 	}
-	log.Printf("%s, %d servers, %d workers, for %v, seed %d", p.service, p.members, p.workers, p.length, p.seed)
+	p.peers = p.peers && !p.isStore()
+	log.Printf("%s, %d workers, for %v, seed %d", p.service, p.workers, p.length, p.seed)
 	v, s, err := run(p)
 	if err != nil {
 		log.Fatal(err)

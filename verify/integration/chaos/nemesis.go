@@ -21,6 +21,10 @@ type fault struct {
 	lasts   func(s *scene) time.Duration
 }
 
+// Where a fault cannot be.
+func served(s *scene) bool     { return s.cluster != nil }
+func consensual(s *scene) bool { return !s.isStore() }
+
 func about(d time.Duration) func(*scene) time.Duration {
 	return func(s *scene) time.Duration { return d/2 + time.Duration(s.random.Int64N(int64(d))) }
 }
@@ -36,6 +40,9 @@ func (s *scene) any() *servers.Member {
 }
 
 func (s *scene) leader() (*servers.Member, error) {
+	if s.isStore() { // they are equal
+		return s.any(), nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return s.cluster.FindLeader(ctx)
@@ -190,7 +197,7 @@ func workerKilled(s *scene) (func() error, error) {
 }
 
 var faults = []fault{
-	{name: "kill -9 the leader", do: killed((*scene).leader), lasts: about(time.Second)},
+	{name: "kill -9 the leader", when: served, do: killed((*scene).leader), lasts: about(time.Second)},
 	{name: "kill -9 a follower", members: 3, do: killed((*scene).follower), lasts: about(time.Second)},
 	{name: "kill -9 all", members: 3, lasts: about(500 * time.Millisecond), do: func(s *scene) (func() error, error) {
 		for _, m := range s.cluster.Members() {
@@ -213,26 +220,26 @@ var faults = []fault{
 		}
 		return func() error { return nil }, nil
 	}},
-	{name: "freeze the leader, short", do: frozen((*scene).leader), lasts: shorter},
-	{name: "freeze the leader, long", do: frozen((*scene).leader), lasts: longer},
+	{name: "freeze the leader, short", when: served, do: frozen((*scene).leader), lasts: shorter},
+	{name: "freeze the leader, long", when: served, do: frozen((*scene).leader), lasts: longer},
 	{name: "freeze a follower, long", members: 3, do: frozen((*scene).follower), lasts: longer},
 	{name: "compaction", when: func(s *scene) bool { return s.history != nil }, lasts: atOnce, do: func(s *scene) (func() error, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		return func() error { return nil }, s.history.compact(ctx)
 	}},
-	{name: "a follower apart, short", members: 3, do: followerApart, lasts: shorter},
-	{name: "a follower apart, long", members: 3, do: followerApart, lasts: longer},
-	{name: "the leader apart, short", members: 3, do: leaderApart, lasts: shorter},
-	{name: "the leader apart, long", members: 3, do: leaderApart, lasts: longer},
-	{name: "somebody else writes to nodes", do: meddled, lasts: about(2 * time.Second)},
-	{name: "cut", do: linked((*faultproxy.Proxy).Cut), lasts: atOnce},
-	{name: "blackhole, short", do: linked((*faultproxy.Proxy).Blackhole), lasts: shorter},
-	{name: "blackhole, long", do: linked((*faultproxy.Proxy).Blackhole), lasts: longer},
-	{name: "blackhole to the server", do: linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToServer) }), lasts: longer},
-	{name: "blackhole to the client", do: linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToClient) }), lasts: longer},
-	{name: "latency", do: linked(func(p *faultproxy.Proxy) { p.Delay(60 * time.Millisecond) }), lasts: about(time.Second)},
-	{name: "stall and cut", lasts: atOnce, do: func(s *scene) (func() error, error) {
+	{name: "a follower apart, short", when: consensual, members: 3, do: followerApart, lasts: shorter},
+	{name: "a follower apart, long", when: consensual, members: 3, do: followerApart, lasts: longer},
+	{name: "the leader apart, short", when: consensual, members: 3, do: leaderApart, lasts: shorter},
+	{name: "the leader apart, long", when: consensual, members: 3, do: leaderApart, lasts: longer},
+	{name: "somebody else writes to nodes", when: consensual, do: meddled, lasts: about(2 * time.Second)},
+	{name: "cut", when: served, do: linked((*faultproxy.Proxy).Cut), lasts: atOnce},
+	{name: "blackhole, short", when: served, do: linked((*faultproxy.Proxy).Blackhole), lasts: shorter},
+	{name: "blackhole, long", when: served, do: linked((*faultproxy.Proxy).Blackhole), lasts: longer},
+	{name: "blackhole to the server", when: served, do: linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToServer) }), lasts: longer},
+	{name: "blackhole to the client", when: served, do: linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToClient) }), lasts: longer},
+	{name: "latency", when: served, do: linked(func(p *faultproxy.Proxy) { p.Delay(60 * time.Millisecond) }), lasts: about(time.Second)},
+	{name: "stall and cut", when: served, lasts: atOnce, do: func(s *scene) (func() error, error) {
 		heal, err := linked(func(p *faultproxy.Proxy) { p.Stall(faultproxy.ToClient) })(s)
 		if err != nil {
 			return nil, err
@@ -268,7 +275,7 @@ func (s *scene) plague(until time.Time) error {
 	for time.Now().Before(until) {
 		if len(deck) == 0 {
 			for _, f := range faults {
-				if strings.Contains(f.name, s.only) && f.members <= len(s.cluster.Members()) && (f.when == nil || f.when(s)) {
+				if strings.Contains(f.name, s.only) && f.members <= len(s.addresses()) && (f.when == nil || f.when(s)) {
 					deck = append(deck, f)
 				}
 			}

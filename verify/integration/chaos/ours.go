@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/etcd"
 	"github.com/turnwise/turnwise/coord/zk"
@@ -57,6 +58,9 @@ func (w *worker) client() *coord.Client {
 }
 
 func (w *worker) connect(ctx context.Context) (*coord.Client, error) {
+	if w.job.URL != "" {
+		return backend.Open(ctx, w.job.URL)
+	}
 	if w.job.Service == "zk" {
 		return zk.Connect(ctx, w.job.Servers, zk.WithTTL(w.job.Session))
 	}

@@ -17,7 +17,7 @@ func (v *verdict) failures(r []recovery) []string {
 	for _, kind := range []struct {
 		name  string
 		flaws []flaw
-	}{{"overlap at the server", v.overlaps}, {"stale write accepted", v.stale}, {"stuck", v.stuck}, {"node left", v.left}} {
+	}{{"overlap at the server", v.overlaps}, {"token given twice", v.twice}, {"stale write accepted", v.stale}, {"stuck", v.stuck}, {"node left", v.left}} {
 		for _, f := range kind.flaws {
 			if !isPeer(f.line) {
 				all = append(all, kind.name+": "+f.String())
@@ -53,7 +53,11 @@ func isPeer(line string) bool {
 
 // write prints everything, one table for the lines and one for the faults.
 func (v *verdict) write(out io.Writer, faults []recovery) {
-	fmt.Fprintf(out, "| line | granted | overlaps at the server | stale writes taken (refused) | both believed: paused | revoked early | unexplained | stuck | nodes left |\n|---|---|---|---|---|---|---|---|---|\n")
+	server, flaws := "overlaps at the server", v.overlaps
+	if v.unseen {
+		server, flaws = "tokens given to two", v.twice
+	}
+	fmt.Fprintf(out, "| line | granted | %s | stale writes taken (refused) | both believed: paused | revoked early | unexplained | stuck | nodes left |\n|---|---|---|---|---|---|---|---|---|\n", server)
 	for _, line := range slices.Sorted(maps.Keys(v.granted)) {
 		count := func(all []flaw) (n int) {
 			for _, f := range all {
@@ -69,7 +73,7 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 				causes[b.cause]++
 			}
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %d (%d) | %d | %d | %d | %d | %d |\n", line, v.granted[line], count(v.overlaps), count(v.stale),
+		fmt.Fprintf(out, "| %s | %d | %d | %d (%d) | %d | %d | %d | %d | %d |\n", line, v.granted[line], count(flaws), count(v.stale),
 			v.refused[line], causes[paused], causes[revoked], causes[""], count(v.stuck), count(v.left))
 	}
 	if len(v.lapses) > 0 {

@@ -17,7 +17,7 @@ import (
 
 // A plan says what to run.
 type plan struct {
-	service string // etcd or zk
+	service string // etcd, zk, or one of stores
 	members int    // servers
 	length  time.Duration
 	seed    uint64
@@ -90,10 +90,38 @@ func run(p plan) (*verdict, *scene, error) {
 func (s *scene) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	if err := s.openService(ctx); err != nil {
+		return err
+	}
 	var err error
-	if s.service == "zk" {
+	if s.register, err = newRegister(); err != nil {
+		return err
+	}
+	for range s.workers {
+		slot := &slot{}
+		for _, addr := range s.addresses() {
+			p, err := faultproxy.New(addr)
+			if err != nil {
+				return err
+			}
+			slot.proxies = append(slot.proxies, p)
+		}
+		s.slots = append(s.slots, slot)
+		if err := s.hire(slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openService starts the servers, and whatever writes down what they do.
+func (s *scene) openService(ctx context.Context) (err error) {
+	switch {
+	case s.isStore():
+		return s.openStore(ctx)
+	case s.service == "zk":
 		s.cluster, err = servers.StartZooKeeper(ctx, s.dir, s.configuration()...)
-	} else {
+	default:
 		s.cluster, err = servers.StartEtcd(ctx, s.dir, s.configuration()...)
 	}
 	if err != nil {
@@ -109,27 +137,7 @@ func (s *scene) open() error {
 	} else {
 		s.history, err = followEtcd(s.cluster.Addrs())
 	}
-	if err != nil {
-		return err
-	}
-	if s.register, err = newRegister(); err != nil {
-		return err
-	}
-	for range s.workers {
-		slot := &slot{}
-		for _, addr := range s.cluster.Addrs() {
-			p, err := faultproxy.New(addr)
-			if err != nil {
-				return err
-			}
-			slot.proxies = append(slot.proxies, p)
-		}
-		s.slots = append(s.slots, slot)
-		if err := s.hire(slot); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // configuration is, for sessions of 10 s, ZooKeeper's sample configuration and etcd's defaults. For shorter sessions, etcd
@@ -159,6 +167,9 @@ func (s *scene) hire(slot *slot) error {
 			Journal: w.journal, Session: s.session, Seed: s.seed + uint64(w.id)}
 		for _, p := range slot.proxies {
 			j.Servers = append(j.Servers, p.Addr())
+		}
+		if s.isStore() {
+			j.URL = s.address(j.Servers)
 		}
 		text, err := json.Marshal(j)
 		if err != nil {
@@ -210,11 +221,14 @@ func (s *scene) finish() (*evidence, error) {
 		}
 	}
 	// After this, nodes of sessions that are renewed still stand; those of the dead have had time to go.
-	time.Sleep(2*s.session + time.Second)
+	time.Sleep(s.settled())
 	var err error
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if s.history != nil {
+	if s.isStore() {
+		e.unseen = true
+		e.truth, err = s.remains(ctx)
+	} else if s.history != nil {
 		e.truth, err = s.history.finish(ctx)
 		s.history = nil
 	} else {

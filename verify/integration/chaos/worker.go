@@ -19,7 +19,8 @@ import (
 // A job is what a worker process is told, through its environment.
 type job struct {
 	Worker   int
-	Service  string // etcd or zk
+	Service  string
+	URL      string // of a store
 	Peers    bool   // the stock libraries instead of ours
 	Servers  []string
 	Register string

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// A store keeps no history by which the judge could see what it had. There the judge goes by what the workers believed, by their
+// tokens, and by who stands in line at the end.
+type store struct {
+	start   func(ctx context.Context, dir string, opts ...servers.Option) (*servers.Cluster, error) // nil: there is no server
+	options []servers.Option
+	url     string // %s: the addresses, or the folder; parameters follow
+}
+
+// Data are as durable as a kill of the process asks for.
+var stores = map[string]store{
+	"file":      {url: "file://%s/locks?"},
+	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?"},
+	"forgetful": {servers.StartRedis, nil, "redis://%s?"},
+	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(3), servers.AppendOnly("always")}, "redis://%s?"},
+	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&"},
+	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?"},
+	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?"},
+}
+
+// isStore reports whether nothing is known of the service but what its clients say.
+func (p plan) isStore() bool { return p.store().url != "" }
+
+func (p plan) store() store { return stores[p.service] }
+
+// address is how a worker reaches a store, through its own links or directly.
+func (p plan) address(addrs []string) string {
+	at := strings.Join(addrs, ",")
+	if p.store().start == nil {
+		return fmt.Sprintf(p.store().url, filepath.Join(p.dir, "store"))
+	}
+	return fmt.Sprintf(p.store().url, at) + "session=" + p.session.String()
+}
+
+// openStore starts a store. Its clients make what they need.
+func (s *scene) openStore(ctx context.Context) (err error) {
+	start := s.store().start
+	if start == nil {
+		return os.Mkdir(filepath.Join(s.dir, "store"), 0o700)
+	}
+	s.cluster, err = start(ctx, s.dir, s.store().options...)
+	return err
+}
+
+// addresses are those of the servers, if there are any.
+func (s *scene) addresses() []string {
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Addrs()
+}
+
+// remains is who stands in line at the end, as somebody sees who has just come.
+func (s *scene) remains(ctx context.Context) (*truth, error) {
+	c, err := backend.Open(ctx, s.address(s.addresses()))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	lines, err := c.Lines(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	t := &truth{}
+	for _, name := range lines {
+		nodes, err := c.Line(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range nodes {
+			t.nodes = append(t.nodes, &standing{line: name, node: n.ID, kind: n.Kind})
+		}
+	}
+	return t, nil
+}
+
+// twice finds tokens that were given to two.
+func twice(e *evidence) []flaw {
+	type given struct {
+		line  string
+		token int64
+	}
+	first := map[given]*attempt{}
+	var found []flaw
+	for _, a := range e.attempts {
+		if a.granted == 0 {
+			continue
+		}
+		g := given{a.line, a.token}
+		if was := first[g]; was != nil {
+			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted token %d at %v, and worker %d at %v",
+				was.worker, a.token, was.granted, a.worker, a.granted), a.granted})
+		}
+		first[g] = a
+	}
+	return found
+}
+
+// settled is how long after the end the nodes of the dead may still stand.
+func (p plan) settled() time.Duration { return 2*p.session + time.Second }
