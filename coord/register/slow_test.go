@@ -78,18 +78,24 @@ func TestAHolderLooksByItself(t *testing.T) {
 	})
 }
 
+// slowed returns a driver whose link has become slow, and a session of it with its id.
+func slowed(t *testing.T, store register.Store) (*register.Driver, driver.Session, string) {
+	link := &slow{store, time.Millisecond}
+	d, s := open(t, link)
+	first := join(t, s, "line")
+	id, _, _ := strings.Cut(first.Node().ID, "-")
+	leave(t, first)
+	link.trip = 300 * time.Millisecond
+	return d, s, id
+}
+
 func TestAJoinThatTookLongMakesSureOfItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewMuteMemory() // so that nobody tells the session that it has ended
-		link := &slow{store, time.Millisecond}
-		d, s := open(t, link)
+		d, s, id := slowed(t, store)
 		defer shut(t, d)
 		operator, _ := open(t, store)
 		defer shut(t, operator)
-		first := join(t, s, "line")
-		id, _, _ := strings.Cut(first.Node().ID, "-")
-		leave(t, first)
-		link.trip = 300 * time.Millisecond
 		other := make(chan error, 1)
 		go func() {
 			time.Sleep(100 * time.Millisecond)
@@ -125,15 +131,10 @@ func TestAnAmendmentThatChangesNothingAsksTheStore(t *testing.T) {
 func TestASessionThatHasEndedPutsNobodyIntoALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewMemory()
-		link := &slow{store, time.Millisecond}
-		d, s := open(t, link)
+		d, s, id := slowed(t, store)
 		defer shut(t, d)
 		operator, _ := open(t, store)
 		defer shut(t, operator)
-		first := join(t, s, "line")
-		id, _, _ := strings.Cut(first.Node().ID, "-")
-		leave(t, first)
-		link.trip = 300 * time.Millisecond
 		joined := make(chan error, 1)
 		go func() {
 			_, _, err := s.Join(t.Context(), driver.Entry{Line: "another line", Kind: rules.Lock})

@@ -81,7 +81,7 @@ var register = []Bug{
 	one("register: what was told of a join's first try counts for the next",
 		"coord/register/join.go", `if p.turn <= p.seen {`, `if false {`, testsRegister("TestWhatWasToldOfAFirstTryIsNotAboutTheNext")),
 	one("register: who sweeps a line goes by what it knew of it",
-		"coord/register/driver.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestWhoeverSweepsLooksAtTheLine")),
+		"coord/register/driver.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
 	one("register: who watches a line goes by what it knew of it",
 		"coord/register/first.go", `case !t.fresh: // it may have`, `case false: // it may have`, testsRegister("TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted")),
 	one("register: a session that has ended joins a line",
