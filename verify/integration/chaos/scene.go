@@ -221,7 +221,7 @@ func (s *scene) finish() (*evidence, error) {
 		}
 	}
 	// After this, nodes of sessions that are renewed still stand; those of the dead have had time to go.
-	time.Sleep(s.settled())
+	time.Sleep(2*s.session + time.Second)
 	var err error
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

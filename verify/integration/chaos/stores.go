@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -108,6 +107,3 @@ func twice(e *evidence) []flaw {
 	}
 	return found
 }
-
-// settled is how long after the end the nodes of the dead may still stand.
-func (p plan) settled() time.Duration { return 2*p.session + time.Second }
