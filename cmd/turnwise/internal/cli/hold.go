@@ -18,7 +18,6 @@ import (
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/recipes/rwlock"
 )
 
 // holderVariable tells the program that it is the one in the background, and for which process it holds.
@@ -52,10 +51,8 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 	f.Var(&duration, "for", "for this time, whatever becomes of the one that has called")
 	names(s, c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		j.name, j.mode, j.argv = args[0], "exclusive", []string{"hold"}
-		if shared {
-			j.mode = "shared"
-		}
+		j.name, j.argv = args[0], []string{"hold"}
+		j.lock(shared)
 		if f.Changed("wait") {
 			j.try = j.try || j.wait.Duration == 0
 		} else {
@@ -85,18 +82,6 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 				_, _ = fmt.Sscan(os.Getenv(holderVariable), &pid)
 			}
 			until = func(ctx context.Context) { outlived(ctx, pid) }
-		}
-		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
-			l := rwlock.New(c, j.name)
-			switch {
-			case shared && try:
-				return l.TryRLock(ctx)
-			case shared:
-				return l.RLock(ctx)
-			case try:
-				return l.TryLock(ctx)
-			}
-			return l.Lock(ctx)
 		}
 		return j.keep(until)
 	}

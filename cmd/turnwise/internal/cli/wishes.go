@@ -43,25 +43,30 @@ func lockCommand(s *service) *cobra.Command {
 		if shared && exclusive {
 			return usage("-s and -x exclude each other")
 		}
-		j.mode = "exclusive"
-		if shared {
-			j.mode = "shared"
-		}
-		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
-			l := rwlock.New(c, j.name)
-			switch {
-			case shared && try:
-				return l.TryRLock(ctx)
-			case shared:
-				return l.RLock(ctx)
-			case try:
-				return l.TryLock(ctx)
-			}
-			return l.Lock(ctx)
-		}
+		j.lock(shared)
 		return nil
 	})
 	return c
+}
+
+// lock makes the job want a lock, that it may share with others or not.
+func (j *job) lock(shared bool) {
+	j.mode = "exclusive"
+	if shared {
+		j.mode = "shared"
+	}
+	j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+		l := rwlock.New(c, j.name)
+		switch {
+		case shared && try:
+			return l.TryRLock(ctx)
+		case shared:
+			return l.RLock(ctx)
+		case try:
+			return l.TryLock(ctx)
+		}
+		return l.Lock(ctx)
+	}
 }
 
 func semCommand(s *service) *cobra.Command {
