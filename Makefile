@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/browser verify/integration
+MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/browser verify/integration verify/simulation
 GO_TEST = go test -race -p 1
 
 .DEFAULT_GOAL := help
@@ -51,7 +51,7 @@ lint-vulns:
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
 	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/register/... ./verify/integration/... ./coord/postgres \
-		./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./verify/browser/... ./...
+		./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./verify/browser/... ./verify/simulation/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)

@@ -1,0 +1,7 @@
+module github.com/turnwise/turnwise/verify/simulation
+
+go 1.26.0
+
+replace github.com/turnwise/turnwise => ../..
+
+require github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
