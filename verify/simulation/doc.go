@@ -20,8 +20,8 @@
 //
 //	go test ./verify/simulation                                       a few seconds of it
 //	make sim                                                            two million acquisitions
-//	go test ./verify/simulation -run TestSim -sim.seed=7 -sim.profile=etcd -sim.recipe=mutex -v    one run, with its trace
-//	go test ./verify/simulation -run TestScript -sim.script='etcd mutex lost@7,cut@9' -v                 one script, with its trace
+//	go test ./verify/simulation -run TestSim -sim.seed=7 -sim.profile=like-etcd -sim.recipe=mutex -v    one run, with its trace
+//	go test ./verify/simulation -run TestScript -sim.script='like-etcd mutex lost@7,cut@9' -v                 one script, with its trace
 //	go test ./verify/simulation -run 'TestSim|TestEvery' -sim.profile=register -sim.part=1 -v            all there is of one profile
 //	make test-planted                                                   shows that missing safeguards are noticed
 package simulation

@@ -36,7 +36,7 @@ func (w *world) fault(ready []parcel) string {
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	case 8:
 		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-		if w.cfg.Profile != ZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+		if w.cfg.Profile != LikeZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)

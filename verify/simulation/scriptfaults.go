@@ -125,7 +125,7 @@ func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrd
 func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
 
 // aServer is one of several, of which some may be cut off from the others.
-func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == ZooKeeper }
+func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == LikeZooKeeper }
 
 // aWatch is what a service may refuse. A store may refuse anything.
 func aWatch(s *script, p parcel) bool {

@@ -15,16 +15,16 @@ import (
 type Profile int
 
 const (
-	ZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
-	Etcd                     // the same, as etcd would be
-	Register                 // a store of registers, with the driver that every store has: coord/register as it is shipped
+	LikeZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
+	LikeEtcd                     // the same, as etcd would be
+	Register                     // a store of registers, with the driver that every store has: coord/register as it is shipped
 )
 
-func (p Profile) String() string { return [...]string{"zookeeper", "etcd", "register"}[p] }
+func (p Profile) String() string { return [...]string{"like-zookeeper", "like-etcd", "register"}[p] }
 
 // profileOf returns the Profile of that name.
 func profileOf(name string) (Profile, bool) {
-	for _, p := range []Profile{ZooKeeper, Etcd, Register} {
+	for _, p := range []Profile{LikeZooKeeper, LikeEtcd, Register} {
 		if p.String() == name {
 			return p, true
 		}
@@ -33,10 +33,10 @@ func profileOf(name string) (Profile, bool) {
 }
 
 // keepsOrder reports whether requests and answers of a link never overtake each other.
-func (p Profile) keepsOrder() bool { return p == ZooKeeper }
+func (p Profile) keepsOrder() bool { return p == LikeZooKeeper }
 
 // keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
-func (p Profile) keepsEvents() bool { return p == Etcd }
+func (p Profile) keepsEvents() bool { return p == LikeEtcd }
 
 // service is the far side: what the drivers reach through the scheduler, and the world past it.
 type service interface {

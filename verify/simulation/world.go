@@ -91,7 +91,7 @@ func Run(cfg Config) Report {
 		cfg.TTL = []time.Duration{2 * time.Second, 10 * time.Second}[cfg.Seed%2]
 	}
 	w := newWorld(cfg)
-	if cfg.Profile == ZooKeeper {
+	if cfg.Profile == LikeZooKeeper {
 		w.replicas = 1 + w.rand.IntN(3)
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
@@ -113,7 +113,7 @@ func (w *world) start(rate float64) {
 		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate)
 		return
 	}
-	as := map[Profile]memory.Profile{ZooKeeper: memory.ZooKeeper, Etcd: memory.Etcd}[w.cfg.Profile]
+	as := map[Profile]memory.Profile{LikeZooKeeper: memory.ZooKeeper, LikeEtcd: memory.Etcd}[w.cfg.Profile]
 	w.service = inProcess{memory.NewService(memory.Config{Profile: as, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
 		Rate: rate})}
 }
