@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe, as on zookeeper and etcd or in -sim.profile, until something goes wrong")
+var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe, on like-zookeeper and like-etcd or on -sim.profile, until something goes wrong")
 
 // TestHunt is for package planted, which builds it with a bug. Unlike TestSim it runs everything with one seed before
 // the next, and stops at the first seed that finds something.
@@ -21,7 +21,7 @@ func TestHunt(t *testing.T) {
 			for _, r := range Recipes {
 				cfg := Config{Profile: p, Recipe: r, Faults: true, Seed: seed}
 				if report := inBubble(t, cfg); report.Wrong != nil {
-					t.Fatalf("seed %d, %s, as on %v: %v", seed, r, p, report.Wrong)
+					t.Fatalf("seed %d, %s, on %v: %v", seed, r, p, report.Wrong)
 				}
 			}
 		}
