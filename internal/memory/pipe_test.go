@@ -45,7 +45,8 @@ type link struct {
 	out, in pipe
 
 	mu      sync.Mutex
-	cuts    int
+	cuts    int // that last
+	made    int // ever
 	fates   []fate
 	traffic drivertest.Traffic
 }
@@ -74,6 +75,7 @@ func (l *link) do(ctx context.Context, r memory.Request, apply func()) error {
 	if r.Changes && len(l.fates) > 0 {
 		f, l.fates = l.fates[0], l.fates[1:]
 	}
+	made := l.made
 	l.mu.Unlock()
 
 	answered := make(chan error, 1)
@@ -93,7 +95,7 @@ func (l *link) do(ctx context.Context, r memory.Request, apply func()) error {
 			lose()
 		default:
 			apply()
-			l.in.push(func() { answered <- nil }, lose)
+			l.answer(made, func() { answered <- nil }, lose)
 		}
 	}, lose)
 	select {
@@ -102,6 +104,17 @@ func (l *link) do(ctx context.Context, r memory.Request, apply func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// answer sends an answer, unless the connection has been cut since the request was sent.
+func (l *link) answer(made int, arrive, lose func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made != made {
+		lose()
+		return
+	}
+	l.in.push(arrive, lose)
 }
 
 func (l *link) tell(deliver func()) {
@@ -199,6 +212,7 @@ func (l *link) cut(service *memory.Service, name string) (heal func()) {
 	add := func(n int) int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		l.made += max(n, 0)
 		l.cuts += n
 		return l.cuts
 	}
