@@ -15,7 +15,7 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, M
 
 .PHONY: test
 test: deps ## Run everything; a missing server is a failure
-	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=4 \
+	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=6 \
 		test-modules lint test-oldest-go test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
 .PHONY: lint
@@ -65,7 +65,7 @@ sim: ## Simulate two million acquisitions under faults, and every single fault a
 SIM_RUNS = 19000
 
 .PHONY: test-planted
-test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once; `make test` takes each fourth)
+test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once; `make test` takes each sixth)
 	go test -count=1 -timeout 30m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt=$(PLANTED_EVERY)
 
 PLANTED_EVERY = 1
@@ -104,10 +104,11 @@ test-release: ## Make a release that nobody sees, and use it
 	@scripts/release.sh --dry-run v0.0.1-test
 
 .PHONY: test-long
-test-long: ## Run the drivers' tests with crowds of ten thousand
+test-long: ## Run the drivers' tests with crowds of ten thousand, and all recipes at once for ten minutes while servers restart
 	@set -e; for dir in coord coord/etcd coord/postgres; do \
 		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 60m ./...); \
 	done
+	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./mixed -mixed.length=10m
 
 .PHONY: test-quick
 test-quick: ## Run what needs no server, without the race detector

@@ -2,4 +2,7 @@
 
 package simulation
 
-const scattered = false
+const (
+	scattered = false
+	usualRuns = 150
+)

@@ -19,7 +19,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many")
+	oneIn      = flag.Int("sim.part", 3, "which part of the single faults in a register are tried: one in so many")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 

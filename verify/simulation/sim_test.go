@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	runs    = flag.Int("sim.runs", 150, "how many runs of each recipe and profile")
+	runs    = flag.Int("sim.runs", usualRuns, "how many runs of each recipe and profile")
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, with its trace")
 	profile = flag.String("sim.profile", "", "run this profile only: like-zookeeper, like-etcd or register")
 	recipe  = flag.String("sim.recipe", "", "run this recipe only: mutex, rwlock, semaphore or election")
@@ -103,8 +103,8 @@ func TestASeedReplaysARunExactly(t *testing.T) {
 			}
 			sums := make(map[string]uint64)
 			differ, n := 0, 1000
-			if scattered { // which is slow; all of them run without it, too
-				n = 200
+			if scattered {
+				n = 80
 			}
 			for i := range n {
 				cfg := Config{Seed: uint64(i%(n/4) + 1), Profile: p, Recipe: Recipes[i%len(Recipes)], Faults: true}

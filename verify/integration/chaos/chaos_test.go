@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-var length = flag.Duration("chaos.length", 45*time.Second, "for how long faults come, in each of the four runs")
+var length = flag.Duration("chaos.length", 20*time.Second, "for how long faults come, in each run on servers of a cluster")
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(jobVariable); text != "" { // as main does

@@ -20,7 +20,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-var length = flag.Duration("mixed.length", time.Minute, "how long the recipes are used")
+var length = flag.Duration("mixed.length", 20*time.Second, "how long the recipes are used")
 
 const (
 	restarts = 5
