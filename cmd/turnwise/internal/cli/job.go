@@ -263,7 +263,7 @@ const closeFor = time.Second
 func (j *job) open() error {
 	opts := []backend.Option{backend.WithClient(
 		coord.WithOwnerLabel(cmp.Or(j.label, j.commandName())),
-		coord.WithObserver(&coord.Observer{Waiting: func(me coord.Node, _ int) { j.signals.waiting(me) }}),
+		coord.WithObserver(&coord.Observer{Waiting: func(_ time.Time, me coord.Node, _ int) { j.signals.waiting(me) }}),
 	)}
 	if j.ttl.Duration > 0 {
 		opts = append(opts, backend.WithTTL(j.ttl.Duration))
