@@ -179,6 +179,12 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 1 line that cannot be read, the first at a:5: no line of a trace`, v.String())
 }
 
+// Who gives one service two names sees that here.
+func TestTheVerdictNamesTheServices(t *testing.T) {
+	v := verdict(t, on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 9, 20, atService("test")))
+	assert.Equal(t, "2 turns in 2 lines of 2 processes: nothing wrong\n2 services that have nothing to do with each other: prod, test", v.String())
+}
+
 func TestWhatIsNoTraceIsRefused(t *testing.T) {
 	err := NewAudit(0).Read("notes.txt", strings.NewReader("\nhello\nworld\n"))
 	assert.EqualError(t, err, "notes.txt is no trace: line 2: no line of a trace")

@@ -111,6 +111,13 @@ func (a *Audit) Verdict() *Verdict {
 			v.Unjudged = append(v.Unjudged, count(n, what)+" "+why)
 		}
 	}
+	if services := slices.CompactFunc(slices.Clone(names), func(x, y name) bool { return x.service == y.service }); len(services) > 1 {
+		var all []string
+		for _, s := range services {
+			all = append(all, coord.Printable(s.service))
+		}
+		v.Unjudged = append(v.Unjudged, count(len(all), "service")+" that have nothing to do with each other: "+strings.Join(all, ", "))
+	}
 	unjudged(endless, "turn", "without an end in the traces, as when a process is killed: judged by the beginning alone")
 	unjudged(headless, "turn", "without a beginning in the traces: judged by the end alone")
 	unjudged(own, "turn", "of kinds that no recipe has: judged by the token alone")
