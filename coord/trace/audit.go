@@ -22,7 +22,6 @@ type Audit struct {
 
 	files   []string
 	authors map[string]*author
-	clocks  map[string]*span
 	texts   map[string]string // each that is kept is kept once
 
 	broken int   // how many lines cannot be read
@@ -33,7 +32,7 @@ type Audit struct {
 // NewAudit returns an Audit that has read nothing. The clocks of two machines are taken to differ by skew at most, and those
 // of processes on one Linux machine not at all. It finds less if skew is too large, and finds what was not if it is too small.
 func NewAudit(skew time.Duration) *Audit {
-	return &Audit{skew: max(skew, 0), authors: map[string]*author{}, clocks: map[string]*span{}, texts: map[string]string{}}
+	return &Audit{skew: max(skew, 0), authors: map[string]*author{}, texts: map[string]string{}}
 }
 
 // Place is where something stands.
@@ -94,9 +93,6 @@ func (a *Audit) after(m, o moment) (time.Duration, bool) {
 	return by, by > 0
 }
 
-// span is by how much the machine's clock was set.
-type span struct{ least, most int64 }
-
 // longest is how long a line of a trace can be.
 const longest = 1 << 20
 
@@ -152,12 +148,6 @@ func (a *Audit) take(r record, file, numeral int) {
 	}
 	by.numbers = append(by.numbers, r.N)
 	at := moment{wall: r.Time.UnixNano(), clock: a.once(cmp.Or(r.Clock, r.By)), ticks: r.Ticks}
-	ahead := at.wall - at.ticks
-	if s := a.clocks[at.clock]; s == nil {
-		a.clocks[at.clock] = &span{ahead, ahead}
-	} else {
-		s.least, s.most = min(s.least, ahead), max(s.most, ahead)
-	}
 	if r.tellsOfTurn() {
 		by.events = append(by.events, event{
 			number: r.N, what: a.once(r.Event), line: name{a.once(r.Service), a.once(r.Line)}, token: r.Token, kind: a.once(r.Kind),
@@ -200,7 +190,8 @@ func (a *Audit) turns() map[name][]*turn {
 	lines := map[name][]*turn{}
 	for _, by := range a.authors {
 		slices.SortStableFunc(by.events, func(x, y event) int { return cmp.Compare(x.number, y.number) })
-		by.events = slices.CompactFunc(by.events, func(x, y event) bool { return x.number == y.number }) // a file that was given twice
+		// A file may have been given twice.
+		by.events = slices.CompactFunc(by.events, func(x, y event) bool { return x.number == y.number })
 		open := map[key]*turn{}
 		for _, e := range by.events {
 			k := key{e.line, e.token}

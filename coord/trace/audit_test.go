@@ -28,8 +28,9 @@ func on(machine, name string) *witness { return &witness{name: name, machine: ma
 func (w *witness) says(at int, what string, token int, kind string, more ...func(*record)) *witness {
 	w.n++
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	r := record{V: version, Time: epoch.Add(ms(at + w.wrong)), Event: what, Service: "prod", Line: "orders", Token: coord.Token(token), Kind: kind,
-		Host: w.machine, PID: int(w.name[0]), By: w.machine + w.name, N: w.n, Clock: w.machine, Ticks: int64(ms(at))}
+	r := record{V: version, Time: epoch.Add(ms(at + w.wrong)), Event: what, Service: "prod", Line: "orders",
+		Token: coord.Token(token), Kind: kind, Host: w.machine, PID: int(w.name[0]),
+		By: w.machine + w.name, N: w.n, Clock: w.machine, Ticks: int64(ms(at))}
 	for _, m := range more {
 		m(&r)
 	}
@@ -70,70 +71,84 @@ func faults(v *Verdict) (all []Fault) {
 }
 
 func TestWhatIsWrongIsFoundAndWhatIsNotIsNot(t *testing.T) {
+	type traces []*witness
+	a := func() *witness { return on("m", "a") }
+	b := func() *witness { return on("m", "b") }
+	c := func() *witness { return on("m", "c") }
+	far := func() *witness { return on("n", "b") }
+	begun := func(token, at int) *witness { return a().says(at, granted, token, "lock", waitedFor(at)) }
+	second := func() *witness { return b().had(2, "lock", 11, 20) }
+	downgraded := func() *witness {
+		return a().says(0, granted, 1, "W").says(5, amended, 1, "R").says(10, released, 1, "R")
+	}
+	many := func() *witness { return b().says(5, granted, 2, "Q40of100").says(20, released, 2, "G40of100") }
+	var nothing []Fault
+	two, twice, back := []Fault{TwoAtOnce}, []Fault{GivenTwice}, []Fault{WentBack}
 	for name, c := range map[string]struct {
-		traces []*witness
-		want   []Fault
+		traces
+		want []Fault
 	}{
-		"one after the other":   {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(2, "lock", 11, 20)}, nil},
-		"two at once":           {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(2, "lock", 9, 20)}, []Fault{TwoAtOnce}},
-		"of one process":        {[]*witness{on("m", "a").had(1, "lock", 0, 10).had(2, "lock", 9, 20)}, []Fault{TwoAtOnce}},
-		"one within the other":  {[]*witness{on("m", "a").had(1, "lead", 0, 100), on("m", "b").had(2, "lead", 9, 20)}, []Fault{TwoAtOnce}},
-		"in two lines":          {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(2, "lock", 9, 20, inLine("other"))}, nil},
-		"at two services":       {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 9, 20, atService("other"))}, nil},
-		"a long time ago":       {[]*witness{on("m", "a").had(1, "lock", 0, 1e6).had(3, "lock", 1e6+2, 1e6+4), on("m", "b").had(2, "lock", 10, 20)}, []Fault{TwoAtOnce}},
-		"several meet one":      {[]*witness{on("m", "a").had(1, "lock", 0, 100).had(3, "lock", 30, 40), on("m", "b").had(2, "lock", 10, 20)}, []Fault{TwoAtOnce, TwoAtOnce}},
-		"a mutex and a reader":  {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(2, "R", 9, 20)}, []Fault{TwoAtOnce}},
-		"readers":               {[]*witness{on("m", "a").had(1, "R", 0, 10), on("m", "b").had(2, "R", 5, 20)}, nil},
-		"a writer and a reader": {[]*witness{on("m", "a").had(1, "W", 0, 10), on("m", "b").had(2, "R", 5, 20)}, []Fault{TwoAtOnce}},
-		"a reader and a writer": {[]*witness{on("m", "a").had(1, "R", 0, 10), on("m", "b").had(2, "W", 5, 20)}, []Fault{TwoAtOnce}},
-		"a reader beside one that was a writer": {[]*witness{
-			on("m", "a").says(0, granted, 1, "W").says(5, amended, 1, "R").says(10, released, 1, "R"), on("m", "b").had(2, "R", 6, 20)}, nil},
-		"a reader beside one that is a writer yet": {[]*witness{
-			on("m", "a").says(0, granted, 1, "W").says(5, amended, 1, "R").says(10, released, 1, "R"), on("m", "b").had(2, "R", 4, 20)}, []Fault{TwoAtOnce}},
-		"a writer beside one that is a reader by now": {[]*witness{
-			on("m", "a").says(0, granted, 1, "W").says(5, amended, 1, "R").says(10, released, 1, "R"), on("m", "b").had(2, "W", 6, 20)}, []Fault{TwoAtOnce}},
-		"since when it was a reader is missing": {[]*witness{
-			on("m", "a").says(0, granted, 1, "W").says(10, released, 1, "R"), on("m", "b").had(2, "R", 4, 20)}, nil},
-		"permits that fit": {[]*witness{on("m", "a").had(1, "S1of3", 0, 10), on("m", "b").had(2, "S2of3", 5, 20), on("m", "c").had(3, "S2of3", 12, 20)}, []Fault{TwoAtOnce}},
-		"too many permits": {[]*witness{on("m", "a").had(1, "S1of3", 0, 10), on("m", "b").had(2, "S2of3", 5, 20), on("m", "c").had(3, "S1of3", 7, 20)}, []Fault{TwoAtOnce}},
-		"permits of which there are fewer by now": {[]*witness{
-			on("m", "a").had(1, "S1of2", 0, 10), on("m", "b").had(2, "S1of3", 5, 20), on("m", "c").had(3, "S1of3", 7, 20)}, []Fault{TwoAtOnce}},
-		"many permits": {[]*witness{on("m", "a").had(1, "Q60of100", 0, 10),
-			on("m", "b").says(5, granted, 2, "Q40of100").says(20, released, 2, "G40of100"), on("m", "c").had(3, "Q60of100", 11, 20)}, nil},
-		"too many of many permits": {[]*witness{on("m", "a").had(1, "Q60of100", 0, 10),
-			on("m", "b").says(5, granted, 2, "Q40of100").says(20, released, 2, "G40of100"), on("m", "c").had(3, "Q1of100", 9, 20)}, []Fault{TwoAtOnce}},
-		"a permit beside a mutex": {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(2, "S1of3", 5, 20)}, []Fault{TwoAtOnce}},
+		"one after the other":   {traces{a().had(1, "lock", 0, 10), second()}, nothing},
+		"two at once":           {traces{a().had(1, "lock", 0, 12), second()}, two},
+		"of one process":        {traces{a().had(1, "lock", 0, 10).had(2, "lock", 9, 20)}, two},
+		"one within the other":  {traces{a().had(1, "lead", 0, 99), second()}, two},
+		"in two lines":          {traces{a().had(1, "lock", 0, 12, inLine("other")), second()}, nothing},
+		"at two services":       {traces{a().had(1, "lock", 0, 12, atService("other")), second()}, nothing},
+		"a long time ago":       {traces{a().had(1, "lock", 0, 1e6).had(3, "lock", 1e6+2, 1e6+4), second()}, two},
+		"several meet one":      {traces{a().had(1, "lock", 0, 99).had(3, "lock", 30, 40), second()}, []Fault{TwoAtOnce, TwoAtOnce}},
+		"a mutex and a reader":  {traces{a().had(1, "lock", 0, 10), b().had(2, "R", 9, 20)}, two},
+		"readers":               {traces{a().had(1, "R", 0, 10), b().had(2, "R", 5, 20)}, nothing},
+		"a writer and a reader": {traces{a().had(1, "W", 0, 10), b().had(2, "R", 5, 20)}, two},
+		"a reader and a writer": {traces{a().had(1, "R", 0, 10), b().had(2, "W", 5, 20)}, two},
 
-		"out of turn": {[]*witness{on("m", "a").had(1, "lock", 30, 40, waitedFor(30)), on("m", "b").had(2, "lock", 10, 20)}, []Fault{OutOfTurn}},
-		"out of turn for a permit": {[]*witness{on("m", "a").had(1, "S1of3", 0, 10), on("m", "b").had(2, "S3of3", 11, 20, waitedFor(10)),
-			on("m", "c").had(3, "S1of3", 5, 7)}, []Fault{OutOfTurn}},
-		"readers in any order": {[]*witness{on("m", "a").had(1, "R", 30, 40, waitedFor(30)), on("m", "b").had(2, "R", 10, 20)}, nil},
+		"a reader beside one that was a writer":       {traces{downgraded(), b().had(2, "R", 6, 20)}, nothing},
+		"a reader beside one that is a writer yet":    {traces{downgraded(), b().had(2, "R", 4, 20)}, two},
+		"a writer beside one that is a reader by now": {traces{downgraded(), b().had(2, "W", 6, 20)}, two},
+		"since when it was a reader is missing": {traces{
+			a().says(0, granted, 1, "W").says(10, released, 1, "R"), b().had(2, "R", 4, 20)}, nothing},
 
-		"lost before the next":       {[]*witness{on("m", "a").says(0, granted, 1, "lock").says(10, lost, 1, "lock").says(30, released, 1, "lock"), on("m", "b").had(2, "lock", 11, 20)}, nil},
-		"lost after the next":        {[]*witness{on("m", "a").says(0, granted, 1, "lock").says(15, lost, 1, "lock"), on("m", "b").had(2, "lock", 11, 20)}, []Fault{TwoAtOnce}},
-		"lost before it was given":   {[]*witness{on("m", "a").says(20, granted, 1, "lock", waitedFor(20)).says(5, lost, 1, "lock"), on("m", "b").had(2, "lock", 11, 30)}, nil},
-		"no end":                     {[]*witness{on("m", "a").says(0, granted, 1, "lock"), on("m", "b").had(2, "lock", 11, 20)}, nil},
-		"no beginning":               {[]*witness{on("m", "a").says(15, released, 1, "lock"), on("m", "b").had(2, "lock", 11, 20)}, []Fault{TwoAtOnce}},
-		"no beginning of the second": {[]*witness{on("m", "a").had(1, "lock", 0, 15), on("m", "b").says(20, released, 2, "lock")}, nil},
+		"permits that fit": {traces{
+			a().had(1, "S1of3", 0, 10), b().had(2, "S2of3", 5, 20), c().had(3, "S1of3", 12, 20)}, nothing},
+		"too many permits": {traces{
+			a().had(1, "S1of3", 0, 10), b().had(2, "S2of3", 5, 20), c().had(3, "S1of3", 7, 20)}, two},
+		"permits of which there are fewer by now": {traces{
+			a().had(1, "S1of2", 0, 10), b().had(2, "S1of3", 5, 20), c().had(3, "S1of3", 7, 20)}, two},
+		"many permits":             {traces{a().had(1, "Q60of100", 0, 10), many(), c().had(3, "Q60of100", 11, 20)}, nothing},
+		"too many of many permits": {traces{a().had(1, "Q60of100", 0, 10), many(), c().had(3, "Q1of100", 9, 20)}, two},
+		"a permit beside a mutex":  {traces{a().had(1, "lock", 0, 10), b().had(2, "S1of3", 5, 20)}, two},
 
-		"a token twice":          {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 11, 20, waitedFor(5))}, []Fault{GivenTwice}},
-		"a token twice, at once": {[]*witness{on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 5, 20)}, []Fault{GivenTwice, TwoAtOnce}},
-		"a token twice, to one":  {[]*witness{on("m", "a").had(1, "lock", 0, 10).had(1, "lock", 11, 20)}, []Fault{GivenTwice}},
-		"tokens went back":       {[]*witness{on("m", "a").had(100, "lock", 0, 10).had(200, "lock", 11, 20), on("m", "b").had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, []Fault{WentBack}},
-		"tokens went back under a holder": {[]*witness{on("m", "a").had(100, "lock", 0, 35), on("m", "b").had(1, "lock", 30, 40).had(2, "lock", 50, 60)},
-			[]Fault{WentBack, TwoAtOnce}},
-		"a smaller token, asked for before": {[]*witness{on("m", "a").had(2, "R", 5, 10), on("m", "b").had(1, "R", 6, 20, waitedFor(4))}, nil},
+		"out of turn":          {traces{a().had(1, "lock", 30, 40, waitedFor(30)), second()}, []Fault{OutOfTurn}},
+		"readers in any order": {traces{a().had(1, "R", 30, 40, waitedFor(30)), b().had(2, "R", 10, 20)}, nothing},
+		"out of turn for a permit": {traces{
+			a().had(1, "S1of3", 0, 10), b().had(2, "S3of3", 11, 20, waitedFor(10)), c().had(3, "S1of3", 5, 7)}, []Fault{OutOfTurn}},
 
-		"a rule of one's own":            {[]*witness{on("m", "a").had(1, "up", 0, 10), on("m", "b").had(2, "down", 5, 20)}, nil},
-		"a token of a rule of one's own": {[]*witness{on("m", "a").had(1, "up", 0, 10), on("m", "b").had(1, "up", 5, 20)}, []Fault{GivenTwice}},
+		"lost before the next": {traces{
+			begun(1, 0).says(10, lost, 1, "lock").says(30, released, 1, "lock"), second()}, nothing},
+		"lost after the next":        {traces{begun(1, 0).says(15, lost, 1, "lock"), second()}, two},
+		"lost before it was given":   {traces{begun(1, 15).says(5, lost, 1, "lock"), second()}, nothing},
+		"no end":                     {traces{begun(1, 0), second()}, nothing},
+		"no beginning":               {traces{a().says(15, released, 1, "lock"), second()}, two},
+		"no beginning of the second": {traces{a().had(1, "lock", 0, 15), b().says(20, released, 2, "lock")}, nothing},
 
-		"two machines, in doubt": {[]*witness{on("m", "a").had(1, "lock", 0, 1000), on("n", "b").had(2, "lock", 100, 2000)}, nil},
-		"two machines":           {[]*witness{on("m", "a").had(1, "lock", 0, 5000), on("n", "b").had(2, "lock", 100, 2000)}, []Fault{TwoAtOnce}},
-		"two machines, tokens went back": {[]*witness{on("m", "a").had(9, "lock", 0, 1), on("m", "c").had(7, "lock", 3000, 3001),
-			on("n", "b").had(8, "lock", 2000, 2001)}, []Fault{WentBack}},
-		"two machines, tokens in doubt":           {[]*witness{on("m", "a").had(9, "lock", 0, 1), on("n", "b").had(8, "lock", 900, 901)}, nil},
-		"on this clock's machine it was set back": {[]*witness{on("m", "a").had(1, "lock", 0, 5000), setBack(10000).had(2, "lock", 5001, 6000)}, nil},
-		"on this clock's machine it was set on":   {[]*witness{on("m", "a").had(1, "lock", 0, 5000), setBack(-10000).had(2, "lock", 4000, 6000)}, []Fault{TwoAtOnce}},
+		"a token twice":          {traces{a().had(1, "lock", 0, 10), b().had(1, "lock", 11, 20, waitedFor(5))}, twice},
+		"a token twice, at once": {traces{a().had(1, "lock", 0, 10), b().had(1, "lock", 5, 20)}, []Fault{GivenTwice, TwoAtOnce}},
+		"a token twice, to one":  {traces{a().had(1, "lock", 0, 10).had(1, "lock", 11, 20)}, twice},
+		"tokens went back": {traces{
+			a().had(100, "lock", 0, 10).had(200, "lock", 11, 20), b().had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, back},
+		"tokens went back under a holder": {traces{
+			a().had(100, "lock", 0, 35), b().had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, []Fault{WentBack, TwoAtOnce}},
+		"a smaller token, asked for before": {traces{a().had(2, "R", 5, 10), b().had(1, "R", 6, 20, waitedFor(4))}, nothing},
+
+		"a rule of one's own":            {traces{a().had(1, "up", 0, 10), b().had(2, "down", 5, 20)}, nothing},
+		"a token of a rule of one's own": {traces{a().had(1, "up", 0, 10), b().had(1, "up", 5, 20)}, twice},
+
+		"two machines, in doubt": {traces{a().had(1, "lock", 0, 1000), far().had(2, "lock", 100, 2000)}, nothing},
+		"two machines":           {traces{a().had(1, "lock", 0, 5000), far().had(2, "lock", 100, 2000)}, two},
+		"two machines, tokens went back": {traces{
+			a().had(9, "lock", 0, 1), c().had(7, "lock", 3000, 3001), far().had(8, "lock", 2000, 2001)}, back},
+		"two machines, tokens in doubt": {traces{a().had(9, "lock", 0, 1), far().had(8, "lock", 900, 901)}, nothing},
+		"a clock that is set back":      {traces{a().had(1, "lock", 0, 5000), setBack(10000).had(2, "lock", 5001, 6000)}, nothing},
+		"a clock that is set on":        {traces{a().had(1, "lock", 0, 5000), setBack(-10000).had(2, "lock", 4000, 6000)}, two},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := verdict(t, c.traces...)
@@ -158,8 +173,9 @@ func setBack(ms int) *witness {
 func TestTheVerdictSaysWhoAndWhere(t *testing.T) {
 	v := verdict(t, on("m", "a").had(1, "lock", 0, 10), on("m", "b").says(0, opened, 0, "").had(2, "lock", 9, 20))
 	require.Len(t, v.Wrong, 1)
-	assert.Equal(t, "two at once: line orders of prod: m/98 was let in with token 2 as lock at 2026-11-22T12:00:00.009000Z (b.jsonl:2) before "+
-		"m/97 with token 1 as lock, which had it until 2026-11-22T12:00:00.010000Z (a.jsonl:2), 980µs longer at least", v.Wrong[0].String())
+	assert.Equal(t, "two at once: line orders of prod: m/98 was let in with token 2 as lock at "+
+		"2026-11-22T12:00:00.009000Z (b.jsonl:2) before m/97 with token 1 as lock, which had it until "+
+		"2026-11-22T12:00:00.010000Z (a.jsonl:2), 980µs longer at least", v.Wrong[0].String())
 	assert.Equal(t, "2 turns in 1 line of 2 processes: 1 thing wrong", v.String())
 }
 
@@ -182,7 +198,8 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 // Who gives one service two names sees that here.
 func TestTheVerdictNamesTheServices(t *testing.T) {
 	v := verdict(t, on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 9, 20, atService("test")))
-	assert.Equal(t, "2 turns in 2 lines of 2 processes: nothing wrong\n2 services that have nothing to do with each other: prod, test", v.String())
+	assert.Equal(t, "2 turns in 2 lines of 2 processes: nothing wrong\n"+
+		"2 services that have nothing to do with each other: prod, test", v.String())
 }
 
 func TestWhatIsNoTraceIsRefused(t *testing.T) {

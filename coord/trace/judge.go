@@ -3,7 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,142 +13,6 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
-
-// Verdict is what came of an audit.
-type Verdict struct {
-	Wrong                   []Finding
-	Turns, Lines, Processes int
-	Unjudged                []string // what could not be told, and why
-}
-
-// Finding is something that must not be.
-type Finding struct {
-	What    Fault
-	Service string
-	Line    string
-	Text    string // who, when, and where that is written
-}
-
-// Fault says what kind of thing was wrong.
-type Fault string
-
-// What may be wrong.
-const (
-	TwoAtOnce  Fault = "two at once"       // or more than there are permits
-	OutOfTurn  Fault = "out of turn"       // somebody was let in before one who had come first
-	GivenTwice Fault = "token given twice" // to two turns of a line
-	WentBack   Fault = "tokens went back"  // one who came later has a smaller one: the service has forgotten
-)
-
-func (f Finding) String() string {
-	at := ""
-	if f.Service != "" {
-		at = " of " + coord.Printable(f.Service)
-	}
-	return fmt.Sprintf("%s: line %s%s: %s", f.What, coord.Printable(f.Line), at, f.Text)
-}
-
-// String is the verdict in a few lines, without the findings.
-func (v *Verdict) String() string {
-	what := "nothing wrong"
-	if n := len(v.Wrong); n > 0 {
-		what = count(n, "thing") + " wrong"
-	}
-	all := append([]string{fmt.Sprintf("%s in %s of %s: %s", count(v.Turns, "turn"), count(v.Lines, "line"),
-		plural(v.Processes, "process", "processes"), what)}, v.Unjudged...)
-	return strings.Join(all, "\n")
-}
-
-func count(n int, what string) string { return plural(n, what, what+"s") }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits + " " + many
-}
-
-// Verdict judges all that was read. What it finds wrong is certain, if what was read is true.
-func (a *Audit) Verdict() *Verdict {
-	v := &Verdict{Processes: a.processes()}
-	lines := a.turns()
-	names := make([]name, 0, len(lines))
-	for n := range lines {
-		names = append(names, n)
-	}
-	slices.SortFunc(names, func(x, y name) int {
-		return cmp.Or(strings.Compare(x.service, y.service), strings.Compare(x.line, y.line))
-	})
-	endless, own, headless := 0, 0, 0
-	for _, n := range names {
-		turns := lines[n]
-		begun := 0
-		for _, t := range turns {
-			switch {
-			case !t.hasBegin:
-				headless++
-				continue
-			case !t.hasEnd:
-				endless++
-			}
-			if !known(t.kind) {
-				own++
-			}
-			begun++
-		}
-		v.Turns += begun
-		v.Lines++
-		add := func(what Fault, text string) { v.Wrong = append(v.Wrong, Finding{what, n.service, n.line, text}) }
-		ordered := a.tokens(turns, add)
-		a.conflicts(turns, ordered, add)
-	}
-	unjudged := func(n int, what, why string) {
-		if n > 0 {
-			v.Unjudged = append(v.Unjudged, count(n, what)+" "+why)
-		}
-	}
-	if services := slices.CompactFunc(slices.Clone(names), func(x, y name) bool { return x.service == y.service }); len(services) > 1 {
-		var all []string
-		for _, s := range services {
-			all = append(all, coord.Printable(s.service))
-		}
-		v.Unjudged = append(v.Unjudged, count(len(all), "service")+" that have nothing to do with each other: "+strings.Join(all, ", "))
-	}
-	unjudged(endless, "turn", "without an end in the traces, as when a process is killed: judged by the beginning alone")
-	unjudged(headless, "turn", "without a beginning in the traces: judged by the end alone")
-	unjudged(own, "turn", "of kinds that no recipe has: judged by the token alone")
-	missing, authors := a.missing()
-	unjudged(missing, "record", "missing, of "+count(authors, "client"))
-	if a.broken > 0 {
-		unjudged(a.broken, "line", fmt.Sprintf("that cannot be read, the first at %v: %v", a.first, a.why))
-	}
-	return v
-}
-
-func (a *Audit) processes() int {
-	all := map[string]bool{}
-	for _, by := range a.authors {
-		all[by.who] = true
-	}
-	return len(all)
-}
-
-// missing counts the records that others show to have been written, and their authors.
-func (a *Audit) missing() (records, authors int) {
-	for _, by := range a.authors {
-		slices.Sort(by.numbers)
-		by.numbers = slices.Compact(by.numbers)
-		if n := by.numbers[len(by.numbers)-1] - int64(len(by.numbers)); n > 0 {
-			records += int(min(n, math.MaxInt32))
-			authors++
-		}
-	}
-	return records, authors
-}
 
 // known reports whether a recipe has this kind, so that its rule is known.
 func known(kind string) bool {
@@ -194,8 +58,8 @@ func (a *Audit) tokens(turns []*turn, add func(Fault, string)) bool {
 			more = fmt.Sprintf("; %s more like it", plural(back-1, "turn", "turns"))
 		}
 		add(WentBack, fmt.Sprintf("from %d, which %s had at %v (%v), to %d, which %s asked for later and had at %v (%v)%s: the service has "+
-			"forgotten, or a backup of it was restored, or these are two services", before.token, before.who, before.granted, before.place(),
-			first.token, first.who, first.granted, first.place(), more))
+			"forgotten, or a backup of it was restored, or these are two services",
+			before.token, before.who, before.granted, before.place(), first.token, first.who, first.granted, first.place(), more))
 	}
 	return ordered
 }
@@ -281,32 +145,66 @@ func (a *Audit) conflicts(turns []*turn, ordered bool, add func(Fault, string)) 
 		}
 		return cmp.Compare(x.granted.wall, y.granted.wall)
 	})
-	set := a.set()
-	var ends []*turn // of those before, by their end
+	var before ends
 	for _, t := range turns {
 		if t.hasBegin && known(t.kind) {
 			var ahead []*turn
-			for i := len(ends) - 1; i >= 0 && ends[i].ended.wall > t.granted.wall-set && !a.enough(t, ahead); i-- {
-				if e := ends[i]; a.inTheWay(e, t, ordered) {
+			for e := range before.notBefore(t.granted) {
+				if a.enough(t, ahead) {
+					break
+				}
+				if a.inTheWay(e, t, ordered) {
 					ahead = append(ahead, e)
 				}
 			}
 			a.judge(t, ahead, add)
 		}
 		if t.hasEnd && (ordered || t.hasBegin) {
-			i, _ := slices.BinarySearchFunc(ends, t, func(x, y *turn) int { return cmp.Compare(x.ended.wall, y.ended.wall) })
-			ends = slices.Insert(ends, i, t)
+			before.add(t)
 		}
 	}
 }
 
-// set is by how much the clock of a machine was set, at most.
-func (a *Audit) set() int64 {
-	var most int64
-	for _, s := range a.clocks {
-		most = max(most, s.most-s.least)
+// ends are turns by their end, a list for each clock that their ends are of.
+type ends []*endsByClock
+
+type endsByClock struct {
+	clock           string
+	byTicks, byWall []*turn
+}
+
+func ticks(t *turn) int64 { return t.ended.ticks }
+func wall(t *turn) int64  { return t.ended.wall }
+
+func (all *ends) add(t *turn) {
+	i := slices.IndexFunc(*all, func(e *endsByClock) bool { return e.clock == t.ended.clock })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, &endsByClock{clock: t.ended.clock})
 	}
-	return most
+	put := func(into *[]*turn, key func(*turn) int64) { // nearly always at the end
+		i, _ := slices.BinarySearchFunc(*into, t, func(x, y *turn) int { return cmp.Compare(key(x), key(y)) })
+		*into = slices.Insert(*into, i, t)
+	}
+	put(&(*all)[i].byTicks, ticks)
+	put(&(*all)[i].byWall, wall)
+}
+
+// notBefore yields those that ended later than that, by the better clock.
+func (all ends) notBefore(at moment) iter.Seq[*turn] {
+	return func(yield func(*turn) bool) {
+		for _, e := range all {
+			list, key, from := e.byWall, wall, at.wall
+			if e.clock == at.clock {
+				list, key, from = e.byTicks, ticks, at.ticks
+			}
+			for i := len(list) - 1; i >= 0 && key(list[i]) > from; i-- {
+				if !yield(list[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // inTheWay reports whether it is certain that e had not let go when t was let in, and is ahead of it.
@@ -385,12 +283,14 @@ func (a *Audit) judge(t *turn, ahead []*turn, add func(Fault, string)) {
 		if e.lost {
 			end = ", when it was lost: " + coord.Printable(strings.TrimPrefix(e.why, "turnwise: "))
 		}
-		others = append(others, fmt.Sprintf("%s, which had it until %v%s (%v), %v longer at least", how, until, end, e.ends, round(by)))
+		how = fmt.Sprintf("%s, which had it until %v%s (%v), %v longer at least", how, until, end, e.ends, round(by))
+		others = append(others, how)
 	}
 	if len(others) > 3 {
 		others = append(others[:3], fmt.Sprintf("%d more", len(others)-3))
 	}
-	text := fmt.Sprintf("%s was let in with token %d as %s at %v (%v) before %s", t.who, t.token, t.kind, t.granted, t.place(), strings.Join(others, "; and "))
+	text := fmt.Sprintf("%s was let in with token %d as %s at %v (%v) before %s",
+		t.who, t.token, t.kind, t.granted, t.place(), strings.Join(others, "; and "))
 	if apart {
 		text += fmt.Sprintf("; if the clocks of the machines differ by %v at most", a.skew)
 	}

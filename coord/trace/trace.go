@@ -80,10 +80,7 @@ func (t *tracer) write(at time.Time, r record) {
 	t.n++
 	f := t.fixed
 	r.V, r.By, r.Clock, r.Host, r.PID, r.Service, r.N = f.V, f.By, f.Clock, f.Host, f.PID, f.Service, t.n
-	// By the clock as it is now: it may have been set since at was read.
-	now := time.Now()
-	r.Time = now.Round(0).Add(at.Sub(now)).UTC()
-	r.Ticks = local.at(at)
+	r.Time, r.Ticks = at.UTC(), local.at(at)
 	line, err := json.Marshal(r)
 	if err != nil {
 		return
