@@ -137,6 +137,13 @@ func TestWhatIsWrongIsFoundAndWhatIsNotIsNot(t *testing.T) {
 			a().had(100, "lock", 0, 10).had(200, "lock", 11, 20), b().had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, back},
 		"tokens went back under a holder": {traces{
 			a().had(100, "lock", 0, 35), b().had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, []Fault{WentBack, TwoAtOnce}},
+		"tokens went back, and who holds does not know it yet": {traces{
+			a().had(100, "lock", 0, 35), b().says(30, granted, 1, "lock")}, back},
+		"tokens went back, and one was lost before it was given": {traces{
+			a().had(100, "lock", 0, 1), b().had(1, "lock", 10, 30),
+			c().says(20, granted, 2, "lock", waitedFor(20)).says(5, lost, 2, "lock")}, back},
+		"tokens went back, but not behind the last": {traces{
+			a().had(200, "R", 0, 10).had(100, "R", 11, 20, waitedFor(11)), b().had(150, "R", 30, 40)}, back},
 		"a smaller token, asked for before": {traces{a().had(2, "R", 5, 10), b().had(1, "R", 6, 20, waitedFor(4))}, nothing},
 
 		"a rule of one's own":            {traces{a().had(1, "up", 0, 10), b().had(2, "down", 5, 20)}, nothing},

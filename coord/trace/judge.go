@@ -69,10 +69,9 @@ func (a *Audit) greatest(begun []*turn) func(by moment) *turn {
 	type step struct {
 		at   int64
 		best *turn
-		next *turn // the best of another clock than best's; not kept for ticks
 	}
 	better := func(x, y *turn) *turn {
-		if x == nil || y != nil && y.token > x.token {
+		if x == nil || y.token > x.token {
 			return y
 		}
 		return x
@@ -84,46 +83,29 @@ func (a *Audit) greatest(begun []*turn) func(by moment) *turn {
 		}
 		return steps[i-1], true
 	}
-	byTicks := map[string][]step{}
+	grow := func(steps []step, at int64, t *turn) []step {
+		if n := len(steps); n > 0 {
+			t = better(steps[n-1].best, t)
+		}
+		return append(steps, step{at, t})
+	}
 	sorted := slices.Clone(begun)
+	byTicks, byWall := map[string][]step{}, []step(nil)
 	slices.SortFunc(sorted, func(x, y *turn) int { return cmp.Compare(x.granted.ticks, y.granted.ticks) })
 	for _, t := range sorted {
-		s := step{at: t.granted.ticks, best: t}
-		if all := byTicks[t.granted.clock]; len(all) > 0 {
-			s.best = better(all[len(all)-1].best, t)
-		}
-		byTicks[t.granted.clock] = append(byTicks[t.granted.clock], s)
+		byTicks[t.granted.clock] = grow(byTicks[t.granted.clock], t.granted.ticks, t)
 	}
-	var byWall []step
 	slices.SortFunc(sorted, func(x, y *turn) int { return cmp.Compare(x.granted.wall, y.granted.wall) })
 	for _, t := range sorted {
-		s := step{at: t.granted.wall, best: t}
-		if n := len(byWall); n > 0 {
-			s.best, s.next = byWall[n-1].best, byWall[n-1].next
-			switch {
-			case t.granted.clock == s.best.granted.clock:
-				s.best = better(s.best, t)
-			case t.token > s.best.token:
-				s.best, s.next = t, s.best
-			default:
-				s.next = better(s.next, t)
-			}
-		}
-		byWall = append(byWall, s)
+		byWall = grow(byWall, t.granted.wall, t)
 	}
 	return func(by moment) *turn {
 		var found *turn
 		if s, ok := last(byTicks[by.clock], by.ticks-int64(blur)); ok {
 			found = s.best
 		}
-		if s, ok := last(byWall, by.wall-int64(a.skew)); ok {
-			other := s.best
-			if other.granted.clock == by.clock {
-				other = s.next
-			}
-			if other != nil {
-				found = better(found, other)
-			}
+		if s, ok := last(byWall, by.wall-int64(a.skew)); ok && s.best.granted.clock != by.clock { // else its ticks have said so
+			found = better(found, s.best)
 		}
 		return found
 	}
@@ -212,10 +194,7 @@ func (a *Audit) inTheWay(e, t *turn, ordered bool) bool {
 	if _, late := a.after(e.ended, t.granted); !late {
 		return false
 	}
-	if !ordered {
-		if !t.hasEnd {
-			return false
-		}
+	if !ordered { // it is not certain that e joined first, so they must have held at one moment
 		if _, late := a.after(t.ended, e.granted); !late {
 			return false
 		}
