@@ -44,9 +44,14 @@ func WithNamespace(name string) Option {
 	return func(c *Client) { c.namespace = name + "/" }
 }
 
-// WithObserver tells o what the client does. A nil Observer is told nothing.
+// WithObserver tells o what the client does. Given more than once, each Observer is told, in that order; a nil one is told
+// nothing.
 func WithObserver(o *Observer) Option {
-	return func(c *Client) { c.observer.to = o }
+	return func(c *Client) {
+		if o != nil {
+			c.observer.to = append(c.observer.to, o)
+		}
+	}
 }
 
 // WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, including the driver's
@@ -145,6 +150,7 @@ func (c *Client) finish(ctx context.Context, op string) error {
 	var err error
 	select {
 	case <-e.done:
+		c.observer.rest()
 		err = e.err
 	case <-ctx.Done():
 		err = ctx.Err()

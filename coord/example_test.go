@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
@@ -77,7 +78,7 @@ func ExampleClient_Line() {
 	waiting := make(chan struct{})
 	holder := service.Client(coord.WithOwnerLabel("billing"))
 	waiter := service.Client(coord.WithOwnerLabel("reports"), coord.WithObserver(&coord.Observer{
-		Waiting: func(coord.Node, int) { close(waiting) },
+		Waiting: func(time.Time, coord.Node, int) { close(waiting) },
 	}))
 	holder.Acquire(ctx, "orders", "lock", nil, exclusive)
 	go waiter.Acquire(ctx, "orders", "lock", nil, exclusive)

@@ -23,6 +23,7 @@ type Hold struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	end    atomic.Pointer[error] // why it ended; nil: it has not
+	until  time.Time             // when it was held for sure; written once, as it ends
 
 	mu     sync.Mutex          // taken while it ends: who finds it ended finds all ended that is inside
 	inside map[any]func(error) // what ends with it; guarded by mu
@@ -84,7 +85,7 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, granted str
 		h.finish(err, false)
 		return nil, err
 	}
-	a.observer.granted(h.Node, h.since.Sub(a.since))
+	a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
 	return h, nil
 }
 
@@ -152,8 +153,9 @@ func (h *Hold) Deadline() time.Time {
 // after the caller's has ended, takes no longer than one request may (see WithRequestTimeout), and goes on in the
 // background if it must.
 func (h *Hold) Release() error {
+	called := time.Now()
 	h.Err() // what has passed makes it lost, noticed or not
-	h.finish(ErrReleased, false)
+	h.finishAt(called, ErrReleased, false)
 	if h.outer != nil {
 		h.outer.forget(h)
 	} else if h.session.remove(h) {
@@ -166,12 +168,28 @@ func (h *Hold) Release() error {
 }
 
 // finish ends the hold and all inside it, for the first reason that anybody gives. lost says that it is to be told as a loss.
-func (h *Hold) finish(why error, lost bool) {
+func (h *Hold) finish(why error, lost bool) { h.finishAt(h.sureUntil(), why, lost) }
+
+// sureUntil is the latest time at which it is sure to have been held, if it ends now. Since when a session has been over
+// that has ended nobody knows here.
+func (h *Hold) sureUntil() time.Time {
+	at := time.Now()
+	if h.session.ended() {
+		at = *h.session.seen.Load()
+	}
+	if d := h.session.Deadline(); d.Before(at) {
+		at = d
+	}
+	return at
+}
+
+func (h *Hold) finishAt(at time.Time, why error, lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.end.CompareAndSwap(nil, &why) {
 		return
 	}
+	h.until = at
 	if h.timer != nil {
 		h.timer.Stop()
 	}
@@ -180,8 +198,8 @@ func (h *Hold) finish(why error, lost bool) {
 		end(why)
 	}
 	h.inside = nil
-	if lost {
-		h.acquired.client.observer.lost(h.Node, why)
+	if lost && h.outer == nil {
+		h.acquired.client.observer.lost(at, h.Node, why)
 	}
 }
 
@@ -213,7 +231,7 @@ func (h *Hold) leave() {
 		}
 	}
 	if *h.end.Load() == ErrReleased {
-		c.observer.released(h.Node, time.Since(h.since))
+		c.observer.released(h.until, h.Node, time.Since(h.since))
 	}
 }
 
@@ -288,7 +306,11 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	if kind != was {
 		h.alone = false // what is left behind is not what was granted
 		if kind != h.granted {
+			at, again := time.Now(), h.open.Load() != nil
 			h.open.Store(&kind)
+			if !again {
+				h.acquired.client.observer.amended(at, h.Node)
+			}
 			h.downgrade(kind)
 		}
 	}

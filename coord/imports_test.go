@@ -15,7 +15,8 @@ import (
 
 // Whoever imports a recipe gets the standard library and nothing else.
 func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
-	needsNoOther(t, nil, "coord", "coord/driver", "coord/register", "coord/mem", "recipes/...", "fence/...", "sharedfile")
+	needsNoOther(t, nil, "coord", "coord/driver", "coord/register", "coord/mem", "coord/trace", "recipes/...", "fence/...",
+		"sharedfile")
 }
 
 // Some system calls have no name in the standard library.

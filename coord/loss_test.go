@@ -52,12 +52,12 @@ func TestWhoDropsASessionEndsItsHoldsBeforeItJoinsAgain(t *testing.T) {
 
 func TestASlowHookKeepsNoHoldAlive(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		slow := func() { time.Sleep(time.Minute) }
+		slow := func(time.Time) { time.Sleep(time.Minute) }
 		c := s.Client(coord.WithObserver(&coord.Observer{
 			SessionOpened: slow,
 			SessionEnded:  slow,
-			Granted:       func(coord.Node, time.Duration) { slow() },
-			Lost:          func(coord.Node, error) { slow() },
+			Granted:       func(at time.Time, _ coord.Node, _ time.Duration) { slow(at) },
+			Lost:          func(at time.Time, _ coord.Node, _ error) { slow(at) },
 		}))
 		began := time.Now()
 		var holds []*coord.Hold

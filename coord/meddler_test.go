@@ -191,17 +191,19 @@ func (d *diary) read() []string {
 // option has a client's observer write in the diary.
 func (d *diary) option() coord.Option {
 	return coord.WithObserver(&coord.Observer{
-		SessionOpened: func() { d.write("session opened") },
-		SessionEnded:  func() { d.write("session ended") },
-		OpenFailed:    func(err error) { d.write("open failed: %v", err) },
-		Waiting:       func(me coord.Node, ahead int) { d.write("%s %d waits for %d", me.Line, me.Token, ahead) },
-		Woken:         func(me coord.Node) { d.write("%s %d woken", me.Line, me.Token) },
-		Rejoining:     func(me coord.Node) { d.write("%s %d lost its place", me.Line, me.Token) },
-		Granted: func(me coord.Node, waited time.Duration) {
+		SessionOpened: func(time.Time) { d.write("session opened") },
+		SessionEnded:  func(time.Time) { d.write("session ended") },
+		OpenFailed:    func(_ time.Time, err error) { d.write("open failed: %v", err) },
+		Waiting:       func(_ time.Time, me coord.Node, ahead int) { d.write("%s %d waits for %d", me.Line, me.Token, ahead) },
+		Woken:         func(_ time.Time, me coord.Node) { d.write("%s %d woken", me.Line, me.Token) },
+		Rejoining:     func(_ time.Time, me coord.Node) { d.write("%s %d lost its place", me.Line, me.Token) },
+		Granted: func(_ time.Time, me coord.Node, waited time.Duration) {
 			d.write("%s %d granted after %v", me.Line, me.Token, waited)
 		},
-		Released: func(me coord.Node, held time.Duration) { d.write("%s %d released after %v", me.Line, me.Token, held) },
-		Lost:     func(me coord.Node, err error) { d.write("%s %d lost: %v", me.Line, me.Token, err) },
+		Released: func(_ time.Time, me coord.Node, held time.Duration) {
+			d.write("%s %d released after %v", me.Line, me.Token, held)
+		},
+		Lost: func(_ time.Time, me coord.Node, err error) { d.write("%s %d lost: %v", me.Line, me.Token, err) },
 	})
 }
 

@@ -5,45 +5,51 @@ import (
 	"time"
 )
 
-// Observer is told what a client does, for logs and metrics. Each hook may be nil.
+// Observer is told what a client does, for logs, metrics and traces (see package trace). Each hook may be nil.
 //
 // Hooks are called one after the other, in the order in which things happened, on a goroutine of their own: a little
-// after the fact, perhaps after the call has returned that it is about. The end of a session is told after the losses
-// that it caused, and before the next session. A slow hook delays what is told after it and nothing else, so it keeps no
-// hold alive; but what is not told yet takes memory.
+// after the fact, perhaps after the call has returned that it is about; so at says when it was. Close and Shutdown wait a
+// moment for them. The end of a session is told after the losses that it caused, and before the next session. A slow hook
+// delays what is told after it and nothing else, so it keeps no hold alive; but what is not told yet takes memory.
+//
+// Of a hold that is nested in another one nothing is told: it is the same turn.
 type Observer struct {
 	// SessionOpened: the client has a session, its first or another one.
-	SessionOpened func()
+	SessionOpened func(at time.Time)
 
 	// SessionEnded: the session is over; those who held lose, those who wait join again at the tail.
-	SessionEnded func()
+	SessionEnded func(at time.Time)
 
 	// OpenFailed: the service was not reached, or refused; the client tries again unless access was denied. It is told
 	// every ten seconds or so while the service is out of reach and somebody wants a session.
-	OpenFailed func(err error)
+	OpenFailed func(at time.Time, err error)
 
 	// Waiting: a node had to wait when it joined; ahead counts the nodes it saw, perhaps only the nearest.
-	Waiting func(me Node, ahead int)
+	Waiting func(at time.Time, me Node, ahead int)
 
 	// Woken: a waiter looked again, whether or not it may go.
-	Woken func(me Node)
+	Woken func(at time.Time, me Node)
 
 	// Rejoining: a waiter lost its place with its session and joins again at the tail.
-	Rejoining func(lost Node)
+	Rejoining func(at time.Time, lost Node)
 
 	// Granted: it is this node's turn; waited is how long ago Acquire was called.
-	Granted func(me Node, waited time.Duration)
+	Granted func(at time.Time, me Node, waited time.Duration)
 
-	// Released: the owner let go; held is for how long it had the line.
-	Released func(me Node, held time.Duration)
+	// Amended: from now on the line is held as me.Kind, as when a writer has become a reader.
+	Amended func(at time.Time, me Node)
 
-	// Lost: a hold ended before it was released. err says why.
-	Lost func(me Node, err error)
+	// Released: the owner let go, and the line was held until then; held is for how long it had the line.
+	Released func(at time.Time, me Node, held time.Duration)
+
+	// Lost: a hold ended before it was released; err says why. It was held until at for sure, which may be a while ago: at
+	// the deadline that has passed, or when the session was last seen to be alive.
+	Lost func(at time.Time, me Node, err error)
 }
 
-// teller calls the hooks of an observer. Whoever has news hands it over and goes on: the end of a hold waits for nobody.
+// teller calls the hooks of observers. Whoever has news hands it over and goes on: the end of a hold waits for nobody.
 type teller struct {
-	to *Observer // nil: nobody listens
+	to []*Observer // none of them nil
 
 	mu      sync.Mutex
 	news    []func()
@@ -77,62 +83,110 @@ func (t *teller) run() {
 	}
 }
 
+// rest waits until all is told that has happened, but not for a hook that takes long, or for the one that has called.
+func (t *teller) rest() {
+	if len(t.to) == 0 {
+		return
+	}
+	told := make(chan struct{})
+	t.tell(func() { close(told) })
+	select {
+	case <-told:
+	case <-time.After(restFor):
+	}
+}
+
+const restFor = 100 * time.Millisecond
+
 func (t *teller) sessionOpened() {
-	if t.to != nil && t.to.SessionOpened != nil {
-		t.tell(t.to.SessionOpened)
+	at := time.Now()
+	for _, o := range t.to {
+		if o.SessionOpened != nil {
+			t.tell(func() { o.SessionOpened(at) })
+		}
 	}
 }
 
 func (t *teller) sessionEnded() {
-	if t.to != nil && t.to.SessionEnded != nil {
-		t.tell(t.to.SessionEnded)
+	at := time.Now()
+	for _, o := range t.to {
+		if o.SessionEnded != nil {
+			t.tell(func() { o.SessionEnded(at) })
+		}
 	}
 }
 
 func (t *teller) openFailed(err error) {
-	if t.to != nil && t.to.OpenFailed != nil {
-		t.tell(func() { t.to.OpenFailed(err) })
+	at := time.Now()
+	for _, o := range t.to {
+		if o.OpenFailed != nil {
+			t.tell(func() { o.OpenFailed(at, err) })
+		}
 	}
 }
 
 func (t *teller) waiting(me func() Node, ahead int) {
-	if t.to != nil && t.to.Waiting != nil {
-		n := me()
-		t.tell(func() { t.to.Waiting(n, ahead) })
+	at := time.Now()
+	for _, o := range t.to {
+		if o.Waiting != nil {
+			n := me()
+			t.tell(func() { o.Waiting(at, n, ahead) })
+		}
 	}
 }
 
 func (t *teller) woken(me func() Node) {
-	if t.to != nil && t.to.Woken != nil {
-		n := me()
-		t.tell(func() { t.to.Woken(n) })
+	at := time.Now()
+	for _, o := range t.to {
+		if o.Woken != nil {
+			n := me()
+			t.tell(func() { o.Woken(at, n) })
+		}
 	}
 }
 
 func (t *teller) rejoining(lost func() Node) {
-	if t.to != nil && t.to.Rejoining != nil {
-		n := lost()
-		t.tell(func() { t.to.Rejoining(n) })
+	at := time.Now()
+	for _, o := range t.to {
+		if o.Rejoining != nil {
+			n := lost()
+			t.tell(func() { o.Rejoining(at, n) })
+		}
 	}
 }
 
-func (t *teller) granted(me func() Node, waited time.Duration) {
-	if t.to != nil && t.to.Granted != nil {
-		n := me()
-		t.tell(func() { t.to.Granted(n, waited) })
+func (t *teller) granted(at time.Time, me func() Node, waited time.Duration) {
+	for _, o := range t.to {
+		if o.Granted != nil {
+			n := me()
+			t.tell(func() { o.Granted(at, n, waited) })
+		}
 	}
 }
 
-func (t *teller) released(me func() Node, held time.Duration) {
-	if t.to != nil && t.to.Released != nil {
-		n := me()
-		t.tell(func() { t.to.Released(n, held) })
+func (t *teller) amended(at time.Time, me func() Node) {
+	for _, o := range t.to {
+		if o.Amended != nil {
+			n := me()
+			t.tell(func() { o.Amended(at, n) })
+		}
 	}
 }
 
-func (t *teller) lost(me func() Node, err error) {
-	if t.to != nil && t.to.Lost != nil {
-		n := me()
-		t.tell(func() { t.to.Lost(n, err) })
+func (t *teller) released(at time.Time, me func() Node, held time.Duration) {
+	for _, o := range t.to {
+		if o.Released != nil {
+			n := me()
+			t.tell(func() { o.Released(at, n, held) })
+		}
+	}
+}
+
+func (t *teller) lost(at time.Time, me func() Node, err error) {
+	for _, o := range t.to {
+		if o.Lost != nil {
+			n := me()
+			t.tell(func() { o.Lost(at, n, err) })
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -17,6 +18,7 @@ type session struct {
 	client *Client
 
 	drop sync.Once
+	seen atomic.Pointer[time.Time] // when it was last found alive, without asking anybody
 
 	// Guarded by client.mu.
 	holds    map[*Hold]struct{} // not yet released; some may be lost
@@ -127,6 +129,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 // adopt makes a fresh session the client's, unless nobody wants it any more.
 func (c *Client) adopt(ds driver.Session, o *opening) {
 	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{})}
+	s.saw(time.Now())
 	c.mu.Lock()
 	if c.ending != nil || c.opening != o {
 		c.mu.Unlock()
@@ -152,14 +155,19 @@ func (s *session) keep() {
 			return
 		case <-timer.C:
 		}
-		left := time.Until(s.Deadline())
+		now := time.Now()
+		left := s.Deadline().Sub(now)
 		if left <= 0 {
 			s.loseAll(lostDeadline)
 			left = stalePoll
+		} else if !s.ended() {
+			s.saw(now)
 		}
 		timer.Reset(left)
 	}
 }
+
+func (s *session) saw(at time.Time) { s.seen.Store(&at) }
 
 // dropSession makes room for another session. Its holds end first: whoever drops it may join the same line again, long
 // before the keeper comes round to it.

@@ -37,8 +37,8 @@ func drain(t *testing.T, proxy *zkwire.Proxy, n int) (requests, wakes float64) {
 	defer cancel()
 	var waiting, woken atomic.Int64
 	client, err := Connect(ctx, []string{proxy.Addr()}, WithTTL(10*time.Minute), WithClient(coord.WithObserver(&coord.Observer{
-		Waiting: func(coord.Node, int) { waiting.Add(1) },
-		Woken:   func(coord.Node) { woken.Add(1) },
+		Waiting: func(time.Time, coord.Node, int) { waiting.Add(1) },
+		Woken:   func(time.Time, coord.Node) { woken.Add(1) },
 	})))
 	require.NoError(t, err)
 	defer client.Close()

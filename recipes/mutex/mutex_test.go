@@ -140,7 +140,7 @@ func TestWaiterWhoseSessionIsLostJoinsAgainAtTheTail(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		rejoined := 0
 		holder := lock(t, s.Client())
-		unlucky := s.Client(coord.WithObserver(&coord.Observer{Rejoining: func(coord.Node) { rejoined++ }}))
+		unlucky := s.Client(coord.WithObserver(&coord.Observer{Rejoining: func(time.Time, coord.Node) { rejoined++ }}))
 		turn := mutex.New(unlucky, "line").LockChan(t.Context())
 		synctest.Wait()
 		other := mutex.New(s.Client(), "line").LockChan(t.Context())

@@ -134,7 +134,7 @@ func TestTriesThatCollideDoNotWait(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var both sync.WaitGroup
 		var waited atomic.Int32
-		watching := coord.WithObserver(&coord.Observer{Waiting: func(coord.Node, int) { waited.Add(1) }})
+		watching := coord.WithObserver(&coord.Observer{Waiting: func(time.Time, coord.Node, int) { waited.Add(1) }})
 		looked := make(chan struct{})
 		var joined atomic.Int32
 		for range 2 {
@@ -324,7 +324,7 @@ func TestWakeUpsAGrantAreBounded(t *testing.T) {
 		t.Run(fmt.Sprint(c.permits), func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
 				var woken atomic.Int64
-				client := s.Client(coord.WithObserver(&coord.Observer{Woken: func(coord.Node) { woken.Add(1) }}))
+				client := s.Client(coord.WithObserver(&coord.Observer{Woken: func(time.Time, coord.Node) { woken.Add(1) }}))
 				sem := semaphore.New(client, "pool", c.permits)
 				var holds []*coord.Hold
 				for range c.permits {

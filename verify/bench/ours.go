@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -37,5 +38,5 @@ func take(ctx context.Context, c *coord.Client, w Want) (*coord.Hold, error) {
 
 // watching counts wake-ups.
 func watching(s Setting) coord.Option {
-	return coord.WithObserver(&coord.Observer{Woken: func(coord.Node) { s.Woken.Add(1) }})
+	return coord.WithObserver(&coord.Observer{Woken: func(time.Time, coord.Node) { s.Woken.Add(1) }})
 }

@@ -165,7 +165,7 @@ func (w *world) run() {
 }
 
 func (w *world) observer() *coord.Observer {
-	return &coord.Observer{Waiting: func(me coord.Node, _ int) {
+	return &coord.Observer{Waiting: func(_ time.Time, me coord.Node, _ int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.waited[turn{me.Line, me.Token}] = true

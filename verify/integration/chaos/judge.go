@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/turnwise/turnwise/coord/trace"
 )
 
 // An attempt is all the events of one want of one worker.
@@ -72,7 +74,8 @@ type pause struct {
 type evidence struct {
 	attempts []*attempt
 	truth    *truth
-	unseen   bool // the truth is only what stands at the end
+	audit    *trace.Verdict // of the workers' traces
+	unseen   bool           // the truth is only what stands at the end
 	writes   []write
 	pauses   []pause               // workers that were stopped
 	killed   map[int]time.Duration // workers that were killed, and when
@@ -108,8 +111,8 @@ const (
 type verdict struct {
 	granted  map[string]int // by line
 	unseen   bool
-	overlaps []flaw         // at the server
-	twice    []flaw         // tokens that two were given
+	overlaps []flaw // at the server
+	audit    *trace.Verdict
 	stale    []flaw         // writes that the fenced register took
 	refused  map[string]int // writes that it refused, by line
 	beliefs  []belief
@@ -121,16 +124,14 @@ type verdict struct {
 }
 
 func judge(e *evidence) *verdict {
-	v := &verdict{granted: map[string]int{}, refused: map[string]int{}, unseen: e.unseen}
+	v := &verdict{granted: map[string]int{}, refused: map[string]int{}, unseen: e.unseen, audit: cmp.Or(e.audit, &trace.Verdict{})}
 	for _, a := range e.attempts {
 		if a.granted > 0 {
 			v.granted[a.line]++
 		}
 	}
 	v.lapses = e.truth.lapses()
-	if e.unseen {
-		v.twice = twice(e)
-	} else {
+	if !e.unseen {
 		v.overlaps = slices.DeleteFunc(serverOverlaps(e), func(f flaw) bool { return v.isLapsed(f.at) })
 		v.readings = readHistories(e)
 	}
@@ -160,6 +161,12 @@ func (v *verdict) isLapsed(at time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// isExplained reports whether something that the audit has found in a line is due to the service, as it was with what two
+// believed there.
+func (v *verdict) isExplained(line string) bool {
+	return len(v.lapses) > 0 || slices.ContainsFunc(v.beliefs, func(b belief) bool { return b.line == line && b.cause == revoked })
 }
 
 // serverOverlaps finds grants that came while somebody who excludes them still stood ahead. It takes the earliest time

@@ -6,6 +6,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/trace"
 )
 
 const ms = time.Millisecond
@@ -215,15 +217,16 @@ func TestWhatTheServiceHasForgottenIsHeldAgainstNobody(t *testing.T) {
 	require.Len(t, v.overlaps, 1)
 }
 
-func TestATokenThatTwoWereGivenIsNoted(t *testing.T) {
-	e := &evidence{unseen: true, truth: &truth{}, attempts: []*attempt{
-		{worker: 1, line: "a", kind: "lock", token: 7, granted: 10, believed: 11, ended: 12},
-		{worker: 2, line: "b", kind: "lock", token: 7, granted: 20, believed: 21, ended: 22},
-		{worker: 2, line: "a", kind: "lock", token: 8, granted: 30, believed: 31, ended: 32},
-	}}
+func TestWhatTheAuditOfTheTracesFindsIsAFailureUnlessItIsTheServices(t *testing.T) {
+	e := &evidence{unseen: true, truth: &truth{}, audit: &trace.Verdict{}}
 	require.Empty(t, judge(e).failures(nil))
-	e.attempts[2].token = 7
-	v := judge(e)
-	require.Len(t, v.twice, 1)
-	require.Len(t, v.failures(nil), 1)
+	e.audit.Wrong = []trace.Finding{{What: trace.GivenTwice, Line: "l"}}
+	require.Len(t, judge(e).failures(nil), 1)
+
+	x, y := hold(1, "a", 5*ms, 30*ms), hold(2, "b", 21*ms, 39*ms)
+	x.outcome = lost
+	e = &evidence{audit: e.audit, truth: stamped(node("a", 1, 20), node("b", 2, 40)), attempts: []*attempt{x, y}, frozen: []pause{{0, 0, 10 * ms}}}
+	require.Empty(t, judge(e).failures(nil), "the service took the session away too early")
+	e.audit.Wrong[0].Line = "another"
+	require.Len(t, judge(e).failures(nil), 1)
 }

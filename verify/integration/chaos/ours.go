@@ -11,6 +11,7 @@ import (
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/etcd"
+	"github.com/turnwise/turnwise/coord/trace"
 	"github.com/turnwise/turnwise/coord/zk"
 	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -58,13 +59,14 @@ func (w *worker) client() *coord.Client {
 }
 
 func (w *worker) connect(ctx context.Context) (*coord.Client, error) {
+	traced := coord.WithObserver(trace.To(w.trace, w.job.Service))
 	if w.job.URL != "" {
-		return backend.Open(ctx, w.job.URL)
+		return backend.Open(ctx, w.job.URL, backend.WithClient(traced))
 	}
 	if w.job.Service == "zk" {
-		return zk.Connect(ctx, w.job.Servers, zk.WithTTL(w.job.Session))
+		return zk.Connect(ctx, w.job.Servers, zk.WithTTL(w.job.Session), zk.WithClient(traced))
 	}
-	return etcd.Connect(ctx, clientv3.Config{Endpoints: w.job.Servers}, etcd.WithTTL(w.job.Session))
+	return etcd.Connect(ctx, clientv3.Config{Endpoints: w.job.Servers}, etcd.WithTTL(w.job.Session), etcd.WithClient(traced))
 }
 
 func always(kind string) func(*rand.Rand) string { return func(*rand.Rand) string { return kind } }

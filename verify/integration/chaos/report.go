@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -17,7 +18,7 @@ func (v *verdict) failures(r []recovery) []string {
 	for _, kind := range []struct {
 		name  string
 		flaws []flaw
-	}{{"overlap at the server", v.overlaps}, {"token given twice", v.twice}, {"stale write accepted", v.stale}, {"stuck", v.stuck}, {"node left", v.left}} {
+	}{{"overlap at the server", v.overlaps}, {"stale write accepted", v.stale}, {"stuck", v.stuck}, {"node left", v.left}} {
 		for _, f := range kind.flaws {
 			if !isPeer(f.line) {
 				all = append(all, kind.name+": "+f.String())
@@ -27,6 +28,11 @@ func (v *verdict) failures(r []recovery) []string {
 	for _, b := range v.beliefs {
 		if b.cause == "" && !isPeer(b.line) {
 			all = append(all, "both believed: "+b.String())
+		}
+	}
+	for _, f := range v.audit.Wrong {
+		if !v.isExplained(f.Line) {
+			all = append(all, "the audit of the traces: "+f.String())
 		}
 	}
 	for _, r := range v.readings {
@@ -55,7 +61,10 @@ func isPeer(line string) bool {
 func (v *verdict) write(out io.Writer, faults []recovery) {
 	server, flaws := "overlaps at the server", v.overlaps
 	if v.unseen {
-		server, flaws = "tokens given to two", v.twice
+		server = "wrong by the audit"
+		for _, f := range v.audit.Wrong {
+			flaws = append(flaws, flaw{line: f.Line, text: f.Text})
+		}
 	}
 	fmt.Fprintf(out, "| line | granted | %s | stale writes taken (refused) | both believed: paused | revoked early | unexplained | stuck | nodes left |\n|---|---|---|---|---|---|---|---|---|\n", server)
 	for _, line := range slices.Sorted(maps.Keys(v.granted)) {
@@ -82,6 +91,7 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 		fmt.Fprintf(out, "\nBetween %v and %v the service forgot what it had confirmed: %d nodes came to have the number of another. "+
 			"%d findings of that time, and of 10 s after it, are not counted.\n", round(from), round(to), len(v.lapses), v.lapsed)
 	}
+	fmt.Fprintf(out, "\nThe audit of the traces: %v.\n", strings.ReplaceAll(v.audit.String(), "\n", "; "))
 	v.histogram(out)
 	for _, r := range v.readings {
 		fmt.Fprintf(out, "\nThe history of %s, %d steps, is %s.", r.line, r.length, map[porcupine.CheckResult]string{

@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/trace"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -68,6 +70,9 @@ type running struct {
 	journal string
 	peers   bool
 }
+
+// trace is where its Observers write.
+func (r *running) trace() string { return strings.TrimSuffix(r.journal, ".jsonl") + ".trace" }
 
 // run does what the plan says and has the judge look at the outcome.
 func run(p plan) (*verdict, *scene, error) {
@@ -164,7 +169,7 @@ func (s *scene) hire(slot *slot) error {
 		s.hired++
 		w := &running{id: s.hired, peers: peers, journal: filepath.Join(s.dir, fmt.Sprintf("worker-%d.jsonl", s.hired))}
 		j := job{Worker: w.id, Service: s.service, Peers: peers, Register: s.register.listener.Addr().String(),
-			Journal: w.journal, Session: s.session, Seed: s.seed + uint64(w.id)}
+			Journal: w.journal, Trace: w.trace(), Session: s.session, Seed: s.seed + uint64(w.id)}
 		for _, p := range slot.proxies {
 			j.Servers = append(j.Servers, p.Addr())
 		}
@@ -255,8 +260,30 @@ func (s *scene) finish() (*evidence, error) {
 		}
 		e.attempts = append(e.attempts, attempts(events)...)
 	}
+	if e.audit, err = s.audit(); err != nil {
+		return nil, err
+	}
 	e.writes, e.pauses, e.frozen, e.killed = s.register.all(), s.pauses, s.frozen, s.killed
 	return e, nil
+}
+
+// audit judges the traces of all workers, as a user would.
+func (s *scene) audit() (*trace.Verdict, error) {
+	a := trace.NewAudit(0)
+	for _, w := range s.all {
+		f, err := os.Open(w.trace())
+		if os.IsNotExist(err) { // it was killed before it had begun
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if err := a.Read(w.trace(), f); err != nil {
+			return nil, err
+		}
+	}
+	return a.Verdict(), nil
 }
 
 func (s *scene) close() {

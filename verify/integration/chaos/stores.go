@@ -85,25 +85,3 @@ func (s *scene) remains(ctx context.Context) (*truth, error) {
 	}
 	return t, nil
 }
-
-// twice finds tokens that were given to two.
-func twice(e *evidence) []flaw {
-	type given struct {
-		line  string
-		token int64
-	}
-	first := map[given]*attempt{}
-	var found []flaw
-	for _, a := range e.attempts {
-		if a.granted == 0 {
-			continue
-		}
-		g := given{a.line, a.token}
-		if was := first[g]; was != nil {
-			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted token %d at %v, and worker %d at %v",
-				was.worker, a.token, was.granted, a.worker, a.granted), a.granted})
-		}
-		first[g] = a
-	}
-	return found
-}

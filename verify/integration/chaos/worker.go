@@ -25,6 +25,7 @@ type job struct {
 	Servers  []string
 	Register string
 	Journal  string
+	Trace    string
 	Session  time.Duration
 	Seed     uint64
 }
@@ -37,11 +38,14 @@ func work(text string) {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		panic(err)
 	}
-	file, err := os.OpenFile(j.Journal, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		panic(err)
+	var files [2]*os.File
+	for i, path := range []string{j.Journal, j.Trace} {
+		var err error
+		if files[i], err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+			panic(err)
+		}
 	}
-	w := &worker{job: j, journal: &journal{file: file, worker: j.Worker}, draining: make(chan struct{})}
+	w := &worker{job: j, journal: &journal{file: files[0], worker: j.Worker}, trace: files[1], draining: make(chan struct{})}
 	go func() {
 		bufio.NewScanner(os.Stdin).Scan()
 		close(w.draining)
@@ -57,6 +61,7 @@ func work(text string) {
 type worker struct {
 	job      job
 	journal  *journal
+	trace    *os.File // of what a user's Observer would see
 	draining chan struct{}
 	wants    atomic.Int64
 	register sync.Mutex // one exchange at a time

@@ -17,6 +17,7 @@ import (
 // The exit codes; docs/tool.md says what each of them means.
 const (
 	codeStale        = 1 // of publish
+	codeWrong        = 1 // of audit
 	codeUsage        = 64
 	codeUnreachable  = 69
 	codeStopped      = 70

@@ -47,6 +47,7 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 	f.Var(&j.ttl, "ttl", "how long the service keeps the place if nothing is heard")
 	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of the wait")
 	f.StringVar(&j.label, "label", "hold", "what others see of this one beside host and process")
+	j.traceFlag(f)
 	f.IntVar(&pid, "pid", 0, "until this `process` ends (default: the one that has called)")
 	f.Var(&duration, "for", "for this time, whatever becomes of the one that has called")
 	names(s, c)

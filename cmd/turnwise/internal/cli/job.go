@@ -46,6 +46,7 @@ type job struct {
 	quiet    bool
 	statusFD int
 	label    string
+	trace    string
 	flock    bool
 
 	url     string // of the service
@@ -73,6 +74,7 @@ func (j *job) commands(c *cobra.Command, prepare func() error) {
 	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of the wait")
 	f.IntVar(&j.statusFD, "status-fd", -1, "write events as lines of JSON to this file `descriptor`")
 	f.StringVar(&j.label, "label", "", "what others see of this one beside host and process (default: the command's name)")
+	j.traceFlag(f)
 	f.BoolVar(&j.flock, "flock", false, "the exit codes of flock(1): 1 if somebody has it, 69 if the command cannot be run")
 	for _, alias := range []string{"nb", "nonblocking"} {
 		f.BoolVar(&j.try, alias, false, "")
@@ -93,6 +95,10 @@ func (j *job) commands(c *cobra.Command, prepare func() error) {
 		}
 		return j.asFlock(err)
 	}
+}
+
+func (j *job) traceFlag(f *pflag.FlagSet) {
+	f.StringVar(&j.trace, "trace", "", "append to this `file` who had the line, and when: for turnwise audit")
 }
 
 // arguments takes NAME [--] COMMAND [ARGUMENT...], or NAME -c LINE as flock(1) does.
@@ -261,9 +267,14 @@ func (j *job) close(err error) {
 const closeFor = time.Second
 
 func (j *job) open() error {
+	traced, err := j.traced()
+	if err != nil {
+		return err
+	}
 	opts := []backend.Option{backend.WithClient(
+		coord.WithObserver(traced),
 		coord.WithOwnerLabel(cmp.Or(j.label, j.commandName())),
-		coord.WithObserver(&coord.Observer{Waiting: func(me coord.Node, _ int) { j.signals.waiting(me) }}),
+		coord.WithObserver(&coord.Observer{Waiting: func(_ time.Time, me coord.Node, _ int) { j.signals.waiting(me) }}),
 	)}
 	if j.ttl.Duration > 0 {
 		opts = append(opts, backend.WithTTL(j.ttl.Duration))
@@ -281,7 +292,6 @@ func (j *job) open() error {
 		}
 	})
 	defer late.Stop()
-	var err error
 	if j.client, err = j.service.open(ctx, j.to, opts...); err != nil {
 		if s := j.signals.asked.Load(); s != 0 {
 			return fail(codeSignal+int(s), "%w", errSilent)

@@ -1,0 +1,129 @@
+package coord_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+// moments has an observer note when things happened, by the clock of the test.
+func moments(of map[string]time.Time) coord.Option {
+	note := func(what string) func(time.Time, coord.Node) {
+		return func(at time.Time, me coord.Node) { of[what+" "+me.Kind] = at }
+	}
+	return coord.WithObserver(&coord.Observer{
+		SessionOpened: func(at time.Time) { of["opened"] = at },
+		SessionEnded:  func(at time.Time) { of["ended"] = at },
+		Waiting:       func(at time.Time, me coord.Node, _ int) { note("waiting")(at, me) },
+		Granted:       func(at time.Time, me coord.Node, _ time.Duration) { note("granted")(at, me) },
+		Amended:       note("amended"),
+		Released:      func(at time.Time, me coord.Node, _ time.Duration) { note("released")(at, me) },
+		Lost:          func(at time.Time, me coord.Node, _ error) { note("lost")(at, me) },
+	})
+}
+
+func TestAnObserverIsToldWhenThingsHappened(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		began := time.Now()
+		after := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
+		told := map[string]time.Time{}
+		other := enter(t, s.Client())
+		late := coord.WithObserver(&coord.Observer{Waiting: func(time.Time, coord.Node, int) { time.Sleep(time.Minute) }})
+		c := s.Client(late, moments(told))
+		turn := coord.Chan(t.Context(), on(c))
+		time.Sleep(time.Second)
+		require.NoError(t, other.Release())
+		synctest.Wait()
+		h := (<-turn).Hold
+		time.Sleep(time.Second)
+		require.NoError(t, h.Amend(t.Context(), "R", nil))
+		require.NoError(t, h.Amend(t.Context(), "R", []byte("no other kind")))
+		time.Sleep(time.Second)
+		require.NoError(t, h.Release())
+		time.Sleep(time.Hour) // for the slow hook
+		synctest.Wait()
+		assert.Equal(t, map[string]time.Time{"opened": began, "waiting lock": began, "granted lock": after(1), "amended R": after(2),
+			"released R": after(3)}, told)
+	})
+}
+
+func TestALostHoldWasHeldUntilItsDeadline(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		told := map[string]time.Time{}
+		c := s.Client(moments(told))
+		h := enter(t, c)
+		s.Partition(c)
+		until := h.Deadline()
+		<-h.Context().Done()
+		synctest.Wait()
+		assert.Equal(t, until, told["lost lock"])
+		h.Release()
+		time.Sleep(time.Minute)
+	})
+}
+
+// What has ended the session may have let the next one in before we heard of it.
+func TestAHoldThatIsLostWithItsSessionWasHeldWhenThatWasLastSeenAlive(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		told := map[string]time.Time{}
+		c := s.Client(moments(told))
+		h := enter(t, c)
+		time.Sleep(time.Hour)
+		ended := time.Now()
+		s.Expire(c)
+		<-h.Context().Done()
+		synctest.Wait()
+		at := told["lost lock"]
+		assert.True(t, at.Before(ended), "%v, and it was over by %v", at, ended)
+		assert.Less(t, ended.Sub(at), time.Minute)
+		assert.True(t, told["ended"].Equal(ended))
+	})
+}
+
+func TestOfNestedHoldsNothingIsTold(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told diary
+		c := s.Client(told.option())
+		h := enter(t, c)
+		inner := within(t, c, h.Context(), "lock")
+		require.NoError(t, h.Release())
+		assert.ErrorIs(t, inner.Err(), coord.ErrLost)
+		inner.Release()
+		lines := told.read()
+		require.Len(t, lines, 3, "%v", lines)
+		assert.Contains(t, lines[2], "released")
+	})
+}
+
+func TestCloseWaitsAMomentForWhatIsYetToBeTold(t *testing.T) {
+	for range 100 {
+		s := mem.New()
+		told := 0
+		c := s.Client(coord.WithObserver(&coord.Observer{Released: func(time.Time, coord.Node, time.Duration) { told++ }}))
+		h, err := c.Acquire(t.Context(), "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		require.NoError(t, c.Close())
+		require.Equal(t, 1, told)
+		s.Close()
+	}
+}
+
+func TestAHookMayCloseTheClient(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		closed := make(chan error, 1)
+		var c *coord.Client
+		c = s.Client(coord.WithObserver(&coord.Observer{Released: func(time.Time, coord.Node, time.Duration) { closed <- c.Close() }}))
+		require.NoError(t, enter(t, c).Release())
+		began := time.Now()
+		assert.NoError(t, <-closed)
+		assert.Less(t, time.Since(began), time.Second)
+	})
+}
