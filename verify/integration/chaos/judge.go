@@ -77,6 +77,7 @@ type evidence struct {
 	pauses   []pause               // workers that were stopped
 	killed   map[int]time.Duration // workers that were killed, and when
 	frozen   []pause               // servers that were stopped; worker is 0
+	forgot   []time.Duration       // when the service began anew
 	drained  time.Duration         // when everybody was told to finish
 }
 
@@ -106,7 +107,8 @@ const (
 
 // A verdict is what the judge found, by kind.
 type verdict struct {
-	granted  map[string]int // by line
+	granted  map[string]int  // by line
+	fenced   map[string]bool // lines that have tokens
 	unseen   bool
 	overlaps []flaw         // at the server
 	twice    []flaw         // tokens that two were given
@@ -121,10 +123,11 @@ type verdict struct {
 }
 
 func judge(e *evidence) *verdict {
-	v := &verdict{granted: map[string]int{}, refused: map[string]int{}, unseen: e.unseen}
+	v := &verdict{granted: map[string]int{}, fenced: map[string]bool{}, refused: map[string]int{}, unseen: e.unseen}
 	for _, a := range e.attempts {
 		if a.granted > 0 {
 			v.granted[a.line]++
+			v.fenced[a.line] = v.fenced[a.line] || a.token != 0
 		}
 	}
 	v.lapses = e.truth.lapses()

@@ -46,6 +46,7 @@ type scene struct {
 	pauses     []pause
 	frozen     []pause
 	killed     map[int]time.Duration
+	forgot     []time.Duration // when a server that forgets all was started again
 }
 
 // A slot is a worker's place. When the worker is killed, another one takes it.
@@ -255,7 +256,7 @@ func (s *scene) finish() (*evidence, error) {
 		}
 		e.attempts = append(e.attempts, attempts(events)...)
 	}
-	e.writes, e.pauses, e.frozen, e.killed = s.register.all(), s.pauses, s.frozen, s.killed
+	e.writes, e.pauses, e.frozen, e.killed, e.forgot = s.register.all(), s.pauses, s.frozen, s.killed, s.forgot
 	return e, nil
 }
 

@@ -17,23 +17,28 @@ type store struct {
 	start   func(ctx context.Context, dir string, opts ...servers.Option) (*servers.Cluster, error) // nil: there is no server
 	options []servers.Option
 	url     string // %s: the addresses, or the folder; parameters follow
+	peers   func(*worker) []wish
+	forgets bool // all, when it is restarted
 }
 
 // Data are as durable as a kill of the process asks for.
 var stores = map[string]store{
-	"file":      {url: "file://%s/locks?"},
-	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?"},
-	"forgetful": {servers.StartRedis, nil, "redis://%s?"},
-	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(3), servers.AppendOnly("always")}, "redis://%s?"},
-	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&"},
-	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?"},
-	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?"},
+	"file":      {url: "file://%s/locks?", peers: flockPeer},
+	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?", redisPeers, false},
+	"forgetful": {servers.StartRedis, nil, "redis://%s?", redisPeers, true},
+	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(3), servers.AppendOnly("always")}, "redis://%s?", redsyncPeer, false},
+	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&", postgresPeers, false},
+	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?", mysqlPeers, false},
+	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?", nil, true},
 }
 
 // isStore reports whether nothing is known of the service but what its clients say.
 func (p plan) isStore() bool { return p.store().url != "" }
 
 func (p plan) store() store { return stores[p.service] }
+
+// hasPeers reports whether people lock there with something else.
+func (p plan) hasPeers() bool { return !p.isStore() || p.store().peers != nil }
 
 // address is how a worker reaches a store, through its own links or directly.
 func (p plan) address(addrs []string) string {
@@ -86,19 +91,24 @@ func (s *scene) remains(ctx context.Context) (*truth, error) {
 	return t, nil
 }
 
-// twice finds tokens that were given to two.
+// twice finds tokens that were given to two. Those of a service that forgets begin anew when it has forgotten.
 func twice(e *evidence) []flaw {
 	type given struct {
-		line  string
-		token int64
+		line   string
+		token  int64
+		memory int
 	}
 	first := map[given]*attempt{}
 	var found []flaw
 	for _, a := range e.attempts {
-		if a.granted == 0 {
+		if a.granted == 0 || isPeer(a.line) {
 			continue
 		}
-		g := given{a.line, a.token}
+		memory := 0
+		for memory < len(e.forgot) && e.forgot[memory] < a.granted {
+			memory++
+		}
+		g := given{a.line, a.token, memory}
 		if was := first[g]; was != nil {
 			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted token %d at %v, and worker %d at %v",
 				was.worker, a.token, was.granted, a.worker, a.granted), a.granted})
