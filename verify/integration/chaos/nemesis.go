@@ -238,6 +238,7 @@ var faults = []fault{
 	{name: "the leader apart, short", when: consensual, members: 3, do: leaderApart, lasts: shorter},
 	{name: "the leader apart, long", when: consensual, members: 3, do: leaderApart, lasts: longer},
 	{name: "somebody else writes to nodes", when: consensual, do: meddled, lasts: about(2 * time.Second)},
+	{name: "a member emptied", when: voting, do: emptied, lasts: about(2 * time.Second)},
 	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
 }
 
