@@ -16,43 +16,46 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// watched starts a sentinel that knows a master as "orders", and returns the address by which a client finds the master there.
-func watched(t *testing.T, master string, downAfter time.Duration) (sentinel, address string) {
+// watched starts a sentinel, and returns its address and the name that it knows a master by, which has one replica.
+func watched(t *testing.T, master string, downAfter time.Duration) (sentinel, name string) {
 	t.Helper()
 	path, err := servers.Find("redis/redis-server")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sentinel = l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(sentinel)
 	host, masterPort, _ := net.SplitHostPort(master)
-	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor orders %s %s 1\nsentinel down-after-milliseconds orders %d\n"+
-		"sentinel failover-timeout orders 10000\n", port, host, masterPort, downAfter.Milliseconds())
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	process, err := servers.StartProcess(exec.Command(path, file, "--sentinel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(process.Kill)
-	eventually(t, "the sentinel to serve", func() bool {
-		conn, err := net.Dial("tcp", sentinel)
-		if err == nil {
-			conn.Close()
+	name = "orders-" + masterPort // another's sentinel has none of that name
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err == nil
-	})
-	eventually(t, "the sentinel to know the replica", func() bool {
-		return containsAll(cli(t, sentinel, "INFO", "sentinel"), "status=ok", "slaves=1")
-	})
-	return sentinel, "redis://" + sentinel + "?master_set=orders"
+		sentinel = l.Addr().String()
+		l.Close()
+		_, port, _ := net.SplitHostPort(sentinel)
+		config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s %d\n"+
+			"sentinel failover-timeout %s 10000\n", port, name, host, masterPort, name, downAfter.Milliseconds(), name)
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		process, err := servers.StartProcess(exec.Command(path, file, "--sentinel"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(process.Kill)
+		eventually(t, "the sentinel to serve, and to know the replica", func() bool {
+			conn, err := net.Dial("tcp", sentinel)
+			if err != nil {
+				return !process.Alive()
+			}
+			conn.Close()
+			return !process.Alive() || containsAll(cli(t, sentinel, "INFO", "sentinel"), "name="+name+",status=ok", "slaves=1")
+		})
+		if process.Alive() {
+			return sentinel, name
+		} // somebody has taken its port
+	}
 }
 
 // replicated starts a master and a replica of it.
@@ -110,14 +113,15 @@ func TestAFailOverBySentinelsLetsNobodyInBesideTheHolder(t *testing.T) {
 			t.Parallel()
 			const ttl = 2 * time.Second
 			cluster, master, replica := replicated(t)
-			sentinel, address := watched(t, master, 500*time.Millisecond)
+			sentinel, name := watched(t, master, 500*time.Millisecond)
+			address := "redis://" + sentinel + "?master_set=" + name
 			first, second := connected(t, address, ttl), connected(t, address, ttl)
 			until := belief(locked(t, first))
 			begun := time.Now()
 			if how == "the master is killed" {
 				cluster.Member(0).Kill()
 			} else {
-				cli(t, sentinel, "SENTINEL", "FAILOVER", "orders")
+				cli(t, sentinel, "SENTINEL", "FAILOVER", name)
 			}
 			next := locked(t, second)
 			granted := time.Now()
