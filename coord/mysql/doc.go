@@ -39,6 +39,13 @@
 // The server cannot tell a client of a change. So those who wait ask: about every millisecond at first, up to ten times a
 // second later, those further back less often. A hand-off takes a millisecond or two, and many who wait are a load.
 //
+// One thing could wake a waiter: KILL QUERY, from another connection, for a SELECT SLEEP that it waits in. That takes 0.2 ms, and
+// a turn among 16 contenders takes 2.4 ms with asking, so it would be several times as quick. It is not done, since it cannot be
+// known whom it hits. A connection has no name but its number, and numbers begin anew when the server restarts: the number
+// that a waiter left may be that of the application's next connection, and any statement of the same user can be killed without
+// a right; an INSERT that was hit so was undone. Through a proxy the numbers are those of other connections altogether. Nor does
+// it say anything, so whoever is woken must read all the same.
+//
 // One server only. A Galera cluster, and a replication group with several primaries, are refused: their nodes lag behind each
 // other. A proxy must lead to one server and leave statements alone: with a splitter that sends reads to replicas each
 // read ends the sessions, since it comes from another server.

@@ -53,14 +53,27 @@
 //	appendfsync always               a restart forgets nothing; each lock and unlock waits for the disk
 //	no-appendfsync-on-rewrite no
 //
-// A cluster is refused: it has no memory that could be watched as a whole. Sentinels do: give their address and master_set
-// (see [Open]); a fail-over forgets, as above. Do not enable replica-read routing in a proxy: reads are scripts, so most
-// proxies send them to the master, and one that reaches a replica is refused.
+// A cluster is refused: it has no memory that could be watched as a whole. Do not enable replica-read routing in a proxy:
+// reads are scripts, so most proxies send them to the master, and one that reaches a replica is refused.
+//
+// # Sentinels
+//
+// Give their address and master_set (see [Open]). A fail-over forgets, as above: all who are led to the new master hear of it,
+// and nobody is granted there until the longest TTL has passed.
+//
+// But a master whose place is taken while it still answers does not know of that: one that only its sentinels cannot reach, and
+// for some 10 s one that was told to make way (SENTINEL FAILOVER). Who holds there goes on, and the next one is let in at the new
+// master. Only the master can prevent that, by not writing without its replicas:
+//
+//	min-replicas-to-write 1          as many as it has replicas
+//	min-replicas-max-lag 3           less than the sentinels' down-after-milliseconds, by more than a second
+//
+// Then it also stops when a replica is down. Three Redis that agree have neither trouble.
 //
 // # Rights
 //
-//	ACL SETUSER turnwise on >secret ~turnwise* &turnwise* +ping +info +client|info +config|get +subscribe +unsubscribe
-//	    +publish +eval +evalsha +time +get +getrange +set +setrange +del +zadd +zrem +zrangebylex
+//	ACL SETUSER turnwise on >secret ~turnwise* resetchannels &turnwise* +ping +info +client|info +config|get +subscribe
+//	    +unsubscribe +publish +eval +evalsha +time +get +getrange +set +setrange +del +zadd +zrem +zrangebylex
 //
 // Without +config|get it cannot know whether a restart forgets, and assumes it does. Some need +client|setinfo to keep
 // the server's log free of refusals.

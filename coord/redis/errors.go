@@ -50,7 +50,7 @@ func explain(err error) error {
 		text = answer.Error()
 		for _, d := range denials {
 			// In 6.2 the words of a refusal within a script come after others.
-			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) {
+			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) || strings.Contains(text, ": "+d.says) {
 				return fmt.Errorf("%s: %w: %w", d.hint, driver.ErrDenied, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -56,6 +57,16 @@ func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 	open1(t, address)
 	follow(t, other, address)
 	wants(t, refused(t, 20*time.Second, other), "replica of 127.0.0.1", driver.ErrDenied)
+
+	// A master that writes without its replicas may be replaced without knowing it. It is said, and may be meant so.
+	for _, least := range []string{"0", "1"} {
+		cli(t, address, "CONFIG", "SET", "min-replicas-to-write", least)
+		var log strings.Builder
+		open1(t, address, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Close()
+		if warned := strings.Contains(log.String(), "min-replicas-to-write"); warned != (least == "0") {
+			t.Errorf("min-replicas-to-write %s: %s", least, log.String())
+		}
+	}
 }
 
 // Such a policy throws away keys that expire, and ours do not.
@@ -82,6 +93,55 @@ func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
+// altered is the address of a server whose requests and answers are changed on the way, each to something as long.
+func altered(t *testing.T, target string, changes ...string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	change := strings.NewReplacer(changes...)
+	forward := func(to, from net.Conn) {
+		defer to.Close()
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			if _, err := change.WriteString(to, string(buffer[:n])); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go forward(out, in)
+			go forward(in, out)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// Before 6.2 there is no CLIENT INFO either.
+func TestAnOlderRedisIsRefused(t *testing.T) {
+	address := servers.Redis(t, servers.Shared()).Addrs()[0]
+	open1(t, altered(t, address))
+	major := strings.Split(strings.Split(cli(t, address, "INFO", "server"), "redis_version:")[1], ".")[0]
+	old := altered(t, address, "redis_version:"+major, "redis_version:5", "CLIENT\r\n$4\r\nINFO", "CLIENT\r\n$4\r\nNONE")
+	wants(t, refused(t, 20*time.Second, old), "it takes 6.2 or newer, or Valkey", driver.ErrDenied)
+}
+
 func TestAClusterIsRefused(t *testing.T) {
 	cluster := servers.Redis(t, servers.Config("cluster-enabled yes"))
 	wants(t, refused(t, 20*time.Second, cluster.Addrs()[0]), "part of a cluster", driver.ErrDenied)
@@ -98,7 +158,7 @@ func TestAWrongPasswordIsRefused(t *testing.T) {
 }
 
 // documented is what the documentation says that a user needs.
-const documented = "~turnwise* &turnwise:* +ping +info +client|info +config|get +subscribe +unsubscribe +publish +eval +evalsha +time " +
+const documented = "~turnwise* resetchannels &turnwise:* +ping +info +client|info +config|get +subscribe +unsubscribe +publish +eval +evalsha +time " +
 	"+get +getrange +set +setrange +del +zadd +zrem +zrangebylex"
 
 func TestAUserNeedsTheDocumentedRights(t *testing.T) {

@@ -46,6 +46,13 @@ func (s *Store) inspect(ctx context.Context) error {
 	if info["maxmemory_policy"] == "" {
 		s.log.Warn("redis: the server does not say what it does when memory is short; make sure that maxmemory-policy is noeviction")
 	}
+	if info["connected_slaves"] != "0" && info["min_slaves_good_slaves"] == "" {
+		s.log.Warn("redis: the server has replicas and writes without them: if one takes its place while it still answers, two may hold " +
+			"one lock; set min-replicas-to-write to the number of its replicas")
+	}
+	if err := s.nameChannels(ctx); err != nil {
+		return explain(err)
+	}
 	if !s.keeps(ctx) {
 		s.log.Info("redis: a restart of the server may take away what it has answered, or CONFIG GET is not allowed and it cannot be known; " +
 			"then all sessions end and nobody is granted for a TTL")
@@ -69,10 +76,18 @@ func (s *Store) info(ctx context.Context) (map[string]string, error) {
 			all[name] = value
 		}
 	}
-	// Channels are common to all of a server's databases.
+	return all, nil
+}
+
+// nameChannels finds out the number of the database: channels are common to all of a server's.
+func (s *Store) nameChannels(ctx context.Context) error {
+	up, err := s.conn.get(ctx)
+	if err != nil {
+		return err
+	}
 	client, err := up.Do(ctx, up.B().ClientInfo().Build()).ToString()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, field := range strings.Fields(client) {
 		if n, ok := strings.CutPrefix(field, "db="); ok {
@@ -80,9 +95,9 @@ func (s *Store) info(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	if s.channels == "" {
-		return nil, fmt.Errorf("%w: CLIENT INFO names no database", errStrange)
+		return fmt.Errorf("%w: CLIENT INFO names no database", errStrange)
 	}
-	return all, nil
+	return nil
 }
 
 func atLeast(version string, major, minor int) bool {

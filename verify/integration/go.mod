@@ -13,6 +13,7 @@ replace (
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
@@ -23,6 +24,7 @@ require (
 	github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/backend v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/zap v1.27.1
@@ -83,7 +85,6 @@ require (
 	github.com/tklauser/numcpus v0.12.0 // indirect
 	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect
-	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000 // indirect
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

@@ -80,6 +80,7 @@ type evidence struct {
 	pauses   []pause               // workers that were stopped
 	killed   map[int]time.Duration // workers that were killed, and when
 	frozen   []pause               // servers that were stopped; worker is 0
+	forgot   bool                  // the service has begun anew, and its tokens with it
 	drained  time.Duration         // when everybody was told to finish
 }
 
@@ -109,7 +110,8 @@ const (
 
 // A verdict is what the judge found, by kind.
 type verdict struct {
-	granted  map[string]int // by line
+	granted  map[string]int  // by line
+	fenced   map[string]bool // lines that have tokens
 	unseen   bool
 	overlaps []flaw // at the server
 	audit    *trace.Verdict
@@ -124,10 +126,11 @@ type verdict struct {
 }
 
 func judge(e *evidence) *verdict {
-	v := &verdict{granted: map[string]int{}, refused: map[string]int{}, unseen: e.unseen, audit: cmp.Or(e.audit, &trace.Verdict{})}
+	v := &verdict{granted: map[string]int{}, fenced: map[string]bool{}, refused: map[string]int{}, unseen: e.unseen, audit: e.audited()}
 	for _, a := range e.attempts {
 		if a.granted > 0 {
 			v.granted[a.line]++
+			v.fenced[a.line] = v.fenced[a.line] || a.token != 0
 		}
 	}
 	v.lapses = e.truth.lapses()
@@ -147,6 +150,15 @@ func judge(e *evidence) *verdict {
 		if s.gone == 0 {
 			v.left = append(v.left, flaw{line: s.line, text: "left standing: " + s.node})
 		}
+	}
+	return v
+}
+
+// audited is what the traces say. The tokens of a service that forgets begin anew when it has forgotten.
+func (e *evidence) audited() *trace.Verdict {
+	v := cmp.Or(e.audit, &trace.Verdict{})
+	if e.forgot {
+		v.Wrong = slices.DeleteFunc(v.Wrong, func(f trace.Finding) bool { return f.What == trace.GivenTwice || f.What == trace.WentBack })
 	}
 	return v
 }

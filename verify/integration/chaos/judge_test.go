@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -229,4 +230,26 @@ func TestWhatTheAuditOfTheTracesFindsIsAFailureUnlessItIsTheServices(t *testing.
 	require.Empty(t, judge(e).failures(nil), "the service took the session away too early")
 	e.audit.Wrong[0].Line = "another"
 	require.Len(t, judge(e).failures(nil), 1)
+
+	e = &evidence{unseen: true, truth: &truth{}, forgot: true, audit: &trace.Verdict{Wrong: []trace.Finding{{What: trace.WentBack}}}}
+	require.Empty(t, judge(e).failures(nil), "the service began anew")
+	e.audit.Wrong = []trace.Finding{{What: trace.TwoAtOnce}}
+	require.Len(t, judge(e).failures(nil), 1)
+}
+
+func TestAPeerHasNoTokens(t *testing.T) {
+	e := &evidence{unseen: true, truth: &truth{}, attempts: []*attempt{
+		{worker: 1, line: "flock", kind: "lock", granted: 10, believed: 11, ended: 12},
+		{worker: 2, line: "flock", kind: "lock", granted: 20, believed: 21, ended: 22},
+		{worker: 2, line: "mutex", kind: "lock", token: 1, granted: 30, believed: 31, ended: 32},
+	}}
+	v := judge(e)
+	require.Empty(t, v.failures(nil))
+	var report strings.Builder
+	v.write(&report, nil)
+	require.Contains(t, report.String(), "| flock | 2 | no tokens | no tokens |")
+	require.Contains(t, report.String(), "| mutex | 1 | 0 | 0 (0) |")
+	e.attempts[1].granted = 10 // both believed: a peer is only counted
+	require.Len(t, judge(e).beliefs, 1)
+	require.Empty(t, judge(e).failures(nil))
 }

@@ -3,7 +3,7 @@
 //
 //	go run ./chaos -service etcd -members 3 -length 10m
 //	go run ./chaos -service zk -members 3 -session 10s -only apart
-//	go run ./chaos -service redis
+//	go run ./chaos -service redis -peers
 //
 // Workers are separate processes. Each competes for every recipe's line again and again, through proxies that only it
 // uses, and records, by the machine's monotonic clock, what it wants, is given and believes. Faults come one at a time,
@@ -31,7 +31,7 @@ func main() {
 	flag.IntVar(&p.members, "members", 1, "how many servers")
 	flag.DurationVar(&p.length, "length", 90*time.Second, "for how long faults come")
 	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "decides which faults come when")
-	flag.BoolVar(&p.peers, "peers", false, "run the stock libraries in the same faults, on etcd and zk")
+	flag.BoolVar(&p.peers, "peers", false, "run what people lock with there besides, in the same faults; there is nothing for memcached")
 	flag.IntVar(&p.workers, "workers", 4, "how many worker processes")
 	flag.DurationVar(&p.session, "session", 2*time.Second, "the sessions' time to live")
 	flag.StringVar(&p.only, "only", "", "only faults whose names contain this")
@@ -47,7 +47,7 @@ func main() {
 	} else if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		log.Fatal(err)
 	}
-	p.peers = p.peers && !p.isStore()
+	p.peers = p.peers && p.hasPeers()
 	log.Printf("%s, %d workers, for %v, seed %d", p.service, p.workers, p.length, p.seed)
 	v, s, err := run(p)
 	if err != nil {

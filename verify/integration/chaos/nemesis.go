@@ -85,7 +85,10 @@ func killed(pick func(*scene) (*servers.Member, error)) func(*scene) (func() err
 			return nil, err
 		}
 		m.Kill()
-		return start(m), nil
+		return func() error {
+			s.forgot = s.forgot || s.store().forgets
+			return start(m)()
+		}, nil
 	}
 }
 
@@ -233,6 +236,12 @@ var faults = []fault{
 	{name: "the leader apart, short", when: consensual, members: 3, do: leaderApart, lasts: shorter},
 	{name: "the leader apart, long", when: consensual, members: 3, do: leaderApart, lasts: longer},
 	{name: "somebody else writes to nodes", when: consensual, do: meddled, lasts: about(2 * time.Second)},
+	{name: "a member emptied", when: voting, do: emptied, lasts: about(2 * time.Second)},
+	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
+}
+
+// Faults of links and workers leave all servers alone.
+var faultsAside = []fault{
 	{name: "cut", when: served, do: linked((*faultproxy.Proxy).Cut), lasts: atOnce},
 	{name: "blackhole, short", when: served, do: linked((*faultproxy.Proxy).Blackhole), lasts: shorter},
 	{name: "blackhole, long", when: served, do: linked((*faultproxy.Proxy).Blackhole), lasts: longer},
@@ -255,7 +264,6 @@ var faults = []fault{
 	{name: "freeze a worker, short", do: workerFrozen, lasts: shorter},
 	{name: "freeze a worker, long", do: workerFrozen, lasts: longer},
 	{name: "kill -9 a worker", do: workerKilled, lasts: about(300 * time.Millisecond)},
-	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
 }
 
 // recovery tells how things went on after one fault.
@@ -274,7 +282,7 @@ func (s *scene) plague(until time.Time) error {
 	var deck []fault
 	for time.Now().Before(until) {
 		if len(deck) == 0 {
-			for _, f := range faults {
+			for _, f := range slices.Concat(faults, faultsAside) {
 				if strings.Contains(f.name, s.only) && f.members <= len(s.addresses()) && (f.when == nil || f.when(s)) {
 					deck = append(deck, f)
 				}
@@ -286,34 +294,42 @@ func (s *scene) plague(until time.Time) error {
 		}
 		f := deck[0]
 		deck = deck[1:]
-		lasts := f.lasts(s)
-		r := recovery{fault: f.name, begun: mono()}
-		heal, err := f.do(s)
-		if err == nil {
-			time.Sleep(lasts)
-			err = heal()
+		if err := s.strike(f); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		r.healed = mono()
-		line := s.mainLine()
-		for r.again == 0 && !r.nobody {
-			if first := s.register.firstAfter(line, r.healed); first > 0 {
-				r.again = first - r.healed
-			} else if mono()-r.healed > s.patience() {
-				r.nobody = true
-			} else {
-				time.Sleep(2 * time.Millisecond)
-			}
-		}
-		s.recoveries = append(s.recoveries, r)
-		s.logf("%-26s lasted %6v, a grant again after %v", f.name, (r.healed - r.begun).Round(time.Millisecond), r.again.Round(time.Millisecond))
-		if r.nobody {
+		if s.recoveries[len(s.recoveries)-1].nobody {
 			return nil // the judge tells
 		}
 		time.Sleep(100*time.Millisecond + s.part(300*time.Millisecond))
 	}
+	return nil
+}
+
+// strike makes a fault happen and heals it, and waits until somebody is granted again.
+func (s *scene) strike(f fault) error {
+	r := recovery{fault: f.name, begun: mono()}
+	lasts := f.lasts(s)
+	heal, err := f.do(s)
+	if err == nil {
+		time.Sleep(lasts)
+		err = heal()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	r.healed = mono()
+	line := s.mainLine()
+	for r.again == 0 && !r.nobody {
+		if first := s.register.firstAfter(line, r.healed); first > 0 {
+			r.again = first - r.healed
+		} else if mono()-r.healed > s.patience() {
+			r.nobody = true
+		} else {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	s.recoveries = append(s.recoveries, r)
+	s.logf("%-26s lasted %6v, a grant again after %v", f.name, (r.healed - r.begun).Round(time.Millisecond), r.again.Round(time.Millisecond))
 	return nil
 }
 

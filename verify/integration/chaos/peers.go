@@ -24,6 +24,9 @@ func (w *worker) runPeers() {
 }
 
 func (w *worker) peerWishes() []wish {
+	if s, ok := stores[w.job.Service]; ok {
+		return s.peers(w)
+	}
 	if w.job.Service == "zk" {
 		conn, _, err := gozk.Connect(w.job.Servers, w.job.Session, gozk.WithLogInfo(false))
 		if err != nil {
@@ -36,7 +39,7 @@ func (w *worker) peerWishes() []wish {
 			}
 			return &claim{
 				node:    reflect.ValueOf(lock).Elem().FieldByName("lockPath").String(),
-				valid:   func() bool { return true }, // it tells of no loss
+				valid:   unaware,
 				release: lock.Unlock,
 			}, nil
 		}}}

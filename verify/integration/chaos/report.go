@@ -54,7 +54,12 @@ func (b belief) String() string {
 }
 
 func isPeer(line string) bool {
-	return line == "zk.Lock" || line == "concurrency.Mutex" || line == "concurrency.Election"
+	switch line {
+	case "zk.Lock", "concurrency.Mutex", "concurrency.Election",
+		"redsync", "rueidislock", "pg_advisory_lock", "SELECT FOR UPDATE", "GET_LOCK", "flock":
+		return true
+	}
+	return false
 }
 
 // write prints everything, one table for the lines and one for the faults.
@@ -82,8 +87,15 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 				causes[b.cause]++
 			}
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %d (%d) | %d | %d | %d | %d | %d |\n", line, v.granted[line], count(flaws), count(v.stale),
-			v.refused[line], causes[paused], causes[revoked], causes[""], count(v.stuck), count(v.left))
+		given, stale := fmt.Sprint(count(flaws)), fmt.Sprintf("%d (%d)", count(v.stale), v.refused[line])
+		if !v.fenced[line] {
+			stale = "no tokens"
+			if v.unseen {
+				given = "no tokens"
+			}
+		}
+		fmt.Fprintf(out, "| %s | %d | %s | %s | %d | %d | %d | %d | %d |\n", line, v.granted[line], given, stale,
+			causes[paused], causes[revoked], causes[""], count(v.stuck), count(v.left))
 	}
 	if len(v.lapses) > 0 {
 		from := slices.MinFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.from, b.from) }).from

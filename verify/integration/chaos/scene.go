@@ -48,6 +48,7 @@ type scene struct {
 	pauses     []pause
 	frozen     []pause
 	killed     map[int]time.Duration
+	forgot     bool // a server that forgets all was started again
 }
 
 // A slot is a worker's place. When the worker is killed, another one takes it.
@@ -263,7 +264,7 @@ func (s *scene) finish() (*evidence, error) {
 	if e.audit, err = s.audit(); err != nil {
 		return nil, err
 	}
-	e.writes, e.pauses, e.frozen, e.killed = s.register.all(), s.pauses, s.frozen, s.killed
+	e.writes, e.pauses, e.frozen, e.killed, e.forgot = s.register.all(), s.pauses, s.frozen, s.killed, s.forgot
 	return e, nil
 }
 

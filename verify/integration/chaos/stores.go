@@ -17,23 +17,28 @@ type store struct {
 	start   func(ctx context.Context, dir string, opts ...servers.Option) (*servers.Cluster, error) // nil: there is no server
 	options []servers.Option
 	url     string // %s: the addresses, or the folder; parameters follow
+	peers   func(*worker) []wish
+	forgets bool // all, when it is restarted
 }
 
 // Data are as durable as a kill of the process asks for.
 var stores = map[string]store{
-	"file":      {url: "file://%s/locks?"},
-	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?"},
-	"forgetful": {servers.StartRedis, nil, "redis://%s?"},
-	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(3), servers.AppendOnly("always")}, "redis://%s?"},
-	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&"},
-	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?"},
-	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?"},
+	"file":      {url: "file://%s/locks?", peers: flockPeer},
+	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?", redisPeers, false},
+	"forgetful": {servers.StartRedis, nil, "redis://%s?", redisPeers, true},
+	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(3), servers.AppendOnly("always")}, "redis://%s?", redsyncPeer, false},
+	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&", postgresPeers, false},
+	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?", mysqlPeers, false},
+	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?", nil, true},
 }
 
 // isStore reports whether nothing is known of the service but what its clients say.
 func (p plan) isStore() bool { return p.store().url != "" }
 
 func (p plan) store() store { return stores[p.service] }
+
+// hasPeers reports whether people lock there with something else.
+func (p plan) hasPeers() bool { return !p.isStore() || p.store().peers != nil }
 
 // address is how a worker reaches a store, through its own links or directly.
 func (p plan) address(addrs []string) string {

@@ -123,8 +123,11 @@ func (p *play) each(do func(*faultproxy.Proxy)) func() {
 }
 
 func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
-	for _, s := range service.Both {
+	for i, s := range slices.Concat(service.Both, service.Stores) {
 		for _, f := range faults {
+			if i >= len(service.Both) && f.members > 0 {
+				continue // a store is one server
+			}
 			t.Run(s.Name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
 				opts := []servers.Option{servers.Members(max(f.members, 1))}
@@ -226,7 +229,7 @@ func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecon
 
 // A process that was paused for longer than its session lasts does not believe for a single moment after it goes on.
 func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
-	for _, s := range service.Both {
+	for _, s := range slices.Concat(service.Both, service.Stores) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			cluster := s.Start(t)

@@ -1,14 +1,18 @@
-// Package service offers both services in one shape, so that a test can be written once for both.
+// Package service offers services in one shape, so that a test can be written once for all.
 package service
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/etcd"
 	"github.com/turnwise/turnwise/coord/zk"
@@ -28,12 +32,20 @@ var (
 	Etcd      = Service{"etcd", servers.Etcd, connectEtcd}
 )
 
-// Both lists the two services.
+// Both lists the two services that were made for coordination.
 var Both = []Service{ZooKeeper, Etcd}
+
+// Stores are for what concerns the link between a client and a single server. What is kept outlives a restart.
+var Stores = []Service{
+	{"Redis", func(t testing.TB, opts ...servers.Option) *servers.Cluster {
+		return servers.Redis(t, append(opts, servers.AppendOnly("always"))...)
+	}, connectTo("redis://%s")},
+	{"PostgreSQL", servers.Postgres, connectTo("postgres://postgres@%s/postgres?sslmode=disable")},
+}
 
 // Named returns the service of that name.
 func Named(name string) Service {
-	for _, s := range Both {
+	for _, s := range slices.Concat(Both, Stores) {
 		if s.Name == name {
 			return s
 		}
@@ -48,6 +60,12 @@ func connectZooKeeper(ctx context.Context, addrs []string, ttl time.Duration, op
 func connectEtcd(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {
 	cfg := clientv3.Config{Endpoints: addrs, Logger: zap.NewNop(), DialKeepAliveTime: 10 * time.Second}
 	return etcd.Connect(ctx, cfg, etcd.WithTTL(ttl), etcd.WithClient(opts...))
+}
+
+func connectTo(url string) func(context.Context, []string, time.Duration, ...coord.Option) (*coord.Client, error) {
+	return func(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {
+		return backend.Open(ctx, fmt.Sprintf(url, strings.Join(addrs, ",")), backend.WithTTL(ttl), backend.WithClient(opts...))
+	}
 }
 
 // Client returns a connected client, which is closed when the test ends.

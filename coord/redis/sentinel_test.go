@@ -1,0 +1,192 @@
+package redis
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// watched starts a sentinel, and returns its address and the name that it knows a master by, which has one replica.
+func watched(t *testing.T, master string, downAfter time.Duration) (sentinel, name string) {
+	t.Helper()
+	path, err := servers.Find("redis/redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, masterPort, _ := net.SplitHostPort(master)
+	name = "orders-" + masterPort // another's sentinel has none of that name
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sentinel = l.Addr().String()
+		l.Close()
+		_, port, _ := net.SplitHostPort(sentinel)
+		config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s %d\n"+
+			"sentinel failover-timeout %s 10000\n", port, name, host, masterPort, name, downAfter.Milliseconds(), name)
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		process, err := servers.StartProcess(exec.Command(path, file, "--sentinel"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(process.Kill)
+		eventually(t, "the sentinel to serve, and to know the replica", func() bool {
+			conn, err := net.Dial("tcp", sentinel)
+			if err != nil {
+				return !process.Alive()
+			}
+			conn.Close()
+			return !process.Alive() || containsAll(cli(t, sentinel, "INFO", "sentinel"), "name="+name+",status=ok", "slaves=1")
+		})
+		if process.Alive() {
+			return sentinel, name
+		} // somebody has taken its port
+	}
+}
+
+// replicated starts a master and a replica of it.
+func replicated(t *testing.T) (cluster *servers.Cluster, master, replica string) {
+	t.Helper()
+	cluster = servers.Redis(t, servers.Members(2))
+	master, replica = cluster.Addrs()[0], cluster.Addrs()[1]
+	follow(t, replica, master)
+	return cluster, master, replica
+}
+
+// belief looks at a hold until it is asked until when that was good.
+func belief(hold *coord.Hold) (until func() time.Time) {
+	stop, last := make(chan struct{}), make(chan time.Time)
+	go func() {
+		var believed time.Time
+		for {
+			now := time.Now()
+			if hold.Err() == nil {
+				believed = now
+			}
+			select {
+			case <-stop:
+				last <- believed
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() time.Time { close(stop); return <-last }
+}
+
+func locked(t *testing.T, c *coord.Client) *coord.Hold {
+	t.Helper()
+	h, err := mutex.New(c, "orders").Lock(within(t, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func connected(t *testing.T, address string, ttl time.Duration) *coord.Client {
+	t.Helper()
+	c, err := Connect(within(t, 30*time.Second), address, WithTTL(ttl), WithCleartextPassword())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestAFailOverBySentinelsLetsNobodyInBesideTheHolder(t *testing.T) {
+	for _, how := range []string{"the master is killed", "the master makes way"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			const ttl = 2 * time.Second
+			cluster, master, replica := replicated(t)
+			sentinel, name := watched(t, master, 500*time.Millisecond)
+			address := "redis://" + sentinel + "?master_set=" + name
+			first, second := connected(t, address, ttl), connected(t, address, ttl)
+			until := belief(locked(t, first))
+			begun := time.Now()
+			if how == "the master is killed" {
+				cluster.Member(0).Kill()
+			} else {
+				cli(t, sentinel, "SENTINEL", "FAILOVER", name)
+			}
+			next := locked(t, second)
+			granted := time.Now()
+			believed := until()
+			if !believed.Before(granted) {
+				t.Errorf("both believed")
+			}
+			if waited := granted.Sub(begun); waited < ttl {
+				t.Errorf("somebody was granted after %v: the new master may lack a hold, and not all TTLs had passed", waited)
+			}
+			if info := cli(t, replica, "INFO", "replication"); !containsAll(info, "role:master") {
+				t.Errorf("the replica did not take over: %s", info)
+			}
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
+			if err := locked(t, first).Release(); err != nil { // who held goes on
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Sentinels that cannot reach a master put another one in its place, while the first one still answers those who can.
+func TestAMasterThatIsCutOffMustStopBeforeAnotherTakesItsPlace(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("it goes on alone: %v", alone), func(t *testing.T) {
+			t.Parallel()
+			const ttl = 2 * time.Second
+			_, master, replica := replicated(t)
+			for _, a := range []string{master, replica} {
+				cli(t, a, "ACL", "SETUSER", "u", "on", ">sesame", "~*", "&*", "+@all")
+			}
+			if !alone { // as the documentation says
+				cli(t, master, "CONFIG", "SET", "min-replicas-to-write", "1")
+				cli(t, master, "CONFIG", "SET", "min-replicas-max-lag", "1")
+			}
+			watched(t, master, 4*time.Second)
+			until := belief(locked(t, connected(t, "redis://u:sesame@"+master, ttl)))
+
+			// The sentinel and the replica come without a name, and are not let in any more.
+			c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{master}, Username: "u", Password: "sesame",
+				DisableCache: true, ForceSingleClient: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for _, command := range [][]string{{"ACL", "SETUSER", "default", "off"}, {"CLIENT", "KILL", "USER", "default"}} {
+				if err := c.Do(t.Context(), c.B().Arbitrary(command...).Build()).Error(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "another to take its place", func() bool { // a replica is refused
+				s, err := Open(within(t, 5*time.Second), replica)
+				if err == nil {
+					s.Close()
+				}
+				return err == nil
+			})
+			locked(t, connected(t, replica, ttl))
+			granted := time.Now()
+			believed := until()
+			if both := believed.After(granted.Add(-10 * time.Millisecond)); both != alone {
+				t.Errorf("who held believed so until %v before the next one was granted", granted.Sub(believed))
+			}
+		})
+	}
+}
