@@ -85,7 +85,7 @@ func newSession(d *service) *session {
 		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),
 	}
-	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup}
+	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup, Dialer: d.dial}
 	s.troubles = wire.NewTroubles(s.hosts.Addresses)
 	s.ttl.Store(int64(d.ttl))
 	return s
