@@ -136,6 +136,27 @@ func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	require.Equal(t, moved, s.Deadline())
 }
 
+// A server tells the leader whom it has heard from when the leader asks, up to a quarter of the timeout later. While we wait
+// for its greeting it hears nothing. If it is cut off right after its first answers, the leader counts from when the
+// connection was asked for.
+func TestAGreetingThatTookLongVouchesForLess(t *testing.T) {
+	const timeout = 10 * time.Second
+	d, err := newService([]string{"a"}, []Option{WithTTL(timeout)})
+	require.NoError(t, err)
+	s := newSession(d)
+	t.Cleanup(func() { s.end(errClosed); <-s.quiet })
+	asked := time.Now().Add(-5 * time.Second)
+	_, err = s.Granted(wire.Identity{ID: 42}, timeout, asked)
+	require.NoError(t, err)
+	require.Equal(t, asked.Add(keptFor(timeout)).UnixMilli(), s.Deadline().UnixMilli())
+	s.Answered(time.Now(), 1, true)
+	require.False(t, s.Deadline().After(asked.Add(timeout)))
+
+	s.greeted.Store(&greeted{asked, time.Now().Add(-timeout / 4)})
+	s.Answered(time.Now(), 2, true)
+	require.WithinDuration(t, time.Now().Add(keptFor(timeout)), s.Deadline(), time.Second, "it has told by now")
+}
+
 // The library's authentication waits for ten times its own patience (28 s with a session of 4 s).
 func TestAServerThatSaysNothingIsGivenUpSoon(t *testing.T) {
 	_, w, _ := testWire(t, 600*time.Millisecond)

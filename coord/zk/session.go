@@ -27,6 +27,7 @@ type session struct {
 	roster   *roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
+	greeted  atomic.Pointer[greeted]
 	watches  watches
 	lists    lists
 
@@ -49,6 +50,9 @@ type session struct {
 
 	quiet chan struct{} // closed when nothing of the session runs any more
 }
+
+// greeted is when a connection was asked for, and when its server greeted us. In between, the service hears nothing of us.
+type greeted struct{ asked, at time.Time }
 
 // snubs is how a server has treated us since it last took us in.
 type snubs struct {
@@ -223,11 +227,11 @@ func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Tim
 	s.mu.Lock()
 	clear(s.snubs)
 	s.mu.Unlock()
-	timeout = s.timeout()
+	s.greeted.Store(&greeted{sent, time.Now()})
 	if !s.introduced.Load() || s.roster.standing.Load() == 0 {
-		s.deadline.Renewed(sent, keptFor(timeout))
+		s.renewed(sent)
 	}
-	return timeout, nil
+	return s.timeout(), nil
 }
 
 // Answered renews the session. While somebody of ours stands in line only what a majority has agreed to vouches for it: a
@@ -242,8 +246,19 @@ func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 		s.vouched.Saw(sent.UnixNano())
 	}
 	if committed || s.roster.standing.Load() == 0 {
-		s.deadline.Renewed(sent, keptFor(s.timeout()))
+		s.renewed(sent)
 	}
+}
+
+// renewed moves the deadline. If the server took long to greet us, all that the leader surely knows for a while is when we
+// asked for the connection: see keptFor.
+func (s *session) renewed(sent time.Time) {
+	timeout := s.timeout()
+	kept := keptFor(timeout)
+	if g := s.greeted.Load(); g != nil && sent.Before(g.at.Add(timeout/4)) {
+		kept = min(kept, timeout*9/10-sent.Sub(g.asked)) // a tenth is for clocks that differ
+	}
+	s.deadline.Renewed(sent, kept)
 }
 
 // keptFor is how long after the sending of a request that was committed the service surely keeps the session.

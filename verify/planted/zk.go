@@ -3,7 +3,11 @@ package planted
 // zk are the bugs of the driver for ZooKeeper.
 var zk = []Bug{
 	one("zk: the deadline counts from the receipt of an answer",
-		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, testsZK("TestTheDeadlineCountsFromTheSending")),
+		"coord/zk/session.go", `s.deadline.Renewed(sent, kept)`, `s.deadline.Renewed(time.Now(), kept)`, testsZK("TestTheDeadlineCountsFromTheSending")),
+	one("zk: a greeting that took long counts as if it had not",
+		"coord/zk/session.go", `sent.Before(g.at.Add(timeout/4)) {`, `false {`, testsZK("TestAGreetingThatTookLongVouchesForLess")),
+	one("zk: whoever waits in a line that goes away as a whole gets a strange error",
+		"coord/zk/await.go", `errors.Is(err, gozk.ErrNoNode) { // the line`, `false && errors.Is(err, gozk.ErrNoNode) { // the line`, testsZK("TestWhoWaitsInALineThatGoesAwayIsRemoved")),
 	one("zk: a departure that had no answer is not repeated",
 		"coord/zk/leave.go", `err := driverkit.UntilGone(ctx, p.session.life, try, passing)`, `err := try(ctx)`, conformsZK("06", "in an ended context")),
 	one("zk: the end of a node lets in whoever waits for it, right behind or not",
