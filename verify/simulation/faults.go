@@ -36,7 +36,7 @@ func (w *world) fault(ready []parcel) string {
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	case 8:
 		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-		if w.cfg.Profile != LikeZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+		if !w.cfg.Profile.hasServers() || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
@@ -83,8 +83,11 @@ func (w *world) loseOne(ready []parcel) string {
 // tardy is how late an answer may come and still be heard.
 func (w *world) tardy() time.Duration {
 	d := w.clients[0].driver.RequestTimeout()
-	if w.cfg.Profile == Register { // its requests have a fifth less
+	switch w.cfg.Profile {
+	case Register: // its requests have a fifth less
 		return d * 3 / 5
+	case ZooKeeper: // it tries another server after three fifths
+		return d / 2
 	}
 	return d * 4 / 5
 }
@@ -102,9 +105,15 @@ func (w *world) strand(link string, d time.Duration, moves bool) bool {
 	if slices.ContainsFunc(w.stranded, func(s stranding) bool { return s.link == link }) {
 		return false
 	}
-	end := w.service.Strand(link)
+	heal := w.service.Strand(link)
+	end := heal
 	if moves {
-		end = func() { w.cut(link, 0) }
+		end = func() {
+			w.cut(link, 0)
+			if w.cfg.Profile == ZooKeeper { // others are on it, too
+				heal()
+			}
+		}
 	}
 	w.stranded = append(w.stranded, stranding{link, time.Now().Add(d), end})
 	return true

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -125,11 +126,11 @@ func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrd
 func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
 
 // aServer is one of several, of which some may be cut off from the others.
-func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == LikeZooKeeper }
+func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
 
 // aWatch is what a service may refuse. A store may refuse anything.
 func aWatch(s *script, p parcel) bool {
-	return p.dir == toService && (p.what == "watch" || s.cfg.Profile == Register)
+	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register)
 }
 
 // threeNodes are needed where somebody can write to one of them.

@@ -43,6 +43,7 @@ type world struct {
 	scheduler *scheduler
 	service   service
 	replicas  int
+	ticks     ticks // of an ensemble
 	clients   []*client
 	lines     []string
 	steps     int
@@ -91,8 +92,12 @@ func Run(cfg Config) Report {
 		cfg.TTL = []time.Duration{2 * time.Second, 10 * time.Second}[cfg.Seed%2]
 	}
 	w := newWorld(cfg)
-	if cfg.Profile == LikeZooKeeper {
+	switch cfg.Profile {
+	case LikeZooKeeper:
 		w.replicas = 1 + w.rand.IntN(3)
+	case ZooKeeper:
+		w.replicas = []int{1, 3, 3, 5}[w.rand.IntN(4)]
+		w.ticks = ticks{cfg.TTL / time.Duration(4+w.rand.IntN(17)), 2 + w.rand.IntN(20)}
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
@@ -109,8 +114,12 @@ func newWorld(cfg Config) *world {
 
 // start starts the service, whose clock runs at a rate of its own.
 func (w *world) start(rate float64) {
-	if w.cfg.Profile == Register {
+	switch w.cfg.Profile {
+	case Register:
 		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate)
+		return
+	case ZooKeeper:
+		w.service = newEnsemble(w.scheduler, w.replicas, w.cfg.TTL, w.ticks, rate)
 		return
 	}
 	as := map[Profile]memory.Profile{LikeZooKeeper: memory.ZooKeeper, LikeEtcd: memory.Etcd}[w.cfg.Profile]
@@ -262,7 +271,7 @@ func (w *world) step(faulty bool) {
 	fmt.Fprintf(w.sum, "%s|%d\n", what, time.Since(w.began))
 	w.note(what)
 	synctest.Wait()
-	if w.cfg.Profile == Register {
+	if w.cfg.Profile.ships() {
 		if s := w.standings(); s != w.stood {
 			w.stood = s
 			w.note("          " + s)
@@ -276,7 +285,7 @@ func (w *world) step(faulty bool) {
 }
 
 func (w *world) note(what string) {
-	keep := w.cfg.Profile == Register
+	keep := w.cfg.Profile.ships()
 	if w.cfg.Trace == nil && !keep {
 		return
 	}

@@ -382,6 +382,9 @@ func (c *conn) tell(what eventType, p string, zxid int64) {
 		Arrive: func() bool { return c.pipe.deliver(frame) }}
 	if what == nodeDeleted {
 		parcel.Deleted = p
+		if s := c.e.owners[p]; s != nil {
+			parcel.Owner = s.link
+		}
 	}
 	c.e.cfg.Network.ToClient(parcel)
 }
@@ -403,7 +406,7 @@ func (c *conn) hangUp() {
 		return
 	}
 	c.end()
-	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: "hung up", Arrive: c.pipe.finish})
+	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: "hung up", HungUp: true, Arrive: c.pipe.finish})
 }
 
 // result is what a member answers; known is false for requests that it does not know.

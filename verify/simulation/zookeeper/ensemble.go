@@ -90,6 +90,9 @@ func New(cfg Config) *Ensemble {
 		e.members = append(e.members, m)
 	}
 	e.lead(e.members[0])
+	for _, m := range e.members[1:] {
+		m.enter()
+	}
 	go e.run()
 	return e
 }

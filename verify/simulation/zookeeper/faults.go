@@ -22,6 +22,11 @@ func (m *Member) Heal() {
 	defer m.e.mu.Unlock()
 	m.out, m.in = false, false
 	m.outdated()
+	for _, other := range m.e.members {
+		if m.e.reaches(other) {
+			m.e.hear(other) // pings were on their way, before anything that the leader says now
+		}
+	}
 	m.e.flow()
 }
 

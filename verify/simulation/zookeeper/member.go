@@ -13,10 +13,10 @@ type Member struct {
 	e        *Ensemble
 	number   int
 	observer bool
-	up       bool // its process runs
-	serving  bool // it is one of those who agree, as far as it knows
-	leads    bool // as far as it knows
-	out, in  bool // what it says to the others does not arrive; what they say to it does not
+	up       bool  // its process runs
+	serving  bool  // it is one of those who agree, as far as it knows
+	leads    bool  // as far as it knows
+	out, in  bool  // what it says to the others does not arrive; what they say to it does not
 	epoch    int64 // of the leader that it follows
 	heard    time.Duration
 	back     time.Duration // not before that it enters again

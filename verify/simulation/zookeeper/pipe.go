@@ -15,8 +15,10 @@ type Parcel struct {
 	Link       string // the client's
 	Connection int    // among all; what goes one way on one of them arrives in order
 	What       string // in a word or two
+	HungUp     bool   // the member has ended the connection
 	Event      bool   // news of a node, which nobody has asked for
 	Deleted    string // by such news, the path of a node that has gone
+	Owner      string // the link of the session that it was of
 
 	// Arrive is called once, or never if it is lost with its connection. It reports whether there is still somebody to read it.
 	Arrive func() bool
