@@ -75,6 +75,7 @@ func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	}
 	s, _, _ := testWire(t, 10*time.Second)
 	s.introduced.Store(true)
+	s.hearsay.connected(time.Now())
 	s.Answered(time.Now(), seen, true)
 	require.EqualValues(t, seen, snub(s))
 	require.EqualValues(t, seen, snub(s), "the session cannot have ended yet")
@@ -136,25 +137,40 @@ func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	require.Equal(t, moved, s.Deadline())
 }
 
-// A server tells the leader whom it has heard from when the leader asks, up to a quarter of the timeout later. While we wait
-// for its greeting it hears nothing. If it is cut off right after its first answers, the leader counts from when the
-// connection was asked for.
-func TestAGreetingThatTookLongVouchesForLess(t *testing.T) {
+// A server tells the leader whom it has heard from when the leader asks, up to a quarter of the timeout later. If it is cut
+// off right after an answer, the leader counts from what it knew before: see hearsay.
+func TestOnlyWhatTheLeaderSurelyKnowsVouches(t *testing.T) {
 	const timeout = 10 * time.Second
-	d, err := newService([]string{"a"}, []Option{WithTTL(timeout)})
-	require.NoError(t, err)
-	s := newSession(d)
-	t.Cleanup(func() { s.end(errClosed); <-s.quiet })
-	asked := time.Now().Add(-5 * time.Second)
-	_, err = s.Granted(wire.Identity{ID: 42}, timeout, asked)
-	require.NoError(t, err)
-	require.Equal(t, asked.Add(keptFor(timeout)).UnixMilli(), s.Deadline().UnixMilli())
-	s.Answered(time.Now(), 1, true)
-	require.False(t, s.Deadline().After(asked.Add(timeout)))
-
-	s.greeted.Store(&greeted{asked, time.Now().Add(-timeout / 4)})
-	s.Answered(time.Now(), 2, true)
-	require.WithinDuration(t, time.Now().Add(keptFor(timeout)), s.Deadline(), time.Second, "it has told by now")
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		connected time.Time
+		pings     []exchange
+		until     time.Duration
+	}{
+		"all is well": {ago(time.Minute), []exchange{
+			{ago(5 * time.Second), ago(5 * time.Second)}, {ago(3 * time.Second), ago(3 * time.Second)}, {ago(time.Second), ago(time.Second)},
+		}, timeout * 54 / 100},
+		"it has just been connected":     {ago(10 * time.Millisecond), nil, timeout * 54 / 100},
+		"the greeting took half of it":   {ago(5 * time.Second), nil, 4 * time.Second},
+		"nothing got through for a time": {ago(time.Minute), []exchange{{ago(6 * time.Second), ago(6 * time.Second)}, {ago(4 * time.Second), ago(0)}}, 4 * time.Second},
+		"it got through, and so the leader knows": {ago(time.Minute), []exchange{
+			{ago(9 * time.Second), ago(9 * time.Second)}, {ago(7 * time.Second), ago(3 * time.Second)}, {ago(3 * time.Second), ago(3 * time.Second)}, {ago(3 * time.Second), ago(2700 * time.Millisecond)},
+		}, timeout * 54 / 100},
+	} {
+		d, err := newService([]string{"a"}, []Option{WithTTL(timeout)})
+		require.NoError(t, err)
+		s := newSession(d)
+		_, err = s.Granted(wire.Identity{ID: 42}, timeout, c.connected)
+		require.NoError(t, err)
+		for _, p := range c.pings {
+			s.hearsay.heard(p.sent, p.answered, timeout/64)
+		}
+		s.Answered(now, 1, true)
+		require.WithinDuration(t, now.Add(c.until), s.Deadline(), 200*time.Millisecond, name)
+		s.end(errClosed)
+		<-s.quiet
+	}
 }
 
 // The library's authentication waits for ten times its own patience (28 s with a session of 4 s).

@@ -27,7 +27,7 @@ type session struct {
 	roster   *roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
-	greeted  atomic.Pointer[greeted]
+	hearsay  hearsay
 	watches  watches
 	lists    lists
 
@@ -50,9 +50,6 @@ type session struct {
 
 	quiet chan struct{} // closed when nothing of the session runs any more
 }
-
-// greeted is when a connection was asked for, and when its server greeted us. In between, the service hears nothing of us.
-type greeted struct{ asked, at time.Time }
 
 // snubs is how a server has treated us since it last took us in.
 type snubs struct {
@@ -227,7 +224,7 @@ func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Tim
 	s.mu.Lock()
 	clear(s.snubs)
 	s.mu.Unlock()
-	s.greeted.Store(&greeted{sent, time.Now()})
+	s.hearsay.connected(sent.Add(-s.timeout() / 10)) // no half tick is left for clocks that differ
 	if !s.introduced.Load() || s.roster.standing.Load() == 0 {
 		s.renewed(sent)
 	}
@@ -245,28 +242,25 @@ func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	if committed {
 		s.vouched.Saw(sent.UnixNano())
 	}
+	s.hearsay.heard(sent, time.Now(), s.timeout()/64)
 	if committed || s.roster.standing.Load() == 0 {
 		s.renewed(sent)
 	}
 }
 
-// renewed moves the deadline. If the server took long to greet us, all that the leader surely knows for a while is when we
-// asked for the connection: see keptFor.
+// renewed moves the deadline. Where the way to the server has been slow, the leader may know of less than keptFor allows for.
 func (s *session) renewed(sent time.Time) {
 	timeout := s.timeout()
-	kept := keptFor(timeout)
-	if g := s.greeted.Load(); g != nil && sent.Before(g.at.Add(timeout/4)) {
-		kept = min(kept, timeout*9/10-sent.Sub(g.asked)) // a tenth is for clocks that differ
-	}
-	s.deadline.Renewed(sent, kept)
+	known := s.hearsay.by(sent.Add(-timeout / 4))
+	s.deadline.Renewed(sent, min(keptFor(timeout), timeout*99/100-sent.Sub(known)))
 }
 
 // keptFor is how long after the sending of a request that was committed the service surely keeps the session.
 //
 // A follower tells the leader whom it has heard from only when the leader pings it, each half tick, and ticks last up
 // to half the shortest session. If it is cut off right after an answer, the leader may not know of that request, nor of
-// others within the last quarter of the timeout; before that, something was sent every fifth of it. The rest is for
-// clocks that differ.
+// others within the last quarter of the timeout; before that, something was sent every fifth of it, and if that did not
+// arrive, renewed knows. The rest is for clocks that differ.
 func keptFor(timeout time.Duration) time.Duration { return timeout * 54 / 100 }
 
 // Notified passes the news of a node on to those who wait for it.

@@ -3,9 +3,11 @@ package planted
 // zk are the bugs of the driver for ZooKeeper.
 var zk = []Bug{
 	one("zk: the deadline counts from the receipt of an answer",
-		"coord/zk/session.go", `s.deadline.Renewed(sent, kept)`, `s.deadline.Renewed(time.Now(), kept)`, testsZK("TestTheDeadlineCountsFromTheSending")),
+		"coord/zk/session.go", `s.deadline.Renewed(sent, min`, `s.deadline.Renewed(time.Now(), min`, testsZK("TestTheDeadlineCountsFromTheSending")),
 	one("zk: a greeting that took long counts as if it had not",
-		"coord/zk/session.go", `sent.Before(g.at.Add(timeout/4)) {`, `false {`, testsZK("TestAGreetingThatTookLongVouchesForLess")),
+		"coord/zk/hearsay.go", `h.known, h.recent = asked, nil`, `h.known, h.recent = time.Now(), nil`, testsZK("TestOnlyWhatTheLeaderSurelyKnowsVouches")),
+	one("zk: what was sent is what the service knows of",
+		"coord/zk/session.go", `timeout*99/100-sent.Sub(known)))`, `timeout+0*sent.Sub(known)))`, testsZK("TestOnlyWhatTheLeaderSurelyKnowsVouches")),
 	one("zk: whoever waits in a line that goes away as a whole gets a strange error",
 		"coord/zk/await.go", `errors.Is(err, gozk.ErrNoNode) { // the line`, `false && errors.Is(err, gozk.ErrNoNode) { // the line`, testsZK("TestWhoWaitsInALineThatGoesAwayIsRemoved")),
 	one("zk: a departure that had no answer is not repeated",
