@@ -24,6 +24,8 @@ var zk = []Bug{
 		"coord/zk/join.go", `len(made) > 0 {`, `false && len(made) > 0 {`, conformsZK("01", "reply lost")),
 	one("zk: nobody looks for what a lost join leaves behind later",
 		"coord/zk/join.go", `j.audit(p)`, `_ = j.audit`, testsZK("TestWhatALostJoinMakesLaterIsTakenAway")),
+	one("zk: the node of a lost join stays when a backup brings it back",
+		"coord/zk/leave.go", `!j.session.roster.stands(p) ||`, ``, testsZK("TestANodeOfALostJoinThatComesBackIsTakenAway")),
 	one("zk: the look after a lost join may be at a server that lags",
 		"coord/zk/join.go", `seen, err = s.freshChildren(`, `seen, err = s.children(`, testsZK("TestTheLookAfterALostJoinMakesTheServerCatchUp")),
 	one("zk: a try that others were faster than stays in line",
