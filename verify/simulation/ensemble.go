@@ -145,6 +145,33 @@ func (f *ensemble) Strand(link string) (heal func()) {
 	return m.Heal
 }
 
+// kill ends the member that a link is on.
+func (f *ensemble) kill(link string) (back func()) {
+	m := f.zk.MemberOf(link)
+	if m == nil {
+		return func() {}
+	}
+	m.Kill()
+	return m.Start
+}
+
+// deafen has nothing arrive that the others say to the member that a link is on.
+func (f *ensemble) deafen(link string) (heal func()) {
+	m := f.zk.MemberOf(link)
+	if m == nil {
+		return func() {}
+	}
+	m.Cut(false, true)
+	return m.Heal
+}
+
+// grant has all members grant that timeout at most.
+func (f *ensemble) grant(most time.Duration) {
+	for _, m := range f.zk.Members() {
+		m.Grant(most)
+	}
+}
+
 func (f *ensemble) CatchUp(member, n int) int { return f.zk.Members()[member].Follow(n) }
 
 func (f *ensemble) Close() { f.zk.Close() }

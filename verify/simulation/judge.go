@@ -162,6 +162,9 @@ func (w *world) asleep(claims []claim) error {
 		if len(nodes) > 0 {
 			w.mu.Lock()
 			w.crowded[line] = time.Now()
+			for _, n := range nodes { // after a backup was restored, another node has the number of one that was taken away
+				delete(w.taken, turn{line, n.Token})
+			}
 			w.mu.Unlock()
 		}
 		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[turn{line, n.Token}] })
@@ -237,7 +240,9 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	if w.last[line] == nil {
 		w.last[line] = make(map[string]coord.Token)
 	}
-	w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	if c.excused.IsZero() || !w.restored { // a backup does not know of it
+		w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	}
 	w.claims = append(w.claims, c)
 	return c
 }

@@ -36,6 +36,7 @@ type link struct {
 	frozen  direction
 	thaw    time.Time
 	silence time.Duration // how long nothing may reach the service after the thaw
+	held    bool          // what comes to the driver is held back
 	heard   int
 	asked   map[asking]int
 }
@@ -269,7 +270,7 @@ func (s *scheduler) ready() []parcel {
 		l.ordered = len(l.out)
 		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
 			switch {
-			case len(queue) == 0 || l.frozen&dir != 0:
+			case len(queue) == 0 || l.frozen&dir != 0 || l.held && dir == toDriver:
 			case s.profile == ZooKeeper:
 				begun := make(map[int]bool)
 				for _, p := range queue {
@@ -345,6 +346,23 @@ func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
 	l := s.link(name)
 	l.frozen |= dir
 	l.thaw = time.Now().Add(d)
+}
+
+// hold holds back what is on its way to a driver, until all of it arrives at once.
+func (s *scheduler) hold(name string) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.link(name)
+	l.held = true
+	return func() {
+		s.mu.Lock()
+		in := l.in
+		l.in, l.held = nil, false
+		s.mu.Unlock()
+		for _, p := range in {
+			p.arrive()
+		}
+	}
 }
 
 // delayAnswers holds answers back for a while, and then lets nothing through to the service: the last renewal is

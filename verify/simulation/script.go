@@ -154,6 +154,12 @@ func (s *script) run(parts []part) Outcome {
 	return o
 }
 
+// lasts is the world's, and nobody is expected to be well before.
+func (s *script) lasts(d time.Duration, end func()) {
+	s.world.lasts(d, end)
+	s.broken = later(s.broken, time.Now().Add(d))
+}
+
 // next returns the parcel that will arrive next, if any may. The links take turns.
 func (s *script) next() (parcel, bool) {
 	ready := slices.DeleteFunc(s.scheduler.ready(), func(p parcel) bool {
