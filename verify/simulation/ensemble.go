@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -21,6 +22,9 @@ type ensemble struct {
 	network *scheduler
 	zk      *zookeeper.Ensemble
 	ttl     time.Duration
+
+	mu    sync.Mutex
+	taken map[string]time.Time // by path, when an operator took a node away
 }
 
 const zkRoot = "/turnwise"
@@ -32,7 +36,7 @@ type ticks struct {
 }
 
 func newEnsemble(network *scheduler, members int, ttl time.Duration, t ticks, rate float64) *ensemble {
-	f := &ensemble{network: network, ttl: ttl}
+	f := &ensemble{network: network, ttl: ttl, taken: make(map[string]time.Time)}
 	f.zk = zookeeper.New(zookeeper.Config{Members: members, Tick: t.length, SyncLimit: t.syncLimit, Election: ttl / 10,
 		Sweep: ttl / 20, Rate: rate, Root: zkRoot, Network: f})
 	return f
@@ -121,15 +125,44 @@ func (f *ensemble) Abandoned(node string) bool {
 	return s != nil && !f.zk.Connected(s)
 }
 
-func (*ensemble) Taken(string) time.Time { return time.Time{} } // its nodes went with it
-func (*ensemble) Tidy()                  {}
-func (*ensemble) Watches() int           { return 0 } // none is ever taken back
-func (f *ensemble) Remains() []string    { return f.zk.Dead() }
+// take remembers what is taken away.
+func (f *ensemble) take(away func()) {
+	before := f.zk.Below(zkRoot)
+	away()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	stands := make(map[string]bool)
+	for _, p := range f.zk.Below(zkRoot) {
+		stands[p] = true
+		delete(f.taken, p) // it has come back with a backup
+	}
+	for _, p := range before {
+		if !stands[p] {
+			f.taken[p] = time.Now()
+		}
+	}
+}
 
-func (f *ensemble) Remove(node string) bool        { return f.zk.Remove(node) }
+func (f *ensemble) Taken(node string) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.taken[node]
+}
+
+func (*ensemble) Tidy()               {}
+func (*ensemble) Watches() int        { return 0 } // none is ever taken back
+func (f *ensemble) Remains() []string { return f.zk.Dead() }
+
+func (f *ensemble) Remove(node string) (removed bool) {
+	f.take(func() { removed = f.zk.Remove(node) })
+	return removed
+}
+
 func (f *ensemble) Write(node string, data []byte) { f.zk.Write(node, data) }
-func (f *ensemble) ExpireLink(link string)         { f.zk.Expire(link) }
+func (f *ensemble) ExpireLink(link string)         { f.take(func() { f.zk.Expire(link) }) }
 func (f *ensemble) Refuse(link string)             { f.zk.Refuse(link) }
+
+func (f *ensemble) restore(back, since int) { f.take(func() { f.zk.Restore(back, since) }) }
 
 func (f *ensemble) Reconnect(link string) {
 	f.network.breaks(link)

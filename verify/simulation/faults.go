@@ -171,7 +171,7 @@ func (w *world) depose() (back func()) {
 // restore puts an ensemble back to where it was some transactions ago. Whoever has its node by that goes on; all others have lost
 // it, and tokens begin anew.
 func (w *world) restore(back, since int) {
-	w.takeAway(func() { w.ensemble().zk.Restore(back, since) })
+	w.takeAway(func() { w.ensemble().restore(back, since) })
 	standing := w.standing()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,6 +181,7 @@ func (w *world) restore(back, since int) {
 			c.excused = time.Time{}
 		}
 	}
+	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
 	clear(w.last)
 	clear(w.waited)
 }

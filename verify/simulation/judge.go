@@ -162,9 +162,6 @@ func (w *world) asleep(claims []claim) error {
 		if len(nodes) > 0 {
 			w.mu.Lock()
 			w.crowded[line] = time.Now()
-			for _, n := range nodes { // after a backup was restored, another node has the number of one that was taken away
-				delete(w.taken, turn{line, n.Token})
-			}
 			w.mu.Unlock()
 		}
 		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[turn{line, n.Token}] })

@@ -60,7 +60,7 @@ type service interface {
 	Expiry(node string) time.Time // when its session ends if nothing more is heard; zero: it has ended
 	LinkOf(node string) string    // whose session it is of; "" if that has ended
 	Abandoned(node string) bool   // it goes when its session's time is up, and nobody will say more
-	Taken(node string) time.Time  // when an operator ended its session; zero: nobody did
+	Taken(node string) time.Time  // when an operator took it away, with its session or alone, as far as that is known; zero: nobody did
 	Watches() int                 // those that nobody needs
 	Remains() []string            // what else is left of sessions that have ended
 
