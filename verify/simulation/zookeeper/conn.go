@@ -60,6 +60,11 @@ func (c *conn) receive(frame []byte) {
 		return
 	}
 	c.touch()
+	if !c.e.cfg.Version.knows(r.op) { // that is said before others have their answers
+		c.send(r, encode(r.xid, -1, errUnimplemented, nil))
+		c.hangUp()
+		return
+	}
 	if r.op == opAuth {
 		c.authenticate(r)
 		return
@@ -133,12 +138,26 @@ func (c *conn) authenticate(r *request) {
 // needsLeader reports whether a member cannot answer a request by itself.
 func (r *request) needsLeader() bool {
 	switch r.op {
-	case opCreateSession, opCloseSession, opCreate, opCreate2, opDelete, opSetData, opSetACL, opMulti, opCheck, opSync:
+	case opCreateSession, opCloseSession, opCreate, opCreate2, opCreateContainer, opDelete, opSetData, opSetACL, opMulti, opCheck, opSync:
 		return true
-	case opCreateContainer:
-		return r.conn.e.cfg.Version.atLeast(5, 3)
 	}
 	return false
+}
+
+// knows reports whether there is such an operation.
+func (v Version) knows(op int32) bool {
+	switch op {
+	case opCreateContainer:
+		return v.atLeast(5, 3)
+	case opGetEphemerals, opAddWatch:
+		return v.atLeast(6, 0)
+	case opCreate2:
+		return v.atLeast(5, 0)
+	case opPing, opAuth, opCloseSession, opSetWatches, opMulti:
+		return true
+	}
+	_, known := names[op]
+	return known
 }
 
 // forward sends a request to the leader.
@@ -209,6 +228,13 @@ func (e *Ensemble) ownership(r *request) int32 {
 		return errMoved
 	}
 	return 0
+}
+
+// elsewhere reports whether a session is on another member. Of what it need not decide, the leader asks that only for
+// itself.
+func (e *Ensemble) elsewhere(r *request) bool {
+	s := e.tracked[r.session.id]
+	return s != nil && s.owner != nil && s.owner != r.conn.m
 }
 
 func (e *Ensemble) decideSession(r *request) {
@@ -317,17 +343,20 @@ func (c *conn) answer(r *request) {
 	case r.txn != nil && r.txn.code == errMoved:
 		c.hangUp()
 		return
+	case r.txn == nil && c.m == c.e.leader && c.e.elsewhere(r):
+		c.hangUp()
+		return
 	case r.op == opSetWatches && c.e.refusing[c.link]:
 		delete(c.e.refusing, c.link)
 		c.send(r, encode(r.xid, c.m.tree.zxid, errThrottled, nil))
 		return
 	}
-	body, code, known := c.result(r)
+	body, code := c.result(r)
 	if code != 0 {
 		body = nil
 	}
 	c.send(r, encode(r.xid, c.m.tree.zxid, code, body))
-	if !known || r.op == opCloseSession {
+	if r.op == opCloseSession {
 		c.hangUp()
 	}
 }
@@ -368,8 +397,12 @@ func (c *conn) send(r *request, frame []byte) {
 	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: r.what, Arrive: func() bool { return c.pipe.deliver(frame) }})
 }
 
-// tell sends news.
-func (c *conn) tell(what eventType, p string, zxid int64) {
+// tell sends news, unless it is of a node that the client may not read.
+func (c *conn) tell(n news) {
+	what, p, zxid := n.what, n.path, n.zxid
+	if !c.e.cfg.Leaks && !may(n.acl, permRead, c.who) {
+		return
+	}
 	if !c.e.cfg.Version.atLeast(9, 0) {
 		zxid = -1
 	}
@@ -409,39 +442,33 @@ func (c *conn) hangUp() {
 	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: "hung up", HungUp: true, Arrive: c.pipe.finish})
 }
 
-// result is what a member answers; known is false for requests that it does not know.
-func (c *conn) result(r *request) (body []byte, code int32, known bool) {
+// result is what a member answers.
+func (c *conn) result(r *request) (body []byte, code int32) {
 	t, in := c.m.tree, &decoder{b: r.body}
 	var e encoder
 	switch r.op {
 	case opPing:
-		return nil, 0, true
+		return nil, 0
 	case opSync:
 		if r.txn != nil {
-			return nil, r.txn.code, true
+			return nil, r.txn.code
 		}
 		e.string(in.string())
-		return e.b, 0, true
+		return e.b, 0
 	case opCloseSession:
-		return nil, 0, true
+		return nil, 0
 	case opCreate, opCreate2, opCreateContainer, opDelete, opSetData, opSetACL, opMulti, opCheck:
-		if r.txn == nil {
-			return nil, errUnimplemented, false
-		}
-		return c.resultOfChange(r), c.codeOf(r), true
+		return c.resultOfChange(r), c.codeOf(r)
 	case opExists, opGetData, opGetChildren, opGetChildren2, opGetACL:
 		return c.read(r.op, in)
 	case opSetWatches:
 		since, data, exist, child := in.long(), in.strings(), in.strings(), in.strings()
 		if in.bad {
-			return nil, errMarshalling, true
+			return nil, errMarshalling
 		}
 		c.setWatches(since, data, exist, child)
-		return nil, 0, true
+		return nil, 0
 	case opGetEphemerals:
-		if !c.e.cfg.Version.atLeast(6, 0) {
-			return nil, errUnimplemented, false
-		}
 		var mine []string
 		prefix := in.string()
 		for _, p := range t.ephemerals(c.session.id) {
@@ -450,21 +477,18 @@ func (c *conn) result(r *request) (body []byte, code int32, known bool) {
 			}
 		}
 		e.strings(mine)
-		return e.b, 0, true
+		return e.b, 0
 	case opAddWatch:
-		if !c.e.cfg.Version.atLeast(6, 0) {
-			return nil, errUnimplemented, false
-		}
 		p, mode := in.string(), in.int()
 		if in.bad || mode < 0 || mode > 1 {
-			return nil, errBadArguments, true
+			return nil, errBadArguments
 		}
 		all := slices.DeleteFunc(c.m.persistent[p], func(s standing) bool { return s.conn == c })
 		c.m.persistent[p] = append(all, standing{c, mode == 1})
 		e.int(0)
-		return e.b, 0, true
+		return e.b, 0
 	}
-	return nil, errUnimplemented, false
+	return nil, errUnimplemented
 }
 
 func (c *conn) codeOf(r *request) int32 {
@@ -508,15 +532,12 @@ func (c *conn) resultOfChange(r *request) []byte {
 				e.int(part.code)
 				continue
 			}
-			e.int(asked)
+			e.int(normal(asked))
 			e.bool(false)
 			e.int(0)
-			switch asked {
+			switch normal(asked) {
 			case opCreate:
 				e.string(part.path)
-			case opCreate2, opCreateContainer:
-				e.string(part.path)
-				e.stat(statOf(part.path))
 			case opSetData:
 				e.stat(statOf(part.path))
 			}
@@ -529,14 +550,11 @@ func (c *conn) resultOfChange(r *request) []byte {
 }
 
 // read answers what a member knows by itself.
-func (c *conn) read(op int32, in *decoder) (body []byte, code int32, known bool) {
+func (c *conn) read(op int32, in *decoder) (body []byte, code int32) {
 	p := in.string()
 	watch := op != opGetACL && in.bool()
 	if in.bad {
-		return nil, errMarshalling, true
-	}
-	if !validPath(p) {
-		return nil, errBadArguments, true
+		return nil, errMarshalling
 	}
 	var e encoder
 	n := c.m.tree.nodes[p]
@@ -545,23 +563,23 @@ func (c *conn) read(op int32, in *decoder) (body []byte, code int32, known bool)
 			add(c.m.data, p, c)
 		}
 		if n == nil {
-			return nil, errNoNode, true
+			return nil, errNoNode
 		}
 		if c.e.cfg.Version.atLeast(9, 2) && !may(n.acl, permRead, c.who) {
-			return nil, errNoAuth, true
+			return nil, errNoAuth
 		}
 		e.stat(n.told())
-		return e.b, 0, true
+		return e.b, 0
 	}
 	if n == nil {
-		return nil, errNoNode, true
+		return nil, errNoNode
 	}
 	right := int32(permRead)
 	if op == opGetACL {
 		right |= permAdmin
 	}
 	if !may(n.acl, right, c.who) {
-		return nil, errNoAuth, true
+		return nil, errNoAuth
 	}
 	switch op {
 	case opGetData:
@@ -590,25 +608,25 @@ func (c *conn) read(op int32, in *decoder) (body []byte, code int32, known bool)
 		e.acl(acl)
 		e.stat(n.told())
 	}
-	return e.b, 0, true
+	return e.b, 0
 }
 
-// setWatches sets watches again after a reconnect. What has changed meanwhile is told at once.
+// setWatches sets watches again after a reconnect. What has changed meanwhile is told at once, to those who may not read it, too.
 func (c *conn) setWatches(since int64, data, exist, child []string) {
 	t := c.m.tree
 	for _, p := range data {
 		switch n := t.nodes[p]; {
 		case n == nil:
-			c.tell(nodeDeleted, p, t.zxid)
+			c.tell(news{nodeDeleted, p, t.zxid, nil})
 		case n.mzxid > since:
-			c.tell(dataChanged, p, n.mzxid)
+			c.tell(news{dataChanged, p, n.mzxid, nil})
 		default:
 			add(c.m.data, p, c)
 		}
 	}
 	for _, p := range exist {
 		if n := t.nodes[p]; n != nil {
-			c.tell(nodeCreated, p, n.czxid)
+			c.tell(news{nodeCreated, p, n.czxid, nil})
 		} else {
 			add(c.m.data, p, c)
 		}
@@ -616,9 +634,9 @@ func (c *conn) setWatches(since int64, data, exist, child []string) {
 	for _, p := range child {
 		switch n := t.nodes[p]; {
 		case n == nil:
-			c.tell(nodeDeleted, p, t.zxid)
+			c.tell(news{nodeDeleted, p, t.zxid, nil})
 		case n.pzxid > since:
-			c.tell(childrenChanged, p, n.pzxid)
+			c.tell(news{childrenChanged, p, n.pzxid, nil})
 		default:
 			add(c.m.child, p, c)
 		}

@@ -20,6 +20,7 @@ type Config struct {
 	Version   Version       // 3.8.0
 	Rate      float64       // how fast the members' clocks run: 1
 	MostConns int           // of one client at a member: any number
+	Leaks     bool          // as before 2024, who watches a node is told what happens to it even if he may not read it
 	Root      string        // is left out where requests are described
 	Network   Network
 }

@@ -148,7 +148,8 @@ func (m *Member) unwatch(c *conn) {
 }
 
 // fire tells those who watch. Each hears of the end of a node once, however many watches it has there.
-func (m *Member) fire(what eventType, p string, zxid int64) {
+func (m *Member) fire(n news) {
+	what, p := n.what, n.path
 	var who []*conn
 	use := func(all map[string][]*conn) {
 		for _, c := range all[p] {
@@ -173,7 +174,7 @@ func (m *Member) fire(what eventType, p string, zxid int64) {
 		}
 	}
 	for _, c := range who {
-		c.tell(what, p, zxid)
+		c.tell(n)
 	}
 }
 

@@ -81,9 +81,13 @@ func (p *pipe) Read(b []byte) (int, error) {
 // Write sends each frame as soon as it is complete.
 func (p *pipe) Write(b []byte) (int, error) {
 	p.mu.Lock()
-	if p.closed || p.over {
+	if p.closed {
 		p.mu.Unlock()
 		return 0, net.ErrClosed
+	}
+	if p.over { // only reading shows it
+		p.mu.Unlock()
+		return len(b), nil
 	}
 	p.out = append(p.out, b...)
 	var frames [][]byte

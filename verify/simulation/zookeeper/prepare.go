@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 )
@@ -107,7 +106,8 @@ func (v *view) prepare(o operation, by *Session, who []identity, x *txn) (code i
 		x.op = opCreate
 		return v.prepareCreate(o, by, who, x)
 	}
-	if !validPath(o.path) {
+	cut := strings.LastIndexByte(o.path, '/')
+	if o.op != opDelete && !validPath(o.path) || cut < 0 || strings.IndexByte(o.path, 0) >= 0 {
 		return errBadArguments
 	}
 	n := v.at(o.path)
@@ -116,12 +116,14 @@ func (v *view) prepare(o operation, by *Session, who []identity, x *txn) (code i
 		if o.path == "/" || o.path == "/zookeeper" {
 			return errBadArguments
 		}
-		parent := v.at(path.Dir(o.path))
+		parent := v.at(o.path[:max(1, cut)])
 		switch {
-		case !n.there:
+		case !parent.there:
 			return errNoNode
 		case !may(parent.acl, permDelete, who):
 			return errNoAuth
+		case !n.there:
+			return errNoNode
 		case o.version != -1 && o.version != n.version:
 			return errBadVersion
 		case n.children > 0:

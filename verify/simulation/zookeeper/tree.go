@@ -50,6 +50,7 @@ func (n *node) told() stat {
 	s := n.stat
 	s.length, s.children = int32(len(n.data)), int32(len(n.names))
 	s.cversion = s.cversion*2 - s.children
+	s.owner = max(0, s.owner) // nobody is told of containers
 	return s
 }
 
@@ -77,7 +78,7 @@ type tree struct {
 	zxid     int64           // of the latest change
 	modern   bool            // the numbers of a directory stick at their end, and do not go on below zero
 
-	changed func(eventType, string, int64) // told of each change, in order; nil: nobody is
+	changed func(news) // told of each change, in order; nil: nobody is
 }
 
 func newTree(modern bool) *tree {
@@ -124,9 +125,17 @@ func (t *tree) ephemerals(session int64) (all []string) {
 	return all
 }
 
-func (t *tree) tell(what eventType, p string, zxid int64) {
+// news is what a watch tells, and who may hear it.
+type news struct {
+	what eventType
+	path string
+	zxid int64
+	acl  []ACL // nil: anybody
+}
+
+func (t *tree) tell(n news) {
 	if t.changed != nil {
-		t.changed(what, p, zxid)
+		t.changed(n)
 	}
 }
 
@@ -141,7 +150,7 @@ func (t *tree) apply(x *txn) {
 	case opSetData:
 		n := t.nodes[x.path]
 		n.data, n.version, n.mzxid, n.mtime = x.data, x.version, x.zxid, x.at
-		t.tell(dataChanged, x.path, x.zxid)
+		t.tell(news{dataChanged, x.path, x.zxid, n.acl})
 	case opSetACL:
 		n := t.nodes[x.path]
 		n.acl, n.aversion = x.acl, x.version
@@ -168,8 +177,8 @@ func (t *tree) create(x *txn) {
 	}
 	t.nodes[x.path] = &node{data: x.data, acl: x.acl, names: make(map[string]bool),
 		stat: stat{czxid: x.zxid, mzxid: x.zxid, pzxid: x.zxid, ctime: x.at, mtime: x.at, owner: x.owner}}
-	t.tell(nodeCreated, x.path, x.zxid)
-	t.tell(childrenChanged, dir, x.zxid)
+	t.tell(news{nodeCreated, x.path, x.zxid, x.acl})
+	t.tell(news{childrenChanged, dir, x.zxid, parent.acl})
 }
 
 func (t *tree) delete(p string, zxid int64) {
@@ -177,7 +186,8 @@ func (t *tree) delete(p string, zxid int64) {
 	parent := t.nodes[dir]
 	delete(parent.names, path.Base(p))
 	parent.pzxid = max(parent.pzxid, zxid)
+	acl := t.nodes[p].acl
 	delete(t.nodes, p)
-	t.tell(nodeDeleted, p, zxid)
-	t.tell(childrenChanged, dir, zxid)
+	t.tell(news{nodeDeleted, p, zxid, acl})
+	t.tell(news{childrenChanged, dir, zxid, parent.acl})
 }
