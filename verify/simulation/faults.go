@@ -9,7 +9,13 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
-	switch w.rand.IntN(11) {
+	kinds := 11
+	if w.cfg.Profile == ZooKeeper {
+		kinds = 16
+	}
+	switch kind := w.rand.IntN(kinds); kind {
+	case 11, 12, 13, 14, 15:
+		return w.ensembleFault(kind, c)
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)
 		w.cut(c.name, n)
@@ -36,7 +42,7 @@ func (w *world) fault(ready []parcel) string {
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	case 8:
 		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-		if w.cfg.Profile != LikeZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+		if !w.cfg.Profile.hasServers() || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
@@ -83,8 +89,11 @@ func (w *world) loseOne(ready []parcel) string {
 // tardy is how late an answer may come and still be heard.
 func (w *world) tardy() time.Duration {
 	d := w.clients[0].driver.RequestTimeout()
-	if w.cfg.Profile == Register { // its requests have a fifth less
+	switch w.cfg.Profile {
+	case Register: // its requests have a fifth less
 		return d * 3 / 5
+	case ZooKeeper: // it tries another server after three fifths
+		return d / 2
 	}
 	return d * 4 / 5
 }
@@ -102,12 +111,79 @@ func (w *world) strand(link string, d time.Duration, moves bool) bool {
 	if slices.ContainsFunc(w.stranded, func(s stranding) bool { return s.link == link }) {
 		return false
 	}
-	end := w.service.Strand(link)
+	heal := w.service.Strand(link)
+	end := heal
 	if moves {
-		end = func() { w.cut(link, 0) }
+		end = func() {
+			w.cut(link, 0)
+			if w.cfg.Profile == ZooKeeper { // others are on it, too
+				heal()
+			}
+		}
 	}
 	w.stranded = append(w.stranded, stranding{link, time.Now().Add(d), end})
 	return true
+}
+
+// lasts has something end after a while.
+func (w *world) lasts(d time.Duration, end func()) {
+	w.stranded = append(w.stranded, stranding{until: time.Now().Add(d), end: end})
+}
+
+// What befalls an ensemble.
+
+func (w *world) ensembleFault(kind int, c *client) string {
+	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
+	switch kind {
+	case 11:
+		w.lasts(d, w.depose())
+		return fmt.Sprintf("FAULT the leader is away for %v", d)
+	case 12:
+		w.lasts(d, w.ensemble().kill(c.name))
+		return fmt.Sprintf("FAULT the server of %s is away for %v", c.name, d)
+	case 13:
+		w.lasts(d, w.ensemble().deafen(c.name))
+		return fmt.Sprintf("FAULT the server of %s does not hear the others for %v", c.name, d)
+	case 14:
+		w.lasts(d/8, w.scheduler.hold(c.name))
+		return fmt.Sprintf("FAULT all that %s is told in %v comes at once", c.name, d/8)
+	}
+	if w.rand.IntN(6) > 0 {
+		return ""
+	}
+	back, since := 1+w.rand.IntN(20), w.rand.IntN(2)*1000
+	w.restore(back, since)
+	return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, and then there are %d others", back, since)
+}
+
+func (w *world) ensemble() *ensemble { return w.service.(*ensemble) }
+
+// depose kills the leader.
+func (w *world) depose() (back func()) {
+	m := w.ensemble().zk.Leader()
+	if m == nil {
+		return func() {}
+	}
+	m.Kill()
+	return m.Start
+}
+
+// restore puts an ensemble back to where it was some transactions ago. Whoever has its node by that goes on; all others have lost
+// it, and tokens begin anew.
+func (w *world) restore(back, since int) {
+	w.takeAway(func() { w.ensemble().restore(back, since) })
+	standing := w.standing()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restored = true
+	for _, c := range w.claims {
+		if standing[turn{c.line, c.token}] { // it may have been taken away, and nobody has heard of it
+			c.excused = time.Time{}
+		}
+	}
+	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
+	clear(w.last)
+	clear(w.waited)
 }
 
 // rejoin ends what has lasted long enough, or all of it.

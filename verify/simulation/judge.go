@@ -73,7 +73,7 @@ func (w *world) judge() error {
 			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
 			}
-			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
+			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
 				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 			}
 			if c.excused.IsZero() {
@@ -104,6 +104,15 @@ func (w *world) judge() error {
 		}
 	}
 	return w.asleep(claims)
+}
+
+// inDoubt is how long a holder may go on that has heard that its node is gone. A ZooKeeper server says so and hangs up when the
+// whole session has ended: then its client looks for another server for a second, to hear which of the two it is.
+func (w *world) inDoubt(c claim, told time.Time) time.Duration {
+	if w.cfg.Profile == ZooKeeper && !w.scheduler.brokenAt(w.voice(c.who)).Before(told) {
+		return prompt + time.Second
+	}
+	return prompt
 }
 
 // outlived looks for a hold that is believed in longer than the service keeps its session.
@@ -158,7 +167,7 @@ func (w *world) asleep(claims []claim) error {
 		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[turn{line, n.Token}] })
 		since, known := w.idle[line]
 		nap := w.nap
-		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() }) {
+		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() || w.service.Abandoned(n.ID) }) {
 			nap = 2 * w.cfg.TTL // its session has ended before it came, and who waits for it looks once in a TTL
 		}
 		switch {
@@ -228,14 +237,16 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	if w.last[line] == nil {
 		w.last[line] = make(map[string]coord.Token)
 	}
-	w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	if c.excused.IsZero() || !w.restored { // a backup does not know of it
+		w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	}
 	w.claims = append(w.claims, c)
 	return c
 }
 
-// voice is under which name the network knows what a contender asks for. A register's driver asks for all of its process.
+// voice is under which name the network knows what a contender asks for. A driver that is shipped asks for all of its process.
 func (w *world) voice(who string) string {
-	if w.cfg.Profile == Register {
+	if w.cfg.Profile.ships() {
 		return who[:len(who)-1]
 	}
 	return who
@@ -243,7 +254,7 @@ func (w *world) voice(who string) string {
 
 // amends reports whether a request may have been an amendment.
 func amends(op string) bool {
-	return op == "amend" || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
+	return op == "amend" || strings.HasPrefix(op, "multi ") || strings.HasPrefix(op, "set ") || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
 }
 
 // nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.

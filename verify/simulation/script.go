@@ -89,8 +89,12 @@ const scriptTTL = 2 * time.Second
 // RunScript runs a script in a bubble; it is called within synctest.Test.
 func RunScript(sc Script, trace func(string)) Outcome {
 	w := newWorld(Config{Profile: sc.Profile, Recipe: sc.Play, TTL: scriptTTL, Trace: trace})
-	if sc.Profile == LikeZooKeeper {
+	switch sc.Profile {
+	case LikeZooKeeper:
 		w.replicas = 2
+	case ZooKeeper:
+		w.replicas = 3
+		w.ticks = ticks{scriptTTL / 10, 20}
 	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
 	for _, f := range sc.Faults {
@@ -148,6 +152,12 @@ func (s *script) run(parts []part) Outcome {
 		o.Steps = append(o.Steps, p.String())
 	}
 	return o
+}
+
+// lasts is the world's, and nobody is expected to be well before.
+func (s *script) lasts(d time.Duration, end func()) {
+	s.world.lasts(d, end)
+	s.broken = later(s.broken, time.Now().Add(d))
 }
 
 // next returns the parcel that will arrive next, if any may. The links take turns.

@@ -19,7 +19,8 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 3, "which part of the single faults in a register are tried: one in so many")
+	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried with a driver that is shipped: one in so many, of ZooKeeper's one in twice as many")
+	most       = flag.Int("sim.most", 5, "after how many failing scripts to stop")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -40,7 +41,7 @@ func playAll(t *testing.T, scripts []Script) {
 		all.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(scripts) || failing.Load() > 5 {
+				if i >= len(scripts) || failing.Load() > int64(*most) {
 					return
 				}
 				o := playScript(t, scripts[i], nil)
@@ -48,7 +49,7 @@ func playAll(t *testing.T, scripts []Script) {
 				grants.Add(int64(o.Grants))
 				if o.Wrong != nil {
 					mu.Lock()
-					if failing.Add(1) <= 6 {
+					if failing.Add(1) <= int64(*most)+1 {
 						if o.Trace != nil {
 							t.Log(strings.Join(o.Trace, "\n"))
 						}
@@ -96,7 +97,14 @@ func singles(t *testing.T, plays []string) []Script {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
 				for i, k := range Kinds {
-					if p == Register && (at+i)%*oneIn != 0 {
+					part := 1
+					switch {
+					case p == Register:
+						part = *oneIn
+					case p == ZooKeeper && *oneIn > 1:
+						part = 2 * *oneIn
+					}
+					if (at+i)%part != 0 {
 						continue
 					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -74,6 +75,23 @@ var Kinds = []*Kind{
 	{name: "last", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[len(s.nodes())-1]) }},
 	// Somebody writes to the second node, then its owner gives up, and the third hears of both at once.
 	{name: "meddled", needs: threeNodes, breaks: (*script).meddle},
+	// The leader is killed, and comes back as one of the others.
+	{name: "deposed", needs: anEnsemble, breaks: func(s *script, _ parcel) { s.lasts(scriptTTL/2, s.depose()) }},
+	// The link's server is killed, and comes back when no session has been on it for long.
+	{name: "away", needs: anEnsemble, breaks: func(s *script, p parcel) { s.lasts(outlastsSessions, s.ensemble().kill(p.link)) }},
+	// Nothing that the link's server hears of the others arrives, while they hear it.
+	{name: "deafened", needs: anEnsemble, breaks: func(s *script, p parcel) { s.lasts(scriptTTL*2/3, s.ensemble().deafen(p.link)) }},
+	// The connection breaks, and all servers grant less from then on.
+	{name: "shorter", needs: anEnsemble, breaks: func(s *script, p parcel) {
+		s.ensemble().grant(scriptTTL * 2 / 3)
+		s.cut(p.link, 1<<30)
+	}},
+	// Answers and news are held back for a fifth of the TTL, and then arrive all at once.
+	{name: "together", needs: anEnsemble, breaks: func(s *script, p parcel) { s.lasts(scriptTTL/5, s.scheduler.hold(p.link)) }},
+	// An operator puts a backup of a moment ago back, and the clients have seen more than that.
+	{name: "restored", needs: anEnsemble, breaks: func(s *script, _ parcel) { s.restore(3, 0) }},
+	// The same, and the service has gone on before they ask it again.
+	{name: "relapsed", needs: anEnsemble, breaks: func(s *script, _ parcel) { s.restore(3, 1000) }},
 	// The node at the head is removed, and then its owner's requests stall.
 	{name: "firstmute", needs: aNode, breaks: func(s *script, _ parcel) {
 		head := s.nodes()[0]
@@ -125,11 +143,14 @@ func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrd
 func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
 
 // aServer is one of several, of which some may be cut off from the others.
-func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == LikeZooKeeper }
+func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
+
+// anEnsemble speaks ZooKeeper's protocol.
+func anEnsemble(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == ZooKeeper }
 
 // aWatch is what a service may refuse. A store may refuse anything.
 func aWatch(s *script, p parcel) bool {
-	return p.dir == toService && (p.what == "watch" || s.cfg.Profile == Register)
+	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register)
 }
 
 // threeNodes are needed where somebody can write to one of them.

@@ -18,13 +18,19 @@ const (
 	LikeZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
 	LikeEtcd                     // the same, as etcd would be
 	Register                     // a store of registers, with the driver that every store has: coord/register as it is shipped
+	ZooKeeper                    // an ensemble that speaks ZooKeeper's protocol, with coord/zk as it is shipped
 )
 
-func (p Profile) String() string { return [...]string{"like-zookeeper", "like-etcd", "register"}[p] }
+// AllProfiles are all there are.
+var AllProfiles = []Profile{LikeZooKeeper, LikeEtcd, Register, ZooKeeper}
+
+func (p Profile) String() string {
+	return [...]string{"like-zookeeper", "like-etcd", "register", "zookeeper"}[p]
+}
 
 // profileOf returns the Profile of that name.
 func profileOf(name string) (Profile, bool) {
-	for _, p := range []Profile{LikeZooKeeper, LikeEtcd, Register} {
+	for _, p := range AllProfiles {
 		if p.String() == name {
 			return p, true
 		}
@@ -33,7 +39,14 @@ func profileOf(name string) (Profile, bool) {
 }
 
 // keepsOrder reports whether requests and answers of a link never overtake each other.
-func (p Profile) keepsOrder() bool { return p == LikeZooKeeper }
+func (p Profile) keepsOrder() bool { return p == LikeZooKeeper || p == ZooKeeper }
+
+// ships reports whether the driver is one that is shipped. Such a driver does not depend on its seed alone, and asks for all
+// of its process.
+func (p Profile) ships() bool { return p == Register || p == ZooKeeper }
+
+// hasServers reports whether there are several, of which some may be cut off from the others.
+func (p Profile) hasServers() bool { return p == LikeZooKeeper || p == ZooKeeper }
 
 // keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
 func (p Profile) keepsEvents() bool { return p == LikeEtcd }
@@ -46,7 +59,8 @@ type service interface {
 	Names(prefix string) []string
 	Expiry(node string) time.Time // when its session ends if nothing more is heard; zero: it has ended
 	LinkOf(node string) string    // whose session it is of; "" if that has ended
-	Taken(node string) time.Time  // when an operator ended its session; zero: nobody did
+	Abandoned(node string) bool   // it goes when its session's time is up, and nobody will say more
+	Taken(node string) time.Time  // when an operator took it away, with its session or alone, as far as that is known; zero: nobody did
 	Watches() int                 // those that nobody needs
 	Remains() []string            // what else is left of sessions that have ended
 
@@ -83,6 +97,7 @@ func incarnation(n driver.Node) string {
 type inProcess struct{ *memory.Service }
 
 func (s inProcess) NewDriver(link string) driver.Driver { return s.Service.NewDriver(link) }
+func (inProcess) Abandoned(string) bool                 { return false }
 func (inProcess) Taken(string) time.Time                { return time.Time{} } // its nodes went with it
 func (inProcess) Tidy()                                 {}
 func (inProcess) Remains() []string                     { return nil }
