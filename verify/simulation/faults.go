@@ -36,7 +36,7 @@ func (w *world) fault(ready []parcel) string {
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	case 8:
 		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-		if w.cfg.Profile != LikeZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+		if w.cfg.Profile != LikeZooKeeper && w.cfg.Profile != Etcd || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
@@ -63,15 +63,15 @@ func (w *world) loseOne(ready []parcel) string {
 		return ""
 	}
 	p := ready[w.rand.IntN(len(ready))]
-	if p.isEvent() {
+	if p.isEvent() && w.cfg.Profile != Etcd {
 		p.arrive() // and once more, later
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && w.cfg.Profile == Register && w.rand.IntN(4) == 0 {
+	if p.dir == toService && p.stream == "" && w.cfg.Profile.ships() && w.rand.IntN(4) == 0 {
 		w.scheduler.repeat(p)
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && w.rand.IntN(2) == 0 {
+	if p.dir == toService && p.stream == "" && w.rand.IntN(2) == 0 {
 		w.scheduler.postpone(p)
 		return "FAULT late: " + p.String()
 	}
@@ -83,8 +83,11 @@ func (w *world) loseOne(ready []parcel) string {
 // tardy is how late an answer may come and still be heard.
 func (w *world) tardy() time.Duration {
 	d := w.clients[0].driver.RequestTimeout()
-	if w.cfg.Profile == Register { // its requests have a fifth less
+	switch w.cfg.Profile {
+	case Register: // its requests have a fifth less
 		return d * 3 / 5
+	case Etcd: // a renewal has a sixth of the TTL, or 600 ms
+		return min(w.cfg.TTL/6, 600*time.Millisecond) * 4 / 5
 	}
 	return d * 4 / 5
 }

@@ -233,9 +233,9 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	return c
 }
 
-// voice is under which name the network knows what a contender asks for. A register's driver asks for all of its process.
+// voice is under which name the network knows what a contender asks for. A shipped driver asks for all of its process.
 func (w *world) voice(who string) string {
-	if w.cfg.Profile == Register {
+	if w.cfg.Profile.ships() {
 		return who[:len(who)-1]
 	}
 	return who
@@ -243,7 +243,7 @@ func (w *world) voice(who string) string {
 
 // amends reports whether a request may have been an amendment.
 func amends(op string) bool {
-	return op == "amend" || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
+	return op == "amend" || strings.HasPrefix(op, "amend ") || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
 }
 
 // nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.

@@ -53,6 +53,8 @@ type asking struct{ who, op string }
 type parcel struct {
 	link   string
 	who    string
+	stream string // "": it belongs to none. What belongs to one arrives in order
+	place  int    // in the stream
 	what   string
 	n      int // its number among those of its kind
 	dir    direction
@@ -65,6 +67,9 @@ func (p parcel) String() string {
 	if p.dir == toDriver {
 		arrow = "<-"
 	}
+	if p.stream != "" {
+		return fmt.Sprintf("%s %s %s: %s #%d", p.link, arrow, p.stream, p.what, p.place)
+	}
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
 }
 
@@ -72,7 +77,7 @@ func (p parcel) isEvent() bool { return strings.HasPrefix(p.what, "event ") }
 
 // moves reports whether a parcel may concern a line. In a register there is always something else under way.
 func (p parcel) moves() bool {
-	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list "} {
+	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list ", "renew "} {
 		if strings.HasPrefix(p.what, upkeep) {
 			return false
 		}
@@ -88,7 +93,7 @@ func (p parcel) late() parcel {
 
 func (p parcel) compare(q parcel) int {
 	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
-		cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
+		cmp.Compare(p.stream, q.stream), cmp.Compare(p.place, q.place), cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
 }
 
 var errCut = errors.New("sim: connection lost")
@@ -130,11 +135,7 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 		back := p
 		back.dir = toDriver
 		back.arrive = func() {
-			s.mu.Lock()
-			who := cmp.Or(r.Who, r.Link)
-			s.told[who]++
-			s.last[who] = r.Op
-			s.mu.Unlock()
+			s.answered(cmp.Or(r.Who, r.Link), r.Op)
 			answer(nil)
 		}
 		s.park(l, back)
@@ -158,6 +159,46 @@ func (s *scheduler) park(l *link, p parcel) {
 	}
 	defer s.mu.Unlock()
 	l.in = append(l.in, p)
+}
+
+// post parks a parcel, and numbers it unless it has a number.
+func (s *scheduler) post(p *parcel) {
+	s.mu.Lock()
+	if s.open {
+		s.mu.Unlock()
+		p.arrive()
+		return
+	}
+	defer s.mu.Unlock()
+	l := s.link(p.link)
+	if p.stream != "" {
+		key := asking{p.stream, fmt.Sprint(p.dir)}
+		l.asked[key]++
+		p.place = l.asked[key]
+	} else if p.n == 0 {
+		key := asking{p.who, p.what}
+		l.asked[key]++
+		p.n = l.asked[key]
+	}
+	if p.dir == toService {
+		l.out = append(l.out, *p)
+	} else {
+		l.in = append(l.in, *p)
+	}
+}
+
+// answered records that an answer has come.
+func (s *scheduler) answered(who, op string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told[who]++
+	s.last[who] = op
+}
+
+func (s *scheduler) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // heard returns how many answers have come to a contender.
@@ -237,7 +278,13 @@ func (s *scheduler) ready() []parcel {
 					told = told || p.isEvent()
 				}
 			default:
-				all = append(all, queue...)
+				begun := make(map[string]bool) // streams of which something comes first
+				for _, p := range queue {
+					if p.stream == "" || !begun[p.stream] {
+						all = append(all, p)
+					}
+					begun[p.stream] = true
+				}
 			}
 		}
 	}

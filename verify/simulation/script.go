@@ -92,6 +92,9 @@ func RunScript(sc Script, trace func(string)) Outcome {
 	if sc.Profile == LikeZooKeeper {
 		w.replicas = 2
 	}
+	if sc.Profile == Etcd {
+		w.replicas = 3
+	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
 	for _, f := range sc.Faults {
 		if f.Kind.slowClock {

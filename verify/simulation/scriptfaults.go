@@ -30,7 +30,7 @@ var Kinds = []*Kind{
 	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
 	// It arrives, and once more when everything else has.
 	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
-		s.late(p, scriptTTL/10, s.scheduler.repeat)
+		s.late(p, s.repeats(), s.scheduler.repeat)
 	}},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
@@ -108,28 +108,35 @@ func nothing(*script, parcel) bool { return true }
 
 func anything(_ *script, p parcel) bool { return p.arrive != nil }
 
-func event(_ *script, p parcel) bool { return p.isEvent() }
+// event is one that may arrive twice. A stream of gRPC tells it once.
+func event(s *script, p parcel) bool { return p.isEvent() && s.cfg.Profile != Etcd }
 
 // unreliable is an event that may be lost though the connection stands: a store has to say so.
-func unreliable(s *script, p parcel) bool { return event(s, p) && s.cfg.Profile != Register }
+func unreliable(s *script, p parcel) bool { return p.isEvent() && !s.cfg.Profile.ships() }
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
 // losable is true for all but events of a service that keeps no order: there, a watch goes on from where it was.
-func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder() || !event(s, p)) }
+func losable(s *script, p parcel) bool {
+	return anything(s, p) && (s.keepsOrder() || !p.isEvent() || s.cfg.Profile == Etcd)
+}
 
 // reorderable is true for a request that others may overtake.
-func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
+func reorderable(s *script, p parcel) bool { return request(s, p) && p.stream == "" && !s.keepsOrder() }
 
 // repeatable is what a store must bear to get twice.
-func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
+func repeatable(s *script, p parcel) bool {
+	return request(s, p) && p.stream == "" && s.cfg.Profile.ships()
+}
 
 // aServer is one of several, of which some may be cut off from the others.
-func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == LikeZooKeeper }
+func aServer(s *script, p parcel) bool {
+	return anything(s, p) && (s.cfg.Profile == LikeZooKeeper || s.cfg.Profile == Etcd)
+}
 
-// aWatch is what a service may refuse. A store may refuse anything.
+// aWatch is what a service may refuse. One with a shipped driver may refuse anything.
 func aWatch(s *script, p parcel) bool {
-	return p.dir == toService && (p.what == "watch" || s.cfg.Profile == Register)
+	return p.dir == toService && (p.what == "watch" || s.cfg.Profile.ships())
 }
 
 // threeNodes are needed where somebody can write to one of them.
@@ -178,6 +185,14 @@ func lateBy(d time.Duration) func(*script, parcel) {
 	return func(s *script, p parcel) { s.late(p, d, s.scheduler.postpone) }
 }
 
+// repeats is how much later a request comes again. On etcd, where only something in between sends it again, it does so soon.
+func (s *script) repeats() time.Duration {
+	if s.cfg.Profile == Etcd {
+		return 3 * time.Millisecond
+	}
+	return scriptTTL / 10
+}
+
 func (s *script) late(p parcel, d time.Duration, put func(parcel)) {
 	until := time.Now().Add(d)
 	s.due[p.late().String()] = until
@@ -215,6 +230,9 @@ func (s *script) refuse(p parcel) {
 	s.mu.Lock()
 	s.denials[p.link] = true
 	s.mu.Unlock()
+	if s.cfg.Profile == Etcd {
+		s.nap = scriptTTL * 3 / 5 // a watch that was refused is asked for again within a second
+	}
 	s.service.Refuse(p.link)
 }
 

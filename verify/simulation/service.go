@@ -18,13 +18,16 @@ const (
 	LikeZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
 	LikeEtcd                     // the same, as etcd would be
 	Register                     // a store of registers, with the driver that every store has: coord/register as it is shipped
+	Etcd                         // an etcd cluster behind its gRPC services, with coord/etcd as it is shipped
 )
 
-func (p Profile) String() string { return [...]string{"like-zookeeper", "like-etcd", "register"}[p] }
+func (p Profile) String() string {
+	return [...]string{"like-zookeeper", "like-etcd", "register", "etcd"}[p]
+}
 
 // profileOf returns the Profile of that name.
 func profileOf(name string) (Profile, bool) {
-	for _, p := range []Profile{LikeZooKeeper, LikeEtcd, Register} {
+	for _, p := range []Profile{LikeZooKeeper, LikeEtcd, Register, Etcd} {
 		if p.String() == name {
 			return p, true
 		}
@@ -34,6 +37,10 @@ func profileOf(name string) (Profile, bool) {
 
 // keepsOrder reports whether requests and answers of a link never overtake each other.
 func (p Profile) keepsOrder() bool { return p == LikeZooKeeper }
+
+// ships reports whether the driver is one that is shipped. It does what several contenders of a client want in requests of
+// its own, so the network does not know for whom.
+func (p Profile) ships() bool { return p == Register || p == Etcd }
 
 // keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
 func (p Profile) keepsEvents() bool { return p == LikeEtcd }
@@ -56,8 +63,8 @@ type service interface {
 	Refuse(link string)
 	Reconnect(link string)
 	Strand(link string) (heal func())
-	CatchUp(replica, n int) int
-	Tidy() // begins to clear away what the dead have left, if the clients do that for each other
+	CatchUp(replica, n int) int // everything: and it does not lag behind any more
+	Tidy()                      // begins to clear away what the dead have left, if the clients do that for each other
 
 	Close()
 }

@@ -12,11 +12,11 @@ import (
 var (
 	runs    = flag.Int("sim.runs", 150, "how many runs of each recipe and profile")
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, with its trace")
-	profile = flag.String("sim.profile", "", "run this profile only: like-zookeeper, like-etcd or register")
+	profile = flag.String("sim.profile", "", "run this profile only: like-zookeeper, like-etcd, register or etcd")
 	recipe  = flag.String("sim.recipe", "", "run this recipe only: mutex, rwlock, semaphore or election")
 )
 
-var profiles = []Profile{LikeZooKeeper, LikeEtcd, Register}
+var profiles = []Profile{LikeZooKeeper, LikeEtcd, Register, Etcd}
 
 // each calls f for every profile and recipe that the flags do not rule out.
 func each(t *testing.T, f func(t *testing.T, cfg Config)) {
