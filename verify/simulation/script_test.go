@@ -19,7 +19,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many")
+	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many; on etcd a quarter of that, unless it is all")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -96,7 +96,7 @@ func singles(t *testing.T, plays []string) []Script {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
 				for i, k := range Kinds {
-					if p == Register && (at+i)%*oneIn != 0 {
+					if (at+i)%sampled(p) != 0 {
 						continue
 					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})
@@ -105,6 +105,17 @@ func singles(t *testing.T, plays []string) []Script {
 		}
 	}
 	return all
+}
+
+// sampled is one in how many single faults are tried.
+func sampled(p Profile) int {
+	switch {
+	case p == Register:
+		return *oneIn
+	case p == Etcd && *oneIn > 1:
+		return 4 * *oneIn
+	}
+	return 1
 }
 
 func TestEveryFaultAtEveryStep(t *testing.T) {
