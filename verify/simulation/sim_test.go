@@ -108,7 +108,7 @@ func TestASeedReplaysARunExactly(t *testing.T) {
 			sums := make(map[string]uint64)
 			differ, n := 0, 1000
 			if p == Etcd { // slower, too
-				n = 400
+				n = 200
 			}
 			if scattered { // which is slow; all of them run without it, too
 				n = 200

@@ -118,7 +118,8 @@ func overlaps(ops []*pb.RequestOp) (puts map[string]bool, removed []interval, er
 	}
 	gone := func(key string) bool {
 		for _, r := range removed {
-			if within(key, r.from, r.end) {
+			// Here, and only here, an end of one zero byte is not for all that comes after.
+			if key == r.from && r.end == "" || r.from <= key && key < r.end {
 				return true
 			}
 		}

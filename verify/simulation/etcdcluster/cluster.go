@@ -480,7 +480,9 @@ func (c *Cluster) Watches() (all []string) {
 	for _, m := range c.members {
 		for _, s := range m.streams {
 			for _, w := range s.watches {
-				all = append(all, w.key)
+				if !w.dead {
+					all = append(all, w.key)
+				}
 			}
 		}
 	}

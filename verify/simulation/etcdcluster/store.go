@@ -103,6 +103,11 @@ func (s *store) ranges(r *pb.RangeRequest, now int64) (*pb.RangeResponse, error)
 		return r.MaxModRevision != 0 && kv.ModRevision > r.MaxModRevision || kv.ModRevision < r.MinModRevision ||
 			r.MaxCreateRevision != 0 && kv.CreateRevision > r.MaxCreateRevision || kv.CreateRevision < r.MinCreateRevision
 	})
+	filters := r.MinModRevision != 0 || r.MaxModRevision != 0 || r.MinCreateRevision != 0 || r.MaxCreateRevision != 0
+	plain := r.SortOrder == pb.RangeRequest_NONE || r.SortTarget == pb.RangeRequest_KEY && r.SortOrder == pb.RangeRequest_ASCEND
+	if r.Limit > 0 && plain && !filters { // no more than these are read, whatever they are sorted by
+		kvs = kvs[:min(int64(len(kvs)), r.Limit+1)]
+	}
 	arrange(kvs, r.SortTarget, r.SortOrder)
 	if r.Limit > 0 && int64(len(kvs)) > r.Limit {
 		kvs, answer.More = kvs[:r.Limit], true
@@ -200,10 +205,10 @@ func (c *change) put(r *pb.PutRequest) *pb.PutResponse {
 // mayPut checks a put against what was there before the change.
 func (c *change) mayPut(r *pb.PutRequest) error {
 	switch {
-	case (r.IgnoreValue || r.IgnoreLease) && c.at(string(r.Key), c.rev) == nil:
-		return rpctypes.ErrGRPCKeyNotFound
 	case r.Lease != 0 && c.leases[r.Lease] == nil:
 		return rpctypes.ErrGRPCLeaseNotFound
+	case (r.IgnoreValue || r.IgnoreLease) && c.at(string(r.Key), c.rev) == nil:
+		return rpctypes.ErrGRPCKeyNotFound
 	}
 	return nil
 }

@@ -25,8 +25,10 @@ type Stream struct {
 type watch struct {
 	id       int64
 	key, end string
+	start    int64 // the revision that it was to begin at; 0: at what was then the next
 	from     int64 // the first revision that it has not been told of
 	behind   bool  // it began in the past: what has happened since is read now and then
+	dead     bool  // it was ended by a compaction, and keeps its number until the client ends it, too
 	prev     bool
 	ignores  []pb.WatchCreateRequest_FilterType
 	fragment bool
@@ -86,7 +88,7 @@ func (s *Stream) hear(r *pb.WatchRequest, refusal error) {
 			s.send(&pb.WatchResponse{Header: s.c.header(s.m), WatchId: id, Canceled: true})
 		}
 	case r.GetProgressRequest() != nil:
-		if !slices.ContainsFunc(s.watches, func(w *watch) bool { return w.behind }) {
+		if len(s.watches) > 0 && !slices.ContainsFunc(s.watches, func(w *watch) bool { return w.behind || w.start > s.c.rev(s.m) }) {
 			s.send(&pb.WatchResponse{Header: s.c.header(s.m), WatchId: noWatch})
 		}
 	}
@@ -122,7 +124,7 @@ func (s *Stream) create(r *pb.WatchCreateRequest, refusal error) {
 		refuse(errSameNumber)
 		return
 	}
-	w := &watch{id: r.WatchId, key: key, end: end, from: r.StartRevision, prev: r.PrevKv, ignores: r.Filters, fragment: r.Fragment}
+	w := &watch{id: r.WatchId, key: key, end: end, start: r.StartRevision, from: r.StartRevision, prev: r.PrevKv, ignores: r.Filters, fragment: r.Fragment}
 	if w.id == 0 {
 		for s.index(s.next) >= 0 {
 			s.next++
@@ -159,7 +161,7 @@ const (
 func (s *Stream) catchUp(i int) {
 	w := s.watches[i]
 	if first := s.c.state.compacted; w.from < first {
-		s.watches = slices.Delete(s.watches, i, i+1)
+		w.dead = true
 		s.send(&pb.WatchResponse{Header: s.c.header(s.m), WatchId: w.id, Canceled: true, CompactRevision: first})
 		return
 	}
@@ -185,7 +187,8 @@ func (s *Stream) report(w *watch, now int64) {
 			continue
 		}
 		said := &mvccpb.Event{Type: e.Type, Kv: clone(e.Kv)}
-		if before := store.at(string(e.Kv.Key), e.Kv.ModRevision-1); w.prev && before != nil && before.ModRevision >= store.compacted {
+		created := e.Kv.CreateRevision == e.Kv.ModRevision
+		if before := store.at(string(e.Kv.Key), e.Kv.ModRevision-1); w.prev && !created && before != nil && e.Kv.ModRevision > store.compacted {
 			said.PrevKv = clone(before)
 		}
 		events = append(events, said)
