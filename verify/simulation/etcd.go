@@ -52,11 +52,11 @@ type broken struct {
 	breaks func()
 }
 
-func newEtcd(network *scheduler, ttl time.Duration, rate float64, members int) *etcd {
+func newEtcd(network *scheduler, ttl time.Duration, rate float64, members int, checkpoints bool) *etcd {
 	f := &etcd{network: network, ttl: ttl, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
 		stranded: make(map[string]int), courses: make(map[string]int)}
 	// The driver bears clocks that are some 2% apart, as it says.
-	f.cluster = etcdcluster.New(etcdcluster.Config{Members: members, Rate: 1 + (rate-1)/3})
+	f.cluster = etcdcluster.New(etcdcluster.Config{Members: members, Election: electsAfter, Rate: 1 + (rate-1)/3, Checkpoints: checkpoints})
 	f.server = etcdcluster.NewServer(f.cluster, f)
 	return f
 }
@@ -221,8 +221,8 @@ func (f *etcd) Reconnect(link string) {
 
 // Strand cuts off the member that the link's next request goes to.
 func (f *etcd) Strand(link string) (heal func()) {
+	member := f.next(link)
 	f.mu.Lock()
-	member := f.turns[link] % f.cluster.Members()
 	f.stranded[link] = member
 	f.mu.Unlock()
 	f.cluster.Isolate(member)
@@ -268,6 +268,13 @@ func (f *etcd) call(link string, refusable bool) etcdcluster.Call {
 		delete(f.refusing, link)
 	}
 	return to
+}
+
+// next is which member the next request of a link goes to.
+func (f *etcd) next(link string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.turns[link] % f.cluster.Members()
 }
 
 func (f *etcd) begin(link string, breaks func()) (end func()) {

@@ -43,7 +43,7 @@ func TestALeaseThatWasGrantedLateIsRenewedTheSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var renewed []time.Duration
-		f := newEtcd(nil, ttl, 1, 1)
+		f := newEtcd(nil, ttl, 1, 1, false)
 		f.server.Stop()
 		f.server = etcdcluster.NewServer(f.cluster, slow{
 			late: func(r proto.Message) time.Duration {

@@ -9,6 +9,9 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
+	if w.cfg.Profile == Etcd && w.rand.IntN(4) == 0 {
+		return w.etcdFault(c)
+	}
 	switch w.rand.IntN(11) {
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)

@@ -20,6 +20,7 @@ import (
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
 	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many; on etcd a quarter of that, unless it is all")
+	oneKind    = flag.String("sim.kind", "", "of single faults, try this kind only, at every step")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -96,7 +97,7 @@ func singles(t *testing.T, plays []string) []Script {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
 				for i, k := range Kinds {
-					if (at+i)%sampled(p) != 0 {
+					if *oneKind == "" && (at+i)%sampled(p) != 0 || *oneKind != "" && *oneKind != k.name {
 						continue
 					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
 // Kind is a fault that a Script may have.
@@ -14,6 +15,8 @@ type Kind struct {
 	needs     func(*script, parcel) bool // what must be there to break; p is the parcel about to arrive, if there is one
 	breaks    func(*script, parcel)
 	slowClock bool // the service's clock is slow in the whole run
+
+	checkpoints bool // a new leader knows how much is left of a lease, in the whole run
 }
 
 // Kinds are all the faults there are. Those that need a parcel befall the one that is about to arrive.
@@ -80,6 +83,28 @@ var Kinds = []*Kind{
 		s.scheduler.freeze(s.ownerOf(head), toService, outlastsSessions)
 		s.remove(head)
 	}},
+
+	// On etcd only: the leader is stopped until another is elected, and passes on what it has got when it goes on.
+	{name: "asleep", needs: anEtcd, breaks: leaderSleeps(sleepsLong, true)},
+	// Or forgets it.
+	{name: "deposed", needs: anEtcd, breaks: leaderSleeps(sleepsLong, false)},
+	// The same, and a lease has under the next leader what was left of it.
+	{name: "checkpointed", needs: anEtcd, breaks: leaderSleeps(sleepsLong, true), checkpoints: true},
+	// It is stopped, and goes on before anybody has noticed.
+	{name: "naps", needs: anEtcd, breaks: leaderSleeps(naps, true)},
+	// The member that the request goes to is stopped, for longer than sessions live.
+	{name: "stops", needs: anEtcd, breaks: memberSleeps(outlastsSessions)},
+	// Another member leads.
+	{name: "leads", needs: anEtcd, breaks: (*script).moves},
+	// All but the present is forgotten.
+	{name: "compacts", needs: anEtcd, breaks: (*script).compacts},
+	// A request is refused once: the token is no longer known; there are too many; this is a learner; the leader has changed.
+	{name: "token", needs: aRequest, breaks: refusedOnce(etcdcluster.InvalidToken)},
+	{name: "crowded", needs: aRequest, breaks: refusedOnce(etcdcluster.Crowded)},
+	{name: "learner", needs: aRequest, breaks: refusedOnce(etcdcluster.Learner)},
+	{name: "changed", needs: aRequest, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// News are held back for a moment, and then arrive at once.
+	{name: "together", needs: anEtcd, breaks: (*script).together},
 }
 
 const outlastsSessions = scriptTTL * 3 / 2

@@ -64,6 +64,8 @@ type world struct {
 	wrong   error
 	kept    []string
 	stood   string // at the last step
+
+	checkpoints bool // of leases
 }
 
 // turn is one contender's in a line: the tokens of two lines may be the same.
@@ -99,6 +101,7 @@ func Run(cfg Config) Report {
 	}
 	if cfg.Profile == Etcd {
 		w.replicas = 1 + 2*w.rand.IntN(2)
+		w.checkpoints = w.rand.IntN(2) == 0
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
@@ -120,7 +123,7 @@ func (w *world) start(rate float64) {
 		return
 	}
 	if w.cfg.Profile == Etcd {
-		w.service = newEtcd(w.scheduler, w.cfg.TTL, rate, w.replicas)
+		w.service = newEtcd(w.scheduler, w.cfg.TTL, rate, w.replicas, w.checkpoints)
 		return
 	}
 	as := map[Profile]memory.Profile{LikeZooKeeper: memory.ZooKeeper, LikeEtcd: memory.Etcd}[w.cfg.Profile]
