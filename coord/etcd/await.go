@@ -116,6 +116,10 @@ func (a *awaiting) run(ctx context.Context) (*finding, error) {
 	defer poll.Stop()
 	for {
 		found, err := a.hear(ctx)
+		if found != nil && err == nil && a.self == nil && time.Since(a.joined) > watchOwnAfter { // looking took long
+			a.listenToItself()
+			return a.lookAgain(ctx, 0, found.how)
+		}
 		if found != nil || err != nil {
 			return found, err
 		}
