@@ -132,10 +132,16 @@ func (f *etcd) Names(prefix string) (names []string) {
 	return slices.Compact(names)
 }
 
-func (f *etcd) Expiry(node string) time.Time { return f.cluster.Expiry(leaseOf(node)) }
+// Expiry is zero for a lease that cannot be renewed any more, though the leader has not yet looked.
+func (f *etcd) Expiry(node string) time.Time {
+	if end := f.cluster.Expiry(leaseOf(node)); time.Now().Before(end) {
+		return end
+	}
+	return time.Time{}
+}
 
 func (f *etcd) LinkOf(node string) string {
-	if f.Expiry(node).IsZero() {
+	if f.cluster.Expiry(leaseOf(node)).IsZero() {
 		return ""
 	}
 	return f.owner(leaseOf(node))
@@ -338,6 +344,7 @@ type course struct {
 
 	mu      sync.Mutex
 	watches map[int64]string // which single keys it watches
+	over    bool
 }
 
 func (f *etcd) Open(link, method string, breaks func(error)) etcdcluster.Course {
@@ -350,7 +357,12 @@ func (f *etcd) Open(link, method string, breaks func(error)) etcdcluster.Course 
 	return &course{f: f, link: link, name: name, breaks: hangUp, end: f.begin(link, hangUp), watches: make(map[int64]string)}
 }
 
-func (c *course) Close() { c.end() }
+func (c *course) Close() {
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
 
 func (c *course) Up(r proto.Message, arrive func(etcdcluster.Call)) {
 	refusable := true
@@ -378,8 +390,11 @@ func (c *course) Down(r proto.Message, arrive func()) {
 // hear notes which nodes their owners are told to have lost: by the watches that they have on them.
 func (c *course) hear(said *pb.WatchResponse) {
 	c.mu.Lock()
-	key := c.watches[said.WatchId]
+	key, over := c.watches[said.WatchId], c.over
 	c.mu.Unlock()
+	if over {
+		return
+	}
 	for _, e := range said.Events {
 		if e.Type == mvccpb.Event_DELETE && string(e.Kv.Key) == key && c.f.owner(leaseOf(key)) == c.link {
 			c.f.network.hearGone(nodeName(key, c.f.cluster.Created(key, e.Kv.ModRevision)))
@@ -400,6 +415,8 @@ func (f *etcd) tell(r proto.Message) string {
 		return "grant"
 	case *pb.LeaseRevokeRequest:
 		return fmt.Sprintf("revoke %x", r.ID)
+	case *pb.LeaseTimeToLiveRequest:
+		return fmt.Sprintf("sweep %x", r.ID)
 	case *pb.LeaseKeepAliveRequest:
 		return fmt.Sprintf("renew %x", r.ID)
 	case *pb.LeaseKeepAliveResponse:

@@ -12,7 +12,10 @@ import (
 const (
 	electsAfter = time.Second         // of the cluster
 	sleepsLong  = electsAfter * 3 / 2 // so another leader is elected
+	sweeps      = 21 * time.Second    // how long a session's stray node may stand: it looks every 20 s
+	longTry     = 6 * time.Second     // how long a try of a request may come to take, and a little
 	naps        = electsAfter / 2     // so none is
+	backupAge   = 8                   // how many entries of the log a backup lacks
 )
 
 func (w *world) etcd() *etcd { return w.service.(*etcd) }
@@ -26,6 +29,9 @@ func aRequest(s *script, p parcel) bool { return s.cfg.Profile == Etcd && reques
 func (w *world) sleeps(member int, d time.Duration, late bool) {
 	f := w.etcd()
 	f.cluster.Sleep(member)
+	if !late {
+		w.nap = max(w.nap, longTry) // what is lost is noticed when its try is over
+	}
 	w.stranded = append(w.stranded, stranding{fmt.Sprint("member ", member), time.Now().Add(d), func() { f.cluster.Return(member, late) }})
 }
 
@@ -55,6 +61,25 @@ func refusedOnce(with error) func(*script, parcel) {
 func (s *script) compacts(parcel) { s.etcd().cluster.Compact() }
 
 func (s *script) moves(parcel) { s.etcd().cluster.Move() }
+
+// restored has the cluster begin again from a backup, so tokens begin again, too. What sessions had left since then stands
+// again until they have expired. A session hears of it by a revision that is lower than one that it was told before; when
+// others have made up for those it cannot know.
+func (s *script) restored(parcel) {
+	s.takeAway(func() {
+		s.etcd().cluster.Restore(backupAge)
+		for _, c := range s.clients {
+			s.cut(c.name, 0)
+		}
+	})
+	s.scheduler.forgetGone()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.last)
+	clear(s.waited)
+	clear(s.taken) // who holds has been excused, and others come to have the same tokens
+	s.nap = 2 * scriptTTL
+}
 
 // together has the next things that are told to a client arrive at once, after a while.
 func (s *script) together(p parcel) {

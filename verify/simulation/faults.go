@@ -72,6 +72,9 @@ func (w *world) loseOne(ready []parcel) string {
 	}
 	if p.dir == toService && p.stream == "" && w.cfg.Profile.ships() && w.rand.IntN(4) == 0 {
 		w.scheduler.repeat(p)
+		if w.cfg.Profile == Etcd {
+			w.nap, w.strays = sweeps, sweeps
+		}
 		return "FAULT twice: " + p.String()
 	}
 	if p.dir == toService && p.stream == "" && w.rand.IntN(2) == 0 {

@@ -241,6 +241,13 @@ func (s *scheduler) hearGone(id string) {
 	s.gone[id] = time.Now()
 }
 
+// forgetGone forgets what hearGone was told, when nodes that had gone may come back.
+func (s *scheduler) forgetGone() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.gone)
+}
+
 // heardGone returns when the owner of a node heard that it is gone; zero: it has not.
 func (s *scheduler) heardGone(id string) time.Time {
 	s.mu.Lock()

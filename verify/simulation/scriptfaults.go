@@ -33,7 +33,10 @@ var Kinds = []*Kind{
 	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
 	// It arrives, and once more when everything else has.
 	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
-		s.late(p, s.repeats(), s.scheduler.repeat)
+		s.late(p, scriptTTL/10, s.scheduler.repeat)
+		if s.cfg.Profile == Etcd { // a join that came again is a stray node
+			s.nap, s.strays = sweeps, sweeps
+		}
 	}},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
@@ -98,6 +101,8 @@ var Kinds = []*Kind{
 	{name: "leads", needs: anEtcd, breaks: (*script).moves},
 	// All but the present is forgotten.
 	{name: "compacts", needs: anEtcd, breaks: (*script).compacts},
+	// The cluster has its state of some time ago.
+	{name: "restored", needs: anEtcd, breaks: (*script).restored},
 	// A request is refused once: the token is no longer known; there are too many; this is a learner; the leader has changed.
 	{name: "token", needs: aRequest, breaks: refusedOnce(etcdcluster.InvalidToken)},
 	{name: "crowded", needs: aRequest, breaks: refusedOnce(etcdcluster.Crowded)},
@@ -208,14 +213,6 @@ func (s *script) loseAnswer(p parcel) {
 
 func lateBy(d time.Duration) func(*script, parcel) {
 	return func(s *script, p parcel) { s.late(p, d, s.scheduler.postpone) }
-}
-
-// repeats is how much later a request comes again. On etcd, where only something in between sends it again, it does so soon.
-func (s *script) repeats() time.Duration {
-	if s.cfg.Profile == Etcd {
-		return 3 * time.Millisecond
-	}
-	return scriptTTL / 10
 }
 
 func (s *script) late(p parcel, d time.Duration, put func(parcel)) {

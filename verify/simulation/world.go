@@ -65,7 +65,8 @@ type world struct {
 	kept    []string
 	stood   string // at the last step
 
-	checkpoints bool // of leases
+	checkpoints bool          // of leases
+	strays      time.Duration // how long a node may stand that nobody knows of
 }
 
 // turn is one contender's in a line: the tokens of two lines may be the same.
@@ -248,7 +249,7 @@ func (w *world) tidying() time.Duration {
 	if w.cfg.Profile == Register {
 		return 4 * w.cfg.TTL
 	}
-	return 2 * w.cfg.TTL
+	return max(2*w.cfg.TTL, w.strays)
 }
 
 func (w *world) settled() {
