@@ -1,5 +1,6 @@
 // Package simulation runs the recipes in an order that a seed decides: on the in-process service, which imitates ZooKeeper
-// or etcd, and on a store of registers in memory, with the driver that every store has, coord/register as it is shipped.
+// or etcd; on a store of registers in memory, with the driver that every store has, coord/register as it is shipped; and on
+// an etcd cluster within the process, behind gRPC, with coord/etcd as it is shipped.
 //
 // Between driver and service, or driver and store, sits a [scheduler]: it parks every request, answer and event, waits
 // until everybody has come to rest (testing/synctest), and then lets exactly one thing happen: a parked parcel arrives, a
@@ -15,6 +16,11 @@
 // goroutines. (All else that is random in it follows from the time in the bubble, see chance.) So the trace of such a run is
 // kept, and shown if something goes wrong. A script nearly always finds again what it found once.
 //
+// On etcd a request or an answer may be lost, late, or come again, and overtake others; the messages of a stream come in order,
+// and one that is lost breaks the stream, as a broken connection would. Members lag behind, are cut off, and elect another
+// leader. Here a seed gives the same run in some seven of ten cases: besides what several contenders of a client want at one
+// time there are the goroutines of gRPC. What package etcdcluster imitates it says itself; it is checked against real servers.
+//
 // After each step the judges, who know nothing of the rules, look at who believes to hold what. At the end everything
 // is healed, and everybody must be served within a certain time and leave nothing behind.
 //
@@ -22,6 +28,6 @@
 //	make sim                                                            two million acquisitions
 //	go test ./verify/simulation -run TestSim -sim.seed=7 -sim.profile=like-etcd -sim.recipe=mutex -v    one run, with its trace
 //	go test ./verify/simulation -run TestScript -sim.script='like-etcd mutex lost@7,cut@9' -v                 one script, with its trace
-//	go test ./verify/simulation -run 'TestSim|TestEvery' -sim.profile=register -sim.part=1 -v            all there is of one profile
+//	go test ./verify/simulation -run 'TestSim|TestEvery' -sim.profile=etcd -sim.part=1 -v                all there is of one profile
 //	make test-planted                                                   shows that missing safeguards are noticed
 package simulation

@@ -43,7 +43,7 @@ func newEnsemble(network *scheduler, members int, ttl time.Duration, t ticks, ra
 }
 
 func (f *ensemble) ToMember(p zookeeper.Parcel) {
-	f.network.pass(parcel{link: p.Link, conn: p.Connection, what: p.What, dir: toService, lose: func() {}, arrive: func() { p.Arrive() }})
+	f.network.post(&parcel{link: p.Link, conn: p.Connection, what: p.What, dir: toService, lose: func() {}, arrive: func() { p.Arrive() }})
 }
 
 func (f *ensemble) ToClient(p zookeeper.Parcel) {
@@ -61,7 +61,7 @@ func (f *ensemble) ToClient(p zookeeper.Parcel) {
 			f.network.hearGone(p.Deleted)
 		}
 	}
-	f.network.pass(back)
+	f.network.post(&back)
 }
 
 func (f *ensemble) NewDriver(link string) driver.Driver {

@@ -9,6 +9,9 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
+	if w.cfg.Profile == Etcd && w.rand.IntN(4) == 0 {
+		return w.etcdFault(c)
+	}
 	kinds := 11
 	if w.cfg.Profile == ZooKeeper {
 		kinds = 16
@@ -69,15 +72,18 @@ func (w *world) loseOne(ready []parcel) string {
 		return ""
 	}
 	p := ready[w.rand.IntN(len(ready))]
-	if p.isEvent() {
+	if p.isEvent() && w.cfg.Profile != Etcd {
 		p.arrive() // and once more, later
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && w.cfg.Profile == Register && w.rand.IntN(4) == 0 {
+	if p.dir == toService && p.stream == "" && w.cfg.Profile.ships() && w.rand.IntN(4) == 0 {
 		w.scheduler.repeat(p)
+		if w.cfg.Profile == Etcd {
+			w.nap, w.strays = sweeps, sweeps
+		}
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && w.rand.IntN(2) == 0 {
+	if p.dir == toService && p.stream == "" && w.rand.IntN(2) == 0 {
 		w.scheduler.postpone(p)
 		return "FAULT late: " + p.String()
 	}
@@ -94,6 +100,8 @@ func (w *world) tardy() time.Duration {
 		return d * 3 / 5
 	case ZooKeeper: // it tries another server after three fifths
 		return d / 2
+	case Etcd: // a renewal has a sixth of the TTL, or 600 ms
+		return min(w.cfg.TTL/6, 600*time.Millisecond) * 4 / 5
 	}
 	return d * 4 / 5
 }

@@ -254,7 +254,12 @@ func (w *world) voice(who string) string {
 
 // amends reports whether a request may have been an amendment.
 func amends(op string) bool {
-	return op == "amend" || strings.HasPrefix(op, "multi ") || strings.HasPrefix(op, "set ") || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
+	for _, prefix := range []string{"amend ", "multi ", "set ", "swap line/", "read line/"} {
+		if strings.HasPrefix(op, prefix) {
+			return true
+		}
+	}
+	return op == "amend"
 }
 
 // nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.

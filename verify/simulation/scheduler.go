@@ -56,6 +56,8 @@ type parcel struct {
 	link   string
 	conn   int // of several connections of a link: each keeps its order
 	who    string
+	stream string // "": it belongs to none. What belongs to one arrives in order
+	place  int    // in the stream
 	what   string
 	n      int // its number among those of its kind
 	dir    direction
@@ -68,6 +70,9 @@ func (p parcel) String() string {
 	if p.dir == toDriver {
 		arrow = "<-"
 	}
+	if p.stream != "" {
+		return fmt.Sprintf("%s %s %s: %s #%d", p.link, arrow, p.stream, p.what, p.place)
+	}
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
 }
 
@@ -78,7 +83,7 @@ func (p parcel) moves() bool {
 	if p.conn > 0 {
 		return p.what != "ping" && !strings.HasPrefix(p.what, "multi check")
 	}
-	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list "} {
+	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list ", "renew "} {
 		if strings.HasPrefix(p.what, upkeep) {
 			return false
 		}
@@ -94,7 +99,7 @@ func (p parcel) late() parcel {
 
 func (p parcel) compare(q parcel) int {
 	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
-		cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
+		cmp.Compare(p.stream, q.stream), cmp.Compare(p.place, q.place), cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
 }
 
 var errCut = errors.New("sim: connection lost")
@@ -162,8 +167,8 @@ func (s *scheduler) park(l *link, p parcel) {
 	l.in = append(l.in, p)
 }
 
-// pass parks a parcel that has a connection of its own.
-func (s *scheduler) pass(p parcel) {
+// post parks a parcel, and numbers it unless it has a number.
+func (s *scheduler) post(p *parcel) {
 	s.mu.Lock()
 	if s.open {
 		s.mu.Unlock()
@@ -172,13 +177,19 @@ func (s *scheduler) pass(p parcel) {
 	}
 	defer s.mu.Unlock()
 	l := s.link(p.link)
-	key := asking{fmt.Sprint(p.dir), p.what}
-	l.asked[key]++
-	p.n = l.asked[key]
+	if p.stream != "" {
+		key := asking{p.stream, fmt.Sprint(p.dir)}
+		l.asked[key]++
+		p.place = l.asked[key]
+	} else if p.n == 0 {
+		key := asking{fmt.Sprint(p.who, p.dir), p.what}
+		l.asked[key]++
+		p.n = l.asked[key]
+	}
 	if p.dir == toService {
-		l.out = append(l.out, p)
+		l.out = append(l.out, *p)
 	} else {
-		l.in = append(l.in, p)
+		l.in = append(l.in, *p)
 	}
 }
 
@@ -201,6 +212,12 @@ func (s *scheduler) brokenAt(link string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broke[link]
+}
+
+func (s *scheduler) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // heard returns how many answers have come to a contender.
@@ -241,6 +258,13 @@ func (s *scheduler) hearGone(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone[id] = time.Now()
+}
+
+// forgetGone forgets what hearGone was told, when nodes that had gone may come back.
+func (s *scheduler) forgetGone() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.gone)
 }
 
 // heardGone returns when the owner of a node heard that it is gone; zero: it has not.
@@ -290,7 +314,13 @@ func (s *scheduler) ready() []parcel {
 					told = told || p.isEvent()
 				}
 			default:
-				all = append(all, queue...)
+				begun := make(map[string]bool) // streams of which something comes first
+				for _, p := range queue {
+					if p.stream == "" || !begun[p.stream] {
+						all = append(all, p)
+					}
+					begun[p.stream] = true
+				}
 			}
 		}
 	}

@@ -74,6 +74,7 @@ type script struct {
 	cancels map[string]func()    // for each contender that asks
 	denials map[string]bool      // clients that may be told so
 	rate    float64
+	burst   string   // a link on which what is told next arrives at once
 	steps   []parcel // those that have arrived
 }
 
@@ -96,11 +97,15 @@ func RunScript(sc Script, trace func(string)) Outcome {
 		w.replicas = 3
 		w.ticks = ticks{scriptTTL / 10, 20}
 	}
+	if sc.Profile == Etcd {
+		w.replicas = 3
+	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
 	for _, f := range sc.Faults {
 		if f.Kind.slowClock {
 			s.rate = 0.94
 		}
+		w.checkpoints = w.checkpoints || f.Kind.checkpoints
 	}
 	w.start(s.rate)
 	return s.run(plays[sc.Play])
@@ -182,6 +187,7 @@ func (s *script) move() {
 		s.note(p.String())
 		s.scheduler.take(p)
 		p.arrive()
+		s.restOfBurst(p)
 		s.quiet = time.Time{}
 		time.Sleep(97 * time.Microsecond)
 		return
@@ -194,6 +200,26 @@ func (s *script) move() {
 		return
 	}
 	time.Sleep(min(10*time.Millisecond, max(200*time.Microsecond, time.Since(s.quiet)/2)))
+}
+
+// restOfBurst lets what else is told to a client arrive, without a rest in between.
+func (s *script) restOfBurst(first parcel) {
+	if first.link != s.burst || first.dir != toDriver {
+		return
+	}
+	s.burst = ""
+	for more := true; more; {
+		more = false
+		for _, p := range s.scheduler.ready() {
+			if p.link == first.link && p.dir == toDriver && !more {
+				s.steps = append(s.steps, p)
+				s.note("at once: " + p.String())
+				s.scheduler.take(p)
+				p.arrive()
+				more = true
+			}
+		}
+	}
 }
 
 // part is what one contender does.

@@ -19,8 +19,9 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried with a driver that is shipped: one in so many, of ZooKeeper's one in twice as many")
+	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried with a driver that is shipped: one in so many, of those of a service one in several times as many")
 	most       = flag.Int("sim.most", 5, "after how many failing scripts to stop")
+	oneKind    = flag.String("sim.kind", "", "of single faults, try this kind only, at every step")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -97,14 +98,7 @@ func singles(t *testing.T, plays []string) []Script {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
 				for i, k := range Kinds {
-					part := 1
-					switch {
-					case p == Register:
-						part = *oneIn
-					case p == ZooKeeper && *oneIn > 1:
-						part = 2 * *oneIn
-					}
-					if (at+i)%part != 0 {
+					if *oneKind == "" && (at+i)%sampled(p) != 0 || *oneKind != "" && *oneKind != k.name {
 						continue
 					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})
@@ -113,6 +107,19 @@ func singles(t *testing.T, plays []string) []Script {
 		}
 	}
 	return all
+}
+
+// sampled is one in how many single faults are tried.
+func sampled(p Profile) int {
+	switch {
+	case p == Register:
+		return *oneIn
+	case p == ZooKeeper && *oneIn > 1:
+		return 2 * *oneIn
+	case p == Etcd && *oneIn > 1:
+		return 4 * *oneIn
+	}
+	return 1
 }
 
 func TestEveryFaultAtEveryStep(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
 // Kind is a fault that a Script may have.
@@ -15,6 +16,8 @@ type Kind struct {
 	needs     func(*script, parcel) bool // what must be there to break; p is the parcel about to arrive, if there is one
 	breaks    func(*script, parcel)
 	slowClock bool // the service's clock is slow in the whole run
+
+	checkpoints bool // a new leader knows how much is left of a lease, in the whole run
 }
 
 // Kinds are all the faults there are. Those that need a parcel befall the one that is about to arrive.
@@ -32,6 +35,9 @@ var Kinds = []*Kind{
 	// It arrives, and once more when everything else has.
 	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
 		s.late(p, scriptTTL/10, s.scheduler.repeat)
+		if s.cfg.Profile == Etcd { // a join that came again is a stray node
+			s.nap, s.strays = sweeps, sweeps
+		}
 	}},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
@@ -98,6 +104,30 @@ var Kinds = []*Kind{
 		s.scheduler.freeze(s.ownerOf(head), toService, outlastsSessions)
 		s.remove(head)
 	}},
+
+	// On etcd only: the leader is stopped until another is elected, and passes on what it has got when it goes on.
+	{name: "asleep", needs: anEtcd, breaks: leaderSleeps(sleepsLong, true)},
+	// Or forgets it.
+	{name: "forgets", needs: anEtcd, breaks: leaderSleeps(sleepsLong, false)},
+	// The same, and a lease has under the next leader what was left of it.
+	{name: "checkpointed", needs: anEtcd, breaks: leaderSleeps(sleepsLong, true), checkpoints: true},
+	// It is stopped, and goes on before anybody has noticed.
+	{name: "naps", needs: anEtcd, breaks: leaderSleeps(naps, true)},
+	// The member that the request goes to is stopped, for longer than sessions live.
+	{name: "stops", needs: anEtcd, breaks: memberSleeps(outlastsSessions)},
+	// Another member leads.
+	{name: "leads", needs: anEtcd, breaks: (*script).moves},
+	// All but the present is forgotten.
+	{name: "compacts", needs: anEtcd, breaks: (*script).compacts},
+	// The cluster has its state of some time ago.
+	{name: "rewound", needs: anEtcd, breaks: (*script).rewind},
+	// A request is refused once: the token is no longer known; there are too many; this is a learner; the leader has changed.
+	{name: "token", needs: aRequest, breaks: refusedOnce(etcdcluster.InvalidToken)},
+	{name: "crowded", needs: aRequest, breaks: refusedOnce(etcdcluster.Crowded)},
+	{name: "learner", needs: aRequest, breaks: refusedOnce(etcdcluster.Learner)},
+	{name: "changed", needs: aRequest, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// News are held back for a moment, and then arrive at once.
+	{name: "burst", needs: anEtcd, breaks: (*script).bursts},
 }
 
 const outlastsSessions = scriptTTL * 3 / 2
@@ -126,21 +156,26 @@ func nothing(*script, parcel) bool { return true }
 
 func anything(_ *script, p parcel) bool { return p.arrive != nil }
 
-func event(_ *script, p parcel) bool { return p.isEvent() }
+// event is one that may arrive twice. A stream of gRPC tells it once.
+func event(s *script, p parcel) bool { return p.isEvent() && s.cfg.Profile != Etcd }
 
 // unreliable is an event that may be lost though the connection stands: a store has to say so.
-func unreliable(s *script, p parcel) bool { return event(s, p) && s.cfg.Profile != Register }
+func unreliable(s *script, p parcel) bool { return p.isEvent() && !s.cfg.Profile.ships() }
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
 // losable is true for all but events of a service that keeps no order: there, a watch goes on from where it was.
-func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder() || !event(s, p)) }
+func losable(s *script, p parcel) bool {
+	return anything(s, p) && (s.keepsOrder() || !p.isEvent() || s.cfg.Profile == Etcd)
+}
 
 // reorderable is true for a request that others may overtake.
-func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
+func reorderable(s *script, p parcel) bool { return request(s, p) && p.stream == "" && !s.keepsOrder() }
 
 // repeatable is what a store must bear to get twice.
-func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
+func repeatable(s *script, p parcel) bool {
+	return request(s, p) && p.stream == "" && s.cfg.Profile.ships()
+}
 
 // aServer is one of several, of which some may be cut off from the others.
 func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
@@ -148,9 +183,9 @@ func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.
 // anEnsemble speaks ZooKeeper's protocol.
 func anEnsemble(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == ZooKeeper }
 
-// aWatch is what a service may refuse. A store may refuse anything.
+// aWatch is what a service may refuse. One with a shipped driver may refuse anything.
 func aWatch(s *script, p parcel) bool {
-	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register)
+	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register || s.cfg.Profile == Etcd)
 }
 
 // threeNodes are needed where somebody can write to one of them.
@@ -236,6 +271,9 @@ func (s *script) refuse(p parcel) {
 	s.mu.Lock()
 	s.denials[p.link] = true
 	s.mu.Unlock()
+	if s.cfg.Profile == Etcd {
+		s.nap = scriptTTL * 3 / 5 // a watch that was refused is asked for again within a second
+	}
 	s.service.Refuse(p.link)
 }
 

@@ -19,13 +19,14 @@ const (
 	LikeEtcd                     // the same, as etcd would be
 	Register                     // a store of registers, with the driver that every store has: coord/register as it is shipped
 	ZooKeeper                    // an ensemble that speaks ZooKeeper's protocol, with coord/zk as it is shipped
+	Etcd                         // an etcd cluster behind its gRPC services, with coord/etcd as it is shipped
 )
 
 // AllProfiles are all there are.
-var AllProfiles = []Profile{LikeZooKeeper, LikeEtcd, Register, ZooKeeper}
+var AllProfiles = []Profile{LikeZooKeeper, LikeEtcd, Register, ZooKeeper, Etcd}
 
 func (p Profile) String() string {
-	return [...]string{"like-zookeeper", "like-etcd", "register", "zookeeper"}[p]
+	return [...]string{"like-zookeeper", "like-etcd", "register", "zookeeper", "etcd"}[p]
 }
 
 // profileOf returns the Profile of that name.
@@ -41,12 +42,12 @@ func profileOf(name string) (Profile, bool) {
 // keepsOrder reports whether requests and answers of a link never overtake each other.
 func (p Profile) keepsOrder() bool { return p == LikeZooKeeper || p == ZooKeeper }
 
-// ships reports whether the driver is one that is shipped. Such a driver does not depend on its seed alone, and asks for all
-// of its process.
-func (p Profile) ships() bool { return p == Register || p == ZooKeeper }
-
 // hasServers reports whether there are several, of which some may be cut off from the others.
-func (p Profile) hasServers() bool { return p == LikeZooKeeper || p == ZooKeeper }
+func (p Profile) hasServers() bool { return p == LikeZooKeeper || p == ZooKeeper || p == Etcd }
+
+// ships reports whether the driver is one that is shipped. It does what several contenders of a client want in requests of
+// its own, so the network does not know for whom.
+func (p Profile) ships() bool { return p == Register || p == ZooKeeper || p == Etcd }
 
 // keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
 func (p Profile) keepsEvents() bool { return p == LikeEtcd }
@@ -70,8 +71,8 @@ type service interface {
 	Refuse(link string)
 	Reconnect(link string)
 	Strand(link string) (heal func())
-	CatchUp(replica, n int) int
-	Tidy() // begins to clear away what the dead have left, if the clients do that for each other
+	CatchUp(replica, n int) int // everything: and it does not lag behind any more
+	Tidy()                      // begins to clear away what the dead have left, if the clients do that for each other
 
 	Close()
 }

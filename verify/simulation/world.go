@@ -66,7 +66,9 @@ type world struct {
 	kept    []string
 	stood   string // at the last step
 
-	restored bool // a backup has been put back
+	restored    bool          // a backup has been put back
+	checkpoints bool          // of leases
+	strays      time.Duration // how long a node may stand that nobody knows of
 }
 
 // turn is one contender's in a line: the tokens of two lines may be the same.
@@ -81,6 +83,9 @@ type client struct {
 	driver driver.Driver
 	name   string
 }
+
+// everything is more than any replica lags behind.
+const everything = 1 << 30
 
 // patience is how long the last one may take once everything is healed, in simulated time.
 const patience = 3 * time.Minute
@@ -100,6 +105,9 @@ func Run(cfg Config) Report {
 	case ZooKeeper:
 		w.replicas = []int{1, 3, 3, 5}[w.rand.IntN(4)]
 		w.ticks = ticks{cfg.TTL / time.Duration(4+w.rand.IntN(17)), 2 + w.rand.IntN(20)}
+	case Etcd:
+		w.replicas = 1 + 2*w.rand.IntN(2)
+		w.checkpoints = w.rand.IntN(2) == 0
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
@@ -126,6 +134,9 @@ func (w *world) start(rate float64) {
 		return
 	case ZooKeeper:
 		w.service = newEnsemble(w.scheduler, w.replicas, w.cfg.TTL, w.ticks, rate)
+		return
+	case Etcd:
+		w.service = newEtcd(w.scheduler, w.cfg.TTL, rate, w.replicas, w.checkpoints)
 		return
 	}
 	as := map[Profile]memory.Profile{LikeZooKeeper: memory.ZooKeeper, LikeEtcd: memory.Etcd}[w.cfg.Profile]
@@ -210,15 +221,16 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 		cancel()
 	}
 	w.rejoin(true)
+	w.drain()
 	w.scheduler.openUp()
 	for i := range w.replicas {
-		w.service.CatchUp(i, 1<<30)
+		w.service.CatchUp(i, everything)
 	}
 	all.Wait()
 	w.service.Tidy()
 	time.Sleep(w.tidying()) // for clean-ups
 	for i := range w.replicas {
-		w.service.CatchUp(i, 1<<30)
+		w.service.CatchUp(i, everything)
 	}
 	if !failed {
 		w.settled()
@@ -229,13 +241,27 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	w.service.Close()
 }
 
+// drain lets everything arrive that is parked, and what that brings about, for as long as streams must keep their order.
+func (w *world) drain() {
+	w.scheduler.heal()
+	for range 1000 {
+		ready := w.scheduler.ready()
+		if w.cfg.Profile != Etcd || len(ready) == 0 {
+			return
+		}
+		w.scheduler.take(ready[0])
+		ready[0].arrive()
+		synctest.Wait()
+	}
+}
+
 // tidying is how long clean-ups may take. In a register one process does them for all: it may have to take over first, then
 // see a session stand still for a TTL, and then look through the lines, which it does once in a TTL.
 func (w *world) tidying() time.Duration {
 	if w.cfg.Profile == Register {
 		return 4 * w.cfg.TTL
 	}
-	return 2 * w.cfg.TTL
+	return max(2*w.cfg.TTL, w.strays)
 }
 
 func (w *world) settled() {
