@@ -520,7 +520,7 @@ func (c *conn) resultOfChange(r *request) []byte {
 		e.stat(statOf(r.txn.path))
 	case opMulti:
 		in := &decoder{b: r.body}
-		for _, part := range r.txn.parts {
+		for i, part := range r.txn.parts {
 			asked := in.int()
 			in.bool()
 			in.int()
@@ -539,7 +539,7 @@ func (c *conn) resultOfChange(r *request) []byte {
 			case opCreate:
 				e.string(part.path)
 			case opSetData:
-				e.stat(statOf(part.path))
+				e.stat(t.parts[i])
 			}
 		}
 		e.int(-1)
