@@ -142,7 +142,7 @@ func (c *comparison) run(steps int) {
 	c.ask(0, asked{opCreate, create("/t", nil, openACL, 0)})
 	for step := range steps {
 		if c.lost {
-			c.Logf("ZooKeeper has not answered a sync, after %d steps", step)
+			c.Logf("ZooKeeper has left a request unanswered, after %d steps", step)
 			return
 		}
 		i := c.rand.IntN(c.clients)
@@ -223,7 +223,7 @@ func (c *comparison) resume(i int, wrong bool) {
 
 // haunt goes on with a session elsewhere, and asks on the connection before.
 func (c *comparison) haunt(i int) {
-	m, write := c.rand.IntN(c.members), c.rand.IntN(2) == 0
+	m, write := c.rand.IntN(c.members), c.rand.IntN(2) == 0 && (c.members == 1 || c.rand.IntN(16) == 0)
 	c.both(fmt.Sprintf("c%d goes on at member %d, and then asks on the connection before (%v)", i, m, write), func(s *side) []string {
 		old := s.clients[i]
 		said := s.sync(c, i)
@@ -357,7 +357,7 @@ func (s *side) hear(c *comparison, cl *rawClient, replies int) (said []string) {
 	for replies > 0 {
 		b, err := readFrame(cl)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if s == c.sides[0] && cl.asked[0].op == opSync && c.members > 1 {
+			if s == c.sides[0] && c.members > 1 {
 				c.lost = true // seen on 3.8.0, now and then, after a session has moved: it never answers
 				return said
 			}
