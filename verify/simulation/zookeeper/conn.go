@@ -483,7 +483,9 @@ func (c *conn) result(r *request) (body []byte, code int32) {
 		if in.bad || mode < 0 || mode > 1 {
 			return nil, errBadArguments
 		}
-		all := slices.DeleteFunc(c.m.persistent[p], func(s standing) bool { return s.conn == c })
+		all := slices.DeleteFunc(c.m.persistent[p], func(s standing) bool {
+			return s.conn == c && (s.recursive == (mode == 1) || !c.e.cfg.Version.atLeast(9, 0)) // see ZOOKEEPER-4466
+		})
 		c.m.persistent[p] = append(all, standing{c, mode == 1})
 		e.int(0)
 		return e.b, 0
@@ -520,7 +522,7 @@ func (c *conn) resultOfChange(r *request) []byte {
 		e.stat(statOf(r.txn.path))
 	case opMulti:
 		in := &decoder{b: r.body}
-		for _, part := range r.txn.parts {
+		for i, part := range r.txn.parts {
 			asked := in.int()
 			in.bool()
 			in.int()
@@ -532,14 +534,20 @@ func (c *conn) resultOfChange(r *request) []byte {
 				e.int(part.code)
 				continue
 			}
-			e.int(normal(asked))
+			if !c.e.cfg.Version.atLeast(9, 0) {
+				asked = normal(asked)
+			}
+			e.int(asked)
 			e.bool(false)
 			e.int(0)
-			switch normal(asked) {
+			switch asked {
 			case opCreate:
 				e.string(part.path)
+			case opCreate2, opCreateContainer:
+				e.string(part.path)
+				e.stat(t.parts[i])
 			case opSetData:
-				e.stat(statOf(part.path))
+				e.stat(t.parts[i])
 			}
 		}
 		e.int(-1)
@@ -611,22 +619,30 @@ func (c *conn) read(op int32, in *decoder) (body []byte, code int32) {
 	return e.b, 0
 }
 
-// setWatches sets watches again after a reconnect. What has changed meanwhile is told at once, to those who may not read it, too.
+// setWatches sets watches again after a reconnect. What has changed meanwhile is told at once; before 3.9 to
+// those who may not read it, too.
 func (c *conn) setWatches(since int64, data, exist, child []string) {
 	t := c.m.tree
+	tell := func(what eventType, p string, n *node) {
+		told := news{what, p, -1, nil}
+		if n != nil && c.e.cfg.Version.atLeast(9, 0) {
+			told.acl = n.acl
+		}
+		c.tell(told)
+	}
 	for _, p := range data {
 		switch n := t.nodes[p]; {
 		case n == nil:
-			c.tell(news{nodeDeleted, p, t.zxid, nil})
+			tell(nodeDeleted, p, n)
 		case n.mzxid > since:
-			c.tell(news{dataChanged, p, n.mzxid, nil})
+			tell(dataChanged, p, n)
 		default:
 			add(c.m.data, p, c)
 		}
 	}
 	for _, p := range exist {
 		if n := t.nodes[p]; n != nil {
-			c.tell(news{nodeCreated, p, n.czxid, nil})
+			tell(nodeCreated, p, n)
 		} else {
 			add(c.m.data, p, c)
 		}
@@ -634,9 +650,9 @@ func (c *conn) setWatches(since int64, data, exist, child []string) {
 	for _, p := range child {
 		switch n := t.nodes[p]; {
 		case n == nil:
-			c.tell(news{nodeDeleted, p, t.zxid, nil})
+			tell(nodeDeleted, p, n)
 		case n.pzxid > since:
-			c.tell(news{childrenChanged, p, n.pzxid, nil})
+			tell(childrenChanged, p, n)
 		default:
 			add(c.m.child, p, c)
 		}

@@ -59,7 +59,7 @@ func TestItAnswersAsZooKeeperDoes(t *testing.T) {
 			c.run(*realSteps)
 			t.Logf("%d requests, %d news, %d connections, %d errors, %d hung up in %v", c.requests, c.news, c.connections, c.errors, c.hungUp,
 				time.Since(began).Round(time.Millisecond))
-			if c.news < *realSteps/20 || c.errors < *realSteps/20 {
+			if !c.lost && (c.news < *realSteps/20 || c.errors < *realSteps/20) {
 				t.Error("that is too little")
 			}
 		})
@@ -79,6 +79,7 @@ type comparison struct {
 	sides   [2]*side // the real one first
 	clients int
 	retries int
+	lost    bool // an answer, by ZooKeeper
 	past    []string
 
 	requests, news, connections, errors, hungUp int
@@ -107,12 +108,15 @@ type asked struct {
 }
 
 // both does something on both sides, and compares what it comes to.
-func (c *comparison) both(what string, do func(s *side) []string) []string {
+func (c *comparison) both(what string, do func(s *side) []string) {
 	c.Helper()
 	c.past = append(c.past, what)
 	var said [2][]string
 	for i, s := range c.sides {
 		said[i] = do(s)
+	}
+	if c.lost {
+		return
 	}
 	if !slices.Equal(said[0], said[1]) {
 		c.Fatalf("after\n  %s\nZooKeeper says\n  %s\nand the ensemble\n  %s", strings.Join(c.past[max(0, len(c.past)-*realPast):], "\n  "),
@@ -129,7 +133,6 @@ func (c *comparison) both(what string, do func(s *side) []string) []string {
 			c.errors++
 		}
 	}
-	return said[0]
 }
 
 func (c *comparison) run(steps int) {
@@ -137,7 +140,11 @@ func (c *comparison) run(steps int) {
 		c.begin()
 	}
 	c.ask(0, asked{opCreate, create("/t", nil, openACL, 0)})
-	for range steps {
+	for step := range steps {
+		if c.lost {
+			c.Logf("ZooKeeper has left a request unanswered, after %d steps", step)
+			return
+		}
 		i := c.rand.IntN(c.clients)
 		switch n := c.rand.IntN(60); {
 		case c.sides[0].clients[i].over:
@@ -216,7 +223,7 @@ func (c *comparison) resume(i int, wrong bool) {
 
 // haunt goes on with a session elsewhere, and asks on the connection before.
 func (c *comparison) haunt(i int) {
-	m, write := c.rand.IntN(c.members), c.rand.IntN(2) == 0
+	m, write := c.rand.IntN(c.members), c.rand.IntN(2) == 0 && (c.members == 1 || c.rand.IntN(16) == 0)
 	c.both(fmt.Sprintf("c%d goes on at member %d, and then asks on the connection before (%v)", i, m, write), func(s *side) []string {
 		old := s.clients[i]
 		said := s.sync(c, i)
@@ -314,7 +321,7 @@ func (s *side) connect(c *comparison, i, member int, id int64, timeout int32, pa
 }
 
 func readFrame(conn net.Conn) ([]byte, error) {
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return nil, err
 	}
 	head := make([]byte, 4)
@@ -350,6 +357,10 @@ func (s *side) hear(c *comparison, cl *rawClient, replies int) (said []string) {
 	for replies > 0 {
 		b, err := readFrame(cl)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if s == c.sides[0] && c.members > 1 {
+				c.lost = true // seen on 3.8.0, now and then, after a session has moved: it never answers
+				return said
+			}
 			c.Fatalf("no answer: %s", strings.Join(append(c.past[max(0, len(c.past)-25):], said...), "\n  "))
 		}
 		if err != nil {

@@ -78,6 +78,7 @@ type tree struct {
 	zxid     int64           // of the latest change
 	modern   bool            // the numbers of a directory stick at their end, and do not go on below zero
 
+	parts   []stat     // as each change of the latest transaction has left its node
 	changed func(news) // told of each change, in order; nil: nobody is
 }
 
@@ -162,8 +163,14 @@ func (t *tree) apply(x *txn) {
 		}
 		delete(t.sessions, x.session)
 	case opMulti:
+		t.parts = nil
 		for _, part := range x.parts {
 			t.apply(part)
+			var s stat
+			if n := t.nodes[part.path]; n != nil {
+				s = n.told()
+			}
+			t.parts = append(t.parts, s)
 		}
 	}
 }
