@@ -20,10 +20,32 @@ const (
 
 func (w *world) etcd() *etcd { return w.service.(*etcd) }
 
-func anEtcd(s *script, p parcel) bool { return s.cfg.Profile == Etcd && anything(s, p) }
-
-// aRequest is what a member of an etcd may refuse.
-func aRequest(s *script, p parcel) bool { return s.cfg.Profile == Etcd && request(s, p) }
+// etcdKinds are the faults that only an etcd has.
+var etcdKinds = []*Kind{
+	// The leader is stopped until another is elected, and passes on what it has got when it goes on.
+	{name: "asleep", needs: anything, breaks: leaderSleeps(sleepsLong, true)},
+	// Or forgets it.
+	{name: "deposed", needs: anything, breaks: leaderSleeps(sleepsLong, false)},
+	// The same, and a lease has under the next leader what was left of it.
+	{name: "checkpointed", needs: anything, breaks: leaderSleeps(sleepsLong, true), checkpoints: true},
+	// It is stopped, and goes on before anybody has noticed.
+	{name: "naps", needs: anything, breaks: leaderSleeps(naps, true)},
+	// The member that the request goes to is stopped, for longer than sessions live.
+	{name: "stops", needs: anything, breaks: memberSleeps(outlastsSessions)},
+	// Another member leads.
+	{name: "leads", needs: anything, breaks: (*script).moves},
+	// All but the present is forgotten.
+	{name: "compacts", needs: anything, breaks: (*script).compacts},
+	// The cluster has its state of some time ago.
+	{name: "restored", needs: anything, breaks: (*script).rewind},
+	// A request is refused once: the token is no longer known; there are too many; this is a learner; the leader has changed.
+	{name: "token", needs: request, breaks: refusedOnce(etcdcluster.InvalidToken)},
+	{name: "crowded", needs: request, breaks: refusedOnce(etcdcluster.Crowded)},
+	{name: "learner", needs: request, breaks: refusedOnce(etcdcluster.Learner)},
+	{name: "changed", needs: request, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// News are held back for a moment, and then arrive at once.
+	{name: "together", needs: anything, breaks: (*script).bursts},
+}
 
 // sleeps stops a member for a while. What it had got as the leader is passed on to its successor when it wakes up, or lost.
 func (w *world) sleeps(member int, d time.Duration, late bool) {

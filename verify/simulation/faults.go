@@ -9,16 +9,13 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
-	if w.cfg.Profile == Etcd && w.rand.IntN(4) == 0 {
+	switch p := w.cfg.Profile; {
+	case p == ZooKeeper && w.rand.IntN(4) == 0:
+		return w.ensembleFault(c)
+	case p == Etcd && w.rand.IntN(4) == 0:
 		return w.etcdFault(c)
 	}
-	kinds := 11
-	if w.cfg.Profile == ZooKeeper {
-		kinds = 16
-	}
-	switch kind := w.rand.IntN(kinds); kind {
-	case 11, 12, 13, 14, 15:
-		return w.ensembleFault(kind, c)
+	switch w.rand.IntN(11) {
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)
 		w.cut(c.name, n)
@@ -139,60 +136,6 @@ func (w *world) lasts(d time.Duration, end func()) {
 }
 
 // What befalls an ensemble.
-
-func (w *world) ensembleFault(kind int, c *client) string {
-	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-	switch kind {
-	case 11:
-		w.lasts(d, w.depose())
-		return fmt.Sprintf("FAULT the leader is away for %v", d)
-	case 12:
-		w.lasts(d, w.ensemble().kill(c.name))
-		return fmt.Sprintf("FAULT the server of %s is away for %v", c.name, d)
-	case 13:
-		w.lasts(d, w.ensemble().deafen(c.name))
-		return fmt.Sprintf("FAULT the server of %s does not hear the others for %v", c.name, d)
-	case 14:
-		w.lasts(d/8, w.scheduler.hold(c.name))
-		return fmt.Sprintf("FAULT all that %s is told in %v comes at once", c.name, d/8)
-	}
-	if w.rand.IntN(6) > 0 {
-		return ""
-	}
-	back, since := 1+w.rand.IntN(20), w.rand.IntN(2)*1000
-	w.restore(back, since)
-	return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, and then there are %d others", back, since)
-}
-
-func (w *world) ensemble() *ensemble { return w.service.(*ensemble) }
-
-// depose kills the leader.
-func (w *world) depose() (back func()) {
-	m := w.ensemble().zk.Leader()
-	if m == nil {
-		return func() {}
-	}
-	m.Kill()
-	return m.Start
-}
-
-// restore puts an ensemble back to where it was some transactions ago. Whoever has its node by that goes on; all others have lost
-// it, and tokens begin anew.
-func (w *world) restore(back, since int) {
-	w.takeAway(func() { w.ensemble().restore(back, since) })
-	standing := w.standing()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.restored = true
-	for _, c := range w.claims {
-		if standing[turn{c.line, c.token}] { // it may have been taken away, and nobody has heard of it
-			c.excused = time.Time{}
-		}
-	}
-	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
-	clear(w.last)
-	clear(w.waited)
-}
 
 // rejoin ends what has lasted long enough, or all of it.
 func (w *world) rejoin(all bool) {

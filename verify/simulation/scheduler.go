@@ -182,7 +182,7 @@ func (s *scheduler) post(p *parcel) {
 		l.asked[key]++
 		p.place = l.asked[key]
 	} else if p.n == 0 {
-		key := asking{fmt.Sprint(p.who, p.dir), p.what}
+		key := asking{fmt.Sprint(p.who, " ", p.dir), p.what}
 		l.asked[key]++
 		p.n = l.asked[key]
 	}

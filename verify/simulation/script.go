@@ -52,7 +52,7 @@ func ParseScript(text string) (s Script, err error) {
 	}
 	for _, w := range strings.Split(words[2], ",") {
 		name, at, _ := strings.Cut(w, "@")
-		kind := kindOf(name)
+		kind := s.Profile.kindOf(name)
 		n, err := strconv.Atoi(at)
 		if err != nil || kind == nil {
 			return s, fmt.Errorf("sim: %q is no fault", w)

@@ -19,7 +19,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried with a driver that is shipped: one in so many, of those of a service one in several times as many")
+	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried: one in so many, and of those of a service that speaks its protocol one in several times as many")
 	most       = flag.Int("sim.most", 5, "after how many failing scripts to stop")
 	oneKind    = flag.String("sim.kind", "", "of single faults, try this kind only, at every step")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
@@ -97,7 +97,7 @@ func singles(t *testing.T, plays []string) []Script {
 		for _, play := range plays {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
-				for i, k := range Kinds {
+				for i, k := range p.kinds() {
 					if *oneKind == "" && (at+i)%sampled(p) != 0 || *oneKind != "" && *oneKind != k.name {
 						continue
 					}
@@ -112,14 +112,13 @@ func singles(t *testing.T, plays []string) []Script {
 // sampled is one in how many single faults are tried.
 func sampled(p Profile) int {
 	switch {
-	case p == Register:
-		return *oneIn
-	case p == ZooKeeper && *oneIn > 1:
+	case *oneIn == 1:
+	case p == ZooKeeper:
 		return 2 * *oneIn
-	case p == Etcd && *oneIn > 1:
+	case p == Etcd:
 		return 4 * *oneIn
 	}
-	return 1
+	return *oneIn
 }
 
 func TestEveryFaultAtEveryStep(t *testing.T) {
@@ -132,7 +131,7 @@ func TestEveryPairOfFaults(t *testing.T) {
 		first := one.Faults[0]
 		n := length(t, Script{Profile: one.Profile, Play: one.Play})
 		for at := first.At; at < n+10; at++ { // a fault makes for more steps
-			for _, k := range Kinds {
+			for _, k := range one.Profile.kinds() {
 				all = append(all, Script{one.Profile, one.Play, []Fault{first, {k, at}}})
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
 // Kind is a fault that a Script may have.
@@ -20,8 +19,8 @@ type Kind struct {
 	checkpoints bool // a new leader knows how much is left of a lease, in the whole run
 }
 
-// Kinds are all the faults there are. Those that need a parcel befall the one that is about to arrive.
-var Kinds = []*Kind{
+// kinds are the faults that there are everywhere. Those that need a parcel befall the one that is about to arrive.
+var kinds = []*Kind{
 	// It never arrives; where the service keeps order the connection breaks with it.
 	{name: "lost", needs: losable, breaks: (*script).lose},
 	// An event never arrives, and nothing tells that it did not.
@@ -81,61 +80,33 @@ var Kinds = []*Kind{
 	{name: "last", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[len(s.nodes())-1]) }},
 	// Somebody writes to the second node, then its owner gives up, and the third hears of both at once.
 	{name: "meddled", needs: threeNodes, breaks: (*script).meddle},
-	// The leader is killed, and comes back as one of the others.
-	{name: "deposed", needs: anEnsemble, breaks: func(s *script, _ parcel) { s.lasts(scriptTTL/2, s.depose()) }},
-	// The link's server is killed, and comes back when no session has been on it for long.
-	{name: "away", needs: anEnsemble, breaks: func(s *script, p parcel) { s.lasts(outlastsSessions, s.ensemble().kill(p.link)) }},
-	// Nothing that the link's server hears of the others arrives, while they hear it.
-	{name: "deafened", needs: anEnsemble, breaks: func(s *script, p parcel) { s.lasts(scriptTTL*2/3, s.ensemble().deafen(p.link)) }},
-	// The connection breaks, and all servers grant less from then on.
-	{name: "shorter", needs: anEnsemble, breaks: func(s *script, p parcel) {
-		s.ensemble().grant(scriptTTL * 2 / 3)
-		s.cut(p.link, 1<<30)
-	}},
-	// Answers and news are held back for a fifth of the TTL, and then arrive all at once.
-	{name: "together", needs: anEnsemble, breaks: func(s *script, p parcel) { s.lasts(scriptTTL/5, s.scheduler.hold(p.link)) }},
-	// An operator puts a backup of a moment ago back, and the clients have seen more than that.
-	{name: "restored", needs: anEnsemble, breaks: func(s *script, _ parcel) { s.restore(3, 0) }},
-	// The same, and the service has gone on before they ask it again.
-	{name: "relapsed", needs: anEnsemble, breaks: func(s *script, _ parcel) { s.restore(3, 1000) }},
 	// The node at the head is removed, and then its owner's requests stall.
 	{name: "firstmute", needs: aNode, breaks: func(s *script, _ parcel) {
 		head := s.nodes()[0]
 		s.scheduler.freeze(s.ownerOf(head), toService, outlastsSessions)
 		s.remove(head)
 	}},
-
-	// On etcd only: the leader is stopped until another is elected, and passes on what it has got when it goes on.
-	{name: "asleep", needs: anEtcd, breaks: leaderSleeps(sleepsLong, true)},
-	// Or forgets it.
-	{name: "forgets", needs: anEtcd, breaks: leaderSleeps(sleepsLong, false)},
-	// The same, and a lease has under the next leader what was left of it.
-	{name: "checkpointed", needs: anEtcd, breaks: leaderSleeps(sleepsLong, true), checkpoints: true},
-	// It is stopped, and goes on before anybody has noticed.
-	{name: "naps", needs: anEtcd, breaks: leaderSleeps(naps, true)},
-	// The member that the request goes to is stopped, for longer than sessions live.
-	{name: "stops", needs: anEtcd, breaks: memberSleeps(outlastsSessions)},
-	// Another member leads.
-	{name: "leads", needs: anEtcd, breaks: (*script).moves},
-	// All but the present is forgotten.
-	{name: "compacts", needs: anEtcd, breaks: (*script).compacts},
-	// The cluster has its state of some time ago.
-	{name: "rewound", needs: anEtcd, breaks: (*script).rewind},
-	// A request is refused once: the token is no longer known; there are too many; this is a learner; the leader has changed.
-	{name: "token", needs: aRequest, breaks: refusedOnce(etcdcluster.InvalidToken)},
-	{name: "crowded", needs: aRequest, breaks: refusedOnce(etcdcluster.Crowded)},
-	{name: "learner", needs: aRequest, breaks: refusedOnce(etcdcluster.Learner)},
-	{name: "changed", needs: aRequest, breaks: refusedOnce(etcdcluster.NewLeader)},
-	// News are held back for a moment, and then arrive at once.
-	{name: "burst", needs: anEtcd, breaks: (*script).bursts},
 }
 
 const outlastsSessions = scriptTTL * 3 / 2
 
+// kinds are all the faults there are on a far side.
+func (p Profile) kinds() []*Kind {
+	switch p {
+	case ZooKeeper:
+		return slices.Concat(kinds, ensembleKinds)
+	case Etcd:
+		return slices.Concat(kinds, etcdKinds)
+	}
+	return kinds
+}
+
 // kindOf returns the Kind of that name, or nil.
-func kindOf(name string) *Kind {
-	if i := slices.IndexFunc(Kinds, func(k *Kind) bool { return k.name == name }); i >= 0 {
-		return Kinds[i]
+func (p Profile) kindOf(name string) *Kind {
+	for _, k := range p.kinds() {
+		if k.name == name {
+			return k
+		}
 	}
 	return nil
 }
@@ -179,9 +150,6 @@ func repeatable(s *script, p parcel) bool {
 
 // aServer is one of several, of which some may be cut off from the others.
 func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
-
-// anEnsemble speaks ZooKeeper's protocol.
-func anEnsemble(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == ZooKeeper }
 
 // aWatch is what a service may refuse. One with a shipped driver may refuse anything.
 func aWatch(s *script, p parcel) bool {
