@@ -1,5 +1,6 @@
 // Package simulation runs the recipes in an order that a seed decides: on the in-process service, which imitates ZooKeeper
-// or etcd, and on a store of registers in memory, with the driver that every store has, coord/register as it is shipped.
+// or etcd; on a store of registers in memory, with the driver that every store has, coord/register as it is shipped; and on an
+// ensemble that speaks ZooKeeper's protocol (package zookeeper), with coord/zk as it is shipped.
 //
 // Between driver and service, or driver and store, sits a [scheduler]: it parks every request, answer and event, waits
 // until everybody has come to rest (testing/synctest), and then lets exactly one thing happen: a parked parcel arrives, a
@@ -14,6 +15,11 @@
 // does what several contenders of its process want in one request, and which of them comes first is left to the scheduler of
 // goroutines. (All else that is random in it follows from the time in the bubble, see chance.) So the trace of such a run is
 // kept, and shown if something goes wrong. A script nearly always finds again what it found once.
+//
+// On the ensemble a parcel is a frame of ZooKeeper's protocol, and a connection keeps its order. Members follow each other when the
+// scheduler says so, are cut off from each other, killed, and set back to a backup; time passes for them as for all others. Of
+// two goroutines of a process either may write first, and the runtime decides; so four in ten seeds give the same run again, and
+// three in four with -cpu 1. The trace is kept there, too. In a script each client does one thing at a time.
 //
 // After each step the judges, who know nothing of the rules, look at who believes to hold what. At the end everything
 // is healed, and everybody must be served within a certain time and leave nothing behind.
