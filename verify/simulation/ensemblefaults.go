@@ -74,9 +74,7 @@ func (w *world) restore(back, since int) {
 	defer w.mu.Unlock()
 	w.restored = true
 	for _, c := range w.claims {
-		if standing[turn{c.line, c.token}] { // it may have been taken away, and nobody has heard of it
-			c.excused = time.Time{}
-		}
+		c.back = c.back || !c.excused.IsZero() && standing[turn{c.line, c.token}]
 	}
 	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
 	clear(w.last)

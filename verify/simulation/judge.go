@@ -22,6 +22,7 @@ type claim struct {
 	since time.Time
 	// excused is when an operator removed its node, or the service its session: then the claim ends when word arrives.
 	excused time.Time
+	back    bool // a backup has brought its node back meanwhile. So nobody will tell it, and others may have come in
 	within  bool // nested in another one, with the same token
 	amended bool // so that its node may be gone under one name and stand under another
 }
@@ -70,7 +71,7 @@ func (w *world) judge() error {
 			if ended {
 				return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
 			}
-			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
+			if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
 			}
 			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
