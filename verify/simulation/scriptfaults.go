@@ -108,6 +108,10 @@ var Kinds = []*Kind{
 	{name: "crowded", needs: aRequest, breaks: refusedOnce(etcdcluster.Crowded)},
 	{name: "learner", needs: aRequest, breaks: refusedOnce(etcdcluster.Learner)},
 	{name: "changed", needs: aRequest, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// It arrives, and once more right away.
+	{name: "doubled", needs: func(s *script, p parcel) bool { return anEtcd(s, p) && repeatable(s, p) }, breaks: func(s *script, p parcel) {
+		s.late(p, 3*time.Millisecond, s.scheduler.repeat)
+	}},
 	// News are held back for a moment, and then arrive at once.
 	{name: "together", needs: anEtcd, breaks: (*script).together},
 }
