@@ -65,7 +65,9 @@ func TestSim(t *testing.T) {
 		var grants, steps int
 		n := *runs
 		if cfg.Profile == Etcd && n > 10 { // on gRPC, which takes its time
-			n /= 5
+			if n /= 5; scattered {
+				n /= 3
+			}
 		}
 		for i := range n {
 			cfg.Seed = uint64(i + 1)
