@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// watchOwnAfter is how long a waiter waits before it listens to its own key as well. Whoever is let in has read the
-	// own key anyway; the watch is for those who are removed while they go on waiting.
+	// watchOwnAfter is how long a contender stands in line before it listens to its own key as well. Whoever is let in has read
+	// the own key anyway; the watch is for those who are removed while they go on waiting.
 	watchOwnAfter = 25 * time.Millisecond
 
 	// pollEvery is about how often a waiter polls, unless there are many.
@@ -108,17 +108,25 @@ func (a *awaiting) end() {
 func (a *awaiting) run(ctx context.Context) (*finding, error) {
 	own := time.NewTimer(watchOwnAfter)
 	defer own.Stop()
+	if time.Since(a.joined) > watchOwnAfter { // it has waited before, and word may come while it looks
+		own.Stop()
+		a.listenToItself()
+	}
 	poll := time.NewTimer(a.pollPause())
 	defer poll.Stop()
 	for {
 		found, err := a.hear(ctx)
+		if found != nil && err == nil && a.self == nil && time.Since(a.joined) > watchOwnAfter { // looking took long
+			a.listenToItself()
+			return a.lookAgain(ctx, 0, found.how)
+		}
 		if found != nil || err != nil {
 			return found, err
 		}
 		select {
 		case <-a.bell:
 		case <-own.C:
-			a.self = a.watches.listen(span{key: a.key}, a.bell, a.created)
+			a.listenToItself()
 		case <-poll.C:
 			poll.Reset(a.pollPause())
 			if found, err := a.readAhead(ctx, a.ahead); found != nil || err != nil {
@@ -128,6 +136,10 @@ func (a *awaiting) run(ctx context.Context) (*finding, error) {
 			return nil, failed("await", unanswered(ctx, nil))
 		}
 	}
+}
+
+func (a *awaiting) listenToItself() {
+	a.self = a.watches.listen(span{key: a.key}, a.bell, a.created)
 }
 
 // hear works on the news. It returns nil if nothing ends the waiting.

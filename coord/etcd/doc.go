@@ -39,6 +39,10 @@
 // session's epoch key; when an outcome is open, the epoch is moved before the node is looked for: then whatever was
 // under way can no longer be applied.
 //
+// Something in between may also send a join again whose reply has come. While the place stands, that does nothing; when it has
+// been left, it makes a node that is nobody's. A session looks for such nodes on its lease each 20 s, and when its stream of
+// events had to be opened anew, and takes them away.
+//
 // A hold is believed in until the lease could end at the earliest, counted from when the last renewal that succeeded
 // was sent. etcd takes a lease away earlier only if somebody revokes it, or if a leader that was frozen
 // goes on and has not heard of the renewals (etcd #15247). A watch on the session's own key tells us.

@@ -135,7 +135,7 @@ func (p *place) removed(ctx context.Context, rev int64) error {
 }
 
 // watchOver listens for the lease being taken away out of the blue: by an operator, or by a leader that was frozen and
-// does not know of the renewals since.
+// does not know of the renewals since. Now and then it also sweeps.
 func (s *session) watchOver() {
 	ctx := s.life.Context()
 	v := s.watches.vigil(span{key: s.d.keys.epoch(s.lease)}, 1)
@@ -157,6 +157,12 @@ func (s *session) watchOver() {
 		v.caughtUp(v.opened)
 		if err := s.check(ctx, since); err != nil && !s.life.Over() {
 			s.d.log.Warn("etcd: cannot tell whether the lease lives", "lease", leaseHex(s.lease), "err", err)
+		}
+		if len(events) > 0 {
+			continue
+		}
+		if err := s.sweep(ctx); err != nil && !s.life.Over() {
+			s.d.log.Warn("etcd: cannot tell what is on the lease", "lease", leaseHex(s.lease), "err", err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -23,6 +24,7 @@ type place struct {
 	number   int64 // in the key
 	created  int64 // the key's create revision
 	last     bool
+	joined   time.Time // when it began to
 	free     sync.Once // when it is known to have gone
 
 	mu       sync.Mutex
@@ -57,7 +59,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
 	}
-	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line)}
+	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line), joined: time.Now()}
 	p.takeNumber(e.Kind)
 	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
 	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil}

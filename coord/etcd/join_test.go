@@ -184,6 +184,42 @@ func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
 	stays(t, root, "twice", 0, 100*time.Millisecond)
 }
 
+// A join that comes once more when its place has been left puts a node that is nobody's. The session takes it away when it looks
+// next, be it that its stream had to be opened anew; and it takes nothing else away.
+func TestJoinThatComesAgainLaterIsTakenAway(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	var mu sync.Mutex
+	var again *pb.TxnRequest
+	remember := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if joinOf("again")(method, req) {
+			mu.Lock()
+			again = req.(*pb.TxnRequest)
+			mu.Unlock()
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	l := connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(remember)}}, cluster.Addrs()...)
+	s := open(t, l)
+	other, _ := join(t, s, entry("other", "lock"))
+	me, _ := join(t, s, entry("again", "lock"))
+	leave(t, me, true)
+	mu.Lock()
+	late := again
+	mu.Unlock()
+	answer, err := pb.NewKVClient(root.ActiveConnection()).Txn(within(t, 10*time.Second), late)
+	if err != nil || !answer.Succeeded {
+		t.Fatalf("the late join: %v, %v", answer, err)
+	}
+	stays(t, root, "again", 1, 0)
+	l.cut()
+	time.Sleep(50 * time.Millisecond)
+	l.heal()
+	stays(t, root, "again", 0, 100*time.Millisecond)
+	stays(t, root, "other", 1, 100*time.Millisecond)
+	leave(t, other, true)
+}
+
 // Somebody else has put something where a join's key would go: it is neither overwritten nor taken for one's own.
 func TestJoinTakesNobodysKey(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())

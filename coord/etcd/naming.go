@@ -169,6 +169,12 @@ func isNumber(s string) bool {
 	return err == nil && n > 0 && strconv.FormatInt(n, 10) == s
 }
 
+// parseNumber parses what isNumber accepts.
+func parseNumber(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}
+
 // nodeID names a key and one of its incarnations: a create revision never comes again.
 func nodeID(key string, created int64) string { return key + "@" + strconv.FormatInt(created, 10) }
 
@@ -178,8 +184,7 @@ func parseID(id string) (key string, created int64, ok bool) {
 	if i <= 0 || !isNumber(id[i+1:]) {
 		return "", 0, false
 	}
-	created, _ = strconv.ParseInt(id[i+1:], 10, 64)
-	return id[:i], created, true
+	return id[:i], parseNumber(id[i+1:]), true
 }
 
 // inLine takes apart the ID of a contender for that line.
@@ -264,10 +269,33 @@ func (n *numbers) next() int64 {
 	return n.used
 }
 
+// someFree reports whether a number has been given back.
+func (n *numbers) someFree() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.free) > 0
+}
+
+// take takes that very number, if it is free.
+func (n *numbers) take(number int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i, free := n.find(number)
+	if free {
+		n.free = slices.Delete(n.free, i, i+1)
+	}
+	return free
+}
+
+// find is for whoever holds mu.
+func (n *numbers) find(number int64) (int, bool) {
+	return slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
+}
+
 // giveBack frees a number whose key has gone, or was never made and never will be.
 func (n *numbers) giveBack(number int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
+	i, _ := n.find(number)
 	n.free = slices.Insert(n.free, i, number)
 }

@@ -18,6 +18,7 @@ type session struct {
 	d     *service
 	lease clientv3.LeaseID
 	ttl   time.Duration // as granted
+	began time.Time     // when the lease was asked for
 
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
@@ -43,6 +44,7 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 		d:        d,
 		lease:    lease,
 		ttl:      lasting(ttl),
+		began:    sent,
 		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
 		deadline: driverkit.NewDeadline(),
 		epoch:    epoch{writing: make(gate, 1)},
@@ -111,13 +113,13 @@ func (s *session) Close(ctx context.Context) error {
 }
 
 // renew keeps the lease alive. It uses a stream of its own and one renewal at a time, each with a short deadline, and
-// counts from the sending. The client library's KeepAlive counts from the receipt, notices the end up to 2.5 s late,
-// and tries again on the same silent connection.
+// counts from the sending: what was granted or renewed late is renewed again the sooner. The client library's KeepAlive counts
+// from the receipt, notices the end up to 2.5 s late, and tries again on the same silent connection.
 func (s *session) renew() {
 	var r renewal
 	defer r.drop()
 	interval := s.ttl / 3
-	pause, misses := interval, 0
+	pause, misses := interval-time.Since(s.began), 0
 	for driverkit.Sleep(s.life.Context(), pause) == nil {
 		sent := time.Now()
 		ttl, err := r.once(s, s.patience(misses))
@@ -126,7 +128,7 @@ func (s *session) renew() {
 			return
 		case err == nil && ttl > 0:
 			s.renewed(sent, ttl)
-			pause, misses = interval, 0
+			pause, misses = interval-time.Since(sent), 0
 			continue
 		case err == nil:
 			// "No such lease" may come from a member that has not caught up. A write with the lease settles it.

@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -261,9 +263,16 @@ func (ws *watches) begin() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.live = true
-	for _, w := range ws.keys {
+	for _, w := range ws.all() {
 		ws.request(w)
 	}
+}
+
+// all returns the watches in an order that does not change from run to run. The caller holds mu.
+func (ws *watches) all() []*watch {
+	return slices.SortedFunc(maps.Values(ws.keys), func(a, b *watch) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.end, b.end))
+	})
 }
 
 // broken forgets what belonged to the stream.
@@ -274,7 +283,7 @@ func (ws *watches) broken() {
 	clear(ws.ids)
 	ws.pending, ws.queue, ws.refused, ws.out = nil, nil, nil, nil
 	ws.sweep(time.Now())
-	for _, w := range ws.keys {
+	for _, w := range ws.all() {
 		w.asked, w.opened = 0, 0
 		w.ring()
 	}

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"time"
 
+	gozk "github.com/go-zookeeper/zk"
+
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // Await sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the
@@ -231,6 +234,9 @@ func (a *awaiting) lookEarly(ctx context.Context) ([]driver.Node, error) {
 func (a *awaiting) list(ctx context.Context) (ahead []driver.Node, names []string, err error) {
 	for {
 		l, err := a.session.children(ctx, a.dir)
+		if errors.Is(err, gozk.ErrNoNode) { // the line has gone, and the own node before it
+			l, err = new(wire.Listing), nil
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -317,6 +323,9 @@ func (a *awaiting) poll(ctx context.Context) error {
 		}
 	default:
 		l, err := s.children(ctx, a.dir)
+		if errors.Is(err, gozk.ErrNoNode) {
+			l, err = new(wire.Listing), nil
+		}
 		if err != nil {
 			return err
 		}
@@ -356,6 +365,9 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 		a.session.arm(a.ownSince, wish{a.own, ofChildren})
 		before := t.state(line)
 		l, err := a.session.watchedChildren(ctx, a.dir)
+		if errors.Is(err, gozk.ErrNoNode) {
+			l, err = new(wire.Listing), nil
+		}
 		if err != nil {
 			return nil, driver.Looked, err
 		}

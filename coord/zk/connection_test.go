@@ -75,6 +75,7 @@ func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	}
 	s, _, _ := testWire(t, 10*time.Second)
 	s.introduced.Store(true)
+	s.hearsay.connected(time.Now())
 	s.Answered(time.Now(), seen, true)
 	require.EqualValues(t, seen, snub(s))
 	require.EqualValues(t, seen, snub(s), "the session cannot have ended yet")
@@ -134,6 +135,42 @@ func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	moved := s.Deadline()
 	s.Answered(before.Add(-time.Second), 0, true)
 	require.Equal(t, moved, s.Deadline())
+}
+
+// A server tells the leader whom it has heard from when the leader asks, up to a quarter of the timeout later. If it is cut
+// off right after an answer, the leader counts from what it knew before: see hearsay.
+func TestOnlyWhatTheLeaderSurelyKnowsVouches(t *testing.T) {
+	const timeout = 10 * time.Second
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		connected time.Time
+		pings     []exchange
+		until     time.Duration
+	}{
+		"all is well": {ago(time.Minute), []exchange{
+			{ago(5 * time.Second), ago(5 * time.Second)}, {ago(3 * time.Second), ago(3 * time.Second)}, {ago(time.Second), ago(time.Second)},
+		}, timeout * 54 / 100},
+		"it has just been connected":     {ago(10 * time.Millisecond), nil, timeout * 54 / 100},
+		"the greeting took half of it":   {ago(5 * time.Second), nil, 4 * time.Second},
+		"nothing got through for a time": {ago(time.Minute), []exchange{{ago(6 * time.Second), ago(6 * time.Second)}, {ago(4 * time.Second), ago(0)}}, 4 * time.Second},
+		"it got through, and so the leader knows": {ago(time.Minute), []exchange{
+			{ago(9 * time.Second), ago(9 * time.Second)}, {ago(7 * time.Second), ago(3 * time.Second)}, {ago(3 * time.Second), ago(3 * time.Second)}, {ago(3 * time.Second), ago(2700 * time.Millisecond)},
+		}, timeout * 54 / 100},
+	} {
+		d, err := newService([]string{"a"}, []Option{WithTTL(timeout)})
+		require.NoError(t, err)
+		s := newSession(d)
+		_, err = s.Granted(wire.Identity{ID: 42}, timeout, c.connected)
+		require.NoError(t, err)
+		for _, p := range c.pings {
+			s.hearsay.heard(p.sent, p.answered, timeout/64)
+		}
+		s.Answered(now, 1, true)
+		require.WithinDuration(t, now.Add(c.until), s.Deadline(), 200*time.Millisecond, name)
+		s.end(errClosed)
+		<-s.quiet
+	}
 }
 
 // The library's authentication waits for ten times its own patience (28 s with a session of 4 s).

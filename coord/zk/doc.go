@@ -53,7 +53,8 @@
 // for the session, until 54 % of its timeout after the request was sent. A server that has lost its leader, or a leader
 // that has lost its followers, goes on answering for syncLimit ticks, 10 s in the sample configuration, while the others
 // end the session; so reads and pings do not count. The rest of the timeout allows for what a leader does not know when
-// one of its followers is cut off, with ticks of up to half the timeout, and for clocks that differ.
+// one of its followers is cut off, with ticks of up to half the timeout, and for clocks that differ. After a time in which
+// nothing got through, as a greeting was late or the link had stalled, an answer vouches for less.
 //
 // A write that changes nothing is made every eighth of the timeout, unless others are made anyway; none while nothing
 // stands in line. A server that does not answer it for three tenths of the timeout is left for another one.

@@ -230,7 +230,9 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 			err = pause(ctx, listings-1)
 		}
 		if err == nil {
-			seen, err = s.children(ctx, p.dir)
+			if seen, err = s.children(ctx, p.dir); errors.Is(err, gozk.ErrNoNode) {
+				seen, err = nil, nil // the line has gone, and the own node before it
+			}
 		}
 		if err != nil {
 			return nil, nil, s.life.Verdict(err)

@@ -63,6 +63,19 @@ func TestWhatALostJoinMakesLaterIsTakenAway(t *testing.T) {
 	s.leave(me, true)
 }
 
+// A service that goes back to a backup brings back nodes that have left since. While a lost join is looked after, the session's
+// list of nodes takes its node for one of its own.
+func TestANodeOfALostJoinThatComesBackIsTakenAway(t *testing.T) {
+	s := play(t)
+	met := s.fate(drivertest.LostAfter)
+	me, _ := s.join(s.sess, "lock")
+	<-met
+	s.leave(me, true)
+	_, err := s.sess.conn.Create(me.Node().ID, nil, gozk.FlagEphemeral, gozk.WorldACL(gozk.PermAll))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 0 }, patience, 10*time.Millisecond)
+}
+
 // Whoever may list the line sees the name of a node, and may make another one of almost the same name, further ahead. A
 // join whose answer was lost must not take it for its own, nor its own for a twin of it.
 func TestANodePlantedUnderTheNameOfALostJoinIsNotTakenForIt(t *testing.T) {

@@ -3,6 +3,7 @@ package zk
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,18 +84,15 @@ func (s *session) tellStays(nodePath string, err error) {
 
 // audit looks twice, some time later, for nodes of a create that got no answer; if it may not look, until it may. A
 // server may still take requests from the connection that broke at the moment it takes the new one; what such a straggler
-// makes belongs to nobody. It makes no difference whether the place itself was left or amended meanwhile: then nothing is
-// at its first path.
+// makes belongs to nobody. Nor does the node at the place's first path once the place has been left: it stands there if the
+// service has gone back to a backup. If the place was amended, nothing is there.
 func (j *joining) audit(p *place) {
-	s, mine := j.session, ""
-	if p != nil {
-		mine = p.node.ID
-	}
+	s := j.session
 	s.life.Go(func() {
 		defer s.roster.end(j.contender.guid)
 		for _, after := range []time.Duration{200 * time.Millisecond, s.timeout() / 2} {
 			err := driverkit.Sleep(s.life.Context(), driverkit.Jitter(after))
-			for err == nil && j.takeBack(mine) != nil {
+			for err == nil && j.takeBack(p) != nil {
 				err = pause(s.life.Context(), driverkit.Slowly)
 			}
 			if err != nil {
@@ -104,8 +102,8 @@ func (j *joining) audit(p *place) {
 	})
 }
 
-// takeBack takes away whatever was made for this join, except mine.
-func (j *joining) takeBack(mine string) error {
+// takeBack takes away whatever was made for this join, except what its place stands at.
+func (j *joining) takeBack(p *place) error {
 	l, err := j.session.freshChildren(j.session.life.Context(), j.dir)
 	if errors.Is(err, gozk.ErrNoNode) {
 		return nil
@@ -115,7 +113,7 @@ func (j *joining) takeBack(mine string) error {
 	}
 	made, err := j.made(l.Names)
 	for _, nodePath := range made {
-		if nodePath != mine {
+		if p == nil || !j.session.roster.stands(p) || !slices.Contains(p.allPaths(), nodePath) {
 			j.session.discard(nodePath)
 		}
 	}

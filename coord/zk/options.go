@@ -41,6 +41,7 @@ type config struct {
 	unasked   bool       // and nobody has said that it is to be so
 	cleartext bool
 	tls       *tls.Config
+	dial      func(ctx context.Context, network, address string) (net.Conn, error) // nil: as net.Dialer does
 	log       *slog.Logger
 	way       Names
 	client    []coord.Option
@@ -70,7 +71,7 @@ func WithRoot(path string) Option { return func(c *config) { c.root = path } }
 // open to others is refused (coord.ErrDenied), and the root stays when it is empty.
 //
 // The password goes to the service as it is. So without WithTLS this is refused unless all servers are on this machine,
-// by their addresses; see WithCleartextPassword.
+// by their addresses, and there is no WithDialer; see WithCleartextPassword.
 func WithDigestAuth(user, password string) Option {
 	return func(c *config) { c.auth = append(c.auth, credential{"digest", []byte(user + ":" + password)}) }
 }
@@ -90,6 +91,15 @@ func WithACL(acl ...gozk.ACL) Option { return func(c *config) { c.acl = acl } }
 
 // WithTLS encrypts the connections. An empty ServerName is taken from each server's address.
 func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
+
+// WithDialer has connections made by a function of one's own, such as that of a SOCKS proxy or of a tunnel. It gets "tcp" and
+// a server's address as New got it, so that a name may mean something at the other end only: it is not looked up here. It
+// must return when ctx ends. WithTLS works on what it returns.
+//
+// Nobody knows where it leads. So WithDigestAuth takes WithTLS or WithCleartextPassword, whatever the addresses are.
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
+	return func(c *config) { c.dial = dial }
+}
 
 // WithLogger has sessions, and at debug level the client library, tell what they do. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
@@ -125,7 +135,7 @@ func configure(servers []string, opts []Option) (*config, error) {
 	}
 	if len(c.auth) > 0 && c.tls == nil && !c.cleartext {
 		for _, s := range c.servers {
-			if !driverkit.OnThisMachine(s) {
+			if c.dial != nil || !driverkit.OnThisMachine(s) {
 				return nil, fmt.Errorf("turnwise: zk: WithDigestAuth would send the password to %s in clear: "+
 					"use WithTLS, or WithCleartextPassword if nobody can listen on the way", s)
 			}

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"crypto/tls"
+	"net"
 	"testing"
 	"time"
 
@@ -63,6 +64,8 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 		_, err := New([]string{c.server}, c.opts...)
 		require.NoError(t, err, c.server)
 	}
+	_, err := New([]string{"127.0.0.1"}, auth, WithDialer(new(net.Dialer).DialContext))
+	require.ErrorContains(t, err, "in clear", "a tunnel may lead anywhere")
 	for _, server := range []string{"10.0.0.1", "localhost.example", "127.0.0.1.example:2181", "fe80::1"} {
 		_, err := New([]string{server}, auth)
 		require.ErrorContains(t, err, "in clear", server)

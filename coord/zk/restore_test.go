@@ -1,8 +1,10 @@
 package zk
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -87,4 +91,25 @@ func write(t *testing.T, m *servers.Member, n int) {
 		})
 	}
 	all.Wait()
+}
+
+// A line that goes away as a whole takes whoever waits in it along. ZooKeeper removes a directory soon after it has become
+// empty, so that the waiter may find neither.
+func TestWhoWaitsInALineThatGoesAwayIsRemoved(t *testing.T) {
+	s := play(t)
+	other := s.another()
+	first, _ := s.join(other, "lock")
+	second, _ := s.join(other, "lock")
+	me, ahead := s.join(s.sess, "lock")
+	waiter := s.await(me, ahead[len(ahead)-1])
+	s.isToldOf(second)
+	heal := s.freeze(drivertest.Requests)
+	s.leave(second, false) // so it looks at the line
+	require.Eventually(t, func() bool { return s.sess.latest().Waiting(time.Now()) > 0 }, patience, time.Millisecond)
+	for _, nodePath := range []string{first.Node().ID, me.Node().ID, path.Dir(me.Node().ID)} {
+		err := s.admin.Delete(nodePath, -1)
+		require.True(t, err == nil || errors.Is(err, gozk.ErrNoNode), err)
+	}
+	heal()
+	require.ErrorIs(t, s.answer(waiter).err, driver.ErrRemoved)
 }

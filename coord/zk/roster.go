@@ -91,6 +91,14 @@ func (r *roster) drop(p *place) {
 	r.count()
 }
 
+// stands reports whether a place has been taken, and not been left yet.
+func (r *roster) stands(p *place) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, stands := r.places[p]
+	return stands
+}
+
 // discarding records a node that is to be taken away.
 func (r *roster) discarding(nodePath string) {
 	r.mu.Lock()

@@ -27,6 +27,7 @@ type session struct {
 	roster   *roster
 	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
+	hearsay  hearsay
 	watches  watches
 	lists    lists
 
@@ -85,7 +86,7 @@ func newSession(d *service) *session {
 		snubs:    make(map[string]snubs),
 		quiet:    make(chan struct{}),
 	}
-	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup}
+	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup, Dialer: d.dial}
 	s.troubles = wire.NewTroubles(s.hosts.Addresses)
 	s.ttl.Store(int64(d.ttl))
 	return s
@@ -223,11 +224,11 @@ func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Tim
 	s.mu.Lock()
 	clear(s.snubs)
 	s.mu.Unlock()
-	timeout = s.timeout()
+	s.hearsay.connected(sent.Add(-s.timeout() / 10)) // no half tick is left for clocks that differ
 	if !s.introduced.Load() || s.roster.standing.Load() == 0 {
-		s.deadline.Renewed(sent, keptFor(timeout))
+		s.renewed(sent)
 	}
-	return timeout, nil
+	return s.timeout(), nil
 }
 
 // Answered renews the session. While somebody of ours stands in line only what a majority has agreed to vouches for it: a
@@ -241,17 +242,25 @@ func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	if committed {
 		s.vouched.Saw(sent.UnixNano())
 	}
+	s.hearsay.heard(sent, time.Now(), s.timeout()/64)
 	if committed || s.roster.standing.Load() == 0 {
-		s.deadline.Renewed(sent, keptFor(s.timeout()))
+		s.renewed(sent)
 	}
+}
+
+// renewed moves the deadline. Where the way to the server has been slow, the leader may know of less than keptFor allows for.
+func (s *session) renewed(sent time.Time) {
+	timeout := s.timeout()
+	known := s.hearsay.by(sent.Add(-timeout / 4))
+	s.deadline.Renewed(sent, min(keptFor(timeout), timeout*99/100-sent.Sub(known)))
 }
 
 // keptFor is how long after the sending of a request that was committed the service surely keeps the session.
 //
 // A follower tells the leader whom it has heard from only when the leader pings it, each half tick, and ticks last up
 // to half the shortest session. If it is cut off right after an answer, the leader may not know of that request, nor of
-// others within the last quarter of the timeout; before that, something was sent every fifth of it. The rest is for
-// clocks that differ.
+// others within the last quarter of the timeout; before that, something was sent every fifth of it, and if that did not
+// arrive, renewed knows. The rest is for clocks that differ.
 func keptFor(timeout time.Duration) time.Duration { return timeout * 54 / 100 }
 
 // Notified passes the news of a node on to those who wait for it.

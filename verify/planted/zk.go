@@ -3,7 +3,13 @@ package planted
 // zk are the bugs of the driver for ZooKeeper.
 var zk = []Bug{
 	one("zk: the deadline counts from the receipt of an answer",
-		"coord/zk/session.go", `Renewed(sent, keptFor(s.timeout()))`, `Renewed(time.Now(), keptFor(s.timeout()))`, testsZK("TestTheDeadlineCountsFromTheSending")),
+		"coord/zk/session.go", `s.deadline.Renewed(sent, min`, `s.deadline.Renewed(time.Now(), min`, testsZK("TestTheDeadlineCountsFromTheSending")),
+	one("zk: a greeting that took long counts as if it had not",
+		"coord/zk/hearsay.go", `h.known, h.recent = asked, nil`, `h.known, h.recent = time.Now(), nil`, testsZK("TestOnlyWhatTheLeaderSurelyKnowsVouches")),
+	one("zk: what was sent is what the service knows of",
+		"coord/zk/session.go", `timeout*99/100-sent.Sub(known)))`, `timeout+0*sent.Sub(known)))`, testsZK("TestOnlyWhatTheLeaderSurelyKnowsVouches")),
+	one("zk: whoever waits in a line that goes away as a whole gets a strange error",
+		"coord/zk/await.go", `errors.Is(err, gozk.ErrNoNode) { // the line`, `false && errors.Is(err, gozk.ErrNoNode) { // the line`, testsZK("TestWhoWaitsInALineThatGoesAwayIsRemoved")),
 	one("zk: a departure that had no answer is not repeated",
 		"coord/zk/leave.go", `err := driverkit.UntilGone(ctx, p.session.life, try, passing)`, `err := try(ctx)`, conformsZK("06", "in an ended context")),
 	one("zk: the end of a node lets in whoever waits for it, right behind or not",
@@ -18,6 +24,8 @@ var zk = []Bug{
 		"coord/zk/join.go", `len(made) > 0 {`, `false && len(made) > 0 {`, conformsZK("01", "reply lost")),
 	one("zk: nobody looks for what a lost join leaves behind later",
 		"coord/zk/join.go", `j.audit(p)`, `_ = j.audit`, testsZK("TestWhatALostJoinMakesLaterIsTakenAway")),
+	one("zk: the node of a lost join stays when a backup brings it back",
+		"coord/zk/leave.go", `!j.session.roster.stands(p) ||`, ``, testsZK("TestANodeOfALostJoinThatComesBackIsTakenAway")),
 	one("zk: the look after a lost join may be at a server that lags",
 		"coord/zk/join.go", `seen, err = s.freshChildren(`, `seen, err = s.children(`, testsZK("TestTheLookAfterALostJoinMakesTheServerCatchUp")),
 	one("zk: a try that others were faster than stays in line",

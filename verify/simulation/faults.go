@@ -9,6 +9,12 @@ import (
 // fault breaks something. It returns "" if there is nothing to break.
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
+	switch p := w.cfg.Profile; {
+	case p == ZooKeeper && w.rand.IntN(4) == 0:
+		return w.ensembleFault(c)
+	case p == Etcd && w.rand.IntN(4) == 0:
+		return w.etcdFault(c)
+	}
 	switch w.rand.IntN(11) {
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)
@@ -36,7 +42,7 @@ func (w *world) fault(ready []parcel) string {
 		return fmt.Sprintf("FAULT answers to %s are held back for %v, then nothing reaches the service", c.name, d)
 	case 8:
 		d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-		if w.cfg.Profile != LikeZooKeeper || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
+		if !w.cfg.Profile.hasServers() || !w.strand(c.name, d, w.rand.IntN(2) == 0) {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
@@ -63,15 +69,18 @@ func (w *world) loseOne(ready []parcel) string {
 		return ""
 	}
 	p := ready[w.rand.IntN(len(ready))]
-	if p.isEvent() {
+	if p.isEvent() && w.cfg.Profile != Etcd {
 		p.arrive() // and once more, later
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && w.cfg.Profile == Register && w.rand.IntN(4) == 0 {
+	if p.dir == toService && p.stream == "" && w.cfg.Profile.ships() && w.rand.IntN(4) == 0 {
 		w.scheduler.repeat(p)
+		if w.cfg.Profile == Etcd {
+			w.nap, w.strays = sweeps, sweeps
+		}
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && w.rand.IntN(2) == 0 {
+	if p.dir == toService && p.stream == "" && w.rand.IntN(2) == 0 {
 		w.scheduler.postpone(p)
 		return "FAULT late: " + p.String()
 	}
@@ -83,8 +92,13 @@ func (w *world) loseOne(ready []parcel) string {
 // tardy is how late an answer may come and still be heard.
 func (w *world) tardy() time.Duration {
 	d := w.clients[0].driver.RequestTimeout()
-	if w.cfg.Profile == Register { // its requests have a fifth less
+	switch w.cfg.Profile {
+	case Register: // its requests have a fifth less
 		return d * 3 / 5
+	case ZooKeeper: // it tries another server after three fifths
+		return d / 2
+	case Etcd: // a renewal has a sixth of the TTL, or 600 ms
+		return min(w.cfg.TTL/6, 600*time.Millisecond) * 4 / 5
 	}
 	return d * 4 / 5
 }
@@ -102,13 +116,26 @@ func (w *world) strand(link string, d time.Duration, moves bool) bool {
 	if slices.ContainsFunc(w.stranded, func(s stranding) bool { return s.link == link }) {
 		return false
 	}
-	end := w.service.Strand(link)
+	heal := w.service.Strand(link)
+	end := heal
 	if moves {
-		end = func() { w.cut(link, 0) }
+		end = func() {
+			w.cut(link, 0)
+			if w.cfg.Profile == ZooKeeper { // others are on it, too
+				heal()
+			}
+		}
 	}
 	w.stranded = append(w.stranded, stranding{link, time.Now().Add(d), end})
 	return true
 }
+
+// lasts has something end after a while.
+func (w *world) lasts(d time.Duration, end func()) {
+	w.stranded = append(w.stranded, stranding{until: time.Now().Add(d), end: end})
+}
+
+// What befalls an ensemble.
 
 // rejoin ends what has lasted long enough, or all of it.
 func (w *world) rejoin(all bool) {

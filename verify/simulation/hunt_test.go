@@ -15,7 +15,7 @@ func TestHunt(t *testing.T) {
 	}
 	for seed := uint64(1); seed <= *huntSeeds; seed++ {
 		for _, p := range profiles {
-			if p == Register && *profile == "" || *profile != "" && *profile != p.String() {
+			if p.ships() && *profile == "" || *profile != "" && *profile != p.String() {
 				continue
 			}
 			for _, r := range Recipes {

@@ -22,6 +22,7 @@ type claim struct {
 	since time.Time
 	// excused is when an operator removed its node, or the service its session: then the claim ends when word arrives.
 	excused time.Time
+	back    bool // a backup has brought its node back meanwhile. So nobody will tell it, and others may have come in
 	within  bool // nested in another one, with the same token
 	amended bool // so that its node may be gone under one name and stand under another
 }
@@ -70,10 +71,10 @@ func (w *world) judge() error {
 			if ended {
 				return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
 			}
-			if !c.excused.IsZero() && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
+			if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
 			}
-			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
+			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
 				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 			}
 			if c.excused.IsZero() {
@@ -104,6 +105,15 @@ func (w *world) judge() error {
 		}
 	}
 	return w.asleep(claims)
+}
+
+// inDoubt is how long a holder may go on that has heard that its node is gone. A ZooKeeper server says so and hangs up when the
+// whole session has ended: then its client looks for another server for a second, to hear which of the two it is.
+func (w *world) inDoubt(c claim, told time.Time) time.Duration {
+	if w.cfg.Profile == ZooKeeper && !w.scheduler.brokenAt(w.voice(c.who)).Before(told) {
+		return prompt + time.Second
+	}
+	return prompt
 }
 
 // outlived looks for a hold that is believed in longer than the service keeps its session.
@@ -158,7 +168,7 @@ func (w *world) asleep(claims []claim) error {
 		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[turn{line, n.Token}] })
 		since, known := w.idle[line]
 		nap := w.nap
-		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() }) {
+		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() || w.service.Abandoned(n.ID) }) {
 			nap = 2 * w.cfg.TTL // its session has ended before it came, and who waits for it looks once in a TTL
 		}
 		switch {
@@ -228,14 +238,16 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	if w.last[line] == nil {
 		w.last[line] = make(map[string]coord.Token)
 	}
-	w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	if c.excused.IsZero() || !w.restored { // a backup does not know of it
+		w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+	}
 	w.claims = append(w.claims, c)
 	return c
 }
 
-// voice is under which name the network knows what a contender asks for. A register's driver asks for all of its process.
+// voice is under which name the network knows what a contender asks for. A driver that is shipped asks for all of its process.
 func (w *world) voice(who string) string {
-	if w.cfg.Profile == Register {
+	if w.cfg.Profile.ships() {
 		return who[:len(who)-1]
 	}
 	return who
@@ -243,7 +255,12 @@ func (w *world) voice(who string) string {
 
 // amends reports whether a request may have been an amendment.
 func amends(op string) bool {
-	return op == "amend" || strings.HasPrefix(op, "swap line/") || strings.HasPrefix(op, "read line/")
+	for _, prefix := range []string{"amend ", "multi ", "set ", "swap line/", "read line/"} {
+		if strings.HasPrefix(op, prefix) {
+			return true
+		}
+	}
+	return op == "amend"
 }
 
 // nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.

@@ -207,9 +207,10 @@ func (f *registers) Reconnect(link string) {
 	}
 }
 
-func (*registers) Write(string, []byte) { panic("sim: nobody writes to a node in a register") }
-func (*registers) Strand(string) func() { panic("sim: a store is one") }
-func (*registers) CatchUp(_, _ int) int { return 0 }
+func (*registers) Abandoned(string) bool { return false }
+func (*registers) Write(string, []byte)  { panic("sim: nobody writes to a node in a register") }
+func (*registers) Strand(string) func()  { panic("sim: a store is one") }
+func (*registers) CatchUp(_, _ int) int  { return 0 }
 
 // Tidy opens a session: whoever has one sweeps, and all others may have been closed.
 func (f *registers) Tidy() {

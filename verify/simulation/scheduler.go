@@ -24,6 +24,7 @@ type scheduler struct {
 	gone  map[string]time.Time // nodes whose owner has heard that they are gone, and when
 	told  map[string]int       // for each contender, how many answers have come
 	last  map[string]string    // and what the last of them answered
+	broke map[string]time.Time // for each link, when a connection of it broke last
 	open  bool                 // the run is over: everything arrives at once
 }
 
@@ -35,6 +36,7 @@ type link struct {
 	frozen  direction
 	thaw    time.Time
 	silence time.Duration // how long nothing may reach the service after the thaw
+	held    bool          // what comes to the driver is held back
 	heard   int
 	asked   map[asking]int
 }
@@ -52,7 +54,10 @@ type asking struct{ who, op string }
 // parcel is something that is parked.
 type parcel struct {
 	link   string
+	conn   int // of several connections of a link: each keeps its order
 	who    string
+	stream string // "": it belongs to none. What belongs to one arrives in order
+	place  int    // in the stream
 	what   string
 	n      int // its number among those of its kind
 	dir    direction
@@ -65,14 +70,20 @@ func (p parcel) String() string {
 	if p.dir == toDriver {
 		arrow = "<-"
 	}
+	if p.stream != "" {
+		return fmt.Sprintf("%s %s %s: %s #%d", p.link, arrow, p.stream, p.what, p.place)
+	}
 	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
 }
 
 func (p parcel) isEvent() bool { return strings.HasPrefix(p.what, "event ") }
 
-// moves reports whether a parcel may concern a line. In a register there is always something else under way.
+// moves reports whether a parcel may concern a line. There is always something else under way.
 func (p parcel) moves() bool {
-	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list "} {
+	if p.conn > 0 {
+		return p.what != "ping" && !strings.HasPrefix(p.what, "multi check")
+	}
+	for _, upkeep := range []string{"swap session/", "read session/", "read sweeper", "swap sweeper", "list ", "renew "} {
 		if strings.HasPrefix(p.what, upkeep) {
 			return false
 		}
@@ -88,13 +99,13 @@ func (p parcel) late() parcel {
 
 func (p parcel) compare(q parcel) int {
 	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
-		cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
+		cmp.Compare(p.stream, q.stream), cmp.Compare(p.place, q.place), cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
 }
 
 var errCut = errors.New("sim: connection lost")
 
 func newScheduler(p Profile) *scheduler {
-	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int), last: make(map[string]string)}
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int), last: make(map[string]string), broke: make(map[string]time.Time)}
 }
 
 func (s *scheduler) link(name string) *link {
@@ -130,11 +141,7 @@ func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) erro
 		back := p
 		back.dir = toDriver
 		back.arrive = func() {
-			s.mu.Lock()
-			who := cmp.Or(r.Who, r.Link)
-			s.told[who]++
-			s.last[who] = r.Op
-			s.mu.Unlock()
+			s.answered(cmp.Or(r.Who, r.Link), r.Op)
 			answer(nil)
 		}
 		s.park(l, back)
@@ -158,6 +165,59 @@ func (s *scheduler) park(l *link, p parcel) {
 	}
 	defer s.mu.Unlock()
 	l.in = append(l.in, p)
+}
+
+// post parks a parcel, and numbers it unless it has a number.
+func (s *scheduler) post(p *parcel) {
+	s.mu.Lock()
+	if s.open {
+		s.mu.Unlock()
+		p.arrive()
+		return
+	}
+	defer s.mu.Unlock()
+	l := s.link(p.link)
+	if p.stream != "" {
+		key := asking{p.stream, fmt.Sprint(p.dir)}
+		l.asked[key]++
+		p.place = l.asked[key]
+	} else if p.n == 0 {
+		key := asking{fmt.Sprint(p.who, " ", p.dir), p.what}
+		l.asked[key]++
+		p.n = l.asked[key]
+	}
+	if p.dir == toService {
+		l.out = append(l.out, *p)
+	} else {
+		l.in = append(l.in, *p)
+	}
+}
+
+// answered records that an answer has come.
+func (s *scheduler) answered(who, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told[who]++
+	s.last[who] = what
+}
+
+// breaks records that a connection of a link breaks.
+func (s *scheduler) breaks(link string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broke[link] = time.Now()
+}
+
+func (s *scheduler) brokenAt(link string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broke[link]
+}
+
+func (s *scheduler) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // heard returns how many answers have come to a contender.
@@ -200,6 +260,13 @@ func (s *scheduler) hearGone(id string) {
 	s.gone[id] = time.Now()
 }
 
+// forgetGone forgets what hearGone was told, when nodes that had gone may come back.
+func (s *scheduler) forgetGone() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.gone)
+}
+
 // heardGone returns when the owner of a node heard that it is gone; zero: it has not.
 func (s *scheduler) heardGone(id string) time.Time {
 	s.mu.Lock()
@@ -221,11 +288,21 @@ func (s *scheduler) ready() []parcel {
 			}
 		}
 		// Those sent since the last time were sent at once: it must not matter who came first.
-		slices.SortFunc(l.out[l.ordered:], parcel.compare)
+		if s.profile != ZooKeeper {
+			slices.SortFunc(l.out[l.ordered:], parcel.compare)
+		}
 		l.ordered = len(l.out)
 		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
 			switch {
-			case len(queue) == 0 || l.frozen&dir != 0:
+			case len(queue) == 0 || l.frozen&dir != 0 || l.held && dir == toDriver:
+			case s.profile == ZooKeeper:
+				begun := make(map[int]bool)
+				for _, p := range queue {
+					if !begun[p.conn] {
+						begun[p.conn] = true
+						all = append(all, p)
+					}
+				}
 			case s.profile.keepsOrder():
 				all = append(all, queue[0])
 			case s.profile == Register: // notes are told in order, and answers may overtake them
@@ -237,7 +314,13 @@ func (s *scheduler) ready() []parcel {
 					told = told || p.isEvent()
 				}
 			default:
-				all = append(all, queue...)
+				begun := make(map[string]bool) // streams of which something comes first
+				for _, p := range queue {
+					if p.stream == "" || !begun[p.stream] {
+						all = append(all, p)
+					}
+					begun[p.stream] = true
+				}
 			}
 		}
 	}
@@ -293,6 +376,23 @@ func (s *scheduler) freeze(name string, dir direction, d time.Duration) {
 	l := s.link(name)
 	l.frozen |= dir
 	l.thaw = time.Now().Add(d)
+}
+
+// hold holds back what is on its way to a driver, until all of it arrives at once.
+func (s *scheduler) hold(name string) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.link(name)
+	l.held = true
+	return func() {
+		s.mu.Lock()
+		in := l.in
+		l.in, l.held = nil, false
+		s.mu.Unlock()
+		for _, p := range in {
+			p.arrive()
+		}
+	}
 }
 
 // delayAnswers holds answers back for a while, and then lets nothing through to the service: the last renewal is

@@ -52,7 +52,7 @@ func ParseScript(text string) (s Script, err error) {
 	}
 	for _, w := range strings.Split(words[2], ",") {
 		name, at, _ := strings.Cut(w, "@")
-		kind := kindOf(name)
+		kind := s.Profile.kindOf(name)
 		n, err := strconv.Atoi(at)
 		if err != nil || kind == nil {
 			return s, fmt.Errorf("sim: %q is no fault", w)
@@ -74,6 +74,7 @@ type script struct {
 	cancels map[string]func()    // for each contender that asks
 	denials map[string]bool      // clients that may be told so
 	rate    float64
+	burst   string   // a link on which what is told next arrives at once
 	steps   []parcel // those that have arrived
 }
 
@@ -89,14 +90,22 @@ const scriptTTL = 2 * time.Second
 // RunScript runs a script in a bubble; it is called within synctest.Test.
 func RunScript(sc Script, trace func(string)) Outcome {
 	w := newWorld(Config{Profile: sc.Profile, Recipe: sc.Play, TTL: scriptTTL, Trace: trace})
-	if sc.Profile == LikeZooKeeper {
+	switch sc.Profile {
+	case LikeZooKeeper:
 		w.replicas = 2
+	case ZooKeeper:
+		w.replicas = 3
+		w.ticks = ticks{scriptTTL / 10, 20}
+	}
+	if sc.Profile == Etcd {
+		w.replicas = 3
 	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
 	for _, f := range sc.Faults {
 		if f.Kind.slowClock {
 			s.rate = 0.94
 		}
+		w.checkpoints = w.checkpoints || f.Kind.checkpoints
 	}
 	w.start(s.rate)
 	return s.run(plays[sc.Play])
@@ -150,6 +159,12 @@ func (s *script) run(parts []part) Outcome {
 	return o
 }
 
+// lasts is the world's, and nobody is expected to be well before.
+func (s *script) lasts(d time.Duration, end func()) {
+	s.world.lasts(d, end)
+	s.broken = later(s.broken, time.Now().Add(d))
+}
+
 // next returns the parcel that will arrive next, if any may. The links take turns.
 func (s *script) next() (parcel, bool) {
 	ready := slices.DeleteFunc(s.scheduler.ready(), func(p parcel) bool {
@@ -172,6 +187,7 @@ func (s *script) move() {
 		s.note(p.String())
 		s.scheduler.take(p)
 		p.arrive()
+		s.restOfBurst(p)
 		s.quiet = time.Time{}
 		time.Sleep(97 * time.Microsecond)
 		return
@@ -184,6 +200,26 @@ func (s *script) move() {
 		return
 	}
 	time.Sleep(min(10*time.Millisecond, max(200*time.Microsecond, time.Since(s.quiet)/2)))
+}
+
+// restOfBurst lets what else is told to a client arrive, without a rest in between.
+func (s *script) restOfBurst(first parcel) {
+	if first.link != s.burst || first.dir != toDriver {
+		return
+	}
+	s.burst = ""
+	for more := true; more; {
+		more = false
+		for _, p := range s.scheduler.ready() {
+			if p.link == first.link && p.dir == toDriver && !more {
+				s.steps = append(s.steps, p)
+				s.note("at once: " + p.String())
+				s.scheduler.take(p)
+				p.arrive()
+				more = true
+			}
+		}
+	}
 }
 
 // part is what one contender does.

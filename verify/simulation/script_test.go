@@ -19,7 +19,9 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 3, "which part of the single faults in a register are tried: one in so many")
+	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried: one in so many, and of those of a service that speaks its protocol one in several times as many")
+	most       = flag.Int("sim.most", 5, "after how many failing scripts to stop")
+	oneKind    = flag.String("sim.kind", "", "of single faults, try this kind only, at every step")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
 
@@ -40,7 +42,7 @@ func playAll(t *testing.T, scripts []Script) {
 		all.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(scripts) || failing.Load() > 5 {
+				if i >= len(scripts) || failing.Load() > int64(*most) {
 					return
 				}
 				o := playScript(t, scripts[i], nil)
@@ -48,7 +50,7 @@ func playAll(t *testing.T, scripts []Script) {
 				grants.Add(int64(o.Grants))
 				if o.Wrong != nil {
 					mu.Lock()
-					if failing.Add(1) <= 6 {
+					if failing.Add(1) <= int64(*most)+1 {
 						if o.Trace != nil {
 							t.Log(strings.Join(o.Trace, "\n"))
 						}
@@ -95,8 +97,8 @@ func singles(t *testing.T, plays []string) []Script {
 		for _, play := range plays {
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
-				for i, k := range Kinds {
-					if p == Register && (at+i)%*oneIn != 0 {
+				for i, k := range p.kinds() {
+					if *oneKind == "" && (at+i)%sampled(p) != 0 || *oneKind != "" && *oneKind != k.name {
 						continue
 					}
 					all = append(all, Script{p, play, []Fault{{k, at}}})
@@ -105,6 +107,18 @@ func singles(t *testing.T, plays []string) []Script {
 		}
 	}
 	return all
+}
+
+// sampled is one in how many single faults are tried.
+func sampled(p Profile) int {
+	switch {
+	case *oneIn == 1:
+	case p == ZooKeeper:
+		return 2 * *oneIn
+	case p == Etcd:
+		return 4 * *oneIn
+	}
+	return *oneIn
 }
 
 func TestEveryFaultAtEveryStep(t *testing.T) {
@@ -117,7 +131,7 @@ func TestEveryPairOfFaults(t *testing.T) {
 		first := one.Faults[0]
 		n := length(t, Script{Profile: one.Profile, Play: one.Play})
 		for at := first.At; at < n+10; at++ { // a fault makes for more steps
-			for _, k := range Kinds {
+			for _, k := range one.Profile.kinds() {
 				all = append(all, Script{one.Profile, one.Play, []Fault{first, {k, at}}})
 			}
 		}

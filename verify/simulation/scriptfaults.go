@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -14,10 +15,12 @@ type Kind struct {
 	needs     func(*script, parcel) bool // what must be there to break; p is the parcel about to arrive, if there is one
 	breaks    func(*script, parcel)
 	slowClock bool // the service's clock is slow in the whole run
+
+	checkpoints bool // a new leader knows how much is left of a lease, in the whole run
 }
 
-// Kinds are all the faults there are. Those that need a parcel befall the one that is about to arrive.
-var Kinds = []*Kind{
+// kinds are the faults that there are everywhere. Those that need a parcel befall the one that is about to arrive.
+var kinds = []*Kind{
 	// It never arrives; where the service keeps order the connection breaks with it.
 	{name: "lost", needs: losable, breaks: (*script).lose},
 	// An event never arrives, and nothing tells that it did not.
@@ -31,6 +34,9 @@ var Kinds = []*Kind{
 	// It arrives, and once more when everything else has.
 	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
 		s.late(p, scriptTTL/10, s.scheduler.repeat)
+		if s.cfg.Profile == Etcd { // a join that came again is a stray node
+			s.nap, s.strays = sweeps, sweeps
+		}
 	}},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
@@ -84,10 +90,23 @@ var Kinds = []*Kind{
 
 const outlastsSessions = scriptTTL * 3 / 2
 
+// kinds are all the faults there are on a far side.
+func (p Profile) kinds() []*Kind {
+	switch p {
+	case ZooKeeper:
+		return slices.Concat(kinds, ensembleKinds)
+	case Etcd:
+		return slices.Concat(kinds, etcdKinds)
+	}
+	return kinds
+}
+
 // kindOf returns the Kind of that name, or nil.
-func kindOf(name string) *Kind {
-	if i := slices.IndexFunc(Kinds, func(k *Kind) bool { return k.name == name }); i >= 0 {
-		return Kinds[i]
+func (p Profile) kindOf(name string) *Kind {
+	for _, k := range p.kinds() {
+		if k.name == name {
+			return k
+		}
 	}
 	return nil
 }
@@ -108,28 +127,33 @@ func nothing(*script, parcel) bool { return true }
 
 func anything(_ *script, p parcel) bool { return p.arrive != nil }
 
-func event(_ *script, p parcel) bool { return p.isEvent() }
+// event is one that may arrive twice. A stream of gRPC tells it once.
+func event(s *script, p parcel) bool { return p.isEvent() && s.cfg.Profile != Etcd }
 
 // unreliable is an event that may be lost though the connection stands: a store has to say so.
-func unreliable(s *script, p parcel) bool { return event(s, p) && s.cfg.Profile != Register }
+func unreliable(s *script, p parcel) bool { return p.isEvent() && !s.cfg.Profile.ships() }
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
 // losable is true for all but events of a service that keeps no order: there, a watch goes on from where it was.
-func losable(s *script, p parcel) bool { return anything(s, p) && (s.keepsOrder() || !event(s, p)) }
+func losable(s *script, p parcel) bool {
+	return anything(s, p) && (s.keepsOrder() || !p.isEvent() || s.cfg.Profile == Etcd)
+}
 
 // reorderable is true for a request that others may overtake.
-func reorderable(s *script, p parcel) bool { return request(s, p) && !s.keepsOrder() }
+func reorderable(s *script, p parcel) bool { return request(s, p) && p.stream == "" && !s.keepsOrder() }
 
 // repeatable is what a store must bear to get twice.
-func repeatable(s *script, p parcel) bool { return request(s, p) && s.cfg.Profile == Register }
+func repeatable(s *script, p parcel) bool {
+	return request(s, p) && p.stream == "" && s.cfg.Profile.ships()
+}
 
 // aServer is one of several, of which some may be cut off from the others.
-func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == LikeZooKeeper }
+func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
 
-// aWatch is what a service may refuse. A store may refuse anything.
+// aWatch is what a service may refuse. One with a shipped driver may refuse anything.
 func aWatch(s *script, p parcel) bool {
-	return p.dir == toService && (p.what == "watch" || s.cfg.Profile == Register)
+	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register || s.cfg.Profile == Etcd)
 }
 
 // threeNodes are needed where somebody can write to one of them.
@@ -215,6 +239,9 @@ func (s *script) refuse(p parcel) {
 	s.mu.Lock()
 	s.denials[p.link] = true
 	s.mu.Unlock()
+	if s.cfg.Profile == Etcd {
+		s.nap = scriptTTL * 3 / 5 // a watch that was refused is asked for again within a second
+	}
 	s.service.Refuse(p.link)
 }
 

@@ -18,13 +18,20 @@ const (
 	LikeZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
 	LikeEtcd                     // the same, as etcd would be
 	Register                     // a store of registers, with the driver that every store has: coord/register as it is shipped
+	ZooKeeper                    // an ensemble that speaks ZooKeeper's protocol, with coord/zk as it is shipped
+	Etcd                         // an etcd cluster behind its gRPC services, with coord/etcd as it is shipped
 )
 
-func (p Profile) String() string { return [...]string{"like-zookeeper", "like-etcd", "register"}[p] }
+// AllProfiles are all there are.
+var AllProfiles = []Profile{LikeZooKeeper, LikeEtcd, Register, ZooKeeper, Etcd}
+
+func (p Profile) String() string {
+	return [...]string{"like-zookeeper", "like-etcd", "register", "zookeeper", "etcd"}[p]
+}
 
 // profileOf returns the Profile of that name.
 func profileOf(name string) (Profile, bool) {
-	for _, p := range []Profile{LikeZooKeeper, LikeEtcd, Register} {
+	for _, p := range AllProfiles {
 		if p.String() == name {
 			return p, true
 		}
@@ -33,7 +40,14 @@ func profileOf(name string) (Profile, bool) {
 }
 
 // keepsOrder reports whether requests and answers of a link never overtake each other.
-func (p Profile) keepsOrder() bool { return p == LikeZooKeeper }
+func (p Profile) keepsOrder() bool { return p == LikeZooKeeper || p == ZooKeeper }
+
+// hasServers reports whether there are several, of which some may be cut off from the others.
+func (p Profile) hasServers() bool { return p == LikeZooKeeper || p == ZooKeeper || p == Etcd }
+
+// ships reports whether the driver is one that is shipped. It does what several contenders of a client want in requests of
+// its own, so the network does not know for whom.
+func (p Profile) ships() bool { return p == Register || p == ZooKeeper || p == Etcd }
 
 // keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
 func (p Profile) keepsEvents() bool { return p == LikeEtcd }
@@ -46,7 +60,8 @@ type service interface {
 	Names(prefix string) []string
 	Expiry(node string) time.Time // when its session ends if nothing more is heard; zero: it has ended
 	LinkOf(node string) string    // whose session it is of; "" if that has ended
-	Taken(node string) time.Time  // when an operator ended its session; zero: nobody did
+	Abandoned(node string) bool   // it goes when its session's time is up, and nobody will say more
+	Taken(node string) time.Time  // when an operator took it away, with its session or alone, as far as that is known; zero: nobody did
 	Watches() int                 // those that nobody needs
 	Remains() []string            // what else is left of sessions that have ended
 
@@ -56,8 +71,8 @@ type service interface {
 	Refuse(link string)
 	Reconnect(link string)
 	Strand(link string) (heal func())
-	CatchUp(replica, n int) int
-	Tidy() // begins to clear away what the dead have left, if the clients do that for each other
+	CatchUp(replica, n int) int // everything: and it does not lag behind any more
+	Tidy()                      // begins to clear away what the dead have left, if the clients do that for each other
 
 	Close()
 }
@@ -83,6 +98,7 @@ func incarnation(n driver.Node) string {
 type inProcess struct{ *memory.Service }
 
 func (s inProcess) NewDriver(link string) driver.Driver { return s.Service.NewDriver(link) }
+func (inProcess) Abandoned(string) bool                 { return false }
 func (inProcess) Taken(string) time.Time                { return time.Time{} } // its nodes went with it
 func (inProcess) Tidy()                                 {}
 func (inProcess) Remains() []string                     { return nil }

@@ -6,13 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/internal/chance"
 )
 
 // Hosts tells the client library which server to try next.
@@ -24,6 +24,7 @@ type Hosts struct {
 	Over    func() bool          // the session has ended
 	Longest func() time.Duration // a pause
 	Lookup  func(ctx context.Context, name string) (addresses []string, err error)
+	Dialer  func(ctx context.Context, network, address string) (net.Conn, error) // gets servers as they are named; nil: ours
 
 	mu    sync.Mutex
 	list  []string
@@ -41,6 +42,10 @@ type name struct {
 // Dial connects to a server. If its name has several addresses, each try begins with another: which of them serve shows
 // only later. as tells them apart.
 func (h *Hosts) Dial(ctx context.Context, server string) (c net.Conn, as string, err error) {
+	if h.Dialer != nil {
+		c, err = h.Dialer(ctx, "tcp", server)
+		return c, server, err
+	}
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
 		return nil, server, err
@@ -106,7 +111,7 @@ func (h *Hosts) turn(server string, addresses int) int {
 	}
 	n := h.names[server]
 	if n == nil {
-		n = &name{next: rand.N(addresses)}
+		n = &name{next: int(chance.Below(int64(addresses)))}
 		if h.names == nil {
 			h.names = make(map[string]*name)
 		}
@@ -128,11 +133,16 @@ func (h *Hosts) Addresses() int {
 	return all
 }
 
-// Init is called by the library, and so are Len, Next and Connected.
+// Init is called by the library, and so are Len, Next and Connected. The library has shuffled the servers in a way of its
+// own, of which the simulation knows nothing.
 func (h *Hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.list = servers
+	h.list = slices.Sorted(slices.Values(servers))
+	for i := range h.list {
+		j := i + int(chance.Below(int64(len(h.list)-i)))
+		h.list[i], h.list[j] = h.list[j], h.list[i]
+	}
 	return nil
 }
 

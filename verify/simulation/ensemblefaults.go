@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+)
+
+// What may befall a ZooKeeper ensemble besides.
+
+// ensembleKinds are the faults that only an ensemble has.
+var ensembleKinds = []*Kind{
+	// The leader is killed, and comes back as one of the others.
+	{name: "deposed", needs: anything, breaks: func(s *script, _ parcel) { s.lasts(scriptTTL/2, s.depose()) }},
+	// The link's server is killed, and comes back when no session has been on it for long.
+	{name: "away", needs: anything, breaks: func(s *script, p parcel) { s.lasts(outlastsSessions, s.ensemble().kill(p.link)) }},
+	// Nothing that the link's server hears of the others arrives, while they hear it.
+	{name: "deafened", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL*2/3, s.ensemble().deafen(p.link)) }},
+	// The connection breaks, and all servers grant less from then on.
+	{name: "shorter", needs: anything, breaks: func(s *script, p parcel) {
+		s.ensemble().grant(scriptTTL * 2 / 3)
+		s.cut(p.link, 1<<30)
+	}},
+	// Answers and news are held back for a fifth of the TTL, and then arrive all at once.
+	{name: "together", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL/5, s.scheduler.hold(p.link)) }},
+	// An operator puts a backup of a moment ago back, and the clients have seen more than that.
+	{name: "restored", needs: anything, breaks: func(s *script, _ parcel) { s.restore(3, 0) }},
+	// The same, and the service has gone on before they ask it again.
+	{name: "relapsed", needs: anything, breaks: func(s *script, _ parcel) { s.restore(3, 1000) }},
+}
+
+// fault on an ensemble, for runs that a seed decides.
+func (w *world) ensembleFault(c *client) string {
+	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
+	switch w.rand.IntN(5) {
+	case 0:
+		w.lasts(d, w.depose())
+		return fmt.Sprintf("FAULT the leader is away for %v", d)
+	case 1:
+		w.lasts(d, w.ensemble().kill(c.name))
+		return fmt.Sprintf("FAULT the server of %s is away for %v", c.name, d)
+	case 2:
+		w.lasts(d, w.ensemble().deafen(c.name))
+		return fmt.Sprintf("FAULT the server of %s does not hear the others for %v", c.name, d)
+	case 3:
+		w.lasts(d/8, w.scheduler.hold(c.name))
+		return fmt.Sprintf("FAULT all that %s is told in %v comes at once", c.name, d/8)
+	}
+	if w.rand.IntN(6) > 0 {
+		return ""
+	}
+	back, since := 1+w.rand.IntN(20), w.rand.IntN(2)*1000
+	w.restore(back, since)
+	return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, and then there are %d others", back, since)
+}
+
+func (w *world) ensemble() *ensemble { return w.service.(*ensemble) }
+
+// depose kills the leader.
+func (w *world) depose() (back func()) {
+	m := w.ensemble().zk.Leader()
+	if m == nil {
+		return func() {}
+	}
+	m.Kill()
+	return m.Start
+}
+
+// restore puts an ensemble back to where it was some transactions ago. Whoever has its node by that goes on; all others have lost
+// it, and tokens begin anew.
+func (w *world) restore(back, since int) {
+	w.takeAway(func() { w.ensemble().restore(back, since) })
+	standing := w.standing()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restored = true
+	for _, c := range w.claims {
+		c.back = c.back || !c.excused.IsZero() && standing[turn{c.line, c.token}]
+	}
+	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
+	clear(w.last)
+	clear(w.waited)
+}

@@ -1,0 +1,59 @@
+package etcdcluster
+
+import (
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// Renew is a renewal that has come to a member, which asks the leader. The revision in the answer is from before.
+func (c *Cluster) Renew(id int, lease int64, needsLeader bool, answer func(*pb.LeaseKeepAliveResponse, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[id]
+	done := false
+	c.renew(m, lease, needsLeader, func(r *pb.LeaseKeepAliveResponse, err error) {
+		if !done {
+			done = true
+			answer(r, err)
+		}
+	})
+}
+
+func (c *Cluster) renew(m *member, lease int64, needsLeader bool, answer func(*pb.LeaseKeepAliveResponse, error)) {
+	again := stuck{time.Now(), func() { c.renew(m, lease, needsLeader, answer) }, func(err error) { answer(nil, err) }}
+	switch {
+	case m.asleep:
+		m.stuck = append(m.stuck, again)
+		return
+	case needsLeader && c.leaderless(m):
+		answer(nil, rpctypes.ErrGRPCNoLeader)
+		return
+	case !c.reaches(m):
+		m.stuck = append(m.stuck, again)
+		return
+	}
+	said := &pb.LeaseKeepAliveResponse{ID: lease, Header: c.header(m)}
+	l := c.state.leases[lease]
+	switch {
+	case l == nil:
+		answer(said, nil)
+	case !time.Now().Before(l.expiry):
+		l.late = append(l.late, renewal{func() { answer(said, nil) }, again.try})
+	default:
+		l.expiry = c.expiry(l.ttl)
+		said.TTL = l.ttl
+		answer(said, nil)
+	}
+}
+
+// Expiry is when a lease ends if it is not renewed again; zero: there is none.
+func (c *Cluster) Expiry(lease int64) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.state.leases[lease]; l != nil {
+		return l.expiry
+	}
+	return time.Time{}
+}

@@ -1,0 +1,301 @@
+package zookeeper
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// What befalls an ensemble, and what its operators do and see. None of it goes by way of the network.
+
+// Cut has nothing that a member says to the others arrive, or nothing that they say to it, or neither. Its clients reach it
+// as before. It goes on answering them by itself for SyncLimit ticks.
+func (m *Member) Cut(out, in bool) {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	m.out, m.in = out, in
+}
+
+// Heal ends a Cut. What was on its way arrives.
+func (m *Member) Heal() {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	m.out, m.in = false, false
+	m.outdated()
+	for _, other := range m.e.members {
+		if m.e.reaches(other) {
+			m.e.hear(other) // pings were on their way, before anything that the leader says now
+		}
+	}
+	m.e.flow()
+}
+
+// Kill ends a member at once. If it leads, the others drop their clients and elect another.
+func (m *Member) Kill() {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	if !m.up {
+		return
+	}
+	m.leave()
+	m.up = false
+	m.forget()
+	if m != m.e.leader {
+		return
+	}
+	m.e.leader = nil
+	for _, other := range m.e.members {
+		if other.serving && !other.in {
+			other.leave()
+		}
+	}
+}
+
+// Start starts a member that was killed.
+func (m *Member) Start() {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	m.up = true
+}
+
+// IsUp reports whether a member runs.
+func (m *Member) IsUp() bool {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	return m.up
+}
+
+// Serves reports whether a member answers clients.
+func (m *Member) Serves() bool {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	return m.up && m.serving
+}
+
+// Grant has a member grant timeouts of that length at most, as if its configuration were another one.
+func (m *Member) Grant(most time.Duration) {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	m.Most = most
+}
+
+// Follow has a member make so many of the changes that it does not know of yet, and returns how many are left.
+func (m *Member) Follow(n int) (left int) {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	m.follow(n)
+	return m.behind()
+}
+
+// MemberOf returns the member that a client has its latest connection with; nil: it has none.
+func (e *Ensemble) MemberOf(link string) *Member {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	latest := 0
+	var found *Member
+	for _, m := range e.members {
+		for _, c := range m.conns {
+			if c.link == link && c.number > latest {
+				latest, found = c.number, m
+			}
+		}
+	}
+	return found
+}
+
+// Break ends all connections of a client, for both sides.
+func (e *Ensemble) Break(link string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.members {
+		for _, c := range slices.Clone(m.conns) {
+			if c.link == link {
+				c.end()
+				c.pipe.finish()
+			}
+		}
+	}
+}
+
+// Refuse has a client's next request for watches refused, as busy servers do.
+func (e *Ensemble) Refuse(link string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refusing[link] = true
+}
+
+// Restore has an operator stop all members, put back what they had some transactions ago, and start them again. Whoever
+// has a session by that state has it again. Then so many other transactions are made.
+func (e *Ensemble) Restore(back, since int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.members {
+		m.leave()
+		m.leads = false
+	}
+	e.leader = nil
+	kept := e.log[:max(0, len(e.log)-back)]
+	e.log = nil
+	e.latest = e.newTree()
+	e.epoch, e.counter = 0, 0
+	for _, x := range kept {
+		e.log = append(e.log, x)
+		e.latest.apply(x)
+		e.epoch, e.counter = x.zxid>>32, x.zxid&0xffffffff
+	}
+	for _, m := range e.members {
+		m.tree, m.applied, m.back = e.newTree(), 0, 0
+		m.forget()
+	}
+	for range since {
+		e.commit(&txn{op: opError, code: errNoNode})
+	}
+	e.electAt = e.now() + e.cfg.Election
+}
+
+// Length is how many transactions there have been.
+func (e *Ensemble) Length() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.log)
+}
+
+// Remove has an operator delete a node. It reports whether there was one, and somebody to ask.
+func (e *Ensemble) Remove(p string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := e.latest.nodes[p]; n == nil || len(n.names) > 0 || !e.hasQuorum() {
+		return false
+	}
+	e.commit(&txn{op: opDelete, path: p})
+	e.leader.follow(1 << 30)
+	return true
+}
+
+// Write has an operator write to a node.
+func (e *Ensemble) Write(p string, data []byte) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.latest.nodes[p]
+	if n == nil || !e.hasQuorum() {
+		return false
+	}
+	e.commit(&txn{op: opSetData, path: p, data: data, version: n.version + 1})
+	e.leader.follow(1 << 30)
+	return true
+}
+
+// Expire has an operator end the sessions of a client.
+func (e *Ensemble) Expire(link string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.hasQuorum() {
+		return
+	}
+	var ids []int64
+	for id, s := range e.tracked {
+		if s.link == link && !s.closing {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		e.endSession(e.tracked[id])
+	}
+}
+
+// Child is a node as the latest transaction has left it.
+type Child struct {
+	Path  string
+	Owner *Session // nil: it is not of a session
+	Born  int64    // the transaction that made it
+}
+
+// Directory is a node with what is in it.
+type Directory struct {
+	Path     string
+	Born     int64
+	Children []Child
+}
+
+// Look shows a node and what is in it, whatever the members know of it; ok is false if there is none.
+func (e *Ensemble) Look(p string) (d Directory, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.latest.nodes[p]
+	if n == nil {
+		return d, false
+	}
+	d = Directory{Path: p, Born: n.czxid}
+	for _, name := range e.latest.names(p) {
+		child := e.latest.nodes[join(p, name)]
+		d.Children = append(d.Children, Child{join(p, name), e.sessions[child.owner], child.czxid})
+	}
+	return d, true
+}
+
+// Below returns all nodes below a path.
+func (e *Ensemble) Below(p string) (all []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for at := range e.latest.nodes {
+		if isBelow(at, p) {
+			all = append(all, at)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// OwnerOf returns whose node was at a path last, if it was of a session.
+func (e *Ensemble) OwnerOf(p string) *Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.owners[p]
+}
+
+// Expires returns when a session ends if the members hear nothing more from its client, nor from each other; zero: it
+// has ended.
+func (e *Ensemble) Expires(s *Session) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, lives := e.latest.sessions[s.id]; !lives {
+		return time.Time{}
+	}
+	t := e.tracked[s.id]
+	if t == nil || e.leader == nil {
+		return time.Now().Add(time.Duration(float64(e.latest.sessions[s.id]) * float64(time.Millisecond) / e.cfg.Rate))
+	}
+	at := e.began.Add(time.Duration(float64(t.expires) / e.cfg.Rate))
+	if now := time.Now(); at.Before(now) {
+		return now
+	}
+	return at
+}
+
+// Connected reports whether a session's client has a connection with any member.
+func (e *Ensemble) Connected(s *Session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.members {
+		for _, c := range m.conns {
+			if c.session == s {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Dead returns the nodes of sessions that have ended; there should be none.
+func (e *Ensemble) Dead() (all []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for p, n := range e.latest.nodes {
+		if _, lives := e.latest.sessions[n.owner]; n.owner > 0 && !lives {
+			all = append(all, strings.TrimPrefix(p, e.cfg.Root))
+		}
+	}
+	slices.Sort(all)
+	return all
+}

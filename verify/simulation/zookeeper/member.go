@@ -1,0 +1,183 @@
+package zookeeper
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Member is one server.
+type Member struct {
+	Least, Most time.Duration // of the timeouts it grants
+
+	e        *Ensemble
+	number   int
+	observer bool
+	up       bool  // its process runs
+	serving  bool  // it is one of those who agree, as far as it knows
+	leads    bool  // as far as it knows
+	out, in  bool  // what it says to the others does not arrive; what they say to it does not
+	epoch    int64 // of the leader that it follows
+	heard    time.Duration
+	back     time.Duration // not before that it enters again
+	tree     *tree
+	applied  int             // how much of the log
+	touched  map[int64]int32 // sessions that it has heard from, and their timeouts, since the leader asked
+	forwards []*request      // for the leader, on their way
+	conns    []*conn
+	watching
+}
+
+// Address is where its clients reach it.
+func (m *Member) Address() string { return fmt.Sprintf("10.0.0.%d:2181", m.number) }
+
+// forget is what a restart does.
+func (m *Member) forget() {
+	m.watching = newWatching()
+	m.tree.changed = m.fire
+}
+
+// enter is when a member begins to serve: it has all that was agreed to.
+func (m *Member) enter() {
+	e := m.e
+	m.serving, m.heard, m.epoch = true, e.now(), e.epoch
+	m.follow(1 << 30)
+	m.tree.zxid = max(m.tree.zxid, e.latest.zxid)
+}
+
+// leave is when a member has lost the others: it drops its clients.
+func (m *Member) leave() {
+	m.serving, m.leads = false, false
+	m.forwards = nil
+	clear(m.touched)
+	for _, c := range slices.Clone(m.conns) {
+		c.hangUp()
+	}
+	m.back = m.e.now() + m.e.cfg.Election/2
+}
+
+// outdated has a member drop its clients if the others have gone on without it.
+func (m *Member) outdated() {
+	if m.serving && !m.in && !m.out && m.epoch != m.e.epoch {
+		m.leave()
+	}
+}
+
+// behind is how much there is that a member could know.
+func (m *Member) behind() int {
+	if !m.up || !m.serving || m.in || m.e.leader != nil && m != m.e.leader && (m.e.leader.out || m.e.leader.in) {
+		return 0
+	}
+	return len(m.e.log) - m.applied
+}
+
+// follow has a member make the next changes, at most so many.
+func (m *Member) follow(n int) {
+	for ; n > 0 && m.behind() > 0; n-- {
+		x := m.e.log[m.applied]
+		m.applied++
+		m.tree.apply(x)
+		for _, c := range slices.Clone(m.conns) {
+			c.advance()
+			if x.op == opCloseSession && c.session != nil && c.session.id == x.session {
+				c.hangUp()
+			}
+		}
+	}
+}
+
+// accept takes a connection. It reports whether anybody listens.
+func (m *Member) accept(c *conn) bool {
+	if !m.up {
+		return false
+	}
+	n := 0
+	for _, other := range m.conns {
+		if other.link == c.link {
+			n++
+		}
+	}
+	c.open = true
+	m.conns = append(m.conns, c)
+	if !m.serving || m.e.cfg.MostConns > 0 && n >= m.e.cfg.MostConns {
+		c.hangUp()
+	}
+	return true
+}
+
+// watching is who wants to be told of what.
+type watching struct {
+	data, child map[string][]*conn
+	persistent  map[string][]standing
+}
+
+// standing is a watch that stays.
+type standing struct {
+	conn      *conn
+	recursive bool
+}
+
+func newWatching() watching {
+	return watching{make(map[string][]*conn), make(map[string][]*conn), make(map[string][]standing)}
+}
+
+func add(to map[string][]*conn, p string, c *conn) {
+	if !slices.Contains(to[p], c) {
+		to[p] = append(to[p], c)
+	}
+}
+
+// unwatch forgets all that a connection wanted.
+func (m *Member) unwatch(c *conn) {
+	for _, all := range []map[string][]*conn{m.data, m.child} {
+		for p, who := range all {
+			if who = slices.DeleteFunc(who, func(other *conn) bool { return other == c }); len(who) == 0 {
+				delete(all, p)
+			} else {
+				all[p] = who
+			}
+		}
+	}
+	for p, who := range m.persistent {
+		if who = slices.DeleteFunc(who, func(s standing) bool { return s.conn == c }); len(who) == 0 {
+			delete(m.persistent, p)
+		} else {
+			m.persistent[p] = who
+		}
+	}
+}
+
+// fire tells those who watch. Each hears of the end of a node once, however many watches it has there.
+func (m *Member) fire(n news) {
+	what, p := n.what, n.path
+	var who []*conn
+	use := func(all map[string][]*conn) {
+		for _, c := range all[p] {
+			if !slices.Contains(who, c) {
+				who = append(who, c)
+			}
+		}
+		delete(all, p)
+	}
+	if what != childrenChanged {
+		use(m.data)
+	}
+	if what == childrenChanged || what == nodeDeleted {
+		use(m.child)
+	}
+	for at, all := range m.persistent {
+		for _, s := range all {
+			if (at == p && (!s.recursive || what != childrenChanged) || s.recursive && what != childrenChanged && isBelow(p, at)) &&
+				!slices.Contains(who, s.conn) {
+				who = append(who, s.conn)
+			}
+		}
+	}
+	for _, c := range who {
+		c.tell(n)
+	}
+}
+
+func isBelow(p, dir string) bool {
+	return dir == "/" || len(p) > len(dir) && p[:len(dir)] == dir && p[len(dir)] == '/'
+}
