@@ -96,7 +96,7 @@ func (t *teller) rest() {
 	}
 }
 
-const restFor = 100 * time.Millisecond
+const restFor = time.Second
 
 func (t *teller) sessionOpened() {
 	at := time.Now()

@@ -61,10 +61,21 @@ func (silence) Printf(string, ...any) {}
 
 // adminConn is a session straight to the servers, which sees the truth.
 func adminConn(t testing.TB, addrs []string) *gozk.Conn {
-	conn, events, err := gozk.Connect(addrs, 30*time.Second, gozk.WithLogger(silence{}))
+	var latest atomic.Pointer[net.Conn]
+	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
+		c, err := net.DialTimeout(network, address, timeout)
+		if err == nil {
+			latest.Store(&c)
+		}
+		return c, err
+	}
+	conn, events, err := gozk.Connect(addrs, 30*time.Second, gozk.WithLogger(silence{}), gozk.WithDialer(dial))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		conn.Close()
+		if c := latest.Load(); c != nil {
+			(*c).Close() // the library waits 200 s for a greeting that does not come
+		}
 		for range events { // until its goroutines have ended
 		}
 	})
