@@ -125,6 +125,8 @@ func TestNobodyBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewMemory()
 		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		turns := make([]int, 8)
 		var all sync.WaitGroup
 		for i := range turns {
@@ -133,7 +135,7 @@ func TestNobodyBacksOff(t *testing.T) {
 			all.Go(func() {
 				m := mutex.New(c, "line")
 				for range 100 {
-					h, err := m.Lock(t.Context())
+					h, err := m.Lock(ctx)
 					if err != nil {
 						t.Error(err)
 						return
