@@ -108,6 +108,8 @@ var Kinds = []*Kind{
 	{name: "crowded", needs: aRequest, breaks: refusedOnce(etcdcluster.Crowded)},
 	{name: "learner", needs: aRequest, breaks: refusedOnce(etcdcluster.Learner)},
 	{name: "changed", needs: aRequest, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// It arrives, its answer is lost on the way, and what stands there sends it again.
+	{name: "resent", needs: func(_ *script, p parcel) bool { return p.mutely != nil }, breaks: func(_ *script, p parcel) { p.mutely() }},
 	// It arrives, and once more right away.
 	{name: "doubled", needs: func(s *script, p parcel) bool { return anEtcd(s, p) && repeatable(s, p) }, breaks: func(s *script, p parcel) {
 		s.late(p, 3*time.Millisecond, s.scheduler.repeat)
