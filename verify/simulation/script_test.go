@@ -19,7 +19,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many; on etcd a quarter of that, unless it is all")
+	oneIn      = flag.Int("sim.part", 2, "which part of the single faults in a register are tried: one in so many; on etcd a sixth of that, unless it is all")
 	oneKind    = flag.String("sim.kind", "", "of single faults, try this kind only, at every step")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
@@ -114,7 +114,7 @@ func sampled(p Profile) int {
 	case p == Register:
 		return *oneIn
 	case p == Etcd && *oneIn > 1:
-		return 4 * *oneIn
+		return 6 * *oneIn
 	}
 	return 1
 }
