@@ -116,7 +116,7 @@ func sampled(p Profile) int {
 	case p == ZooKeeper:
 		return 2 * *oneIn
 	case p == Etcd:
-		return 4 * *oneIn
+		return 6 * *oneIn
 	}
 	return *oneIn
 }
