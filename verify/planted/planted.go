@@ -43,6 +43,14 @@ var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", A
 // scripts are those that are known to need some safeguard.
 var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}
 
+// huntZK looks for a seed on an ensemble that speaks ZooKeeper's protocol, with the driver as it is shipped.
+var huntZK = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.profile=zookeeper", "-sim.hunt=800"}}
+
+// scriptsZK tries a single fault there, at every step of every play.
+func scriptsZK(fault string) Tests {
+	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestEveryFaultAtEveryStep", Args: []string{"-sim.profile=zookeeper", "-sim.kind=" + fault, "-sim.most=0"}}
+}
+
 // one is a bug that takes one edit.
 func one(name, file, was, now string, by Tests) Bug {
 	return Bug{Name: name, Edits: []Edit{{file, was, now}}, By: by}

@@ -20,6 +20,7 @@ import (
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
 	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried with a driver that is shipped: one in so many, of ZooKeeper's one in twice as many")
+	kind       = flag.String("sim.kind", "", "try single faults of this kind only, and all of them")
 	most       = flag.Int("sim.most", 5, "after how many failing scripts to stop")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")
 )
@@ -94,11 +95,17 @@ func singles(t *testing.T, plays []string) []Script {
 			continue
 		}
 		for _, play := range plays {
+			if play == "vigil" && p != ZooKeeper {
+				continue
+			}
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
 				for i, k := range Kinds {
 					part := 1
 					switch {
+					case *kind == k.name:
+					case *kind != "":
+						continue
 					case p == Register:
 						part = *oneIn
 					case p == ZooKeeper && *oneIn > 1:

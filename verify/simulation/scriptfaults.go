@@ -128,8 +128,8 @@ func anything(_ *script, p parcel) bool { return p.arrive != nil }
 
 func event(_ *script, p parcel) bool { return p.isEvent() }
 
-// unreliable is an event that may be lost though the connection stands: a store has to say so.
-func unreliable(s *script, p parcel) bool { return event(s, p) && s.cfg.Profile != Register }
+// unreliable is an event that may be lost though the connection stands: a store has to say so, and one of TCP breaks.
+func unreliable(s *script, p parcel) bool { return event(s, p) && !s.cfg.Profile.ships() }
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
