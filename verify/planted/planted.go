@@ -43,10 +43,8 @@ var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", A
 // scripts are those that are known to need some safeguard.
 var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}
 
-// huntZK looks for a seed on an ensemble that speaks ZooKeeper's protocol, with the driver as it is shipped.
-var huntZK = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.profile=zookeeper", "-sim.hunt=800"}}
-
-// scriptsZK tries a single fault there, at every step of every play.
+// scriptsZK tries a single fault at every step of every play, on an ensemble that speaks ZooKeeper's protocol, with the driver as
+// it is shipped.
 func scriptsZK(fault string) Tests {
 	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestEveryFaultAtEveryStep", Args: []string{"-sim.profile=zookeeper", "-sim.kind=" + fault, "-sim.most=0"}}
 }
