@@ -9,6 +9,15 @@ import (
 var etcd = []Bug{
 	one("etcd: the deadline counts from the receipt of a renewal",
 		"coord/etcd/session.go", "s.renewed(sent, ttl)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)), ttl)\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
+	one("etcd: a lease that was granted late is first renewed after a third of the TTL",
+		"coord/etcd/session.go", `interval-time.Since(s.began), 0`, `interval, 0`,
+		Tests{Module: ".", Package: "./verify/simulation", Run: "TestALeaseThatWasGrantedLateIsRenewedTheSooner"}),
+	one("etcd: a join that came again stays for as long as the session",
+		"coord/etcd/epoch.go", `		if len(events) > 0 {
+			continue
+		}`, `		continue`, scripts),
+	one("etcd: a session goes on at a lower revision than it was told",
+		"coord/etcd/epoch.go", `	if now >= told {`, `	if now >= 0 {`, scripts),
 	one("etcd: a departure goes by the key alone",
 		"coord/etcd/look.go", `clientv3.CreateRevision(key), "=", created)`, `clientv3.CreateRevision(key), ">", 0)`,
 		conformsEtcd("06", "a second release does not touch the newer node")),

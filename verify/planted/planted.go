@@ -43,6 +43,12 @@ var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", A
 // scripts are those that are known to need some safeguard.
 var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}
 
+// scriptsZK tries a single fault at every step of every play, on an ensemble that speaks ZooKeeper's protocol, with the driver as
+// it is shipped.
+func scriptsZK(fault string) Tests {
+	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestEveryFaultAtEveryStep", Args: []string{"-sim.profile=zookeeper", "-sim.kind=" + fault, "-sim.most=0"}}
+}
+
 // one is a bug that takes one edit.
 func one(name, file, was, now string, by Tests) Bug {
 	return Bug{Name: name, Edits: []Edit{{file, was, now}}, By: by}

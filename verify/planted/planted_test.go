@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -91,7 +92,7 @@ func TestNoticed(t *testing.T) {
 	}
 	packages := make(map[string]Suspects)
 	for _, b := range bugs {
-		if p := b.By.Module + b.By.Package; !slices.ContainsFunc(packages[p], func(by Tests) bool { return by.Run == b.By.Run }) {
+		if p := strings.Join(append([]string{b.By.Module, b.By.Package}, b.By.Args...), " "); !slices.ContainsFunc(packages[p], func(by Tests) bool { return by.Run == b.By.Run }) {
 			packages[p] = append(packages[p], b.By)
 		}
 	}

@@ -143,7 +143,11 @@ func (f *ensemble) take(away func()) {
 	}
 }
 
+// Taken knows nothing of a node that stands: a join that is repeated after a backup was put back may make the same path again.
 func (f *ensemble) Taken(node string) time.Time {
+	if _, stands := f.zk.Look(node); stands {
+		return time.Time{}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.taken[node]

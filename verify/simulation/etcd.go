@@ -327,6 +327,7 @@ func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 			}})
 		})
 	}
+	p.mutely = func() { arrive(f.call(link, false), func(proto.Message, error) {}) }
 	f.network.post(p)
 	select {
 	case a := <-answered:

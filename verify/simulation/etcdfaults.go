@@ -43,6 +43,8 @@ var etcdKinds = []*Kind{
 	{name: "crowded", needs: request, breaks: refusedOnce(etcdcluster.Crowded)},
 	{name: "learner", needs: request, breaks: refusedOnce(etcdcluster.Learner)},
 	{name: "changed", needs: request, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// It arrives, its answer is lost on the way, and what stands there sends it again.
+	{name: "resent", needs: func(_ *script, p parcel) bool { return p.mutely != nil }, breaks: func(_ *script, p parcel) { p.mutely() }},
 	// It arrives, and once more right away.
 	{name: "doubled", needs: repeatable, breaks: func(s *script, p parcel) { s.late(p, 3*time.Millisecond, s.scheduler.repeat) }},
 	// News are held back for a moment, and then arrive at once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
 )
 
 // claim is a hold that a contender has, or had.
@@ -157,7 +158,7 @@ func (w *world) asleep(claims []claim) error {
 	for _, c := range claims {
 		mine[turn{c.line, c.token}] = true
 	}
-	moving := w.healed.IsZero() || w.cfg.Profile == Register && time.Since(w.healed) < slowest || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || len(w.lagging()) > 0
+	moving := w.healed.IsZero() || w.cfg.Profile == Register && time.Since(w.healed) < slowest || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || w.newsIsDue()
 	for _, line := range w.lines {
 		nodes := w.nodes(line)
 		if len(nodes) > 0 {
@@ -181,6 +182,14 @@ func (w *world) asleep(claims []claim) error {
 		}
 	}
 	return nil
+}
+
+// newsIsDue reports whether a replica does not know yet of something that somebody may wait for.
+func (w *world) newsIsDue() bool {
+	if f, ok := w.service.(*ensemble); ok { // whose clients write all the time that they are there
+		return slices.ContainsFunc(f.zk.Members(), (*zookeeper.Member).MissesNews)
+	}
+	return len(w.lagging()) > 0
 }
 
 // fits reports whether the last of the nodes may hold while all before it stand.

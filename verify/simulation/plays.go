@@ -43,6 +43,10 @@ var plays = map[string][]part{
 		{3 * time.Millisecond, []act{{acquire: campaign, works: short, inside: proclaim}}},
 		{6 * time.Millisecond, []act{{acquire: campaign, works: short}}},
 	},
+	"vigil": { // somebody holds for longer than a session lives by itself
+		{0, []act{{acquire: lock, works: 2 * scriptTTL}}},
+		{3 * time.Millisecond, []act{{acquire: lock, works: short}}},
+	},
 
 	"mutex2":     {{0, []act{{acquire: lock, works: short}}}, {2 * time.Millisecond, []act{{acquire: lock, works: short}}}},
 	"rwlock2":    {{0, []act{{acquire: wlock, works: short, inside: downgrade}}}, {2 * time.Millisecond, []act{{acquire: wlock, works: short}}}},
@@ -52,7 +56,7 @@ var plays = map[string][]part{
 }
 
 var (
-	fullPlays  = []string{"mutex", "rwlock", "semaphore", "crowd", "election"}
+	fullPlays  = []string{"mutex", "rwlock", "semaphore", "crowd", "election", "vigil"}
 	shortPlays = []string{"mutex2", "rwlock2", "semaphore2", "crowd2", "election2"}
 )
 

@@ -63,6 +63,7 @@ type parcel struct {
 	dir    direction
 	arrive func()
 	lose   func() // nobody will hear of it
+	mutely func() // it arrives, and nobody hears of that; nil where there is no such thing
 }
 
 func (p parcel) String() string {

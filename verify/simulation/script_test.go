@@ -95,6 +95,9 @@ func singles(t *testing.T, plays []string) []Script {
 			continue
 		}
 		for _, play := range plays {
+			if play == "vigil" && p != ZooKeeper {
+				continue
+			}
 			n := length(t, Script{Profile: p, Play: play})
 			for at := range n {
 				for i, k := range p.kinds() {
@@ -116,7 +119,7 @@ func sampled(p Profile) int {
 	case p == ZooKeeper:
 		return 2 * *oneIn
 	case p == Etcd:
-		return 4 * *oneIn
+		return 6 * *oneIn
 	}
 	return *oneIn
 }

@@ -90,8 +90,8 @@ func New(cfg Config) *Ensemble {
 		m.forget()
 		e.members = append(e.members, m)
 	}
-	e.lead(e.members[0])
-	for _, m := range e.members[1:] {
+	e.lead(e.members[cfg.Members-1])
+	for _, m := range e.members {
 		m.enter()
 	}
 	go e.run()

@@ -101,7 +101,7 @@ func TestAMemberThatIsCutOffGoesOnAnswering(t *testing.T) {
 
 func TestASessionEndsInATick(t *testing.T) {
 	inBubble(t, three(10), func(t *testing.T, e *Ensemble) {
-		k, _ := speak(t, e, 2, "a", 1000, 0, nil, 0)
+		k, _ := speak(t, e, 0, "a", 1000, 0, nil, 0)
 		k.asks(opCreate, create("/a", nil, openACL, flagEphemeral))
 		began := time.Now()
 		for stands := true; stands; {
@@ -134,7 +134,7 @@ func TestAnotherMemberMayGrantLess(t *testing.T) {
 
 func TestAMemberThatLagsRefusesWhoHasSeenMore(t *testing.T) {
 	inBubble(t, three(10), func(t *testing.T, e *Ensemble) {
-		k, _ := speak(t, e, 0, "a", 2000, 0, nil, 0)
+		k, _ := speak(t, e, 2, "a", 2000, 0, nil, 0)
 		k.asks(opCreate, create("/a", nil, openACL, 0))
 		if _, said := speak(t, e, 1, "a", 2000, k.id, k.password, e.latest.zxid); said != io.EOF.Error() {
 			t.Error(said)

@@ -87,6 +87,18 @@ func (m *Member) Follow(n int) (left int) {
 	return m.behind()
 }
 
+// MissesNews reports whether a member does not know yet that something was made, written or removed.
+func (m *Member) MissesNews() bool {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	for _, x := range m.e.log[len(m.e.log)-m.behind():] {
+		if x.changes() {
+			return true
+		}
+	}
+	return false
+}
+
 // MemberOf returns the member that a client has its latest connection with; nil: it has none.
 func (e *Ensemble) MemberOf(link string) *Member {
 	e.mu.Lock()

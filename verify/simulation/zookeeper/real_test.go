@@ -39,12 +39,12 @@ func TestItAnswersAsZooKeeperDoes(t *testing.T) {
 				servers.JavaOptions("-Dznode.container.checkIntervalMs=3600000"))
 			var addrs []string
 			leader := cluster.Leader(t)
-			addrs = append(addrs, leader.Addr()) // the ensemble's first one leads, too
 			for _, m := range cluster.Members() {
 				if m != leader {
 					addrs = append(addrs, m.Addr())
 				}
 			}
+			addrs = append(addrs, leader.Addr()) // the ensemble's last one leads, too
 			e := New(Config{Members: members, Version: versionOf(cluster.Version()), Network: atOnce{}})
 			defer e.Close()
 			c := &comparison{T: t, rand: rand.New(rand.NewPCG(*realSeed, 0)), members: members, sides: [2]*side{

@@ -71,6 +71,15 @@ type txn struct {
 	parts    []*txn
 }
 
+// changes reports whether there is anything to tell of a transaction.
+func (x *txn) changes() bool {
+	switch x.op {
+	case opCreate, opDelete, opSetData, opCloseSession:
+		return true
+	}
+	return slices.ContainsFunc(x.parts, (*txn).changes)
+}
+
 // tree is a member's copy of the data, and of who has a session.
 type tree struct {
 	nodes    map[string]*node
