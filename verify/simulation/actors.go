@@ -74,7 +74,7 @@ func (c *contender) once(ctx context.Context) {
 	}
 	if w.try {
 		c.mu.Lock()
-		if c.waited[turn{c.line, h.Token()}] {
+		if c.waited[placeOf(h.Node())] {
 			c.report("%s: a try stood in line", c.name)
 		}
 		c.mu.Unlock()

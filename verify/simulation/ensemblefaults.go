@@ -69,6 +69,7 @@ func (w *world) depose() (back func()) {
 // it, and tokens begin anew.
 func (w *world) restore(back, since int) {
 	w.takeAway(func() { w.ensemble().restore(back, since) })
+	w.scheduler.forgetGone()
 	standing := w.standing()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,5 +79,4 @@ func (w *world) restore(back, since int) {
 	}
 	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
 	clear(w.last)
-	clear(w.waited)
 }

@@ -102,7 +102,6 @@ func (s *script) rewind(parcel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.last)
-	clear(s.waited)
 	clear(s.taken) // who holds has been excused, and others come to have the same tokens
 	s.nap = 2 * scriptTTL
 }

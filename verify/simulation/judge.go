@@ -75,7 +75,7 @@ func (w *world) judge() error {
 			if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 				return fmt.Errorf("%s never hears that its node is gone", c.who)
 			}
-			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
+			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
 				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 			}
 			if c.excused.IsZero() {
@@ -225,7 +225,8 @@ func permitsOf(kind string) (weight, n int64, ok bool) {
 // granted judges the order: nobody is let in after somebody who stands behind and had to wait.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
-	c.amended = c.kind[0] == 'Q' // a holder of one of many permits says so in its node
+	c.amended = c.kind[0] == 'Q'              // a holder of one of many permits says so in its node
+	back := w.standing()[turn{line, c.token}] // of a node that had gone: a backup has brought it back
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants++
@@ -234,7 +235,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
 	// Who comes late to its turn asks by an amendment, and does not listen then.
-	if w.waited[turn{line, c.token}] && !w.scheduler.heardGone(incarnation(h.Node())).IsZero() && !amends(w.scheduler.lastAnswer(w.voice(who))) {
+	if w.waited[placeOf(h.Node())] && !back && !w.scheduler.heardGone(incarnation(h.Node())).IsZero() && !amends(w.scheduler.lastAnswer(w.voice(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {

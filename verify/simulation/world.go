@@ -60,7 +60,7 @@ type world struct {
 	claims  []*claim
 	last    map[string]map[string]coord.Token // for each line and kind, the greatest one granted
 	taken   map[turn]time.Time                // nodes that were taken away out of the blue
-	waited  map[turn]bool                     // nodes whose turn it was not when they joined
+	waited  map[place]bool                    // nodes whose turn it was not when they joined
 	grants  int
 	wrong   error
 	kept    []string
@@ -76,6 +76,11 @@ type turn struct {
 	line  string
 	token coord.Token
 }
+
+// place is a node's in a line. Of a token it tells more: when a backup was put back, another node may come to have the same.
+type place struct{ line, node string }
+
+func placeOf(n coord.Node) place { return place{n.Line, incarnation(n)} }
 
 // client is one process with several contenders.
 type client struct {
@@ -122,7 +127,7 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, nap: nap, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
-		taken: make(map[turn]time.Time), waited: make(map[turn]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
+		taken: make(map[turn]time.Time), waited: make(map[place]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
 	}
 }
 
@@ -194,7 +199,7 @@ func (w *world) observer() *coord.Observer {
 	return &coord.Observer{Waiting: func(_ time.Time, me coord.Node, _ int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.waited[turn{me.Line, me.Token}] = true
+		w.waited[placeOf(me)] = true
 	}}
 }
 

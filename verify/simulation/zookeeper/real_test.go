@@ -25,6 +25,9 @@ var (
 	realSeed  = flag.Uint64("real.seed", 1, "of what they are")
 )
 
+// No session expires before a test ends, on a slow machine either: real servers do it at moments of their own.
+const long, longest = 1_500_000, 2_000_000 // milliseconds
+
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
 // The same requests to real servers and to the ensemble have the same answers, and the same news comes in between in the same
@@ -35,7 +38,7 @@ func TestItAnswersAsZooKeeperDoes(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d members", members), func(t *testing.T) {
 			cluster := servers.ZooKeeper(t, servers.Members(members), servers.Tick(2*time.Second),
-				servers.Config("minSessionTimeout=4000", "maxSessionTimeout=40000"),
+				servers.Config("minSessionTimeout=4000", fmt.Sprint("maxSessionTimeout=", longest)),
 				servers.JavaOptions("-Dznode.container.checkIntervalMs=3600000"))
 			var addrs []string
 			leader := cluster.Leader(t)
@@ -45,8 +48,11 @@ func TestItAnswersAsZooKeeperDoes(t *testing.T) {
 				}
 			}
 			addrs = append(addrs, leader.Addr()) // the ensemble's last one leads, too
-			e := New(Config{Members: members, Version: versionOf(cluster.Version()), Network: atOnce{}})
+			e := New(Config{Members: members, Sweep: time.Hour, Version: versionOf(cluster.Version()), Network: atOnce{}})
 			defer e.Close()
+			for _, m := range e.Members() {
+				m.Most = longest * time.Millisecond
+			}
 			c := &comparison{T: t, rand: rand.New(rand.NewPCG(*realSeed, 0)), members: members, sides: [2]*side{
 				{dial: func(m int) (net.Conn, error) { return net.DialTimeout("tcp", addrs[m], 5*time.Second) }, sessions: map[int64]int{0: 0}},
 				{dial: func(m int) (net.Conn, error) {
@@ -79,7 +85,9 @@ type comparison struct {
 	sides   [2]*side // the real one first
 	clients int
 	retries int
-	lost    bool // an answer, by ZooKeeper
+	lost    bool     // an answer, by ZooKeeper
+	late    []string // news that ZooKeeper has not brought yet
+	belated int      // how often some was late, or came late
 	past    []string
 
 	requests, news, connections, errors, hungUp int
@@ -95,6 +103,7 @@ type side struct {
 // rawClient is one connection.
 type rawClient struct {
 	net.Conn
+	member   int
 	id       int64
 	password []byte
 	xid      int32
@@ -118,7 +127,7 @@ func (c *comparison) both(what string, do func(s *side) []string) {
 	if c.lost {
 		return
 	}
-	if !slices.Equal(said[0], said[1]) {
+	if !slices.Equal(said[0], said[1]) && !c.butForLateNews(said[0], said[1]) {
 		c.Fatalf("after\n  %s\nZooKeeper says\n  %s\nand the ensemble\n  %s", strings.Join(c.past[max(0, len(c.past)-*realPast):], "\n  "),
 			strings.Join(said[0], "\n  "), strings.Join(said[1], "\n  "))
 	}
@@ -133,6 +142,37 @@ func (c *comparison) both(what string, do func(s *side) []string) {
 			c.errors++
 		}
 	}
+}
+
+// butForLateNews reports whether both sides say the same, but that ZooKeeper's news comes behind an answer, or with a later one.
+// One member of several may answer a sync before it has told the news. That is rare.
+func (c *comparison) butForLateNews(real, ensemble []string) bool {
+	isNews := func(line string) bool { return strings.HasPrefix(line, "news") }
+	var answers [2][]string
+	for i, said := range [][]string{real, ensemble} {
+		answers[i] = slices.DeleteFunc(slices.Clone(said), isNews)
+	}
+	if c.members == 1 || c.belated == 5 || !slices.Equal(answers[0], answers[1]) {
+		return false
+	}
+	c.belated++
+	c.Logf("news is late: %q instead of %q", real, ensemble)
+	for _, line := range ensemble {
+		if isNews(line) {
+			c.late = append(c.late, line)
+		}
+	}
+	for _, line := range real {
+		if !isNews(line) {
+			continue
+		}
+		i := slices.Index(c.late, line)
+		if i < 0 {
+			return false
+		}
+		c.late = slices.Delete(c.late, i, i+1)
+	}
+	return true
 }
 
 func (c *comparison) run(steps int) {
@@ -185,7 +225,7 @@ func (c *comparison) run(steps int) {
 
 // begin opens a session.
 func (c *comparison) begin() {
-	i, m, timeout := c.clients, c.rand.IntN(c.members), []int32{35000, 100000}[c.rand.IntN(2)]
+	i, m, timeout := c.clients, c.rand.IntN(c.members), []int32{long, 2 * longest}[c.rand.IntN(2)]
 	c.clients++
 	c.both(fmt.Sprintf("c%d begins on member %d", i, m), func(s *side) []string {
 		s.clients = append(s.clients, new(rawClient))
@@ -204,9 +244,9 @@ func (c *comparison) resume(i int, wrong bool) {
 		if wrong {
 			password = make([]byte, 16)
 		}
-		said := s.connect(c, i, m, cl.id, 38000, password, seen)
+		said := s.connect(c, i, m, cl.id, long, password, seen)
 		if cl := s.clients[i]; cl.id == 0 {
-			said = append(said, s.connect(c, i, m, 0, 38000, nil, 0)...)
+			said = append(said, s.connect(c, i, m, 0, long, nil, 0)...)
 		}
 		return said
 	})
@@ -216,7 +256,7 @@ func (c *comparison) resume(i int, wrong bool) {
 			other := &rawClient{}
 			s.clients = append(s.clients, other)
 			defer func() { s.clients = s.clients[:len(s.clients)-1] }()
-			return s.connect(c, len(s.clients)-1, m, s.clients[i].id, 38000, s.clients[i].password, 1<<60)
+			return s.connect(c, len(s.clients)-1, m, s.clients[i].id, long, s.clients[i].password, 1<<60)
 		})
 	}
 }
@@ -228,18 +268,19 @@ func (c *comparison) haunt(i int) {
 		old := s.clients[i]
 		said := s.sync(c, i)
 		s.clients[i] = &rawClient{id: old.id, password: old.password}
-		said = append(said, s.connect(c, i, m, old.id, 38000, old.password, 0)...)
+		said = append(said, s.connect(c, i, m, old.id, long, old.password, 0)...)
 		said = append(said, s.sync(c, i)...)
 		r := asked{opExists, pathAndWatch("/t/never", false)}
 		if write {
 			r = asked{opSetData, setData("/t", []byte("from the grave"), -1)}
 		}
-		last := s.ask(c, old, r)
-		for i := range last {
-			last[i] = stale.ReplaceAllString(last[i], "")
+		defer old.Close()
+		if old.member == m { // ZooKeeper means to hang up, but may forget a connection that it has just accepted
+			return said
 		}
-		said = append(said, last...)
-		old.Close()
+		for _, line := range s.ask(c, old, r) {
+			said = append(said, stale.ReplaceAllString(line, ""))
+		}
 		return said
 	})
 	c.connections++
@@ -262,7 +303,7 @@ func (c *comparison) closeSession(i int) {
 		}
 		return said
 	})
-	c.both(fmt.Sprintf("c%d begins again", i), func(s *side) []string { return s.connect(c, i, 0, 0, 38000, nil, 0) })
+	c.both(fmt.Sprintf("c%d begins again", i), func(s *side) []string { return s.connect(c, i, 0, 0, long, nil, 0) })
 }
 
 // ask makes requests one right behind the other, when the member has caught up.
@@ -286,7 +327,7 @@ func (s *side) connect(c *comparison, i, member int, id int64, timeout int32, pa
 	if err != nil {
 		c.Fatal(err)
 	}
-	cl := &rawClient{Conn: conn}
+	cl := &rawClient{Conn: conn, member: member}
 	s.clients[i] = cl
 	c.Cleanup(func() { conn.Close() })
 	var e encoder
