@@ -350,11 +350,14 @@ func (e *Ensemble) Dial(ctx context.Context, link, addr string) (net.Conn, error
 	c := &conn{e: e, m: to, link: link, number: e.conns}
 	e.mu.Unlock()
 	c.pipe = newPipe(c)
-	accepted := make(chan bool, 1)
+	accepted, arrived := make(chan bool, 1), false
 	e.cfg.Network.ToMember(Parcel{Link: link, Connection: c.number, What: fmt.Sprintf("dial m%d", to.number), Arrive: func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		accepted <- to.accept(c)
+		if !arrived { // the network may repeat it
+			arrived = true
+			accepted <- to.accept(c)
+		}
 		return true
 	}})
 	select {
