@@ -99,7 +99,11 @@ func contextEndsAtAnyMoment(s *scene) {
 					sw.Next, sw.Value = register.Version{}, nil
 				}
 				want := register.Item{Key: sw.Key, Value: sw.Value, Version: sw.Next}
-				ctx, cancel := context.WithTimeout(s.ctx, rand.N(2*usual))
+				limit := rand.N(2 * usual)
+				if (sw.Old == register.Version{}) { // if it came late, it would bring back what was deleted meanwhile
+					limit = time.Minute
+				}
+				ctx, cancel := context.WithTimeout(s.ctx, limit)
 				err := s.endsInTime("Swap", ctx, func(ctx context.Context) error {
 					it, err := stores[i%2].Swap(ctx, sw)
 					if err == nil {

@@ -20,7 +20,7 @@ import (
 //
 // The system must be the suite's alone.
 func Service(t testing.TB, sys *System) *drivertest.Service {
-	const ttl = time.Second
+	const ttl = 2 * time.Second // a busy machine may hold a process up for half a second
 	opts := []register.Option{register.WithTTL(ttl), register.WithLogger(drivertest.Logger(t))}
 	clean := sys.Open(t)
 	admin := register.New(sys.Open(t), opts...)
