@@ -3,6 +3,9 @@
 MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/browser verify/integration verify/simulation
 GO_TEST = go test -race -p 1
 
+# What was built and vetted in one clone is not built and vetted again in the next.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help

@@ -86,7 +86,11 @@ func TestSim(t *testing.T) {
 func TestWithoutFaultsEverybodyIsServed(t *testing.T) {
 	each(t, func(t *testing.T, cfg Config) {
 		cfg.Faults = false
-		for i := range 20 {
+		n := 20
+		if scattered {
+			n = 2
+		}
+		for i := range n {
 			cfg.Seed = uint64(i + 1)
 			if r := inBubble(t, cfg); r.Wrong != nil {
 				fail(t, cfg, r)

@@ -104,7 +104,7 @@ func readHistories(e *evidence) []reading {
 	var all []reading
 	for line, limit := range counted {
 		h := history(e, line, limit)
-		result, info := porcupine.CheckOperationsVerbose(counter, h, time.Minute)
+		result, info := porcupine.CheckOperationsVerbose(counter, h, 10*time.Second) // what takes longer takes for ever
 		r := reading{line: line, length: len(h), result: result}
 		if result == porcupine.Illegal {
 			r.broken = dead(h, info)
