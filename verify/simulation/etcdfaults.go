@@ -46,7 +46,7 @@ var etcdKinds = []*Kind{
 	// It arrives, its answer is lost on the way, and what stands there sends it again.
 	{name: "resent", needs: func(_ *script, p parcel) bool { return p.mutely != nil }, breaks: func(_ *script, p parcel) { p.mutely() }},
 	// It arrives, and once more right away.
-	{name: "doubled", needs: repeatable, breaks: func(s *script, p parcel) { s.late(p, 3*time.Millisecond, s.scheduler.repeat) }},
+	{name: "doubled", needs: repeatable, breaks: func(s *script, p parcel) { s.late(p, 3*time.Millisecond, s.repeat) }},
 	// News are held back for a moment, and then arrive at once.
 	{name: "together", needs: anything, breaks: (*script).bursts},
 }

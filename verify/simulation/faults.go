@@ -74,10 +74,7 @@ func (w *world) loseOne(ready []parcel) string {
 		return "FAULT twice: " + p.String()
 	}
 	if p.dir == toService && p.stream == "" && w.cfg.Profile.ships() && w.rand.IntN(4) == 0 {
-		w.scheduler.repeat(p)
-		if w.cfg.Profile == Etcd {
-			w.nap, w.strays = sweeps, sweeps
-		}
+		w.repeat(p)
 		return "FAULT twice: " + p.String()
 	}
 	if p.dir == toService && p.stream == "" && w.rand.IntN(2) == 0 {
@@ -87,6 +84,14 @@ func (w *world) loseOne(ready []parcel) string {
 	w.scheduler.take(p)
 	p.lose()
 	return "FAULT lost: " + p.String()
+}
+
+// repeat has a request arrive once more. On etcd a join that does is a stray node.
+func (w *world) repeat(p parcel) {
+	w.scheduler.repeat(p)
+	if w.cfg.Profile == Etcd {
+		w.nap, w.strays = sweeps, sweeps
+	}
 }
 
 // tardy is how late an answer may come and still be heard.

@@ -234,8 +234,9 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
-	// Who comes late to its turn asks by an amendment, and does not listen then.
-	if w.waited[placeOf(h.Node())] && !back && !w.scheduler.heardGone(incarnation(h.Node())).IsZero() && !amends(w.scheduler.lastAnswer(w.voice(who))) {
+	// Who comes late to its turn asks by an amendment, and does not listen then. Of what comes at once, either may be heard first.
+	told := w.scheduler.heardGone(incarnation(h.Node()))
+	if w.waited[placeOf(h.Node())] && !back && !told.IsZero() && told.Before(c.since) && !amends(w.scheduler.lastAnswer(w.voice(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {

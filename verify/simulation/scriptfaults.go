@@ -32,12 +32,7 @@ var kinds = []*Kind{
 	// The same, and everything else arrives before it.
 	{name: "later", needs: reorderable, breaks: lateBy(scriptTTL / 10)},
 	// It arrives, and once more when everything else has.
-	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) {
-		s.late(p, scriptTTL/10, s.scheduler.repeat)
-		if s.cfg.Profile == Etcd { // a join that came again is a stray node
-			s.nap, s.strays = sweeps, sweeps
-		}
-	}},
+	{name: "again", needs: repeatable, breaks: func(s *script, p parcel) { s.late(p, scriptTTL/10, s.repeat) }},
 	// Its direction of the link stands still for a fifth of the TTL.
 	{name: "delayed", needs: anything, breaks: func(s *script, p parcel) { s.scheduler.freeze(p.link, p.dir, scriptTTL/5) }},
 	// An event arrives twice.
