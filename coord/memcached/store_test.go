@@ -92,6 +92,7 @@ func TestStore(t *testing.T) {
 func service(t testing.TB) *drivertest.Service {
 	m := server(t)
 	return storetest.Service(t, &storetest.System{
+		TTL:     2 * time.Second,
 		Open:    func(t testing.TB) register.Store { return opened(t, m.Addr()) },
 		Mute:    true,
 		Restart: func(t testing.TB) { m.Restart(t) },

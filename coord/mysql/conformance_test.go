@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
@@ -65,6 +66,7 @@ func copyFolder(t testing.TB, from, to string) {
 func system(t testing.TB) *storetest.System {
 	m, table := sharedServer(t), freshTable()
 	return &storetest.System{
+		TTL:   2 * time.Second,
 		Open:  func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
 		Mute:  true,
 		Clock: true,

@@ -20,6 +20,7 @@ import (
 func service(t testing.TB) *drivertest.Service {
 	m, table := sharedServer(t), freshTable()
 	return storetest.Service(t, &storetest.System{
+		TTL:   2 * time.Second,
 		Open:  func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
 		Clock: true,
 	})

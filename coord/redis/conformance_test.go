@@ -17,6 +17,7 @@ import (
 func system(t testing.TB, opts ...servers.Option) *storetest.System {
 	m := servers.Redis(t, opts...).Member(0)
 	return &storetest.System{
+		TTL: 2 * time.Second,
 		Open: func(t testing.TB) register.Store {
 			s, err := Open(background(t), m.Addr())
 			if err != nil {
@@ -65,6 +66,7 @@ func quorum(t testing.TB) *storetest.System {
 		return q
 	}
 	return &storetest.System{
+		TTL:   2 * time.Second,
 		Open:  open,
 		Clock: true,
 		Limit: maxValue,

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -20,7 +21,7 @@ import (
 //
 // The system must be the suite's alone.
 func Service(t testing.TB, sys *System) *drivertest.Service {
-	const ttl = 2 * time.Second // a busy machine may hold a process up for half a second
+	ttl := cmp.Or(sys.TTL, time.Second)
 	opts := []register.Option{register.WithTTL(ttl), register.WithLogger(drivertest.Logger(t))}
 	clean := sys.Open(t)
 	admin := register.New(sys.Open(t), opts...)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -26,6 +27,9 @@ type System struct {
 
 	// Limit is the size in bytes of the largest value that the stores can keep. Zero: 1 MB is not too much.
 	Limit int
+
+	// TTL is how long Service's sessions live. Zero: a second. Give servers two, which a busy machine may hold up.
+	TTL time.Duration
 
 	// Restart ends the system with kill -9 and starts it again, on its data and at its address. It returns when the
 	// system can be reached. The stores stay open.
