@@ -49,7 +49,7 @@ var zk = []Bug{
 	one("zk: a lost join takes whatever bears its name for its own",
 		"coord/zk/look.go", `return there && stat.EphemeralOwner == s.identity.Load().ID, err`, `return there && stat != nil, err`, testsZK("TestANodePlantedUnderTheNameOfALostJoinIsNotTakenForIt")),
 	one("zk: watches are not set anew after a reconnect",
-		"coord/zk/watches.go", `w.settings = [aspects]setting{}`, ``, conformsZK("04", "the node leaves while the link is cut")),
+		"coord/zk/watches.go", `w.settings = [aspects]setting{}`, ``, scriptsZK("cut")),
 	one("zk: the news of the node ahead overtakes that of the own one",
 		"coord/zk/await.go", `if a.own.gone {`, `if a.own.gone && false {`, conformsZK("09", "of a waiter, and then its turn, in one burst of news")),
 	one("zk: a holder whose question stalls believes that its node stands",
