@@ -131,7 +131,7 @@ func TestNobodyLooksAndNothingIsAsked(t *testing.T) {
 		stop()
 	})
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{lines: many(3)}
+		f := &fake{lines: many(3), takes: time.Millisecond} // so that nothing is read before this test has seen the board
 		s := survey(t, f, "")
 		stop := s.Look()
 		time.Sleep(10 * time.Second)
