@@ -53,6 +53,15 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 	return n, nil
 }
 
+// firstSoon looks, or waits for another one than was seen. To look may not take longer than a request; a driver that waits says
+// by itself when the service is out of reach.
+func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, error) {
+	if seen == nil {
+		return c.First(ctx, name)
+	}
+	return c.first(ctx, name, seen)
+}
+
 // Watch yields the first node in a line, or the zero Node if there is none, and again whenever it or its data changes;
 // of changes that come fast, only the last. An error says that what was yielded before may be stale. The loop then goes on,
 // unless the error is ErrDenied, ErrClosed, ErrTooWeak or ErrInvalidName; it ends with ctx, too.
@@ -63,7 +72,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 		defer context.AfterFunc(c.life, cancel)()
 		var seen *Node
 		for tries := 0; ; {
-			n, err := c.first(ctx, name, seen)
+			n, err := c.firstSoon(ctx, name, seen)
 			if ctx.Err() != nil && c.life.Err() == nil {
 				return
 			}

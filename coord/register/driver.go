@@ -208,6 +208,9 @@ func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
 		}
 		err = d.failed(ctx, err)
 		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			if errors.Is(err, ctx.Err()) {
+				return Item{}, err
+			}
 			return Item{}, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
@@ -239,7 +242,7 @@ look:
 					missing[it.Key] = true
 					continue look
 				}
-				shown.Data = it.Value
+				shown.Data = bytes.Clone(it.Value)
 			}
 			all = append(all, room.Keep(shown))
 		}
@@ -368,13 +371,15 @@ func (d *Driver) prune(c *clerk) *wish {
 	}))
 }
 
-// First looks, and then listens; see watchFirst.
 func (d *Driver) First(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
-	n, l, err := d.first(ctx, name)
-	if err != nil || differs(n, seen) {
-		return n, err
+	if seen != nil {
+		return d.watchFirst(ctx, name, seen)
 	}
-	return d.watchFirst(ctx, name, seen, l.watched)
+	if d.life.Over() {
+		return driver.Node{}, errClosed
+	}
+	n, _, err := d.first(ctx, name)
+	return n, err
 }
 
 func (d *Driver) first(ctx context.Context, name string) (driver.Node, *line, error) {

@@ -11,7 +11,12 @@ import (
 
 // watchFirst waits until somebody else is first in a line. A line says whether it is watched: then whoever changes who is
 // first tells the line's topic. Nobody takes that back; a note that nobody hears costs next to nothing.
-func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node, watched bool) (driver.Node, error) {
+func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
+	n, l, err := d.glance(ctx, name)
+	if err != nil || differs(n, seen) {
+		return n, err
+	}
+	watched := l.watched
 	c, leave := d.clerk(name)
 	defer leave()
 	bell := driverkit.NewBell()
@@ -23,12 +28,15 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node,
 	poll := d.polling()
 	for {
 		if !watched && !d.mute.Load() {
-			if err := c.await(ctx, c.want(watchWish())); err != nil {
+			wctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
+			err := c.await(wctx, c.want(watchWish()))
+			cancel()
+			if err != nil {
 				return driver.Node{}, d.failed(ctx, err)
 			}
 		}
 		// What changed before the listening began shows here.
-		n, l, err := d.first(ctx, name)
+		n, l, err := d.glance(ctx, name)
 		if err != nil || differs(n, seen) {
 			return n, err
 		}
@@ -51,6 +59,13 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node,
 			return driver.Node{}, errClosed
 		}
 	}
+}
+
+// glance looks who is first, and does not ride out trouble for longer than a request may take: who watches hears of it.
+func (d *Driver) glance(ctx context.Context, name string) (driver.Node, *line, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
+	defer cancel()
+	return d.first(ctx, name)
 }
 
 func watchWish() *wish {

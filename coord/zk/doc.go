@@ -25,6 +25,10 @@
 // Where rights are set, a root or a line that gives CREATE, DELETE or ADMIN to others is refused: somebody else made it,
 // or it is from before. The root, once made, stays. docs/security.md tells what each right lets a neighbour do.
 //
+// When a backup is put back, nodes stand again that had left. A client that is still connected asks which nodes its session has,
+// and gives the session up if it finds one that it did not expect. Servers before 3.6 cannot say; there such a node keeps those
+// behind it waiting until the client is closed.
+//
 // # How many nodes one session may have
 //
 // When a session ends the service puts the paths of all its nodes into one transaction, and an ensemble whose transaction

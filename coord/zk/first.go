@@ -16,27 +16,43 @@ import (
 // First watches the first node alone: nobody ever joins ahead of it. In an empty line it watches the directory or, if
 // there is none, waits for it to be made.
 func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
-	return withSession(ctx, d, func(s *session) (driver.Node, error) {
-		o := &observing{session: s, line: line, dir: d.path(line), bell: driverkit.NewBell()}
-		defer o.watch("")
-		again := time.NewTimer(s.pollAgain())
-		defer again.Stop()
-		for {
-			n, err := o.look(ctx, seen != nil)
-			if err != nil || seen == nil || !sameNode(n, *seen) {
-				return n, err
-			}
-			select {
-			case <-o.bell:
-			case <-again.C:
-				again.Reset(s.pollAgain())
-			case <-s.life.Done():
-			case <-ctx.Done():
-			}
-			if err := s.stopped(ctx); err != nil {
-				return driver.Node{}, err
-			}
+	o := &observing{line: line, dir: d.path(line), bell: driverkit.NewBell()}
+	defer o.quit()
+	for {
+		n, err := d.glance(ctx, o, seen != nil)
+		if err != nil || seen == nil || !sameNode(n, *seen) {
+			return n, err
 		}
+		again := time.NewTimer(driverkit.Jitter(driverkit.PollPause(max(o.session.timeout(), time.Second), 0)))
+		select {
+		case <-o.bell:
+		case <-again.C:
+		case <-o.session.life.Done():
+		case <-ctx.Done():
+		}
+		again.Stop()
+		if ctx.Err() != nil {
+			return driver.Node{}, o.session.stopped(ctx)
+		}
+	}
+}
+
+// glance looks once. Who watches wants to know that what they were told may be stale, so it then gives up after a while.
+func (d *service) glance(ctx context.Context, o *observing, watches bool) (driver.Node, error) {
+	if watches {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.RequestTimeout())
+		defer cancel()
+	}
+	if o.session != nil && !o.session.life.Over() {
+		if n, err := o.look(ctx, watches); !errors.Is(err, driver.ErrSessionEnded) {
+			return n, err
+		}
+	}
+	return withSession(ctx, d, func(s *session) (driver.Node, error) {
+		o.quit()
+		o.session = s
+		return o.look(ctx, watches)
 	})
 }
 
@@ -46,23 +62,26 @@ func sameNode(a, b driver.Node) bool {
 
 // observing is one First.
 type observing struct {
-	session *session
+	session *session // the one that it looked in last; nil: none yet
 	line    string
 	dir     string
 	bell    driverkit.Bell
 	on      *watch
 }
 
-// watch changes what is watched; "" is for nothing.
+// watch changes what is watched.
 func (o *observing) watch(nodePath string) {
-	if o.on != nil && o.on.path == nodePath && !o.session.watches.state(o.on).gone {
-		return
+	if o.on == nil || o.on.path != nodePath || o.session.watches.state(o.on).gone {
+		o.quit()
+		o.on = o.session.watches.join(nodePath, o.bell)
 	}
+}
+
+// quit watches nothing any more.
+func (o *observing) quit() {
 	if o.on != nil {
 		o.session.watches.quit(o.on, o.bell)
-	}
-	if nodePath != "" {
-		o.on = o.session.watches.join(nodePath, o.bell)
+		o.on = nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -368,15 +369,19 @@ func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 // The service tells of the node before it hangs up, and only the next connection says that the whole session has gone.
 func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3))
-	s := playOn(t, cluster)
-	me, _ := s.join(s.sess, "lock")
-	watched := s.watch(me)
-	require.Eventually(t, func() bool {
-		return s.proxies[0].Requests(zkwire.SetWatches)+s.proxies[1].Requests(zkwire.SetWatches)+s.proxies[2].Requests(zkwire.SetWatches) > 0
-	},
-		patience, time.Millisecond)
-	defer s.delayed(150 * time.Millisecond)()
-	mine := slices.IndexFunc(s.proxies, func(p *zkwire.Proxy) bool { return p.Addr() == s.sess.latest().Server })
-	require.NoError(t, closeSession(cluster.Addrs()[(mine+1)%3], s.sess.identity.Load()))
-	require.ErrorIs(t, s.answer(watched).err, driver.ErrSessionEnded)
+	for i := range 5 { // which of the two is heard first is left to chance, above all on a busy machine
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			s := playOn(t, cluster)
+			me, _ := s.join(s.sess, "lock")
+			watched := s.watch(me)
+			require.Eventually(t, func() bool {
+				return s.proxies[0].Requests(zkwire.SetWatches)+s.proxies[1].Requests(zkwire.SetWatches)+s.proxies[2].Requests(zkwire.SetWatches) > 0
+			},
+				patience, time.Millisecond)
+			defer s.delayed(150 * time.Millisecond)()
+			mine := slices.IndexFunc(s.proxies, func(p *zkwire.Proxy) bool { return p.Addr() == s.sess.latest().Server })
+			require.NoError(t, closeSession(cluster.Addrs()[(mine+1)%3], s.sess.identity.Load()))
+			require.ErrorIs(t, s.answer(watched).err, driver.ErrSessionEnded)
+		})
+	}
 }
