@@ -61,7 +61,7 @@ func (b *bench) succeed(p *Contestant, kill bool) (time.Duration, error) {
 		return 0, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), leadVariable+"="+string(p.Service)+"/"+p.Name, "BENCH_ADDR="+s.addr, "BENCH_LINE="+line)
+	cmd.Env = append(os.Environ(), leadVariable+"="+p.call(), "BENCH_ADDR="+s.addr, "BENCH_LINE="+line)
 	orders, err := cmd.StdinPipe()
 	if err != nil {
 		return 0, err
@@ -110,27 +110,25 @@ func (b *bench) succeed(p *Contestant, kill bool) (time.Duration, error) {
 const leadVariable = "TURNWISE_BENCH_LEAD"
 
 func lead(ctx context.Context, who string) error {
-	for _, p := range roster() {
-		if string(p.Service)+"/"+p.Name != who {
-			continue
-		}
-		c, err := p.Open(ctx, Setting{Addr: os.Getenv("BENCH_ADDR"), Timeout: failoverTimeout, Woken: new(atomic.Int64)})
-		if err != nil {
-			return err
-		}
-		release, err := c.Acquire(ctx, Want{Kind: Lock, Line: os.Getenv("BENCH_LINE")})
-		if err != nil {
-			return err
-		}
-		fmt.Println("leads")
-		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-			return err
-		}
-		if err := release(); err != nil {
-			return err
-		}
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until it is ended: closing the session is not measured
-		return nil
+	p, err := called(who)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("nobody is called %q", who)
+	c, err := p.Open(ctx, Setting{Addr: os.Getenv("BENCH_ADDR"), Timeout: failoverTimeout, Woken: new(atomic.Int64)})
+	if err != nil {
+		return err
+	}
+	release, err := c.Acquire(ctx, Want{Kind: Lock, Line: os.Getenv("BENCH_LINE")})
+	if err != nil {
+		return err
+	}
+	fmt.Println("leads")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	if err := release(); err != nil {
+		return err
+	}
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until it is ended: closing the session is not measured
+	return nil
 }

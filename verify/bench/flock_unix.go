@@ -7,18 +7,30 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
-// openFlock locks a file as flock(1) does: whoever waits is in the kernel's line.
+// openFlock locks a file by flock(2), and keeps it open, which is the quickest way: whoever waits is in the kernel's line.
 func openFlock(_ context.Context, s Setting) (Client, error) {
 	dir := strings.TrimPrefix(s.Addr, "file://") + "-flock"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	var mu sync.Mutex
+	free := make(map[string][]*os.File) // open, by line, and not locked
+	open := func(line string) (*os.File, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if all := free[line]; len(all) > 0 {
+			free[line] = all[1:]
+			return all[0], nil
+		}
+		return os.OpenFile(filepath.Join(dir, line), os.O_CREATE|os.O_RDWR, 0o600)
+	}
 	return alone{
 		acquire: func(_ context.Context, w Want) (func() error, error) {
-			f, err := os.OpenFile(filepath.Join(dir, w.Line), os.O_CREATE|os.O_RDWR, 0o600)
+			f, err := open(w.Line)
 			if err != nil {
 				return nil, err
 			}
@@ -27,12 +39,14 @@ func openFlock(_ context.Context, s Setting) (Client, error) {
 					break
 				}
 			}
-			if err != nil {
-				f.Close()
-				return nil, err
-			}
-			return f.Close, nil
+			return func() error {
+				err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+				mu.Lock()
+				defer mu.Unlock()
+				free[w.Line] = append(free[w.Line], f)
+				return err
+			}, err
 		},
-		close: func() {},
+		close: func() {}, // the process closes them
 	}, nil
 }

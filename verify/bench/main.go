@@ -20,16 +20,25 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	if who := os.Getenv(leadVariable); who != "" {
-		err = lead(ctx, who)
-	} else {
+	as, err := child(ctx)
+	if !as {
 		err = benchmark(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// child does what another of this program has started it for, if one has.
+func child(ctx context.Context) (as bool, err error) {
+	if who := os.Getenv(leadVariable); who != "" {
+		return true, lead(ctx, who)
+	}
+	if told := os.Getenv(apartVariable); told != "" {
+		return true, sit(ctx, told)
+	}
+	return false, nil
 }
 
 func benchmark(ctx context.Context) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"slices"
 	"sync/atomic"
@@ -84,6 +85,17 @@ func (c *Contestant) does(kinds ...Kind) bool {
 // roster returns all contestants, in the order of the tables.
 func roster() []*Contestant {
 	return slices.Concat(zooKeeperContestants(), etcdContestants(), storeContestants())
+}
+
+// call is the contestant's name among all, as -only has it.
+func (c *Contestant) call() string { return string(c.Service) + "/" + c.Name }
+
+func called(name string) (*Contestant, error) {
+	all := roster()
+	if i := slices.IndexFunc(all, func(c *Contestant) bool { return c.call() == name }); i >= 0 {
+		return all[i], nil
+	}
+	return nil, fmt.Errorf("nobody is called %q", name)
 }
 
 // alone is a Client whose methods may be called by many goroutines.

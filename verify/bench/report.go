@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -36,8 +37,9 @@ func openReport(dir string, all []*Work) (*report, error) {
 
 func (r *report) add(w *Work, results []Result, versions []string) error {
 	r.book.Works[w.Name] = renew(r.book.Works[w.Name], results)
+	slices.SortStableFunc(r.book.Works[w.Name], func(a, b Result) int { return cmp.Compare(w.place(a.Case), w.place(b.Case)) })
 	had := r.book.Machine.Versions
-	r.book.Machine = machine()
+	r.book.Machine, r.book.Measured[w.Name] = machine()
 	r.book.Machine.Versions = merge(had, versions)
 	if err := r.book.write(filepath.Join(r.dir, "benchmarks", "results.json")); err != nil {
 		return err
@@ -71,14 +73,13 @@ in the last work.
 
 | | |
 |---|---|
-| when | %s |
-| machine | %s, %d cores, %s |
 | system | %s |
 | Go | %s |
-`, m.When, m.CPU, m.Cores, m.Memory, m.System, m.Go)
+`, m.System, m.Go)
 	for _, v := range m.Versions {
-		name, version, _ := strings.Cut(v, " ")
-		fmt.Fprintf(&doc, "| %s | %s |\n", name, version)
+		if name, version, ok := strings.Cut(v, " "); ok {
+			fmt.Fprintf(&doc, "| %s | %s |\n", name, version)
+		}
 	}
 	doc.WriteString("\n`-work <name>` measures one work again and leaves the others as they are.\n")
 	if lines := r.verdicts(); len(lines) > 0 {
@@ -90,7 +91,7 @@ in the last work.
 		if len(results) == 0 {
 			continue
 		}
-		fmt.Fprintf(&doc, "\n## %s\n\n`-work %s`. %s\n", w.Title, w.Name, w.About)
+		fmt.Fprintf(&doc, "\n## %s\n\n`-work %s`. %s Measured %s.\n", w.Title, w.Name, w.About, r.book.Measured[w.Name])
 		if svg := plot(w, results); svg != "" {
 			name := filepath.Join("benchmarks", w.Name+".svg")
 			if err := os.WriteFile(filepath.Join(r.dir, name), []byte(svg), 0o644); err != nil {
@@ -246,26 +247,29 @@ func shown(d time.Duration) string {
 	return d.Round(digits).String()
 }
 
-func machine() Machine {
-	m := Machine{When: time.Now().UTC().Format("2006-01-02"), Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: runtime.GOARCH}
+// machine says with what, and when and where, something is measured.
+func machine() (m Machine, measured string) {
+	m.Go = runtime.Version()
+	if out, err := exec.Command("uname", "-srm").Output(); err == nil {
+		m.System = strings.TrimSpace(string(out))
+	}
+	cpu := runtime.GOARCH
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				m.CPU = strings.TrimSpace(value)
+				cpu = strings.TrimSpace(value)
 				break
 			}
 		}
 	}
+	measured = fmt.Sprintf("%s on %s, %d cores", time.Now().UTC().Format("2006-01-02"), cpu, runtime.NumCPU())
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		var kib int64
 		if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err == nil {
-			m.Memory = fmt.Sprintf("%d GiB", (kib+1<<19)>>20)
+			measured += fmt.Sprintf(", %d GiB", (kib+1<<19)>>20)
 		}
 	}
-	if out, err := exec.Command("uname", "-srm").Output(); err == nil {
-		m.System = strings.TrimSpace(string(out))
-	}
-	return m
+	return m, measured
 }
 
 // versions returns what took part in this run: the servers that were started, and the libraries built in.

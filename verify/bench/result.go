@@ -62,12 +62,8 @@ func (r *Result) middle(of func(Sample) float64) float64 {
 	return all[len(all)/2]
 }
 
-// Machine says where the results were measured, and with what.
+// Machine says with what the last results were measured.
 type Machine struct {
-	When     string
-	CPU      string
-	Cores    int
-	Memory   string
 	System   string
 	Go       string
 	Versions []string
@@ -75,12 +71,13 @@ type Machine struct {
 
 // Book is all results, kept beside the report so that one work can be measured again by itself.
 type Book struct {
-	Machine Machine
-	Works   map[string][]Result
+	Machine  Machine
+	Works    map[string][]Result
+	Measured map[string]string // each work: when, and where
 }
 
 func readBook(path string) (*Book, error) {
-	b := &Book{Works: map[string][]Result{}}
+	b := &Book{Works: map[string][]Result{}, Measured: map[string]string{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil

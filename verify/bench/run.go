@@ -35,7 +35,7 @@ func (b *bench) close() {
 }
 
 func (b *bench) plays(c *Contestant) bool {
-	return b.only == nil || b.only.MatchString(string(c.Service)+"/"+c.Name)
+	return b.only == nil || b.only.MatchString(c.call())
 }
 
 // work measures one work. A contestant that fails is reported with its error, and the others go on.

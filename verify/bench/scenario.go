@@ -32,6 +32,7 @@ type Scenario struct {
 	Lines   int // how many lines the turns go round; 1 if none are stated
 	Reads   int // percent; then the kind is Write
 	Permits int64
+	Apart   bool // each client is a process
 	Warm    time.Duration
 	Window  time.Duration
 }
@@ -55,6 +56,9 @@ type Sample struct {
 func run(ctx context.Context, c *Contestant, addr string, s Scenario, meter func() (float64, error)) (Sample, error) {
 	if c.Program != nil {
 		return runChild(ctx, c, addr, s)
+	}
+	if s.Apart {
+		return runApart(ctx, c, addr, s)
 	}
 	var woken atomic.Int64
 	t := &table{scenario: s, contestant: c, woken: &woken, meter: meter}

@@ -34,6 +34,15 @@ const (
 		"list, a watch, a list when its turn comes near, unless only one was ahead, and a delete. It could do without the " +
 		"second list if it believed a mark that the one before it leaves; but whoever may stand in the line could forge " +
 		"that. In a queue of one client there is no second list."
+	kernels = "flock(2) costs a system call, and whoever has just let go nearly always has it again: of its many turns " +
+		"few go to another, and how few depends on the kernel and the processor. On the machine that the ratio was set for " +
+		"it was some 500 a second; here it is thousands. What coord/file gives for its time is the order, the token, and a " +
+		"turn that others can see, break and wait for without a thread. Who needs none of that is well served by flock(2)."
+	notifies = "A turn on PostgreSQL is a transaction that swaps a row and notifies. NOTIFY takes a lock for the whole database " +
+		"until the commit, and the news takes its way through another backend and connection. pg_advisory_lock is a look " +
+		"into shared memory: docs/engines.md says who is better served by it."
+	swaps = "Alone on files, an acquire and a release are two swaps, each of which locks, reads, writes a file beside and " +
+		"renames it. On the machine that the time was set for they took 52 to 58 µs."
 )
 
 var targets = []target{
@@ -65,9 +74,9 @@ var targets = []target{
 	{work: "semaphore", ourCase: "100 permits", service: ZooKeeper, peer: "Curator", atLeast: 1},
 	{work: "stores", ourCase: "16 contenders", service: Redis, peer: "redsync", atLeast: 50, toAnother: true},
 	{work: "stores", ourCase: "16 contenders", service: RedisThree, peer: "redsync", atLeast: 10, toAnother: true},
-	{work: "stores", ourCase: "16 contenders", service: Files, peer: "flock", atLeast: 5, toAnother: true},
-	{work: "stores", ourCase: "16 contenders", service: Postgres, within: 500 * time.Microsecond, toAnother: true},
-	{work: "stores", ourCase: "1 client", service: Files, within: 60 * time.Microsecond},
+	{work: "stores", ourCase: "16 processes", service: Files, peer: "flock", atLeast: 5, toAnother: true, why: kernels},
+	{work: "stores", ourCase: "16 contenders", service: Postgres, within: 500 * time.Microsecond, toAnother: true, why: notifies},
+	{work: "stores", ourCase: "1 client", service: Files, within: 60 * time.Microsecond, why: swaps},
 	{work: "stores", ourCase: "4000 waiters", service: Redis, within: 400 * time.Microsecond},
 }
 

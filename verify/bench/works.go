@@ -27,6 +27,11 @@ func (w *Work) on(s Service) bool {
 	return slices.Contains(w.On, s)
 }
 
+// place is where the rows of a case stand.
+func (w *Work) place(name string) int {
+	return slices.IndexFunc(w.Cases, func(c Case) bool { return c.Name == name })
+}
+
 // Case is one row of a work.
 type Case struct {
 	Name     string
@@ -124,8 +129,9 @@ func works(s size) []*Work {
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{uncontended, handOff(2)}}
 	nine := &Work{Name: "stores", Title: "On files, Redis and databases", Unit: "turn", On: stores,
-		About: "The same on stores that can compare and swap, beside what people use there. `To another` are the turns a second that went to somebody else than had the one before; the longest wait and the shares are of single contenders, in one round.",
-		Cases: []Case{uncontended, handOff(s.contenders[0]), handOff(s.contenders[1])}}
+		About: "The same on stores that can compare and swap, beside what people use there. Contenders have a connection and a session of their own; processes are contenders that share no memory, either. `To another` are the turns a second that went to somebody else than had the one before; the longest wait and the shares are of single contenders, in one round.",
+		Cases: []Case{uncontended, handOff(s.contenders[0]), handOff(s.contenders[1]), {Name: fmt.Sprintf("%d processes", s.contenders[1]), Kinds: []Kind{Lock},
+			Scenario: turns(Scenario{Kind: Lock, Clients: s.contenders[1], Apart: true})}}}
 	for _, c := range three.Cases[1:] {
 		c.Count = false
 		nine.Cases = append(nine.Cases, c)
