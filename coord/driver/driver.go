@@ -42,7 +42,8 @@ type Driver interface {
 	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not
 	// nil it waits until the first node differs from *seen in ID, Kind or Data; the zero Node stands for the empty line.
 	// Of several changes it may miss all but the last, but never that one. It is for those who watch a line without
-	// standing in it, so it needs no session. An error other than ctx's and ErrDenied is trouble that may pass.
+	// standing in it, so it needs no session. An error is trouble that may pass, unless it is ErrDenied or
+	// ctx has ended. If the service comes to be out of reach while it waits it says so by such an error, and soon.
 	First(ctx context.Context, line string, seen *Node) (Node, error)
 
 	// Lines returns, sorted, the names of lines that begin with prefix and hold at least one node.

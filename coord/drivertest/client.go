@@ -129,7 +129,7 @@ func holdEndsFirst(trouble func(l *Link) (heal func())) func(s *scene) {
 			s.release(s.granted(2*soon, next, "the holder can be reached again, and has released"))
 			return
 		}
-		second := s.granted(s.outlives()+s.patience, next, "the holder is out of reach")
+		second := s.granted(s.outlives(), next, "the holder is out of reach")
 		if h.Err() == nil || h.Context().Err() == nil {
 			s.Errorf("two hold: the first says %v, its context %v", h.Err(), h.Context().Err())
 		}
@@ -162,7 +162,7 @@ func waiterExpires(s *scene) {
 	s.queued(2)
 	first := s.look(l)[1]
 	l.Expire(s, w.last())
-	s.eventually(s.outlives()+s.patience, "the waiter is in line again", func() bool {
+	s.eventually(s.outlives(), "the waiter is in line again", func() bool {
 		nodes := s.look(l)
 		return len(nodes) == 2 && nodes[1].Token > first.Token
 	})
@@ -285,7 +285,7 @@ func closeWithHold(s *scene) {
 		s.Error("closing the client has removed the node of a hold that was not released")
 	}
 	if s.silenceEnds(l, answered(got, "the next one is in beside a hold that was not released")) || l.Kill == nil {
-		s.release(s.granted(s.outlives()+s.patience, got, "the client of the holder was closed"))
+		s.release(s.granted(s.outlives(), got, "the client of the holder was closed"))
 		return
 	}
 	l.Kill()

@@ -17,6 +17,7 @@ var firsts = []scenario{
 	{name: "not of what happens behind", run: firstNotBehind},
 	{name: "what happened while the link was cut", run: firstAfterCut},
 	{name: "what happened while the link was frozen", run: firstAfterFreeze},
+	{name: "that the service is out of reach", run: firstOutOfReach},
 	{name: "only of contenders of the line", run: firstOfContenders},
 	{name: "of the last of many changes", run: firstOfMany},
 	{name: "watches that are given up", alone: true, run: firstGivenUp},
@@ -203,6 +204,41 @@ func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
 	}
 	s.leave(me, true)
 	s.tells(soon, s.first(s.ctx, l, &seen), nobody, "the line is empty")
+}
+
+// Whoever shows a leader must know that it may be another one by now.
+func firstOutOfReach(s *scene) {
+	sess, _ := s.session()
+	me, _ := s.join(sess)
+	limit := 3*s.svc.TTL + s.patience + 10*time.Second
+	for _, trouble := range []struct {
+		name  string
+		begin func(*Link) (heal func())
+	}{
+		{"the link is cut", func(l *Link) func() { return l.Cut() }},
+		{"no reply passes", func(l *Link) func() { return l.Freeze(Replies) }},
+	} {
+		l := s.connect()
+		s.needs("cut and freeze a link", l.Cut == nil || l.Freeze == nil)
+		seen := s.tells(soon, s.first(s.ctx, l, nil), me.Node(), "before")
+		said := make(chan error, 1)
+		go func() {
+			_, err := l.First(s.ctx, s.line, &seen)
+			said <- err
+		}()
+		time.Sleep(50 * time.Millisecond)
+		heal := trouble.begin(l)
+		select {
+		case err := <-said:
+			if err == nil || s.ctx.Err() != nil || errors.Is(err, driver.ErrDenied) {
+				s.Errorf("%s: First returned %v, want an error that may pass", trouble.name, err)
+			}
+		case <-time.After(limit):
+			s.Errorf("%s: First says nothing of it for %v", trouble.name, limit)
+		}
+		heal()
+		s.comesTo(l, s.first(s.ctx, l, nil), me.Node(), "after "+trouble.name)
+	}
 }
 
 func firstOfContenders(s *scene) {

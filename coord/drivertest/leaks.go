@@ -87,7 +87,7 @@ func goroutinesAfterFaults(s *scene) {
 		}
 		thaw()
 	})
-	s.eventually(s.outlives()+s.patience, "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
+	s.eventually(s.outlives(), "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 }
 
 // grows fails if n rounds of f leave more than a few goroutines while everything is still open, and n more do so again: what

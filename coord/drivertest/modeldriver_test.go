@@ -50,6 +50,7 @@ const (
 	nestedLinesCount    flaw = "nested lines are part of the line"
 	foreignersCount     flaw = "foreign children are contenders"
 	firstByID           flaw = "a watcher is not told of other data"
+	firstWaits          flaw = "a watcher is not told that the service is out of reach"
 	deadlineMovesBack   flaw = "a late answer moves the deadline back"
 	cutEndsSession      flaw = "a cut ends the session"
 	namesFold           flaw = "names are told apart by letters alone, not by case"
@@ -222,7 +223,12 @@ func (d *modelDriver) Lines(ctx context.Context, prefix string) ([]string, error
 
 func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	for {
-		nodes, err := d.Line(ctx, line)
+		looking, cancel := context.WithTimeout(ctx, d.svc.ttl)
+		if d.flaw == firstWaits {
+			looking = ctx
+		}
+		nodes, err := d.Line(looking, line)
+		cancel()
 		if err != nil {
 			return driver.Node{}, err
 		}

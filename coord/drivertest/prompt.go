@@ -193,7 +193,7 @@ func driverClosesInFrozenLink(s *scene) {
 	if a := s.within(soon, waiter, "Await when the driver is closed"); !errors.Is(a.err, driver.ErrSessionEnded) {
 		s.Errorf("Await: ahead %v, error %v; want ErrSessionEnded", brief(a.ahead...), a.err)
 	}
-	s.eventually(s.outlives()+s.patience, "the nodes go with the session", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
+	s.eventually(s.outlives(), "the nodes go with the session", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 }
 
 func abandonInFrozenLink(s *scene) {

@@ -519,7 +519,7 @@ func runGoesOn(s *scene) {
 				s.Errorf("token %d comes after %d", token, last)
 			}
 			last = token
-		case <-time.After(s.outlives() + s.patience):
+		case <-time.After(s.outlives()):
 			s.Fatal("it does not lead again")
 		}
 		l.Expire(s, w.last())

@@ -307,8 +307,8 @@ func (s *scene) settles(line string, n int) {
 	}
 }
 
-// outlives is how long at most a node stands after its session was last heard from.
-func (s *scene) outlives() time.Duration { return s.svc.TTL + s.svc.grace() + time.Second }
+// outlives is how long a node may stand after its session was last heard from, on a machine as busy as there is.
+func (s *scene) outlives() time.Duration { return s.svc.TTL + s.svc.grace() + time.Second + s.patience }
 
 // ended reports whether a session is over.
 func ended(sess driver.Session) bool {

@@ -35,7 +35,7 @@ func oneOfTwoExpires(s *scene) {
 	s.joinAs(a, e)
 	mine, _ := s.join(b)
 	l.Expire(s, a)
-	s.wait(s.outlives()+s.patience, a.Done(), "the session that was expired says that it is done")
+	s.wait(s.outlives(), a.Done(), "the session that was expired says that it is done")
 	if n := s.svc.Stored(s, other); len(n) > 0 {
 		s.Errorf("nodes of a dead session: %q", n)
 	}
@@ -141,7 +141,7 @@ func sessionsArePinned(cut bool) func(s *scene) {
 				if !errors.Is(err, driver.ErrSessionEnded) && !(what == "Amend" && errors.Is(err, driver.ErrRemoved)) {
 					s.Errorf("%s: %v, want ErrSessionEnded", what, err)
 				}
-			case <-time.After(s.outlives() + s.patience):
+			case <-time.After(s.outlives()):
 				s.Errorf("%s does not return after its session has ended", what)
 			}
 		}
@@ -248,8 +248,8 @@ func endIsNoRemoval(s *scene) {
 		waiter, watcher := s.await(first, ahead...), s.watch(second)
 		time.Sleep(50 * time.Millisecond)
 		l.Expire(s, sess)
-		s.mustBeOver(s.outlives()+s.patience, waiter, "a waiter's session has ended")
-		a := s.within(s.outlives()+s.patience, watcher, "a holder's session has ended")
+		s.mustBeOver(s.outlives(), waiter, "a waiter's session has ended")
+		a := s.within(s.outlives(), watcher, "a holder's session has ended")
 		if errors.Is(a.err, driver.ErrSessionEnded) {
 			return
 		}

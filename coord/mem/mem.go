@@ -12,41 +12,48 @@
 package mem
 
 import (
-	"fmt"
+	"context"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // Service is a coordination service that lives in this process.
 type Service struct {
-	memory *memory.Service
+	ttl   time.Duration
+	store *memory.Store
 
-	mu      sync.Mutex
-	clients map[*coord.Client]string // their links
+	mu    sync.Mutex
+	links map[*coord.Client]*memory.Link // nil after Close
 }
 
 // Option sets up a Service. A nil Option changes nothing.
-type Option func(*config)
+type Option func(*Service)
 
-type config struct{ ttl time.Duration }
-
-// WithTTL sets how long a session lives if it is not renewed. It is 10 s without this option, or with zero or less.
+// WithTTL sets how long a session lives if it is not renewed. It is 10 s without this option, or with zero or less, and
+// never less than half a second.
 func WithTTL(ttl time.Duration) Option {
-	return func(c *config) { c.ttl = max(ttl, 0) }
+	return func(s *Service) {
+		if s.ttl = register.DefaultTTL; ttl > 0 {
+			s.ttl = max(ttl, register.MinTTL)
+		}
+	}
 }
 
 // New starts a service.
 func New(opts ...Option) *Service {
-	var cfg config
+	s := &Service{ttl: register.DefaultTTL, store: memory.NewStore(), links: make(map[*coord.Client]*memory.Link)}
 	for _, o := range opts {
 		if o != nil {
-			o(&cfg)
+			o(s)
 		}
 	}
-	return &Service{memory: memory.NewService(memory.Config{TTL: cfg.ttl}), clients: make(map[*coord.Client]string)}
+	s.store.WhenExpired(s.ttl, s.end)
+	return s
 }
 
 // Client returns a client of the service with a session of its own, as if it ran in another process.
@@ -54,42 +61,69 @@ func New(opts ...Option) *Service {
 func (s *Service) Client(opts ...coord.Option) *coord.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clients == nil {
+	if s.links == nil {
 		panic("turnwise: Client was called on a service after its Close")
 	}
-	link := fmt.Sprintf("client %d", len(s.clients)+1)
-	c := coord.NewClient(s.memory.NewDriver(link), opts...)
-	s.clients[c] = link
+	link := s.store.Link()
+	c := coord.NewClient(register.New(link, register.WithTTL(s.ttl)), opts...)
+	s.links[c] = link
 	return c
 }
 
 // Close closes all clients, and ends the service.
 func (s *Service) Close() {
 	s.mu.Lock()
-	clients := s.clients
-	s.clients = nil
+	links := s.links
+	s.links = nil
 	s.mu.Unlock()
-	for c, link := range clients {
-		s.memory.CutOff(link)()
+	for _, link := range links {
+		link.Cut()() // whatever has cut it
+	}
+	for c := range links {
 		c.Close()
 	}
-	s.memory.Close()
 }
 
 // Expire ends the client's session before its time. The client hears of it at once, unless it is cut off.
-func (s *Service) Expire(c *coord.Client) { s.memory.ExpireLink(s.link(c)) }
+func (s *Service) Expire(c *coord.Client) {
+	link := s.link(c)
+	link.During(func() {
+		for _, session := range link.Sessions() {
+			s.end(session)
+		}
+	})
+}
 
 // Partition cuts the client off until the returned function is called: its requests get no answer, and it hears
 // nothing.
-func (s *Service) Partition(c *coord.Client) (heal func()) { return s.memory.CutOff(s.link(c)) }
+func (s *Service) Partition(c *coord.Client) (heal func()) { return s.link(c).Cut() }
 
 // Remove takes a node away, as an operator would. It reports whether the node was there.
-func (s *Service) Remove(n coord.Node) bool { return s.memory.Remove(n.ID) }
+func (s *Service) Remove(n coord.Node) (removed bool) {
+	s.operate(func(ctx context.Context, operator *register.Driver) {
+		lines, _ := operator.Lines(ctx, "") // the client may know its line by a part of the name
+		for _, line := range append([]string{n.Line}, lines...) {
+			removed = removed || operator.Remove(ctx, driver.Node{Line: line, ID: n.ID}) == nil
+		}
+	})
+	return removed
+}
 
-func (s *Service) link(c *coord.Client) string {
+func (s *Service) end(session string) {
+	s.operate(func(ctx context.Context, operator *register.Driver) { operator.EndSession(ctx, session) })
+}
+
+// operate has something done past all clients.
+func (s *Service) operate(do func(context.Context, *register.Driver)) {
+	operator := register.New(s.store, register.WithTTL(s.ttl))
+	do(context.Background(), operator)
+	operator.Close(context.Background())
+}
+
+func (s *Service) link(c *coord.Client) *memory.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	link, ok := s.clients[c]
+	link, ok := s.links[c]
 	if !ok {
 		panic("turnwise: the client is not one of this service")
 	}

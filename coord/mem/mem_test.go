@@ -69,3 +69,120 @@ func TestAClosedServiceHasNoNewClients(t *testing.T) {
 	s.Close()
 	assert.PanicsWithValue(t, "turnwise: Client was called on a service after its Close", func() { s.Client() })
 }
+
+func TestANodeOfAClientWithANamespaceCanBeRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New()
+		defer s.Close()
+		h, err := mutex.New(s.Client(coord.WithNamespace("shop")), "line").Lock(t.Context())
+		require.NoError(t, err)
+		assert.True(t, s.Remove(h.Node()))
+	})
+}
+
+func TestAPartitionedClientHasNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New()
+		defer s.Close()
+		c := s.Client()
+		defer s.Partition(c)()
+		_, err := c.Lines(t.Context(), "")
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+		_, err = c.Line(t.Context(), "line")
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+		_, err = mutex.New(c, "line").TryLock(t.Context())
+		assert.ErrorIs(t, err, coord.ErrUnavailable)
+	})
+}
+
+func TestWhatWasToldBeforeAPartitionIsHeard(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			s := mem.New()
+			defer s.Close()
+			h, err := mutex.New(s.Client(), "line").Lock(t.Context())
+			require.NoError(t, err)
+			waiting := s.Client()
+			turn := mutex.New(waiting, "line").LockChan(t.Context())
+			synctest.Wait()
+			require.NoError(t, h.Release())
+			heal := s.Partition(waiting)
+			r := <-turn
+			require.NoError(t, r.Err)
+			heal()
+			require.NoError(t, r.Hold.Release())
+		})
+	}
+}
+
+// Nobody waits for it, so nobody looks whether it is alive.
+func TestTheNodeOfADeadClientGoesWithItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New()
+		defer s.Close()
+		dying, other := s.Client(), s.Client()
+		_, err := mutex.New(dying, "line").Lock(t.Context())
+		require.NoError(t, err)
+		s.Partition(dying)
+		time.Sleep(10*time.Second - time.Millisecond)
+		_, err = mutex.New(other, "line").TryLock(t.Context())
+		require.ErrorIs(t, err, coord.ErrBusy)
+		time.Sleep(2 * time.Millisecond)
+		h, err := mutex.New(other, "line").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	})
+}
+
+func TestAClosedClientThatHeldCanBeExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New()
+		defer s.Close()
+		c := s.Client()
+		_, err := mutex.New(c, "line").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		s.Expire(c)
+		h, err := mutex.New(s.Client(), "line").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	})
+}
+
+// A service for all tests of a package, and one that nobody closes.
+func TestAServiceMayBeMadeOutsideABubble(t *testing.T) {
+	s := mem.New()
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			c := s.Client()
+			h, err := mutex.New(c, "line").Lock(t.Context())
+			require.NoError(t, err)
+			require.True(t, s.Remove(h.Node()))
+			<-h.Context().Done()
+			h, err = mutex.New(c, "line").Lock(t.Context())
+			require.NoError(t, err)
+			s.Expire(c)
+			require.ErrorIs(t, h.Err(), coord.ErrLost)
+			require.NoError(t, c.Close())
+		})
+	}
+}
+
+func TestAWatchThatBeginsInAPartitionSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New()
+		defer s.Close()
+		c := s.Client()
+		heal := s.Partition(c)
+		errs := 0
+		for _, err := range c.Watch(t.Context(), "line") {
+			if err == nil {
+				break
+			}
+			if errs++; errs == 3 {
+				heal()
+			}
+		}
+		assert.Equal(t, 3, errs, "one at each try")
+	})
+}

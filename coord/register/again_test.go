@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // unsure loses the answer to the first swap that makes a line longer, and then answers nothing about lines until it is
@@ -57,7 +57,7 @@ func TestWhatWasToldOfAFirstTryIsNotAboutTheNext(t *testing.T) {
 	for name, deaf := range map[string]bool{"its removal": false, "its turn": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := storetest.NewMemory()
+				store := memory.NewStore()
 				other, s := open(t, store)
 				defer shut(t, other)
 				first := join(t, s, "line")

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -61,7 +61,7 @@ func lines(t *testing.T, store register.Store) (n int) {
 // A request may be late by an hour; one that was sent to make the line would find it as it expects.
 func TestALineStaysForAnHourWhenItIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		p := join(t, s, "line")
@@ -77,7 +77,7 @@ func TestALineStaysForAnHourWhenItIsEmpty(t *testing.T) {
 
 func TestTokensRiseAlsoWhenALineWasDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		var last driver.Token
@@ -99,18 +99,18 @@ func TestTokensRiseAlsoWhenALineWasDeleted(t *testing.T) {
 
 func TestALineWithAMemoIsNotDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		p := join(t, s, "line")
-		memory := p.(interface {
+		place := p.(interface {
 			Remember(ctx context.Context, memo []byte) error
 		})
-		if err := memory.Remember(t.Context(), []byte("slot 7 is done")); err != nil {
+		if err := place.Remember(t.Context(), []byte("slot 7 is done")); err != nil {
 			t.Fatal(err)
 		}
 		leave(t, p)
-		if err := memory.Remember(t.Context(), []byte("too late")); err != driver.ErrRemoved {
+		if err := place.Remember(t.Context(), []byte("too late")); err != driver.ErrRemoved {
 			t.Errorf("one who has left may write: %v", err)
 		}
 		time.Sleep(10 * time.Hour)
@@ -123,7 +123,7 @@ func TestALineWithAMemoIsNotDeleted(t *testing.T) {
 // A lost race is tried again at once: who waits a little each time waits for ever.
 func TestNobodyBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -154,7 +154,7 @@ func TestNobodyBacksOff(t *testing.T) {
 
 // forgetful is a store that may forget.
 type forgetful struct {
-	*storetest.Memory
+	*memory.Store
 	mu     sync.Mutex
 	forgot bool
 	since  time.Time
@@ -179,35 +179,29 @@ func (f *forgetful) Read(ctx context.Context, key string) (register.Item, error)
 	if err := f.err(); err != nil {
 		return register.Item{}, err
 	}
-	return f.Memory.Read(ctx, key)
+	return f.Store.Read(ctx, key)
 }
 
 func (f *forgetful) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
 	if err := f.err(); err != nil {
 		return register.Item{}, err
 	}
-	return f.Memory.Swap(ctx, s)
+	return f.Store.Swap(ctx, s)
 }
 
-func (f *forgetful) recall(context.Context) (register.Memory, error) {
+func (f *forgetful) Memory(context.Context) (register.Memory, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot = false
 	return register.Memory{ID: f.since.String(), For: time.Since(f.since)}, nil
 }
 
-// forgetfulStore gives it the method that has the name of what it is made of.
-type forgetfulStore struct{ *forgetful }
-
-func (f forgetfulStore) Memory(ctx context.Context) (register.Memory, error) { return f.recall(ctx) }
-
 func TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
-		store := forgetfulStore{f}
-		long, _ := open(t, store, register.WithTTL(20*time.Second)) // others may use a longer TTL
+		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
+		long, _ := open(t, f, register.WithTTL(20*time.Second)) // others may use a longer TTL
 		defer shut(t, long)
-		c := coord.NewClient(register.New(store, register.WithTTL(2*time.Second)))
+		c := coord.NewClient(register.New(f, register.WithTTL(2*time.Second)))
 		defer c.Close()
 		h, err := mutex.New(c, "line").Lock(t.Context())
 		if err != nil {
@@ -232,10 +226,10 @@ func TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets(t *testing.T) {
 // Whoever comes after that knows only what the store says, and those who held may go on for as long as a session lasts.
 func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
+		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
 		f.forget()
 		forgot := time.Now()
-		c := coord.NewClient(register.New(forgetfulStore{f}, register.WithTTL(20*time.Second)))
+		c := coord.NewClient(register.New(f, register.WithTTL(20*time.Second)))
 		defer c.Close()
 		h, err := mutex.New(c, "line").Lock(t.Context())
 		if err != nil {
@@ -251,7 +245,7 @@ func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
 // What a store shows is older than what was seen before: it has lost swaps, and does not know it.
 func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		before := join(t, s, "line")
@@ -281,7 +275,7 @@ func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
 
 func TestASessionThatIsEndedHearsOfItAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		operator, _ := open(t, store)

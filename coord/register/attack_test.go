@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // meddled is a store with somebody in between. What is nil is left alone.
@@ -43,7 +43,7 @@ func (m *meddled) Swap(ctx context.Context, s register.Swap) (register.Item, err
 // An empty line is deleted after an hour, watched or not. Whoever watches it makes it again.
 func TestAWatcherOfALineThatWasDeletedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		sweeper, s := open(t, store)
 		defer shut(t, sweeper)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func TestAWatcherOfALineThatWasDeletedGoesOn(t *testing.T) {
 // The sweeper knows the line as it was when it last stood there itself.
 func TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		leave(t, join(t, s, "line"))
@@ -94,9 +94,9 @@ func TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere(t *testing.T) {
 // The words of those who have left are forgotten when there are too many, be it in the swap with which somebody joins.
 func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := storetest.NewMemory()
+		store := memory.NewStore()
 		slow := false
-		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+		d, s := open(t, &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			if strings.HasPrefix(w.Key, "line/") && slow {
 				time.Sleep(time.Second / 10)
 			}
@@ -105,7 +105,7 @@ func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 		defer shut(t, d)
 		var others, mine []driver.Place
 		for range 40 {
-			o, os := open(t, memory)
+			o, os := open(t, store)
 			defer shut(t, o)
 			others = append(others, join(t, os, "line"))
 		}
@@ -136,7 +136,7 @@ func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 // A semaphore's weights may be bytes: no two are alike.
 func TestALineForgetsWhatNobodyAsksForAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		var last driver.Place
@@ -162,7 +162,7 @@ var errLost = errors.New("the answer is lost")
 func TestAWaiterOfTheSameProcessIsToldWhenTheAnswerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lose := false
-		d, s := open(t, &meddled{Store: storetest.NewMemory(), swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+		d, s := open(t, &meddled{Store: memory.NewStore(), swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			it, err := do()
 			if strings.HasPrefix(w.Key, "line/") && lose {
 				lose = false
@@ -195,7 +195,7 @@ func TestAWaiterOfTheSameProcessIsToldWhenTheAnswerIsLost(t *testing.T) {
 
 // forgettingWhileOpening forgets while somebody else's session is being opened, and that one is told of it first.
 type forgettingWhileOpening struct {
-	forgetfulStore
+	*forgetful
 	listened func()
 }
 
@@ -203,13 +203,13 @@ func (f *forgettingWhileOpening) Listen(ctx context.Context, topic string, hear 
 	if f.listened != nil {
 		f.listened()
 	}
-	return f.forgetfulStore.Listen(ctx, topic, hear)
+	return f.forgetful.Listen(ctx, topic, hear)
 }
 
 func TestAStoreMayForgetWhileASessionIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
-		store := &forgettingWhileOpening{forgetfulStore: forgetfulStore{f}}
+		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
+		store := &forgettingWhileOpening{forgetful: f}
 		d := register.New(store)
 		defer shut(t, d)
 		store.listened = func() {
@@ -232,7 +232,7 @@ func TestAStoreMayForgetWhileASessionIsOpened(t *testing.T) {
 // Others may use a longer TTL, and have not noticed yet that the store went back.
 func TestAStoreThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		long, _ := open(t, store, register.WithTTL(time.Minute))
 		defer shut(t, long)
 		d, s := open(t, store, register.WithTTL(2*time.Second))
@@ -266,8 +266,8 @@ func TestAStoreThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T)
 // A store tells once that it has forgotten. Who opens a session must not be the only one to hear.
 func TestASessionHearsThatTheStoreForgotAlsoIfAnotherIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &forgetful{Memory: storetest.NewMemory(), since: time.Now().Add(-24 * time.Hour)}
-		d, s := open(t, forgetfulStore{f})
+		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
+		d, s := open(t, f)
 		defer shut(t, d)
 		f.forget()
 		if _, err := d.Open(t.Context()); err != nil {
@@ -300,10 +300,10 @@ func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				memory := storetest.NewMemory()
+				store := memory.NewStore()
 				var s driver.Session
 				var began, used atomic.Bool
-				sweeper, _ := open(t, &meddled{Store: memory, read: func(key string) {
+				sweeper, _ := open(t, &meddled{Store: store, read: func(key string) {
 					// The sweeper has listed the line as empty, and is about to delete it.
 					if key == "line/line" && began.Load() && used.CompareAndSwap(false, true) {
 						p := join(t, s, "line")
@@ -314,12 +314,12 @@ func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 				defer shut(t, sweeper)
 				time.Sleep(time.Minute)
 				var d *register.Driver
-				d, s = open(t, memory)
+				d, s = open(t, store)
 				defer shut(t, d)
 				leave(t, join(t, s, "line"))
 				began.Store(true)
 				time.Sleep(90 * time.Minute)
-				if n := lines(t, memory); n != 1 || !used.Load() {
+				if n := lines(t, store); n != 1 || !used.Load() {
 					t.Errorf("%d lines stand; it was used within the hour: %v", n, used.Load())
 				}
 			})
@@ -331,13 +331,13 @@ func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 // first node is not told to the second.
 func TestATurnOfANodeThatWasRemovedIsNotTheTurnOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := storetest.NewMemory()
+		store := memory.NewStore()
 		lose := false
-		other, os := open(t, memory)
+		other, os := open(t, store)
 		defer shut(t, other)
 		holder := join(t, os, "line")
 		var last driver.Place
-		d, s := open(t, &noRemovals{meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+		d, s := open(t, &noRemovals{meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			it, err := do()
 			if !strings.HasPrefix(w.Key, "line/") || !lose || err != nil {
 				return it, err
@@ -383,11 +383,11 @@ func (m *noRemovals) Listen(ctx context.Context, topic string, hear func([]byte)
 // What lies between may repeat a request: the answer is that of the repetition.
 func TestAJoinThatIsRepeatedOnTheWayIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := storetest.NewMemory()
-		other, os := open(t, memory)
+		store := memory.NewStore()
+		other, os := open(t, store)
 		defer shut(t, other)
 		repeat := false
-		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+		d, s := open(t, &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			if strings.HasPrefix(w.Key, "line/") && repeat {
 				repeat = false
 				do()
@@ -411,7 +411,7 @@ func TestAJoinThatIsRepeatedOnTheWayIsOne(t *testing.T) {
 
 func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMuteMemory()
+		store := memory.NewMuteStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		other, os := open(t, store)
@@ -455,7 +455,7 @@ func TestAnAmendmentOfAFullLineHoldsUpNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				most := 1000
-				d, s := open(t, full(storetest.NewMemory(), &most))
+				d, s := open(t, full(memory.NewStore(), &most))
 				defer shut(t, d)
 				first, second := join(t, s, "line"), join(t, s, "line")
 				it, _ := d.Memo(t.Context(), "line")
@@ -484,7 +484,7 @@ func TestAnAmendmentOfAFullLineHoldsUpNobody(t *testing.T) {
 // A thousand joins a second use up an epoch's tokens in three days.
 func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		leave(t, join(t, s, "line"))
@@ -526,16 +526,16 @@ func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
 // missed all the same.
 func TestAmendedAndRemovedInOneSwap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := storetest.NewMemory()
+		store := memory.NewStore()
 		slow := false
-		d, s := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+		d, s := open(t, &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 			if strings.HasPrefix(w.Key, "line/") && slow {
 				time.Sleep(100 * time.Millisecond)
 			}
 			return do()
 		}})
 		defer shut(t, d)
-		other, os := open(t, memory)
+		other, os := open(t, store)
 		defer shut(t, other)
 		busy, amended, left := join(t, s, "line"), join(t, s, "line"), join(t, s, "line")
 		waiter, ahead, err := os.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock, Sight: driver.Sight{Nearest: driver.All}})
@@ -565,15 +565,15 @@ func TestAmendedAndRemovedInOneSwap(t *testing.T) {
 // Data that is too long for the line is in another register, which may go between two reads.
 func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := storetest.NewMemory()
-		d, s := open(t, memory)
+		store := memory.NewStore()
+		d, s := open(t, store)
 		defer shut(t, d)
 		leader, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lead, Data: make([]byte, 1000)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		proclaim := false
-		other := register.New(&meddled{Store: memory, read: func(key string) {
+		other := register.New(&meddled{Store: store, read: func(key string) {
 			if strings.HasPrefix(key, "data/") && proclaim {
 				proclaim = false
 				if err := leader.Amend(t.Context(), rules.Lead, make([]byte, 2000)); err != nil {
@@ -600,12 +600,12 @@ func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
 // Who found no room in a line that was not there does not go by what it knew then.
 func TestTokensRiseForOneWhoWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := storetest.NewMemory()
-		other, os := open(t, memory)
+		store := memory.NewStore()
+		other, os := open(t, store)
 		defer shut(t, other)
 		time.Sleep(time.Minute) // so that it is the sweeper
 		most := 1000
-		d, s := open(t, full(memory, &most))
+		d, s := open(t, full(store, &most))
 		defer shut(t, d)
 		most = 10
 		if _, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock}); !errors.Is(err, register.ErrTooLarge) {
@@ -615,7 +615,7 @@ func TestTokensRiseForOneWhoWasRefused(t *testing.T) {
 		p := join(t, os, "line")
 		last := p.Node().Token
 		leave(t, p)
-		if time.Sleep(3 * time.Hour); lines(t, memory) != 0 {
+		if time.Sleep(3 * time.Hour); lines(t, store) != 0 {
 			t.Fatal("the line was not deleted")
 		}
 		if token := join(t, s, "line").Node().Token; token <= last {
@@ -629,9 +629,9 @@ func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 	for _, denied := range []string{"session/", "line/"} {
 		t.Run(denied, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				memory := storetest.NewMemory()
+				store := memory.NewStore()
 				var key atomic.Value
-				d, _ := open(t, &meddled{Store: memory, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
+				d, _ := open(t, &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 					if w.Key == key.Load() {
 						return register.Item{}, driver.ErrDenied
 					}
@@ -640,7 +640,7 @@ func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 				defer shut(t, d)
 				time.Sleep(time.Minute) // so that it is the sweeper
 				for i := range 20 {
-					other, s := open(t, memory)
+					other, s := open(t, store)
 					p := join(t, s, "line"+string(rune('a'+i)))
 					if i == 7 {
 						id, _, _ := strings.Cut(p.Node().ID, "-")

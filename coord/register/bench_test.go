@@ -10,13 +10,13 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 // What the driver takes by itself: the store is in this process.
 func BenchmarkSolo(b *testing.B) {
-	c := coord.NewClient(register.New(storetest.NewMemory()))
+	c := coord.NewClient(register.New(memory.NewStore()))
 	defer c.Close()
 	m := mutex.New(c, "solo")
 	b.ReportAllocs()
@@ -33,7 +33,7 @@ func BenchmarkSolo(b *testing.B) {
 func BenchmarkContended(b *testing.B) {
 	for _, n := range []int{2, 16} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			store := storetest.NewMemory()
+			store := memory.NewStore()
 			turns := make(chan struct{}, b.N)
 			for range b.N {
 				turns <- struct{}{}
@@ -64,7 +64,7 @@ func BenchmarkContended(b *testing.B) {
 func BenchmarkDrain(b *testing.B) {
 	for _, waiters := range []int{100, 1000, 4000} {
 		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
-			store := storetest.NewMemory()
+			store := memory.NewStore()
 			var sessions []driver.Session
 			for range 16 {
 				d := register.New(store)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
@@ -63,7 +63,7 @@ func TestNoWakeUpIsLostAmongMany(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range 20 {
 				synctest.Test(t, func(t *testing.T) {
-					store := storetest.NewMemory()
+					store := memory.NewStore()
 					var all sync.WaitGroup
 					var mu sync.Mutex
 					var longest time.Duration

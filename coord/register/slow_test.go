@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // slow is a store that takes its time.
@@ -34,7 +34,7 @@ func (s *slow) Swap(ctx context.Context, w register.Swap) (register.Item, error)
 
 func TestNobodyIsLetInBeforeTheSwap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, s := open(t, &slow{storetest.NewMemory(), 300 * time.Millisecond})
+		d, s := open(t, &slow{memory.NewStore(), 300 * time.Millisecond})
 		defer shut(t, d)
 		holder := join(t, s, "line")
 		waiter, ahead, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
@@ -55,7 +55,7 @@ func TestNobodyIsLetInBeforeTheSwap(t *testing.T) {
 
 func TestAHolderLooksByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMuteMemory()
+		store := memory.NewMuteStore()
 		d, s := open(t, &slow{store, time.Millisecond})
 		defer shut(t, d)
 		operator, _ := open(t, store)
@@ -91,7 +91,7 @@ func slowed(t *testing.T, store register.Store) (*register.Driver, driver.Sessio
 
 func TestAJoinThatTookLongMakesSureOfItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMuteMemory() // so that nobody tells the session that it has ended
+		store := memory.NewMuteStore() // so that nobody tells the session that it has ended
 		d, s, id := slowed(t, store)
 		defer shut(t, d)
 		operator, _ := open(t, store)
@@ -113,7 +113,7 @@ func TestAJoinThatTookLongMakesSureOfItsSession(t *testing.T) {
 
 func TestAnAmendmentThatChangesNothingAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMuteMemory()
+		store := memory.NewMuteStore()
 		d, s := open(t, store)
 		defer shut(t, d)
 		operator, _ := open(t, store)
@@ -130,7 +130,7 @@ func TestAnAmendmentThatChangesNothingAsksTheStore(t *testing.T) {
 
 func TestASessionThatHasEndedPutsNobodyIntoALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		d, s, id := slowed(t, store)
 		defer shut(t, d)
 		operator, _ := open(t, store)

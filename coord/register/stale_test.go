@@ -10,7 +10,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // reading counts reads of lines.
@@ -29,7 +29,7 @@ func (s *reading) Read(ctx context.Context, key string) (register.Item, error) {
 
 func TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		sweeper, s := open(t, store)
 		defer shut(t, sweeper)
 		p := join(t, s, "line")

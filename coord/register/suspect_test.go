@@ -9,7 +9,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -49,7 +49,7 @@ func try(t *testing.T, store register.Store) (*coord.Hold, error) {
 // A job is started every minute, and gives up if another one runs. One crashes.
 func TestATryThatFindsADeadHolderDoesNotFindItForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		if _, err := try(t, store); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestATryThatFindsADeadHolderDoesNotFindItForEver(t *testing.T) {
 
 func TestTriesNeverEndALivingSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory()
+		store := memory.NewStore()
 		c, _ := process(store)
 		defer c.Close()
 		h, err := mutex.New(c, "job").Lock(t.Context())

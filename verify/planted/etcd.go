@@ -18,6 +18,8 @@ var etcd = []Bug{
 		}`, `		continue`, scripts),
 	one("etcd: a session goes on at a lower revision than it was told",
 		"coord/etcd/epoch.go", `	if now >= told {`, `	if now >= 0 {`, scripts),
+	one("etcd: a guard goes by the key alone",
+		"coord/etcd/guard.go", `return isIncarnation(key, created), nil`, `return clientv3.Compare(clientv3.CreateRevision(key), ">", min(created, 0)), nil`, hunt("etcd")),
 	one("etcd: a departure goes by the key alone",
 		"coord/etcd/look.go", `clientv3.CreateRevision(key), "=", created)`, `clientv3.CreateRevision(key), ">", 0)`,
 		conformsEtcd("06", "a second release does not touch the newer node")),

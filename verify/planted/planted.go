@@ -31,14 +31,16 @@ type Tests struct {
 // All returns all bugs.
 func All() []Bug {
 	var all []Bug
-	for _, table := range [][]Bug{engine, memory, zk, etcd, register} {
+	for _, table := range [][]Bug{engine, zk, etcd, register} {
 		all = append(all, table...)
 	}
 	return all
 }
 
-// hunt looks for the first seed that makes something go wrong.
-var hunt = Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=300"}}
+// hunt looks for the first seed that makes something go wrong with one of the drivers: register, zookeeper or etcd.
+func hunt(driver string) Tests {
+	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=300", "-sim.profile=" + driver}}
+}
 
 // scripts are those that are known to need some safeguard.
 var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/rwlock"
@@ -25,6 +24,7 @@ type contender struct {
 	client *client
 	line   string
 	rand   *rand.Rand
+	late   func() // a write that it has not sent yet
 }
 
 // wish is one way of asking for a turn.
@@ -35,7 +35,6 @@ type wish struct {
 }
 
 func (c *contender) run(ctx context.Context) {
-	ctx = memory.WithName(ctx, c.name)
 	for range c.cfg.Rounds {
 		c.pause(ctx, 20*time.Millisecond)
 		if ctx.Err() != nil {
@@ -54,7 +53,7 @@ func (c *contender) once(ctx context.Context) {
 		asking, cancel = context.WithDeadline(ctx, limit)
 	}
 	defer cancel()
-	asked, heard := time.Now(), c.scheduler.heard(c.voice(c.name))
+	asked, heard := time.Now(), c.scheduler.heard(c.client.name)
 	h, err := w.acquire(asking)
 	if err != nil {
 		if w.try && errors.Is(err, coord.ErrBusy) {
@@ -80,6 +79,15 @@ func (c *contender) once(ctx context.Context) {
 		c.mu.Unlock()
 	}
 	mine := c.granted(c.name, c.line, h)
+	if c.late != nil { // in the name of an earlier hold
+		c.late()
+	}
+	if write := c.guarded(c.client.name, c.line, h); write != nil && c.rand.IntN(2) == 0 {
+		write()
+		c.late = nil
+	} else {
+		c.late = write
+	}
 	work := 100 * time.Millisecond
 	if c.rand.IntN(12) == 0 {
 		work = 2 * c.cfg.TTL

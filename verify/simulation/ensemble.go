@@ -5,12 +5,14 @@ import (
 	"context"
 	"net"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/zk"
 	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
@@ -22,23 +24,21 @@ type ensemble struct {
 	network *scheduler
 	zk      *zookeeper.Ensemble
 	ttl     time.Duration
+	mixed   bool // clients name their nodes as different tools do
 
 	mu    sync.Mutex
 	taken map[string]time.Time // by path, when an operator took a node away
+	kinds map[string]string    // of contenders by their names; "" for what is none
+	made  int                  // clients
 }
 
 const zkRoot = "/turnwise"
 
-// ticks is how an ensemble counts the time.
-type ticks struct {
-	length    time.Duration
-	syncLimit int // how many of them a member goes on without the others
-}
-
-func newEnsemble(network *scheduler, members int, ttl time.Duration, t ticks, rate float64) *ensemble {
-	f := &ensemble{network: network, ttl: ttl, taken: make(map[string]time.Time)}
-	f.zk = zookeeper.New(zookeeper.Config{Members: members, Tick: t.length, SyncLimit: t.syncLimit, Election: ttl / 10,
-		Sweep: ttl / 20, Rate: rate, Root: zkRoot, Network: f})
+// newEnsemble makes an ensemble. cfg says which servers there are, and how they count the time.
+func newEnsemble(network *scheduler, ttl time.Duration, cfg zookeeper.Config, mixed bool) *ensemble {
+	f := &ensemble{network: network, ttl: ttl, mixed: mixed, taken: make(map[string]time.Time), kinds: make(map[string]string)}
+	cfg.Election, cfg.Sweep, cfg.Root, cfg.Network = ttl/10, ttl/20, zkRoot, f
+	f.zk = zookeeper.New(cfg)
 	return f
 }
 
@@ -69,7 +69,12 @@ func (f *ensemble) NewDriver(link string) driver.Driver {
 	for _, m := range f.zk.Members() {
 		servers = append(servers, m.Address())
 	}
-	d, err := zk.New(servers, zk.WithTTL(f.ttl), zk.WithRoot(zkRoot),
+	names := zk.GoLock
+	if f.mixed {
+		names = []zk.Names{zk.GoLock, zk.Curator, zk.Kazoo}[f.made%3]
+	}
+	f.made++
+	d, err := zk.New(servers, zk.WithTTL(f.ttl), zk.WithRoot(zkRoot), zk.WithNames(names),
 		zk.WithDialer(func(ctx context.Context, _, addr string) (net.Conn, error) { return f.zk.Dial(ctx, link, addr) }))
 	if err != nil {
 		panic(err)
@@ -81,19 +86,60 @@ func (f *ensemble) Nodes(line string) (nodes []driver.Node) {
 	d, _ := f.zk.Look(zkRoot + "/" + line)
 	for _, child := range d.Children {
 		name := path.Base(child.Path)
-		const head = len("_c_") + 32 + len("-")
-		if !strings.HasPrefix(name, "_c_") || len(name) < head+len("-0000000000") {
+		kind := f.kindOf(name)
+		if kind == "" {
 			continue
 		}
-		cut := len(name) - 10
-		n, err := strconv.Atoi(name[cut:])
+		n, err := strconv.Atoi(name[len(name)-numberLength:])
 		if err != nil {
-			continue
+			panic(err)
 		}
-		nodes = append(nodes, driver.Node{Line: line, ID: child.Path, Kind: name[head : cut-1], Token: driver.Token(d.Born + int64(n))})
+		nodes = append(nodes, driver.Node{Line: line, ID: child.Path, Kind: kind, Token: driver.Token(d.Born + int64(n))})
 	}
 	slices.SortFunc(nodes, func(a, b driver.Node) int { return cmp.Compare(a.Token, b.Token) })
 	return nodes
+}
+
+// Names of contenders, as turnwise, Curator and Kazoo make them. It reads them by itself, so that nothing of the driver judges
+// the driver.
+const numberLength = 10
+
+var (
+	named   = regexp.MustCompile(`^_c_[0-9a-f]{32}-(.+)-\d{10}$`)
+	curator = regexp.MustCompile(`^_c_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?:(.+)-)?(lock-|__READ__|__WRIT__)\d{10}$`)
+	kazoo   = regexp.MustCompile(`^[0-9a-f]{32}(?:-(.+))?(__lock__|__rlock__)\d{10}$`)
+	stands  = map[string]string{"lock-": "lock", "__lock__": "lock", "__READ__": "R", "__rlock__": "R", "__WRIT__": "W"}
+)
+
+// kindOf returns "" for what is no contender.
+func (f *ensemble) kindOf(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kind, known := f.kinds[name]
+	if known {
+		return kind
+	}
+	if m := named.FindStringSubmatch(name); m != nil {
+		kind = m[1]
+	}
+	for _, tool := range []*regexp.Regexp{curator, kazoo} {
+		if m := tool.FindStringSubmatch(name); m != nil {
+			kind = cmp.Or(m[1], stands[m[2]])
+		}
+	}
+	f.kinds[name] = kind
+	return kind
+}
+
+func (f *ensemble) Guarded(h *coord.Hold) func() bool {
+	check, err := zk.Guard(h)
+	if err != nil {
+		return nil
+	}
+	return func() bool {
+		_, stands := f.zk.Look(check.Path)
+		return stands
+	}
 }
 
 func (f *ensemble) Names(prefix string) (names []string) {
@@ -145,11 +191,12 @@ func (f *ensemble) take(away func()) {
 
 // Taken knows nothing of a node that stands: a join that is repeated after a backup was put back may make the same path again.
 func (f *ensemble) Taken(node string) time.Time {
-	if _, stands := f.zk.Look(node); stands {
-		return time.Time{}
-	}
+	_, stands := f.zk.Look(node)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if stands {
+		delete(f.taken, node)
+	}
 	return f.taken[node]
 }
 

@@ -21,6 +21,7 @@ import (
 
 	etcddriver "github.com/turnwise/turnwise/coord/etcd"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
@@ -33,6 +34,8 @@ import (
 type etcd struct {
 	network *scheduler
 	ttl     time.Duration
+	names   etcddriver.Names
+	proxied bool
 	cluster *etcdcluster.Cluster
 	server  *etcdcluster.Server
 
@@ -52,11 +55,13 @@ type broken struct {
 	breaks func()
 }
 
-func newEtcd(network *scheduler, ttl time.Duration, rate float64, members int, checkpoints bool) *etcd {
-	f := &etcd{network: network, ttl: ttl, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
+// newEtcd makes a cluster. cfg says which members there are, and what stands before them.
+func newEtcd(network *scheduler, ttl time.Duration, cfg etcdcluster.Config, names etcddriver.Names) *etcd {
+	f := &etcd{network: network, ttl: ttl, names: names, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
 		stranded: make(map[string]int), courses: make(map[string]int)}
 	// The driver bears clocks that are some 2% apart, as it says.
-	f.cluster = etcdcluster.New(etcdcluster.Config{Members: members, Election: electsAfter, Rate: 1 + (rate-1)/3, Checkpoints: checkpoints})
+	cfg.Rate, cfg.Election, f.proxied = 1+(cfg.Rate-1)/3, electsAfter, cfg.Proxied
+	f.cluster = etcdcluster.New(cfg)
 	f.server = etcdcluster.NewServer(f.cluster, f)
 	return f
 }
@@ -72,7 +77,7 @@ func (f *etcd) NewDriver(link string) driver.Driver {
 	if err != nil {
 		panic(err)
 	}
-	d, err := etcddriver.New(client, etcddriver.WithTTL(f.ttl))
+	d, err := etcddriver.New(client, etcddriver.WithTTL(f.ttl), etcddriver.WithRoot(root), etcddriver.WithNames(f.names))
 	if err != nil {
 		panic(err)
 	}
@@ -87,10 +92,19 @@ func (f *etcd) NewDriver(link string) driver.Driver {
 
 const root = "turnwise/"
 
-// contender is a key taken apart: root, line, "//", kind, "/", lease, "-", number.
-func nodeOf(kv *mvccpb.KeyValue) (line string, n driver.Node, ok bool) {
-	line, rest, ok := strings.Cut(strings.TrimPrefix(string(kv.Key), root), "//")
+// nodeOf takes a key apart: root, line, "//", kind, "/", lease, "-", number; or, as other tools have them, root, line, "/", lease,
+// "-", number and, unless it is a plain lock's, "-", kind.
+func (f *etcd) nodeOf(kv *mvccpb.KeyValue) (line string, n driver.Node, ok bool) {
+	key := strings.TrimPrefix(string(kv.Key), root)
+	line, rest, ok := strings.Cut(key, "//")
 	kind, _, named := strings.Cut(rest, "/")
+	if f.names == etcddriver.Stock {
+		line, rest, ok = strings.Cut(key, "/")
+		parts := strings.SplitN(rest, "-", 3)
+		if named, kind = len(parts) > 1, "lock"; len(parts) > 2 {
+			kind = parts[2]
+		}
+	}
 	if !ok || !named || line == "" {
 		return "", n, false
 	}
@@ -113,8 +127,8 @@ func leaseOf(node string) int64 {
 }
 
 func (f *etcd) Nodes(line string) (nodes []driver.Node) {
-	for _, kv := range f.cluster.Keys(root + line + "//") {
-		if in, n, ok := nodeOf(kv); ok && in == line {
+	for _, kv := range f.cluster.Keys(root + line + "/") {
+		if in, n, ok := f.nodeOf(kv); ok && in == line {
 			nodes = append(nodes, n)
 		}
 	}
@@ -124,7 +138,7 @@ func (f *etcd) Nodes(line string) (nodes []driver.Node) {
 
 func (f *etcd) Names(prefix string) (names []string) {
 	for _, kv := range f.cluster.Keys(root + prefix) {
-		if line, _, ok := nodeOf(kv); ok {
+		if line, _, ok := f.nodeOf(kv); ok {
 			names = append(names, line)
 		}
 	}
@@ -161,7 +175,7 @@ func (*etcd) Taken(string) time.Time { return time.Time{} } // its nodes went wi
 func (f *etcd) Watches() int {
 	n := 0
 	for _, key := range f.cluster.Watches() {
-		if !strings.HasPrefix(key, root+"/session/") {
+		if !strings.Contains(key, "/session/") {
 			n++
 		}
 	}
@@ -178,23 +192,35 @@ func (f *etcd) Remains() (all []string) {
 	return all
 }
 
+func (f *etcd) Guarded(h *coord.Hold) func() bool {
+	guard, err := etcddriver.Guard(h)
+	if err != nil {
+		return nil
+	}
+	return func() bool {
+		answer, err := f.cluster.Do(&pb.TxnRequest{Compare: []*pb.Compare{guard.GetCompare()}})
+		return err == nil && answer.(*pb.TxnResponse).Succeeded
+	}
+}
+
 func (f *etcd) Remove(node string) bool {
 	for _, kv := range f.cluster.Keys(keyOf(node)) {
 		if nodeName(string(kv.Key), kv.CreateRevision) == node {
-			return f.cluster.Do(&pb.DeleteRangeRequest{Key: kv.Key}) == nil
+			_, err := f.cluster.Do(&pb.DeleteRangeRequest{Key: kv.Key})
+			return err == nil
 		}
 	}
 	return false
 }
 
 func (f *etcd) Write(node string, data []byte) {
-	_ = f.cluster.Do(&pb.PutRequest{Key: []byte(keyOf(node)), Value: data, IgnoreLease: true}) // it may have gone
+	_, _ = f.cluster.Do(&pb.PutRequest{Key: []byte(keyOf(node)), Value: data, IgnoreLease: true}) // it may have gone
 }
 
 func (f *etcd) ExpireLink(link string) {
 	for _, id := range f.cluster.Leases() {
 		if f.owner(id) == link {
-			_ = f.cluster.Do(&pb.LeaseRevokeRequest{ID: id})
+			_, _ = f.cluster.Do(&pb.LeaseRevokeRequest{ID: id})
 		}
 	}
 }
@@ -383,7 +409,7 @@ func (c *course) Up(r proto.Message, arrive func(etcdcluster.Call)) {
 
 func (c *course) Down(r proto.Message, arrive func()) {
 	c.f.network.post(&parcel{link: c.link, stream: c.name, what: c.f.tell(r), dir: toDriver, lose: c.breaks, arrive: func() {
-		if w, ok := r.(*pb.WatchResponse); ok && !c.f.network.isOpen() {
+		if w, ok := r.(*pb.WatchResponse); ok && !c.f.network.isOpen() && !c.f.proxied { // a proxy gives them other numbers
 			c.hear(w)
 		}
 		arrive()

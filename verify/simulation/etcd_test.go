@@ -9,6 +9,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
 
+	etcddriver "github.com/turnwise/turnwise/coord/etcd"
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
@@ -43,7 +44,7 @@ func TestALeaseThatWasGrantedLateIsRenewedTheSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var renewed []time.Duration
-		f := newEtcd(nil, ttl, 1, 1, false)
+		f := newEtcd(nil, ttl, etcdcluster.Config{Rate: 1, Members: 1}, etcddriver.Isolated)
 		f.server.Stop()
 		f.server = etcdcluster.NewServer(f.cluster, slow{
 			late: func(r proto.Message) time.Duration {

@@ -73,7 +73,7 @@ func (w *world) loseOne(ready []parcel) string {
 		p.arrive() // and once more, later
 		return "FAULT twice: " + p.String()
 	}
-	if p.dir == toService && p.stream == "" && w.cfg.Profile.ships() && w.rand.IntN(4) == 0 {
+	if p.dir == toService && p.stream == "" && w.rand.IntN(4) == 0 {
 		w.repeat(p)
 		return "FAULT twice: " + p.String()
 	}

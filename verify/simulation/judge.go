@@ -111,7 +111,7 @@ func (w *world) judge() error {
 // inDoubt is how long a holder may go on that has heard that its node is gone. A ZooKeeper server says so and hangs up when the
 // whole session has ended: then its client looks for another server for a second, to hear which of the two it is.
 func (w *world) inDoubt(c claim, told time.Time) time.Duration {
-	if w.cfg.Profile == ZooKeeper && !w.scheduler.brokenAt(w.voice(c.who)).Before(told) {
+	if w.cfg.Profile == ZooKeeper && !w.scheduler.brokenAt(linkOf(c.who)).Before(told) {
 		return prompt + time.Second
 	}
 	return prompt
@@ -132,7 +132,7 @@ func (w *world) outlived(c claim) error {
 
 // refused judges a try's answer that somebody stands in the way: the service must have said so, and it must be true.
 func (w *world) refused(who, line string, began time.Time, heard int) {
-	if w.scheduler.heard(w.voice(who)) == heard {
+	if w.scheduler.heard(linkOf(who)) == heard {
 		w.mu.Lock()
 		w.report("%s: busy, though the service has not answered", who)
 		w.mu.Unlock()
@@ -222,6 +222,26 @@ func permitsOf(kind string) (weight, n int64, ok bool) {
 	return weight, n, true
 }
 
+// greatest are the greatest tokens of each line and kind.
+type greatest map[string]map[string]coord.Token
+
+func (g greatest) add(line, kind string, token coord.Token) {
+	if g[line] == nil {
+		g[line] = make(map[string]coord.Token)
+	}
+	g[line][kind] = max(g[line][kind], token)
+}
+
+// rival returns the greatest one of a kind that may not be beside this one.
+func (g greatest) rival(line, kind string) (other string, token coord.Token) {
+	for k, t := range g[line] {
+		if conflict(k, kind) && t > token {
+			other, token = k, t
+		}
+	}
+	return other, token
+}
+
 // granted judges the order: nobody is let in after somebody who stands behind and had to wait.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
@@ -236,33 +256,51 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	}
 	// Who comes late to its turn asks by an amendment, and does not listen then. Of what comes at once, either may be heard first.
 	told := w.scheduler.heardGone(incarnation(h.Node()))
-	if w.waited[placeOf(h.Node())] && !back && !told.IsZero() && told.Before(c.since) && !amends(w.scheduler.lastAnswer(w.voice(who))) {
+	if w.waited[placeOf(h.Node())] && !back && !told.IsZero() && told.Before(c.since) && !amends(w.scheduler.lastAnswer(linkOf(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {
-		for kind, last := range w.last[line] {
-			if conflict(kind, c.kind) && c.token <= last {
-				w.report("%s was granted %s with token %d, after %d of kind %s", who, line, c.token, last, kind)
-			}
+		if kind, last := w.last.rival(line, c.kind); c.token <= last {
+			w.report("%s was granted %s with token %d, after %d of kind %s", who, line, c.token, last, kind)
 		}
 	}
-	if w.last[line] == nil {
-		w.last[line] = make(map[string]coord.Token)
-	}
 	if c.excused.IsZero() || !w.restored { // a backup does not know of it
-		w.last[line][c.kind] = max(w.last[line][c.kind], c.token)
+		w.last.add(line, c.kind, c.token)
 	}
 	w.claims = append(w.claims, c)
 	return c
 }
 
-// voice is under which name the network knows what a contender asks for. A driver that is shipped asks for all of its process.
-func (w *world) voice(who string) string {
-	if w.cfg.Profile.ships() {
-		return who[:len(who)-1]
+// guarded returns what sends a write under the hold's guard on its way; nil: there is no guard. It may be sent, and arrive, when
+// the hold is long over; then it must not be taken if somebody who came later has written.
+func (w *world) guarded(link, line string, h *coord.Hold) (send func()) {
+	taken := w.service.Guarded(h)
+	if taken == nil {
+		return nil
 	}
-	return who
+	kind, token := h.Node().Kind, h.Token()
+	arrive := func() {
+		if !taken() {
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.restored { // then nodes stand again that had gone
+			return
+		}
+		if _, last := w.written.rival(line, kind); token < last {
+			w.report("a guarded write to %s with token %d was taken after one with %d", line, token, last)
+		}
+		w.written.add(line, kind, token)
+	}
+	return func() {
+		w.scheduler.post(&parcel{link: link, what: fmt.Sprintf("guarded write in %s with token %d", line, token), dir: toService,
+			lose: func() {}, arrive: arrive})
+	}
 }
+
+// linkOf is over which link a contender is served.
+func linkOf(who string) string { return who[:len(who)-1] }
 
 // amends reports whether a request may have been an amendment.
 func amends(op string) bool {

@@ -15,7 +15,6 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storetest"
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
@@ -26,7 +25,7 @@ type registers struct {
 	network *scheduler
 	ttl     time.Duration
 	rate    float64 // how much faster the store's clock runs
-	store   *storetest.Memory
+	store   *memory.Store
 	admin   *register.Driver // reaches the store past the network
 	janitor driver.Driver    // of nobody's; see Tidy
 
@@ -57,7 +56,7 @@ const (
 )
 
 func newRegisters(network *scheduler, ttl time.Duration, rate float64) *registers {
-	f := &registers{network: network, ttl: ttl, rate: rate, store: storetest.NewMemory(), sessions: make(map[string]*owned), shown: make(map[string]shown)}
+	f := &registers{network: network, ttl: ttl, rate: rate, store: memory.NewStore(), sessions: make(map[string]*owned), shown: make(map[string]shown)}
 	f.admin = register.New(&far{f, ""}, register.WithTTL(ttl))
 	return f
 }
@@ -207,10 +206,11 @@ func (f *registers) Reconnect(link string) {
 	}
 }
 
-func (*registers) Abandoned(string) bool { return false }
-func (*registers) Write(string, []byte)  { panic("sim: nobody writes to a node in a register") }
-func (*registers) Strand(string) func()  { panic("sim: a store is one") }
-func (*registers) CatchUp(_, _ int) int  { return 0 }
+func (*registers) Abandoned(string) bool           { return false }
+func (*registers) Guarded(*coord.Hold) func() bool { return nil }
+func (*registers) Write(string, []byte)            { panic("sim: nobody writes to a node in a register") }
+func (*registers) Strand(string) func()            { panic("sim: a store is one") }
+func (*registers) CatchUp(_, _ int) int            { return 0 }
 
 // Tidy opens a session: whoever has one sweeps, and all others may have been closed.
 func (f *registers) Tidy() {
@@ -258,7 +258,7 @@ func (f *registers) tell(e *ear, note []byte, gone []string) {
 	if note == nil {
 		what = "reconnected"
 	}
-	f.network.Tell(memory.Event{Link: e.link, What: what}, func() {
+	f.network.tell(e.link, what, func() {
 		if !e.ended() {
 			for _, node := range gone {
 				f.network.hearGone(node)
@@ -431,7 +431,7 @@ func ask[T any](ctx context.Context, s *near, op string, call func() (T, error))
 	}
 	got := new(answer)       // so that a late answer is written where nobody reads it any more
 	var answered atomic.Bool // a request may arrive twice: what counts is the first answer
-	err := s.far.network.Do(ctx, memory.Request{Link: s.far.link, Op: op}, func() {
+	err := s.far.network.ask(ctx, s.far.link, op, func() {
 		var a answer
 		if a.err = s.far.denied(); a.err == nil {
 			a.value, a.err = call()

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // scheduler is the network between drivers and service. Nothing arrives until step picks it.
@@ -22,7 +20,7 @@ type scheduler struct {
 	links map[string]*link
 	late  []parcel             // requests reported lost that the service will still see
 	gone  map[string]time.Time // nodes whose owner has heard that they are gone, and when
-	told  map[string]int       // for each contender, how many answers have come
+	told  map[string]int       // for each link, how many answers have come
 	last  map[string]string    // and what the last of them answered
 	broke map[string]time.Time // for each link, when a connection of it broke last
 	open  bool                 // the run is over: everything arrives at once
@@ -35,10 +33,9 @@ type link struct {
 	ordered int // how many of out are in their final order
 	frozen  direction
 	thaw    time.Time
-	silence time.Duration // how long nothing may reach the service after the thaw
-	held    bool          // what comes to the driver is held back
-	heard   int
-	asked   map[asking]int
+	silence time.Duration  // how long nothing may reach the service after the thaw
+	held    bool           // what comes to the driver is held back
+	posted  map[string]int // of a kind, or in a stream
 }
 
 type direction int
@@ -48,14 +45,10 @@ const (
 	toDriver
 )
 
-// asking tells requests apart by who asks for what, so that their names do not depend on who came first.
-type asking struct{ who, op string }
-
 // parcel is something that is parked.
 type parcel struct {
 	link   string
-	conn   int // of several connections of a link: each keeps its order
-	who    string
+	conn   int    // of several connections of a link: each keeps its order
 	stream string // "": it belongs to none. What belongs to one arrives in order
 	place  int    // in the stream
 	what   string
@@ -74,7 +67,7 @@ func (p parcel) String() string {
 	if p.stream != "" {
 		return fmt.Sprintf("%s %s %s: %s #%d", p.link, arrow, p.stream, p.what, p.place)
 	}
-	return fmt.Sprintf("%s %s %s %s #%d", p.link, arrow, p.who, p.what, p.n)
+	return fmt.Sprintf("%s %s %s #%d", p.link, arrow, p.what, p.n)
 }
 
 func (p parcel) isEvent() bool { return strings.HasPrefix(p.what, "event ") }
@@ -99,7 +92,7 @@ func (p parcel) late() parcel {
 }
 
 func (p parcel) compare(q parcel) int {
-	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir), cmp.Compare(p.who, q.who),
+	return cmp.Or(cmp.Compare(p.link, q.link), cmp.Compare(p.dir, q.dir),
 		cmp.Compare(p.stream, q.stream), cmp.Compare(p.place, q.place), cmp.Compare(p.what, q.what), cmp.Compare(p.n, q.n))
 }
 
@@ -112,60 +105,45 @@ func newScheduler(p Profile) *scheduler {
 func (s *scheduler) link(name string) *link {
 	l := s.links[name]
 	if l == nil {
-		l = &link{name: name, asked: make(map[asking]int)}
+		l = &link{name: name, posted: make(map[string]int)}
 		s.links[name] = l
 	}
 	return l
 }
 
-func (s *scheduler) Do(ctx context.Context, r memory.Request, apply func()) error {
+// number counts what is posted.
+func (l *link) number(sort string) int {
+	l.posted[sort]++
+	return l.posted[sort]
+}
+
+// ask parks a request, which has apply called when it arrives, and waits for the answer.
+func (s *scheduler) ask(ctx context.Context, link, op string, apply func()) error {
 	answered := make(chan error, 1)
-	s.mu.Lock()
-	if s.open {
-		s.mu.Unlock()
-		apply()
-		return nil
-	}
-	l := s.link(r.Link)
-	key := asking{r.Who, r.Op}
-	l.asked[key]++
-	p := parcel{link: r.Link, who: r.Who, what: r.Op, n: l.asked[key], dir: toService}
 	answer := func(err error) {
 		select {
 		case answered <- err:
 		default: // it has already been told
 		}
 	}
-	p.lose = func() { answer(errCut) }
+	p := &parcel{link: link, what: op, dir: toService, lose: func() { answer(errCut) }}
 	p.arrive = func() {
 		apply()
-		back := p
+		back := *p
 		back.dir = toDriver
 		back.arrive = func() {
-			s.answered(cmp.Or(r.Who, r.Link), r.Op)
+			s.answered(link, op)
 			answer(nil)
 		}
-		s.park(l, back)
+		s.post(&back)
 	}
-	l.out = append(l.out, p)
-	s.mu.Unlock()
+	s.post(p)
 	select {
 	case err := <-answered:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (s *scheduler) park(l *link, p parcel) {
-	s.mu.Lock()
-	if s.open {
-		s.mu.Unlock()
-		p.arrive()
-		return
-	}
-	defer s.mu.Unlock()
-	l.in = append(l.in, p)
 }
 
 // post parks a parcel, and numbers it unless it has a number.
@@ -179,13 +157,9 @@ func (s *scheduler) post(p *parcel) {
 	defer s.mu.Unlock()
 	l := s.link(p.link)
 	if p.stream != "" {
-		key := asking{p.stream, fmt.Sprint(p.dir)}
-		l.asked[key]++
-		p.place = l.asked[key]
+		p.place = l.number(fmt.Sprint("stream ", p.stream, p.dir))
 	} else if p.n == 0 {
-		key := asking{fmt.Sprint(p.who, " ", p.dir), p.what}
-		l.asked[key]++
-		p.n = l.asked[key]
+		p.n = l.number(fmt.Sprint(p.what, p.dir))
 	}
 	if p.dir == toService {
 		l.out = append(l.out, *p)
@@ -195,11 +169,11 @@ func (s *scheduler) post(p *parcel) {
 }
 
 // answered records that an answer has come.
-func (s *scheduler) answered(who, what string) {
+func (s *scheduler) answered(link, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told[who]++
-	s.last[who] = what
+	s.told[link]++
+	s.last[link] = what
 }
 
 // breaks records that a connection of a link breaks.
@@ -221,37 +195,23 @@ func (s *scheduler) isOpen() bool {
 	return s.open
 }
 
-// heard returns how many answers have come to a contender.
-func (s *scheduler) heard(who string) int {
+// heard returns how many answers have come over a link.
+func (s *scheduler) heard(link string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.told[who]
+	return s.told[link]
 }
 
-// lastAnswer returns which request the last answer to a contender was for.
-func (s *scheduler) lastAnswer(who string) string {
+// lastAnswer returns which request the last answer over a link was for.
+func (s *scheduler) lastAnswer(link string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last[who]
+	return s.last[link]
 }
 
-func (s *scheduler) Tell(e memory.Event, deliver func()) {
-	s.mu.Lock()
-	if s.open {
-		s.mu.Unlock()
-		deliver()
-		return
-	}
-	defer s.mu.Unlock()
-	l := s.link(e.Link)
-	l.heard++
-	l.in = append(l.in, parcel{link: e.Link, what: "event " + e.What, n: l.heard, dir: toDriver, lose: func() {},
-		arrive: func() {
-			if e.What == "gone" && e.Own {
-				s.hearGone(e.Node)
-			}
-			deliver()
-		}})
+// tell parks an event, which has deliver called when it arrives.
+func (s *scheduler) tell(link, what string, deliver func()) {
+	s.post(&parcel{link: link, what: "event " + what, dir: toDriver, lose: func() {}, arrive: deliver})
 }
 
 // hearGone records that the owner of a node hears that it is gone.
@@ -304,8 +264,6 @@ func (s *scheduler) ready() []parcel {
 						all = append(all, p)
 					}
 				}
-			case s.profile.keepsOrder():
-				all = append(all, queue[0])
 			case s.profile == Register: // notes are told in order, and answers may overtake them
 				told := false
 				for _, p := range queue {
@@ -405,8 +363,7 @@ func (s *scheduler) delayAnswers(name string, d, silence time.Duration) {
 	s.link(name).silence = silence
 }
 
-// cut breaks the connection: of the requests in the link the first few arrive, but no answer ever comes back. Events
-// are lost too if the service does not keep them.
+// cut breaks the connection: of the requests in the link the first few arrive, but no answer or event ever comes back.
 func (s *scheduler) cut(name string, arrive int) {
 	s.mu.Lock()
 	l := s.link(name)
@@ -421,13 +378,6 @@ func (s *scheduler) cut(name string, arrive int) {
 	s.mu.Lock()
 	in := l.in
 	l.in = nil
-	if s.profile.keepsEvents() { // a watch goes on where it was
-		for _, p := range in {
-			if p.isEvent() {
-				l.in = append(l.in, p)
-			}
-		}
-	}
 	s.mu.Unlock()
 	for _, p := range append(out, in...) {
 		p.lose()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
 )
 
 // Fault is something that breaks after At parcels have arrived, just before the next one does.
@@ -91,13 +91,10 @@ const scriptTTL = 2 * time.Second
 func RunScript(sc Script, trace func(string)) Outcome {
 	w := newWorld(Config{Profile: sc.Profile, Recipe: sc.Play, TTL: scriptTTL, Trace: trace})
 	switch sc.Profile {
-	case LikeZooKeeper:
-		w.replicas = 2
 	case ZooKeeper:
 		w.replicas = 3
-		w.ticks = ticks{scriptTTL / 10, 20}
-	}
-	if sc.Profile == Etcd {
+		w.servers = zookeeper.Config{Members: 3, Tick: scriptTTL / 10, SyncLimit: 20}
+	case Etcd:
 		w.replicas = 3
 	}
 	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
@@ -105,7 +102,7 @@ func RunScript(sc Script, trace func(string)) Outcome {
 		if f.Kind.slowClock {
 			s.rate = 0.94
 		}
-		w.checkpoints = w.checkpoints || f.Kind.checkpoints
+		w.cluster.Checkpoints = w.cluster.Checkpoints || f.Kind.checkpoints
 	}
 	w.start(s.rate)
 	return s.run(plays[sc.Play])
@@ -237,7 +234,7 @@ type act struct {
 
 func (s *script) play(ctx context.Context, c *client, i int, p part) {
 	name := c.name + "a"
-	asking, cancel := context.WithCancel(memory.WithName(ctx, name))
+	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var cancelled time.Time
 	s.mu.Lock()
@@ -262,7 +259,7 @@ func (s *script) play(ctx context.Context, c *client, i int, p part) {
 }
 
 func (s *script) act(ctx context.Context, c *client, name string, a act) {
-	asked, heard := time.Now(), s.scheduler.heard(s.voice(name))
+	asked, heard := time.Now(), s.scheduler.heard(c.name)
 	line := s.lines[0]
 	h, err := a.acquire(ctx, c)
 	s.mu.Lock()

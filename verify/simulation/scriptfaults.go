@@ -23,8 +23,6 @@ type Kind struct {
 var kinds = []*Kind{
 	// It never arrives; where the service keeps order the connection breaks with it.
 	{name: "lost", needs: losable, breaks: (*script).lose},
-	// An event never arrives, and nothing tells that it did not.
-	{name: "unheard", needs: unreliable, breaks: (*script).loseEvent},
 	// A request arrives, and its answer does not.
 	{name: "unacked", needs: request, breaks: (*script).loseAnswer},
 	// Its sender hears that it is lost, and it arrives a little later.
@@ -125,9 +123,6 @@ func anything(_ *script, p parcel) bool { return p.arrive != nil }
 // event is one that may arrive twice. A stream of gRPC tells it once.
 func event(s *script, p parcel) bool { return p.isEvent() && s.cfg.Profile != Etcd }
 
-// unreliable is an event that may be lost though the connection stands: a store has to say so.
-func unreliable(s *script, p parcel) bool { return p.isEvent() && !s.cfg.Profile.ships() }
-
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
 // losable is true for all but events of a service that keeps no order: there, a watch goes on from where it was.
@@ -140,7 +135,7 @@ func reorderable(s *script, p parcel) bool { return request(s, p) && p.stream ==
 
 // repeatable is what a store must bear to get twice.
 func repeatable(s *script, p parcel) bool {
-	return request(s, p) && p.stream == "" && s.cfg.Profile.ships()
+	return request(s, p) && p.stream == ""
 }
 
 // aServer is one of several, of which some may be cut off from the others.
@@ -169,11 +164,6 @@ func (s *script) lose(p parcel) {
 	}
 	s.scheduler.take(p)
 	p.lose()
-}
-
-func (s *script) loseEvent(p parcel) {
-	s.scheduler.take(p)
-	s.nap = scriptTTL // until the waiter polls
 }
 
 func (s *script) loseAnswer(p parcel) {

@@ -6,27 +6,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/chance"
-	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // Profile is what the far side is.
 type Profile int
 
 const (
-	LikeZooKeeper Profile = iota // the in-process service, as ZooKeeper would be
-	LikeEtcd                     // the same, as etcd would be
-	Register                     // a store of registers, with the driver that every store has: coord/register as it is shipped
-	ZooKeeper                    // an ensemble that speaks ZooKeeper's protocol, with coord/zk as it is shipped
-	Etcd                         // an etcd cluster behind its gRPC services, with coord/etcd as it is shipped
+	Register  Profile = iota // a store of registers, with the driver that every store has: coord/register
+	ZooKeeper                // an ensemble that speaks ZooKeeper's protocol, with coord/zk
+	Etcd                     // an etcd cluster behind its gRPC services, with coord/etcd
 )
 
 // AllProfiles are all there are.
-var AllProfiles = []Profile{LikeZooKeeper, LikeEtcd, Register, ZooKeeper, Etcd}
+var AllProfiles = []Profile{Register, ZooKeeper, Etcd}
 
 func (p Profile) String() string {
-	return [...]string{"like-zookeeper", "like-etcd", "register", "zookeeper", "etcd"}[p]
+	return [...]string{"register", "zookeeper", "etcd"}[p]
 }
 
 // profileOf returns the Profile of that name.
@@ -40,17 +38,10 @@ func profileOf(name string) (Profile, bool) {
 }
 
 // keepsOrder reports whether requests and answers of a link never overtake each other.
-func (p Profile) keepsOrder() bool { return p == LikeZooKeeper || p == ZooKeeper }
+func (p Profile) keepsOrder() bool { return p == ZooKeeper }
 
 // hasServers reports whether there are several, of which some may be cut off from the others.
-func (p Profile) hasServers() bool { return p == LikeZooKeeper || p == ZooKeeper || p == Etcd }
-
-// ships reports whether the driver is one that is shipped. It does what several contenders of a client want in requests of
-// its own, so the network does not know for whom.
-func (p Profile) ships() bool { return p == Register || p == ZooKeeper || p == Etcd }
-
-// keepsEvents reports whether events that were on their way when a connection broke are told after it is made again.
-func (p Profile) keepsEvents() bool { return p == LikeEtcd }
+func (p Profile) hasServers() bool { return p != Register }
 
 // service is the far side: what the drivers reach through the scheduler, and the world past it.
 type service interface {
@@ -64,6 +55,10 @@ type service interface {
 	Taken(node string) time.Time  // when an operator took it away, with its session or alone, as far as that is known; zero: nobody did
 	Watches() int                 // those that nobody needs
 	Remains() []string            // what else is left of sessions that have ended
+
+	// Guarded returns a write by one who holds, to data that the same service keeps, under the service's own guard: it says
+	// whether it was taken. It is nil if there is no guard, or none any more.
+	Guarded(h *coord.Hold) (write func() bool)
 
 	Remove(node string) bool
 	Write(node string, data []byte)
@@ -93,12 +88,3 @@ func incarnation(n driver.Node) string {
 	}
 	return fmt.Sprintf("%s of token %d", id, n.Token)
 }
-
-// inProcess is the in-process service.
-type inProcess struct{ *memory.Service }
-
-func (s inProcess) NewDriver(link string) driver.Driver { return s.Service.NewDriver(link) }
-func (inProcess) Abandoned(string) bool                 { return false }
-func (inProcess) Taken(string) time.Time                { return time.Time{} } // its nodes went with it
-func (inProcess) Tidy()                                 {}
-func (inProcess) Remains() []string                     { return nil }

@@ -12,7 +12,7 @@ import (
 var (
 	runs    = flag.Int("sim.runs", usualRuns, "how many runs of each recipe and profile")
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, with its trace")
-	profile = flag.String("sim.profile", "", "run this profile only: like-zookeeper, like-etcd, register or etcd")
+	profile = flag.String("sim.profile", "", "run this profile only: register, zookeeper or etcd")
 	recipe  = flag.String("sim.recipe", "", "run this recipe only: mutex, rwlock, semaphore or election")
 )
 
@@ -37,15 +37,10 @@ func inBubble(t *testing.T, cfg Config) (r Report) {
 	return r
 }
 
-// fail shows what went wrong, and the trace of the run, which it gets by running it again.
+// fail shows what went wrong, and the trace of the run.
 func fail(t *testing.T, cfg Config, r Report) {
 	t.Helper()
-	cfg.Trace = func(line string) { t.Log(line) }
-	if r.Trace != nil {
-		t.Log(strings.Join(r.Trace, "\n"))
-	} else if again := inBubble(t, cfg); again.Sum != r.Sum {
-		t.Logf("(the run was not the same again: %v)", again.Wrong)
-	}
+	t.Log(strings.Join(r.Trace, "\n"))
 	t.Fatalf("%v\nonce more: go test ./verify/simulation -run TestSim -sim.seed=%d -sim.profile=%v -sim.recipe=%s -v",
 		r.Wrong, cfg.Seed, cfg.Profile, cfg.Recipe)
 }
@@ -101,23 +96,21 @@ func TestWithoutFaultsEverybodyIsServed(t *testing.T) {
 	})
 }
 
-func TestASeedReplaysARunExactly(t *testing.T) {
+// A shipped driver does what several contenders want in one request, in the order in which they came to want it, and that
+// is left to the runtime. So not every run is the same again; but if hardly any were, a seed would be worth nothing.
+func TestASeedReplaysMostRuns(t *testing.T) {
+	if scattered {
+		t.Skip("under the race detector goroutines come in random order")
+	}
 	for _, p := range profiles {
 		if *profile != "" && *profile != p.String() {
 			continue
 		}
 		t.Run(p.String(), func(t *testing.T) {
-			// A shipped driver does what several want in one request, in the order in which they came to want it.
-			if p.ships() && scattered {
-				t.Skip("under the race detector goroutines come in random order")
-			}
 			sums := make(map[string]uint64)
-			differ, n := 0, 1000
-			switch { // slow; all of them run without the race detector, too
-			case scattered:
-				n = 80
-			case p == ZooKeeper || p == Etcd:
-				n = 200
+			differ, n := 0, 200
+			if p == Register { // it is quick
+				n = 1000
 			}
 			for i := range n {
 				cfg := Config{Seed: uint64(i%(n/4) + 1), Profile: p, Recipe: Recipes[i%len(Recipes)], Faults: true}
@@ -129,7 +122,7 @@ func TestASeedReplaysARunExactly(t *testing.T) {
 				sums[key] = r.Sum
 			}
 			t.Logf("%d runs, %d different seeds, %d differences", n, len(sums), differ)
-			if differ > 0 && !p.ships() || differ > n/10 && p == Register || differ > n/2 && p == Etcd {
+			if p == Register && differ > n/10 || p == Etcd && differ > n/2 {
 				t.Fatalf("%d of %d runs were not the same again", differ, n)
 			}
 		})

@@ -13,7 +13,9 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/internal/memory"
+	etcddriver "github.com/turnwise/turnwise/coord/etcd"
+	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
+	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
 )
 
 // Config says what to run.
@@ -30,7 +32,7 @@ type Config struct {
 // Report is what a run did.
 type Report struct {
 	Wrong  error    // nil: nothing
-	Trace  []string // of a run that may not be the same again
+	Trace  []string // a run may not be the same again
 	Grants int
 	Steps  int
 	Sum    uint64 // of all steps: equal for equal runs
@@ -43,7 +45,9 @@ type world struct {
 	scheduler *scheduler
 	service   service
 	replicas  int
-	ticks     ticks // of an ensemble
+	servers   zookeeper.Config // of an ensemble
+	cluster   etcdcluster.Config
+	foreign   bool // nodes are named as other tools do
 	clients   []*client
 	lines     []string
 	steps     int
@@ -58,17 +62,17 @@ type world struct {
 	mu      sync.Mutex
 	crowded map[string]time.Time // for each line, when somebody stood in it
 	claims  []*claim
-	last    map[string]map[string]coord.Token // for each line and kind, the greatest one granted
-	taken   map[turn]time.Time                // nodes that were taken away out of the blue
-	waited  map[place]bool                    // nodes whose turn it was not when they joined
+	last    greatest           // granted
+	written greatest           // whose guarded write was taken
+	taken   map[turn]time.Time // nodes that were taken away out of the blue
+	waited  map[place]bool     // nodes whose turn it was not when they joined
 	grants  int
 	wrong   error
 	kept    []string
 	stood   string // at the last step
 
-	restored    bool          // a backup has been put back
-	checkpoints bool          // of leases
-	strays      time.Duration // how long a node may stand that nobody knows of
+	restored bool          // a backup has been put back
+	strays   time.Duration // how long a node may stand that nobody knows of
 }
 
 // turn is one contender's in a line: the tokens of two lines may be the same.
@@ -89,6 +93,9 @@ type client struct {
 	name   string
 }
 
+// versions of ZooKeeper that differ in what a driver may notice.
+var versions = []zookeeper.Version{{Major: 3, Minor: 4, Patch: 14}, {Major: 3, Minor: 5, Patch: 10}, {Major: 3, Minor: 8}, {Major: 3, Minor: 9, Patch: 3}}
+
 // everything is more than any replica lags behind.
 const everything = 1 << 30
 
@@ -105,14 +112,19 @@ func Run(cfg Config) Report {
 	}
 	w := newWorld(cfg)
 	switch cfg.Profile {
-	case LikeZooKeeper:
-		w.replicas = 1 + w.rand.IntN(3)
 	case ZooKeeper:
-		w.replicas = []int{1, 3, 3, 5}[w.rand.IntN(4)]
-		w.ticks = ticks{cfg.TTL / time.Duration(4+w.rand.IntN(17)), 2 + w.rand.IntN(20)}
+		w.servers = zookeeper.Config{
+			Members: []int{1, 3, 3, 5}[w.rand.IntN(4)], Observers: w.rand.IntN(4) / 3,
+			Tick: cfg.TTL / time.Duration(4+w.rand.IntN(17)), SyncLimit: 2 + w.rand.IntN(20),
+			Version: versions[w.rand.IntN(len(versions))],
+		}
+		w.replicas = w.servers.Members + w.servers.Observers
 	case Etcd:
 		w.replicas = 1 + 2*w.rand.IntN(2)
-		w.checkpoints = w.rand.IntN(2) == 0
+		w.cluster.Checkpoints, w.cluster.Proxied = w.rand.IntN(2) == 0, w.rand.IntN(6) == 0
+	}
+	if w.foreign = cfg.Profile != Register && w.rand.IntN(4) == 0; w.foreign && cfg.Profile == Etcd {
+		w.lines = []string{"a", "b"} // for other tools, all that is below a name is in its line
 	}
 	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
@@ -126,7 +138,7 @@ func newWorld(cfg Config) *world {
 	}
 	return &world{
 		cfg: cfg, nap: nap, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
-		sum: fnv.New64a(), last: make(map[string]map[string]coord.Token),
+		sum: fnv.New64a(), last: make(greatest), written: make(greatest),
 		taken: make(map[turn]time.Time), waited: make(map[place]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
 	}
 }
@@ -136,17 +148,17 @@ func (w *world) start(rate float64) {
 	switch w.cfg.Profile {
 	case Register:
 		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate)
-		return
 	case ZooKeeper:
-		w.service = newEnsemble(w.scheduler, w.replicas, w.cfg.TTL, w.ticks, rate)
-		return
+		w.servers.Rate = rate
+		w.service = newEnsemble(w.scheduler, w.cfg.TTL, w.servers, w.foreign)
 	case Etcd:
-		w.service = newEtcd(w.scheduler, w.cfg.TTL, rate, w.replicas, w.checkpoints)
-		return
+		names := etcddriver.Isolated
+		if w.foreign {
+			names = etcddriver.Stock
+		}
+		w.cluster.Members, w.cluster.Rate = w.replicas, rate
+		w.service = newEtcd(w.scheduler, w.cfg.TTL, w.cluster, names)
 	}
-	as := map[Profile]memory.Profile{LikeZooKeeper: memory.ZooKeeper, LikeEtcd: memory.Etcd}[w.cfg.Profile]
-	w.service = inProcess{memory.NewService(memory.Config{Profile: as, TTL: w.cfg.TTL, Network: w.scheduler, Replicas: w.replicas,
-		Rate: rate})}
 }
 
 func (w *world) reported() Report { return Report{w.wrong, w.kept, w.grants, w.steps, w.sum.Sum64()} }
@@ -308,11 +320,9 @@ func (w *world) step(faulty bool) {
 	fmt.Fprintf(w.sum, "%s|%d\n", what, time.Since(w.began))
 	w.note(what)
 	synctest.Wait()
-	if w.cfg.Profile.ships() {
-		if s := w.standings(); s != w.stood {
-			w.stood = s
-			w.note("          " + s)
-		}
+	if s := w.standings(); s != w.stood {
+		w.stood = s
+		w.note("          " + s)
 	}
 	if err := w.judge(); err != nil {
 		w.mu.Lock()
@@ -322,14 +332,8 @@ func (w *world) step(faulty bool) {
 }
 
 func (w *world) note(what string) {
-	keep := w.cfg.Profile.ships()
-	if w.cfg.Trace == nil && !keep {
-		return
-	}
 	line := fmt.Sprintf("%5d %12v  %s", w.steps, time.Since(w.began), what)
-	if keep {
-		w.kept = append(w.kept, line)
-	}
+	w.kept = append(w.kept, line)
 	if w.cfg.Trace != nil {
 		w.cfg.Trace(line)
 	}

@@ -36,7 +36,7 @@
 // a reservation helps who is far away, that nothing is lost when the machine loses its power, and that bad input (a wrong
 // password, a table of another layout) gives one clear error that wraps driver.ErrDenied.
 //
-// [Memory] is the simplest store that passes, and a place to start from.
+// The store of internal/memory is the simplest that passes, and a place to start from.
 //
 // With TURNWISE_PATIENCE=4s in the environment the suite waits so long, and not for 20 s, for what must happen however
 // busy the machine is: for a store that is to fail. Without it a scenario that fails while the machine gives this process

@@ -14,19 +14,18 @@ import (
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/attempt"
+	"github.com/turnwise/turnwise/internal/memory"
 )
-
-type registers = Memory // which is also a method of it
 
 // flock keeps keys by flock(2), so that another process can, too. Its registers are in this process.
 type flock struct {
-	*registers
+	*memory.Store
 	dir     string
 	inherit bool // a flaw: the open file outlives the process in its children
 }
 
 func openFlock(dir string) (register.Store, error) {
-	return &flock{registers: NewMemory(), dir: dir, inherit: filepath.Base(dir) == "inherit"}, nil
+	return &flock{Store: memory.NewStore(), dir: dir, inherit: filepath.Base(dir) == "inherit"}, nil
 }
 
 func (f *flock) lock(key string, how int) (*os.File, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
 )
 
 // TestLinkWithoutFaults shows that a store is the same at the end of a link.
@@ -28,7 +29,7 @@ func TestLinkWithoutFaults(t *testing.T) {
 func onLink(t *testing.T) (s *scene, l *Link, clean register.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
-	m := NewMemory()
+	m := memory.NewStore()
 	l = NewLink(m)
 	t.Cleanup(func() { _ = l.Store.Close() })
 	return &scene{TB: t, sys: memorySystem(m), prefix: "line/", ctx: ctx, patience: 5 * time.Second}, l, m

@@ -7,8 +7,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
 )
 
 func TestMain(m *testing.M) {
@@ -23,23 +25,23 @@ func TestMain(m *testing.M) {
 }
 
 func TestMemory(t *testing.T) {
-	Run(t, func(testing.TB) *System { return memorySystem(NewMemory()) })
+	Run(t, func(testing.TB) *System { return memorySystem(memory.NewStore()) })
 }
 
 func TestMuteMemory(t *testing.T) {
-	Run(t, func(testing.TB) *System { return memorySystem(NewMuteMemory()) })
+	Run(t, func(testing.TB) *System { return memorySystem(memory.NewMuteStore()) })
 }
 
-func memorySystem(m *Memory) *System {
-	return &System{Open: func(testing.TB) register.Store { return m }, Clock: true, Mute: m.mute}
+func memorySystem(m *memory.Store) *System {
+	return &System{Open: func(testing.TB) register.Store { return m.Link() }, Clock: true, Mute: m.Strength().WakeUp == driver.Polled}
 }
 
 func TestDriverOnMemory(t *testing.T) {
-	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMemory())) })
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(memory.NewStore())) })
 }
 
 func TestDriverOnMuteMemory(t *testing.T) {
-	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMuteMemory())) })
+	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(memory.NewMuteStore())) })
 }
 
 func TestDriverOnAKeeper(t *testing.T) {
@@ -49,5 +51,5 @@ func TestDriverOnAKeeper(t *testing.T) {
 }
 
 func TestRecipesOnMemory(t *testing.T) {
-	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(NewMemory())) })
+	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(memory.NewStore())) })
 }

@@ -20,6 +20,7 @@ type Config struct {
 	Election    time.Duration // after which a leader that nobody hears from is replaced; zero: 1 s
 	Rate        float64       // how much faster the leader's clock runs than ours; zero: 1
 	Checkpoints bool          // how much is left of a lease outlives its leader; else it has all of its TTL again
+	Proxied     bool          // etcd's grpc-proxy stands before it: it gives watches numbers of its own, whatever they ask for
 }
 
 // Cluster is the state of all members. Each method is one thing that happens; what is to be answered or told is handed
@@ -220,11 +221,10 @@ func (c *Cluster) Created(key string, before int64) int64 {
 }
 
 // Do is a request of somebody who stands beside the leader.
-func (c *Cluster) Do(r proto.Message) error {
+func (c *Cluster) Do(r proto.Message) (proto.Message, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.commit(r)
-	return err
+	return c.commit(r)
 }
 
 func (c *Cluster) apply(r proto.Message) (answer proto.Message, err error) {

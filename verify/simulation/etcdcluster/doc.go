@@ -15,5 +15,6 @@
 //
 // What is not: raft itself (what has come to the leader is agreed on), users and roles (a [Call] may be refused as they
 // would have it), changes of members, gRPC's choice among connections (a client has one, and the Network says which member
-// each of its requests reaches), whatever a driver cannot notice.
+// each of its requests reaches), a grpc-proxy but for the numbers that it gives to
+// watches, whatever a driver cannot notice.
 package etcdcluster

@@ -60,6 +60,8 @@ type etcd struct {
 	mu   sync.Mutex
 	told map[int64][]string // by watch, what it was told, one event a line
 	sum  int
+
+	hangUp func()
 }
 
 func connect(t *testing.T, addr string, opts ...grpc.DialOption) *etcd {
@@ -87,15 +89,17 @@ func connect(t *testing.T, addr string, opts ...grpc.DialOption) *etcd {
 			e.hear(said)
 		}
 	}()
-	t.Cleanup(func() {
+	e.hangUp = sync.OnceFunc(func() {
 		cancel()
 		<-done
 		conn.Close()
 	})
+	t.Cleanup(e.hangUp)
 	return e
 }
 
-func imitation(t *testing.T) *etcd {
+// imitation returns what connects to it, and what restarts it.
+func imitation(t *testing.T) (begin func() *etcd, restart func()) {
 	t.Helper()
 	c := New(Config{})
 	s := NewServer(c, direct{})
@@ -103,9 +107,11 @@ func imitation(t *testing.T) *etcd {
 		s.Stop()
 		c.Close()
 	})
-	return connect(t, "passthrough:///etcd", grpc.WithContextDialer(func(ctx context.Context, a string) (net.Conn, error) {
-		return s.Dialer("link")(ctx, a)
-	}))
+	return func() *etcd {
+		return connect(t, "passthrough:///etcd", grpc.WithContextDialer(func(ctx context.Context, a string) (net.Conn, error) {
+			return s.Dialer("link")(ctx, a)
+		}))
+	}, c.Move // it leads again, and leases have all their time
 }
 
 func (e *etcd) hear(said *pb.WatchResponse) {
@@ -391,12 +397,14 @@ func (c *chooser) next() (r proto.Message, settle bool, takes time.Duration) {
 }
 
 // The same requests, one after the other, have the same answers, and watches are told the same in the same order. How many
-// messages that takes may differ, and so may the order among watches.
+// messages that takes may differ, and so may the order among watches. The server is killed in between, and started again.
 func TestItAnswersAsARealServerDoes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
 	}
-	theirs, ours := connect(t, servers.Etcd(t).Addrs()[0]), imitation(t)
+	server := servers.Etcd(t).Member(0)
+	begin, restart := imitation(t)
+	theirs, ours := connect(t, server.Addr()), begin()
 	c := &chooser{Rand: rand.New(rand.NewPCG(*same, 1)), rev: 1}
 	settled := func() bool {
 		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
@@ -406,8 +414,40 @@ func TestItAnswersAsARealServerDoes(t *testing.T) {
 		}
 		return false
 	}
-	refused := 0
+	refused, restarts, watches, told := 0, 0, 0, 0
+	toldTheSame := func() {
+		settled()
+		theirs.mu.Lock()
+		ours.mu.Lock()
+		defer theirs.mu.Unlock()
+		defer ours.mu.Unlock()
+		for id, want := range theirs.told {
+			if got := ours.told[id]; !slices.Equal(got, want) {
+				i := 0
+				for i < min(len(got), len(want)) && got[i] == want[i] {
+					i++
+				}
+				t.Fatalf("watch %d: the first %d are the same, then\n etcd: %q\n ours: %q", id, i, want[i:min(i+3, len(want))], got[i:min(i+3, len(got))])
+			}
+		}
+		if len(ours.told) != len(theirs.told) {
+			t.Fatalf("ours told %d watches, theirs %d", len(ours.told), len(theirs.told))
+		}
+		watches, told = watches+len(theirs.told), told+theirs.sum
+	}
 	for i := range *requests {
+		if i%(*requests/4+1) == *requests/8 {
+			toldTheSame()
+			theirs.hangUp()
+			ours.hangUp()
+			server.Kill()
+			if err := server.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			restart()
+			theirs, ours = connect(t, server.Addr()), begin()
+			restarts, c.watches = restarts+1, 0
+		}
 		r, settle, takes := c.next()
 		if settle && !settled() {
 			break // it is shown below
@@ -424,20 +464,6 @@ func TestItAnswersAsARealServerDoes(t *testing.T) {
 			refused++
 		}
 	}
-	settled()
-	ids := 0
-	for id, want := range theirs.told {
-		if got := ours.told[id]; !slices.Equal(got, want) {
-			i := 0
-			for i < min(len(got), len(want)) && got[i] == want[i] {
-				i++
-			}
-			t.Fatalf("watch %d: the first %d are the same, then\n etcd: %q\n ours: %q", id, i, want[i:min(i+3, len(want))], got[i:min(i+3, len(got))])
-		}
-		ids++
-	}
-	if len(ours.told) != ids {
-		t.Fatalf("ours told %d watches, theirs %d", len(ours.told), ids)
-	}
-	t.Logf("%d requests, %d of them refused, up to revision %d; %d watches were told %d things", *requests, refused, c.rev, ids, theirs.sum)
+	toldTheSame()
+	t.Logf("%d requests, %d of them refused, up to revision %d; %d restarts; %d watches were told %d things", *requests, refused, c.rev, restarts, watches, told)
 }

@@ -120,12 +120,12 @@ func (s *Stream) create(r *pb.WatchCreateRequest, refusal error) {
 	case end != "" && end != "\x00" && key >= end:
 		refuse(errEmptyRange)
 		return
-	case r.WatchId != 0 && s.index(r.WatchId) >= 0:
+	case r.WatchId != 0 && !s.c.cfg.Proxied && s.index(r.WatchId) >= 0:
 		refuse(errSameNumber)
 		return
 	}
 	w := &watch{id: r.WatchId, key: key, end: end, start: r.StartRevision, from: r.StartRevision, prev: r.PrevKv, ignores: r.Filters, fragment: r.Fragment}
-	if w.id == 0 {
+	if w.id == 0 || s.c.cfg.Proxied {
 		for s.index(s.next) >= 0 {
 			s.next++
 		}

@@ -241,9 +241,16 @@ func (e *Ensemble) elect(now time.Duration) {
 		e.electAt = now + e.cfg.Election
 	case now >= e.electAt:
 		e.electAt = 0
-		e.lead(looking[0])
-		for _, m := range looking[1:] {
-			m.enter()
+		for _, m := range slices.Backward(looking) { // all know all, so the one with the highest number does
+			if !m.observer {
+				e.lead(m)
+				break
+			}
+		}
+		for _, m := range looking {
+			if m != e.leader {
+				m.enter()
+			}
 		}
 	}
 }

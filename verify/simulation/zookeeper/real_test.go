@@ -33,6 +33,8 @@ func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 // The same requests to real servers and to the ensemble have the same answers, and the same news comes in between in the same
 // order, byte by byte but for times, for how sessions are numbered, and for what ZooKeeper itself has in no order.
 //
+// Members are killed now and then, the one that leads among them, and started again.
+//
 // Before its requests each client makes its member catch up: how far members lag is left to chance in both.
 func TestItAnswersAsZooKeeperDoes(t *testing.T) {
 	for _, members := range []int{1, 3} {
@@ -40,30 +42,61 @@ func TestItAnswersAsZooKeeperDoes(t *testing.T) {
 			cluster := servers.ZooKeeper(t, servers.Members(members), servers.Tick(2*time.Second),
 				servers.Config("minSessionTimeout=4000", fmt.Sprint("maxSessionTimeout=", longest)),
 				servers.JavaOptions("-Dznode.container.checkIntervalMs=3600000"))
-			var addrs []string
+			all := cluster.Members()
 			leader := cluster.Leader(t)
-			for _, m := range cluster.Members() {
-				if m != leader {
-					addrs = append(addrs, m.Addr())
+			slices.SortStableFunc(all, func(a, b *servers.Member) int { // the ensemble's last one leads, too
+				switch leader {
+				case a:
+					return 1
+				case b:
+					return -1
 				}
-			}
-			addrs = append(addrs, leader.Addr()) // the ensemble's last one leads, too
+				return 0
+			})
 			e := New(Config{Members: members, Sweep: time.Hour, Version: versionOf(cluster.Version()), Network: atOnce{}})
 			defer e.Close()
 			for _, m := range e.Members() {
 				m.Most = longest * time.Millisecond
 			}
 			c := &comparison{T: t, rand: rand.New(rand.NewPCG(*realSeed, 0)), members: members, sides: [2]*side{
-				{dial: func(m int) (net.Conn, error) { return net.DialTimeout("tcp", addrs[m], 5*time.Second) }, sessions: map[int64]int{0: 0}},
-				{dial: func(m int) (net.Conn, error) {
-					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-					defer cancel()
-					return e.Dial(ctx, fmt.Sprint("c", m), e.Members()[m].Address())
-				}, sessions: map[int64]int{0: 0}},
+				{
+					dial:     func(m int) (net.Conn, error) { return net.DialTimeout("tcp", all[m].Addr(), 5*time.Second) },
+					sessions: map[int64]int{0: 0},
+					kill: func(m int) error {
+						all[m].Kill()
+						if members == 1 {
+							return nil
+						}
+						return cluster.Ready(t.Context())
+					},
+					start: func(m int) error { return all[m].Start(t.Context()) },
+				},
+				{
+					dial: func(m int) (net.Conn, error) {
+						ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+						defer cancel()
+						return e.Dial(ctx, fmt.Sprint("c", m), e.Members()[m].Address())
+					},
+					sessions: map[int64]int{0: 0},
+					kill: func(m int) error {
+						e.Members()[m].Kill()
+						for members > 1 && slices.ContainsFunc(e.Members(), func(m *Member) bool { return m.IsUp() && !m.Serves() }) {
+							time.Sleep(10 * time.Millisecond)
+						}
+						return nil
+					},
+					start: func(m int) error {
+						e.Members()[m].Start()
+						for !e.Members()[m].Serves() {
+							time.Sleep(10 * time.Millisecond)
+						}
+						return nil
+					},
+				},
 			}}
 			began := time.Now()
 			c.run(*realSteps)
-			t.Logf("%d requests, %d news, %d connections, %d errors, %d hung up in %v", c.requests, c.news, c.connections, c.errors, c.hungUp,
+			t.Logf("%d requests, %d news, %d connections, %d restarts, %d errors, %d hung up in %v", c.requests, c.news, c.connections, c.restarts, c.errors, c.hungUp,
 				time.Since(began).Round(time.Millisecond))
 			if !c.lost && (c.news < *realSteps/20 || c.errors < *realSteps/20) {
 				t.Error("that is too little")
@@ -90,12 +123,14 @@ type comparison struct {
 	belated int      // how often some was late, or came late
 	past    []string
 
-	requests, news, connections, errors, hungUp int
+	requests, news, connections, restarts, errors, hungUp int
 }
 
 // side is the real servers, or the ensemble.
 type side struct {
 	dial     func(member int) (net.Conn, error)
+	kill     func(member int) error // and waits until the others serve
+	start    func(member int) error
 	clients  []*rawClient
 	sessions map[int64]int // their ids, by the order in which they began
 }
@@ -186,6 +221,10 @@ func (c *comparison) run(steps int) {
 			return
 		}
 		i := c.rand.IntN(c.clients)
+		if step%(steps/4+1) == steps/8 {
+			c.restart(c.rand.IntN(c.members))
+			continue
+		}
 		switch n := c.rand.IntN(60); {
 		case c.sides[0].clients[i].over:
 			c.resume(i, c.rand.IntN(3) == 0)
@@ -221,6 +260,41 @@ func (c *comparison) run(steps int) {
 			c.ask(i, all...)
 		}
 	}
+}
+
+// restart kills a member, be it the one that leads, and starts it again when the others have gone on for a while.
+func (c *comparison) restart(m int) {
+	c.restarts++
+	everybody := func(s *side) (said []string) {
+		for i, cl := range s.clients {
+			if !cl.over {
+				said = append(said, fmt.Sprintf("c%d:", i))
+				said = append(said, s.sync(c, i)...)
+			}
+		}
+		return said
+	}
+	c.both("everybody catches up", everybody)
+	c.both(fmt.Sprintf("member %d is killed", m), func(s *side) []string {
+		if err := s.kill(m); err != nil {
+			c.Fatal(err)
+		}
+		return everybody(s)
+	})
+	if c.members > 1 {
+		for range 20 {
+			i := c.rand.IntN(c.clients)
+			if !c.sides[0].clients[i].over {
+				c.ask(i, c.anything())
+			}
+		}
+	}
+	c.both(fmt.Sprintf("member %d is started again", m), func(s *side) []string {
+		if err := s.start(m); err != nil {
+			c.Fatal(err)
+		}
+		return everybody(s)
+	})
 }
 
 // begin opens a session.

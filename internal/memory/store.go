@@ -1,0 +1,184 @@
+// Package memory is a store of registers within the process, the simplest that does all that a [register.Store] owes.
+// coord/mem is coord/register on it, and so are the tests of coord/register. It runs under testing/synctest.
+package memory
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Store is a store in this process.
+type Store struct {
+	mu        sync.Mutex
+	registers map[string]kept
+	listeners map[string]map[*listener]struct{} // by topic
+	mute      bool
+	ttl       time.Duration
+	expired   func(session string) // nil: nobody asks
+}
+
+// session begins the keys of the registers that sessions renew, as coord/register has them.
+const session = "session/"
+
+var _ register.Store = (*Store)(nil)
+
+// kept is what stands in a register.
+type kept struct {
+	value   []byte
+	version register.Version
+	since   time.Time
+	silent  *time.Timer // of a session: until nobody has renewed it for too long
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{registers: make(map[string]kept), listeners: make(map[string]map[*listener]struct{})}
+}
+
+// NewMuteStore returns an empty store that does not tell of swaps.
+func NewMuteStore() *Store {
+	s := NewStore()
+	s.mute = true
+	return s
+}
+
+// WhenExpired has end called with each session that has not been renewed for that long.
+func (s *Store) WhenExpired(ttl time.Duration, end func(session string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ttl, s.expired = ttl, end
+}
+
+func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
+	if err := ctx.Err(); err != nil {
+		return register.Item{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.item(key), nil
+}
+
+func (s *Store) stands(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.registers[key]
+	return ok
+}
+
+// item needs mu.
+func (s *Store) item(key string) register.Item {
+	k, ok := s.registers[key]
+	if !ok {
+		return register.Item{Key: key}
+	}
+	return register.Item{Key: key, Value: k.value, Version: k.version, Age: time.Since(k.since)}
+}
+
+func (s *Store) Swap(ctx context.Context, sw register.Swap) (register.Item, error) {
+	if err := ctx.Err(); err != nil {
+		return register.Item{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.registers[sw.Key]
+	switch was.version {
+	case sw.Old:
+	case sw.Next:
+		return s.item(sw.Key), nil
+	default:
+		return s.item(sw.Key), register.ErrConflict
+	}
+	if was.silent != nil {
+		was.silent.Stop()
+	}
+	if sw.Next.IsZero() {
+		delete(s.registers, sw.Key)
+	} else {
+		now := kept{value: sw.Value, version: sw.Next, since: time.Now()}
+		if id, ok := strings.CutPrefix(sw.Key, session); ok && s.expired != nil {
+			now.silent = time.AfterFunc(s.ttl, func() { s.expired(id) })
+		}
+		s.registers[sw.Key] = now
+	}
+	for _, n := range sw.Notes {
+		for l := range s.listeners[n.Topic] {
+			l.tell(func() { l.hear(n.Text) })
+		}
+	}
+	return s.item(sw.Key), nil
+}
+
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	var all []register.Item
+	for key := range s.registers {
+		if strings.HasPrefix(key, prefix) {
+			all = append(all, s.item(key))
+		}
+	}
+	s.mu.Unlock()
+	for _, it := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !yield(it) {
+			break
+		}
+	}
+	return nil
+}
+
+func (s *Store) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
+	return s.listen(ctx, topic, newListener(hear, nil))
+}
+
+func (s *Store) listen(ctx context.Context, topic string, l *listener) (stop func(), err error) {
+	if s.mute {
+		return nil, register.ErrMute
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if s.listeners[topic] == nil {
+		s.listeners[topic] = make(map[*listener]struct{})
+	}
+	s.listeners[topic][l] = struct{}{}
+	s.mu.Unlock()
+	var running sync.WaitGroup
+	running.Go(l.run)
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		delete(s.listeners[topic], l)
+		if len(s.listeners[topic]) == 0 {
+			delete(s.listeners, topic)
+		}
+		s.mu.Unlock()
+		close(l.stop)
+		running.Wait()
+	}), nil
+}
+
+// Memory of what is in memory: nothing is forgotten as long as it lasts.
+func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	return register.Memory{For: register.Forever}, ctx.Err()
+}
+
+// Strength of a store that ends with its process.
+func (s *Store) Strength() driver.Strength {
+	label := driver.Strength{Failover: driver.NoFailover, WakeUp: driver.Told}
+	if s.mute {
+		label.WakeUp = driver.Polled
+	}
+	return label
+}
+
+func (s *Store) Close() error { return nil }
