@@ -31,7 +31,7 @@ func TestTheTableOfEnginesIsThatOfTheLabels(t *testing.T) {
 
 // Each driver checks its own row, since some are in modules that this one does not know.
 func TestEveryDriverHasARowAndEveryRowADriver(t *testing.T) {
-	drivers := map[string]bool{"coord/mem": true} // whose driver is in internal/memory, and whose row is checked above
+	drivers := map[string]bool{"coord/mem": true} // whose row is checked above
 	sources, err := filepath.Glob("../coord/*/*.go")
 	if err != nil {
 		t.Fatal(err)
