@@ -48,7 +48,7 @@ var etcdKinds = []*Kind{
 	// It arrives, and once more right away.
 	{name: "doubled", needs: repeatable, breaks: func(s *script, p parcel) { s.late(p, 3*time.Millisecond, s.repeat) }},
 	// News are held back for a moment, and then arrive at once.
-	{name: "together", needs: anything, breaks: (*script).bursts},
+	{name: "together", needs: anything, breaks: func(s *script, p parcel) { s.bunch(p.link) }},
 }
 
 // sleeps stops a member for a while. What it had got as the leader is passed on to its successor when it wakes up, or lost.
@@ -104,12 +104,6 @@ func (s *script) rewind(parcel) {
 	clear(s.last)
 	clear(s.taken) // who holds has been excused, and others come to have the same tokens
 	s.nap = 2 * scriptTTL
-}
-
-// bursts has the next things that are told to a client arrive at once, after a while.
-func (s *script) bursts(p parcel) {
-	s.scheduler.freeze(p.link, toDriver, long/10)
-	s.burst = p.link
 }
 
 // fault on an etcd, for runs that a seed decides.

@@ -28,6 +28,11 @@ var plays = map[string][]part{
 		{3 * time.Millisecond, []act{{acquire: rlock, works: short}, {acquire: wlock, works: short}}},
 		{6 * time.Millisecond, []act{{acquire: wlock, works: short}, {acquire: rlock, works: long}}},
 	},
+	"demotion": { // with a writer right behind
+		{0, []act{{acquire: wlock, works: long, inside: downgrade}}},
+		{3 * time.Millisecond, []act{{acquire: wlock, works: short}}},
+		{6 * time.Millisecond, []act{{acquire: rlock, works: short}}},
+	},
 	"semaphore": {
 		{0, []act{{acquire: permits(3, 2), works: long}, {acquire: permits(3, 1), works: short}}},
 		{3 * time.Millisecond, []act{{acquire: permits(3, 2), works: short}}},
@@ -56,7 +61,7 @@ var plays = map[string][]part{
 }
 
 var (
-	fullPlays  = []string{"mutex", "rwlock", "semaphore", "crowd", "election", "vigil"}
+	fullPlays  = []string{"mutex", "rwlock", "demotion", "semaphore", "crowd", "election", "vigil"}
 	shortPlays = []string{"mutex2", "rwlock2", "semaphore2", "crowd2", "election2"}
 )
 

@@ -127,6 +127,8 @@ func (s *script) run(parts []part) Outcome {
 			if s.breakIt(s.faults[0].Kind) {
 				met++
 				s.note("FAULT " + s.faults[0].String())
+			} else if _, some := s.next(); !some {
+				break // it befalls what comes next
 			}
 			s.faults = s.faults[1:]
 			synctest.Wait()
@@ -197,6 +199,12 @@ func (s *script) move() {
 		return
 	}
 	time.Sleep(min(10*time.Millisecond, max(200*time.Microsecond, time.Since(s.quiet)/2)))
+}
+
+// bunch has the next things that are told to a client arrive at once, after a while.
+func (s *script) bunch(link string) {
+	s.scheduler.freeze(link, toDriver, long/10)
+	s.burst = link
 }
 
 // restOfBurst lets what else is told to a client arrive, without a rest in between.

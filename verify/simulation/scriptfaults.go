@@ -72,7 +72,9 @@ var kinds = []*Kind{
 	// Or the last one.
 	{name: "last", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[len(s.nodes())-1]) }},
 	// Somebody writes to the second node, then its owner gives up, and the third hears of both at once.
-	{name: "meddled", needs: threeNodes, breaks: (*script).meddle},
+	{name: "meddled", needs: standing(3), breaks: (*script).meddle},
+	// What is told to whoever stands second is held back for a moment, and then arrives at once.
+	{name: "bunched", needs: standing(2), breaks: func(s *script, _ parcel) { s.bunch(s.ownerOf(s.nodes()[1])) }},
 	// The node at the head is removed, and then its owner's requests stall.
 	{name: "firstmute", needs: aNode, breaks: func(s *script, _ parcel) {
 		head := s.nodes()[0]
@@ -146,8 +148,10 @@ func aWatch(s *script, p parcel) bool {
 	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register || s.cfg.Profile == Etcd)
 }
 
-// threeNodes are needed where somebody can write to one of them.
-func threeNodes(s *script, _ parcel) bool { return s.cfg.Profile != Register && len(s.nodes()) > 2 }
+// standing is how many nodes are needed, where somebody can write to one of them.
+func standing(n int) func(*script, parcel) bool {
+	return func(s *script, _ parcel) bool { return s.cfg.Profile != Register && len(s.nodes()) >= n }
+}
 
 func aNode(s *script, _ parcel) bool { return len(s.nodes()) > 0 }
 
