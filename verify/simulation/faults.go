@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"testing/synctest"
 	"time"
 )
 
@@ -34,7 +35,12 @@ func (w *world) fault(ready []parcel) string {
 		if w.rand.IntN(3) > 0 {
 			return ""
 		}
-		w.takeAway(func() { w.service.ExpireLink(c.name) })
+		end := func() { w.takeAway(func() { w.service.ExpireLink(c.name) }) }
+		if w.swift {
+			w.swiftly(end)
+		} else {
+			end()
+		}
 		return fmt.Sprintf("FAULT %s's session is ended by the service", c.name)
 	case 7:
 		d := w.tardy()
@@ -61,6 +67,14 @@ func (w *world) fault(ready []parcel) string {
 		w.takeAway(func() { w.service.Remove(n.ID) })
 		return fmt.Sprintf("FAULT an operator removes the node with token %d", n.Token)
 	}
+}
+
+// swiftly parks nothing until nobody moves any more: it is left to the runtime which of a client's goroutines comes first.
+func (w *world) swiftly(f func()) {
+	w.scheduler.openUp()
+	f()
+	synctest.Wait()
+	w.scheduler.closeUp()
 }
 
 // loseOne loses a single request or answer. Where the service keeps order, losing one means a cut, so it does nothing.

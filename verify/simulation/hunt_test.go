@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe, on all profiles or on -sim.profile, until something goes wrong")
+var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe or -sim.recipe, on all profiles or on -sim.profile, until something goes wrong")
 
 // TestHunt is for package planted, which builds it with a bug. Unlike TestSim it runs everything with one seed before
 // the next, and stops at the first seed that finds something.
@@ -19,6 +19,9 @@ func TestHunt(t *testing.T) {
 				continue
 			}
 			for _, r := range Recipes {
+				if *recipe != "" && *recipe != r {
+					continue
+				}
 				cfg := Config{Profile: p, Recipe: r, Faults: true, Seed: seed}
 				if report := inBubble(t, cfg); report.Wrong != nil {
 					t.Fatalf("seed %d, %s, on %v: %v", seed, r, p, report.Wrong)

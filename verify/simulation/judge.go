@@ -267,8 +267,21 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	if c.excused.IsZero() || !w.restored { // a backup does not know of it
 		w.last.add(line, c.kind, c.token)
 	}
+	w.succeeds(c)
 	w.claims = append(w.claims, c)
 	return c
+}
+
+// succeeds judges a hold beside those that its client had on an earlier session: they must have ended before.
+func (w *world) succeeds(c *claim) {
+	for _, old := range w.claims {
+		if old.line != c.line || linkOf(old.who) != linkOf(c.who) || !conflict(old.kind, c.kind) || old.hold.Context().Err() != nil {
+			continue
+		}
+		if w.service.Expiry(old.hold.Node().ID).IsZero() && !w.service.Expiry(c.hold.Node().ID).IsZero() {
+			w.report("%s was granted %s on a new session, and %s goes on as if it held it on the one before", c.who, c.line, old.who)
+		}
+	}
 }
 
 // guarded returns what sends a write under the hold's guard on its way; nil: there is no guard. It may be sent, and arrive, when

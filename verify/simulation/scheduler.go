@@ -403,6 +403,13 @@ func (s *scheduler) openUp() {
 	}
 }
 
+// closeUp ends that.
+func (s *scheduler) closeUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = false
+}
+
 // flows reports whether no link is frozen, or will be.
 func (s *scheduler) flows() bool {
 	s.mu.Lock()

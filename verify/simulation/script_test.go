@@ -20,7 +20,7 @@ import (
 
 var (
 	scriptText = flag.String("sim.script", "", "run this script only, with its trace")
-	oneIn      = flag.Int("sim.part", 3, "which part of the single faults are tried: one in so many, and of those of a service that speaks its protocol one in several times as many")
+	oneIn      = flag.Int("sim.part", 6, "which part of the single faults are tried: one in so many, and of those of a service that speaks its protocol one in several times as many")
 	most       = flag.Int("sim.most", 5, "after how many failing scripts to stop")
 	oneKind    = flag.String("sim.kind", "", "of single faults, try this kind only, at every step")
 	pairs      = flag.Int("sim.pairs", 3000, "how many pairs of faults; 0: all")

@@ -108,22 +108,24 @@ func TestASeedReplaysMostRuns(t *testing.T) {
 		}
 		t.Run(p.String(), func(t *testing.T) {
 			sums := make(map[string]uint64)
-			differ, n := 0, 200
+			again, differ, n := 0, 0, 120
 			if p == Register { // it is quick
-				n = 1000
+				n = 400
 			}
 			for i := range n {
 				cfg := Config{Seed: uint64(i%(n/4) + 1), Profile: p, Recipe: Recipes[i%len(Recipes)], Faults: true}
 				r := inBubble(t, cfg)
 				key := fmt.Sprint(cfg.Seed, cfg.Recipe)
-				if sum, ran := sums[key]; ran && sum != r.Sum {
-					differ++
+				if sum, ran := sums[key]; ran {
+					if again++; sum != r.Sum {
+						differ++
+					}
 				}
 				sums[key] = r.Sum
 			}
-			t.Logf("%d runs, %d different seeds, %d differences", n, len(sums), differ)
-			if p == Register && differ > n/10 || p == Etcd && differ > n/2 {
-				t.Fatalf("%d of %d runs were not the same again", differ, n)
+			t.Logf("%d of %d runs were not the same again", differ, again)
+			if p == Register && differ > again/3 || p == Etcd && differ > again*3/4 {
+				t.Fail()
 			}
 		})
 	}

@@ -48,6 +48,7 @@ type world struct {
 	servers   zookeeper.Config // of an ensemble
 	cluster   etcdcluster.Config
 	foreign   bool // nodes are named as other tools do
+	swift     bool // what follows the end of a session takes no time
 	clients   []*client
 	lines     []string
 	steps     int
@@ -126,6 +127,7 @@ func Run(cfg Config) Report {
 	if w.foreign = cfg.Profile != Register && w.rand.IntN(4) == 0; w.foreign && cfg.Profile == Etcd {
 		w.lines = []string{"a", "b"} // for other tools, all that is below a name is in its line
 	}
+	w.swift = w.rand.IntN(4) == 0
 	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
 	return w.reported()
