@@ -15,9 +15,24 @@ var engine = []Bug{
 	one("nobody watches over a held node",
 		"coord/hold.go", `h.timer = time.AfterFunc(watchAfter, h.startWatch)`, `h.timer = time.AfterFunc(watchAfter, func() {})`, hunt("zookeeper")),
 	one("who has one of many permits after a wait does not say so",
-		"coord/acquire.go", `go h.announce()`, ``, hunt("etcd")),
+		"coord/acquire.go", `go h.announce()`, ``, hunt("register", "-sim.recipe=semaphore", "-sim.hunt=1500")), // seldom the only one to know
 	one("a hold is a writer until its downgrade is answered",
 		"coord/hold.go", `h.open.Store(&kind)`, `_ = &kind`, hunt("register")),
 	one("what is nested in a hold goes on as a writer after a downgrade",
 		"coord/hold.go", `h.downgrade(kind)`, ``, hunt("register")),
+	{"a session is replaced before its holds have ended", []Edit{
+		{"coord/session.go", `		s.loseAll(lostSession)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		clear(s.holds)
+`, `		c.mu.Lock()
+		defer c.mu.Unlock()
+`},
+		{"coord/session.go", `			s.client.dropSession(s)
+			return
+`, `			s.client.dropSession(s)
+			s.loseAll(lostSession)
+			return
+`},
+	}, hunt("register")},
 }

@@ -47,7 +47,7 @@ var etcd = []Bug{
 	one("etcd: word of a former node with the same key counts",
 		"coord/etcd/listen.go", `return ev.rev <= e.since`, `return false`, testsEtcd("TestWordOfTheFormerNodeIsNoRemoval")),
 	one("etcd: the end of the node right ahead lets in, whoever else is ahead",
-		"coord/etcd/await.go", `b.only || b.nearest && a.standing.gone.Load() >= b.created`, `b.nearest`, testsEtcd("TestForgedMarkLetsNobodyIn")),
+		"coord/etcd/await.go", `b.only || b.nearest && a.standing.gone.Load() >= b.created`, `b.nearest`, hunt("etcd")),
 	one("etcd: a reader that sees no writer takes all ahead of it for gone",
 		"coord/etcd/look.go", `case len(p.sight.Ignore) > 0: // then`, `case false: // then`, testsEtcd("TestAReaderTellsNothingOfThoseAhead")),
 	{"etcd: the own key is not looked at before entering", []Edit{
@@ -76,13 +76,23 @@ var etcd = []Bug{
 		}
 `, conformsEtcd("13", "another kind wakes those behind")),
 	one("etcd: a watch that was refused once stays refused",
+		"coord/etcd/watches.go", `	ws.refused = append(ws.refused, w)
+`, ``, scriptsEtcd("refused")),
+	one("etcd: a watch that was refused waits until another is allowed",
 		"coord/etcd/watches.go", `		ws.askAgain(staleAsk)
 `, ``, testsEtcd("TestPermissionAwayForAMoment")),
+	one("etcd: a release that is refused gives up",
+		"coord/etcd/leave.go", `		return err
+	}, func(error) bool { return false })`, `		if errors.Is(err, driver.ErrDenied) {
+			return nil
+		}
+		return err
+	}, func(error) bool { return false })`, scriptsEtcd("refused")),
 	one("etcd: a watch goes by the number that was asked for",
 		"coord/etcd/watches.go", `w.id, w.since = said.GetWatchId(), ws.spoke`, `w.id, w.since = r.number, ws.spoke`, testsEtcd("TestThroughGRPCProxyOfEtcd")),
 	one("etcd: a join puts its key over what is there",
 		"coord/etcd/join.go", `	ifs = append(ifs, isIncarnation(j.key, 0))
-`, ``, testsEtcd("TestJoinThatIsSentTwiceIsOneNode")),
+`, ``, scriptsEtcd("resent")),
 	one("etcd: a node is removed wherever its ID leads",
 		"coord/etcd/naming.go", `ok && strings.HasPrefix(key, l.line(line))`, `ok`, testsEtcd("TestBreakStaysInItsLine")),
 	one("etcd: a lease of no time is taken for a session",

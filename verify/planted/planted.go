@@ -38,17 +38,21 @@ func All() []Bug {
 }
 
 // hunt looks for the first seed that makes something go wrong with one of the drivers: register, zookeeper or etcd.
-func hunt(driver string) Tests {
-	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: []string{"-sim.hunt=300", "-sim.profile=" + driver}}
+func hunt(driver string, more ...string) Tests {
+	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: append([]string{"-sim.hunt=300", "-sim.profile=" + driver}, more...)}
 }
 
 // scripts are those that are known to need some safeguard.
 var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}
 
 // scriptsZK tries a single fault at every step of every play, on an ensemble that speaks ZooKeeper's protocol, with the driver as
-// it is shipped.
-func scriptsZK(fault string) Tests {
-	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestEveryFaultAtEveryStep", Args: []string{"-sim.profile=zookeeper", "-sim.kind=" + fault, "-sim.most=0"}}
+// it is shipped. scriptsEtcd is the same on an etcd cluster.
+func scriptsZK(fault string) Tests { return everyStep("zookeeper", fault) }
+
+func scriptsEtcd(fault string) Tests { return everyStep("etcd", fault) }
+
+func everyStep(profile, fault string) Tests {
+	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestEveryFaultAtEveryStep", Args: []string{"-sim.profile=" + profile, "-sim.kind=" + fault, "-sim.most=0"}}
 }
 
 // one is a bug that takes one edit.

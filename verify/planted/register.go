@@ -7,7 +7,7 @@ var register = []Bug{
 	one("register: a version counts",
 		"coord/register/clerk.go", `		s.Next = NewVersion()
 `, `		s.Next = Version{1, byte(d.seq), byte(d.seq >> 8), byte(d.seq >> 16)}
-`, testsRegister("TestNobodyBacksOff")),
+`, hunt("register")),
 	one("register: a lost race is followed by a pause",
 		"coord/register/clerk.go", `			losses++
 `, `			losses++

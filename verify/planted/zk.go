@@ -27,7 +27,7 @@ var zk = []Bug{
 	one("zk: the end of a node lets in whoever waits for it, right behind or not",
 		"coord/zk/place.go", `p.nearest == nodePath && `, ``, testsZK("TestAHolderFurtherAheadLetsNobodyIn")),
 	one("zk: the end of the node right ahead lets in whoever waits for it, with others ahead",
-		"coord/zk/place.go", ` && (p.only || handsOver)`, ``, testsZK("TestANeighboursNodeLetsNobodyInBesideTheHolder")),
+		"coord/zk/place.go", ` && (p.only || handsOver)`, ``, hunt("zookeeper")),
 	one("zk: a node that was joined in vain is taken away by one try",
 		"coord/zk/leave.go", `if err == nil || errors.Is(err, gozk.ErrNoNode) {
 			s.roster.discarded`, `if true {
