@@ -38,6 +38,7 @@ type Survey struct {
 	only    string // the one line to look at; "": all
 	service string
 	most    int // contenders of a line on a board
+	limit   int // how many lines are read
 	rounds  *gate
 
 	mu      sync.Mutex
@@ -84,7 +85,7 @@ type record struct {
 // New makes a survey of all lines whose names begin with prefix. service says what is looked at, most how many contenders of each
 // line are on a board.
 func New(source Source, service, prefix string, most int) *Survey {
-	s := &Survey{source: source, service: service, prefix: prefix, most: most, rounds: newGate(), wake: make(chan struct{}, 1),
+	s := &Survey{source: source, service: service, prefix: prefix, most: most, limit: mostRead, rounds: newGate(), wake: make(chan struct{}, 1),
 		known: make(map[string]*record), changed: make(chan struct{})}
 	s.direct.init()
 	s.publish()
@@ -220,7 +221,7 @@ func (s *Survey) name(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	s.more = max(0, len(names)-mostRead)
+	s.more = max(0, len(names)-s.limit)
 	names = names[:len(names)-s.more]
 	there := make(map[string]bool, len(names))
 	for _, n := range names {

@@ -92,7 +92,10 @@ func many(n int) map[string][]coord.Node {
 
 // survey runs a survey within a bubble, until the test ends.
 func survey(t *testing.T, f Source, prefix string) *Survey {
-	s := New(f, "fake", prefix, Few)
+	return running(t, New(f, "fake", prefix, Few))
+}
+
+func running(t *testing.T, s *Survey) *Survey {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
@@ -159,7 +162,7 @@ func TestHowOftenTheServiceIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{lines: many(3000), takes: c.takes}
+				f := &fake{lines: many(300), takes: c.takes} // more than can be read in a second
 				s := survey(t, f, "")
 				defer s.Look()()
 				time.Sleep(time.Minute)
@@ -174,13 +177,16 @@ func TestHowOftenTheServiceIsAsked(t *testing.T) {
 
 func TestMoreLinesThanCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{lines: many(mostRead + 5)}
-		s := survey(t, f, "")
+		const limit = 500 // at ten a second
+		f := &fake{lines: many(limit + 5), takes: 200 * time.Millisecond}
+		s := New(f, "fake", "", Few)
+		s.limit = limit
+		running(t, s)
 		defer s.Look()()
 		time.Sleep(75 * time.Second)
 		b, _ := s.Board()
 		assert.Equal(t, Live, b.State)
-		assert.Len(t, b.Lines, mostRead)
+		assert.Len(t, b.Lines, limit)
 		assert.Equal(t, 5, b.More)
 		states := make(map[State]int)
 		for _, l := range b.Lines {
