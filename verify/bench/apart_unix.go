@@ -69,6 +69,7 @@ func (p *page) counts(seats int) (turns []int64, passed int64) {
 type sitting struct {
 	Who, Addr, Line, Page string
 	Seat                  int
+	Timeout               time.Duration // of its session
 }
 
 // apartVariable makes the program one of them.
@@ -93,7 +94,7 @@ func runApart(ctx context.Context, c *Contestant, addr string, s Scenario) (Samp
 		return Sample{}, fmt.Errorf("%d processes are too many", s.Clients)
 	}
 	for seat := range s.Clients {
-		told, err := json.Marshal(sitting{c.call(), addr, s.Line, shared.Name(), seat})
+		told, err := json.Marshal(sitting{c.call(), addr, s.Line, shared.Name(), seat, sessions})
 		if err != nil {
 			return Sample{}, err
 		}
@@ -150,7 +151,7 @@ func sit(ctx context.Context, told string) error {
 	if err != nil {
 		return err
 	}
-	c, err := who.Open(ctx, Setting{Addr: s.Addr, Timeout: 30 * time.Second, Woken: new(atomic.Int64)})
+	c, err := who.Open(ctx, Setting{Addr: s.Addr, Timeout: s.Timeout, Woken: new(atomic.Int64)})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 func TestWorksRun(t *testing.T) {
 	servers.Need(t, "zookeeper")
 	servers.Need(t, "etcd")
+	sessions = 8 * time.Second
 	b := &bench{ctx: t.Context(), log: io.Discard, rounds: 1}
 	if testing.Verbose() {
 		b.log = os.Stderr

@@ -63,7 +63,7 @@ func run(ctx context.Context, c *Contestant, addr string, s Scenario, meter func
 	var woken atomic.Int64
 	t := &table{scenario: s, contestant: c, woken: &woken, meter: meter}
 	defer t.leave()
-	if err := t.sit(ctx, Setting{Addr: addr, Timeout: 30 * time.Second, Woken: &woken}); err != nil {
+	if err := t.sit(ctx, Setting{Addr: addr, Timeout: sessions, Woken: &woken}); err != nil {
 		return Sample{}, err
 	}
 	switch s.Shape {
@@ -74,6 +74,9 @@ func run(ctx context.Context, c *Contestant, addr string, s Scenario, meter func
 	}
 	return t.turns(ctx)
 }
+
+// sessions is how long they last. On a store that forgets, whoever comes first waits for that long.
+var sessions = 30 * time.Second
 
 // table is a scenario under way: its clients, and a seat for each worker.
 type table struct {
@@ -144,10 +147,15 @@ func (t *table) want(seat, turn int) Want {
 	return w
 }
 
+// lastTurn is how long a worker may go on waiting when all is measured: some wait for word that never comes.
+const lastTurn = 5 * time.Second
+
 func (t *table) turns(ctx context.Context) (Sample, error) {
 	var stop atomic.Bool
 	var done atomic.Int64
 	failed := make(chan error, len(t.seats))
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	var all sync.WaitGroup
 	for i, seat := range t.seats {
 		all.Go(func() {
@@ -161,8 +169,11 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 			}
 		})
 	}
-	defer all.Wait()
-	defer stop.Store(true)
+	defer func() {
+		stop.Store(true)
+		defer time.AfterFunc(lastTurn, giveUp).Stop()
+		all.Wait()
+	}()
 	if err := pause(ctx, t.scenario.Warm, failed); err != nil {
 		return Sample{}, err
 	}
@@ -251,7 +262,7 @@ func pause(ctx context.Context, d time.Duration, failed <-chan error) error {
 }
 
 func (t *table) drain(ctx context.Context) (Sample, error) {
-	first, err := t.contestant.Open(ctx, Setting{Addr: addrOf(ctx), Timeout: 30 * time.Second, Woken: t.woken})
+	first, err := t.contestant.Open(ctx, Setting{Addr: addrOf(ctx), Timeout: sessions, Woken: t.woken})
 	if err != nil {
 		return Sample{}, err
 	}
@@ -299,7 +310,7 @@ func (t *table) drain(ctx context.Context) (Sample, error) {
 }
 
 func (t *table) crowd(ctx context.Context) (Sample, error) {
-	writer, err := t.contestant.Open(ctx, Setting{Addr: addrOf(ctx), Timeout: 30 * time.Second, Woken: t.woken})
+	writer, err := t.contestant.Open(ctx, Setting{Addr: addrOf(ctx), Timeout: sessions, Woken: t.woken})
 	if err != nil {
 		return Sample{}, err
 	}
