@@ -59,15 +59,19 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
 	}
-	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line), joined: time.Now()}
-	p.takeNumber(e.Kind)
-	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
-	j := &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil}
+	j := s.joining(e)
 	ahead, err := driverkit.Deliver(ctx, s.life, j.run, func([]driver.Node) { j.undo() })
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, ahead, nil
+	return j.place, ahead, nil
+}
+
+func (s *session) joining(e driver.Entry) *joining {
+	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line), joined: time.Now()}
+	p.takeNumber(e.Kind)
+	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
+	return &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil}
 }
 
 func (p *place) takeNumber(kind string) {
@@ -209,13 +213,15 @@ func (j *joining) mend(err error, tries int) error {
 	return j.settle(ctx)
 }
 
-// settle finds out whether a transaction whose reply was lost was applied, after making sure that it no longer can be.
+// settle finds out whether a transaction whose reply was lost was applied, after making sure that it no longer can be. If
+// another join has moved the epoch since, that may have been when an earlier place still had this key. So it reads nothing
+// from before what the service told last: by then that place had gone.
 func (j *joining) settle(ctx context.Context) error {
 	j.open = true
 	if err := j.moveEpoch(ctx, j.compared); err != nil {
 		return err
 	}
-	answer, _, err := j.readAt(ctx, "look for the node", j.epoch.rev.Load(), func(opts ...clientv3.OpOption) []clientv3.Op {
+	answer, _, err := j.readAt(ctx, "look for the node", max(j.epoch.rev.Load(), j.told.Load()), func(opts ...clientv3.OpOption) []clientv3.Op {
 		return []clientv3.Op{clientv3.OpGet(j.key, opts...)}
 	})
 	if err != nil {

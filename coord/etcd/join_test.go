@@ -139,6 +139,36 @@ func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 }
 
 // An interceptor of the user's may send a request again, though the first was applied.
+// A join's key may have been an earlier place's, which still had it when the epoch was moved. That the epoch has been moved is
+// told late, so the join compares with the one before, and its reply is lost.
+func TestALostJoinDoesNotTakeAnEarlierPlaceForItsOwn(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	mine := entry("earlier", "lock")
+	before := s.epoch.rev.Load()
+	first, _ := join(t, s, mine)
+	if err := s.confirm(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, first, true)
+	j := s.joining(mine)
+	if j.key != first.(*place).key {
+		t.Fatalf("the key is %s, and was %s", j.key, first.(*place).key)
+	}
+	j.compared = before
+	if err := j.settle(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if j.created != 0 {
+		t.Fatalf("it takes the node with token %d for its own, which has gone", j.created)
+	}
+	me, ahead := join(t, s, entry("earlier", "lock"))
+	if len(ahead) > 0 {
+		t.Errorf("ahead is %v", ahead)
+	}
+	leave(t, me, true)
+}
+
 func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
