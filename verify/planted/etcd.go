@@ -25,6 +25,8 @@ var etcd = []Bug{
 		conformsEtcd("06", "a second release does not touch the newer node")),
 	one("etcd: a lost join may be applied after it was not found",
 		"coord/etcd/join.go", `j.moveEpoch(ctx, j.compared)`, `error(nil)`, conformsEtcd("01", "cancelled before it is applied late")),
+	one("etcd: a lost join takes an earlier place with its key for its own",
+		"coord/etcd/join.go", `max(j.epoch.rev.Load(), j.told.Load())`, `j.epoch.rev.Load()`, testsEtcd("TestALostJoinDoesNotTakeAnEarlierPlaceForItsOwn")),
 	one("etcd: a join does not compare the epoch",
 		"coord/etcd/join.go", `ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}`, `ifs := []clientv3.Cmp{}`, conformsEtcd("01", "cancelled before it is applied late")),
 	one("etcd: a join forgets its node when somebody has written to it",
