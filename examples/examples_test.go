@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// onEveryService calls f with the URL of each.
+// onEveryService calls f with the URL of each service.
 func onEveryService(t *testing.T, f func(t *testing.T, url string)) {
 	t.Run("file", func(t *testing.T) { f(t, "file://"+t.TempDir()) })
 	t.Run("zk", func(t *testing.T) {

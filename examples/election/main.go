@@ -1,5 +1,5 @@
-// Election is a service of which one instance leads. It answers /healthz, and /leader with the leader's address; on
-// SIGTERM it stops its work and hands over before it exits.
+// Election is a service of which one instance leads. It answers /healthz, and answers /leader with the leader's address.
+// On SIGTERM it stops its work and hands over before it exits.
 //
 //	go run ./examples/election [URL of a service] [listen address]
 package main

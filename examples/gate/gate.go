@@ -1,5 +1,5 @@
-// Package gate is a recipe that turnwise does not come with: a gate that stays shut while anyone holds it. Any number
-// may hold it shut at once; whoever wants to pass waits until all who came before have let go.
+// Package gate is a recipe that turnwise does not come with: a gate that stays shut while anybody holds it shut. Any
+// number may do so at once; a caller that wants to pass waits until all who shut the gate before it have let go.
 package gate
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Gate is a name and a client.
+// Gate is a gate with a name, reached through a client.
 type Gate struct {
 	client *coord.Client
 	name   string
@@ -24,7 +24,7 @@ func (g *Gate) Shut(ctx context.Context) (*coord.Hold, error) {
 	}, coord.Anew())
 }
 
-// Pass waits until nobody is ahead who holds the gate shut. Those who want to pass are not in each other's way.
+// Pass waits until nobody ahead holds the gate shut. Callers of Pass do not wait for each other.
 func (g *Gate) Pass(ctx context.Context) error {
 	h, err := g.client.Acquire(ctx, g.name, "pass", nil, coord.Rule{
 		Sight: coord.Sight{Ignore: []string{"pass"}},

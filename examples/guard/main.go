@@ -1,5 +1,5 @@
-// Guard shows what protects data when a holder is paused between looking at its lock and writing: the service refuses
-// the write of whoever no longer holds.
+// Guard shows what protects data when a holder is paused between checking its lock and writing: once it no longer
+// holds, the service refuses its write.
 //
 //	go run ./examples/guard zk://localhost:2181
 //	go run ./examples/guard etcd://localhost:2379
@@ -18,10 +18,10 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// errRefused is what somebody gets who writes and no longer holds.
+// errRefused is what a writer gets that no longer holds.
 var errRefused = errors.New("refused: the lock is another's by now")
 
-// account is something kept in the same service as the lock.
+// account is data kept in the same service as the lock.
 type account interface {
 	// guard prepares writes that go through only while h holds.
 	guard(h *coord.Hold) (write func(ctx context.Context, balance string) error, err error)
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	fmt.Println("the holder writes:", outcome(write(ctx, "100")))
 
-	// The holder is paused. Its lock is taken away, as it is when a session ends, and somebody else goes on.
+	// Suppose that the holder is paused here. It loses the lock, as it would when its session ends, and another gets it.
 	if err := client.Break(ctx, first.Node()); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Mutex lets three workers, each with a session of its own, take turns. Start it several times on one service, kill
+// Mutex lets three workers, each with a session of its own, take turns. Start it several times on the same service, kill
 // some, and watch the others go on.
 //
 //	go run ./examples/mutex [URL of a service]

@@ -1,5 +1,5 @@
-// Rwlock guards a file that several processes read and one at a time replaces. The writer goes on as a reader of what
-// it has written, so nobody can replace it in between.
+// Rwlock guards a file that several clients read and one at a time replaces. A writer goes on as a reader of what it has
+// written, so nobody can replace the file in between.
 //
 //	go run ./examples/rwlock [URL of a service]
 package main

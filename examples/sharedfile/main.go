@@ -1,7 +1,7 @@
 //go:build linux || darwin
 
-// Sharedfile has several processes write to one journal. One of them is stopped while it writes, loses its lock, and goes on:
-// nobody ever reads what it writes then.
+// Sharedfile has several processes write to one journal. One of them is stopped while it writes, and loses its lock. When it
+// goes on, nobody ever reads what it writes.
 //
 //	go run ./examples/sharedfile [URL of a service]
 package main
@@ -51,7 +51,7 @@ func open(client *coord.Client, dir string) (*sharedfile.File, error) {
 	return sharedfile.Open(mutex.New(client, "examples/journal"), filepath.Join(dir, "journal"))
 }
 
-// add writes a version with one more line. The writer who is to be stopped says so when half of it is written.
+// add writes a version with one more line. It calls half when all lines but the new one are written: one writer is stopped there.
 func add(ctx context.Context, journal *sharedfile.File, name string, half func()) error {
 	return journal.Write(ctx, func(w io.Writer) error {
 		before, err := lines(ctx, journal)
@@ -175,7 +175,7 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 
-	// An operator takes his place away. On a service, his session would end by itself.
+	// An operator takes dan's place away. On a service, his session would end by itself.
 	line, err := client.Line(ctx, "examples/journal")
 	if err != nil {
 		return err
