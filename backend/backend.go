@@ -12,17 +12,17 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Service is a service as a URL names it. Nothing has been asked of it, and no file been read.
+// Service is a service that a URL names. It has not been asked anything, and no file has been read.
 type Service struct {
 	target  *target
 	connect connect
 }
 
-// Open connects to the service of a URL. Closing the client closes everything. While the service is out of reach it tries
-// again: until ctx ends or, if ctx has no deadline, for 30 s.
+// Open connects to the service of a URL. Closing the client closes everything. While the service is out of reach, Open
+// tries again: until ctx ends or, if ctx has no deadline, for 30 s.
 //
-// An error that is coord.ErrInvalid says what is wrong with the URL, or with a file or a variable that it names; then nothing
-// was asked of the service.
+// An error that is coord.ErrInvalid says what is wrong with the URL, or with a file or a variable that it names; then
+// the service was asked nothing.
 func Open(ctx context.Context, url string, opts ...Option) (*coord.Client, error) {
 	s, err := Parse(url)
 	if err != nil {
@@ -54,7 +54,7 @@ func Parse(url string) (*Service, error) {
 	return &Service{t, c}, nil
 }
 
-// Connect is Open for a URL that has been taken apart. Each client has a session of its own.
+// Connect is Open for a URL that has been parsed. Each client has a session of its own.
 func (s *Service) Connect(ctx context.Context, opts ...Option) (*coord.Client, error) {
 	c := config{log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
@@ -74,13 +74,13 @@ func (s *Service) Connect(ctx context.Context, opts ...Option) (*coord.Client, e
 	return client, err
 }
 
-// Scheme is what the URL begins with: "file", "zk" and so on.
+// Scheme returns what the URL begins with: "file", "zk" and so on.
 func (s *Service) Scheme() string { return s.target.scheme }
 
-// String is the URL without secrets.
+// String returns the URL without secrets.
 func (s *Service) String() string { return s.target.shown }
 
-// Option sets up what Open makes.
+// Option sets up what Open returns.
 type Option func(*config)
 
 type config struct {
@@ -89,7 +89,7 @@ type config struct {
 	client []coord.Option
 }
 
-// WithTTL sets how long a session lasts of which nothing is heard, whatever the URL says. On file it changes nothing.
+// WithTTL sets how long a session lasts if nothing is heard from it, whatever the URL says. On file it changes nothing.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithLogger logs what the driver rides out. Without it nothing is logged.
@@ -106,7 +106,7 @@ func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }
 
-// Schemes are the services that this program was built with, by what their URLs begin with.
+// Schemes returns the schemes of the services that this program was built with.
 func Schemes() []string {
 	built := maps.Clone(services)
 	maps.DeleteFunc(built, func(_ string, o opener) bool { return o == nil })

@@ -10,42 +10,42 @@
 //	zk://h1,h2:2181/root                      ZooKeeper
 //	etcd://h1,h2:2379/root                    etcd
 //	redis://host:6379/0                       one Redis or Valkey, and the number of its database
-//	redis://h1,h2,h3                          several that know nothing of one another, and agree by majority
+//	redis://h1,h2,h3                          several that know nothing of one another; the majority decides
 //	postgres://user@host:5432/database        PostgreSQL
 //	mysql://user@host:3306/database           MariaDB or MySQL
 //	memcached://host:11211                    memcached
 //
-// Where no port is said it is the usual one, and where no path is said it is the driver's own root. The home is that of the
-// user as the system knows it, not $HOME: a job of cron and a shell mean the same directory.
+// If no port is given it is the usual one, and if no path is given it is the driver's own root. The home is the user's
+// home as the system knows it, not $HOME: a cron job and a shell mean the same directory.
 //
 // # Parameters
 //
 // What follows the question mark is name=value, joined by "&". A name that a service does not know is an error.
 //
-//	session=10s             how long a session lasts of which nothing is heard; not on file, where the kernel tells
-//	password-file=PATH      where the password of the user in the URL is, without the line's end
-//	password-env=NAME       the variable that has it
+//	session=10s             how long a session lasts if nothing is heard from it; not on file, where the kernel tells
+//	password-file=PATH      the file with the password of the user in the URL; line ends after it are ignored
+//	password-env=NAME       the environment variable with that password
 //	cleartext=yes           lets a password go to another machine without encryption
-//	tls=yes                 encrypt, with the system's authorities; each of the next four says so, too
+//	tls=yes                 encrypt, and trust the system's authorities; each of the next four implies tls=yes
 //	ca=PATH                 encrypt, and trust these authorities instead (PEM)
 //	cert=PATH, key=PATH     encrypt, and show this certificate (PEM)
-//	server-name=NAME        encrypt, and want this name in the server's certificate
+//	server-name=NAME        encrypt, and require this name in the server's certificate
 //
 //	sync=yes, group=yes, any-filesystem=yes   file: see file.WithSync, WithGroup, WithAnyFileSystem
 //	root=NAME               redis, memcached: what all keys begin with
 //	master=NAME             redis: the hosts are sentinels, which know the master by this name
 //	table=NAME              postgres, mysql: the table, if it is not the usual one
-//	polling=yes             postgres, mysql: waiters ask, and need no connection to listen on
+//	polling=yes             postgres, mysql: waiters poll, and need no connection to listen on
 //	listen-url=URL          postgres: where to listen, if the host is a pooler
-//	sslmode=MODE            postgres: as libpq has it, instead of tls
+//	sslmode=MODE            postgres: as in libpq, instead of tls
 //	evictions=yes           memcached: see memcached.WithEvictions
 //
-// A password may stand in the URL, too, as user:password@host, with %xx for what has a meaning in URLs. Where others can see
-// the URL, as in a list of processes, use a file or a variable.
+// A password may also stand in the URL, as user:password@host, with %xx for characters that have a meaning in URLs. If
+// others can see the URL, as in a list of processes, use a file or a variable.
 //
 // # Small binaries
 //
 // Each service but file has a build tag that leaves it out, with all that it needs: turnwise_no_zk, turnwise_no_etcd,
-// turnwise_no_redis, turnwise_no_postgres, turnwise_no_mysql, turnwise_no_memcached. What was left out is still known by
-// name, and Open says so.
+// turnwise_no_redis, turnwise_no_postgres, turnwise_no_mysql, turnwise_no_memcached. A service that was left out is
+// still known by name, and Open says that it was left out.
 package backend

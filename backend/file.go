@@ -41,8 +41,8 @@ func files(t *target) (connect, error) {
 	}, nil
 }
 
-// own is the user's directory. It goes by who the user is and not by $HOME or the XDG variables: those are not the same in a
-// job of cron, under sudo and in a shell, and who looked in two places would find two locks.
+// own returns the user's directory. It goes by who the user is, not by $HOME or the XDG variables: those differ between
+// a cron job, sudo and a shell, and two directories would mean two locks.
 func own() (string, error) {
 	u, err := user.Current()
 	if err != nil || u.HomeDir == "" {

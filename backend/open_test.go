@@ -20,7 +20,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// On each service one who comes by the URL alone locks out another who does.
+// On each service, a client that knows only the URL locks out another one that does.
 func TestEachServiceByItsURL(t *testing.T) {
 	plain := func(start func(testing.TB, ...servers.Option) *servers.Cluster, scheme, rest string, opts ...servers.Option) func(*testing.T) string {
 		return func(t *testing.T) string {

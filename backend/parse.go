@@ -13,16 +13,16 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// target is a URL taken apart. Package net/url takes no list of hosts.
+// target is a URL taken apart. Package net/url accepts no list of hosts.
 type target struct {
 	scheme  string
 	shown   string // the URL without what may be secret: a password, and the parameters, which may have one by mistake
 	user    string
 	inline  string // the password in the URL
 	hosts   []string
-	path    string // with the slash that it begins with
+	path    string // with its leading slash
 	params  *params
-	session time.Duration // zero: as the driver has it
+	session time.Duration // zero: the driver's default
 }
 
 func parse(text string) (*target, error) {
@@ -105,7 +105,7 @@ func (t *target) addresses(port int) ([]string, error) {
 	all := make([]string, len(t.hosts))
 	for i, h := range t.hosts {
 		host, p, err := net.SplitHostPort(h)
-		if err != nil { // there is no port, or it is an address of IPv6
+		if err != nil { // there is no port, or it is an IPv6 address
 			host, p = strings.Trim(h, "[]"), strconv.Itoa(port)
 		}
 		number, err := strconv.ParseUint(p, 10, 16)
@@ -139,7 +139,7 @@ func (t *target) noPath() error {
 	return nil
 }
 
-// noUser is for services that know no users.
+// noUser is for services that have no users.
 func (t *target) noUser() error {
 	if t.user != "" || t.inline != "" {
 		return fmt.Errorf("%s knows no users, and the URL names one", t.scheme)
@@ -147,7 +147,7 @@ func (t *target) noUser() error {
 	return nil
 }
 
-// withSession takes in how long a session lasts.
+// withSession reads how long a session lasts.
 func (t *target) withSession() error {
 	t.session = t.params.duration("session")
 	if t.session != 0 {
@@ -156,7 +156,8 @@ func (t *target) withSession() error {
 	return nil
 }
 
-// params are what follows the question mark. Whoever asks for one makes it known; rest complains of what nobody has asked for.
+// params are what follows the question mark. Asking for one makes it known; rest complains about those that nobody has
+// asked for.
 type params struct {
 	values url.Values
 	asked  map[string]bool
@@ -209,7 +210,7 @@ func (p *params) fail(format string, args ...any) {
 	}
 }
 
-// rest is what is wrong with the parameters.
+// rest returns what is wrong with the parameters.
 func (p *params) rest() error {
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if !p.asked[name] {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Each is one line that says what to do, and nothing is asked of anybody.
+// Each error is one line that says what to do, and no service is asked.
 func TestWhatIsWrongWithAURL(t *testing.T) {
 	for url, says := range map[string]string{
 		"":                              `"": invalid argument: it is no URL: write file:///var/lib/locks or etcd://host:2379, say`,

@@ -27,7 +27,7 @@ func postgreses(t *target) (connect, error) {
 	if e.serverName != "" {
 		return nil, errors.New("server-name: PostgreSQL takes the host's name; there is no other")
 	}
-	// What libpq calls it.
+	// These are the names that libpq has for them.
 	q := url.Values{}
 	for name, value := range map[string]string{"sslmode": sslmode, "sslrootcert": e.ca, "sslcert": e.cert, "sslkey": e.key} {
 		if value != "" {

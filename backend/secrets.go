@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// password is where a password is.
+// password says where a password is.
 type password struct{ inline, file, env string }
 
 func (t *target) password() (password, error) {
@@ -100,7 +100,7 @@ func (e encryption) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// access is what one needs to be let in, and how to get there unheard.
+// access is what a client needs to be let in, and how it gets there without being overheard.
 type access struct {
 	user     string
 	password password

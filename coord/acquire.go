@@ -12,22 +12,22 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// AcquireOption changes how long Acquire waits, and what it does when the caller already holds the line. A nil
+// AcquireOption changes how long Acquire waits, or what it does when the caller already holds the line. A nil
 // AcquireOption changes nothing.
 type AcquireOption func(*acquire)
 
-// Reentrant gives a caller whose context descends from a live hold of the same line a hold nested in that one, at
-// once: it has the same token, and it is gone when the outer one is. Without it Acquire returns ErrHeld.
+// Reentrant lets a caller whose context descends from a live hold of the same line acquire it again, at once: the new
+// hold is nested in that one, has the same token, and ends when the outer one does. Without it Acquire returns ErrHeld.
 func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
 
-// MaxWait bounds how long Acquire waits. Past that it returns an error that is context.DeadlineExceeded, and ErrBusy or
-// ErrUnavailable. With zero or less it does not wait at all, and takes what is free: it is TryAcquire but for the
-// error. TryAcquire never waits, so there MaxWait has no meaning.
+// MaxWait bounds how long Acquire waits. After that it returns an error that is context.DeadlineExceeded, and also
+// ErrBusy or ErrUnavailable. With zero or less it does not wait at all: it does what TryAcquire does, except for the
+// error. MaxWait changes nothing for TryAcquire, which never waits.
 func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWait = d } }
 
 const forever time.Duration = math.MaxInt64
 
-// Anew joins the line whether or not the caller holds it already, for recipes with room for several.
+// Anew joins the line even if the caller already holds it. It is for recipes that have room for several holders.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
 
 type ifHeld int
@@ -53,7 +53,7 @@ type acquire struct {
 	since   time.Time
 
 	session *session // where it stands in line; nil: nowhere
-	ahead   int      // how many it saw in its way when it looked last
+	ahead   int      // how many were in its way at the last look
 	blocker Node     // the nearest of them
 	trouble error    // what the service said last
 }
@@ -61,16 +61,16 @@ type acquire struct {
 // Acquire joins a line and waits for its turn by the rule. ctx governs the wait, not the work: the hold does not end
 // with ctx. On failure nothing of the call is left at the service, now or later.
 //
-// When the session is lost while waiting, Acquire joins again at the tail and tells the Observer.
+// If the session is lost while Acquire waits, it joins again at the tail and tells the Observer.
 func (c *Client) Acquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
 	a := acquire{Client: c, op: "acquire", maxWait: forever}
 	return a.run(ctx, line, kind, data, rule, opts)
 }
 
-// TryAcquire is Acquire for those who will not wait: it looks first, and if somebody is in the way it returns ErrBusy,
-// in an Error that says who is first in line, and creates nothing. (Of two who try at the same moment each may find the
-// other in its way.) When the service cannot be reached within the deadline of one request (see WithRequestTimeout) it
-// returns ErrUnavailable.
+// TryAcquire is Acquire without the wait: it looks first, and if somebody is in the way, it creates nothing and returns
+// ErrBusy, in an Error that says who is first in line. (If two try at the same moment, each may find the other in its
+// way.) If the service cannot be reached within the deadline of one request (see WithRequestTimeout), it returns
+// ErrUnavailable.
 func (c *Client) TryAcquire(ctx context.Context, line, kind string, data []byte, rule Rule, opts ...AcquireOption) (*Hold, error) {
 	a := acquire{Client: c, op: "try", try: true}
 	return a.run(ctx, line, kind, data, rule, opts)
@@ -152,7 +152,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	return nil, nil
 }
 
-// once goes through one session: join, look, wait, grant. Unless it is granted nothing stays in the line.
+// once makes one try, in one session: join, look, wait, grant. Unless the turn is granted, nothing stays in the line.
 func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -203,8 +203,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	return h, err
 }
 
-// awaitTurn returns what was ahead when it became my turn, within a deadline of the session that has not passed, and
-// whether I had to wait for it.
+// awaitTurn returns what was ahead when my turn came, and whether I had to wait for it. It gives no turn past the
+// session's deadline.
 func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place, ahead []Node) (_ []Node, waited bool, _ error) {
 	node := func() Node { return a.shown(place.Node()) }
 	for ; ; waited = true {
@@ -231,8 +231,8 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 	}
 }
 
-// confirm is for a node whose turn has come while the service has been silent for too long. It waits until the service is
-// heard again. By then the node may have been removed: amending it to what it already is finds out.
+// confirm is for a node whose turn has come while the service has been silent for too long. It waits until the service
+// is heard from again. The node may have been removed by then; to find out, confirm amends it to what it already is.
 func confirm(ctx context.Context, s *session, place driver.Place) error {
 	err := s.awaitRenewal(ctx)
 	if err == nil {
@@ -249,7 +249,7 @@ func (a *acquire) free(ahead []Node) bool {
 }
 
 // leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
-// and goes on without the caller.
+// then goes on without the caller.
 func (a *acquire) leaveSoon(s *session, place driver.Place) {
 	gone := make(chan struct{})
 	s.stand(1)
@@ -312,7 +312,7 @@ func (a *acquire) sees(wait []Node) {
 	}
 }
 
-// seeFirst is for a try that is told no: it asks who has the line, once and as long as the try may take.
+// seeFirst is for a try that was refused: it asks who has the line, once, and for no longer than the try may take.
 func (a *acquire) seeFirst(ctx context.Context) {
 	if first, err := a.driver.First(ctx, a.entry.Line, nil); err == nil && first.ID != "" {
 		a.ahead, a.blocker = max(a.ahead, 1), first

@@ -11,8 +11,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Client is one process's access to the lines of a service. It is made once, lives long, and may be used by any
-// number of goroutines. It opens a session when one is needed, and another one after a loss.
+// Client gives one process access to the lines of a service. Make one and keep it; any number of goroutines may use it.
+// It opens a session when one is needed, and another when that one is lost.
 type Client struct {
 	driver    driver.Driver
 	observer  teller
@@ -27,25 +27,25 @@ type Client struct {
 	mu      sync.Mutex
 	session *session // nil: none is open
 	opening *opening // nil: none is being opened
-	ending  *ending  // nil: neither Close nor Shutdown has come to ending the session
+	ending  *ending  // nil: neither Close nor Shutdown has begun to end the session
 }
 
 // Option sets up a Client. A nil Option changes nothing.
 type Option func(*Client)
 
-// WithOwnerLabel adds a label to what others see of this client's nodes, beside host and process number.
+// WithOwnerLabel sets a label that others see on this client's nodes, beside the host and the process ID.
 func WithOwnerLabel(label string) Option {
 	return func(c *Client) { c.owner.Label = label }
 }
 
-// WithNamespace puts every line of this client below a name: with namespace "shop", line "orders" is the line
-// "shop/orders" of a client without one.
+// WithNamespace puts every line of this client below a name: in the namespace "shop", the line "orders" is what a
+// client without a namespace calls "shop/orders".
 func WithNamespace(name string) Option {
 	return func(c *Client) { c.namespace = name + "/" }
 }
 
-// WithObserver tells o what the client does. Given more than once, each Observer is told, in that order; a nil one is told
-// nothing.
+// WithObserver tells o what the client does. It may be given several times: the Observers are told in that order. A nil
+// one is ignored.
 func WithObserver(o *Observer) Option {
 	return func(c *Client) {
 		if o != nil {
@@ -55,13 +55,13 @@ func WithObserver(o *Observer) Option {
 }
 
 // WithRequestTimeout bounds how long TryAcquire, Release, Line, First, Lines and Break may take, including the driver's
-// retries. Without it, or with zero or less, each may take as long as the driver gives a single request.
+// retries. Without it, or with zero or less, each may take as long as the driver allows for a single request.
 func WithRequestTimeout(d time.Duration) Option {
 	return func(c *Client) { c.timeout = max(d, 0) }
 }
 
-// NewClient returns a client on a driver, which it owns from now on. No I/O is done until the first call, and none at all if
-// the service promises less than is asked for: see Require. It panics if there is no driver.
+// NewClient returns a client on a driver, which the client owns from then on. It does no I/O until its first call, and
+// none at all if the service promises less than is asked for: see Require. NewClient panics if the driver is nil.
 func NewClient(d driver.Driver, opts ...Option) *Client {
 	if d == nil {
 		panic("turnwise: NewClient needs a driver, and got nil")
@@ -84,12 +84,12 @@ func (c *Client) setUp(opts []Option) {
 	}
 }
 
-// Driver returns what the client stands on.
+// Driver returns the client's driver.
 func (c *Client) Driver() driver.Driver { return c.driver }
 
-// Shutdown ends the client in good order: from now on nobody gets a turn (whoever waits gets ErrClosed), the holds
-// go on until their owners have released them, and then the session is ended. If ctx ends first, Shutdown returns
-// with the holds as they are; call it again, or Close.
+// Shutdown ends the client in good order. From now on nobody gets a turn, and waiters get ErrClosed. The holds go on
+// until their owners have released them; then the session is ended. If ctx ends first, Shutdown returns and leaves the
+// holds as they are: call it again, or call Close.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.end(ErrClosed)
 	for {
@@ -110,22 +110,23 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every
-// hold has been released. Otherwise the nodes of those who wait or join are taken away and it is left to its TTL, so that
-// nobody enters beside work that still runs. Close takes as long as the driver gives a single request, at most.
+// Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every hold
+// has been released. Otherwise Close takes away the nodes of those that wait or join, and leaves the session to its
+// TTL, so that nobody enters beside work that still runs. Close takes at most as long as the driver allows for a single
+// request.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	return c.finish(context.Background(), "close")
 }
 
-// ending is the end of the session and the driver, on its way or past.
+// ending is the end of the session and the driver, under way or complete.
 type ending struct {
 	done chan struct{}
 	err  error // valid after done
 }
 
-// finish ends what holds there are, the session and the driver. It goes on when ctx ends: what has been asked to end
-// must not stand until its TTL because nobody waits for it.
+// finish ends the holds, the session and the driver. It goes on after ctx has ended: a session that was asked to end
+// must not last until its TTL only because nobody waits for it.
 func (c *Client) finish(ctx context.Context, op string) error {
 	c.mu.Lock()
 	e := c.ending
@@ -178,7 +179,7 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 	close(e.done)
 }
 
-// requestTimeout is how long a call may take that waits for nobody but the service.
+// requestTimeout is how long a call may take that waits only for the service.
 func (c *Client) requestTimeout() time.Duration {
 	if c.timeout > 0 {
 		return c.timeout

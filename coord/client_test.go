@@ -179,7 +179,7 @@ func TestACloseThatFailsSaysSo(t *testing.T) {
 	})
 }
 
-// What is left to the TTL is what somebody may still work under, and nothing else.
+// Only the nodes that somebody may still work under are left to the TTL.
 func TestCloseBesideRunningWorkTakesTheWaitersAway(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
@@ -210,7 +210,7 @@ func TestAShutdownWithoutTimeEndsTheSessionAllTheSame(t *testing.T) {
 		}}
 		c := m.client(s)
 		require.NoError(t, enter(t, c).Release())
-		// What stands in a line without a hold goes with the session only.
+		// A node without a hold goes only with the session.
 		_, _, err := m.joined.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
 		require.NoError(t, err)
 		if err := c.Shutdown(ended); err != nil {

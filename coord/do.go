@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Result is what a channel of LockChan and its like delivers.
+// Result is what the channel of Chan, LockChan and the like delivers.
 type Result struct {
 	Hold *Hold
 	Err  error
 }
 
-// Do acquires, runs fn and releases; recipes build their Do on it. fn's context ends with the hold or with ctx,
-// and fn should then stop; the node stays, and is renewed, until it has returned. A panic in fn releases. fn is run
-// once or not at all.
+// Do acquires a hold, runs fn and releases the hold; recipes build their own Do on it. fn's context ends with the hold
+// or with ctx. fn should then stop; until it has returned, the node stays and is renewed. The hold is also released if
+// fn panics. fn is run once or not at all.
 //
-// The error is fn's as it is, or Release's as it is (ErrLost: the hold did not last to the end), or both joined.
+// The error is fn's, unchanged, or Release's, unchanged (ErrLost: the hold did not last to the end), or both joined.
 func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn func(context.Context, *Hold) error) (err error) {
 	if fn == nil {
 		return &Error{Op: "do", Err: fmt.Errorf("%w: the function is nil", ErrInvalid)}
@@ -40,9 +40,9 @@ func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn fu
 	return fn(ctx, h)
 }
 
-// Chan acquires in the background, for a select; recipes build their LockChan on it. The channel delivers one Result
-// and is closed when there will be nothing more to take back. If ctx ends, or the hold is lost, before the Result
-// has been received, the hold is released and the channel delivers the error instead.
+// Chan acquires in the background, for a select; recipes build their LockChan on it. The channel delivers one Result,
+// and is closed once there is nothing left to take back. If ctx ends, or the hold is lost, before the Result has been
+// received, the hold is released and the channel delivers the error instead.
 func Chan(ctx context.Context, acquire func(context.Context) (*Hold, error)) <-chan Result {
 	results := make(chan Result, 1)
 	go func() {
@@ -67,10 +67,10 @@ func Chan(ctx context.Context, acquire func(context.Context) (*Hold, error)) <-c
 			}()
 			select {
 			case <-released:
-			case <-time.After(50 * time.Millisecond): // it goes on, and has ended already
+			case <-time.After(50 * time.Millisecond): // the release goes on; the hold has ended already
 			}
 			results <- Result{Err: &Error{Op: "acquire", Line: h.acquired.line, Err: err}}
-		default: // received, and theirs
+		default: // it was received: the hold is the receiver's
 		}
 	}()
 	return results

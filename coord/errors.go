@@ -9,17 +9,17 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What can go wrong, for errors.Is. These, and what a Hold's context and its Err say, are causes and carry no prefix:
-// calls return them in an [Error].
+// What can go wrong, for errors.Is. Calls return these in an [Error]; a Hold's Err and the cause of its context give
+// them bare, without an Error's prefix.
 var (
-	// ErrBusy: somebody I would have to wait for is ahead. The service was reached.
+	// ErrBusy: somebody is ahead for whom the caller would have to wait. The service was reached.
 	ErrBusy = errors.New("line is busy")
 
 	// ErrUnavailable: the service was not reached in time, so nothing is known about the line.
 	ErrUnavailable = errors.New("service is out of reach")
 
-	// ErrLost: the hold ended before it was released: the service was not heard from in time, ended the session, or
-	// an operator removed the node.
+	// ErrLost: the hold ended before it was released: the service was not heard from in time or ended the session, or an
+	// operator removed the node.
 	ErrLost = errors.New("hold lost")
 
 	// ErrReleased: the hold was released.
@@ -31,30 +31,31 @@ var (
 	// ErrHeld: the context descends from a live hold of the same line; waiting would be waiting for oneself.
 	ErrHeld = errors.New("already held by the caller")
 
-	// ErrUpgrade: a write lock was asked for inside a read hold of the same line. Two who did that would wait for each
-	// other, so release the read lock first, and read again under the write lock.
+	// ErrUpgrade: a write lock was asked for inside a read hold of the same line. Two callers that did so would wait for
+	// each other: release the read lock first, and read again under the write lock.
 	ErrUpgrade = errors.New("a read hold cannot become a write hold")
 
 	// ErrUnsettled: the service was asked for a change, and nobody knows whether it made it. See Hold.Amend.
 	ErrUnsettled = errors.New("whether it was changed is not known")
 
-	// ErrRemoved: an operator removed the node while it waited, or it was gone already. A hold that ends so is ErrLost, too.
+	// ErrRemoved: an operator removed the node while it waited, or it was gone already. A hold that ends this way is also
+	// ErrLost.
 	ErrRemoved = errors.New("node removed")
 
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.
 	ErrStale = errors.New("token is stale")
 
-	// ErrDenied: the service refuses the credentials, or they lack a permission; or what is there is open to others, who
-	// are not to have any (see docs/security.md). Trying again does not help.
+	// ErrDenied: the service refuses the credentials, or they lack a permission, or what is stored at the service is open
+	// to others who must have no access (see docs/security.md). Trying again does not help.
 	ErrDenied = errors.New("denied by the service")
 
-	// ErrTooWeak: the service promises less than the client was told to Require. It was not asked anything.
+	// ErrTooWeak: the service promises less than the client was told to Require. The service was asked nothing.
 	ErrTooWeak = errors.New("the service promises too little")
 
 	// ErrInvalidName: no line can have this name. See CheckName.
 	ErrInvalidName = errors.New("invalid name")
 
-	// ErrInvalid: an argument other than a name cannot be right.
+	// ErrInvalid: an argument other than a name is invalid.
 	ErrInvalid = errors.New("invalid argument")
 )
 
@@ -66,12 +67,12 @@ type Error struct {
 	Op string
 
 	Line  string // "" if it concerns none
-	Ahead int    // how many in sight had to go first when it gave up; 0 if it never came to look
+	Ahead int    // how many in sight had to go first when it gave up; 0 if it never looked
 	Err   error
 
-	// Blocker is one of those who had to go first, or the zero Node if none was seen. Its kind tells its recipe. For a try
-	// it is the first in line, with its Owner, unless that one has just left or the service could not say; for a wait that
-	// came to its end it is the nearest ahead, mostly without Owner: Client.First tells of the first in line.
+	// Blocker is one of the nodes that had to go first, or the zero Node if none was seen. Its kind tells its recipe. For
+	// a try it is the first in line, with its Owner, unless that one has just left or the service could not say. For a
+	// wait that ran out it is the nearest ahead, usually without its Owner; Client.First returns the first in line.
 	Blocker Node
 }
 

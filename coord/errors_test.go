@@ -56,7 +56,7 @@ func TestAnErrorSaysWhoItComesFromOnce(t *testing.T) {
 	})
 }
 
-// The comment of Error.Op is all that a user knows of what it may be.
+// The comment on Error.Op is all that tells a user what it may be.
 func TestErrorsCallTheirOpAsTheCommentSays(t *testing.T) {
 	var documented, used []string
 	told := make(map[string]bool) // the functions that are told the op
@@ -120,7 +120,7 @@ func TestWhatTheServiceSaysStaysInTheError(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-// What a service, or somebody in line, has written into an error does nothing to the terminal that shows it.
+// What a service, or somebody in line, has written into an error must not affect the terminal that shows it.
 func TestTheTextOfAnErrorIsSafeToShow(t *testing.T) {
 	words := errors.New("the server says \x1b[2J\u202eOK\ngranted")
 	err := &coord.Error{

@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord/mem"
 )
 
-// A recipe of one's own: trains that share a single track. Those in one direction may follow each other, those in the
-// other have to wait.
+// A recipe of your own: trains share a single track. Those in one direction may follow each other, those in the other
+// have to wait.
 func Example() {
 	service := mem.New() // or zk.Connect, etcd.Connect
 	defer service.Close()
@@ -68,7 +68,7 @@ func ExampleFence() {
 	// the old one is refused: true
 }
 
-// Who holds and who waits, for an operator.
+// An operator looks up who holds and who waits.
 func ExampleClient_Line() {
 	service := mem.New()
 	defer service.Close()

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Fence guards something that holders of a line write to: it refuses tokens smaller than the greatest it has seen, so
-// a holder that was paused past the end of its hold can do no harm. Keep one beside the thing it guards, and keep
-// Last with the thing's data if that outlives the process. The zero Fence has seen nothing.
+// Fence guards something that holders of a line write to: it refuses tokens smaller than the greatest it has seen, so a
+// holder that was paused past the end of its hold can do no harm. Keep one beside the thing it guards; if the thing's
+// data outlives the process, store Last with it. The zero Fence has seen nothing.
 type Fence struct {
 	mu   sync.Mutex
 	last Token
@@ -27,7 +27,7 @@ func (f *Fence) Pass(t Token) error {
 	return nil
 }
 
-// Last is the greatest token that has passed.
+// Last returns the greatest token that has passed.
 func (f *Fence) Last() Token {
 	f.mu.Lock()
 	defer f.mu.Unlock()

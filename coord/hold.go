@@ -18,14 +18,14 @@ type Hold struct {
 	acquired *acquired
 	session  *session
 	outer    *Hold  // the hold this one is nested in, or nil
-	asks     string // of a nested one: what it was asked for
+	asks     string // of a nested hold: the kind that was asked for
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	end    atomic.Pointer[error] // why it ended; nil: it has not
-	until  time.Time             // when it was held for sure; written once, as it ends
+	until  time.Time             // until when it was surely held; written once, as it ends
 
-	mu     sync.Mutex          // taken while it ends: who finds it ended finds all ended that is inside
+	mu     sync.Mutex          // taken while it ends: whoever finds it ended finds everything inside ended as well
 	inside map[any]func(error) // what ends with it; guarded by mu
 
 	place driver.Place
@@ -48,7 +48,7 @@ type acquired struct {
 	line   string
 }
 
-// watchAfter is how long a hold must last before it is worth watching over its node.
+// watchAfter is how long a hold must last before its node is worth watching.
 const watchAfter = 100 * time.Millisecond
 
 // Why a hold was lost.
@@ -64,7 +64,7 @@ type removedHold struct{}
 func (*removedHold) Error() string   { return ErrLost.Error() + ": the node was removed" }
 func (*removedHold) Unwrap() []error { return []error{ErrLost, ErrRemoved} }
 
-// closedHold is the end of a hold whose client was closed: it was lost, too.
+// closedHold is the end of a hold whose client was closed: that is a loss as well.
 type closedHold struct{}
 
 func (*closedHold) Error() string   { return ErrClosed.Error() }
@@ -89,9 +89,9 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, granted str
 	return h, nil
 }
 
-// Context ends when the hold does: before anyone else can be let in, with the exceptions that the package comment
-// names. Its cause is ErrLost, ErrReleased or ErrClosed. It carries the values of the context that was given to Lock,
-// but not its end: that governed the wait.
+// Context returns a context that ends when the hold does: before anyone else can be let in, except where the package
+// comment says otherwise. Its cause is ErrLost, ErrReleased or ErrClosed. It carries the values of the context that was
+// given to Lock, but does not end with it: that context governed the wait.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // With returns a context that ends with ctx or with the hold, whichever ends first.
@@ -105,10 +105,10 @@ func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Token is the fencing token: each hold of a line has a greater one than all before it.
+// Token returns the fencing token. Each hold of a line has a greater one than all holds before it.
 func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
 
-// Node is the hold's place in the line. Its Kind is what the line is held as: see Amend.
+// Node returns the hold's node in the line. Its Kind is what the line is held as: see Amend.
 func (h *Hold) Node() Node {
 	n := h.acquired.client.shown(h.place.Node())
 	if open := h.outermost().open.Load(); open != nil {
@@ -118,8 +118,8 @@ func (h *Hold) Node() Node {
 	return n
 }
 
-// Err is nil while the line is surely held, and then why it no longer is. It reads the clock at each call, so it is
-// right even just after a long pause, when the context has not come round to ending yet.
+// Err returns nil while the line is surely held, and after that the reason why it no longer is. It reads the clock at
+// each call, so it is right even just after a long pause, when the context may not have ended yet.
 func (h *Hold) Err() error {
 	if h.end.Load() == nil {
 		switch {
@@ -139,8 +139,8 @@ func (h *Hold) Err() error {
 	return nil
 }
 
-// Deadline is until when the line is surely held if nothing more is heard from the service. It moves on as the session
-// is renewed in the background. It is zero when the hold has ended.
+// Deadline returns the time until which the line is surely held if nothing more is heard from the service. It moves on
+// as the session is renewed in the background. It is zero once the hold has ended.
 func (h *Hold) Deadline() time.Time {
 	if h.Err() != nil {
 		return time.Time{}
@@ -148,10 +148,10 @@ func (h *Hold) Deadline() time.Time {
 	return h.session.Deadline()
 }
 
-// Release lets go. It returns nil if the line was held until this call, ErrLost if it was not held to the end; so look
-// at it before you tell anybody that the work is done. Call it as often as you like. It needs no context: it works
-// after the caller's has ended, takes no longer than one request may (see WithRequestTimeout), and goes on in the
-// background if it must.
+// Release lets go of the line. It returns nil if the line was held until this call, and ErrLost if it was not held to
+// the end: check the result before you tell anybody that the work is done. You may call it any number of times. It
+// needs no context: it works after the caller's has ended, takes no longer than one request may (see
+// WithRequestTimeout), and goes on in the background if it must.
 func (h *Hold) Release() error {
 	called := time.Now()
 	h.Err() // what has passed makes it lost, noticed or not
@@ -167,11 +167,12 @@ func (h *Hold) Release() error {
 	return nil
 }
 
-// finish ends the hold and all inside it, for the first reason that anybody gives. lost says that it is to be told as a loss.
+// finish ends the hold and everything inside it. Of several reasons the first one counts. lost says that observers are
+// told of a loss.
 func (h *Hold) finish(why error, lost bool) { h.finishAt(h.sureUntil(), why, lost) }
 
-// sureUntil is the latest time at which it is sure to have been held, if it ends now. Since when a session has been over
-// that has ended nobody knows here.
+// sureUntil is the latest time at which the line was surely held, if the hold ends now. If the session has ended,
+// nobody here knows since when; then it is no later than when the session was last seen alive.
 func (h *Hold) sureUntil() time.Time {
 	at := time.Now()
 	if h.session.ended() {
@@ -205,7 +206,7 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) {
 
 func (h *Hold) lose(why error) { h.finish(why, true) }
 
-// leave takes the node away, once an amendment under way has come to its end.
+// leave takes the node away, once any amendment under way has ended.
 func (h *Hold) leave() {
 	close(h.left)
 	c := h.acquired.client
@@ -235,14 +236,15 @@ func (h *Hold) leave() {
 	}
 }
 
-// Amend replaces what the node asks for and what it says of itself; token and place stay, and those who wait for the
-// node look again. It is for recipes: a writer becomes a reader, a leader changes its value. A change of kind must
-// never ask for more than is held. Of what is nested in the hold, that ends with ErrLost which needs more.
+// Amend replaces the kind and the data of the node: what it asks for, and what it says about itself. Token and place
+// stay, and those that wait for the node look again. It is for recipes: a writer becomes a reader, a leader changes its
+// value. The new kind must never ask for more than is held. Nested holds that need more than the new kind end with
+// ErrLost.
 //
-// From the moment that the service is asked the line is held as the new kind, and if the answer does not come it stays
-// so, as others may have been let in. Then Amend returns ErrUnsettled. What the node is at the service is settled by
-// amending it again, to the same kind; to any other is ErrInvalid until then. On any other error nothing has changed,
-// unless the hold is lost.
+// From the moment that the service is asked, the line is held as the new kind. If no answer comes, it stays so, as
+// others may have been let in, and Amend returns ErrUnsettled. To settle what the node is at the service, amend it to
+// the same kind again; until then any other kind is ErrInvalid. After any other error nothing has changed, unless the
+// hold is lost.
 func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	fail := func(err error) error {
 		return &Error{Op: "amend", Line: h.acquired.line, Err: err}
@@ -295,8 +297,8 @@ func (h *Hold) beginChange(ctx context.Context) error {
 	}
 }
 
-// Unsettled reports whether the node is being amended to another kind, or whether that came to ErrUnsettled and nothing
-// has settled it since.
+// Unsettled reports whether the node is being amended to another kind, or such an amendment returned ErrUnsettled and
+// has not been settled since.
 func (h *Hold) Unsettled() bool { return h.outermost().open.Load() != nil }
 
 // amend is called with changing taken. Its error is the driver's.
@@ -329,9 +331,9 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	return err
 }
 
-// announce lets those who wait for my turn know that it has come. A node that is announced, or that its owner has amended,
-// tells them; so does one that leaves. It goes on past the loss of the hold: until its owner lets go the node stands, and
-// keeps those behind it waiting.
+// announce lets those that wait for my turn know that it has come. A node tells them when it is announced, when its
+// owner amends it, and when it leaves. announce goes on after the hold is lost: until its owner lets go, the node
+// stands and keeps those behind it waiting.
 func (h *Hold) announce() {
 	for tries := 0; ; tries++ {
 		select {
@@ -370,7 +372,7 @@ func (h *Hold) announceOnce() error {
 	return h.amend(ctx, kind, now.Data)
 }
 
-// startWatch looks after the node of a hold that lasts, to hear if it is removed.
+// startWatch watches the node of a hold that lasts, to hear if it is removed.
 func (h *Hold) startWatch() {
 	h.changing <- struct{}{}
 	if h.end.Load() != nil || h.unwatch != nil {
@@ -385,7 +387,7 @@ func (h *Hold) startWatch() {
 		err := h.place.Watch(ctx)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, driver.ErrSessionEnded):
-			return // the session's keeper tells
+			return // the session's keeper deals with it
 		case errors.Is(err, driver.ErrRemoved):
 			h.lose(lostRemoved)
 			return

@@ -170,7 +170,7 @@ func TestAReleaseLeavesOnceHoweverOftenItIsCalled(t *testing.T) {
 	})
 }
 
-// A release that the service does not answer is one all the same: the line was held until the call.
+// A release that the service does not answer counts all the same: the line was held until the call.
 func TestAReleaseThatFailsIsTheDriversToRepeat(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var told diary
@@ -193,7 +193,7 @@ func TestAReleaseThatFailsIsTheDriversToRepeat(t *testing.T) {
 	})
 }
 
-// Whoever stands right behind enters on the news that a holder left, so only one with nobody at all ahead may say so.
+// The waiter right behind enters on the news that a holder left, so only a holder with nobody at all ahead may say so.
 func TestOnlyWhoHadNobodyAheadLeavesAsTheHolder(t *testing.T) {
 	all := coord.Sight{Nearest: coord.All}
 	none := func(coord.Node, []coord.Node) []coord.Node { return nil }
@@ -252,7 +252,7 @@ func TestAnAmendmentShowsInTheHoldAndInTheLine(t *testing.T) {
 		}
 		assert.NoError(t, h.Err())
 
-		// What holds as a reader now must not pass for a writer inside of itself.
+		// A hold that is a reader now must not pass for a writer inside itself.
 		_, err = c.Acquire(h.Context(), "line", "W", nil, exclusive, coord.Reentrant())
 		assert.ErrorIs(t, err, coord.ErrUpgrade)
 		inner, err := c.Acquire(h.Context(), "line", "R", nil, exclusive, coord.Reentrant())

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Whoever imports a recipe gets the standard library and nothing else.
+// A program that imports a recipe gets the standard library and nothing else.
 func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
 	needsNoOther(t, nil, "coord", "coord/driver", "coord/register", "coord/mem", "coord/trace", "recipes/...", "fence/...",
 		"sharedfile")
@@ -24,8 +24,8 @@ func TestFilesNeedNamesForSystemCallsAlone(t *testing.T) {
 	needsNoOther(t, []string{"golang.org/x/sys/unix"}, "coord/file")
 }
 
-// needsNoOther wants packages of the root to import the standard library, the rest of the root but for the drivers of
-// services, and what is allowed.
+// needsNoOther checks that packages of the root import only the standard library, the rest of the root except the
+// drivers of services, and what is allowed.
 func needsNoOther(t *testing.T, allowed []string, packages ...string) {
 	t.Helper()
 	args := []string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}"}
@@ -48,8 +48,9 @@ func needsNoOther(t *testing.T, allowed []string, packages ...string) {
 	}
 }
 
-// A library module is released with the root's, and yet whoever uses it may have another version of that. What is
-// internal changes from one to the next. Tests may use it. All files are read, whatever system they are for.
+// A library module is released together with the root's, but its users may combine it with another version of that.
+// What is internal changes from version to version, so only tests may use it. All files are read, whatever system they
+// are for.
 func TestLibraryModulesKeepToWhatIsPublic(t *testing.T) {
 	for _, module := range libraryModules(t) {
 		t.Run(module, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Line returns who stands in a line, in order. Holds tells those whose turn it is, for the kinds of the recipes.
+// Line returns the nodes of a line, in order. Their Holds says whose turn it is, for the kinds that the recipes use.
 func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	full, err := c.openName(name)
 	if err != nil {
@@ -53,8 +53,8 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 	return n, nil
 }
 
-// firstSoon looks, or waits for another one than was seen. To look may not take longer than a request; a driver that waits says
-// by itself when the service is out of reach.
+// firstSoon looks if nothing has been seen, and otherwise waits for a first node other than seen. A look may take no
+// longer than a request; a driver that waits reports by itself when the service is out of reach.
 func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, error) {
 	if seen == nil {
 		return c.First(ctx, name)
@@ -62,9 +62,10 @@ func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, 
 	return c.first(ctx, name, seen)
 }
 
-// Watch yields the first node in a line, or the zero Node if there is none, and again whenever it or its data changes;
-// of changes that come fast, only the last. An error says that what was yielded before may be stale. The loop then goes on,
-// unless the error is ErrDenied, ErrClosed, ErrTooWeak or ErrInvalidName; it ends with ctx, too.
+// Watch yields the first node in a line, or the zero Node if there is none, and yields again whenever it or its data
+// changes. Of changes in quick succession it may yield only the last. An error says that what was yielded before may be
+// stale. The loop then goes on, unless the error is ErrDenied, ErrClosed, ErrTooWeak or ErrInvalidName. It also ends
+// when ctx does.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -102,8 +103,8 @@ func lasting(err error) bool {
 	return false
 }
 
-// Lines returns the names, in order, that begin with prefix and have somebody in line. Names that CheckName refuses, which
-// others may have made at the service, are left out.
+// Lines returns, in order, the names that begin with prefix and have somebody in line. It leaves out names that
+// CheckName refuses, which others may have made at the service.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if c.life.Err() != nil {
 		return nil, &Error{Op: "lines", Line: prefix, Err: c.noMore()}
@@ -114,16 +115,16 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if err != nil {
 		return nil, &Error{Op: "lines", Line: prefix, Err: translate(err)}
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return checkName(n) != nil }) // somebody else's: no call takes it
+	names = slices.DeleteFunc(names, func(n string) bool { return checkName(n) != nil }) // somebody else's: no call accepts it
 	for i, n := range names {
 		names[i] = c.ownName(n)
 	}
 	return names, nil
 }
 
-// Break removes a node, as Line returned it, whoever owns it: for an operator who knows better than its session. Its
-// owner is told (ErrRemoved for a waiter, ErrLost for a holder), but the next in line may be let in first. A node that was
-// amended since is the same contender.
+// Break removes a node that Line returned, whoever owns it. It is for an operator who knows better than the node's
+// session. The owner is told (ErrRemoved for a waiter, ErrLost for a holder), but the next in line may be let in before
+// that. A node that has been amended since is the same contender, and is removed.
 func (c *Client) Break(ctx context.Context, n Node) error {
 	full, err := c.openName(n.Line)
 	if err == nil {

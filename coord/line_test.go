@@ -110,7 +110,8 @@ func TestBreakTellsTheServiceItsOwnNumbers(t *testing.T) {
 	})
 }
 
-// What an operator saw may have been amended since, and goes by another ID on some services: it is the same contender.
+// The node that an operator saw may have been amended since, and on some services has another ID then: it is the same
+// contender.
 func TestBreakFindsANodeThatWasAmendedSince(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		operator := s.Client()

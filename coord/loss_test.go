@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
-// Nobody comes round to anything between the end of the session and the question.
+// Nothing else gets to run between the end of the session and the question.
 func TestErrKnowsThatTheSessionHasEnded(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		for range 100 {

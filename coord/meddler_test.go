@@ -16,7 +16,8 @@ import (
 )
 
 // meddler stands between a client and the in-process service, for situations that the service does not get into by
-// itself. Whatever is set is called in place of what the driver does, and is handed that, to do or not to do.
+// itself. Each function that is set is called in place of what the driver does, which it is handed as do, to call or
+// not.
 type meddler struct {
 	driver.Driver
 	under *coord.Client // the one that the service knows

@@ -11,21 +11,22 @@ import (
 )
 
 const (
-	// MaxData is how many bytes a node can carry.
+	// MaxData is how many bytes of data a node can carry.
 	MaxData = 64 << 10
 
 	maxName    = 1024
 	maxSegment = 255
 )
 
-// CheckName reports why a line cannot have this name, or nil. A name is one or more segments split by slashes, of 1
-// to 255 bytes each and 1,024 in all: valid UTF-8 without control characters and without those that are not seen or turn
-// the direction of text (Unicode's formatting characters, its separators of lines and paragraphs, and what is ignorable
-// by default), no segment being "." or "..". The rule is the same for every service: a name that works on one works on all.
+// CheckName returns an error that says why a line cannot have this name, or nil if it can. A name is one or more
+// segments separated by slashes, each of 1 to 255 bytes, and 1,024 bytes in all. It is valid UTF-8 without control
+// characters, and without characters that are invisible or change the direction of text (Unicode's formatting
+// characters, its line and paragraph separators, and what is ignorable by default). No segment is "." or "..". The rule
+// is the same for every service: a name that works on one works on all.
 //
-// Names are compared byte by byte. So names that look alike are different lines: the "a" of Latin and the "а" of
-// Cyrillic, "é" in one character or in two, a space and a no-break space. Where a name comes from a person, normalize it,
-// or allow only the characters that you need.
+// Names are compared byte by byte, so names that look alike can be different lines: the Latin "a" and the Cyrillic "а",
+// "é" as one character or as two, a space and a no-break space. If a name comes from a person, normalize it, or allow
+// only the characters that you need.
 func CheckName(name string) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("turnwise: %w", err)
@@ -62,16 +63,18 @@ func checkName(name string) error {
 	return nil
 }
 
-// unseen reports whether a character shows nothing of itself but may change how others are shown, or that they differ.
+// unseen reports whether a character is invisible, but may change how others are shown or make names differ that look
+// alike.
 func unseen(r rune) bool {
 	return r >= 0x80 && unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Printable is what to show of text that others wrote: labels, hosts, names of lines, values. Characters that would
-// move the cursor, turn the direction or stay invisible are escaped as in Go's strings, and so is the backslash.
+// Printable returns text that others wrote (labels, hosts, names of lines, values) in a form that is safe to show.
+// Characters that would move the cursor, change the direction of text or stay invisible are escaped as in Go's strings,
+// and so is the backslash.
 func Printable(text string) string { return safe(strings.ReplaceAll(text, `\`, `\\`)) }
 
-// safe is Printable for text that has been put together from ours and others': it leaves backslashes alone.
+// safe is Printable for text that is partly ours and partly others': it leaves backslashes alone.
 func safe(text string) string {
 	hidden := func(r rune) bool { return !strconv.IsPrint(r) || unseen(r) }
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, hidden) {

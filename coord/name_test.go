@@ -87,7 +87,7 @@ func TestWhatOthersWroteIsSafeToShow(t *testing.T) {
 	}
 }
 
-// Whatever is shown is on one line and seen, and different texts look different.
+// Whatever is shown is on one line and visible, and different texts look different.
 func FuzzPrintable(f *testing.F) {
 	for _, seed := range []string{"a", "\x1b[2J", "a\u202eb", "\\n", "\n", "\xff\xfe", "\U000e0041", "\u3164"} {
 		f.Add(seed, seed+"\\")

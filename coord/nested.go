@@ -7,8 +7,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Held returns the live hold of a line that ctx descends from, or nil: it came from Hold.Context or Hold.With of
-// this client. Of nested holds it is the innermost that is live.
+// Held returns the live hold of a line that ctx descends from, through Hold.Context or Hold.With of this client, or nil
+// if there is none. Of nested holds it returns the innermost live one.
 func (c *Client) Held(ctx context.Context, line string) *Hold {
 	h, _ := ctx.Value(heldKey{c, line}).(*Hold)
 	for h != nil && h.Err() != nil {
@@ -28,7 +28,7 @@ func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
 	base := context.WithValue(context.WithoutCancel(ctx), heldKey{h.acquired.client, h.acquired.line}, n)
 	n.ctx, n.cancel = context.WithCancelCause(base)
 	h.keep(n, n.loseWithOuter)
-	// An amendment either finds it nested by now, or is seen here.
+	// A concurrent amendment either finds it nested by now, or is seen here.
 	if !rules.Covers(h.kind(), kind) {
 		n.finish(ErrUpgrade, false)
 		h.forget(n)
@@ -37,7 +37,7 @@ func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
 	return n, nil
 }
 
-// loseWithOuter ends a nested hold for the reason that the one around it has ended.
+// loseWithOuter ends a nested hold because the one around it has ended, for this reason.
 func (h *Hold) loseWithOuter(why error) {
 	if why == ErrReleased {
 		why = lostOuter
@@ -45,7 +45,7 @@ func (h *Hold) loseWithOuter(why error) {
 	h.lose(why)
 }
 
-// keep has end called when the hold ends, under a key by which it can be forgotten; at once if it has ended.
+// keep has end called when the hold ends, or at once if it has ended already. forget takes the key to undo that.
 func (h *Hold) keep(key any, end func(why error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +73,8 @@ func (h *Hold) outermost() *Hold {
 	return h
 }
 
-// kind is what the line is held as. While it is open what an amendment came to, that is what it asked for: others may
-// have been let in by it. An announcement changes nothing.
+// kind is what the line is held as. While the outcome of an amendment is open, that is the kind that it asked for,
+// since others may have been let in. An announcement changes nothing.
 func (h *Hold) kind() string {
 	h = h.outermost()
 	if open := h.open.Load(); open != nil {
@@ -86,7 +86,7 @@ func (h *Hold) kind() string {
 	return h.joined
 }
 
-// downgrade ends all inside that needs more than kind.
+// downgrade ends the nested holds that need more than kind.
 func (h *Hold) downgrade(kind string) {
 	h.mu.Lock()
 	var nested []*Hold

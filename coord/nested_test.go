@@ -22,7 +22,7 @@ func within(t *testing.T, c *coord.Client, ctx context.Context, kind string) *co
 	return h
 }
 
-// Nobody comes round to anything between the end of a hold and the questions that follow it.
+// Nothing else gets to run between the end of a hold and the questions that follow it.
 func TestWhatIsNestedEndsWithTheHoldAroundItAtOnce(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()

@@ -7,17 +7,18 @@ import (
 
 // Observer is told what a client does, for logs, metrics and traces (see package trace). Each hook may be nil.
 //
-// Hooks are called one after the other, in the order in which things happened, on a goroutine of their own: a little
-// after the fact, perhaps after the call has returned that it is about; so at says when it was. Close and Shutdown wait a
-// moment for them. The end of a session is told after the losses that it caused, and before the next session. A slow hook
-// delays what is told after it and nothing else, so it keeps no hold alive; but what is not told yet takes memory.
+// Hooks are called one after the other, in the order in which things happened, on a goroutine of their own. That is a
+// little after the fact, perhaps after the call in question has returned, so at says when it happened. Close and
+// Shutdown wait a moment for them. The end of a session is told after the losses that it caused, and before the next
+// session. A slow hook delays only what is told after it, so it keeps no hold alive; but what has not been told yet
+// takes memory.
 //
-// Of a hold that is nested in another one nothing is told: it is the same turn.
+// Nothing is told of a hold that is nested in another one: it is the same turn.
 type Observer struct {
 	// SessionOpened: the client has a session, its first or another one.
 	SessionOpened func(at time.Time)
 
-	// SessionEnded: the session is over; those who held lose, those who wait join again at the tail.
+	// SessionEnded: the session is over. Its holds are lost, and its waiters join again at the tail.
 	SessionEnded func(at time.Time)
 
 	// OpenFailed: the service was not reached, or refused; the client tries again unless access was denied. It is told
@@ -27,7 +28,7 @@ type Observer struct {
 	// Waiting: a node had to wait when it joined; ahead counts the nodes it saw, perhaps only the nearest.
 	Waiting func(at time.Time, me Node, ahead int)
 
-	// Woken: a waiter looked again, whether or not it may go.
+	// Woken: a waiter looked again, whether or not its turn has come.
 	Woken func(at time.Time, me Node)
 
 	// Rejoining: a waiter lost its place with its session and joins again at the tail.
@@ -39,21 +40,21 @@ type Observer struct {
 	// Amended: from now on the line is held as me.Kind, as when a writer has become a reader.
 	Amended func(at time.Time, me Node)
 
-	// Released: the owner let go, and the line was held until then; held is for how long it had the line.
+	// Released: the owner let go, and the line was held until then; held is how long it had the line.
 	Released func(at time.Time, me Node, held time.Duration)
 
-	// Lost: a hold ended before it was released; err says why. It was held until at for sure, which may be a while ago: at
-	// the deadline that has passed, or when the session was last seen to be alive.
+	// Lost: a hold ended before it was released; err says why. at is until when the line was surely held, which may be a
+	// while ago: the deadline that has passed, or the time when the session was last seen alive.
 	Lost func(at time.Time, me Node, err error)
 }
 
-// teller calls the hooks of observers. Whoever has news hands it over and goes on: the end of a hold waits for nobody.
+// teller calls the hooks of observers. Its callers hand over their news and go on: the end of a hold waits for nobody.
 type teller struct {
 	to []*Observer // none of them nil
 
 	mu      sync.Mutex
 	news    []func()
-	telling bool // a goroutine is at it
+	telling bool // run is under way
 }
 
 func (t *teller) tell(f func()) {
@@ -83,7 +84,7 @@ func (t *teller) run() {
 	}
 }
 
-// rest waits until all is told that has happened, but not for a hook that takes long, or for the one that has called.
+// rest waits until everything so far has been told, but not for long: a hook may be slow, or may be what called rest.
 func (t *teller) rest() {
 	if len(t.to) == 0 {
 		return

@@ -69,7 +69,7 @@ func TestALostHoldWasHeldUntilItsDeadline(t *testing.T) {
 	})
 }
 
-// What has ended the session may have let the next one in before we heard of it.
+// Whatever has ended the session may have let the next one in before we heard of it.
 func TestAHoldThatIsLostWithItsSessionWasHeldWhenThatWasLastSeenAlive(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		told := map[string]time.Time{}

@@ -147,7 +147,7 @@ func TestAServiceOutOfReachIsTriedAgainAndItsWordsAreTold(t *testing.T) {
 	})
 }
 
-// A driver may go on trying inside for as long as it is given.
+// A driver may keep trying inside Open for as long as it is given.
 func TestAServiceOutOfReachIsToldOfThoughTheDriverGoesOnTrying(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var away atomic.Bool

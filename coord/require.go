@@ -7,9 +7,10 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Require has the client refuse a service that promises less than this: each call returns an error that is ErrTooWeak, says
-// what was asked for and what is promised, and asks the service nothing; zk.Connect, etcd.Connect and their like return it
-// before they dial. What is zero is not asked for. Of several Requires each must be met.
+// Require has the client refuse a service that promises less than this. Each call then returns an error that is
+// ErrTooWeak and says what was asked for and what is promised, and asks the service nothing; zk.Connect, etcd.Connect
+// and the like return it before they dial. A field that is zero asks for nothing. If Require is given several times,
+// each must be met.
 //
 //	coord.Require(driver.Strength{Restart: driver.ForgetsOpenly, Death: driver.ByTTL})
 //
@@ -18,8 +19,8 @@ func Require(least driver.Strength) Option {
 	return func(c *Client) { c.required = append(c.required, least) }
 }
 
-// CheckStrength returns the error, which is ErrTooWeak, that a client with these options has for a service of this
-// strength, or nil if it takes it. It is for the author of a driver's Connect.
+// CheckStrength returns the error (ErrTooWeak) with which a client with these options refuses a service of this
+// strength, or nil if it accepts the service. It is for authors of a driver's Connect.
 func CheckStrength(s driver.Strength, opts ...Option) error {
 	var c Client
 	c.setUp(opts)

@@ -2,7 +2,7 @@ package coord
 
 import "github.com/turnwise/turnwise/coord/driver"
 
-// These are the words that this package shares with its drivers.
+// These are the types that this package shares with its drivers.
 type (
 	// Token is a place in a line, and the fencing token of whoever holds there. Tokens strictly increase along a line,
 	// forever.
@@ -11,35 +11,36 @@ type (
 	// Node is one contender in a line.
 	Node = driver.Node
 
-	// Owner is who put a node there.
+	// Owner says who put a node into a line.
 	Owner = driver.Owner
 
 	// Sight says which of the nodes ahead a rule needs to see.
 	Sight = driver.Sight
 )
 
-// All is what a rule that must see everybody ahead sets Sight.Nearest to.
+// All is the Sight.Nearest of a rule that must see everybody ahead.
 const All = driver.All
 
-// TurnBits is by how many bits the tokens that users see are shifted against the numbers that the service gives: etcd's
-// create revision r is the token r<<TurnBits. The low bits are for turns that goroutines of one process pass among
-// themselves on one node. A rule sees the service's own numbers: it is about places only.
+// TurnBits is by how many bits the tokens that users see are shifted left from the numbers that the service gives:
+// etcd's create revision r becomes the token r<<TurnBits. The low bits are for turns that goroutines of one process
+// pass among themselves on one node. A rule sees the service's own numbers, since it is about places only.
 const TurnBits = 8
 
 // Rule is what makes a recipe: it looks at the nodes ahead and decides whether it is my turn.
 //
-// "I need not wait" must never turn back into "wait" while I stand in line. Since nobody joins ahead of me this is so
-// for every rule that does not become stricter when a node ahead leaves. A rule that does not know a kind should take
-// it for exclusive.
+// Once a rule says that I need not wait, it must never say "wait" again while I stand in line. Nobody joins ahead of
+// me, so this is true of every rule that does not become stricter when a node ahead leaves. A rule should treat a kind
+// that it does not know as exclusive.
 type Rule struct {
 	// Sight is what WaitFor needs to see; it may be shown more.
 	Sight Sight
 
-	// WaitFor gets the nodes ahead, in order, the nearest last. It returns those to wait for: until one of them goes there
-	// is no point in looking again. None: it is my turn. It must be a pure function.
+	// WaitFor gets the nodes ahead, in order, the nearest last. It returns those to wait for: until one of them goes,
+	// there is no point in looking again. If it returns none, it is my turn. It must be a pure function.
 	WaitFor func(me Node, ahead []Node) []Node
 
-	// Granted is the kind that the node takes on when its turn has come, unless it came with the join and nobody is
-	// behind. It is for rules by which others wait for my turn rather than for my leaving. Empty: the node keeps its kind.
+	// Granted is the kind that the node takes on when its turn comes, unless the turn came with the join and nobody is
+	// behind. It is for rules by which others wait for my turn rather than for my departure. If it is empty, the node
+	// keeps its kind.
 	Granted string
 }

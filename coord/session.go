@@ -27,7 +27,7 @@ type session struct {
 	released chan struct{} // closed at the next release or departure, if anybody asked
 }
 
-// opening is a session on its way, shared by all who need it. It is given up when the last of them has gone.
+// opening is a session that is being opened, for all who need it. It is given up when the last of them has gone.
 type opening struct {
 	cancel  context.CancelFunc
 	waiting int           // guarded by client.mu
@@ -39,7 +39,7 @@ type opening struct {
 // stalePoll is how often a session past its deadline is checked for having been renewed after all.
 const stalePoll = 10 * time.Millisecond
 
-// openTimeout is how long a driver may go on trying to open a session before it has to say what is wrong. It is time for
+// openTimeout is how long a driver may try to open a session before it has to say what is wrong. It is enough to try
 // several servers that do not answer.
 const openTimeout = 10 * time.Second
 
@@ -169,8 +169,8 @@ func (s *session) keep() {
 
 func (s *session) saw(at time.Time) { s.seen.Store(&at) }
 
-// dropSession makes room for another session. Its holds end first: whoever drops it may join the same line again, long
-// before the keeper comes round to it.
+// dropSession makes room for another session. The holds of this one end first: the caller may join the same line again
+// long before the keeper notices.
 func (c *Client) dropSession(s *session) {
 	s.drop.Do(func() {
 		c.mu.Lock()
@@ -201,7 +201,7 @@ func (s *session) ended() bool {
 	}
 }
 
-// awaitRenewal blocks while the deadline has passed but the session may yet live.
+// awaitRenewal blocks while the deadline has passed but the session may still live.
 func (s *session) awaitRenewal(ctx context.Context) error {
 	for !s.alive() {
 		select {
@@ -242,7 +242,8 @@ func (s *session) add(h *Hold) error {
 	return nil
 }
 
-// remove takes h off the session's holds, for the one caller who may then take its node away: the work is done.
+// remove takes h off the session's holds. It returns true to one caller only, who may then take the node away: the work
+// is done.
 func (s *session) remove(h *Hold) bool {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
@@ -254,7 +255,7 @@ func (s *session) remove(h *Hold) bool {
 	return true
 }
 
-// stand counts those who may have a node and no hold: by one more, or one less.
+// stand counts those that may have a node and no hold. by is 1 or -1.
 func (s *session) stand(by int) {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
@@ -262,7 +263,7 @@ func (s *session) stand(by int) {
 	s.wakeShutdown()
 }
 
-// awaitDepartures waits until all have left who stand in line without a hold.
+// awaitDepartures waits until all that stand in line without a hold have left.
 func (s *session) awaitDepartures(ctx context.Context) {
 	for {
 		s.client.mu.Lock()

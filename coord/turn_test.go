@@ -278,7 +278,7 @@ func TestATryThatFindsSomebodyCreatesNothing(t *testing.T) {
 	}
 }
 
-// Two recipes of one name keep each other out: without this, in silence.
+// Two recipes of one name keep each other out; without this they would do so in silence.
 func TestATryThatFindsSomebodySaysWhoThatIs(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		h, err := s.Client(coord.WithOwnerLabel("nightly \x1b[2J backup")).Acquire(t.Context(), "line", "W", nil, exclusive)
@@ -339,7 +339,7 @@ func TestASessionThatEndsWhileJoiningIsFollowedByAnother(t *testing.T) {
 	})
 }
 
-// atTheLastMoment does something once the turn has come, and before it is given.
+// atTheLastMoment does something after the turn has come and before it is given.
 func atTheLastMoment(m *meddler, do func()) {
 	var joined, done atomic.Bool
 	m.join = func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {

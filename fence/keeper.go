@@ -7,10 +7,10 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// A Keeper remembers the greatest stamp of each line.
+// Keeper remembers the greatest stamp of each line.
 type Keeper interface {
 	// Pass lets s through, or returns coord.ErrStale if a greater stamp of the line has passed before. After any other
-	// error nobody knows whether it has passed, and it is not to write.
+	// error nobody knows whether s has passed, and the caller must not write.
 	Pass(ctx context.Context, line string, s Stamp) error
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// A Stamp is what a write is stamped with, and what fences compare.
+// Stamp is what a write brings along, and what fences compare.
 type Stamp struct {
 	Epoch uint32      // goes before the token; raised when a lock moves to another engine
 	Token coord.Token // of the hold
@@ -18,8 +18,8 @@ func (s Stamp) Compare(o Stamp) int {
 	return cmp.Or(cmp.Compare(s.Epoch, o.Epoch), cmp.Compare(s.Token, o.Token))
 }
 
-// After returns nil if a write with s may come after one with last, and otherwise a cause that is coord.ErrStale. The zero
-// Stamp is for nothing seen yet. A stamp without a token comes after nothing: that is coord.ErrInvalid.
+// After returns nil if a write with s may come after one with last, and otherwise an error that is coord.ErrStale. A
+// zero last says that nothing has been seen yet. A stamp without a token comes after nothing: that is coord.ErrInvalid.
 func (s Stamp) After(last Stamp) error {
 	switch {
 	case s.Token <= 0:

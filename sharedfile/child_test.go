@@ -26,7 +26,8 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// The test's program runs once more as a process that can be killed or stopped, or is another user.
+// The test program runs again in this role, as a process that can be killed or stopped, or that belongs to another
+// user.
 const roleVariable = "TURNWISE_SHAREDFILE_ROLE"
 
 func TestMain(m *testing.M) {
@@ -56,7 +57,7 @@ func childProcess(role, path, locks string) *exec.Cmd {
 // filler makes a version so long that it takes several writes.
 var filler = strings.Repeat("0123456789abcdef", 4096)
 
-// count replaces a number by the next one, with what tells whether a version is whole.
+// count replaces a number with the next one, and adds what tells whether a version is whole.
 func count(f *File, w io.Writer) (next int, err error) {
 	number, err := numberIn(f)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -83,7 +84,7 @@ func numberIn(f *File) (number int, err error) {
 	return number, err
 }
 
-// whole returns the number of a version of which nothing is missing.
+// whole returns the number in a version, or an error if part of the version is missing.
 func whole(text string) (int, error) {
 	first, rest, _ := strings.Cut(text, "\n")
 	last, ok := strings.CutPrefix(rest, filler+filler+"\n")
@@ -115,7 +116,7 @@ func countUnderLock(path, locks string) error {
 	}
 }
 
-// Whatever the moment at which a writer is killed, no version is lost, none is written twice, and none is half there.
+// Whenever a writer is killed, no version is lost, none is written twice, and none is half there.
 func TestWritersThatAreKilledLoseAndRepeatNothing(t *testing.T) {
 	dir := inMemory(t)
 	f, err := Open(nil, dir+"/file")
@@ -186,7 +187,7 @@ func TestWritersThatAreKilledLoseAndRepeatNothing(t *testing.T) {
 	t.Logf("%d versions, %d of them said, %d writers killed, %d reads", last, len(said), killed, reads)
 	assert.Greater(t, killed, 20)
 
-	// One more writer, and nothing is left of the dead.
+	// After one more writer, nothing is left of the dead ones.
 	require.NoError(t, f.Publish(t.Context(), fence.Stamp{Epoch: 1, Token: 1}, func(w io.Writer) error {
 		_, err := io.WriteString(w, "last")
 		return err
@@ -196,7 +197,7 @@ func TestWritersThatAreKilledLoseAndRepeatNothing(t *testing.T) {
 	assert.Len(t, entries, 3)
 }
 
-// stoppedInTheMiddle writes half a version, says so, and the other half when it goes on.
+// stoppedInTheMiddle writes half a version, says so, and writes the other half when it goes on.
 func stoppedInTheMiddle(path, locks string) error {
 	client, err := file.Connect(context.Background(), locks)
 	if err != nil {
@@ -235,7 +236,7 @@ func stoppedInTheMiddle(path, locks string) error {
 	}
 	fmt.Println("taken:", taken)
 
-	// Not even by hand, in its own name, past all checks.
+	// Nor is anything read that it links by hand, in its own name, past all checks.
 	draft, err := os.CreateTemp(path+".versions", "")
 	if err != nil {
 		return err
@@ -288,7 +289,7 @@ func TestAWriterThatIsStoppedAndGoesOnIsNotRead(t *testing.T) {
 
 	line, err := client.Line(t.Context(), "file")
 	require.NoError(t, err)
-	require.NoError(t, client.Break(t.Context(), line[0])) // nobody waits for one who is stopped
+	require.NoError(t, client.Break(t.Context(), line[0])) // nobody waits for a process that is stopped
 	assert.Equal(t, "first", content(t, f))
 	write("second")
 	read := func() { // all the time from here on
@@ -318,7 +319,7 @@ func TestAWriterThatIsStoppedAndGoesOnIsNotRead(t *testing.T) {
 	}
 }
 
-// One is stopped just while it removes old versions, or looks which there are.
+// A process is stopped while it removes old versions, or while it looks which ones there are.
 func TestOneWhoIsStoppedWithTheDirectoryLockedStopsNobody(t *testing.T) {
 	for what, lock := range map[string]func(*os.File) (bool, bool){"it removes": lockAlone, "it looks": lockShared} {
 		t.Run(what, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package sharedfile is one file that many processes read and write. A reader always gets a whole version, the newest; a
-// writer that has lost the lock writes one that nobody reads.
+// Package sharedfile is one file that many processes read and write. A reader always gets the newest version, and the
+// whole of it; a writer that has lost the lock writes a version that nobody reads.
 //
 //	locks, err := file.Connect(ctx, "/var/lib/app/locks") // or any other engine
 //	prices, err := sharedfile.Open(mutex.New(locks, "prices"), "/var/lib/app/prices.json")
@@ -8,7 +8,7 @@
 //	err = prices.Read(ctx, func(r io.Reader) error { return json.NewDecoder(r).Decode(&table) })
 //
 // The lock may be on any engine, so the file may be on one host or on a file system that several share. Readers need no
-// lock, and may open with a nil one.
+// lock, and may give Open a nil one.
 //
 // # How it works
 //
@@ -18,43 +18,44 @@
 //	prices.json.versions/0000000000.0000000000000001024.000001   epoch, token, and which version of that token
 //	prices.json.versions/0000000000.0000000000000001280.000001   the newest: readers take the greatest name
 //
-// A version is written beside, synced, and linked to its name, which fails if there is one already. It is never written to
-// again. A writer begins by linking the newest version to a name of its own token, with a zero at the end: so from then on
-// whatever a writer with a smaller token may still link is not the greatest, and nobody will ever read it. There is no moment
-// at which it could slip through, however long it was stopped, and whatever it had looked at before.
+// A version is written under another name, synced, and linked to its own name, which fails if that name exists already.
+// It is never written to again. A writer begins by linking the newest version to a name with its own token and a zero
+// at the end. From then on, whatever a writer with a smaller token may still link is not the greatest, and nobody will
+// ever read it. There is no moment at which it could slip through, however long it was stopped, and whatever it had
+// looked at before.
 //
-// What a writer with a smaller token has linked before that is a version like any other, and the newer one begins from it. So
-// to change what is there, Read inside Write: no version that its writer was told is there is overwritten unseen, even if all
-// holds were lost at once. Where two meet in the same moment, the one with the smaller token is told that it is stale, and a
-// reader may see its version for as long as the other needs to link a name.
+// What a writer with a smaller token has linked before that is a version like any other, and the newer one begins from
+// it. So to change what is there, Read inside Write: then no version that was reported as written is overwritten
+// unseen, even if all holds were lost at once. If two writers meet at the same moment, the one with the smaller token
+// is told that it is stale, and a reader may see its version for as long as the other needs to link a name.
 //
 // # The plain path
 //
-// For programs that just open the path it is kept at the newest version, too. That only narrows the window: a writer that is
-// stopped just before it replaces the path can put an older version there, until it or somebody else writes again. What is
-// there is always whole.
+// The path itself is also kept at the newest version, for programs that just open it. That only narrows the window: a
+// writer that is stopped just before it replaces the path can put an older version there, until it or somebody else
+// writes again. Whatever is there is always whole.
 //
-//   - It is a link to the newest version, which costs nothing. Versions have no right to write, so a program that is not root
-//     and tries to edit one in place is refused; if it succeeds, it has changed a version.
-//   - With [Copy] it is a copy, and editing it does no harm. It takes the space and the time of a copy.
+//   - It is a link to the newest version, which costs nothing. Versions are not writable, so a program that tries to
+//     edit one in place is refused, unless it is root; if it succeeds, it has changed a version.
+//   - With [Copy] it is a copy, and editing it does no harm. That costs the space and the time of a copy.
 //
 // # What is kept
 //
-// The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open. The newest is never
-// removed: its name is what remembers which tokens are too small. So remove nothing in the directory by hand, and restore it
-// from a backup only when all writers have been stopped, and with a new [Epoch]. While a process is stopped that was just
-// looking into the directory, nothing is removed.
+// The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open. The newest is
+// never removed: its name records which tokens are too small. So remove nothing in the directory by hand, and restore
+// it from a backup only when all writers have been stopped, and with a new [Epoch]. While a process that was just
+// reading the directory is stopped, nothing is removed.
 //
 // # When something fails
 //
-//   - A process that is killed, at whatever moment, leaves the newest version as it was, or has written its own. What else it
-//     leaves, such as half a file, is removed by the next one with a greater token.
+//   - A process that is killed, at whatever moment, leaves the newest version as it was, or has written its own.
+//     Anything else it leaves, such as half a file, is removed by the next writer with a greater token.
 //   - Versions and their names are on the disk when Write returns.
-//   - A full disk, or a directory that may not be written to, is an error that changes nothing.
-//   - On a file system without hard links (FAT, some network shares) Write says so.
+//   - A full disk, or a directory that may not be written to, causes an error and changes nothing.
+//   - On a file system without hard links (FAT, some network shares) Write returns an error that says so.
 //
-// On NFS a reader may get the version before the newest for as long as the client caches a directory. Where files cannot be
-// locked there, nobody can tell which are open, and each version is kept for an hour.
+// On NFS a reader may get the version before the newest for as long as the client caches a directory. Where files
+// cannot be locked, nobody can tell which are open, so each version is kept for an hour.
 //
 // # Another engine
 //

@@ -18,7 +18,7 @@ import (
 	"github.com/turnwise/turnwise/sharedfile"
 )
 
-// What is there is changed: nobody else writes between Read and the end of Write.
+// Change what is there: nobody else writes between Read and the end of Write.
 func Example() {
 	service := mem.New() // or file.Connect, zk.Connect, …
 	defer service.Close()
@@ -54,7 +54,7 @@ func Example() {
 	// <nil>
 }
 
-// The lock is held by somebody else, such as the shell script that has started this process, who has told us its token.
+// Somebody else holds the lock, such as the shell script that has started this process and told it the token.
 func ExampleFile_Publish() {
 	dir, err := os.MkdirTemp("", "prices")
 	if err != nil {

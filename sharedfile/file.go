@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// Lock is what writers take turns by: a mutex.Mutex, a rwlock.RWLock, or whatever else gives an exclusive hold.
+// Lock is what writers take turns by: a mutex.Mutex, a rwlock.RWLock, or anything else that gives an exclusive hold.
 type Lock interface {
 	Lock(ctx context.Context) (*coord.Hold, error)
 }
@@ -33,17 +33,19 @@ type File struct {
 // Option sets up a File. A nil Option changes nothing.
 type Option func(*File)
 
-// Keep is how many of the newest versions are kept: one or more, three without it. The last writer's wish counts.
+// Keep sets how many of the newest versions are kept: one or more, and three by default. The last writer's number
+// counts.
 func Keep(n int) Option { return func(f *File) { f.keep = n } }
 
-// Copy has writers put a copy of the newest version at the path, where they would put a link. All writers should agree.
+// Copy has writers put a copy of the newest version at the path, instead of a link. All writers should agree.
 func Copy() Option { return func(f *File) { f.copy = true } }
 
-// Epoch goes before the tokens of Write. Raise it when the lock moves to another engine: see fence.Stamp.
+// Epoch sets the number that goes before the tokens of Write. Raise it when the lock moves to another engine: see
+// fence.Stamp.
 func Epoch(n uint32) Option { return func(f *File) { f.epoch = n } }
 
-// Open returns the file at a path. It makes nothing; that is for the first Write. The lock may be nil for those who only
-// Read or Publish.
+// Open returns the file at a path. It creates nothing; the first Write does. The lock may be nil if you only Read or
+// Publish.
 func Open(lock Lock, path string, opts ...Option) (*File, error) {
 	f := &File{lock: lock, keep: 3}
 	for _, o := range opts {
@@ -85,17 +87,17 @@ func Open(lock Lock, path string, opts ...Option) (*File, error) {
 	return f, nil
 }
 
-// Path is where the newest version is for programs that know nothing of this package.
+// Path returns where the newest version is for programs that know nothing of this package.
 func (f *File) Path() string { return f.path }
 
-// Write takes the lock and writes a new version: what fn writes, if it returns nil. Readers have the version before until
-// then, and fn may Read it too; nobody else writes meanwhile. Fn must not Write. Writing to w fails once ctx or the hold has
-// ended.
+// Write takes the lock and writes a new version: what fn writes, if fn returns nil. Until then readers get the version
+// before, and fn may Read it as well; nobody else writes meanwhile. fn must not call Write. Writing to w fails once ctx
+// or the hold has ended.
 //
-// It returns nil if the version is there and the lock was held to the end. coord.ErrStale says that somebody with a greater
-// token has begun to write: this version is not there, unless the two met in the same moment and the other has begun from
-// it. coord.ErrLost says that the lock was not held to the end: Read tells what is there. Any other error, such as fn's own,
-// leaves the file as it was, unless it says otherwise.
+// It returns nil if the version is there and the lock was held to the end. coord.ErrStale says that a writer with a
+// greater token has begun: this version is not there, unless the two met at the same moment and the other has begun
+// from it. coord.ErrLost says that the lock was not held to the end: Read tells what is there. Any other error, such as
+// fn's own, leaves the file as it was, unless it says otherwise.
 func (f *File) Write(ctx context.Context, fn func(w io.Writer) error) error {
 	if f.lock == nil {
 		return f.failed("write", fmt.Errorf("%w: it was opened without a lock", coord.ErrInvalid))
@@ -105,8 +107,8 @@ func (f *File) Write(ctx context.Context, fn func(w io.Writer) error) error {
 	})
 }
 
-// Publish is Write for those whose lock somebody else has taken, such as the parent of this process: s is what it holds with. A
-// stamp may publish several versions, one after the other.
+// Publish is Write for a lock that somebody else has taken, such as the parent of this process: s is the stamp of that
+// hold. One stamp may publish several versions, one after the other.
 func (f *File) Publish(ctx context.Context, s fence.Stamp, fn func(w io.Writer) error) error {
 	return f.publish(ctx, "publish", s, fn)
 }
@@ -115,13 +117,14 @@ func (f *File) failed(op string, err error) error {
 	return fmt.Errorf("turnwise: %s %s: %w", op, f.path, err)
 }
 
-// list returns what is in the directory of versions. If there is none, nothing is in it.
+// list returns what is in the directory of versions. If there is no directory, nothing is in it.
 //
-// A directory is not read in one step if there is much in it: what is made and what is removed meanwhile may both be missed,
-// so that one who comes in the place of another is not seen at all. So nothing is removed while somebody reads: he has locked
-// the directory for that, as has he who removes something. Nobody waits long for such a lock, since its owner may be stopped.
-// One who is stopped while he removes what is old keeps others from removing anything, so that is as good. On NFS other
-// hosts know nothing of the lock: so the directory is read until it says the same twice.
+// A large directory is not read in one step: what is created and what is removed meanwhile may both be missed, so that
+// a name that takes the place of another is not seen at all. So nothing is removed while somebody reads: a reader locks
+// the directory for that, and so does a process that removes something. Nobody waits long for such a lock, since its
+// owner may be stopped. If its owner is stopped while it removes old names, it keeps others from removing anything, so
+// reading without the lock is as good. On NFS other hosts know nothing of the lock, so the directory is read until it
+// says the same twice.
 func (f *File) list() (all names, err error) {
 	all, err = f.listOnce()
 	for err == nil {
@@ -160,7 +163,7 @@ func (f *File) removing(remove func()) {
 	}
 }
 
-// drop removes a draft of our own, now or when somebody newer comes.
+// drop removes a draft of our own, now or when a newer writer comes.
 func (f *File) drop(d name) { f.removing(func() { _ = os.Remove(f.at(d)) }) }
 
 // soon tries to lock something for a little while. known is false where there are no locks.

@@ -152,7 +152,7 @@ func TestAWriterThatLostTheLockIsNotRead(t *testing.T) {
 		return nil
 	}), coord.ErrStale)
 
-	// As soon as a newer one has begun, though it has not written yet.
+	// It is stale as soon as a newer one has begun, even if that has not written yet.
 	err = f.Publish(t.Context(), fence.Stamp{Token: 5}, func(w io.Writer) error {
 		assert.ErrorIs(t, f.Publish(t.Context(), fence.Stamp{Token: 4}, text("stale")), coord.ErrStale)
 		assert.Equal(t, "newer", content(t, f))
@@ -265,7 +265,7 @@ func TestAVersionStaysWhileItIsRead(t *testing.T) {
 	assert.Equal(t, []string{"0.5.1"}, entries(t, f))
 }
 
-// What a writer leaves that is killed, step by step: see publish.
+// What a writer that is killed leaves behind, step by step: see publish.
 func TestTheNextWriterClearsUpAfterOneThatWasKilled(t *testing.T) {
 	dead := fence.Stamp{Token: 2}
 	write := func(f *File, n name, s string) { _ = os.WriteFile(f.at(n), []byte(s), 0o444) }
@@ -341,7 +341,7 @@ func TestThePathIsALinkOrACopy(t *testing.T) {
 	assert.Equal(t, []string{"0.1.1", "0.2.1", "0.3.1"}, entries(t, f))
 }
 
-// Somebody who was stopped just before he put an older version at the path has done so now. The next one puts it right.
+// A writer that was stopped just before it put an older version at the path has done so now. refresh puts that right.
 func TestAPathThatWentBackIsPutRight(t *testing.T) {
 	f := open(t)
 	publish(t, f, 1, "first")
@@ -416,8 +416,8 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// Writers that have no lock at all: each takes the next token at once, as if every hold were lost as soon as it began. Still
-// every version that somebody was told is there was made from the one before it, and no reader goes back.
+// The writers have no lock at all: each takes the next token at once, as if every hold were lost as soon as it began.
+// Still, every version that was reported as written was made from the one before it, and no reader goes back.
 func TestWritersWhoReadFirstOverwriteNobody(t *testing.T) {
 	dir := inMemory(t)
 	f, err := Open(nil, dir+"/file", Keep(1))
@@ -481,7 +481,7 @@ func TestWritersWhoReadFirstOverwriteNobody(t *testing.T) {
 	assert.NotZero(t, refused)
 }
 
-// The newest version comes and the one before it goes while a large directory is read, again and again.
+// While a large directory is read, newer versions keep appearing, and the ones before them disappear.
 func TestOneOfTheNewestVersionsIsAlwaysSeen(t *testing.T) {
 	f := open(t)
 	require.NoError(t, os.Mkdir(f.dir, 0o755))
@@ -490,7 +490,7 @@ func TestOneOfTheNewestVersionsIsAlwaysSeen(t *testing.T) {
 	}
 	at := func(n uint64) string { return f.at(name{stamp: fence.Stamp{Token: 1}, n: n}) }
 	require.NoError(t, os.WriteFile(at(1), nil, 0o644))
-	var newest atomic.Uint64 // is there, or has been
+	var newest atomic.Uint64 // it is there, or has been
 	newest.Store(1)
 	go func() {
 		for n := uint64(2); t.Context().Err() == nil; n++ {
@@ -510,7 +510,7 @@ func TestOneOfTheNewestVersionsIsAlwaysSeen(t *testing.T) {
 	}
 }
 
-// Two put their versions at the path at the same time, the older one perhaps last: it looks again.
+// Two writers put their versions at the path at the same time, perhaps the older one last: that one looks again.
 func TestThePathEndsUpAtTheNewestVersion(t *testing.T) {
 	dir := inMemory(t)
 	f, err := Open(nil, dir+"/file")

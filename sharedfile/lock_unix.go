@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockShared locks a file or directory beside others who do so, until it is closed, and lockAlone beside nobody. Neither
-// waits. known is false where there are no such locks.
+// lockShared locks a file or directory together with others that do so, and lockAlone locks it alone, until it is
+// closed. Neither waits. known is false where there are no such locks.
 func lockShared(f *os.File) (locked, known bool) { return tryLock(f, syscall.LOCK_SH) }
 
 func lockAlone(f *os.File) (locked, known bool) { return tryLock(f, syscall.LOCK_EX) }
@@ -27,7 +27,7 @@ func flock(v *os.File, how int) error {
 	}
 }
 
-// syncDir puts the names in a directory on the disk.
+// syncDir sees to it that the names in a directory are on the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

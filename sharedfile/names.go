@@ -12,14 +12,14 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// A name in the directory of versions is one of these, with the stamp of who made it:
+// A name in the directory of versions is one of these, with the stamp of the writer that made it:
 //
 //	0000000000.0000000000000001280.000000        a claim: the version that was the newest when its writer began
 //	0000000000.0000000000000001280.000000.none   a claim when there was no version yet
 //	0000000000.0000000000000001280.000001        a version
 //	0000000000.0000000000000001280.~3f9a…        a draft: what is being written, or replaces the path
 //
-// All of them say that somebody with this stamp has begun. The greatest but for drafts is what readers read.
+// All of them say that a writer with this stamp has begun. Readers read the greatest one that is not a draft.
 type name struct {
 	stamp fence.Stamp
 	n     uint64 // of versions, from 1
@@ -48,7 +48,7 @@ func (n name) String() string {
 	return fmt.Sprintf("%s%06d", s, n.n)
 }
 
-// parse reports false for what is none of ours.
+// parse reports false for names that are not ours.
 func parse(text string) (n name, ours bool) {
 	parts := strings.SplitN(text, ".", 3)
 	if len(parts) != 3 {
@@ -75,7 +75,7 @@ func parse(text string) (n name, ours bool) {
 	return n, err == nil && n.n < math.MaxUint64 && n.String() == text
 }
 
-// compare puts names into the order in which they were begun, and drafts into any.
+// compare puts names into the order in which they were begun, and drafts into any order.
 func compare(a, b name) int { return cmp.Or(a.stamp.Compare(b.stamp), cmp.Compare(a.n, b.n)) }
 
 // names are what is in the directory, as far as it is ours.
@@ -121,7 +121,7 @@ func (a names) last() (s fence.Stamp) {
 	return s
 }
 
-// same reports whether two lists are of the same names.
+// same reports whether two lists have the same names.
 func (a names) same(b names) bool {
 	return slices.Equal(a.readable, b.readable) && slices.Equal(a.drafts, b.drafts)
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// keptUnseen is how long a version stays where nobody can tell whether somebody has it open.
+// keptUnseen is how long a version stays where nobody can tell whether it is open.
 const keptUnseen = time.Hour
 
-// prune removes what nobody will read: all but the newest versions, claims but for the newest, and drafts of those who are
-// older than the newest. It never removes what readers read, so the greatest stamp is always there. What cannot be removed
-// is left for the next one.
+// prune removes what nobody will read: all but the newest few versions, all claims but the newest name, and drafts with
+// a smaller stamp than that. It never removes what readers read, so the greatest stamp is always there. What cannot be
+// removed is left to the next writer.
 func (f *File) prune() {
 	all, err := f.list()
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *File) prune() {
 			old = append(old, d)
 		}
 	}
-	// The newest may be somebody else's, who has not synced it yet. Without it on the disk, what is older must stay there.
+	// The newest may belong to a writer that has not synced it yet. Until it is on the disk, older ones must stay there.
 	if len(old) == 0 || syncDir(f.dir) != nil {
 		return
 	}

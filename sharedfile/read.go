@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Read calls fn with the newest version, from its beginning; r is an io.Seeker and an io.ReaderAt, too. It takes no lock and
-// waits for nobody. What fn reads does not change, however long it takes. It must not keep r.
+// Read calls fn with the newest version, from its beginning; r is also an io.Seeker and an io.ReaderAt. Read takes no
+// lock and waits for nobody. What fn reads does not change, however long fn takes. fn must not keep r.
 //
 // If nobody has written yet the error is fs.ErrNotExist. The error of fn is returned as it is.
 func (f *File) Read(ctx context.Context, fn func(r io.Reader) error) error {
@@ -27,8 +27,8 @@ func (f *File) Read(ctx context.Context, fn func(r io.Reader) error) error {
 	return fn(io.NewSectionReader(v, 0, st.Size()))
 }
 
-// openNewest opens the newest version, and keeps others from removing it. It may be removed between the look and that, since
-// there is a newer one then; so it looks again.
+// openNewest opens the newest version, and keeps others from removing it. If a newer one comes, the version may be
+// removed between the look and the opening: then openNewest looks again.
 func (f *File) openNewest(ctx context.Context) (*os.File, error) {
 	for pause := time.Duration(0); ; pause = min(2*pause+time.Millisecond, 50*time.Millisecond) {
 		if err := sleep(ctx, pause); err != nil {

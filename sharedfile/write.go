@@ -15,16 +15,18 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// publish writes a version in these steps. At each of them the process may be killed, or stopped for as long as somebody likes.
+// publish writes a version in these steps. At each of them the process may be killed, or stopped for any length of
+// time.
 //
-//  1. It makes a draft. Whoever comes with a smaller stamp sees by its name that somebody newer has begun.
-//  2. It claims: what was the newest gets a name of ours as well. What is linked with a smaller stamp from now on is not the
-//     newest, and is never read.
+//  1. It makes a draft. Its name tells writers with a smaller stamp that a newer one has begun.
+//  2. It claims: what was the newest also gets a name with our stamp. What is linked with a smaller stamp from now on
+//     is not the newest, and is never read.
 //  3. It writes the draft and syncs it.
 //  4. It links the draft to its name, and syncs that.
-//  5. It looks whether somebody newer has begun. If not, whoever is newer will find this version: his draft comes after our
-//     link, and he looks for the newest after that. If so, he may or may not have found it, and we say that we are stale. The
-//     version stays all the same: it may be the newest, and others may have removed what was the newest before.
+//  5. It looks whether a newer writer has begun. If not, any newer writer will find this version: its draft comes after
+//     our link, and it looks for the newest after that. If so, the newer writer may or may not have found it, and we
+//     say that we are stale. The version stays all the same: it may be the newest, and others may have removed what was
+//     the newest before.
 func (f *File) publish(ctx context.Context, op string, s fence.Stamp, fn func(io.Writer) error) (err error) {
 	if fn == nil {
 		return f.failed(op, fmt.Errorf("%w: the function is nil", coord.ErrInvalid))
@@ -66,7 +68,8 @@ func (f *File) publish(ctx context.Context, op string, s fence.Stamp, fn func(io
 	return err
 }
 
-// writer is a draft for fn. Half of what fn writes is no version, though fn may think that a write has not failed.
+// writer is a draft for fn. It remembers an error: half of what fn writes is no version, even if fn ignores that a
+// write has failed.
 type writer struct {
 	ctx context.Context
 	to  io.Writer
@@ -83,7 +86,7 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return n, w.err
 }
 
-// check returns coord.ErrStale if somebody newer than s has begun.
+// check returns coord.ErrStale if a writer newer than s has begun.
 func (f *File) check(s fence.Stamp) (names, error) {
 	all, err := f.list()
 	if err == nil {
@@ -108,14 +111,15 @@ func (f *File) begin(s fence.Stamp) (name, *os.File, error) {
 	return f.draft(s)
 }
 
-// draft makes a file that can be read by all whom the process's umask lets, and written to by nobody who opens it later.
+// draft makes a file that is readable as far as the process's umask allows, and that nobody who opens it later may
+// write to.
 func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
 	d := name{stamp: s, n: rand.Uint64() >> 1, kind: draft}
 	out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	return d, out, err
 }
 
-// claim gives what was the newest before s a name of s, unless it has one.
+// claim gives what was the newest before s a name with the stamp s, unless it has one.
 func (f *File) claim(ctx context.Context, s fence.Stamp) error {
 	for {
 		if ctx.Err() != nil {
@@ -154,7 +158,7 @@ func (f *File) create(n name) error {
 	return err
 }
 
-// claimVersion makes a claim of a version: a link, or where another user's files may not be linked a link to a copy.
+// claimVersion makes a claim of a version: a link or, where another user's files may not be linked, a link to a copy.
 func (f *File) claimVersion(s fence.Stamp, found name) error {
 	to := f.at(name{stamp: s, kind: claim})
 	err := link(f.at(found), to)
@@ -203,7 +207,7 @@ func (f *File) settle(ctx context.Context, d name, out *os.File) error {
 			continue // another process with our stamp was quicker
 		}
 		if _, stale := f.check(d.stamp); errors.Is(stale, coord.ErrStale) {
-			return stale // who is newer has removed the draft
+			return stale // a newer writer has removed the draft
 		}
 		return fmt.Errorf("%w (the file system has to have hard links)", err)
 	}
@@ -214,7 +218,7 @@ func (f *File) settle(ctx context.Context, d name, out *os.File) error {
 	return err
 }
 
-// link is os.Link, but for a file system that has done it, and was asked again since its answer was lost.
+// link is os.Link, but succeeds if the link is there already: a file system whose answer was lost is asked again.
 func link(from, to string) error {
 	err := os.Link(from, to)
 	if errors.Is(err, fs.ErrExist) {
@@ -227,8 +231,8 @@ func link(from, to string) error {
 	return err
 }
 
-// refresh puts the newest version at the path, and looks again whether it is still the newest: somebody who was stopped just
-// before he did so puts an older one there, and puts it right when he goes on.
+// refresh puts the newest version at the path, then looks again whether it is still the newest: a writer that was
+// stopped just before puts an older one there, and puts that right when it goes on.
 func (f *File) refresh(s fence.Stamp) error {
 	for {
 		v, err := f.openNewest(context.Background())
@@ -239,7 +243,7 @@ func (f *File) refresh(s fence.Stamp) error {
 		stands := err == nil && f.isNewest(v)
 		v.Close()
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // somebody newer has removed our draft
+		case errors.Is(err, fs.ErrNotExist): // a newer writer has removed our draft
 		case err != nil, stands:
 			return err
 		}
@@ -256,7 +260,8 @@ func (f *File) isNewest(v *os.File) bool {
 	return f.stands(n, v)
 }
 
-// place puts a version at the path. A link or a copy of it is made beside, and takes the path in one step.
+// place puts a version at the path. It makes a link or a copy under another name, and renames that to the path in one
+// step.
 func (f *File) place(s fence.Stamp, v *os.File) error {
 	opened, err := v.Stat()
 	if err != nil {
@@ -272,7 +277,7 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 	if f.copy || errors.Is(err, fs.ErrPermission) { // another user's
 		d, err = f.duplicate(s, v, 0o200)
 	}
-	defer f.drop(d) // a link stays there if the path has the same file by now
+	defer f.drop(d) // a link is left over if the path has the same file by now
 	if err == nil {
 		err = os.Rename(f.at(d), f.path)
 	}

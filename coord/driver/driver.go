@@ -1,7 +1,8 @@
-// Package driver is what a service must be able to do to carry turnwise's recipes.
+// Package driver defines what a service must be able to do to carry turnwise's recipes.
 //
-// It is for the author of a driver; users of the recipes need only its [Strength], for coord.Require. The comments are the contract, and
-// coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this loop:
+// It is for authors of drivers; users of the recipes need only its [Strength], for coord.Require. The comments are the
+// contract, and coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this
+// loop:
 //
 //	place, ahead, err := s.Join(ctx, entry)
 //	for err == nil {
@@ -13,11 +14,11 @@
 //	}
 //	place.Leave(background, false)
 //
-// How a driver learns of a change is its own affair: an event that says it all, an event and a point read, a
-// poll. So the budget of round trips is met inside Join, Await and Leave, and the engine knows nothing of it.
+// How a driver learns of a change is its own affair: from an event that says it all, from an event and a point read, or
+// by polling. So the budget of round trips is a matter of Join, Await and Leave, and the engine knows nothing of it.
 //
-// What drivers do alike is in package driverkit. Which rule a kind follows is in package rules, for a driver that sees
-// the whole line and may say whose turn it is.
+// What drivers have in common is in package driverkit. Package rules says which rule a kind follows; it is for a driver
+// that sees the whole line and may say whose turn it is.
 package driver
 
 import (
@@ -26,24 +27,25 @@ import (
 	"time"
 )
 
-// Driver reaches one service. It is safe for concurrent use and keeps no lock state of its own: whatever can be
-// lost lives in a [Session]. A client library that the user made and handed in stays open after Close.
+// Driver reaches one service. It is safe for concurrent use and keeps no lock state of its own: whatever can be lost
+// lives in a [Session]. If the user made the service's own client and handed it in, it stays open after Close.
 type Driver interface {
-	// Open begins a session. It returns once the service has confirmed it, or when ctx ends. An error that no retry
-	// can mend (credentials, permission, a service of another protocol) wraps ErrDenied; any other means "out of reach for
-	// now", and the engine tries again.
+	// Open begins a session. It returns once the service has confirmed it, or when ctx ends. An error that no retry can
+	// mend (credentials, permission, a service that speaks another protocol) wraps ErrDenied; any other means "out of
+	// reach for now", and the engine tries again.
 	Open(ctx context.Context) (Session, error)
 
 	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. It leaves out children that
 	// are not contenders, and the nodes of lines nested below. A line that nobody has used is empty. Line is on no hot
-	// path and may take a read for each node. Where the nodes say more than driverkit.LineBytes, some have no Owner and Data.
+	// path and may take a read for each node. If the nodes say more than driverkit.LineBytes, some are returned without
+	// Owner and Data.
 	Line(ctx context.Context, line string) ([]Node, error)
 
 	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not
 	// nil it waits until the first node differs from *seen in ID, Kind or Data; the zero Node stands for the empty line.
-	// Of several changes it may miss all but the last, but never that one. It is for those who watch a line without
-	// standing in it, so it needs no session. An error is trouble that may pass, unless it is ErrDenied or
-	// ctx has ended. If the service comes to be out of reach while it waits it says so by such an error, and soon.
+	// Of several changes it may miss all but the last, but never the last. It is for callers that watch a line without
+	// standing in it, so it needs no session. An error is trouble that may pass, unless it is ErrDenied or ctx has ended.
+	// If the service goes out of reach while First waits, it soon returns such an error.
 	First(ctx context.Context, line string, seen *Node) (Node, error)
 
 	// Lines returns, sorted, the names of lines that begin with prefix and hold at least one node.
@@ -57,7 +59,7 @@ type Driver interface {
 	RequestTimeout() time.Duration
 
 	// Strength is the driver's label: what its service promises beyond this contract. It asks nobody and never changes: a
-	// driver has it before it has reached anybody.
+	// driver knows it before it has reached the service.
 	Strength() Strength
 
 	// Close ends every session, waits as long as ctx lasts for clean-ups under way, and frees what Open uses.
@@ -70,31 +72,31 @@ type Driver interface {
 //
 // It is used by thousands of contenders at once, which share its connection, its renewal and its watches.
 //
-// A method returns when its ctx ends, whatever the service does, and with ErrSessionEnded as soon as the session
-// has. Each request inside has a shorter deadline of its own, and the driver rides out trouble that passes. So an error
-// other than ctx's, ErrSessionEnded, ErrRemoved, ErrBusy and ErrDenied says that more waiting would not help.
+// A method returns when its ctx ends, whatever the service does, and returns ErrSessionEnded as soon as the session has
+// ended. Each request inside has a shorter deadline of its own, and the driver rides out trouble that passes. So an
+// error other than ctx's, ErrSessionEnded, ErrRemoved, ErrBusy and ErrDenied says that more waiting would not help.
 type Session interface {
 	// Join puts a node at the end of the line. It returns the place that it took, and the nodes ahead of it within
 	// e.Sight, nearest last; those need no Owner and no Data. The look may show nodes that have gone; it never misses one
 	// that still stands.
 	//
 	// Exactly once: success means one node; an error means none, now or later. When a reply is lost, the driver finds the
-	// node or fences it off, on a context of its own, until that is done or the session has ended, even if ctx ended
-	// first. Other Joins of the session may run meanwhile and must not be confused with it. A Join that had trouble, or
-	// took long, makes sure that its session is still alive before it returns.
+	// node or fences it off. It does so on a context of its own, even if ctx ended first, until that is done or the
+	// session has ended. Other Joins of the session may run meanwhile and must not be confused with it. A Join that had
+	// trouble, or took long, makes sure that its session is still alive before it returns.
 	//
-	// A try, see Entry.Free, that would have to wait yields ErrBusy and no node. It is best to look before joining, and no
-	// further than a Join looks; if a node was made, it is gone when Join returns or, if ctx ended first, taken away as after
-	// an error.
+	// A try (see Entry.Free) that would have to wait returns ErrBusy and leaves no node. It is best to look before
+	// joining, and no further than a Join looks. If a node was made, it is gone when Join returns; if ctx ended first, it
+	// is taken away as after an error.
 	Join(ctx context.Context, e Entry) (place Place, ahead []Node, err error)
 
-	// Deadline is until when the service surely keeps the session if nothing more is heard from it: the time (monotonic)
-	// at which the last renewal that succeeded was sent, plus the TTL as granted, less a margin for the drift of clocks
-	// and the ticks of the service. Only a renewal counts that has reached whoever decides when the session ends: one that
-	// a relay has answered, and may not have passed on, vouches for nothing. The deadline never moves back; if the service
-	// grants less than before, the session is over. Where only the kernel tells of a death (see Strength) nothing passes by
-	// itself: the deadline is years away. When it passes the engine ends all holds, yet the session may live on,
-	// and those who wait keep their places. Every Hold.Err reads it, so it must be cheap.
+	// Deadline returns the time until which the service surely keeps the session if nothing more is heard from it: the
+	// time (monotonic) at which the last successful renewal was sent, plus the TTL as granted, less a margin for the drift
+	// of clocks and the ticks of the service. A renewal counts only if it has reached the one that decides when the
+	// session ends: one that a relay has answered, and may not have passed on, vouches for nothing. The deadline never
+	// moves back; if the service grants less than before, the session is over. Where only the kernel tells of a death (see
+	// Strength), no deadline passes by itself: it is years away. When the deadline passes, the engine ends all holds, but
+	// the session may live on, and waiters keep their places. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
 	// Done is closed when the session is over for certain: refused by the service, closed or abandoned.
@@ -105,16 +107,17 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Abandon stops renewing and frees what the session uses in this process; its nodes stay until the service expires
-	// them or, where only the kernel tells of a death, until the process ends: work may still run under its holds. But those
-	// are taken away first that somebody has left or has given up to join, as long as ctx lasts.
+	// them or, where only the kernel tells of a death, until the process ends: work may still run under its holds. But
+	// first, for as long as ctx lasts, Abandon takes away the nodes that are being left, and those of joins that were
+	// given up.
 	Abandon(ctx context.Context)
 }
 
-// Place is one contender of ours in a line, from its Join until it has left. What a driver has to remember of it, it
-// keeps here. Calls may come from several goroutines at once; the engine never has two Amends, or an Amend and a Leave,
-// under way together, but it may Watch meanwhile, and it may give up any call and then Leave.
+// Place is one contender of ours in a line, from its Join until it has left. A driver keeps here what it has to
+// remember of it. Calls may come from several goroutines at once. The engine never has two Amends, or an Amend and a
+// Leave, under way together; but it may Watch meanwhile, and it may give up any call and then Leave.
 //
-// Its calls return like those of its Session. After a Leave the only further call is another Leave.
+// Its methods return as those of its Session do. After a Leave the only further call is another Leave.
 type Place interface {
 	// Node is the contender as it joined or was last amended, with Owner and Data. Token and Line never change.
 	Node() Node
@@ -127,14 +130,14 @@ type Place interface {
 	// through a change: what happened between the caller's look and this call counts. Now and then it looks without having
 	// been told of a change.
 	//
-	// how says what became of those waited for, as far as the service told it.
+	// how says what became of the nodes waited for, as far as the service told.
 	//
 	// When my own node has been removed while the session lives, it returns ErrRemoved, at once and before any answer that
 	// might let me in.
 	//
 	// Hand-off without a look: if the last of wait left with held set (see Leave) and was right ahead of me, then nobody
-	// is ahead. A driver that knows it need not ask the service. What others can bring about, by writing to a node or by
-	// standing in line themselves, must never be taken for that.
+	// is ahead. A driver that knows this need not ask the service. What others can bring about, by writing to a node or by
+	// standing in line themselves, must never be mistaken for it.
 	//
 	// When ctx ends, nothing may stay behind that would pile up: share watches by node.
 	Await(ctx context.Context, wait []Node) (ahead []Node, how Change, err error)
@@ -145,13 +148,13 @@ type Place interface {
 	Watch(ctx context.Context) error
 
 	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. The
-	// driver retries it, and never makes the node anew: ErrRemoved if the node is gone. An Amend that changes nothing asks
-	// the service all the same, so that its success says that the node stands. After another error the node is as it was
-	// or as asked, and Leave removes it either way.
+	// driver retries it, and never creates the node again: if the node is gone, it returns ErrRemoved. An Amend that
+	// changes nothing asks the service all the same, so that its success says that the node stands. After any other error
+	// the node is as it was or as asked, and Leave removes it either way.
 	Amend(ctx context.Context, kind string, data []byte) error
 
-	// Leave takes the node away, with one write. held says that I had my turn with nobody at all ahead of me, so that
-	// whoever stands right behind may enter on the news of it. It returns nil if the service confirmed it, or the node was
+	// Leave takes the node away, with one write. held says that I had my turn with nobody at all ahead of me, so that the
+	// waiter right behind may enter on the news of it. Leave returns nil if the service confirmed it, or the node was
 	// gone. On any error the driver goes on in the background until the node is gone or the session has ended. However
 	// often it tries, it removes this incarnation only.
 	Leave(ctx context.Context, held bool) error
@@ -161,7 +164,7 @@ type Place interface {
 type Change int
 
 const (
-	Looked   Change = iota // nobody told: the look shows what there is
+	Looked   Change = iota // nobody told of a change: the look shows what there is
 	HandedOn               // one of those waited for left as the holder: see Place.Leave
 	Gone                   // one left otherwise, or the service does not tell how
 	Amended                // one was amended

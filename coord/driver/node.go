@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Token is a node's place in its line and the fencing token of whoever holds through it. Along one line tokens
-// strictly increase forever: across sessions, across a line that emptied and was used again, across the end of
-// the service's own counter.
+// Token is a node's place in its line and the fencing token of whoever holds through it. Along one line tokens strictly
+// increase forever: from session to session, when a line has emptied and is used again, and past the end of the
+// service's own counter.
 type Token int64
 
 // Node is one contender in a line, as the service shows it.
@@ -18,12 +18,12 @@ type Node struct {
 	Kind  string // what it asks for; see ValidKind
 	Token Token  // its place in the line
 	Owner Owner  // who put it there; empty for foreign contenders, and if the service does not let us know
-	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing, or likewise
+	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing, or as with Owner
 	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
 }
 
-// Owner is who put a node into its line, as the node says: whoever may write there may say anything. Show it by
-// coord.Printable, like the Data.
+// Owner is who put a node into its line, according to the node: anyone who may write there may say anything. Show it,
+// like the Data, with coord.Printable.
 type Owner struct {
 	Host  string
 	PID   int
@@ -31,7 +31,7 @@ type Owner struct {
 	Since time.Time // when it joined, by its own clock
 }
 
-// Entry is the wish to stand in a line.
+// Entry is a request to stand in a line.
 type Entry struct {
 	Line  string // a valid name (see coord.CheckName); encode what your service cannot take
 	Kind  string
@@ -39,8 +39,8 @@ type Entry struct {
 	Data  []byte // at most coord.MaxData
 	Sight Sight
 
-	// Free makes it a try: join only if Free says so of those within Sight, as Join would return them. It is a pure function,
-	// and never turns from true to false when one of them leaves. Nil: join whoever is there.
+	// Free makes it a try: join only if Free returns true for the nodes within Sight, as Join would return them. It is a
+	// pure function, and its result never turns from true to false when one of them leaves. Nil: join whoever is there.
 	Free func(ahead []Node) bool
 }
 
@@ -51,13 +51,13 @@ func (e Entry) InVain(ahead []Node) bool { return e.Free != nil && !e.Free(ahead
 // driver may always return more of the nodes ahead.
 type Sight struct {
 	Ignore  []string // these kinds never stand in my way; all others may, foreign ones included
-	Nearest int      // how many of the others it must be shown: the nearest of them; 0 stands for one, All for all
+	Nearest int      // how many of the others it must see, the nearest ones; 0 means one, All means all
 }
 
-// All is how many nodes a rule needs to see that does not know how far back it must look.
+// All is the Nearest of a rule that does not know how far it must look.
 const All = math.MaxInt
 
-// Depth is Nearest, and at least one.
+// Depth returns Nearest, but at least one.
 func (s Sight) Depth() int { return max(s.Nearest, 1) }
 
 // Sees reports whether a node of this kind may stand in the way.

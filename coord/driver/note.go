@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A note is what a node carries at the service: a line of text that tells an operator with the service's own tool
-// who stands there, then the owner's data as it is.
+// A note is what a node carries at the service: a line of text that shows an operator, in the service's own tool, who
+// stands there, followed by the owner's data as it is.
 //
 //	turnwise 1 "host" 4711 "label" 2026-01-02T15:04:05.123Z
 //

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Strength is what a service promises beyond the contract of this package: its label. A program asks for what it needs with
-// coord.Require, and gets an error instead of a service that promises less. docs/engines.md shows the labels of all
-// drivers, and coord/drivertest checks that they are true: what is promised holds, and what is not is seen to fail.
+// Strength is what a service promises beyond the contract of this package: its label. A program asks for what it needs
+// with coord.Require, and gets an error instead of a service that promises less. docs/engines.md shows the labels of
+// all drivers, and coord/drivertest checks that they are true: what is promised is kept, and what is not promised is
+// seen to fail.
 //
-// In a label the zero value of a field promises nothing; in what is asked for it asks for nothing. A label holds for a
-// service that is set up as the driver's documentation asks for. It says nothing of a disk that is lost, or a backup that is
-// restored.
+// In a label the zero value of a field promises nothing; in a requirement it asks for nothing. A label is true of a
+// service that is set up as the driver's documentation asks. It says nothing about a lost disk, or a restored backup.
 type Strength struct {
 	Order    Order
 	Death    Death
-	Restart  Recall // what the service still knows when it has been restarted, after a kill -9 too
+	Restart  Recall // what the service still knows when it has been restarted, even after a kill -9
 	Failover Recall // what it still knows when another machine has taken over
 	Tokens   Rise
 	WakeUp   WakeUp
@@ -27,7 +27,7 @@ type Order int
 
 const (
 	AnyOrder  Order = iota
-	FirstCome       // who joined first goes first, whichever process it is in
+	FirstCome       // whoever joined first goes first, in whichever process
 )
 
 func (o Order) String() string { return word(o, "in any order", "first come, first served") }
@@ -37,11 +37,11 @@ func (o Order) String() string { return word(o, "in any order", "first come, fir
 type Death int
 
 const (
-	// ByTTL: a session that has not been heard from for a TTL ends, be its process dead, stopped or cut off.
+	// ByTTL: a session that has not been heard from for a TTL ends, whether its process is dead, stopped or cut off.
 	ByTTL Death = 1 << iota
 
-	// ByKernel: the kernel tells of a crash or a kill -9 at once. Without ByTTL nothing else ends a session: a process that is
-	// stopped keeps its holds for as long as it is stopped.
+	// ByKernel: the kernel reports a crash or a kill -9 at once. Without ByTTL nothing else ends a session: a process that
+	// is stopped keeps its holds for as long as it is stopped.
 	ByKernel
 )
 
@@ -53,18 +53,18 @@ func (d Death) String() string {
 type Recall int
 
 const (
-	// NoFailover is for Failover only: nobody takes over. A service that has none has none that remembers, either.
+	// NoFailover is for Failover only: nobody takes over. A service without a fail-over has none that remembers, either.
 	NoFailover Recall = iota - 1
 
-	// Forgets: what it had answered may be gone, and nobody is told. The next one may enter beside a holder who still
-	// believes.
+	// Forgets: what it had answered may be gone, and nobody is told. The next one may enter beside a holder that still
+	// believes in its hold.
 	Forgets
 
-	// ForgetsOpenly: what it had answered may be gone, but then the sessions of before have ended, and nobody is granted
+	// ForgetsOpenly: what it had answered may be gone, but then all earlier sessions have ended, and nobody gets a turn
 	// until the longest TTL has passed. So nobody enters beside a holder.
 	ForgetsOpenly
 
-	// Remembers: whatever it had answered is still there. Sessions go on.
+	// Remembers: everything it had answered is still there. Sessions go on.
 	Remembers
 )
 
@@ -75,12 +75,12 @@ func (r Recall) String() string {
 	return word(r, "forgets silently", "forgets, but says so", "remembers every answered write")
 }
 
-// Rise is for how long tokens rise along a line.
+// Rise says for how long tokens rise along a line.
 type Rise int
 
 const (
-	RiseWhileRemembered Rise = iota // until the service forgets: then they may begin anew
-	RiseForEver                     // also when a restart or a fail-over has made it forget all else
+	RiseWhileRemembered Rise = iota // until the service forgets: then they may start again
+	RiseForEver                     // even when a restart or a fail-over has made it forget all else
 )
 
 func (r Rise) String() string { return word(r, "rise as long as it remembers", "rise for ever") }
@@ -89,7 +89,7 @@ func (r Rise) String() string { return word(r, "rise as long as it remembers", "
 type WakeUp int
 
 const (
-	Polled WakeUp = iota // it asks again and again, which takes requests for as long as it waits
+	Polled WakeUp = iota // it asks again and again, which costs requests for as long as it waits
 	Told                 // the service tells it
 )
 
@@ -102,8 +102,8 @@ func word[T ~int](n T, words ...string) string {
 	return words[n]
 }
 
-// Aspects yields what the label is about, and what it says of that, in the order of the fields. Together they read as a
-// sentence: "a restart", "forgets silently".
+// Aspects yields what each field of the label is about, and what it says about that, in the order of the fields.
+// Together the two read as a sentence: "a restart", "forgets silently".
 func (s Strength) Aspects() iter.Seq2[string, string] {
 	return func(yield func(about, says string) bool) {
 		_ = yield("turns come", s.Order.String()) &&
@@ -123,7 +123,7 @@ func (s Strength) String() string {
 	return strings.Join(all, "; ")
 }
 
-// Lacks says in one line what of needed the service does not promise; "" if it promises all of it.
+// Lacks returns, in one line, what needed asks for and the service does not promise, or "" if it promises all of it.
 func (s Strength) Lacks(needed Strength) string {
 	short := [...]bool{
 		s.Order < needed.Order,

@@ -62,7 +62,7 @@ func TestATTLIsNoKernelAndAKernelNoTTL(t *testing.T) {
 	}
 }
 
-// Who asks for a fail-over that remembers wants somebody to take over.
+// A program that asks for a fail-over that remembers wants somebody to take over.
 func TestWhereNobodyTakesOverNobodyRemembers(t *testing.T) {
 	want := "asked for: a fail-over remembers every answered write; promised: a fail-over does not exist"
 	if got := files.Lacks(Strength{Failover: Remembers, Restart: Remembers}); got != want {

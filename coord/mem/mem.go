@@ -34,7 +34,7 @@ type Service struct {
 // Option sets up a Service. A nil Option changes nothing.
 type Option func(*Service)
 
-// WithTTL sets how long a session lives if it is not renewed. It is 10 s without this option, or with zero or less, and
+// WithTTL sets how long a session lives if it is not renewed. It is 10 s by default or if ttl is zero or less, and
 // never less than half a second.
 func WithTTL(ttl time.Duration) Option {
 	return func(s *Service) {
@@ -77,7 +77,7 @@ func (s *Service) Close() {
 	s.links = nil
 	s.mu.Unlock()
 	for _, link := range links {
-		link.Cut()() // whatever has cut it
+		link.Cut()() // heals it, whatever has cut it
 	}
 	for c := range links {
 		c.Close()
@@ -101,7 +101,7 @@ func (s *Service) Partition(c *coord.Client) (heal func()) { return s.link(c).Cu
 // Remove takes a node away, as an operator would. It reports whether the node was there.
 func (s *Service) Remove(n coord.Node) (removed bool) {
 	s.operate(func(ctx context.Context, operator *register.Driver) {
-		lines, _ := operator.Lines(ctx, "") // the client may know its line by a part of the name
+		lines, _ := operator.Lines(ctx, "") // the client may know its line by only a part of the name
 		for _, line := range append([]string{n.Line}, lines...) {
 			removed = removed || operator.Remove(ctx, driver.Node{Line: line, ID: n.ID}) == nil
 		}
@@ -113,7 +113,7 @@ func (s *Service) end(session string) {
 	s.operate(func(ctx context.Context, operator *register.Driver) { operator.EndSession(ctx, session) })
 }
 
-// operate has something done past all clients.
+// operate has something done without going through a client.
 func (s *Service) operate(do func(context.Context, *register.Driver)) {
 	operator := register.New(s.store, register.WithTTL(s.ttl))
 	do(context.Background(), operator)

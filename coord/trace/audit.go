@@ -13,32 +13,33 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// DefaultSkew is by how much the clocks of machines may differ that nobody has said more about.
+// DefaultSkew is by how much the clocks of machines may differ if nothing more is known about them.
 const DefaultSkew = time.Second
 
-// Audit judges traces: give it all that there are of the lines in question, and ask for the verdict.
+// Audit judges traces: give it all traces of the lines in question, then ask for the verdict.
 type Audit struct {
 	skew time.Duration
 
 	files   []string
 	authors map[string]*author
-	texts   map[string]string // each that is kept is kept once
+	texts   map[string]string // each text is kept once
 
 	broken int   // how many lines cannot be read
 	first  Place // of them
 	why    error
 }
 
-// NewAudit returns an Audit that has read nothing. The clocks of two machines are taken to differ by skew at most, and those
-// of processes on one Linux machine not at all. It finds less if skew is too large, and finds what was not if it is too small.
+// NewAudit returns an Audit that has read nothing. The clocks of two machines are assumed to differ by skew at most,
+// and those of processes on one Linux machine not at all. If skew is too large, the Audit finds less; if it is too
+// small, it finds faults where there were none.
 func NewAudit(skew time.Duration) *Audit {
 	return &Audit{skew: max(skew, 0), authors: map[string]*author{}, texts: map[string]string{}}
 }
 
-// Place is where something stands.
+// Place is where something is written.
 type Place struct {
 	File string
-	Line int // from 1 on
+	Line int // counted from 1
 }
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d", coord.Printable(p.File), p.Line) }
@@ -64,10 +65,10 @@ type event struct {
 	numeral int // of the line in the file
 }
 
-// name is that of a line, and of the service.
+// name is the name of a line and of its service.
 type name struct{ service, line string }
 
-// moment is a time by two clocks: the machine's, and that which is never set.
+// moment is a time by two clocks: the machine's, and the one that is never set.
 type moment struct {
 	wall  int64
 	clock string
@@ -96,8 +97,8 @@ func (a *Audit) after(m, o moment) (time.Duration, bool) {
 // longest is how long a line of a trace can be.
 const longest = 1 << 20
 
-// Read takes in a trace. name is what the file is called in the verdict. What is no line of a trace is passed over, and
-// counted. An error is r's, or that there was no line of a trace at all.
+// Read reads a trace. name is what the verdict calls the file. What is not a line of a trace is skipped and counted. An
+// error is r's, or says that there was no line of a trace at all.
 func (a *Audit) Read(name string, r io.Reader) error {
 	file := len(a.files)
 	a.files = append(a.files, name)
@@ -155,7 +156,7 @@ func (a *Audit) take(r record, file, numeral int) {
 	}
 }
 
-// once is the text, of which many have one copy.
+// once returns the text, of which all share one copy.
 func (a *Audit) once(text string) string {
 	if kept, ok := a.texts[text]; ok {
 		return kept
@@ -181,7 +182,7 @@ type turn struct {
 	hasSoftened, lost bool
 }
 
-// turns puts together what belongs together: what one Observer wrote of one token in one line.
+// turns puts together what one Observer wrote about one token in one line.
 func (a *Audit) turns() map[name][]*turn {
 	type key struct {
 		line  name
@@ -216,7 +217,7 @@ func (a *Audit) turns() map[name][]*turn {
 	return lines
 }
 
-// place is where the turn is told of.
+// place is where the trace tells of the turn.
 func (t *turn) place() Place {
 	if t.hasBegin {
 		return t.begins

@@ -15,7 +15,7 @@ import (
 
 var epoch = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// witness is one process whose trace is made up. Times are in milliseconds.
+// witness is a process with an invented trace. Times are in milliseconds.
 type witness struct {
 	name, machine string
 	wrong         int // by how much its machine's clock is ahead
@@ -42,7 +42,7 @@ func (w *witness) says(at int, what string, token int, kind string, more ...func
 	return w
 }
 
-// had is a whole turn.
+// had adds a whole turn.
 func (w *witness) had(token int, kind string, from, to int, more ...func(*record)) *witness {
 	return w.says(from, granted, token, kind, more...).says(to, released, token, kind, more...)
 }
@@ -160,7 +160,7 @@ func TestWhatIsWrongIsFoundAndWhatIsNotIsNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := verdict(t, c.traces...)
 			assert.Equal(t, c.want, faults(v), "%v\n%v", v.Wrong, v)
-			// Neither the order of the files nor what is said twice makes a difference.
+			// Neither the order of the files nor repetition makes a difference.
 			var again []*witness
 			for i := len(c.traces) - 1; i >= 0; i-- {
 				again = append(again, c.traces[i])
@@ -202,7 +202,7 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 1 line that cannot be read, the first at a:5: no line of a trace`, v.String())
 }
 
-// Who gives one service two names sees that here.
+// A user who gives one service two names sees that here.
 func TestTheVerdictNamesTheServices(t *testing.T) {
 	v := verdict(t, on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 9, 20, atService("test")))
 	assert.Equal(t, "2 turns in 2 lines of 2 processes: nothing wrong\n"+
@@ -224,7 +224,7 @@ func TestALineThatIsTooLongIsPassedOver(t *testing.T) {
 	assert.Equal(t, 1, a.Verdict().Turns)
 }
 
-// Who died in the middle of a line, and whoever writes to the same file next.
+// One process dies in the middle of a line, and another writes to the same file next.
 func TestALineThatWasCutShortSpoilsNotTheNext(t *testing.T) {
 	a, w := NewAudit(0), on("m", "a").had(1, "lock", 0, 10)
 	text := w.text.String()

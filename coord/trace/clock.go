@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// clock is one that never is set. If processes share it, what they record can be put in one order, whatever happens to the
-// clock on the wall.
+// clock is a clock that is never set. What is recorded by processes that share it can be put in one order, whatever
+// happens to the wall clock.
 type clock struct {
 	id    string
-	base  time.Time // what it showed when
-	ticks int64     // it had come to this
+	base  time.Time // the time at which
+	ticks int64     // it showed this
 }
 
-// local is read when the program begins, and not later: tests may have a time of their own by then (testing/synctest).
+// local is read when the program begins: later on, tests may run in a time of their own (testing/synctest).
 var local = newClock()
 
 func newClock() clock {
@@ -26,5 +26,5 @@ func newClock() clock {
 
 func (c clock) at(t time.Time) int64 { return c.ticks + int64(t.Sub(c.base)) }
 
-// blur is how far two processes that share a clock may be apart in what they take it to show.
+// blur is by how much two processes that share a clock may differ in what they take it to show.
 const blur = 20 * time.Microsecond

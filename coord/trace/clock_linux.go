@@ -11,8 +11,8 @@ import (
 
 const clockMonotonic = 1
 
-// machineClock is the one that all processes of a machine share since it was booted, and that Go's times have, too, but for
-// where they begin.
+// machineClock returns the clock that all processes of a machine share from its boot on. Go's times are on the same
+// clock, but begin elsewhere.
 func machineClock() (clock, bool) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

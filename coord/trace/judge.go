@@ -23,7 +23,7 @@ func known(kind string) bool {
 	return rules.IsPermits(kind)
 }
 
-// tokens looks for tokens that do not grow. It reports whether they do: then they tell who came first.
+// tokens looks for tokens that do not grow. It returns true if all of them grow: then they tell who came first.
 func (a *Audit) tokens(turns []*turn, add func(Fault, string)) bool {
 	var begun []*turn
 	for _, t := range turns {
@@ -111,14 +111,14 @@ func (a *Audit) greatest(begun []*turn) func(by moment) *turn {
 	}
 }
 
-// conflicts looks for turns that came while somebody stood ahead for whom they had to wait.
+// conflicts looks for turns that were given while somebody ahead had to go first.
 //
-// Who has a smaller token came first, and stood in line from before the other one joined until it let go. So whoever is let
-// in before somebody ahead has surely let go was let in too soon, if its rule says that it has to wait for that one: the
-// other one held the line, or waited for it and was granted later. More ahead never makes a rule wait for less, so it does
-// no harm if some of those ahead are in no trace.
+// The turn with the smaller token came first, and stood in line from before the other one joined until it let go. A
+// turn was given too soon if one ahead had certainly not let go by then, and the rule says to wait for that one: it
+// held the line, or waited for it and was granted later. More ahead never makes a rule wait for less, so it does no
+// harm if some of those ahead are in no trace.
 //
-// If tokens do not say who came first, only those count who surely held at one moment.
+// If tokens do not say who came first, only turns that surely held at the same moment count.
 func (a *Audit) conflicts(turns []*turn, ordered bool, add func(Fault, string)) {
 	turns = slices.Clone(turns)
 	slices.SortStableFunc(turns, func(x, y *turn) int {
@@ -147,7 +147,7 @@ func (a *Audit) conflicts(turns []*turn, ordered bool, add func(Fault, string)) 
 	}
 }
 
-// ends are turns by their end, a list for each clock that their ends are of.
+// ends are turns in the order of their ends, in one list for each clock that timed them.
 type ends []*endsByClock
 
 type endsByClock struct {
@@ -172,7 +172,7 @@ func (all *ends) add(t *turn) {
 	put(&(*all)[i].byWall, wall)
 }
 
-// notBefore yields those that ended later than that, by the better clock.
+// notBefore yields the turns that ended later than at, by the better clock.
 func (all ends) notBefore(at moment) iter.Seq[*turn] {
 	return func(yield func(*turn) bool) {
 		for _, e := range all {
@@ -189,12 +189,12 @@ func (all ends) notBefore(at moment) iter.Seq[*turn] {
 	}
 }
 
-// inTheWay reports whether it is certain that e had not let go when t was let in, and is ahead of it.
+// inTheWay reports whether it is certain that e was ahead of t and had not let go when t was let in.
 func (a *Audit) inTheWay(e, t *turn, ordered bool) bool {
 	if _, late := a.after(e.ended, t.granted); !late {
 		return false
 	}
-	if !ordered { // it is not certain that e joined first, so they must have held at one moment
+	if !ordered { // it is not certain that e joined first, so they must have held at the same moment
 		if _, late := a.after(t.ended, e.granted); !late {
 			return false
 		}
@@ -207,7 +207,7 @@ func waits(t *turn, ahead ...driver.Node) bool {
 	return len(rules.For(t.kind)(t.node(t.kind), ahead)) > 0
 }
 
-// kindAt is as which e was held. If it may have become a reader by then, it counts as one.
+// kindAt returns the kind as which e was held at that moment. If it may have become a reader by then, it counts as one.
 func (a *Audit) kindAt(e *turn, at moment) string {
 	if _, later := a.after(e.softened, at); later && e.hasSoftened {
 		return e.kind
@@ -217,7 +217,7 @@ func (a *Audit) kindAt(e *turn, at moment) string {
 
 func (t *turn) node(kind string) driver.Node { return driver.Node{Kind: kind, Token: t.token} }
 
-// enough reports whether those ahead are as many as it takes to see that there is no room.
+// enough reports whether these are as many as it takes to see that there was no room for t.
 func (a *Audit) enough(t *turn, ahead []*turn) bool {
 	if !rules.IsPermits(t.kind) {
 		return len(ahead) == 3

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// version changes when a field goes or means something else.
+// version changes when a field is removed or changes its meaning.
 const version = 1
 
 // What a record can tell.
@@ -27,14 +27,14 @@ const (
 	lost      = "lost"      // it was held until now, and lost then or later
 )
 
-// record is a line of a trace. Each has all that is needed to make sense of it, so files can be cut and put together at will.
+// record is a line of a trace. Each makes sense by itself, so files can be cut and joined at will.
 type record struct {
 	V       int         `json:"v"`
 	Time    time.Time   `json:"time"` // when it happened, by the clock of the machine
 	Event   string      `json:"event"`
 	Service string      `json:"service,omitempty"`
 	Line    string      `json:"line,omitempty"`
-	Token   coord.Token `json:"token,string,omitempty"` // text, since it may be more than a number in JSON can be
+	Token   coord.Token `json:"token,string,omitempty"` // text, since it may be too large for a number in JSON
 	Kind    string      `json:"kind,omitempty"`
 	ID      string      `json:"id,omitempty"` // of the node
 
@@ -45,8 +45,8 @@ type record struct {
 	Host  string `json:"host,omitempty"`
 	PID   int    `json:"pid"`
 	By    string `json:"by"`              // which Observer wrote it
-	N     int64  `json:"n"`               // and as its how manieth
-	Clock string `json:"clock,omitempty"` // which clock ticks are of: those who share it can be put in one order
+	N     int64  `json:"n"`               // the record's number among that Observer's, from 1
+	Clock string `json:"clock,omitempty"` // whose ticks they are: records that share a clock can be put in one order
 	Ticks int64  `json:"ticks"`           // ns
 }
 
@@ -61,7 +61,8 @@ func (r *record) tellsOfTurn() bool {
 
 var errForeign = errors.New("no line of a trace")
 
-// parse reads a line. One that was begun by somebody who died in the middle, and went on by the next one, is the latter's.
+// parse reads a line. If one process died in the middle of a line and the next one went on in it, the line is the
+// latter's.
 func parse(line []byte) (record, error) {
 	var r record
 	err := json.Unmarshal(line, &r)
@@ -82,5 +83,5 @@ func parse(line []byte) (record, error) {
 	return r, nil
 }
 
-// most is how large numbers can be that are added to each other.
+// most is how large numbers may be that are added to each other, so that the sum does not overflow.
 const most = 1 << 61

@@ -1,4 +1,4 @@
-// Package trace writes down who had which line, and when, and judges such records of many processes: did two ever have a
+// Package trace records who had which line, and when, and judges such records of many processes: did two ever have a
 // line at once that only one may have, was anybody let in out of turn, was a token given twice?
 //
 //	client, err := zk.Connect(ctx, servers, zk.WithClient(coord.WithObserver(trace.To(file, "prod"))))
@@ -22,16 +22,16 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// To returns an Observer that writes a line of JSON to w for each thing that happens. A client has its own Observer
+// To returns an Observer that writes a line of JSON to w for each thing that happens. A client may have other Observers
 // beside it: see coord.WithObserver. Several may write to one file that is open for appending.
 //
-// service is a name for what the lines are of. Whoever meets in a line must give it the same name; clients on different
-// services, or with different roots or namespaces, different ones: their lines and tokens have nothing to do with each
-// other.
+// service names the service that the lines are of. Clients that meet in a line must give it the same name. Clients on
+// different services, or with different roots or namespaces, must give different names: their lines and tokens have
+// nothing to do with each other.
 //
-// Each line is written by a single call of w.Write, a little after the fact. If that is slow, nobody waits for it, and what
-// is yet to be written takes memory. If it fails, what it was to write is lost, and the audit says that something is
-// missing. Close the client before the program ends, or the last lines may be missing, too.
+// Each line is written by a single call of w.Write, a little after the fact. If w is slow, nobody waits for it, but
+// what is yet to be written takes memory. If a write fails, its line is lost, and the audit says that something is
+// missing. Close the client before the program ends, or the last lines may be missing as well.
 func To(w io.Writer, service string) *coord.Observer {
 	t := &tracer{w: w}
 	t.fixed = record{V: version, By: fmt.Sprintf("%016x", rand.Uint64()), Clock: local.id, PID: os.Getpid(), Service: service}
@@ -71,7 +71,7 @@ type tracer struct {
 
 	mu   sync.Mutex
 	n    int64
-	torn bool // half a line stands at the end
+	torn bool // the last write left half a line
 }
 
 func (t *tracer) write(at time.Time, r record) {

@@ -24,7 +24,7 @@ import (
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
-// audit wants all to be right, or what was found.
+// audit returns the verdict on these traces.
 func audit(t *testing.T, texts ...string) *trace.Verdict {
 	t.Helper()
 	a := trace.NewAudit(0)
@@ -34,7 +34,7 @@ func audit(t *testing.T, texts ...string) *trace.Verdict {
 	return a.Verdict()
 }
 
-// page is what several write to, a line at a time.
+// page is what several Observers write to, a line at a time.
 type page struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -86,7 +86,7 @@ func TestARealRunHasNothingWrong(t *testing.T) {
 	assert.Equal(t, "1,000 turns in 4 lines of 1 process: nothing wrong", v.String())
 }
 
-// Each of two services lets its own in: they are taken for one.
+// Two services each let in their own clients, and are taken for one.
 func TestTwoServicesThatAreTakenForOneAreFound(t *testing.T) {
 	var p page
 	var all sync.WaitGroup
@@ -140,7 +140,7 @@ func TestAHoldThatIsLostEndsInTheTrace(t *testing.T) {
 	})
 }
 
-// fails at some writes, in the middle of a line or before it.
+// failing fails at some writes, in the middle of a line or before it.
 type failing struct {
 	page
 	writes int

@@ -10,19 +10,19 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Verdict is what came of an audit.
+// Verdict is the result of an audit.
 type Verdict struct {
 	Wrong                   []Finding
 	Turns, Lines, Processes int
 	Unjudged                []string // what could not be told, and why
 }
 
-// Finding is something that must not be.
+// Finding is something that must not happen.
 type Finding struct {
 	What    Fault
 	Service string
 	Line    string
-	Text    string // who, when, and where that is written
+	Text    string // who, when, and where the traces say so
 }
 
 // Fault says what kind of thing was wrong.
@@ -31,9 +31,9 @@ type Fault string
 // What may be wrong.
 const (
 	TwoAtOnce  Fault = "two at once"       // or more than there are permits
-	OutOfTurn  Fault = "out of turn"       // somebody was let in before one who had come first
+	OutOfTurn  Fault = "out of turn"       // somebody was let in before one that had come first
 	GivenTwice Fault = "token given twice" // to two turns of a line
-	WentBack   Fault = "tokens went back"  // one who came later has a smaller one: the service has forgotten
+	WentBack   Fault = "tokens went back"  // one that came later has a smaller one: the service has forgotten
 )
 
 func (f Finding) String() string {
@@ -44,7 +44,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: line %s%s: %s", f.What, coord.Printable(f.Line), at, f.Text)
 }
 
-// String is the verdict in a few lines, without the findings.
+// String returns the verdict in a few lines, without the findings.
 func (v *Verdict) String() string {
 	what := "nothing wrong"
 	if n := len(v.Wrong); n > 0 {
@@ -68,7 +68,7 @@ func plural(n int, one, many string) string {
 	return digits + " " + many
 }
 
-// Verdict judges all that was read. What it finds wrong is certain, if what was read is true.
+// Verdict judges everything that was read. What it finds wrong is certain, provided that what was read is true.
 func (a *Audit) Verdict() *Verdict {
 	v := &Verdict{Processes: a.processes()}
 	lines := a.turns()
@@ -122,7 +122,7 @@ func (a *Audit) Verdict() *Verdict {
 	return v
 }
 
-// servicesOf are those that names are of, which are in order.
+// servicesOf returns the services of names, which are in order.
 func servicesOf(names []name) (all []string) {
 	for i, n := range names {
 		if i == 0 || n.service != names[i-1].service {
@@ -140,7 +140,7 @@ func (a *Audit) processes() int {
 	return len(all)
 }
 
-// missing counts the records that others show to have been written, and their authors.
+// missing counts the records that must have been written, as the numbers of the others show, and their authors.
 func (a *Audit) missing() (records, authors int) {
 	for _, by := range a.authors {
 		slices.Sort(by.numbers)

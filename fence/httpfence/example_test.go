@@ -16,7 +16,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// A client that holds a lock writes to a server, which refuses it when somebody else holds by now.
+// A client that holds a lock writes to a server, which refuses the write if somebody else holds the lock by now.
 func Example() {
 	ledger := http.NewServeMux()
 	ledger.Handle("PUT /orders/{id}", httpfence.Require(new(fence.Memory),
@@ -49,7 +49,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// Somebody else has held since, and written; the first one comes late.
+	// A write comes late: somebody else has held the lock since, and written.
 	late := httptest.NewRequest("PUT", "/orders/42", strings.NewReader("2 books"))
 	httpfence.Set(late.Header, "orders/42", fence.Stamp{Token: 1})
 	answer := httptest.NewRecorder()

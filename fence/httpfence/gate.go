@@ -8,18 +8,18 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// gate sees to it that a request runs beside none with another stamp of its line. It remembers a line only while somebody is
-// there: the keeper remembers the rest.
+// gate sees to it that no request runs beside one with another stamp of the same line. It remembers a line only while
+// requests for it are inside: the keeper remembers the rest.
 type gate struct {
 	mu    sync.Mutex
 	lines map[string]*passage
 }
 
-// passage is a line while somebody is there.
+// passage is a line while requests for it are inside.
 type passage struct {
 	greatest fence.Stamp
 	inside   map[*visit]struct{}
-	left     chan struct{} // closed, and made anew, whenever somebody leaves
+	left     chan struct{} // closed, and replaced, whenever a request leaves
 }
 
 type visit struct {
@@ -27,8 +27,8 @@ type visit struct {
 	end   context.CancelCauseFunc
 }
 
-// enter ends the contexts of those with older stamps and waits until they have left. ctx governs the wait; what it returns
-// ends with ctx, with leave, or when somebody with a newer stamp has come.
+// enter ends the contexts of requests with older stamps and waits until they have left. ctx governs the wait. The
+// context that it returns ends with ctx, with leave, or when a request with a newer stamp has come.
 func (g *gate) enter(ctx context.Context, line string, s fence.Stamp) (inside context.Context, leave func(), err error) {
 	inside, end := context.WithCancelCause(ctx)
 	me := &visit{s, end}
@@ -86,7 +86,8 @@ func (g *gate) announce(line string, me *visit) (*passage, error) {
 	return p, nil
 }
 
-// older returns nil if nobody with a stamp before s is inside, and otherwise what is closed when somebody leaves.
+// older returns nil if no request with a stamp before s is inside, and otherwise a channel that is closed when one
+// leaves.
 func (g *gate) older(p *passage, s fence.Stamp) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

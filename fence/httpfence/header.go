@@ -11,10 +11,10 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// Header is the name of the header.
+// Header is the name of the HTTP header that carries stamps.
 const Header = "Turnwise-Token"
 
-// Set puts the stamp of a line into the header, in the place of one that is there for the same line.
+// Set puts the stamp of a line into the header, and replaces one that is there for the same line.
 func Set(h http.Header, line string, s fence.Stamp) {
 	v := url.Values{"line": {line}, "token": {strconv.FormatInt(int64(s.Token), 10)}}
 	if s.Epoch != 0 {
@@ -29,7 +29,7 @@ func Set(h http.Header, line string, s fence.Stamp) {
 	h[Header] = append(kept, v.Encode())
 }
 
-// entries are the values of the header; somebody on the way may have joined several with commas.
+// entries returns the values of the header, which a proxy may have joined with commas.
 func entries(h http.Header) (all []string) {
 	for _, value := range h.Values(Header) {
 		for entry := range strings.SplitSeq(value, ",") {
@@ -41,7 +41,7 @@ func entries(h http.Header) (all []string) {
 	return all
 }
 
-// find returns the stamp of a line. All of the header must make sense.
+// find returns the stamp of a line. The whole header must make sense.
 func find(h http.Header, line string) (s fence.Stamp, there bool, err error) {
 	for _, entry := range entries(h) {
 		of, its, err := parse(entry)

@@ -22,7 +22,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// serve has a server with a fence before the handler.
+// serve starts a server with a fence before the handler.
 func serve(t *testing.T, k fence.Keeper, handler http.HandlerFunc) (url string) {
 	s := httptest.NewServer(httpfence.Require(k, httpfence.Line("orders"), handler))
 	t.Cleanup(s.Close)
@@ -100,7 +100,7 @@ func TestTheHeaderTakesAnyNameAndSeveralLines(t *testing.T) {
 		h := http.Header{}
 		httpfence.Set(h, "another", fence.Stamp{Token: 9})
 		httpfence.Set(h, line, fence.Stamp{Token: 6})
-		httpfence.Set(h, line, fence.Stamp{Epoch: 2, Token: 7}) // in the place of the first
+		httpfence.Set(h, line, fence.Stamp{Epoch: 2, Token: 7}) // replaces the first
 		assert.Len(t, h[httpfence.Header], 2)
 		var got fence.Stamp
 		handler := httpfence.Require(new(fence.Memory), httpfence.Line(line), http.HandlerFunc(
@@ -172,12 +172,12 @@ func TestOneWhoIsOvertakenWhileTheKeeperIsAskedIsRefused(t *testing.T) {
 	assert.Equal(t, 412, <-first)
 }
 
-// running is a handler that runs until it is told, and says what it does.
+// running is a handler that waits until it is told to go on, and says what it does.
 type running struct {
 	begun   chan fence.Stamp
 	goOn    chan struct{}
 	shutOut chan struct{}               // told when the context of one ends
-	written atomic.Pointer[fence.Stamp] // the last who wrote
+	written atomic.Pointer[fence.Stamp] // of the last one that wrote
 }
 
 func newRunning() *running {
@@ -259,7 +259,7 @@ func TestOneWhoWaitsGoesWithItsContext(t *testing.T) {
 	assert.Equal(t, 200, <-ended, "the second has written nothing")
 }
 
-// The client is stopped while it sends its body: it would hold up everybody for as long as it likes.
+// The client is stopped while it sends its body: it would hold up everybody for as long as it stays stopped.
 func TestAClientThatIsStoppedInItsBodyHoldsUpNobody(t *testing.T) {
 	begun, took := make(chan struct{}, 2), make(chan error, 2)
 	url := serve(t, new(fence.Memory), func(_ http.ResponseWriter, r *http.Request) {
@@ -278,7 +278,7 @@ func TestAClientThatIsStoppedInItsBodyHoldsUpNobody(t *testing.T) {
 	assert.NoError(t, <-took)
 }
 
-// Here it takes no more of the answer.
+// Here the client takes no more of the answer.
 func TestAClientThatIsStoppedInItsAnswerHoldsUpNobody(t *testing.T) {
 	begun := make(chan struct{}, 2)
 	url := serve(t, new(fence.Memory), func(w http.ResponseWriter, r *http.Request) {
@@ -307,7 +307,7 @@ func TestAConnectionIsNoWorseForARequestThatWasShutOut(t *testing.T) {
 			begun <- struct{}{}
 			<-r.Context().Done()
 		case 3:
-			time.Sleep(1500 * time.Millisecond) // longer than what was left to the first
+			time.Sleep(1500 * time.Millisecond) // longer than the time that was left to the first
 		}
 	})
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}

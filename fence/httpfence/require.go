@@ -10,19 +10,19 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// Line is for Require: all requests are for one line. Where the line depends on the request, write
+// Line is for a Require where all requests are for one line. If the line depends on the request, write
 //
 //	func(r *http.Request) string { return "orders/" + r.PathValue("id") }
 func Line(name string) func(*http.Request) string {
 	return func(*http.Request) string { return name }
 }
 
-// Require lets a request through to next if it has a token for its line that is not stale, and answers it otherwise: see the
-// package comment. Requests with the same token are let through side by side. Which line a request is for is the server's
-// to say; a token of another line is worth nothing.
+// Require lets a request through to next if it has a token for its line that is not stale. Otherwise it answers the
+// request itself, as the package comment says. Requests with the same token are let through side by side. It is the
+// server that says which line a request is for; a token of another line is worth nothing.
 //
-// The keeper remembers the tokens. Handlers that write to the same place share one Require, or those that are paused can
-// still write after newer ones.
+// The keeper remembers the tokens. Handlers that write to the same place must share one Require: otherwise one that is
+// paused can still write after a newer one.
 func Require(k fence.Keeper, line func(*http.Request) string, next http.Handler) http.Handler {
 	return &required{keeper: k, line: line, next: next}
 }
@@ -36,7 +36,7 @@ type required struct {
 
 type stampKey struct{}
 
-// Stamp returns what the request was let through with, from a context that Require gave to a handler.
+// Stamp returns the stamp that the request was let through with, from a context that Require gave to a handler.
 func Stamp(ctx context.Context) (s fence.Stamp, ok bool) {
 	s, ok = ctx.Value(stampKey{}).(fence.Stamp)
 	return s, ok
@@ -58,14 +58,14 @@ func (q *required) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		defer leave()
 		err = q.keeper.Pass(ctx, line, s)
-		if ctx.Err() != nil { // whatever the keeper makes of that
+		if ctx.Err() != nil { // whatever the keeper says to that
 			err = context.Cause(ctx)
 		}
 	}
 	switch {
 	case errors.Is(err, coord.ErrStale):
 		http.Error(w, Header+": the token is stale: somebody else holds the lock by now", http.StatusPreconditionFailed)
-	case err != nil: // it may tell of the keeper's affairs
+	case err != nil: // its text may tell of the keeper's internals
 		http.Error(w, Header+": whether the token is stale cannot be told now: try again", http.StatusServiceUnavailable)
 	default:
 		defer q.cutWhenStale(ctx, w)()
@@ -73,21 +73,21 @@ func (q *required) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cutWhenStale ends what the handler reads and writes when a newer one has come: a client that is stopped sends no more of
-// its body, and takes no more of the answer, and the handler would wait for it. A second is enough for an answer that
-// somebody takes.
+// cutWhenStale ends the handler's reads and writes when a newer request has come: a client that is stopped sends no
+// more of its body and takes no more of the answer, and the handler would wait for it. A second is enough for a client
+// that does take the answer.
 func (q *required) cutWhenStale(ctx context.Context, w http.ResponseWriter) (end func()) {
 	c, done := http.NewResponseController(w), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
 		if errors.Is(context.Cause(ctx), coord.ErrStale) {
-			_ = c.SetReadDeadline(time.Unix(1, 0)) // where it cannot be set, the handler's own care has to do
+			_ = c.SetReadDeadline(time.Unix(1, 0)) // where it cannot be set, the handler has to take care itself
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		}
 	})
 	return func() {
 		if !stop() {
-			<-done // after that the connection may be another request's, and the server has reset it
+			<-done // not later: the connection may be another request's by then, and the server has reset its deadlines
 		}
 	}
 }

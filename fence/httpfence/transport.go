@@ -8,12 +8,12 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// Transport sends the token of a hold with each request: of the hold of its line that the request's context descends from,
-// as that of Hold.Context, of Hold.With and of a recipe's Do does. A request whose context has no such hold, or one that has
-// ended, is not sent: that is coord.ErrLost.
+// Transport sends a token with each request: that of the hold of its line that the request's context descends from (by
+// Hold.Context, Hold.With or a recipe's Do). A request whose context has no such hold, or one that has ended, is not
+// sent; the error is coord.ErrLost.
 type Transport struct {
 	Base   http.RoundTripper // nil: http.DefaultTransport
-	Client *coord.Client     // who holds
+	Client *coord.Client     // the one that holds
 	Line   string
 	Epoch  uint32 // see fence.Stamp
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/fence/redisfence"
 )
 
-// A stock is counted down, unless somebody else holds by now.
+// Count down a stock, unless somebody else holds the lock by now.
 func ExampleFence_Do() {
 	var eval redisfence.Eval // a few lines for your client: see the package comment
 	var hold *coord.Hold     // from a mutex.Mutex, or another recipe

@@ -11,18 +11,18 @@ import (
 // Eval runs a script on the server and returns its result. See the package comment.
 type Eval func(ctx context.Context, script string, keys, args []string) (any, error)
 
-// Fence runs scripts that a stale holder cannot run. It may be used by any number of goroutines.
+// Fence runs scripts, but not for a stale holder. It may be used by any number of goroutines.
 type Fence struct{ eval Eval }
 
 // New returns a fence on the server that eval asks.
 func New(eval Eval) *Fence { return &Fence{eval} }
 
-// Key is where the fence of a line is: "turnwise:fence:{orders}" for orders. Its value is the greatest stamp, in digits of
-// fixed width.
+// Key returns the key that has the fence of a line: "turnwise:fence:{orders}" for orders. Its value is the greatest
+// stamp, in digits of fixed width.
 func Key(line string) string { return "turnwise:fence:{" + line + "}" }
 
-// Do runs the script unless a greater stamp of the line has been seen: then it returns coord.ErrStale and runs nothing. In
-// the script, KEYS and ARGV are keys and args. The result is what the client makes of it, or nil.
+// Do runs the script, or returns coord.ErrStale and runs nothing if a greater stamp of the line has been seen. In the
+// script, KEYS and ARGV are keys and args. The result is the script's, as the client library converts it, or nil.
 //
 // After any other error nobody knows whether it has run.
 func (f *Fence) Do(ctx context.Context, line string, s fence.Stamp, script string, keys, args []string) (any, error) {
@@ -36,7 +36,7 @@ func (f *Fence) Do(ctx context.Context, line string, s fence.Stamp, script strin
 	return result, nil
 }
 
-// Pass is Do with nothing to run, for those who write elsewhere, such as httpfence.
+// Pass is Do without a script, for callers that write elsewhere, such as httpfence.
 func (f *Fence) Pass(ctx context.Context, line string, s fence.Stamp) error {
 	_, err := f.Do(ctx, line, s, "return nil", nil, nil)
 	return err
@@ -75,8 +75,8 @@ func (f *Fence) do(ctx context.Context, line string, s fence.Stamp, script strin
 	return nil, fmt.Errorf("the script gave %v: does Eval return its result as it is?", reply)
 }
 
-// The user's script is a function between these. Numbers of the server's scripts are exact up to 2^53 only, so stamps are
-// compared as texts of one length.
+// The user's script becomes a function between these. In the server's scripts numbers are exact only up to 2^53, so
+// stamps are compared as texts of one length.
 const (
 	before = `local key, mine = table.remove(KEYS), table.remove(ARGV)
 local last = redis.call('GET', key)
@@ -91,7 +91,7 @@ if type(result) == 'table' and result.err then return result end
 return {1, result}`
 )
 
-// format is a stamp as the server keeps it.
+// format returns a stamp as the server keeps it.
 func format(s fence.Stamp) string { return fmt.Sprintf("%010d.%019d", s.Epoch, s.Token) }
 
 func parse(text string) (s fence.Stamp, err error) {

@@ -11,12 +11,12 @@ import (
 	"github.com/turnwise/turnwise/fence/redisfence"
 )
 
-// answering has a server that always answers the same.
+// answering returns a fence on a server that always gives the same reply.
 func answering(reply any) *redisfence.Fence {
 	return redisfence.New(func(context.Context, string, []string, []string) (any, error) { return reply, nil })
 }
 
-// What is on a real server is in verify/integration/fences.
+// The tests on a real server are in verify/integration/fences.
 func TestAnEvalThatDoesNotReturnTheResultIsTold(t *testing.T) {
 	for _, reply := range []any{nil, "OK", int64(1), []any{}, []any{"1"}, []any{int64(2)}} {
 		err := answering(reply).Pass(t.Context(), "a", fence.Stamp{Token: 1})

@@ -1,4 +1,4 @@
-// Package sqlfence refuses stale writes to a SQL database: PostgreSQL, MariaDB and MySQL, SQLite, by database/sql.
+// Package sqlfence refuses stale writes to a SQL database (PostgreSQL, MariaDB, MySQL or SQLite) through database/sql.
 //
 //	fences, err := sqlfence.New(sqlfence.Postgres, "")     // the table is called turnwise_fence
 //	err = fences.Create(ctx, db)                           // or run what Schema returns
@@ -7,7 +7,7 @@
 //	defer tx.Rollback()
 //	err = fences.Pass(ctx, tx, "orders", fence.Stamp{Token: hold.Token()})
 //	if err != nil {
-//		return err // coord.ErrStale: somebody else holds by now
+//		return err // coord.ErrStale: somebody else holds the lock by now
 //	}
 //	_, err = tx.ExecContext(ctx, "UPDATE orders SET ...")
 //	return tx.Commit()
@@ -16,35 +16,37 @@
 //
 // # Why nothing comes between
 //
-// Pass writes the stamp into the row of its line, which the database keeps locked until the transaction ends. So a newer
-// holder's Pass waits until the older one's transaction has ended, and the older one's Pass after that is refused. What is
-// not committed has not passed either.
+// Pass writes the stamp into the row of its line, which the database keeps locked until the transaction ends. So a
+// newer holder's Pass waits until the older one's transaction has ended, and any Pass of the older one is refused after
+// that. A stamp whose transaction is not committed has not passed either.
 //
-// Let Pass be the first statement. Then what is read after it is what all earlier holders have left (in MariaDB and MySQL,
-// a transaction sees no more than what was there when it first read), and SQLite has its one writer from the start.
+// Let Pass be the first statement. Then what you read after it is what all earlier holders have left (in MariaDB and
+// MySQL, a transaction sees only what was there when it first read), and in SQLite the transaction is the one writer
+// from the start.
 //
 // # A holder that is stopped inside its transaction
 //
-// It keeps the row locked, and newer holders wait in Pass until their contexts end. So let the database end transactions
-// that stand still: idle_in_transaction_session_timeout in PostgreSQL, and idle_transaction_timeout in MariaDB. MySQL ends
-// the wait after innodb_lock_wait_timeout, and the transaction when its connection is gone.
+// It keeps the row locked, and newer holders wait in Pass until their contexts end. So have the database end
+// transactions that stand still: idle_in_transaction_session_timeout in PostgreSQL, and idle_transaction_timeout in
+// MariaDB. MySQL ends the wait after innodb_lock_wait_timeout, and the transaction when its connection is gone.
 //
 // As with any transaction, the database may end it with a deadlock or a serialization failure: roll back and try again.
 //
 // # The table
 //
-// One row for each line. Remove a row only if nobody who has written with it can still run.
+// One row for each line. Remove a row only if no process that has written with it can still run.
 //
 //	line   the name
 //	epoch  the greatest stamp that has passed: its epoch,
 //	token  and its token
-//	passes MariaDB and MySQL: how often one has passed
+//	passes MariaDB and MySQL: how often a stamp has passed
 //
-// Whoever writes without Go does the same thing. In PostgreSQL and SQLite (3.24 or newer), with the line, epoch and token:
+// Writers that are not in Go do the same. In PostgreSQL and SQLite (3.24 or newer), with the line, the epoch and the
+// token:
 //
 //	INSERT INTO turnwise_fence AS f (line, epoch, token) VALUES ($1, $2, $3)
 //	ON CONFLICT (line) DO UPDATE SET epoch = excluded.epoch, token = excluded.token
 //	WHERE (f.epoch, f.token) <= (excluded.epoch, excluded.token)
 //
-// It is one row if it has passed, and none if the token is stale.
+// It changes one row if the stamp has passed, and none if it is stale.
 package sqlfence

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/fence/sqlfence"
 )
 
-// A transaction begins with Pass, and is the holder's from there on.
+// A transaction begins with Pass, and is the holder's from then on.
 func ExampleFence_Pass() {
 	var db *sql.DB       // sql.Open("pgx", …) at the start of the program
 	var hold *coord.Hold // from a mutex.Mutex, or another recipe

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/fence"
 )
 
-// Dialect is which SQL a database speaks.
+// Dialect is the kind of SQL that a database speaks.
 type Dialect int
 
 // The dialects.
@@ -30,8 +30,8 @@ type Fence struct {
 	sql     statements
 }
 
-// New returns the fence of that table, which has its default name if it is "". A name may have a schema before it, with a
-// dot. New asks the database nothing.
+// New returns the fence in that table, or in DefaultTable if table is "". The name may have a schema and a dot before
+// it. New asks the database nothing.
 func New(d Dialect, table string) (*Fence, error) {
 	if table == "" {
 		table = DefaultTable
@@ -52,11 +52,11 @@ func New(d Dialect, table string) (*Fence, error) {
 	return &Fence{dialect: d, table: table, sql: s.of(s.quote + strings.Join(parts, s.quote+"."+s.quote) + s.quote)}, nil
 }
 
-// Schema is the SQL that makes the table, for those whose user may not. It does nothing if there is one. The user of the
-// table needs SELECT, INSERT and UPDATE on it.
+// Schema returns the SQL that creates the table, for programs whose database user may not create it. It does nothing if
+// the table exists. The program's user needs SELECT, INSERT and UPDATE on the table.
 func (f *Fence) Schema() string { return f.sql.schema + ";\n" }
 
-// Create makes the table unless it is there.
+// Create creates the table unless it exists.
 func (f *Fence) Create(ctx context.Context, db *sql.DB) error {
 	if f.exists(ctx, db) {
 		return nil
@@ -73,9 +73,9 @@ func (f *Fence) exists(ctx context.Context, db *sql.DB) bool {
 	return err == nil && rows.Close() == nil && rows.Err() == nil
 }
 
-// Pass lets s through for as long as the transaction lasts, or returns coord.ErrStale if a greater stamp of the line has
-// passed before. It waits for other transactions that have passed there to end; ctx governs the wait. After any error roll
-// back.
+// Pass lets s through for as long as the transaction lasts, or returns coord.ErrStale if a greater stamp of the line
+// has passed before. It waits until other transactions that have passed for the line have ended; ctx governs the wait.
+// After any error, roll back.
 func (f *Fence) Pass(ctx context.Context, tx *sql.Tx, line string, s fence.Stamp) error {
 	if err := coord.CheckName(line); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (f *Fence) pass(ctx context.Context, tx *sql.Tx, line string, s fence.Stamp
 	} else if rows == f.sql.passed {
 		return nil
 	}
-	// Stale, as a rule. MariaDB and MySQL also come here when the row is new: their drivers do not all count alike.
+	// It is stale, as a rule. MariaDB and MySQL also get here when the row is new: their drivers do not all count alike.
 	var last fence.Stamp
 	if err := tx.QueryRowContext(ctx, f.sql.read, line).Scan(&last.Epoch, &last.Token); err != nil {
 		return f.explain(err)
@@ -117,7 +117,7 @@ func (f *Fence) pass(ctx context.Context, tx *sql.Tx, line string, s fence.Stamp
 	return fmt.Errorf("the table %s has not kept the stamp %v: has it a trigger or a rule?", f.table, s)
 }
 
-// explain says what to do about a table that is missing. Drivers have errors of their own, so the text has to do.
+// explain says what to do about a missing table. Each driver has errors of its own, so only the text can tell.
 func (f *Fence) explain(err error) error {
 	text := err.Error()
 	if strings.Contains(text, f.table) && (strings.Contains(text, "exist") || strings.Contains(text, "no such table")) {
@@ -126,7 +126,7 @@ func (f *Fence) explain(err error) error {
 	return err
 }
 
-// Keeper returns the fence for those who write elsewhere, such as httpfence: each Pass is a transaction of its own.
+// Keeper returns the fence for callers that write elsewhere, such as httpfence: each Pass is a transaction of its own.
 func (f *Fence) Keeper(db *sql.DB) fence.Keeper { return keeper{f, db} }
 
 type keeper struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/fence/sqlfence"
 )
 
-// What is on a real database is in verify/integration/fences.
+// The tests on a real database are in verify/integration/fences.
 func TestATableMustHaveANameThatNeedsNoCare(t *testing.T) {
 	for _, table := range []string{".", "a.b.c", "a.", ".a", `a"b`, "a`b", "a'b", " a", "a?", "a$1", "a\\b", "a\x00", strings.Repeat("x", 64)} {
 		_, err := sqlfence.New(sqlfence.Postgres, table)

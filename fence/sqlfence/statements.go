@@ -48,12 +48,12 @@ WHERE (f.epoch, f.token) <= (excluded.epoch, excluded.token)`,
 		passed: 1,
 		read:   `SELECT epoch, token FROM {table} WHERE line = ?`,
 	},
-	// ON DUPLICATE KEY has no WHERE. What passes is counted, so it always changes the row, which makes two rows in the
-	// server's way of counting. A row that is new makes one; so does one that stays as it is, if the driver asks for rows
-	// found instead of rows changed. The assignments are made from left to right, each seeing those before it: passes is
-	// decided by the old row, token by the old epoch and token, and epoch then comes to the same.
+	// ON DUPLICATE KEY has no WHERE. A stamp that passes is counted in passes, so it always changes the row, which the
+	// server counts as two rows. A new row counts as one; so does a row that stays as it is, if the driver asks for rows
+	// found instead of rows changed. The assignments are made from left to right, and each sees those before it: passes is
+	// decided by the old row, token by the old epoch and token, and epoch then comes out the same.
 	//
-	// The name is bytes, since a collation takes some names for others.
+	// The name is stored as bytes, since a collation takes some names for others.
 	MySQL: {
 		quote: "`",
 		schema: `CREATE TABLE IF NOT EXISTS {table} (

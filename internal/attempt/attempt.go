@@ -1,5 +1,5 @@
-// Package attempt plays what may fail without failing the test around it: for the suites that drivers and stores pass, and
-// for the tests of those.
+// Package attempt plays tests that may fail, without failing the test around them. It is for the suites that drivers
+// and stores pass, and for the tests of those suites.
 package attempt
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// PatienceVariable is set in the environment of what is to fail: to how long it waits for what must happen but may take time
-// on a busy machine.
+// PatienceVariable is set in the environment of tests that are to fail. It says how long they wait for what must
+// happen, but may take time on a busy machine.
 const PatienceVariable = "TURNWISE_PATIENCE"
 
-// Patience is what PatienceVariable says, or 20 s.
+// Patience returns what PatienceVariable says, or 20 s.
 func Patience() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil && d > 0 {
 		return d
@@ -27,8 +27,9 @@ func Patience() time.Duration {
 // tries is how often Insist plays what was held up.
 const tries = 3
 
-// Insist plays f, and t fails as f does. But when f fails and the machine gave this process no time for as long as allowed
-// at once meanwhile, that says nothing of what is under test: then it is played again, a few times, unless it is to fail.
+// Insist plays f, and t fails as f does. But if f fails and the machine meanwhile gave this process no time for as long
+// as allowed at a stretch, that says nothing about what is under test: then f is played again, a few times, unless it
+// is to fail.
 func Insist(t testing.TB, allowed time.Duration, f func(t testing.TB)) {
 	t.Helper()
 	toFail := os.Getenv(PatienceVariable) != ""
@@ -52,7 +53,7 @@ func Insist(t testing.TB, allowed time.Duration, f func(t testing.TB)) {
 type Attempt struct {
 	testing.TB
 
-	// HeldUp is for how long this process got no time, at the worst.
+	// HeldUp is the longest stretch in which this process got no time.
 	HeldUp time.Duration
 
 	mu       sync.Mutex
@@ -107,10 +108,10 @@ func (a *Attempt) watch(over <-chan struct{}) {
 	}
 }
 
-// Failures returns what was said of the failures, each with its place.
+// Failures returns the messages of the failures, each with its place.
 func (a *Attempt) Failures() []string { return a.failures }
 
-// WhySkipped is empty if it was not skipped.
+// WhySkipped returns the reason for the skip, or "" if the attempt was not skipped.
 func (a *Attempt) WhySkipped() string { return a.skipped }
 
 func (a *Attempt) Skipped() bool { return a.skipped != "" }

@@ -1,4 +1,4 @@
-// Package chance is where what is left to chance comes from, so that the simulation can leave nothing to it.
+// Package chance is the source of what is left to chance. The simulation replaces it, and leaves nothing to chance.
 package chance
 
 import "math/rand/v2"

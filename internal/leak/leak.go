@@ -28,7 +28,7 @@ func goroutines() map[string]string {
 	return all
 }
 
-// staying returns the stacks of the goroutines that were not there before and stay for longer than patience.
+// staying returns the stacks of the goroutines that were not there before and are still there after patience.
 func staying(before map[string]string, patience time.Duration) (left []string) {
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
@@ -44,8 +44,8 @@ func staying(before map[string]string, patience time.Duration) (left []string) {
 	return left
 }
 
-// None runs f as a test of its own, including its clean-up, and fails t if goroutines stay for longer than patience that
-// were not there before.
+// None runs f as a test of its own, including its clean-up, and fails t if goroutines that were not there before stay
+// for longer than patience.
 func None(t testing.TB, patience time.Duration, f func(t testing.TB)) {
 	t.Helper()
 	before := goroutines()
@@ -57,7 +57,8 @@ func None(t testing.TB, patience time.Duration, f func(t testing.TB)) {
 	}
 }
 
-// Growth returns how many goroutines there are before and after n rounds of f, when those that end have had time to.
+// Growth returns how many goroutines there are before and after n rounds of f. Those that end are given the time to do
+// so.
 func Growth(n int, f func()) (before, after int) {
 	before = len(goroutines())
 	for range n {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Link is a store as one client sees it: from the other end of something that can be cut. While it is, requests wait, and
-// nothing is heard.
+// Link is a store as one client sees it, over a link that can be cut. While it is cut, requests wait, and nothing is
+// heard.
 type Link struct {
 	*Store
 
@@ -33,7 +33,8 @@ func (s *Store) Link() *Link {
 // cut is one time that a link is cut.
 type cut struct{ _ byte }
 
-// Cut cuts the link when all that was told before has been heard. What is returned heals this cut, and no later one.
+// Cut cuts the link once everything that was told before has been heard. The function that it returns heals this cut,
+// and no later one.
 func (l *Link) Cut() (heal func()) {
 	l.Settle()
 	l.mu.Lock()
@@ -53,7 +54,7 @@ func (l *Link) Cut() (heal func()) {
 	}
 }
 
-// During has something done of which the client sees only what it comes to: nothing passes the link meanwhile.
+// During has something done of which the client sees only the result: nothing passes the link meanwhile.
 func (l *Link) During(do func()) {
 	l.Settle()
 	l.pause(1)
@@ -81,7 +82,7 @@ func (l *Link) state() (passes bool, turned <-chan struct{}) {
 	return l.cut == nil && l.pauses == 0, l.turned
 }
 
-// pass waits while the link is cut. It returns false if it has been waiting until done; then the store says so, too.
+// pass waits while the link is cut. It returns false if done ends the wait; then the store's answer says so as well.
 func (l *Link) pass(done <-chan struct{}) bool {
 	for {
 		passes, turned := l.state()
@@ -96,7 +97,7 @@ func (l *Link) pass(done <-chan struct{}) bool {
 	}
 }
 
-// Settle waits until all who listen have heard what they were told before, unless nothing passes.
+// Settle waits until all listeners have heard what they were told before, unless nothing passes.
 func (l *Link) Settle() {
 	l.mu.Lock()
 	all := slices.Collect(maps.Keys(l.listeners))

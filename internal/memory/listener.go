@@ -2,7 +2,7 @@ package memory
 
 import "sync"
 
-// listener hears what it is told, one after the other.
+// listener hears what it is told, one thing after the other.
 type listener struct {
 	hear func(note []byte)
 	link *Link // through which it hears; nil: none
@@ -17,7 +17,7 @@ func newListener(hear func([]byte), link *Link) *listener {
 	return &listener{hear: hear, link: link, stop: make(chan struct{}), more: make(chan struct{}, 1)}
 }
 
-// tell has something done when all that was told before has been heard.
+// tell has something done once everything that was told before has been heard.
 func (l *listener) tell(do func()) {
 	l.mu.Lock()
 	l.told = append(l.told, do)

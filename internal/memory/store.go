@@ -1,5 +1,6 @@
-// Package memory is a store of registers within the process, the simplest that does all that a [register.Store] owes.
-// coord/mem is coord/register on it, and so are the tests of coord/register. It runs under testing/synctest.
+// Package memory is a store of registers within the process, the simplest that does everything a [register.Store] must
+// do. coord/mem is coord/register on top of it, and the tests of coord/register use it as well. It runs under
+// testing/synctest.
 package memory
 
 import (
@@ -22,7 +23,7 @@ type Store struct {
 	expired   func(session string) // nil: nobody asks
 }
 
-// session begins the keys of the registers that sessions renew, as coord/register has them.
+// session is the prefix of the registers that sessions renew, as in coord/register.
 const session = "session/"
 
 var _ register.Store = (*Store)(nil)
@@ -32,7 +33,7 @@ type kept struct {
 	value   []byte
 	version register.Version
 	since   time.Time
-	silent  *time.Timer // of a session: until nobody has renewed it for too long
+	silent  *time.Timer // of a session: fires when nobody has renewed it for too long
 }
 
 // NewStore returns an empty store.
@@ -167,12 +168,12 @@ func (s *Store) listen(ctx context.Context, topic string, l *listener) (stop fun
 	}), nil
 }
 
-// Memory of what is in memory: nothing is forgotten as long as it lasts.
+// Memory says that nothing is forgotten for as long as the store lasts.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	return register.Memory{For: register.Forever}, ctx.Err()
 }
 
-// Strength of a store that ends with its process.
+// Strength returns the label of a store that ends with its process.
 func (s *Store) Strength() driver.Strength {
 	label := driver.Strength{Failover: driver.NoFailover, WakeUp: driver.Told}
 	if s.mute {

@@ -1,7 +1,8 @@
-// Package election chooses one leader among all processes which share a service, for as long as it lives and wants.
+// Package election chooses one leader among all processes that share a service. A leader stays one for as long as it
+// lives and wants to.
 //
-// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
-// each other. The kind of whoever is in the way is in coord.Error.
+// All recipes share one set of names: a mutex, a read/write lock, a semaphore and an election of the same name on the
+// same service wait for each other. coord.Error tells the kind of the node that is in the way.
 package election
 
 import (
@@ -27,10 +28,10 @@ type Election struct {
 // Option sets up an Election. A nil Option changes nothing.
 type Option func(*Election)
 
-// MaxWait bounds how long Campaign waits. Past that it returns an error that is both context.DeadlineExceeded and
+// MaxWait bounds how long Campaign waits. After that it returns an error that is both context.DeadlineExceeded and
 // coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the seat if
-// nobody stands, and does not wait at all. Run is not bounded by it: whoever wants to lead whenever it can gains nothing
-// by leaving its place in the line.
+// nobody stands, and does not wait at all. MaxWait does not bound Run: a program that wants to lead whenever it can
+// gains nothing by leaving its place in the line.
 func MaxWait(d time.Duration) Option {
 	return func(e *Election) { e.opts = append(e.opts, coord.MaxWait(d)) }
 }
@@ -53,9 +54,10 @@ type Term struct {
 
 var rule = coord.Rule{WaitFor: rules.Exclusive}
 
-// Campaign stands for election and waits until it is won. value, of at most coord.MaxData bytes, is shown to those
-// who ask for the leader or the candidates: an address, say. ctx governs the wait, not the term. To resign, release
-// the term. On failure nothing stays behind. With a context of a term of the same election it is coord.ErrHeld.
+// Campaign stands for election and waits until it is won. value, of at most coord.MaxData bytes, is shown to everyone
+// who asks for the leader or the candidates: an address, say. ctx governs the wait, not the term. To resign, release
+// the term. On failure nothing stays behind. If ctx descends from a term of the same election, Campaign returns
+// coord.ErrHeld.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, value, e.opts...)
 }
@@ -73,8 +75,9 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return t.Amend(ctx, rules.Lead, value)
 }
 
-// Leader returns who leads, or ErrNoLeader. Whoever else holds the line, such as a mutex of the same name, is no leader. By the time you look at the answer it may be another: to act as the leader,
-// hold the term; to act for the leader, check its token.
+// Leader returns the leader, or ErrNoLeader. Any other holder of the line, such as that of a mutex of the same name, is
+// no leader. By the time you look at the answer, the leader may be another: to act as the leader, hold the term; to act
+// for the leader, check its token.
 func (e *Election) Leader(ctx context.Context) (coord.Node, error) {
 	first, err := e.client.First(ctx, e.name)
 	if err != nil {
@@ -86,13 +89,14 @@ func (e *Election) Leader(ctx context.Context) (coord.Node, error) {
 	return first, nil
 }
 
-// Candidates returns all who stand, the leader first.
+// Candidates returns all candidates, the leader first.
 func (e *Election) Candidates(ctx context.Context) ([]coord.Node, error) {
 	line, err := e.client.Line(ctx, e.name)
 	return slices.DeleteFunc(line, func(n coord.Node) bool { return !stands(n) }), err
 }
 
-// stands reports whether a node is a candidate's. Those of other tools go by no name of ours for it, and have no owner.
+// stands reports whether a node is a candidate's. Those of other tools do not have our kind for it: they count as
+// locks, and have no owner.
 func stands(n coord.Node) bool {
 	return n.Kind == rules.Lead || n.Kind == rules.Lock && n.Owner == coord.Owner{} && n.ID != ""
 }

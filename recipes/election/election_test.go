@@ -231,7 +231,7 @@ func TestRunSaysThatTheServiceIsOutOfReachWhenItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// All recipes share their names.
+// All recipes share one set of names.
 func TestAnotherRecipesHolderIsNoLeader(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		for name, lock := range map[string]func(context.Context) (*coord.Hold, error){

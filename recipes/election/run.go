@@ -15,16 +15,17 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// Run is for a service that wants to lead whenever it can, for as long as it lives. It campaigns, and calls fn when it
-// leads. fn's context ends as soon as the term is lost or ctx ends; fn must then stop, and Run waits for it: never do
-// two run at once. When fn returns the term is released, and then
+// Run is for a program that wants to lead whenever it can, for as long as it lives. It campaigns, and calls fn when it
+// leads. fn's context ends as soon as the term is lost or ctx ends. fn must then stop, and Run waits for it, so two
+// never run at once. When fn returns, the term is released, and then
 //
 //   - if the term was held to the end, Run returns what fn returned, but nil if that only says that ctx ended;
-//   - if it was lost, Run campaigns again after a pause, which grows while terms do not last.
+//   - if it was lost, Run campaigns again after a pause, which grows as long as terms do not last.
 //
-// MaxWait does not bound its campaigns. Run returns nil when ctx ends while it stands in line; if the service was out of
-// reach just then, or refused, it says so (coord.ErrUnavailable, and what the service said). It returns an error that trying
-// again cannot mend (coord.ErrDenied, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName, and ErrHeld within a term of its own).
+// MaxWait does not bound its campaigns. Run returns nil when ctx ends while it stands in line; if the service was out
+// of reach just then, or refused, the error says so (coord.ErrUnavailable, and what the service said). Run also returns
+// an error that trying again cannot mend (coord.ErrDenied, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName, and
+// ErrHeld within a term of its own).
 func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
@@ -60,7 +61,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 
 // serve runs fn for a term, and reports whether the term was held to the end, and if so, what fn said.
 func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Context, *Term) error) (held bool, err error) {
-	defer term.Release() // a panic releases, too
+	defer term.Release() // even if fn panics
 	working, cancel := term.With(ctx)
 	defer cancel()
 	err = fn(working, term)

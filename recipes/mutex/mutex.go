@@ -1,7 +1,7 @@
-// Package mutex is a lock that one holder at a time has among all processes which share a service.
+// Package mutex is a lock that one holder at a time can have, among all processes that share a service.
 //
-// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
-// each other. The kind of whoever is in the way is in coord.Error.
+// All recipes share one set of names: a mutex, a read/write lock, a semaphore and an election of the same name on the
+// same service wait for each other. coord.Error tells the kind of the node that is in the way.
 package mutex
 
 import (
@@ -27,7 +27,7 @@ type Option func(*Mutex)
 // once, with the same token. Without it such a call returns coord.ErrHeld.
 func Reentrant() Option { return with(coord.Reentrant()) }
 
-// MaxWait bounds how long Lock waits. Past that it returns an error that is both context.DeadlineExceeded and
+// MaxWait bounds how long Lock waits. After that it returns an error that is both context.DeadlineExceeded and
 // coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the mutex if
 // nobody is in line, and does not wait at all.
 func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
@@ -72,8 +72,9 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *coord.Ho
 	return coord.Do(ctx, m.Lock, fn)
 }
 
-// Locker returns the mutex as a sync.Locker, for code that knows no other. As that has no room for an error, Lock
-// panics if the mutex cannot be had (ctx ended, say), and Unlock does if it was not held to the end.
+// Locker returns the mutex as a sync.Locker, for code that knows no other kind of lock. A sync.Locker cannot return
+// errors, so Lock panics if the mutex cannot be had (because ctx ended, say), and Unlock panics if it was not held to
+// the end.
 func (m *Mutex) Locker(ctx context.Context) sync.Locker {
 	return &locker{mutex: m, ctx: ctx}
 }

@@ -1,9 +1,9 @@
-// Package rwlock is a lock that either one writer or any number of readers have, among all processes which share a
-// service. They are served in the order in which they came: a writer waits for the readers ahead of it, and those who
+// Package rwlock is a lock that either one writer or any number of readers can have, among all processes that share a
+// service. They are served in the order in which they came: a writer waits for the readers ahead of it, and those that
 // come later wait for the writer, so neither side can starve the other.
 //
-// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
-// each other. The kind of whoever is in the way is in coord.Error.
+// All recipes share one set of names: a mutex, a read/write lock, a semaphore and an election of the same name on the
+// same service wait for each other. coord.Error tells the kind of the node that is in the way.
 package rwlock
 
 import (
@@ -27,10 +27,10 @@ type Option func(*RWLock)
 
 // Reentrant lets a caller whose context descends from a hold of this lock lock it again: it gets a nested hold, at
 // once, with the same token. Without it such a call returns coord.ErrHeld. A read hold never becomes a write hold:
-// that is coord.ErrUpgrade, always.
+// asking for that always returns coord.ErrUpgrade.
 func Reentrant() Option { return with(coord.Reentrant()) }
 
-// MaxWait bounds how long Lock and RLock wait. Past that they return an error that is both context.DeadlineExceeded
+// MaxWait bounds how long Lock and RLock wait. After that they return an error that is both context.DeadlineExceeded
 // and coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less they take the lock
 // if nobody is in the way, and do not wait at all.
 func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
@@ -77,11 +77,11 @@ func (l *RWLock) TryRLock(ctx context.Context) (*coord.Hold, error) {
 }
 
 // Downgrade turns a write hold into a read hold, in place: it is the same hold with the same token, nobody writes in
-// between, and readers that wait right behind it come in. What is nested in it and writes ends with coord.ErrLost.
+// between, and readers that wait right behind it are let in. Write holds nested in it end with coord.ErrLost.
 //
-// It is a read hold from the moment that the service is asked. If the answer does not come Downgrade returns
-// coord.ErrUnsettled, and it stays one: a reader may be in. Those who wait may not know yet; call Downgrade again to make
-// sure, or release. After any other error the hold is as it was, unless it is lost.
+// It is a read hold from the moment that the service is asked. If no answer comes, Downgrade returns
+// coord.ErrUnsettled, and the hold stays a read hold, since a reader may be in. The waiters may not know yet: call
+// Downgrade again to make sure, or release. After any other error the hold is as it was, unless it is lost.
 func (l *RWLock) Downgrade(ctx context.Context, h *coord.Hold) error {
 	if h == nil {
 		return l.invalid("the hold is nil")

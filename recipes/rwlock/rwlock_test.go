@@ -206,7 +206,7 @@ func TestMaxWaitBoundsTheWaitForReadersAndWriters(t *testing.T) {
 	})
 }
 
-// The request may have arrived: then a reader is in.
+// The request may have arrived, and then a reader may be in.
 func TestADowngradeWithoutAnAnswerLeavesAReader(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
@@ -224,7 +224,7 @@ func TestADowngradeWithoutAnAnswerLeavesAReader(t *testing.T) {
 		assert.NoError(t, h.Err())
 		assert.Equal(t, "R", h.Node().Kind)
 		assert.ErrorIs(t, inner.Release(), coord.ErrLost)
-		bubble.Waits(t, reader) // at the service it writes, as it happens
+		bubble.Waits(t, reader) // as it happens, the service still has it as a writer
 		_, err = l.Lock(h.Context())
 		assert.ErrorIs(t, err, coord.ErrUpgrade, "it would write beside the reader")
 		locked(t)(l.RLock(h.Context())).Release()

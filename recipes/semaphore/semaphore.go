@@ -1,9 +1,9 @@
-// Package semaphore shares a number of permits among all processes which share a service. A caller asks for one or
-// more of them, and callers are served in the order in which they came: a caller that asks for many is not passed by
-// those behind that ask for few.
+// Package semaphore shares a number of permits among all processes that share a service. A caller asks for one or more
+// of them, and callers are served in the order in which they came: a caller that asks for many is not overtaken by
+// later ones that ask for few.
 //
-// All recipes share their names: a mutex, a lock, a semaphore and an election of the same name on the same service wait for
-// each other. The kind of whoever is in the way is in coord.Error.
+// All recipes share one set of names: a mutex, a read/write lock, a semaphore and an election of the same name on the
+// same service wait for each other. coord.Error tells the kind of the node that is in the way.
 package semaphore
 
 import (
@@ -18,13 +18,13 @@ import (
 // Semaphore is a name, a number of permits and a client. It holds no state and does no I/O until asked; make one
 // wherever you need it.
 //
-// With n permits, up to eight, a waiter watches those ahead of it, and a permit that is given back wakes n waiters at
-// most. With more permits each waits for the one right ahead to enter: that costs a write for each that had to wait and
-// two wake-ups, whatever n is, but a process that is frozen just as its turn comes holds up those behind it until its
-// session ends. The limit was measured: at eight permits both ways take the same time, at a hundred the second takes
-// half as long.
+// With n permits, up to eight, a waiter watches the nodes ahead of it, and a permit that is given back wakes at most n
+// waiters. With more permits, each waiter waits for the one right ahead to enter. That costs two wake-ups, and a write
+// for each that had to wait, whatever n is; but a process that is frozen just as its turn comes holds up those behind
+// it until its session ends. The limit was measured: at eight permits both ways take the same time; at a hundred, the
+// second takes half as long.
 //
-// The number may change while a deployment rolls: the smallest that anyone in line states is the one that counts.
+// The number of permits may change while a deployment rolls: the smallest that anyone in line states counts.
 type Semaphore struct {
 	client  *coord.Client
 	name    string
@@ -35,9 +35,9 @@ type Semaphore struct {
 // Option sets up a Semaphore. A nil Option changes nothing.
 type Option func(*Semaphore)
 
-// MaxWait bounds how long Acquire waits. Past that it returns an error that is both context.DeadlineExceeded and
-// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the permits
-// if they are free, and does not wait at all.
+// MaxWait bounds how long Acquire waits. After that it returns an error that is both context.DeadlineExceeded and
+// coord.ErrBusy, or coord.ErrUnavailable if the service could not be reached. With zero or less it takes the permits if
+// they are free, and does not wait at all.
 func MaxWait(d time.Duration) Option {
 	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxWait(d)) }
 }
@@ -54,9 +54,9 @@ func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore
 }
 
 // Acquire waits in line for n permits, which one Release gives back together. ctx governs the wait, not the hold. On
-// failure nothing stays behind. To ask for none, or for more than there are, is coord.ErrInvalid.
+// failure nothing stays behind. Asking for none, or for more than there are, returns coord.ErrInvalid.
 //
-// A caller that holds permits may acquire more; take care that several who do so do not wait for each other.
+// A caller that holds permits may acquire more; take care that several callers that do so do not wait for each other.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
 	if err := s.check("acquire", n); err != nil {
 		return nil, err

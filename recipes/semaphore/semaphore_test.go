@@ -89,7 +89,7 @@ func TestSmallestNumberOfPermitsCountsWhileADeploymentRolls(t *testing.T) {
 		wide := func() *semaphore.Semaphore { return semaphore.New(s.Client(), "pool", 4) }
 		a, b := acquire(t, old(), 1), acquire(t, wide(), 1)
 		third := wide().AcquireChan(t.Context(), 1)
-		bubble.Waits(t, third) // one of those ahead knows of two permits only
+		bubble.Waits(t, third) // one of those ahead knows of only two permits
 		all := wide().AcquireChan(t.Context(), 4)
 		a.Release()
 		c := bubble.Enters(t, third)
@@ -129,7 +129,7 @@ func TestThereMayBeAsManyPermitsAsANumberCanSay(t *testing.T) {
 	})
 }
 
-// Each may find the other in its way, and then neither has its permits; but nobody stands in line.
+// Each may find the other in its way, and then neither gets its permits; but neither is left in line.
 func TestTriesThatCollideDoNotWait(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var both sync.WaitGroup
@@ -161,7 +161,7 @@ func TestTriesThatCollideDoNotWait(t *testing.T) {
 	})
 }
 
-// heldUp has joins wait.
+// heldUp makes joins wait.
 type heldUp struct {
 	driver.Driver
 	join func()
@@ -313,9 +313,9 @@ func Example() {
 	// after a release: <nil>
 }
 
-// A permit that is given back wakes those whom it concerns, however many wait and however many permits there are. With
-// few permits all who watch the holder look again, half of n + 1 on average; with many the first in waiting does,
-// and once it has entered, the one behind it.
+// A permit that is given back wakes only the waiters that it concerns, however many wait and however many permits there
+// are. With few permits (n), all that watch the holder look again: half of n + 1 on average. With many, the first
+// waiter does, and once it has entered, the one behind it.
 func TestWakeUpsAGrantAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		permits int64

@@ -2,8 +2,8 @@ package driverkit
 
 import "net"
 
-// OnThisMachine reports whether nobody can listen on the way to an address, with or without a port: what goes there does
-// not leave the machine.
+// OnThisMachine reports whether an address, with or without a port, is on this machine: what goes there does not leave
+// the machine, so nobody can listen on the way.
 func OnThisMachine(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Deadline is until when a session is surely kept if nothing more is heard from the service; see driver.Session.
+// Deadline is the time until which a session is surely kept if nothing more is heard from the service; see
+// driver.Session.
 type Deadline struct {
 	base  time.Time // for its monotonic clock
 	until Max       // ns after base
@@ -14,8 +15,8 @@ type Deadline struct {
 // NewDeadline returns a deadline that has already passed: nothing has been heard yet.
 func NewDeadline() *Deadline { return &Deadline{base: time.Now()} }
 
-// Renewed records that a renewal sent at that time was answered, and for how long after the sending the service surely
-// keeps the session. An answer that comes late never moves the deadline back.
+// Renewed records that a renewal sent at that time was answered, and for how long after that time the service surely
+// keeps the session. A late answer never moves the deadline back.
 func (d *Deadline) Renewed(sent time.Time, kept time.Duration) {
 	d.until.Saw(int64(sent.Sub(d.base) + kept))
 }
@@ -23,7 +24,7 @@ func (d *Deadline) Renewed(sent time.Time, kept time.Duration) {
 // Time returns the deadline, with a monotonic clock reading.
 func (d *Deadline) Time() time.Time { return d.base.Add(time.Duration(d.until.Load())) }
 
-// Passed reports whether it has passed.
+// Passed reports whether the deadline has passed.
 func (d *Deadline) Passed() bool { return !time.Now().Before(d.Time()) }
 
 // Max is the greatest number seen so far: a revision, a transaction. Its zero value has seen none.

@@ -1,4 +1,4 @@
-// Package driverkit has what drivers do alike, for authors of drivers anywhere. A driver for a service on a network
+// Package driverkit has what drivers have in common, for authors of any driver. A driver for a service on a network
 // needs each of these, and each is easy to get slightly wrong:
 //
 //	Life       how long a session lasts, and what runs for it

@@ -6,11 +6,11 @@ import (
 )
 
 // Deliver calls run, on the life of a session, to do something whose result must not get lost, such as a join, and
-// returns that result. When ctx or the life ends first, Deliver returns that error at once; run goes on, and its result
-// then goes to takeBack. Either the caller or takeBack gets it, never both.
+// returns that result. If ctx or the life ends first, Deliver returns that error at once; run goes on, and its result
+// then goes to takeBack. Either the caller or takeBack gets the result, never both.
 //
-// Unless the life is over run is started, even if ctx has ended already. It can ask whether its result is still wanted,
-// and stop while there is nothing to take back yet.
+// Unless the life is over, run is started, even if ctx has ended already. It can ask whether its result is still
+// wanted, and stop as long as there is nothing to take back.
 func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool) (T, error), takeBack func(T)) (T, error) {
 	type result struct {
 		value T
@@ -43,10 +43,11 @@ func Deliver[T any](ctx context.Context, life *Life, run func(wanted func() bool
 }
 
 // UntilGone takes a node away. It calls try once on ctx and, unless that succeeds, again and again in the background
-// until a try returns nil or the life is over. It waits for that as long as ctx lasts. nil says that the node is gone.
+// until a try returns nil or the life is over. It waits for that as long as ctx lasts, and returns nil if the node is
+// gone.
 //
-// mends reports whether an error is trouble that another try may soon mend. Any other is returned without waiting; but
-// what is refused today may be granted tomorrow, so the tries go on, slowly.
+// mends reports whether an error is trouble that another try may soon mend. Any other error is returned without
+// waiting; but what is refused today may be granted tomorrow, so the tries go on, slowly.
 func UntilGone(ctx context.Context, life *Life, try func(context.Context) error, mends func(error) bool) error {
 	life.setOut()
 	if err := life.Stopped(ctx); err == nil && try(ctx) == nil {

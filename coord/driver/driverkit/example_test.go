@@ -9,11 +9,11 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// A join whose caller gives up while the request is under way: the node that it brings after all is taken back.
+// The caller of a join gives up while the request is under way. The node that comes of it after all is taken back.
 func ExampleDeliver() {
 	life := driverkit.NewLife(context.Background())
 	ctx, giveUp := context.WithCancel(context.Background())
-	answer := make(chan string) // of the service
+	answer := make(chan string) // from the service
 	takenBack := make(chan string)
 
 	giveUp()

@@ -38,10 +38,10 @@ func NewLife(base context.Context) *Life {
 	return l
 }
 
-// Context ends with the life.
+// Context returns a context that ends with the life.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Done is closed when the life is over.
+// Done returns a channel that is closed when the life is over.
 func (l *Life) Done() <-chan struct{} { return l.ctx.Done() }
 
 // Over reports whether the life is over.
@@ -94,7 +94,7 @@ func (l *Life) Go(f func()) bool {
 	return true
 }
 
-// Errand is Go for what Settle waits for: a node is being taken away, or may have to be.
+// Errand is Go for work that Settle waits for: a node is being taken away, or may have to be.
 func (l *Life) Errand(f func()) bool {
 	l.setOut()
 	if l.Go(func() { defer l.comeBack(); f() }) {
@@ -119,8 +119,8 @@ func (l *Life) comeBack() {
 	}
 }
 
-// Settle waits until no Errand, Deliver or UntilGone is under way, or ctx or the life ends. Call it before the life of a
-// session is ended whose nodes stay at the service.
+// Settle waits until no Errand, Deliver or UntilGone is under way, or ctx or the life ends. Call it before you end the
+// life of a session whose nodes stay at the service.
 func (l *Life) Settle(ctx context.Context) {
 	l.mu.Lock()
 	if l.errands == 0 {
@@ -171,7 +171,8 @@ func (l *Life) Rest(ctx context.Context) error {
 	}
 }
 
-// Stopped says why a call on ctx must return: the life is over, or ctx has ended. If it is nil the call may go on.
+// Stopped returns why a call on ctx must return: the life is over, or ctx has ended. If it returns nil, the call may go
+// on.
 func (l *Life) Stopped(ctx context.Context) error {
 	if err := l.Why(); err != nil {
 		return err

@@ -17,7 +17,7 @@ type Bell chan struct{}
 // NewBell returns a bell that has not been rung.
 func NewBell() Bell { return make(Bell, 1) }
 
-// Ring never blocks.
+// Ring rings the bell. It never blocks.
 func (b Bell) Ring() {
 	select {
 	case b <- struct{}{}:
@@ -25,8 +25,8 @@ func (b Bell) Ring() {
 	}
 }
 
-// Unless calls do, which may take long, and gives it up when the bell rings: its context ends, its error is dropped,
-// and the bell can still be heard. Otherwise Unless returns the error of do.
+// Unless calls do, which may take long, and gives up on it when the bell rings: the context of do ends, its error is
+// dropped, and the bell can still be heard. Otherwise Unless returns the error of do.
 func (b Bell) Unless(ctx context.Context, do func(context.Context) error) error {
 	doing, giveUp := context.WithCancel(ctx)
 	listened := make(chan bool)
@@ -53,8 +53,8 @@ func (b Bell) Unless(ctx context.Context, do func(context.Context) error) error 
 // doubtFor is how long a holder goes on asking. A busy machine takes 20 ms to hear that a session has ended.
 const doubtFor = 50 * time.Millisecond
 
-// Doubt is for a holder who hears that its node is gone: has the session gone with it? It asks the service. If no
-// answer comes soon, the news is enough and the node counts as removed: a holder must not go on believing until a
+// Doubt is for a holder that hears that its node is gone: has the session gone with it? It asks the service. If no
+// answer comes soon, the news is enough and the node counts as removed: a holder must not believe in its hold until a
 // stalled link answers.
 func Doubt(ctx context.Context, life *Life, ask func(context.Context) error) error {
 	asking, cancel := context.WithTimeout(ctx, doubtFor)
@@ -71,13 +71,13 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// Pause is how long to wait after so many failed tries, counted from 0: it doubles from 10 ms to half a second. So
-// brief trouble costs little time, and a service that is away for an hour is asked twice a second.
+// Pause returns how long to wait after this many failed tries, counted from 0. It doubles from 10 ms to half a second,
+// so brief trouble costs little time, and a service that is away for an hour is asked only twice a second.
 func Pause(tries int) time.Duration {
 	return min(firstPause<<min(max(tries, 0), 10), lastPause)
 }
 
-// Slowly is a number of tries after which Pause is at its longest: for what is refused rather than lost.
+// Slowly is a number of tries after which Pause is at its longest: for requests that are refused rather than lost.
 const Slowly = 10
 
 // Jitter returns d give or take a quarter, so that callers who failed together do not all try again together.
@@ -88,16 +88,17 @@ func Jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(chance.Below(int64(d/2)))
 }
 
-// pollsOfAll is the time between the polls of all waiters of a session: ten thousand that wait for hours are no load.
+// pollsOfAll is the time between polls, counting those of all waiters of a session: ten thousand that wait for hours
+// are no load.
 const pollsOfAll = 50 * time.Millisecond
 
-// PollPause is how long one of so many waiters of a session should wait before it looks without having been told of a
-// change: a driver does not trust its watches alone.
+// PollPause returns how long a waiter should wait before it looks without having been told of a change, if so many wait
+// in its session. A driver does not trust its watches alone.
 func PollPause(least time.Duration, waiting int) time.Duration {
 	return max(least, time.Duration(waiting)*pollsOfAll)
 }
 
-// Sleep waits, or returns ctx's error as soon as it ends.
+// Sleep waits for d, or returns ctx's error as soon as ctx ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

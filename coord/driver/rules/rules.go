@@ -26,8 +26,8 @@ const (
 	Writer = "W"
 )
 
-// WaitFor is the type of a rule. It returns the nodes to wait for: until one of them goes there is no point in looking
-// again. None: it is my turn. ahead is in order, the nearest last.
+// WaitFor is the type of a rule. It returns the nodes to wait for: until one of them goes, there is no point in looking
+// again. If there are none, it is my turn. ahead is in order, the nearest last.
 type WaitFor func(me driver.Node, ahead []driver.Node) []driver.Node
 
 // Exclusive lets me in when nobody is ahead.
@@ -52,7 +52,7 @@ func Shared(_ driver.Node, ahead []driver.Node) []driver.Node {
 // permits, a semaphore uses weight sets alone; see Weighted.
 const Few = 8
 
-// Permits is the kind of a node that asks for weight of the line's permits: S for a few permits, Q for many.
+// Permits returns the kind of a node that asks for weight of the line's permits: S for a few permits, Q for many.
 func Permits(weight, permits int64) string {
 	form := "S"
 	if permits > Few {
@@ -61,8 +61,8 @@ func Permits(weight, permits int64) string {
 	return form + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
 }
 
-// Granted is the kind that a node takes on when it gets its turn after a wait, so that the one behind looks again. It
-// is empty for most kinds: they do not change.
+// Granted returns the kind that a node takes on when it gets its turn after a wait, so that the one behind looks again.
+// It is empty for most kinds: they do not change.
 func Granted(kind string) string {
 	if announces(kind) {
 		return "G" + kind[1:]
@@ -72,16 +72,16 @@ func Granted(kind string) string {
 
 func announces(kind string) bool { return kind[0] == 'Q' && IsPermits(kind) }
 
-// Weighted lets me in when my weight and those ahead fit into the permits. Their number is the smallest that any of us
-// states, since it may change while a deployment rolls.
+// Weighted lets me in when my weight and those of the nodes ahead fit into the permits. The number of permits is the
+// smallest that any of us states, since it may change while a deployment rolls.
 //
-// Otherwise I wait for any of the nearest whose weights, with mine, do not fit: a weight set. While all of them stand
+// Otherwise I wait for any of the nearest whose weights, with mine, do not fit: a weight set. While all of them stand,
 // there is no room for me, whatever those further ahead do; and once there is room, one of them has gone.
 //
-// With n permits, everyone who waits awaits up to n nodes, and whoever gives a permit back wakes up to n waiters, of
-// whom one may go. So with many permits, only the first waiter looks out for room. All others wait for the one right
-// ahead to go, or to say that it is granted, which it does if it had to wait. If it did not have to wait, its own join
-// granted it; any look of mine is later than that, and shows that it fits.
+// With n permits, each waiter awaits up to n nodes, and each permit that is given back wakes up to n waiters, of which
+// one may enter. So with many permits, only the first waiter looks out for room. Every other one waits for the node
+// right ahead to go, or to say that it is granted, which that node does if it had to wait. If it did not have to wait,
+// its own join granted it; any look of mine is later than that, and shows that it fits.
 func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
 	wait := weightSet(me, ahead)
 	if len(wait) == 0 {
@@ -94,8 +94,8 @@ func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
 	return wait
 }
 
-// Depth is how many of the nearest Weighted needs to see. Each weighs at least one, so as many as there are permits leave
-// no room for me, and one more shows that the nearest of them has no room either.
+// Depth returns how many of the nearest nodes Weighted needs to see. Each weighs at least one, so as many as there are
+// permits leave no room for me, and one more shows that the nearest of them has no room either.
 func Depth(permits int64) int {
 	return int(min(permits, math.MaxInt-1)) + 1
 }
@@ -105,7 +105,7 @@ func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {
 	for i := len(ahead) - 1; i >= 0; i-- {
 		w, p := parsePermits(ahead[i].Kind)
 		permits = min(permits, p)
-		if sum > permits || w > permits-sum { // sum+w may be more than a number can be
+		if sum > permits || w > permits-sum { // sum+w may overflow
 			return ahead[i:]
 		}
 		sum += w
@@ -113,7 +113,7 @@ func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {
 	return nil
 }
 
-// parsePermits takes a semaphore's kind apart. Any other kind weighs as much as there can be.
+// parsePermits takes a semaphore's kind apart. Any other kind weighs as much as possible.
 func parsePermits(kind string) (weight, permits int64) {
 	weight, permits, ok := permitsOf(kind)
 	if !ok {
@@ -147,7 +147,7 @@ func For(kind string) WaitFor {
 	}
 }
 
-// Covers reports whether a hold of kind held includes all that kind asked wants.
+// Covers reports whether a hold of kind held includes everything that kind asked needs.
 func Covers(held, asked string) bool {
 	return held == asked || held == Lock || held == Writer || held == Lead
 }

@@ -34,18 +34,18 @@ func TestWhomEachWaitsFor(t *testing.T) {
 		{"S1of3 S1of3 S1of3", "S1of3", []driver.Token{1, 2, 3}},
 		{"S1of3 S3of3 S1of3", "S1of3", []driver.Token{2, 3}},
 		{"S1of3 S1of3 S1of3", "S3of3", []driver.Token{3}},
-		{"S1of2 S1of3", "S1of3", []driver.Token{1, 2}}, // one of them knows of two only
+		{"S1of2 S1of3", "S1of3", []driver.Token{1, 2}}, // one of them knows of only two
 		{"S1of1 S1of9", "S1of9", []driver.Token{1, 2}},
 		{"R", "S1of3", []driver.Token{1}},
 		{"Q1of2", "Q1of2", nil},
 		{"Q1of2 Q1of2", "Q1of2", []driver.Token{1, 2}},       // they fit, so I am the first in waiting
 		{"Q1of2 Q1of2 Q1of2", "Q1of2", []driver.Token{3}},    // that one is the first in waiting
 		{"Q1of2 G1of2", "Q1of2", []driver.Token{1, 2}},       // it says that it is granted
-		{"Q1of2 Q1of2 G1of2", "Q1of2", []driver.Token{2, 3}}, // it does, though one has gone that I still see
+		{"Q1of2 Q1of2 G1of2", "Q1of2", []driver.Token{2, 3}}, // so does this one: somebody that I still see has gone
 		{"Q1of2 Q1of2 Q1of2", "S1of2", []driver.Token{3}},    // the limit rolls from many to few
-		{"S1of2 S1of2 S1of2", "Q1of2", []driver.Token{2, 3}}, // and back: those of few say nothing
+		{"S1of2 S1of2 S1of2", "Q1of2", []driver.Token{2, 3}}, // and back: with few, nobody says that it is granted
 		{"lock", "Q1of2", []driver.Token{1}},
-		{"S0of3", "S1of3", []driver.Token{1}}, // no permits of ours: it takes all
+		{"S0of3", "S1of3", []driver.Token{1}}, // no kind of ours: it takes all
 	} {
 		me := line(c.ahead + " " + c.me)
 		ahead, last := me[:len(me)-1], me[len(me)-1]
@@ -65,7 +65,7 @@ func TestWhomEachWaitsFor(t *testing.T) {
 	}
 }
 
-// A long line is not read through for each who joins.
+// A long line is not read through for each node that joins.
 func TestAsMuchOfALineAsDepthSaysIsEnough(t *testing.T) {
 	for range 20_000 {
 		var all string

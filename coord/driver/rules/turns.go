@@ -6,8 +6,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Turns reports of each node of a line, in order, whether it is its turn by the rule of its kind. It goes through the line
-// once: to ask each node's rule takes long for a long line.
+// Turns reports for each node of a line, in order, whether it is its turn by the rule of its kind. It goes through the
+// line once: asking each node's rule takes long for a long line.
 func Turns(line []driver.Node) []bool {
 	turns := make([]bool, len(line))
 	onlyReaders := true
@@ -16,7 +16,7 @@ func Turns(line []driver.Node) []bool {
 	for i, n := range line {
 		weight, permits := parsePermits(n.Kind)
 		fewest = min(fewest, permits)
-		if fits = fits && weight <= fewest-weights; fits { // the sum may be more than a number can be
+		if fits = fits && weight <= fewest-weights; fits { // the sum may overflow
 			weights += weight
 		}
 		switch {

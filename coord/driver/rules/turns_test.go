@@ -36,7 +36,8 @@ func TestTurnsAreThoseThatTheRulesGive(t *testing.T) {
 	}
 }
 
-// An operator looks at a line of twenty thousand, each of whom has its turn: asking every rule takes more than ten seconds.
+// An operator looks at a line of twenty thousand, each of which has its turn: asking every rule takes more than ten
+// seconds.
 func TestTurnsOfALongLine(t *testing.T) {
 	kind := Permits(1, 20_000)
 	nodes := line(strings.Repeat(kind+" ", 20_000))
