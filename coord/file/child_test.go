@@ -22,7 +22,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// The test's program runs once more as a process that can be killed, or is another user. What it is to do, and where:
+// The test's program runs once more as a process that can be killed, or that is another user's. What it is to do, and where:
 const (
 	roleVariable = "TURNWISE_FILE_ROLE"
 	dirVariable  = "TURNWISE_FILE_DIR"
@@ -114,7 +114,7 @@ func (n *numbers) run(t testing.TB, cmd *exec.Cmd) (wait func()) {
 	}
 }
 
-// check makes sure that each number was said once, but for some that somebody was about to say when it was killed.
+// check makes sure that each number was said once, except for some that a process was about to say when it was killed.
 func (n *numbers) check(t testing.TB, s *Store, killed int) {
 	t.Helper()
 	item, err := s.Read(t.Context(), "counter")
@@ -169,7 +169,7 @@ func TestProcessesThatAreKilledLoseAndRepeatNothing(t *testing.T) {
 	}
 }
 
-// asUser has a process run as somebody else.
+// asUser makes a process run as another user.
 func asUser(t *testing.T, cmd *exec.Cmd, uid, gid uint32) *exec.Cmd {
 	if os.Getuid() != 0 {
 		t.Skip("only root can run processes of several users")

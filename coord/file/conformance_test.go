@@ -43,7 +43,7 @@ func system(t testing.TB, dir string, opts ...Option) *storetest.System {
 	}
 }
 
-// lockAll locks all directories of registers, as a process does that is stopped at the wrong moment.
+// lockAll locks all directories of registers, as a process would that is stopped at the wrong moment.
 func lockAll(t testing.TB, dir string) (unlock func()) {
 	var all []*os.File
 	paths, err := filepath.Glob(filepath.Join(dir, registersDir, "*"))

@@ -11,8 +11,8 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Connect returns a client on a directory, which is made if there is none; what is above it has to be there. Closing the
-// client closes everything.
+// Connect returns a client on a directory. It makes the directory if there is none; the directory above must be there.
+// Closing the client closes everything.
 func Connect(ctx context.Context, dir string, opts ...Option) (*coord.Client, error) {
 	s, err := Open(ctx, dir, opts...)
 	if errors.Is(err, driver.ErrDenied) {
@@ -27,8 +27,8 @@ func Connect(ctx context.Context, dir string, opts ...Option) (*coord.Client, er
 	return coord.NewClient(register.New(s, register.WithLogger(c.log)), c.client...), nil
 }
 
-// New returns a driver on a directory, for a coord.Client that somebody else makes. It opens the directory as Open does,
-// and takes a second at most.
+// New returns a driver on a directory, for a coord.Client that the caller makes. It opens the directory as Open does, and
+// takes at most a second.
 func New(dir string, opts ...Option) (driver.Driver, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -16,19 +16,18 @@ import (
 //	turnwise 51f0c3a97b1e6d24 9a3f00c2 0014 0000000211
 //
 // the version, a checksum, the length of the key and that of the value. The key follows on a line of its own, then the
-// value. What comes after that is left from before, or there for good measure: a file is written over and over again, and
-// not cut each time.
+// value. What comes after that is padding: a file is written over and over again, and need not be cut or grow each time.
 const headLength = len("turnwise 51f0c3a97b1e6d24 9a3f00c2 0014 0000000211\n")
 
-// longestKey is what a Store has to take.
+// longestKey is the longest key that a Store has to take.
 const longestKey = 1100
 
-// fill is what the size of a file is rounded up to. So it is the same most of the time.
+// fill is what the size of a file is rounded up to a multiple of, so that it stays the same most of the time.
 const fill = 256
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// appendContent appends what the file of a register is to hold.
+// appendContent appends the content of a register's file.
 func appendContent(b []byte, key string, version register.Version, value []byte) []byte {
 	start := len(b)
 	b = append(b, "turnwise "...)

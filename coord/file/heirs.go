@@ -18,10 +18,11 @@ import (
 )
 
 // Descriptors returns the open files by which the kernel knows that the present session of a client lives. A process that
-// inherits them, as an exec.Cmd's ExtraFiles, keeps the session when this process has ended, and with it whatever was held
-// then: until it has ended, too, and all to whom it has passed them on. They stay the client's: do not close them.
+// inherits them, as an exec.Cmd's ExtraFiles, keeps the session after this process has ended, and with it whatever was held
+// then. The session lasts until that process has ended as well, and all processes that it has passed them on to. The files
+// stay the client's: do not close them.
 //
-// It is coord.ErrInvalid if the client is not one of this package.
+// The error is coord.ErrInvalid if the client is not one of this package.
 func Descriptors(c *coord.Client) ([]*os.File, error) {
 	s, err := storeOf(c)
 	if err != nil {
@@ -39,8 +40,8 @@ func Descriptors(c *coord.Client) ([]*os.File, error) {
 	return files, nil
 }
 
-// Keepers returns the numbers of the processes by which the session of a node lives, as far as this one may see them: the
-// node's owner, and those that have inherited its Descriptors. It needs Linux; elsewhere it returns none.
+// Keepers returns the ids of the processes that keep the session of a node, as far as this process may see them: the node's
+// owner, and those that have inherited its Descriptors. It needs Linux; elsewhere it returns none.
 func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
 	s, err := storeOf(c)
 	if err != nil {

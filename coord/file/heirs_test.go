@@ -23,7 +23,8 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// leaveAnHeir holds a lock, starts a process that inherits what keeps it, says which, and waits to be killed.
+// leaveAnHeir holds a lock, starts a process that inherits what keeps it, says which process that is, and waits to be
+// killed.
 func leaveAnHeir(dir string) error {
 	client, err := Connect(context.Background(), dir)
 	if err != nil {

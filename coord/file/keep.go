@@ -16,15 +16,16 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Who keeps a key has an exclusive flock on its file. The kernel takes it back when the process ends, however it ends, and a
-// child process that is started with os/exec does not inherit it. That alone counts.
+// A process that keeps a key has an exclusive flock on its file. The kernel takes the flock back when the process ends,
+// however it ends, and a child process that is started with os/exec does not inherit it. Only the flock counts.
 //
-// A wait in flock could not be called off. So who keeps a key also has a named pipe open for writing, beside the file, and
-// who waits reads from it: the read ends at the same moment. That is a hint to look; there is a look now and then without it.
+// A wait in flock could not be called off. So a process that keeps a key also has a named pipe beside the file open for
+// writing, and waiters read from it: the read ends at the same moment. That is only a hint to look; waiters also look now
+// and then without it.
 //
-// Who only looks takes a shared flock for a moment. A file is removed only by one who has locked it exclusively, while it
-// has its name: the one who kept the key, or one who tidies up and has locked the directory, too. So who cannot lock a file
-// knows by locking the directory whether that is somebody who keeps it.
+// A process that only looks takes a shared flock for a moment. A file is removed only by a process that has locked it
+// exclusively, while it has its name: the one that kept the key, or one that tidies up and has locked the directory as well.
+// So a process that cannot lock a file locks the directory to find out whether somebody really keeps the key.
 
 // keeping is a key that is kept by this process.
 type keeping struct {
@@ -69,7 +70,7 @@ func (s *Store) Keep(ctx context.Context, key string) (release func(), err error
 	return k.release, nil
 }
 
-// keep takes one who tidies up for one who keeps the key, unless it is called with the lock of the directory.
+// keep may take a process that tidies up for one that keeps the key, unless it is called with the lock of the directory.
 func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, erro
 		return nil, err
 	}
 	k := &keeping{s: s, place: p, name: name, file: f}
-	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // of one who is dead
+	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // left by a dead process
 	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
 		s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
 	}
@@ -144,8 +145,8 @@ func (k *keeping) release() {
 	})
 }
 
-// forget removes the files of a key, one of which we have locked, unless it has gone already. The other first: as soon as
-// the name is free both are somebody else's.
+// forget removes the two files of a key, unless they have gone already; f is the one that we have locked. The pipe goes
+// first: as soon as the name is free, both may be somebody else's.
 func (p *place) forget(name string, f *os.File) {
 	if p.names(name, f) {
 		_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0)
@@ -161,7 +162,7 @@ func (p *place) names(name string, f *os.File) bool {
 		numberOf(&file) == numberOf(&named)
 }
 
-// keptIsGone reports whether somebody has removed the file of a key that we keep: others must think then that we are dead.
+// keptIsGone reports whether somebody has removed the file of a key that we keep: then others must think that we are dead.
 func (s *Store) keptIsGone(p *place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *Store) keptIsGone(p *place) bool {
 	return false
 }
 
-// lookWithout is how often one who waits for a key looks if there is no pipe.
+// lookWithout is how often a waiter for a key looks if there is no pipe.
 const lookWithout = 4 * time.Millisecond
 
 // Unkept waits until nobody keeps a key.
@@ -188,7 +189,7 @@ func (s *Store) Unkept(ctx context.Context, key string) error {
 			return err
 		}
 		if pipe != nil && ends(ctx, pipe) {
-			pause = 100 * time.Microsecond // the file is let go at the same moment, or just after
+			pause = 100 * time.Microsecond // the file is unlocked at the same moment, or just after
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
@@ -196,7 +197,7 @@ func (s *Store) Unkept(ctx context.Context, key string) error {
 	}
 }
 
-// isKept reports whether somebody keeps a key. If so, and if it can be had, there is a pipe that ends with that.
+// isKept reports whether somebody keeps a key. If so, and if it can be opened, pipe ends when the key is no longer kept.
 func (s *Store) isKept(name string) (kept bool, pipe *os.File, err error) {
 	p, err := s.enter()
 	if err != nil {
@@ -215,7 +216,7 @@ func (s *Store) isKept(name string) (kept bool, pipe *os.File, err error) {
 	return true, pipe, nil
 }
 
-// ends reports whether a pipe has come to its end before ctx did, and before the time to look without it. It closes it.
+// ends reports whether a pipe ends before ctx does, and before it is time to look without it. It closes the pipe.
 func ends(ctx context.Context, pipe *os.File) bool {
 	defer pipe.Close()
 	if pipe.SetReadDeadline(time.Now().Add(lookAtKept)) != nil {
@@ -265,7 +266,7 @@ func (p *place) tidy(name string, f *os.File) {
 	}
 }
 
-// sweep removes what processes that are dead have left.
+// sweep removes what dead processes have left.
 func (p *place) sweep(ctx context.Context) {
 	p.sweepNotes(ctx)
 	names, err := namesIn(p.kept.dir)

@@ -21,17 +21,17 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// The directory has these in it.
+// What is in the directory.
 const (
-	layoutFile   = "layout"    // which layout it is; whoever replaces it says that something was forgotten
-	registersDir = "registers" // 64 directories with a file for each register; who swaps has locked the directory
+	layoutFile   = "layout"    // which layout it is; to replace it is to say that something was forgotten
+	registersDir = "registers" // 64 directories with a file for each register; a swap locks the directory
 	notesDir     = "notes"     // a directory for each topic, with a named pipe for each listener
-	keptDir      = "kept"      // a file for each key that is kept; who keeps it has locked it
+	keptDir      = "kept"      // a file for each key that is kept; the process that keeps it has locked it
 )
 
 const shards = 64
 
-// spare is a file of each directory of registers: the next content is written to it, and then it changes places with the
+// spare is a file in each directory of registers: the next content is written to it, and then it changes places with the
 // present one.
 const spare = ".spare"
 
@@ -94,7 +94,7 @@ func denied(format string, args ...any) error {
 	return fmt.Errorf("turnwise: file: %w: %w", driver.ErrDenied, fmt.Errorf(format, args...))
 }
 
-// refusal makes an error of what the system says. What passes by itself is not a denial.
+// refusal makes an error of what the system says. Trouble that passes by itself is no denial.
 func refusal(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR),
@@ -188,7 +188,8 @@ func (p *place) openRoot(c *config) error {
 	case c.group:
 		return denied("the group may not use %s (%v): chmod 2770 it", p.path, st.Mode())
 	}
-	// So that an operator can tell that it is in use, and lock it to remove it; and so that systemd-tmpfiles leaves it alone.
+	// The lock shows an operator that the directory is in use, and lets him lock it to remove it. It also makes
+	// systemd-tmpfiles leave it alone.
 	if err := flock(p.root, unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 		return fmt.Errorf("turnwise: file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
 	} else if err != nil {
@@ -237,7 +238,7 @@ func (p *place) makeDir(in *os.File, name string) (*os.File, error) {
 }
 
 // settle reads which layout the directory has, and reports whether it is as it should be. With the lock of kept it makes it
-// so: a directory without a layout gets it, and one of before the machine was started last is cleared of what is left.
+// so: a directory without a layout gets one, and one from before the machine was last started is cleared of what is left.
 func (p *place) settle(c *config, locked bool) (settled bool, err error) {
 	boot := bootID()
 	text, err := os.ReadFile(filepath.Join(p.path, layoutFile))
@@ -369,8 +370,8 @@ func (p *place) openLayout() (settled bool, err error) {
 	return true, nil
 }
 
-// clear removes what cannot be of use after the machine was started anew: pipes, locks, and registers that a power cut
-// has left half written. All processes of before are dead.
+// clear removes what is of no use after a restart of the machine: pipes, locks, and registers that a power cut has left half
+// written. All earlier processes are dead.
 func (p *place) clear(log *slog.Logger) {
 	for i := range shards {
 		d, err := openDirAt(p.registers, shardName(i))

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listener is somebody in this process who hears of a topic.
+// listener is somebody in this process who listens to a topic.
 type listener struct {
 	s     *Store
 	topic string
@@ -39,7 +39,7 @@ type ear struct {
 	f     *os.File // nil if there is none
 }
 
-// Listen has a pipe of its own for each topic, which lasts until stop.
+// Listen makes a pipe of its own for the topic, which lasts until stop.
 func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)
 	return l.stop, nil
 }
 
-// pipe makes a pipe for a topic. It gets its name last: nobody sees it before it is open.
+// pipe makes a pipe for a topic. The pipe gets its name last, so nobody sees it before it is open.
 func (p *place) pipe(topic string) (at ear, err error) {
 	var unique [6]byte
 	rand.Read(unique[:])
@@ -111,7 +111,7 @@ func (p *place) makeTopic(topic string) error {
 	return trouble("make "+filepath.Join(p.notes.Name(), topic), err)
 }
 
-// makePipe makes a named pipe, and opens it for both directions: so it has no end while nobody writes.
+// makePipe makes a named pipe, and opens it for both directions, so that it does not end while nobody writes.
 func (p *place) makePipe(dir *os.File, name string) (*os.File, error) {
 	fd := int(dir.Fd())
 	if err := again(func() error { return mkfifoAt(dir, name, 0o600) }); err != nil {
@@ -129,7 +129,7 @@ func (p *place) makePipe(dir *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(pipe), name), nil
 }
 
-// close may be called on none.
+// close may be called on the zero ear.
 func (at ear) close(topic string) {
 	if at.f != nil {
 		at.f.Close()
@@ -196,7 +196,7 @@ func (p *place) hasLost(topic, pipe string) bool {
 	return unix.Unlinkat(int(p.notes.Fd()), lostFile(topic, pipe), 0) == nil
 }
 
-// run hears until the listener is stopped.
+// run reads notes until the listener is stopped.
 func (l *listener) run() {
 	buf := make([]byte, 1<<16+messageHead) // any message
 	left := 0                              // the beginning of one
@@ -262,7 +262,7 @@ func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) 
 	return n, err
 }
 
-// take hears a message.
+// take handles a message.
 func (l *listener) take(p *place, kind byte, rest []byte) {
 	if kind == messageAside {
 		name := l.dir + "/" + string(rest)
@@ -292,7 +292,7 @@ func (l *listener) take(p *place, kind byte, rest []byte) {
 	}
 }
 
-// pipeAgain makes a new pipe, when somebody has taken the old one away.
+// pipeAgain makes a new pipe after somebody has taken the old one away.
 func (l *listener) pipeAgain() {
 	p, err := l.s.enter()
 	if err == nil {

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock is a directory that one process at a time may have locked, with flock(2), and one goroutine there.
+// lock is a directory that one process at a time may have locked, with flock(2), and one goroutine in that process.
 type lock struct {
 	turn chan struct{} // holds a value while somebody in this process has the lock, or waits for the others
 	dir  *os.File      // of a shard: only after open
 	open atomic.Bool
-	head [headLength + longestKey + 1]byte // for who has it
+	head [headLength + longestKey + 1]byte // for whoever has the lock
 	next []byte
 }
 
-// lock takes a lock of the place. Another process may be stopped while it has it: so the wait ends with ctx.
+// lock takes a lock of the place. Another process may be stopped while it has the lock, so the wait ends with ctx.
 func (p *place) lock(ctx context.Context, l *lock) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -44,7 +44,7 @@ func (p *place) lock(ctx context.Context, l *lock) error {
 }
 
 // waitFor waits for other processes. A wait in flock cannot be called off, so it is done on a goroutine, which is left
-// behind when ctx ends: there is one for a lock at most.
+// behind when ctx ends. There is at most one for each lock.
 func (p *place) waitFor(ctx context.Context, l *lock) error {
 	p.users.Add(1)
 	locked := make(chan error, 1)

@@ -8,15 +8,15 @@ import (
 	"hash/crc32"
 )
 
-// longName is how long the name of a file may be. Every file system takes two more.
+// longName is how long the name of a file may be. Every file system takes two bytes more.
 const longName = 140
 
-// nameOf is what the file for a key is called: the key itself where that can be, so that ls tells something. Two keys
-// never share a name where upper and lower case are the same, or where names are brought into a normal form: a name has
-// nothing but small letters, digits and a few signs. A slash becomes a comma, every other byte a % and two digits. What
-// is longer than limit ends in ~ and a hash of the key.
+// nameOf returns the name of the file for a key: the key itself where possible, so that ls tells something. A name has
+// nothing but small letters, digits and a few signs, so two keys never share a name even where upper and lower case are the
+// same, or where names are normalized. A slash becomes a comma, every other byte a % and two digits. A name that would be
+// longer than longName ends in ~ and a hash of the key.
 //
-// A name begins neither with a dot nor with a tilde: those are for files of other purposes.
+// A name begins neither with a dot nor with a tilde: those are for files with other purposes.
 func nameOf(key string) string {
 	name := beginOf(key)
 	if len(name) <= longName {
@@ -27,7 +27,7 @@ func nameOf(key string) string {
 	return name[:longName-1-len(digits)] + "~" + digits
 }
 
-// beginOf is what the names of all keys begin with that begin with prefix, but for those that end in a hash.
+// beginOf returns what the names of all keys with a prefix begin with, except those that end in a hash.
 func beginOf(prefix string) string {
 	name := make([]byte, 0, 64)
 	for i := range len(prefix) {
@@ -49,5 +49,5 @@ func appendEscaped(name []byte, c byte, first bool) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// shardOf is the directory that a register is in.
+// shardOf returns which directory a register is in.
 func shardOf(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % shards) }

@@ -17,14 +17,14 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// A listener to a topic has a named pipe in the topic's directory, and a note is a message in each of these. What is no
-// longer than the kernel writes at once is there as a whole or not at all, and in the order in which it was written. What
-// is longer goes into a file of its own, and its name into the pipe.
+// A listener to a topic has a named pipe in the topic's directory, and a note is a message in each of these. A message that
+// is short enough for the kernel to write at once is there as a whole or not at all, and messages come in the order in which
+// they were written. A longer note goes into a file of its own, and the name of the file into the pipe.
 //
-// When a pipe is full there is a file beside it, from then on, that says so. The listener looks for that file whenever it
-// has emptied the pipe. So it finds out, even if it is asleep now, and we are dead when it wakes up.
+// When a pipe is full, the sender puts a file beside it that says so. The listener looks for that file whenever it has
+// emptied the pipe. So it finds out even if it is asleep now and the sender is dead when it wakes up.
 //
-// (A Unix socket would take eleven datagrams, and its path is limited.)
+// (A Unix socket would take only eleven datagrams, and the length of its path is limited.)
 
 // A message is its kind, the length of the rest in two bytes, and the rest.
 const (
@@ -42,7 +42,7 @@ func message(kind byte, rest []byte) []byte {
 // lostFile is the file beside a pipe that says that notes were lost.
 func lostFile(topic, pipe string) string { return topic + "/." + pipe + ".lost" }
 
-// tell tells those who listen. The lock of the register is held: so notes come in the order of its swaps.
+// tell sends a note to those who listen. The lock of the register is held, so notes come in the order of its swaps.
 func (p *place) tell(n register.Note) {
 	topic := nameOf(n.Topic)
 	fd, err := openAt(p.notes, topic, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -89,7 +89,7 @@ func (p *place) send(topic, pipe string, note []byte) {
 	}
 }
 
-// put writes a message into a pipe. There is no reader, ENXIO, if its process is dead.
+// put writes a message into a pipe. ENXIO says that there is no reader, because its process is dead.
 func (p *place) put(topic, pipe string, m []byte) error {
 	fd, err := openAt(p.notes, topic+"/"+pipe, unix.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -138,7 +138,8 @@ func (p *place) lose(topic, pipe string) {
 	if marked == nil {
 		unix.Close(fd)
 	}
-	// It may have emptied the pipe before the file was there, and be asleep. If this does not fit it has yet to do so.
+	// The listener may have emptied the pipe before the file was there, and be asleep: it must look again. If this message does
+	// not fit, the listener has yet to empty the pipe.
 	switch err := p.put(topic, pipe, message(messageLook, nil)); err {
 	case nil, unix.ENOENT:
 	case unix.ENXIO, unix.EPIPE:
@@ -150,7 +151,7 @@ func (p *place) lose(topic, pipe string) {
 	}
 }
 
-// debts are the listeners who have lost a note and could not be told, since a disk is full or files are short.
+// debts are the listeners that have lost a note and could not be told, since the disk is full or too many files are open.
 type debts struct {
 	mu   sync.Mutex
 	owed map[[2]string]struct{}
@@ -165,7 +166,7 @@ func (d *debts) owe(topic, pipe string) {
 	d.owed[[2]string{topic, pipe}] = struct{}{}
 }
 
-// settleDebts tries again.
+// settleDebts tries again to tell them.
 func (p *place) settleDebts() {
 	p.debts.mu.Lock()
 	owed := p.debts.owed
@@ -228,7 +229,7 @@ func (p *place) listens(topic, pipe string) bool {
 	return err != unix.ENXIO
 }
 
-// messages takes what was read from a pipe apart, and returns what is left: the beginning of a message.
+// messages splits what was read from a pipe into messages, and returns what is left: the beginning of one.
 func messages(b []byte, each func(kind byte, rest []byte)) (left []byte) {
 	for len(b) >= messageHead {
 		size := messageHead + int(binary.BigEndian.Uint16(b[1:]))
@@ -241,7 +242,7 @@ func messages(b []byte, each func(kind byte, rest []byte)) (left []byte) {
 	return b
 }
 
-// textFor returns the text of a note, if it is for a topic: the name of another's may collide.
+// textFor returns the text of a note if it is for the topic: the name of another topic may collide.
 func textFor(topic string, note []byte) (text []byte, ok bool) {
 	if len(note) < 2 {
 		return nil, false

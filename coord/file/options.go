@@ -17,24 +17,25 @@ type config struct {
 	client []coord.Option
 }
 
-// WithSync has each swap written to the disk before it is answered, so that not even a power cut takes one back. It costs a
-// wait for the disk each time. All processes that use a directory must agree on it; the directory remembers, and one that
-// does not is refused.
+// WithSync has each swap written to the disk before it is answered, so that not even a power cut takes one back. Each swap
+// then waits for the disk. All processes that use a directory must agree on it: the directory remembers, and a process that
+// does not agree is refused.
 func WithSync() Option { return func(c *config) { c.sync = true } }
 
 // WithGroup lets other users of the directory's group take part, if this process is the one that makes the directory.
-// Without it the directory belongs to its user alone. Others need not say it: they see it from the directory's rights.
+// Without it the directory is for its user alone. Processes that find the directory need not say it again: they see it from
+// the directory's rights.
 func WithGroup() Option { return func(c *config) { c.group = true } }
 
-// WithAnyFileSystem insists on a file system that would be refused, because several machines may share it and its locks may
-// not reach from one to the other, or because it lacks something. Use it if you know that only one machine does, and that
-// flock(2), rename(2) and named pipes work there as they do on a disk.
+// WithAnyFileSystem accepts a file system that would be refused because several machines may share it, and its locks may not
+// reach from one to the other, or because it lacks something. Use it if you know that only one machine uses the directory,
+// and that flock(2), rename(2) and named pipes work there as they do on a disk.
 func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
 
-// WithLogger has the store tell when something is wrong with the directory. Without it nothing is logged.
+// WithLogger sets where the store logs that something is wrong with the directory. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithClient is for Connect, which passes the options on to coord.NewClient.
+// WithClient sets options for the client that Connect makes: it passes them on to coord.NewClient.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }

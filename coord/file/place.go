@@ -16,8 +16,8 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// place is a directory as we have opened it. Files in it are reached through it, not by their paths: so when somebody puts
-// another directory in its place, nothing of what we do in the one is done in the other.
+// place is a directory as we have opened it. Files in it are reached through it, not by their paths. So when somebody puts
+// another directory in its place, nothing that we do in the one happens in the other.
 //
 // It stays open as long as somebody uses it.
 type place struct {
@@ -36,7 +36,7 @@ type place struct {
 
 	debts debts
 
-	users  atomic.Int64 // and one for the store
+	users  atomic.Int64 // one of them is the store
 	forgot atomic.Bool
 }
 
@@ -77,14 +77,14 @@ func (p *place) leave() {
 
 func (p *place) close() {
 	for _, f := range []*os.File{p.root, p.registers, p.notes, p.kept.dir, p.layout} {
-		_ = f.Close() // nil where it did not come so far
+		_ = f.Close() // nil if opening did not get that far
 	}
 	for i := range p.shards {
 		_ = p.shards[i].dir.Close()
 	}
 }
 
-// check returns ErrForgot if the directory is not the one that we opened any more: somebody has removed it, moved it, or
+// check returns ErrForgot if the directory is no longer the one that we opened: somebody has removed it, moved it, or
 // restored it from a backup.
 func (p *place) check() error {
 	if p.forgot.Load() {

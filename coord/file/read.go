@@ -18,7 +18,7 @@ import (
 
 var errCollision = errors.New("the file is another key's: the names of the two collide")
 
-// Read returns what stands in a register, without locking anything.
+// Read returns what stands in a register. It locks nothing unless others swap the register again and again meanwhile.
 func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return register.Item{}, err
@@ -49,7 +49,7 @@ const tries = 5
 // errSwapped says that a register was swapped while it was read.
 var errSwapped = errors.New("swapped while it was read")
 
-// read returns what stands in a register. If key is empty it may be anybody's.
+// read returns what stands in a register. If key is empty any key will do.
 func (p *place) read(ctx context.Context, l *lock, name, key string) (register.Item, error) {
 	for range tries {
 		item, err := load(l, name, true)
@@ -88,7 +88,7 @@ func (p *place) judge(l *lock, name, key string, item register.Item, err error) 
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 4096); return &b }}
 
-// load reads a file of a directory of registers. If others may swap meanwhile it makes sure that what it read was in the
+// load reads a register's file. If open is set, others may swap meanwhile, and it makes sure that what it read was in the
 // register: a file that is being read may become the spare one, and be written to.
 func load(l *lock, name string, open bool) (item register.Item, err error) {
 	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
@@ -130,8 +130,9 @@ func sizeOf(fd int) int64 {
 	return st.Size
 }
 
-// stillThere makes sure that a file has the name that it was opened by, and has not been written to meanwhile: it begins
-// as it did. No version comes again, so it has begun so all the time, also when it was found under its name.
+// stillThere makes sure that a file still has the name that it was opened by, and has not been written to meanwhile: it
+// begins as it did. No version comes again, so it has begun like this all the time, and did so when it was found under its
+// name.
 func stillThere(dir *os.File, name string, fd int, whole []byte) error {
 	var file, named unix.Stat_t
 	if err := again(func() error { return unix.Fstat(fd, &file) }); err != nil {
@@ -154,7 +155,7 @@ func stillThere(dir *os.File, name string, fd int, whole []byte) error {
 	return nil
 }
 
-// readAt reads as much of a file as b has room for, or there is.
+// readAt reads as much of a file as there is, or as b has room for.
 func readAt(fd int, b []byte, at int64) (n int, err error) {
 	for {
 		if n, err = unix.Pread(fd, b, at); err != unix.EINTR {
@@ -163,8 +164,8 @@ func readAt(fd int, b []byte, at int64) (n int, err error) {
 	}
 }
 
-// List reads one directory after the other. The names are read with the directory locked: otherwise one whose file is
-// exchanged might be missed.
+// List reads one directory after the other. It reads the names with the directory locked: otherwise it might miss one whose
+// file is exchanged meanwhile.
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -216,7 +216,7 @@ func listen(t testing.TB, s *Store, topic string) (stop func(), heard chan strin
 	return stop, heard
 }
 
-// forgets makes sure that a store says that it has forgotten, and answers again when it was asked for its memory.
+// forgets makes sure that a store says that it has forgotten, and answers again once it was asked for its memory.
 func forgets(t testing.TB, s *Store, before register.Memory) {
 	t.Helper()
 	sw := register.Swap{Key: "new", Next: register.NewVersion(), Value: []byte("x")}
@@ -357,7 +357,7 @@ func TestTheMachineWasStartedAnew(t *testing.T) {
 	if _, err := s.Read(t.Context(), "half"); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("Read of a file that somebody has cut: %v", err)
 	}
-	// What a reboot leaves: the layout of then, a file that was locked, a pipe.
+	// What a reboot leaves: the layout from before, a file that was locked, a pipe.
 	release, err := s.Keep(t.Context(), "kept")
 	if err != nil {
 		t.Fatal(err)
@@ -572,7 +572,7 @@ func TestWhatTheDeadLeaveBehindIsRemoved(t *testing.T) {
 	soon(t, "the child counts", func() bool { return value(t, s, "counter") != "" })
 	cmd.Process.Kill()
 	wait()
-	// As if it had listened and kept a key, too.
+	// As if it had also listened and kept a key.
 	p := s.place.Load()
 	ear, err := p.pipe("t")
 	if err != nil {

@@ -39,7 +39,7 @@ var _ register.Keeper = (*Store)(nil)
 // errClosed is what calls of a closed store return.
 var errClosed = fmt.Errorf("turnwise: file: the store is closed: %w", os.ErrClosed)
 
-// Open opens a directory, and makes it if there is none. What is above it has to be there.
+// Open opens a directory, and makes it if there is none. The directory above must be there.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	if dir == "" {
 		return nil, denied("the directory has no name: give one, such as /var/lib/app/locks")
@@ -80,8 +80,8 @@ func (s *Store) enter() (*place, error) {
 	}
 }
 
-// Memory names the directory and the run of the machine. Files outlast all processes, and all that was lost when the
-// machine stopped is of processes that are dead: so nobody needs to wait.
+// Memory names the directory and the run of the machine. Files outlast all processes, and all that was lost when the machine
+// stopped belonged to processes that are dead. So nobody needs to wait.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	if err := ctx.Err(); err != nil {
 		return register.Memory{}, err
@@ -100,7 +100,7 @@ func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	return p.remembers(), nil
 }
 
-// reopen opens the directory that there is now.
+// reopen opens the directory that is there now.
 func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 	p, err := openPlace(ctx, s.path, s.config)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 	return p.remembers(), nil
 }
 
-// Strength is what files promise.
+// Strength returns what files promise.
 func (s *Store) Strength() driver.Strength {
 	if s.config != nil && s.config.sync {
 		return driver.Strength{Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told}
@@ -129,8 +129,8 @@ func (s *Store) Strength() driver.Strength {
 	return driver.Strength{Restart: driver.ForgetsOpenly, Failover: driver.NoFailover, WakeUp: driver.Told}
 }
 
-// Close frees what the store uses, but what is kept stays so until it is released or the process ends: work may go on under
-// it. Calls that are under way end as they would.
+// Close frees what the store uses. Keys that are kept stay kept until they are released or the process ends, since work may
+// go on under them. Calls that are under way end as they would have.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -152,7 +152,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// trouble makes an error of what the system says, in words that tell what to do where they can.
+// trouble makes an error of what the system says. Where it can, it adds what to do.
 func trouble(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -166,8 +166,8 @@ func trouble(what string, err error) error {
 // lookEvery is how often a store looks whether the directory, and what it has in it, is still there.
 const lookEvery = 500 * time.Millisecond
 
-// watch finds out what no call does: that the directory was removed while nothing was asked of it, that somebody has removed
-// a file by which a key is kept, or a pipe.
+// watch finds out what no call does: that the directory was removed while nobody called the store, or that somebody has
+// removed a pipe, or a file by which a key is kept.
 func (s *Store) watch() {
 	if p, err := s.enter(); err == nil {
 		p.sweep(s.closing)

@@ -13,9 +13,9 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Swap replaces what stands in a register, with its directory locked. The new content is written to the spare file of the
-// directory, which then changes places with the present one. So neither a file is made nor blocks are taken, a reader sees
-// one content or the other, and a process that is killed leaves at worst a spare file with something in it.
+// Swap replaces what stands in a register, with its directory locked. It writes the new content to the spare file of the
+// directory, which then changes places with the present one. So no file is made and no blocks are taken, a reader sees one
+// content or the other, and a process that is killed leaves at worst a spare file with something in it.
 func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return register.Item{}, err
@@ -28,7 +28,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error
 		defer p.leave()
 		return s.swap(ctx, p, w)
 	}
-	// The disk may be slow. So somebody else waits for it.
+	// The disk may be slow, so another goroutine waits for it.
 	type answer struct {
 		item register.Item
 		err  error
@@ -64,7 +64,7 @@ func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.I
 			return item, register.ErrConflict
 		}
 		if err == nil && p.sync {
-			err = unsynced(l, flush(l.dir)) // the earlier try may not have come so far
+			err = unsynced(l, flush(l.dir)) // the earlier try may not have got that far
 		}
 		return item, err
 	}
@@ -86,7 +86,7 @@ func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.I
 	return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Age: -1}, nil
 }
 
-// unsynced says that a swap was applied, and perhaps not for long.
+// unsynced says that a swap was applied but may not last.
 func unsynced(l *lock, err error) error {
 	if err == nil {
 		return nil
@@ -94,7 +94,7 @@ func unsynced(l *lock, err error) error {
 	return fmt.Errorf("turnwise: file: write %s to the disk: %w", l.dir.Name(), err)
 }
 
-// version is that of what stands in a register. It needs the lock.
+// version returns the version of what stands in a register. It needs the lock.
 func (p *place) version(l *lock, name, key string) (v register.Version, err error) {
 	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
 	if err == unix.ENOENT {
@@ -118,7 +118,7 @@ func (p *place) version(l *lock, name, key string) (v register.Version, err erro
 	return h.version, nil
 }
 
-// empty makes sure that a file is not there because there is none, and not because the whole directory has gone.
+// empty makes sure that a file is missing because the register is empty, and not because the whole directory has gone.
 func (p *place) empty(l *lock) error {
 	var st unix.Stat_t
 	if err := again(func() error { return unix.Fstat(int(l.dir.Fd()), &st) }); err != nil {
@@ -148,13 +148,13 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 		err = p.install(l, name, w.Old.IsZero())
 	}
 	if err != nil {
-		// Not to be written to again: a reader takes a file that has the same version twice for the same all the time.
+		// It must not be written to again: a reader that finds the same version twice takes the file for unchanged.
 		_ = unix.Unlinkat(fd, spare, 0)
 	}
 	return err
 }
 
-// install puts the spare file into the place of a register's.
+// install puts the spare file in the place of a register's.
 func (p *place) install(l *lock, name string, first bool) error {
 	if !first && !p.plain.Load() {
 		err := exchange(l.dir, spare, name)
@@ -193,8 +193,8 @@ func (p *place) writeSpare(l *lock) error {
 	return nil
 }
 
-// openSpare opens the spare file. One that cannot be used is replaced: another user has made it, or it stands in a backup
-// too.
+// openSpare opens the spare file. One that cannot be used is replaced: another user has made it, or a backup has a link to
+// it.
 func (p *place) openSpare(dir *os.File) (fd int, size int64, err error) {
 	fd, err = openAt(dir, spare, unix.O_WRONLY, 0)
 	if err == nil {

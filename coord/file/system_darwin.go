@@ -34,7 +34,7 @@ func exchange(dir *os.File, a, b string) error {
 	return again(func() error { return unix.RenameatxNp(fd, a, fd, b, unix.RENAME_SWAP) })
 }
 
-func flush(f *os.File) error { return f.Sync() } // Sync empties the disk's own cache, too
+func flush(f *os.File) error { return f.Sync() } // Sync also empties the disk's own cache
 
 func flushFD(fd int) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0)
@@ -46,9 +46,9 @@ func mkfifoAt(dir *os.File, name string, mode uint32) error {
 	return unix.Mkfifo(filepath.Join(dir.Name(), name), mode)
 }
 
-// atOnce is how much is written to a pipe as a whole or not at all.
+// atOnce is the most that is written to a pipe as a whole or not at all.
 const atOnce = 512
 
-// lookAtKept is how often one who waits for a key looks although the pipe has not ended: kqueue does not tell when the last
+// lookAtKept is how often a waiter for a key looks although the pipe has not ended: kqueue does not tell when the last
 // writer of a named pipe has gone (https://go.dev/issue/24164).
 const lookAtKept = 4 * time.Millisecond

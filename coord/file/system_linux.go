@@ -51,8 +51,8 @@ func mkfifoAt(dir *os.File, name string, mode uint32) error {
 	return unix.Mknodat(int(dir.Fd()), name, unix.S_IFIFO|mode, 0)
 }
 
-// atOnce is how much is written to a pipe as a whole or not at all.
+// atOnce is the most that is written to a pipe as a whole or not at all.
 const atOnce = 4096
 
-// lookAtKept is how often one who waits for a key looks although the pipe has not ended.
+// lookAtKept is how often a waiter for a key looks although the pipe has not ended.
 const lookAtKept = time.Second

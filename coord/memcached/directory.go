@@ -14,11 +14,11 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys
-// of some registers. A key is put there before its register is made, and it is put there anew, with another number, each
-// time. It stays when the register is removed. Only when List has found no register for pruneAfter, and the same number all
-// the time, it takes the key away, from the very shelf that it read before it looked for the register: whoever was about
-// to make the register has changed the shelf, and is seen. So a register that stands is always listed.
+// The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys of
+// some registers. A key is put there each time before its register is made, each time with another number. It stays when the
+// register is removed. List takes the key away only when it has found no register for pruneAfter, and the same number all
+// the time, and only if the shelf is still as List read it before it looked for the register: a client that is about to make
+// the register has changed the shelf. So a register that stands is always listed.
 const (
 	shelves    = 16
 	pruneAfter = time.Minute // a test has a shorter one
@@ -48,7 +48,7 @@ func encodeShelf(m *memory, all []entry) []byte {
 	return b
 }
 
-// decodeShelf is empty for one of another memory.
+// decodeShelf returns nothing for a shelf of another memory.
 func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	if !a.found() {
 		return nil, nil
@@ -78,7 +78,7 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 
 var errShelf = errors.New("the list of keys is broken")
 
-// put puts a shelf where the one stood that was read, if nobody has changed it since.
+// put replaces the shelf that was read, if nobody has changed it since.
 func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was reply, all []entry) (done bool, err error) {
 	value := encodeShelf(known, all)
 	if int64(len(value)) > s.largest.Load() {
@@ -204,7 +204,7 @@ type pruner struct {
 	absent map[register.Version]time.Time // by the number that the key had
 }
 
-// prune takes keys away that have been without a register for long. If that fails, the next List tries again.
+// prune takes away keys that have been without a register for long. If that fails, the next List tries again.
 func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys []entry, gone map[string]bool) {
 	var stay []entry
 	s.pruner.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// goneForLong makes a register and removes it, and another store has found it gone, long ago.
+// goneForLong makes a register and removes it, so that another store has found it gone long ago.
 func goneForLong(t *testing.T, s, pruning *Store, key string) {
 	t.Helper()
 	it := put(t, s, register.Item{Key: key}, "x")
@@ -23,7 +23,7 @@ func goneForLong(t *testing.T, s, pruning *Store, key string) {
 	}
 }
 
-// Who takes keys away has looked, and then another makes the register.
+// One store is about to take keys away and has looked; then another makes the register.
 func TestARegisterThatIsMadeBetweenTheLookAndThePruningIsListed(t *testing.T) {
 	m := server(t)
 	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
@@ -50,7 +50,7 @@ func TestARegisterThatIsMadeBetweenTheLookAndThePruningIsListed(t *testing.T) {
 	}
 }
 
-// Another has announced the register and not made it yet when all keys without one are taken away.
+// A store has announced a register and not made it yet when all keys without a register are taken away.
 func TestARegisterThatIsAboutToBeMadeStaysAnnounced(t *testing.T) {
 	m := server(t)
 	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// put swaps in a value and returns what stands then.
+// put swaps in a value and returns what stands there then.
 func put(t testing.TB, s *Store, was register.Item, value string) register.Item {
 	t.Helper()
 	w := register.Swap{Key: was.Key, Old: was.Version, Next: register.NewVersion(), Value: []byte(value)}
@@ -98,7 +98,7 @@ func TestAServerThatWasEmptiedHasForgotten(t *testing.T) {
 	}
 }
 
-// Somebody who does not know yet that the server was emptied makes a register there. It is none.
+// Somebody who does not know yet that the server was emptied makes a register there. It does not count.
 func TestWhatALateOneLeavesCountsAsNotThere(t *testing.T) {
 	m := server(t)
 	late, s := opened(t, m.Addr()), opened(t, m.Addr())
@@ -125,7 +125,7 @@ func TestWhatALateOneLeavesCountsAsNotThere(t *testing.T) {
 	}
 }
 
-// A full server throws away what the refused thing was to replace. So everybody begins anew, and knows.
+// A full server throws away what the refused item was to replace. So everybody starts over, and knows it.
 func TestAFullServer(t *testing.T) {
 	m := server(t, "-m", "4")
 	s, other := opened(t, m.Addr()), opened(t, m.Addr())
@@ -147,7 +147,7 @@ func TestAFullServer(t *testing.T) {
 	}
 }
 
-// Four count while the server is stopped now and then, and calls are given up.
+// Four clients count while the server is stopped now and then, and calls are given up.
 func TestNothingIsLostOrDoneTwice(t *testing.T) {
 	m := server(t)
 	var stop atomic.Bool

@@ -10,8 +10,8 @@ import (
 )
 
 // What stands in an item: the format, the mark of the memory that it belongs to, the register's version and key, and the
-// value. An item that was written when the server had forgotten, by somebody who did not know yet, has the old mark: it
-// counts as not there.
+// value. An item that was written after the server had forgotten, by a client that did not know yet, has the old mark and
+// counts as absent.
 const format = 1
 
 func encode(m *memory, key string, v register.Version, value []byte) []byte {
@@ -24,10 +24,10 @@ func encode(m *memory, key string, v register.Version, value []byte) []byte {
 	return append(b, value...)
 }
 
-// overhead is what an item has beside the key and the value.
+// overhead is the size of what an item has beside the key and the value.
 const overhead = 1 + 8 + 8 + 2
 
-// decode takes an item apart. standing is false if it is of another memory.
+// decode reads an item. standing is false if the item is of another memory.
 func decode(m *memory, b []byte) (it register.Item, standing bool, err error) {
 	if len(b) < overhead || b[0] != format {
 		return it, false, denied("a key of ours holds something else: give it a root of its own with WithRoot")
@@ -44,7 +44,7 @@ func decode(m *memory, b []byte) (it register.Item, standing bool, err error) {
 	return it, true, nil
 }
 
-// keyOf is where a register is. A key that the server does not take, or that is long, is hashed.
+// keyOf returns the server's key for a register. A key that the server does not take, or that is long, is hashed.
 func (s *Store) keyOf(key string) string {
 	plain := len(key) <= 140
 	for i := 0; i < len(key) && plain; i++ {

@@ -11,10 +11,10 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// memory is one stretch of time in which the server has forgotten nothing. It has a mark, an item that whoever finds none
-// puts there: flush_all and a restart take it away together with all others. Each request asks for the mark after all
-// else, in the same trip: while the mark is there, so was all that came before it. So it does not matter which connection
-// leads to which run of the server.
+// memory is one stretch of time in which the server has forgotten nothing. It has a mark, an item that a client puts there
+// if it finds none: flush_all and a restart take it away together with all others. Each request asks for the mark after all
+// else, in the same trip: if the mark is there, so was all that was asked for before it. So it does not matter which
+// connection leads to which run of the server.
 type memory struct {
 	id   string
 	raw  []byte // the item
@@ -25,7 +25,7 @@ type memory struct {
 // layout is what the mark's item begins with.
 const layout = "turnwise register, layout 1, "
 
-// check says whether the mark is the one that we know.
+// check makes sure that the mark is the one that we know.
 func (s *Store) check(known *memory, mark reply) error {
 	if mark.found() && bytes.Equal(mark.value, known.raw) {
 		return nil
@@ -42,7 +42,7 @@ func (s *Store) forgot(known *memory) error {
 	return register.ErrForgot
 }
 
-// Memory is since the server was started, or emptied.
+// Memory says that the server has remembered everything since it was started or emptied.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	m, err := s.memory(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	}
 }
 
-// parseMark takes the mark's item apart.
+// parseMark decodes the mark's item.
 func parseMark(raw []byte) (began int64, mark [8]byte, ok bool) {
 	rest, ours := strings.CutPrefix(string(raw), layout)
 	at, digits, spaced := strings.Cut(rest, " ")
@@ -153,13 +153,13 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 	return nil
 }
 
-// full is for a server that cannot keep an item.
+// full returns the error for a server that cannot keep an item.
 func full(why string) error {
 	return fmt.Errorf("the server cannot keep it: give it more memory with -m: %s", why)
 }
 
-// kept says whether the server has kept an item. One that cannot throws away what stood there before: so all that is known
-// may be wrong, and everybody is told by way of the mark.
+// kept returns an error if the server has not kept an item. A server that cannot keep one throws away what stood there
+// before. So all that is known may be wrong, and everybody is told by removing the mark.
 func (s *Store) kept(ctx context.Context, c *conn, known *memory, a reply) error {
 	why, failed := strings.CutPrefix(a.code, "SERVER_ERROR ")
 	if !failed {

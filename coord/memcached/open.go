@@ -14,8 +14,8 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Open connects to the server at host:port, or at the path of a socket. While it is out of reach it tries again, until ctx
-// ends or, if ctx has no deadline, for 30 s.
+// Open connects to the server at host:port, or at the path of a socket. While the server is out of reach Open keeps trying,
+// until ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	c, err := configure(opts)
 	if err != nil {
@@ -48,7 +48,7 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// openFor is how long Open tries if nobody says.
+// openFor is how long Open tries if ctx has no deadline.
 const openFor = 30 * time.Second
 
 // insist asks for the memory until it is answered, no retry would help, or ctx ends.
@@ -91,7 +91,7 @@ func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client
 	return coord.NewClient(s.driver(), s.client...), nil
 }
 
-// New returns a driver on a server, for who makes a client of it by hand.
+// New returns a driver on a server, for a coord.Client that the caller makes.
 func New(ctx context.Context, address string, opts ...Option) (driver.Driver, error) {
 	s, err := Open(ctx, address, opts...)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 	opened(t, evicting.Addr(), WithEvictions())
 }
 
-// saying is a server that answers all with the same.
+// saying is a server that answers everything with the same text.
 func saying(t testing.TB, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -28,18 +28,18 @@ const (
 )
 
 // WithRoot sets what all keys begin with: 1 to 100 letters, digits, hyphens and underscores. The default is "turnwise". Only
-// those with the same root meet in a line.
+// processes with the same root meet in a line.
 func WithRoot(root string) Option { return func(c *config) { c.root = root } }
 
 // WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
-// request; who waits in a line uses none.
+// request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
-// WithEvictions takes a server that was started without -M. When it is full it throws a line away without a word, and then
-// two hold at once. Only for locks that save work.
+// WithEvictions accepts a server that was started without -M. When that is full it throws a line away without a word, and
+// then two hold at once. Use it only for locks that merely save work.
 func WithEvictions() Option { return func(c *config) { c.evictions = true } }
 
-// WithTTL sets how long a session lasts if nothing is heard of its process: see [register.WithTTL]. It is for Connect and
+// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. It is for Connect and
 // New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
@@ -48,7 +48,8 @@ func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }
 
-// WithLogger logs what is ridden out, and what is unsafe in the server's settings. Without it nothing is logged.
+// WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
+// nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 func configure(opts []Option) (config, error) {

@@ -23,8 +23,8 @@ type pool struct {
 
 var errClosed = errors.New("the store is closed")
 
-// staleAfter is how long a connection may have been idle before it is asked whether it is still there: a swap that is sent on
-// one that is not would be open.
+// staleAfter is how long a connection may have been idle before it is asked whether it is still there: the outcome of a swap
+// that is sent on a dead connection would be open.
 const staleAfter = time.Second
 
 // get returns a connection that nobody else uses, until put.

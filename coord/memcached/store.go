@@ -23,7 +23,7 @@ type Store struct {
 	pruneAfter time.Duration
 
 	known atomic.Pointer[memory] // nil once the server has forgotten, until Memory is called
-	turn  chan struct{}          // who may ask for the memory
+	turn  chan struct{}          // held by whoever asks for the memory
 }
 
 var _ register.Store = (*Store)(nil)
@@ -36,7 +36,7 @@ var strength = driver.Strength{
 	WakeUp:   driver.Polled,
 }
 
-// Strength is what a memcached promises.
+// Strength returns what a memcached promises.
 func (s *Store) Strength() driver.Strength {
 	label := strength
 	if s.evictions {
@@ -147,7 +147,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	return register.Item{}, s.failed(ctx, "swap", err)
 }
 
-// change swaps a register that is not empty. If we have seen what is to be replaced, it is one trip.
+// change swaps a register that is not empty. If we have seen what is to be replaced, it takes one trip.
 func (s *Store) change(ctx context.Context, c *conn, known *memory, w *register.Swap) (cur register.Item, err error) {
 	cas := s.seen.number(known, w.Key, w.Old)
 	for {
@@ -181,7 +181,7 @@ func (s *Store) change(ctx context.Context, c *conn, known *memory, w *register.
 	}
 }
 
-// apply sends one change. Whether it was done, nobody knows after an error.
+// apply sends one change. After an error it is open whether it was done.
 func (s *Store) apply(ctx context.Context, c *conn, known *memory, q request) (done bool, cas uint64, err error) {
 	a, err := c.ask(ctx, q, get(s.markKey()))
 	if err == nil {
@@ -193,7 +193,7 @@ func (s *Store) apply(ctx context.Context, c *conn, known *memory, q request) (d
 	return err == nil && a[0].code == "HD", a[0].cas, err
 }
 
-// create swaps a register that is empty. The directory knows of it first.
+// create swaps a register that is empty. It puts the key into the directory first.
 func (s *Store) create(ctx context.Context, c *conn, known *memory, w *register.Swap) (cur register.Item, err error) {
 	for {
 		cur, cas, err := s.read(ctx, c, known, w.Key)
@@ -215,7 +215,7 @@ func (s *Store) create(ctx context.Context, c *conn, known *memory, w *register.
 			q = replace(s.keyOf(w.Key), cas, value)
 		}
 		if time.Since(announced) > s.pruneAfter/4 {
-			continue // this machine has slept: it may have been forgotten again
+			continue // this machine has slept: the key may have been taken away again
 		}
 		done, at, err := s.apply(ctx, c, known, q)
 		if err != nil {
@@ -236,7 +236,7 @@ func (s *Store) failed(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("memcached: %s: %w", what, err)
 }
 
-// sights are the numbers that the server has given to what we saw last: so the next swap need not read before. A number
+// sights are the numbers that the server has given to what we saw last, so that the next swap need not read first. A number
 // never comes again as long as the server runs.
 type sights struct {
 	mu  sync.Mutex

@@ -35,7 +35,8 @@ func (r reply) found() bool { return r.code == "VA" }
 
 var past = time.Unix(1, 0)
 
-// during runs do, and breaks it off when ctx ends. After any error the connection is of no use: answers may be under way.
+// during runs do, and breaks it off when ctx ends. After any error the connection is of no more use: answers may be under
+// way.
 func (c *conn) during(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -123,7 +124,7 @@ type request struct {
 
 func get(key string) request { return request{verb: "mg", key: key, flags: " v c"} }
 
-// add makes what is not there, and replace what stands there as it was seen.
+// add stores what is not there yet; replace stores it if what stands there is still what was seen.
 func add(key string, value []byte) request {
 	return request{verb: "ms", key: key, flags: " c ME", value: value}
 }

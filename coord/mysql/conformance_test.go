@@ -31,8 +31,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// putBack puts the server's disk back to what it was but for what was written since, as a snapshot of a virtual machine
-// does.
+// putBack puts the server's disk back to its earlier state, without what was written since, as a snapshot of a virtual
+// machine does.
 func putBack(t testing.TB, m *servers.Member) {
 	t.Helper()
 	data := filepath.Join(m.Dir(), "data")
@@ -48,7 +48,7 @@ func putBack(t testing.TB, m *servers.Member) {
 	m.Restart(t)
 }
 
-// keepCopy copies the disk of a server that is down for the moment, to be put back later.
+// keepCopy copies the disk of a server, which it stops for a moment, to be put back later.
 func keepCopy(t testing.TB, m *servers.Member) {
 	t.Helper()
 	m.Terminate()

@@ -33,7 +33,7 @@ func Connect(ctx context.Context, dsn string, opts ...Option) (*coord.Client, er
 	return coord.NewClient(s.driver(), s.client...), nil
 }
 
-// New returns a driver on a database, for who makes a client of it by hand.
+// New returns a driver on a database, for a coord.Client that the caller makes.
 func New(ctx context.Context, dsn string, opts ...Option) (driver.Driver, error) {
 	s, err := Open(ctx, dsn, opts...)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// parse takes a DSN or a URL apart.
+// parse reads a DSN or a URL.
 func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 	cfg, err := parseEither(dsn)
 	if err == nil {
-		err = cfg.Apply(mysql.Charset("utf8mb4", "")) // in some other charsets the end of a letter may be a quote
+		err = cfg.Apply(mysql.Charset("utf8mb4", "")) // in some other charsets the last byte of a letter may be a quote
 	}
 	if err != nil {
 		return nil, fmt.Errorf("turnwise: mysql: %w: %w", driver.ErrDenied, err)
@@ -28,7 +28,7 @@ func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 	cfg.ClientFoundRows = false // a swap counts what it has changed
 	cfg.CheckConnLiveness = true
 	cfg.RejectReadOnly = false
-	cfg.ReadTimeout, cfg.WriteTimeout = 0, 0 // our contexts are all the limits we want
+	cfg.ReadTimeout, cfg.WriteTimeout = 0, 0 // our contexts are the only limits we want
 	cfg.MaxAllowedPacket = 0                 // ask the server
 	cfg.Logger = quiet{log}
 	if cfg.Timeout == 0 {
@@ -70,7 +70,7 @@ func parseEither(dsn string) (*mysql.Config, error) {
 	return cfg, nil
 }
 
-// quiet logs what the client library has to say where nobody is alarmed by it: we return what matters.
+// quiet logs what the client library has to say at a level that alarms nobody: we return what matters.
 type quiet struct{ log *slog.Logger }
 
 func (q quiet) Print(v ...any) { q.log.Debug("mysql: " + strings.TrimSpace(fmt.Sprint(v...))) }

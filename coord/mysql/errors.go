@@ -32,8 +32,8 @@ type advice struct {
 // explain says what to do about an error of the server, if its text does not. What no retry mends becomes ErrDenied: the
 // server has refused it, so it was not done.
 //
-// All that it leaves as it is may pass. Whether a swap was applied is then open: certainly if the connection has ended, but
-// also if the statement was killed (1317) or the server stops (1053).
+// All errors that it leaves as they are may pass. Whether a swap was applied is then open: certainly if the connection has
+// ended, but also if the statement was killed (1317) or the server stops (1053).
 func explain(err error, a advice) error {
 	var before *explained
 	if errors.As(err, &before) || errors.Is(err, driver.ErrDenied) {
@@ -91,7 +91,7 @@ func explain(err error, a advice) error {
 	return err
 }
 
-// explained is an error that says already what to do.
+// explained is an error that already says what to do.
 type explained struct{ error }
 
 func (e *explained) Unwrap() error { return e.error }

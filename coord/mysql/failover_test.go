@@ -14,7 +14,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// address is one that leads to one server, and then to another, as a service's name or a floating IP does.
+// address leads to one server, and then to another, as a service's name or a floating IP does.
 type address struct {
 	net.Listener
 	mu    sync.Mutex
@@ -68,7 +68,7 @@ func (a *address) lead(to string) {
 	a.conns = nil
 }
 
-// copyTable makes of one server's table a replica at another, as it stands.
+// copyTable copies one server's table, as it stands, to another server.
 func copyTable(t *testing.T, from, to *servers.Member) {
 	t.Helper()
 	query(t, to.URL(), "DROP TABLE IF EXISTS "+defaultTable, Schema(defaultTable), "DELETE FROM "+defaultTable)
@@ -92,7 +92,7 @@ func copyTable(t *testing.T, from, to *servers.Member) {
 	}
 }
 
-// A replica takes over that lags behind. Whoever knew the old primary is told, and whoever comes new waits, too.
+// A replica that lags behind takes over. A store that knew the old primary is told, and a new one has to wait as well.
 func TestAFailOverIsNoticed(t *testing.T) {
 	old := durable(t)
 	replica := durable(t, servers.Config("server_id=2", "read_only=1"))
@@ -107,7 +107,7 @@ func TestAFailOverIsNoticed(t *testing.T) {
 	copyTable(t, old, replica)
 	it = put(t, s, it, "2, which is not copied")
 
-	a.lead(replica.Addr()) // which is none that takes writes yet
+	a.lead(replica.Addr()) // which does not take writes yet
 	if _, err := s.Read(within(t, time.Second), "k"); err == nil || errors.Is(err, register.ErrForgot) || !strings.Contains(err.Error(), "read_only") {
 		t.Errorf("it reads from a replica: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// Four count while the server is killed and its connections are. A count whose answer was lost is not repeated.
+// Four clients count while the server and its connections are killed. A count whose answer was lost is not repeated.
 func TestNothingIsLostOrDoneTwiceWhileConnectionsAreKilled(t *testing.T) {
 	m := durable(t)
 	kills := map[string]func(){
@@ -50,8 +50,8 @@ func TestNothingIsLostOrDoneTwiceWhileConnectionsAreKilled(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						// It is open. What is swapped next is swapped from what it left or did not touch: so a number is given
-						// to one only, and the sum is known to within the doubtful ones.
+						// It is open. What is swapped next is swapped from what it left or did not touch. So a number is given to only one
+						// client, and the sum is known up to the doubtful ones.
 						doubtful.Add(1)
 						for {
 							if cur, err = s.Read(within(t, 2*time.Second), "n"); err == nil {
@@ -119,7 +119,7 @@ func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Somebody empties the table, or makes it anew, while the connections stay.
+// Somebody empties the table, or creates it again, while the connections stay.
 func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 	m := sharedServer(t)
 	for name, sql := range map[string]string{
@@ -167,7 +167,7 @@ func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 	}
 }
 
-// Statements reach another server unnoticed, as a proxy brings it about. It has the same table.
+// Statements reach another server unnoticed, as they may through a proxy. It has the same table.
 func TestAnotherServerBehindTheSameConnection(t *testing.T) {
 	m := durable(t)
 	s := opened(t, m.URL())
@@ -184,7 +184,7 @@ func TestAnotherServerBehindTheSameConnection(t *testing.T) {
 	}
 }
 
-// A primary that is one no longer, while the connections stay.
+// A server stops being the primary, while the connections stay.
 func TestAServerThatIsMadeReadOnly(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON turnwise.* TO poor@'127.0.0.1'`)

@@ -93,7 +93,7 @@ func TestAConflictBringsWhatTheOtherHasLeft(t *testing.T) {
 	}
 }
 
-// The other has given up, after more time than a statement waits for a lock.
+// The other gives up, after more time than a statement waits for a lock.
 func TestASwapThatWaitedForNothingIsApplied(t *testing.T) {
 	url := sharedServer(t).URL()
 	s := opened(t, url, WithTable(freshTable()))

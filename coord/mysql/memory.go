@@ -15,24 +15,24 @@ import (
 
 // memory is one stretch of time in which a server has forgotten nothing.
 //
-// A replica that has taken over, or a dump that was loaded elsewhere, is on another server. A table that was made anew or
-// emptied has another identity. A disk that was put back to an earlier state shows by a log that has become shorter. The
-// table has a row that says at which server its memory began: whoever finds another server there changes the row, and gives
-// it a number that never comes again.
+// A replica that has taken over, or a dump that was loaded elsewhere, is on another server. A table that was created again
+// or emptied has another identity. A disk that was put back to an earlier state shows by a log that has become shorter. The
+// table has a row that says at which server its memory began: a store that finds itself at another server changes the row,
+// and gives it a number that never comes again.
 type memory struct {
 	id       string
 	here     place
 	number   int64  // the server's
 	table    string // its first row
 	recorded place  // what the row says
-	raw      []byte // the same as it is there
+	raw      []byte // the same, as it stands there
 	stamp    int64  // 0 if the server is the one that the table was made at
 	age      time.Duration
 	lsn      int64
 	log      driverkit.Max // how far the server's log is known to have come
 }
 
-// place is a server and, if a crash may take what it has answered, the second in which it was started by its own clock.
+// place is a server and, if a crash may take what it has answered, the second in which it was started, by its own clock.
 type place struct {
 	server  string
 	started int64
@@ -91,7 +91,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	return m, nil
 }
 
-// largest is how long a value may be. On the way each byte may become two, and there is something around it.
+// largest returns how long a value may be. On the way each byte may become two, and something is put around it.
 func largest(packet int64) int64 { return max(packet-8<<10, 0) / 2 }
 
 // recognize refuses a connection that does not lead to the memory that we know.
@@ -119,8 +119,8 @@ func (s *Store) forgot(known *memory, found string) error {
 	return register.ErrForgot
 }
 
-// Memory is for ever, unless the server is another one than that which the table was made at, or was restarted and may have
-// forgotten something then: it lasts since that was first noticed.
+// Memory says Forever, unless the server is another than the one where the table was made, or was restarted and may have
+// forgotten something: then it has remembered since that was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.memory(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ type Store struct {
 	forgetful bool // a crash may take what the server has answered
 
 	known atomic.Pointer[memory] // nil once the server may have forgotten, until Memory is called
-	turn  chan struct{}          // who may use what Memory remembers:
+	turn  chan struct{}          // held by whoever uses what Memory remembers:
 	last  *memory
 	since time.Time // when another memory was noticed; zero: never
 }
@@ -36,7 +36,7 @@ var _ register.Store = (*Store)(nil)
 //
 //	user:password@tcp(host:3306)/database?tls=true
 //
-// or a URL: mysql://user:password@host:3306/database?tls=true. While the server is out of reach it tries again, until ctx
+// or a URL: mysql://user:password@host:3306/database?tls=true. While the server is out of reach Open keeps trying, until ctx
 // ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	c, err := configure(opts)
@@ -66,7 +66,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// openFor is how long Open tries if nobody says.
+// openFor is how long Open tries if ctx has no deadline.
 const openFor = 30 * time.Second
 
 func (s *Store) open(ctx context.Context) error {
@@ -151,7 +151,7 @@ func (s *Store) Listen(context.Context, string, func([]byte)) (stop func(), err 
 	return nil, register.ErrMute
 }
 
-// Strength is what the server promises with the settings that it had when the store was opened.
+// Strength returns what the server promises with the settings that it had when the store was opened.
 func (s *Store) Strength() driver.Strength {
 	label := strength
 	if s.forgetful {
@@ -160,7 +160,7 @@ func (s *Store) Strength() driver.Strength {
 	return label
 }
 
-// strength is that of a server that writes to disk before it answers, as it comes.
+// strength is that of a server that writes to disk before it answers, as it does by default.
 var strength = driver.Strength{
 	Restart:  driver.Remembers,
 	Failover: driver.ForgetsOpenly,

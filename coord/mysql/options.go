@@ -27,18 +27,19 @@ const (
 	defaultConns = 4
 )
 
-// WithTable sets the table: a name in the database of the DSN, or "database.table". Only those who use the same table meet
-// in a line. The default is "turnwise_register".
+// WithTable sets the table: a name in the database of the DSN, or "database.table". Only processes that use the same table
+// meet in a line. The default is "turnwise_register".
 func WithTable(name string) Option { return func(c *config) { c.tableName = name } }
 
-// WithConnections sets how many connections a store may have besides the one that it is woken on. The default is 4. A
-// connection is used for the time of one request; who waits in a line uses none.
+// WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
+// request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
-// WithPolling makes the store tell of nothing, so that who waits looks again and again. It needs one connection less.
+// WithPolling changes nothing: this store tells of nothing, and waiters always poll.
 func WithPolling() Option { return func(c *config) { c.polling = true } }
 
-// WithTTL sets how long a session lasts if nothing is heard of its process: see [register.WithTTL]. It is for Connect.
+// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. It is for Connect and
+// New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
 // WithClient sets options of the client that Connect makes.
@@ -46,7 +47,8 @@ func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }
 
-// WithLogger logs what is ridden out, and what is unsafe in the server's settings. Without it nothing is logged.
+// WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
+// nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 func configure(opts []Option) (config, error) {
@@ -63,7 +65,7 @@ func configure(opts []Option) (config, error) {
 	return c, err
 }
 
-// table is its name, and that of its database if that is said.
+// table is the name of a table, after that of its database if there is one.
 type table []string
 
 // tableOf splits the name of a table at its only dot.
@@ -85,5 +87,5 @@ const maxName = 64
 
 func (t table) String() string { return strings.Join(t, ".") }
 
-// quoted is the name as SQL has it.
+// quoted returns the name as SQL has it.
 func (t table) quoted() string { return "`" + strings.Join(t, "`.`") + "`" }

@@ -9,7 +9,7 @@ import (
 )
 
 // pool has the connections of a store. It is not database/sql's, since a connection must say which memory it was seen to
-// have, and a statement must never be sent again on another one unnoticed.
+// have, and a statement must never be sent again on another connection unnoticed.
 type pool struct {
 	places chan struct{} // one for each connection that is in use
 	dial   func(ctx context.Context) (driver.Conn, error)
@@ -131,7 +131,7 @@ func (c *conn) exec(ctx context.Context, sql string, args ...any) (int64, error)
 	return r.RowsAffected()
 }
 
-// query runs a statement and calls scan with each row. What a row has is good until scan returns.
+// query runs a statement and calls scan with each row. The values in a row are good until scan returns.
 func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row []driver.Value) error) (err error) {
 	rows, err := c.conn.(driver.QueryerContext).QueryContext(ctx, sql, named(args))
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row 
 	}
 }
 
-// refused is for a statement that the library would send in two trips, since it is longer than the server takes.
+// refused makes an error for a statement that is longer than the server takes: the library would send it in two trips.
 func refused(err error) error {
 	if err == driver.ErrSkip {
 		return errPacket

@@ -43,7 +43,7 @@ const page = 200
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	from, end := []byte(prefix), past(prefix)
 	if prefix == "" {
-		from = []byte{1} // before it come those rows that are not registers
+		from = []byte{1} // the rows that are not registers come before it
 	}
 	for {
 		var found []register.Item
@@ -73,6 +73,6 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 	}
 }
 
-// past returns a key that is beyond all with the prefix, and none that is not beyond them comes before it. Keys are UTF-8,
-// so no byte of theirs is 0xff.
+// past returns an end for a range of keys: all keys with the prefix, and no others, lie from the prefix up to it. Keys are
+// UTF-8, so none of their bytes is 0xff.
 func past(prefix string) []byte { return append([]byte(prefix), 0xff) }

@@ -83,7 +83,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 	}
 }
 
-// What cannot be had as a server here is told by what such a server says of itself.
+// Servers that this machine does not have are imitated by what they would say of themselves.
 func TestServersThatWouldNotDo(t *testing.T) {
 	good := map[string]string{"version": "8.0.36", "innodb_flush_log_at_trx_commit": "1", "read_only": "OFF", "log_bin": "ON",
 		"sync_binlog": "1", "binlog_format": "ROW", "server_uuid": "u"}
@@ -137,7 +137,7 @@ func TestNobodyThereIsSaidInTime(t *testing.T) {
 	}
 }
 
-// Somebody who may makes the table, and a user with the least rights uses it.
+// Somebody who may do so makes the table, and a user with the least rights uses it.
 func TestATableMadeByHandNeedsFewRights(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `CREATE DATABASE locks`, Schema("locks.Of us"), Schema("locks.Of us"),

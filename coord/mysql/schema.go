@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Schema returns the SQL that makes the table, for those whose user may not create one. It does nothing if the table is
+// Schema returns the SQL that makes the table, for use where the user may not create one. It does nothing if the table is
 // there already. The user of the table needs SELECT, INSERT, UPDATE and DELETE on it.
 //
-// It panics if the name is none that [WithTable] takes.
+// It panics if the name is not one that [WithTable] takes.
 func Schema(table string) string {
 	t, err := tableOf(table)
 	if err != nil {
@@ -21,8 +21,8 @@ func Schema(table string) string {
 
 // A register is a row. Its key is bytes, since a collation takes some names for others: "a" for "A", and "a" for "a ".
 //
-// Two rows are not registers. Their keys are such that no register has them: the empty one and a control character. They
-// are made in the statement that makes the table, so nobody sees it without them unless it was emptied.
+// Two rows are not registers. They have keys that no register has: the empty one and a control character. They are made in
+// the statement that makes the table, so nobody sees it without them unless it was emptied.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
 	name           VARBINARY(1100) NOT NULL PRIMARY KEY,
 	version        BIGINT NOT NULL,
@@ -35,8 +35,8 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
 AS SELECT '' AS name, 0 AS version, UTC_TIMESTAMP(6) AS since, NULL AS reserved_by, NULL AS reserved_until, CONCAT('{layout}', UUID()) AS value
 UNION ALL SELECT x'00', 0, UTC_TIMESTAMP(6), NULL, NULL, ''`
 
-// layout is what the row with the empty key begins with. What follows is the table's identity: another one after it was
-// dropped and made again.
+// layout is what the row with the empty key begins with. What follows is the table's identity, which is another one after
+// the table was dropped and created again.
 const layout = "turnwise register, layout 1, "
 
 func schema(t table) string {

@@ -18,7 +18,8 @@ type server struct {
 	version [2]int
 }
 
-// introduce asks who is there, on a connection that is settled or becomes so. Both dialects answer this way, to anybody, and leave out what they do not have.
+// introduce asks a connection which server it leads to, and settles it first if that is not done yet. Both dialects answer
+// these statements to any user, and leave out what they do not have.
 func introduce(ctx context.Context, c *conn) (*server, error) {
 	if !c.settled {
 		if err := settle(ctx, c); err != nil {
@@ -64,7 +65,7 @@ func (v *server) isOn(name string) bool {
 	return true
 }
 
-// here names the server. A replica has another number, and usually another host. MySQL has a name for each data folder.
+// here names the server. A replica has another number, and usually another host. MySQL gives each data directory a name.
 func (v *server) here() string {
 	name := v.values["server_uuid"]
 	if name == "" {
@@ -110,7 +111,7 @@ func (v *server) check() error {
 	return v.checkWrites()
 }
 
-// checkWrites is for what may pass, when a replica becomes the primary.
+// checkWrites refuses a server that takes no writes. That may pass, when a replica becomes the primary.
 func (v *server) checkWrites() error {
 	if v.isOn("read_only") || v.isOn("super_read_only") || v.isOn("innodb_read_only") {
 		return errReadOnly
@@ -118,8 +119,8 @@ func (v *server) checkWrites() error {
 	return nil
 }
 
-// settle sets what our statements stand on, whatever the defaults of the server and the user are. A lock that somebody
-// holds by hand is waited for a few seconds at a time: then our contexts are asked.
+// settle sets what our statements rely on, whatever the defaults of the server and the user are. The server waits only a few
+// seconds at a time for a lock that somebody holds by hand; then we look at our contexts.
 //
 // Of the comments, MySQL reads the first and MariaDB the second.
 func settle(ctx context.Context, c *conn) error {

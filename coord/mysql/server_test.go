@@ -115,7 +115,7 @@ func dialed(t testing.TB, url string) *sql.Conn {
 	return c
 }
 
-// put swaps in a value and returns what stands then.
+// put swaps in a value and returns what stands there then.
 func put(t testing.TB, s *Store, was register.Item, value string) register.Item {
 	t.Helper()
 	w := register.Swap{Key: was.Key, Old: was.Version, Next: register.NewVersion(), Value: []byte(value)}

@@ -12,15 +12,15 @@ type statements struct {
 
 // A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
 // InnoDB looks at the row as it is then. The row is named by its primary key alone, so nothing but the row is locked. Only
-// when it has changed nothing, a second statement reads what stands there.
+// if it has changed nothing does a second statement read what stands there.
 //
 // An insert that meets a row locks it for writing and leaves it as it is. INSERT IGNORE would lock it for reading, and two
-// that want to make a register while it is removed would then be in each other's way.
+// clients that want to make a register while it is removed would then be in each other's way.
 //
-// Who has reserved a row is the only one to swap it until then. Each statement says which server it is for: a proxy may
-// have taken us elsewhere.
+// As long as a row is reserved, only the client that reserved it may swap it. Each statement says which server it is for: a
+// proxy may have taken us elsewhere.
 //
-// Times are UTC, whatever the time zone of the session, and that of when the server began with the statement.
+// Times are in UTC, whatever the time zone of the session. They are those when the server began with the statement.
 func statementsFor(t table) statements {
 	const (
 		free    = `(reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6))`
@@ -35,7 +35,7 @@ func statementsFor(t table) statements {
 		refill: fill(`INSERT IGNORE INTO {t} (name, version, since, value) VALUES ('', 0, UTC_TIMESTAMP(6), CONCAT('` + layout + `', UUID())),
 			(x'00', ?, UTC_TIMESTAMP(6), '')`),
 
-		// One row always, so that nothing is found only in the table that we know.
+		// It always returns one row: a register counts as absent only if this is the table that we know.
 		read: fill(`SELECT @@global.server_id, own.value, ` + content + `,
 			COALESCE(r.reserved_by <> ? AND r.reserved_until >= UTC_TIMESTAMP(6), 0)
 			FROM (SELECT 1) AS always LEFT JOIN {t} AS own ON own.name = '' LEFT JOIN {t} AS r ON r.name = ?`),

@@ -35,7 +35,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	return register.Item{}, s.failed(ctx, "swap", err)
 }
 
-// maxTries bounds how often a swap is tried at once that was certainly not applied.
+// maxTries bounds how often a swap that was certainly not applied is tried again at once.
 const maxTries = 20
 
 // errGoneAgain says that what was in the way of a swap has gone.
@@ -99,7 +99,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string,
 	return cur, reserved, err
 }
 
-// bytesOf copies what an answer has, which is overwritten by the next one.
+// bytesOf copies bytes of an answer, since the next answer overwrites them.
 func bytesOf(v driver.Value) []byte {
 	if b, ok := v.([]byte); ok {
 		return bytes.Clone(b)
@@ -107,7 +107,7 @@ func bytesOf(v driver.Value) []byte {
 	return []byte(text(v))
 }
 
-// ageOf is never negative: the server's clock may have been set back.
+// ageOf is never negative, even if the server's clock was set back.
 func ageOf(us driver.Value) time.Duration {
 	return time.Duration(max(integer(us), 0)) * time.Microsecond
 }

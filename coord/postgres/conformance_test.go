@@ -27,8 +27,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// putBack puts the server's disk back to what it was at the last checkpoint but for what was written since, as a
-// snapshot of a virtual machine does.
+// putBack puts the server's disk back to its state at the last checkpoint, without what was written since, as a snapshot of
+// a virtual machine does.
 func putBack(t testing.TB, m *servers.Member) {
 	t.Helper()
 	data := filepath.Join(m.Dir(), "data")
@@ -46,7 +46,7 @@ func putBack(t testing.TB, m *servers.Member) {
 	m.Restart(t)
 }
 
-// keepCopy copies the disk of a server that is down for the moment, to be put back later.
+// keepCopy copies the disk of a server, which it stops for a moment, to be put back later.
 func keepCopy(t testing.TB, m *servers.Member) {
 	t.Helper()
 	m.Terminate()

@@ -75,9 +75,9 @@ func (s *Store) greet(ctx context.Context, c *pgx.Conn) (g greeting, err error) 
 	return g, nil
 }
 
-// settle sets what our statements stand on, whatever the defaults of the server, the database and the role are: the swap is
-// what it is under READ COMMITTED only, an answer must mean that the disk has it, and our contexts are all the limits we
-// want. The server notices after some ten seconds that we are cut off, and gives up what we had under way.
+// settle sets what our statements rely on, whatever the defaults of the server, the database and the role are. A swap is
+// right only under READ COMMITTED, an answer must mean that the disk has it, and our contexts are the only limits we want.
+// The server notices after some ten seconds that we are cut off, and gives up what we had under way.
 func (s *Store) settle(ctx context.Context, c *pgx.Conn) error {
 	const set = `SELECT set_config(name, value, false) FROM (VALUES
 		('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),
@@ -118,8 +118,8 @@ func gather(rows pgx.Rows, err error, scan func(pgx.Rows) error) (int64, error) 
 	return rows.CommandTag().RowsAffected(), rows.Err()
 }
 
-// runBehindPooler sends a transaction in one trip. What it stands on must be set within, and the server may be another one
-// each time, so it looks whether it is the one that we know: if not, the division by zero ends it.
+// runBehindPooler sends a transaction in one trip. What it relies on must be set within it. The server may be another one
+// each time, so the transaction looks whether it is the one that we know: if not, the division by zero ends it.
 func (s *Store) runBehindPooler(ctx context.Context, c *pgx.Conn, known *memory, sql string, args []any, scan func(pgx.Rows) error) (n int64, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
@@ -161,7 +161,7 @@ func (s *Store) runBehindPooler(ctx context.Context, c *pgx.Conn, known *memory,
 // notTheOne is SQLSTATE's division by zero.
 const notTheOne = "22012"
 
-// primary is for one of several hosts: it goes on to the next if this one takes no writes.
+// primary refuses a host that takes no writes, so that the library goes on to the next of several.
 func primary(ctx context.Context, c *pgconn.PgConn) error {
 	return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c)
 }

@@ -28,9 +28,9 @@ type advice struct {
 // explain says what to do about an error of the server, if its text does not. What no retry mends becomes ErrDenied: the
 // server has refused it, so it was not done.
 //
-// All that it leaves as it is may pass. Whether a swap was applied is then open: certainly if there is no SQLSTATE, but
-// also if a backend was told to stop (57014, 57P01) while it waited for its commit. Some are certain not to be applied, such
-// as those of a full disk (53100); the caller tries them again all the same.
+// All errors that it leaves as they are may pass. Whether a swap was applied is then open: certainly if there is no
+// SQLSTATE, but also if a backend was told to stop (57014, 57P01) while it waited for its commit. After some, such as that
+// of a full disk (53100), the swap was certainly not applied; the caller tries it again all the same.
 func explain(err error, a advice) error {
 	var before *explained
 	if errors.As(err, &before) {
@@ -80,7 +80,7 @@ func explain(err error, a advice) error {
 	return err
 }
 
-// explained is an error that says already what to do.
+// explained is an error that already says what to do.
 type explained struct{ error }
 
 func (e *explained) Unwrap() error { return e.error }
@@ -101,7 +101,7 @@ func (s *Store) failed(ctx context.Context, what string, err error) error {
 	return &oneLine{fmt.Errorf("postgres: %s: %w", what, err)}
 }
 
-// oneLine is an error whose text has one line. The client library has one for each host.
+// oneLine is an error whose text has one line. The client library writes one for each host.
 type oneLine struct{ error }
 
 func (e *oneLine) Unwrap() error { return e.error }

@@ -29,7 +29,7 @@ func terminate(t *testing.T, m *servers.Member, which string) {
 	query(t, m.URL(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'turnwise' AND "+which)
 }
 
-// Four count while backends are killed. A count whose answer was lost is tried again as it was.
+// Four clients count while backends are killed. A count whose answer was lost is tried again as it was.
 func TestNothingIsLostOrDoneTwiceWhileBackendsAreKilled(t *testing.T) {
 	m := durable(t)
 	kills := map[string]func(){
@@ -65,8 +65,8 @@ func TestNothingIsLostOrDoneTwiceWhileBackendsAreKilled(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						// It is open. What is swapped next, if anything, is swapped from what it left or did not touch: so a
-						// number is given to one only, and the sum is known to within the doubtful ones.
+						// It is open. What is swapped next, if anything, is swapped from what it left or did not touch. So a number is given
+						// to only one client, and the sum is known up to the doubtful ones.
 						doubtful.Add(1)
 						for {
 							if cur, err = s.Read(within(t, 2*time.Second), "n"); err == nil {
@@ -147,7 +147,7 @@ func promote(t *testing.T, m *servers.Member) {
 	query(t, m.URL(), "SELECT pg_promote()")
 }
 
-// A standby takes over that lags behind. Whoever knew the old primary is told, wherever its connections lead.
+// A standby that lags behind takes over. A store that knew the old primary is told, wherever its connections lead.
 func TestAFailOverIsNoticed(t *testing.T) {
 	old := durable(t)
 	made := opened(t, old.URL()) // the table is there before the standby is
@@ -165,7 +165,7 @@ func TestAFailOverIsNoticed(t *testing.T) {
 	eventually(t, "the standby has it", func() bool {
 		return query(t, standby.URL(), "SELECT count(*) FROM turnwise_register WHERE key = 'k'") == "1"
 	})
-	standby.Kill() // frozen, its kernel would still take what comes
+	standby.Kill() // if it were only frozen, its kernel would still take what comes
 	it = put(t, a, it, "2, which is not copied")
 	old.Kill()
 	standby.Restart(t)
@@ -194,7 +194,7 @@ func TestAFailOverIsNoticed(t *testing.T) {
 		}
 	}
 
-	// The old one comes back, and has not heard of it. Nobody who knows the new one goes back to it.
+	// The old primary comes back, and has not heard of the new one. Nobody who knows the new one goes back to the old.
 	standby.Kill()
 	old.Restart(t)
 	for range 10 {
@@ -246,7 +246,7 @@ func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Somebody empties the table, or makes it anew, while the connections stay.
+// Somebody empties the table, or creates it again, while the connections stay.
 func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 	m := sharedServer(t)
 	for name, sql := range map[string]string{

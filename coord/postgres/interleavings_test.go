@@ -42,7 +42,7 @@ func (m *meddler) exec(sql string, args ...any) {
 	}
 }
 
-// waitedFor returns when somebody waits for a lock of this transaction.
+// waitedFor returns once somebody waits for a lock of this transaction.
 func (m *meddler) waitedFor(url string) {
 	m.t.Helper()
 	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
@@ -124,7 +124,7 @@ func TestASwapThatWaitedForNothingIsApplied(t *testing.T) {
 	}
 }
 
-// Two make a register at once: the second one waits for the first one's commit, whose row its snapshot does not show.
+// Two make a register at once. The second one waits for the first one's commit, and its snapshot does not show that row.
 func TestOfTwoThatMakeARegisterOneIsToldOfTheOther(t *testing.T) {
 	url := sharedServer(t).URL()
 	s := opened(t, url, WithTable(freshTable()))
@@ -231,7 +231,7 @@ func hears(t *testing.T, heard chan string) string {
 	}
 }
 
-// PostgreSQL tells equal notifications of a transaction once, takes at most 7,999 bytes of text, and cuts off names.
+// PostgreSQL sends equal notifications of a transaction only once, takes at most 7,999 bytes of text, and cuts off names.
 func TestEveryNoteIsToldAsItWas(t *testing.T) {
 	s := opened(t, sharedServer(t).URL(), WithTable(freshTable()))
 	long := strings.Repeat("t", 1000)
@@ -260,7 +260,7 @@ func TestEveryNoteIsToldAsItWas(t *testing.T) {
 	}
 }
 
-// Whoever may connect to the database may NOTIFY. Without the right to read the table he does not know where.
+// Anybody who may connect to the database may NOTIFY. Without the right to read the table he does not know where.
 func TestNobodyElseCanTellNotes(t *testing.T) {
 	url := sharedServer(t).URL()
 	a, b := opened(t, url, WithTable(freshTable())), opened(t, url, WithTable(freshTable()))

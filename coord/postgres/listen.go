@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// pingEvery is how often the connection is asked whether it is alive, since a cut says nothing, and pingFor how long it
-	// has for the answer.
+	// pingEvery is how often the connection is asked whether it is alive, since one that is cut says nothing, and pingFor how
+	// long it has for the answer.
 	pingEvery = 3 * time.Second
 	pingFor   = 3 * time.Second
 )
 
-// listener has one connection for all topics. Its goroutine alone uses it, and brings what is listened to in line with
-// what is wanted.
+// listener has one connection for all topics. Only its goroutine uses that, and sees to it that it listens to what is
+// wanted.
 type listener struct {
 	store *Store
 	dial  func(ctx context.Context) (*pgx.Conn, error)
@@ -37,20 +37,20 @@ type listener struct {
 	interrupt context.CancelFunc
 	trouble   error // why there is no connection
 
-	channels map[string]*topic // what is listened to; of the goroutine
+	channels map[string]*topic // what is listened to; only the goroutine uses it
 }
 
-// topic is under its listener's mu, but for half.
+// topic is guarded by its listener's mu, except for half.
 type topic struct {
 	name    string
 	ears    []*ear
-	heard   bool          // it was listened to before, so that notes may be lost when it is again
+	heard   bool          // it was listened to before, so notes may have been lost since
 	ready   chan struct{} // closed while it is listened to
 	waiting bool          // ready is not closed
 	half    []byte        // what has come of a note so far
 }
 
-// ear is one who listens.
+// ear is one caller that listens.
 type ear struct {
 	mu      sync.Mutex
 	hear    func([]byte)
@@ -110,10 +110,10 @@ func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
 	return nil
 }
 
-// echoFor is how long a note to ourselves may take. Then the store is mute for ever, so it is long.
+// echoFor is how long a note to ourselves may take. It is long, because after that the store is mute for ever.
 const echoFor = 3 * time.Second
 
-// echo tells a note to ourselves.
+// echo sends a note to ourselves, and reports whether it came.
 func (l *listener) echo(ctx context.Context) (came bool, err error) {
 	s := l.store
 	heard := make(chan struct{}, 1)
@@ -236,7 +236,7 @@ func (l *listener) run() {
 	}
 }
 
-// deaf has those who want to listen from now on wait.
+// deaf makes those who want to listen from now on wait.
 func (l *listener) deaf(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -322,7 +322,7 @@ func (l *listener) exec(ctx context.Context, c *pgx.Conn, sql string) error {
 	return err
 }
 
-// ping also notes how far the server's log has come, so that it is noticed if its disk is put back.
+// ping also takes in how far the server's log has come, so that it is noticed if the disk is put back.
 func (l *listener) ping(ctx context.Context, c *pgx.Conn, known *memory) error {
 	ctx, cancel := context.WithTimeout(ctx, pingFor)
 	defer cancel()
@@ -372,8 +372,8 @@ func (l *listener) adjust(ctx context.Context, c *pgx.Conn, known *memory) error
 	return nil
 }
 
-// began lets those go on who wait for the listening to begin, and tells those that were listening before that they may
-// have missed something.
+// began wakes those who wait for the listening to begin, and tells those who were listening before that they may have missed
+// something.
 func (l *listener) began(t *topic) {
 	l.mu.Lock()
 	l.trouble = nil
@@ -402,7 +402,7 @@ func (l *listener) hear(channel, text string) {
 	part, more, err := decode(text)
 	switch {
 	case err != nil:
-		part = nil // somebody else has told it: look
+		part = nil // somebody else has sent it: look
 	case t.half != nil:
 		part = append(t.half, part...)
 	}

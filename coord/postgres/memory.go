@@ -17,9 +17,9 @@ import (
 // memory is one stretch of time in which a server has forgotten nothing.
 //
 // A standby that was promoted has another timeline, and so has a server that was restored from an archive. A dump that was
-// loaded is on a server of another identifier. A table that was made anew or emptied has another identity. A disk that was
-// put back to an earlier state shows by a log that has become shorter. The table has a row that says which server its
-// memory began at: whoever finds another server there changes the row, and gives it a number that never comes again.
+// loaded is on a server with another identifier. A table that was created again or emptied has another identity. A disk that
+// was put back to an earlier state shows by a log that has become shorter. The table has a row that says at which server its
+// memory began: a store that finds itself at another server changes the row, and gives it a number that never comes again.
 type memory struct {
 	id       string
 	server   string // its identifier, and the time of its start if it does not wait for the disk
@@ -33,7 +33,7 @@ type memory struct {
 	log      driverkit.Max // how far the server's log is known to have come
 }
 
-// here is what the row must say.
+// here returns what the row must say.
 func (m *memory) here() string { return m.server + "/" + m.timeline }
 
 // isBehind reports whether m is of a primary that another one has taken over from.
@@ -122,7 +122,7 @@ func (s *Store) forgot(known, found *memory) {
 	}
 }
 
-// Memory is for ever, unless the server is another one than that which the table was made at: then it lasts since that
+// Memory says Forever, unless the server is another than the one where the table was made: then it has remembered since that
 // was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.memory(ctx)

@@ -11,19 +11,20 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// channel is where the notes of a topic are told. Everybody who may connect to the database may tell notes on any channel
-// that he can name; so its name is a secret of those who may read the table. PostgreSQL takes 63 bytes.
+// channel returns the channel on which the notes of a topic are told. Anybody who may connect to the database may send to
+// any channel that he can name, so the name is a secret of those who may read the table. PostgreSQL takes 63 bytes.
 func (m *memory) channel(topic string) string {
 	h := hmac.New(sha256.New, []byte(m.table))
 	h.Write([]byte(topic))
 	return "turnwise_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// piece is how many bytes of a note go into one notification: as text they and what is before them stay below 8,000.
+// piece is how many bytes of a note go into one notification: encoded, and with what comes before them, they stay below
+// 8,000.
 const piece = 5900
 
-// encode returns the channels and the texts of notes. A text is a number, then "+" if more of the note follows and else
-// "=", then base64. The number is there because PostgreSQL tells equal notifications of one transaction only once.
+// encode returns the channels and the texts of notes. A text is a number, then "+" if more of the note follows or "=" if
+// not, then base64. The number is there because PostgreSQL sends equal notifications of one transaction only once.
 func (m *memory) encode(notes []register.Note) (channels, texts []string) {
 	for _, n := range notes {
 		channel, rest := m.channel(n.Topic), n.Text

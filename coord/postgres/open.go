@@ -28,7 +28,7 @@ type Store struct {
 	listener *listener         // nil if the store tells of nothing
 
 	known atomic.Pointer[memory] // nil once the server may have forgotten, until Memory is called
-	turn  chan struct{}          // who may use what Memory remembers:
+	turn  chan struct{}          // held by whoever uses what Memory remembers:
 	last  *memory
 	since time.Time // when another memory was noticed; zero: never
 
@@ -37,9 +37,9 @@ type Store struct {
 
 var _ register.Store = (*Store)(nil)
 
-// Open connects to a server and makes the table if it is not there. The URL is what pgx takes: postgres://user@host/database,
-// also with several hosts, or key=value pairs, and the PG… variables of the environment fill in the rest. While the server
-// is out of reach it tries again, until ctx ends or, if ctx has no deadline, for 30 s.
+// Open connects to a server and makes the table if it is not there. The URL is what pgx takes:
+// postgres://user@host/database, possibly with several hosts, or key=value pairs. The PG… variables of the environment fill
+// in the rest. While the server is out of reach Open keeps trying, until ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -48,13 +48,13 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return open(ctx, cfg, opts)
 }
 
-// NewFromPool makes a store that connects as a pool of the user's does, with connections of its own: work that has all of
-// the pool's connections and waits for a lock would otherwise wait for ever, and the renewal of a session would stand in
-// line behind slow queries. So the settings of the pool's connections do not matter either. The pool stays open.
+// NewFromPool makes a store that connects as a pool of the user's does, but with connections of its own. Otherwise work that
+// has all of the pool's connections and waits for a lock would wait for ever, and the renewal of a session would be stuck
+// behind slow queries. So the settings of the pool's connections do not matter either. The pool stays open.
 func NewFromPool(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	cfg := pool.Config()
-	// These know the user's connections, and ours are none of them.
-	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // instead of BeforeAcquire, too
+	// These are made for the user's connections, not for ours.
+	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // also instead of BeforeAcquire
 	cfg.AfterRelease, cfg.BeforeClose, cfg.ShouldPing = nil, nil, nil
 	return open(ctx, cfg, opts)
 }
@@ -83,7 +83,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 	return s, nil
 }
 
-// openFor is how long Open tries if nobody says.
+// openFor is how long Open tries if ctx has no deadline.
 const openFor = 30 * time.Second
 
 // setUp sets what we need and the user has left open.
@@ -115,7 +115,7 @@ func (s *Store) open(ctx context.Context, cfg *pgxpool.Config) error {
 	if s.pooler {
 		switch cfg.ConnConfig.DefaultQueryExecMode {
 		case pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec:
-			// What is prepared at one connection of the pooler's is not known at the next.
+			// What is prepared on one of the pooler's connections is not known on the next.
 			cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		}
 		s.log.Info("postgres: there is a pooler in front of the server: each request is a transaction of its own")
@@ -199,7 +199,7 @@ func (s *Store) insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// Strength is what PostgreSQL promises.
+// Strength returns what PostgreSQL promises.
 func (s *Store) Strength() driver.Strength {
 	return driver.Strength{Restart: driver.Remembers, Failover: driver.ForgetsOpenly, WakeUp: driver.Told}
 }

@@ -32,26 +32,27 @@ const (
 	defaultConns = 4
 )
 
-// WithTable sets the table: "schema.name", or a name in the schema public. Only those who use the same table of the same
-// database meet in a line, so search_path is not asked. The default is "public.turnwise_register".
+// WithTable sets the table: "schema.name", or a name in the schema public. Only processes that use the same table of the
+// same database meet in a line, so search_path does not count. The default is "public.turnwise_register".
 func WithTable(name string) Option { return func(c *config) { c.table = name } }
 
 // WithConnections sets how many connections a store may have besides the one that it listens on. The default is 4. A
-// connection is used for the time of one request; who waits in a line uses none.
+// connection is used for the time of one request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = int32(min(max(n, 1), 1000)) } }
 
-// WithListenURL sets where to listen for notes, if that is not where the requests go: at the primary itself if the
+// WithListenURL sets where to listen for notes, if that is not where the requests go. Name the primary itself if the
 // requests go through a pooler in transaction mode, which drops notes.
 func WithListenURL(url string) Option { return func(c *config) { c.listenURL = url } }
 
-// WithPolling makes the store tell of nothing, so that the driver looks again and again. It needs one connection less.
+// WithPolling makes the store tell of nothing, so that waiters poll. It needs one connection less.
 func WithPolling() Option { return func(c *config) { c.polling = true } }
 
-// WithLogger logs what the store rides out, and what is unsafe in the server's settings. Without it nothing is logged.
+// WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
+// nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithTTL sets how long a session lasts if nothing is heard of its process, for [Connect] and [New]: how soon a dead holder's
-// line goes on, and how long a live one may be cut off. The default is 10 s.
+// WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
+// long a live holder may be cut off. The default is 10 s. It is for [Connect] and [New].
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithClient passes options on to the coord.Client that [Connect] makes.

@@ -47,7 +47,7 @@ const page = 200
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	from, end := []byte(prefix), past(prefix)
 	if prefix == "" {
-		from = []byte{1} // before it come those rows that are not registers
+		from = []byte{1} // the rows that are not registers come before it
 	}
 	for {
 		var found []register.Item

@@ -104,7 +104,7 @@ func TestNobodyThereIsSaidInTime(t *testing.T) {
 	}
 }
 
-// Somebody who may makes the table, and a role with the least rights uses it.
+// Somebody who may do so makes the table, and a role with the least rights uses it.
 func TestATableMadeByHandNeedsFewRights(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE ROLE poor LOGIN`, `CREATE SCHEMA locks`, Schema("locks.Of us"), Schema("locks.Of us"),
@@ -145,7 +145,7 @@ func TestManyMayMakeTheTableAtOnce(t *testing.T) {
 	}
 }
 
-// put swaps in a value and returns what stands then.
+// put swaps in a value and returns what stands there then.
 func put(t testing.TB, s *Store, was register.Item, value string, notes ...register.Note) register.Item {
 	t.Helper()
 	w := register.Swap{Key: was.Key, Old: was.Version, Next: register.NewVersion(), Value: []byte(value), Notes: notes}

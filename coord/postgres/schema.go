@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Schema returns the SQL that makes the table, for those whose role may not create one. It does nothing if the table is
+// Schema returns the SQL that makes the table, for use where the role may not create one. It does nothing if the table is
 // there already. The role that uses the table needs USAGE on its schema, and SELECT, INSERT, UPDATE and DELETE on it.
 //
-// It panics if the name is none that [WithTable] takes.
+// It panics if the name is not one that [WithTable] takes.
 func Schema(table string) string {
 	id, err := tableOf(table)
 	if err != nil {
@@ -24,7 +24,7 @@ func Schema(table string) string {
 // no index entry is written. A value beyond 2 kB is kept elsewhere, which leaves one dead copy for each swap, so both
 // tables are vacuumed early and without pauses.
 //
-// Two rows are not registers. Their keys are such that no register has them: the empty one and a control character.
+// Two rows are not registers. They have keys that no register has: the empty one and a control character.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
 	version        bigint      NOT NULL,
 	since          timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -48,8 +48,8 @@ INSERT INTO {table} (key, version, value)
 	ON CONFLICT DO NOTHING;
 `
 
-// layout is what the row with the empty key begins with. What follows is the table's identity: another one after it was
-// dropped and made again.
+// layout is what the row with the empty key begins with. What follows is the table's identity, which is another one after
+// the table was dropped and created again.
 const layout = "turnwise register, layout 1, "
 
 func schema(table pgx.Identifier) string {

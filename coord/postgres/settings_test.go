@@ -76,7 +76,7 @@ func (s *Store) takesLong(t *testing.T, m *servers.Member, it register.Item) {
 	<-over
 }
 
-// countTogether has several count in one register, each by reading what a conflict brings.
+// countTogether has several clients count in one register, each by reading what a conflict brings.
 func (s *Store) countTogether(t *testing.T, who, each int) {
 	t.Helper()
 	key := fmt.Sprint("count ", register.NewVersion())

@@ -18,13 +18,13 @@ type statements struct {
 }
 
 // A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
-// PostgreSQL looks at the row again before it changes it. Only when it has changed nothing, a second statement reads what
+// PostgreSQL looks at the row again before it changes it. Only if it has changed nothing does a second statement read what
 // stands there: the first one's snapshot may be older than the swap that it waited for.
 //
-// With notes it is still one statement, so that the notes are told if the swap is committed and else not. NOTIFY takes a
-// lock for the whole database until the commit is on disk, so that the notes are in the order of the commits.
+// With notes it is still one statement, so that the notes are told if and only if the swap is committed. NOTIFY takes a lock
+// for the whole database until the commit is on disk, so notes come in the order of the commits.
 //
-// Whoever has reserved a row is the only one to swap it until then.
+// As long as a row is reserved, only the client that reserved it may swap it.
 func statementsFor(table pgx.Identifier) statements {
 	const (
 		free    = `(reserved_until IS NULL OR reserved_by = $3::bigint OR reserved_until < clock_timestamp())`

@@ -36,14 +36,14 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	return register.Item{}, s.failed(ctx, "swap", err)
 }
 
-// maxTries bounds how often a swap is tried at once that was certainly not applied.
+// maxTries bounds how often a swap that was certainly not applied is tried again at once.
 const maxTries = 20
 
 // errGoneAgain says that what was in the way of a swap has gone.
 var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a rule or a trigger on the table?")
 
-// swapSQL returns the statement for a swap. An insert names the table's identity, since a register that is absent may be so
-// because the table was emptied.
+// swapSQL returns the statement for a swap. An insert names the table's identity, since the register may be absent because
+// the table was emptied.
 func (s *Store) swapSQL(w *register.Swap, known *memory) (sql string, args []any) {
 	key, old, next, by := []byte(w.Key), number(w.Old), number(w.Next), number(w.By)
 	value := w.Value
@@ -130,10 +130,10 @@ func (s *Store) content(ctx context.Context, c *pgx.Conn, known *memory, sql, ke
 	return cur, reserved, err
 }
 
-// ageOf is never negative: the server's clock may have been set back.
+// ageOf is never negative, even if the server's clock was set back.
 func ageOf(us int64) time.Duration { return time.Duration(max(us, 0)) * time.Microsecond }
 
-// confirm is for who has found nothing: it may be because the table was emptied, or made anew.
+// confirm is called when nothing was found: the table may have been emptied, or created again.
 func (s *Store) confirm(ctx context.Context, c *pgx.Conn, known *memory) error {
 	found := false
 	_, err := s.run(ctx, c, known, s.sql.first, nil, func(r pgx.Rows) error {

@@ -14,11 +14,12 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// An acceptor is one Redis of several. It keeps for each register a string: the ballot that it has promised to take
-// nothing below (32 digits), the ballot of what it has accepted (32 digits), when that came (16 digits, us), and that.
+// An acceptor is one Redis of several. For each register it keeps a string: the ballot below which it has promised to accept
+// nothing (32 digits), the ballot of what it has accepted (32 digits), when that came (16 digits, us), and what it has
+// accepted.
 //
-// It votes only while it remembers all of its votes. So it belongs to the group by its memory's id, which stands under
-// the member key: "<state> <group, 16> <memory, 16> <since, 16 digits, us>". The state is v if it votes, f while the
+// It votes only while it remembers all of its votes. So its place in the group is bound to its memory's id, which stands
+// under the member key: "<state> <group, 16> <memory, 16> <since, 16 digits, us>". The state is v if it votes, f while the
 // group is founded, h while it is healed.
 type acceptor struct {
 	*Store
@@ -50,8 +51,8 @@ local s = redis.call('GETRANGE', KEYS[3], 32, -1)
 return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 `)
 
-// KEYS: mark, index, register. ARGV: memory, ballot, the next ballot, age in us, content, then channels and texts.
-// It accepts, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. What it had already
+// KEYS: mark, index, register. ARGV: memory, ballot, the next ballot, age in us, content, then channels and texts. It
+// accepts, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already
 // keeps its age.
 var acceptScript = newScript(guard + `
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
@@ -99,8 +100,8 @@ local t = redis.call('TIME')
 return {redis.call('GET', KEYS[2]) or '', t[1] * 1000000 + t[2]}
 `)
 
-// KEYS: mark, the member key. ARGV: memory, what may stand there before (* for anything but a member), what is to.
-// The time is added. It returns what stands there.
+// KEYS: mark, the member key. ARGV: memory, what may stand there before (* for anything but a member), what is to stand
+// there. The time is added. It returns what stands there afterwards.
 var enrolScript = newScript(guard + `
 local old = redis.call('GET', KEYS[2]) or ''
 local may = string.sub(old, 1, #ARGV[2]) == ARGV[2]
@@ -145,7 +146,7 @@ var (
 	errBusy   = errors.New("it does not answer")
 )
 
-// maxWaiting is for how many answers an acceptor is waited for. More are not asked of one that is frozen.
+// maxWaiting is how many requests to an acceptor may be without an answer. No more are sent, since the server may be frozen.
 const maxWaiting = 256
 
 func (a *acceptor) ask(ctx context.Context, what *script, keys, args []string) (v vote) {
@@ -195,7 +196,7 @@ func parseAccepted(s string) (a accepted, err error) {
 	return a, err
 }
 
-// membership looks at whether the acceptor votes, and for which group, and for how long it has been in it.
+// membership finds out whether the acceptor votes, in which group, and for how long it has been in that.
 func (a *acceptor) membership(ctx context.Context) (memory, group string, since time.Duration, err error) {
 	m, err := a.Memory(ctx)
 	if err != nil {
@@ -248,8 +249,8 @@ func (a *acceptor) vote(ctx context.Context, what *script, keys, args []string) 
 	return reply, errNoVote
 }
 
-// votes reports whether it votes, after the look at its membership that is under way, if any. Until then nothing may be
-// asked of it that depends on its settings.
+// votes reports whether the acceptor votes. If a look at its membership is under way it waits for that first: until then
+// nothing that depends on the server's settings may be asked.
 func (a *acceptor) votes(ctx context.Context) bool {
 	if over := a.looking.Load(); over != nil && a.voting.Load() == nil {
 		select {

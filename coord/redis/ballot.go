@@ -9,13 +9,13 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// A ballot orders what is proposed for a register: 16 digits that count and 16 that tell rounds apart. Digits, since Lua
-// compares texts as the server's language does.
+// A ballot orders what is proposed for a register: 16 digits that count and 16 that tell rounds apart. They are digits
+// because Lua compares texts by the rules of the server's language.
 type ballot struct{ count, round uint64 }
 
 const (
 	ballotSize = 32
-	ballotEnd  = 1e15 // of what a Lua number holds exactly
+	ballotEnd  = 1e15 // a Lua number holds more than this exactly
 )
 
 func newBallot(count uint64) ballot { return ballot{count, 1 + rand.Uint64N(ballotEnd)} }
@@ -37,20 +37,20 @@ func (b ballot) less(c ballot) bool {
 	return b.count < c.count || b.count == c.count && b.round < c.round
 }
 
-// content is what is proposed: what a register holds, with what tells how it came to that.
+// content is what is proposed: what a register holds, and how it came to that.
 type content struct {
-	id      register.Version   // of the swap, also if it empties the register
+	id      register.Version   // of the swap, even if that empties the register
 	version register.Version   // zero: empty
 	past    []register.Version // the swaps before, the latest first, as many as are known
 	value   []byte
-	notes   []register.Note // told again if it is written back: nobody may have heard them
+	notes   []register.Note // told again if the content is written back: perhaps nobody has heard them
 }
 
-// pastSize is how many earlier swaps a register knows of. One whose proposal was disturbed finds out there whether it was
+// pastSize is how many earlier swaps a register knows of. A proposer that was disturbed finds out there whether its swap was
 // applied.
 const pastSize = 32
 
-// after is what a swap makes of c.
+// after returns what a swap makes of c.
 func (c content) after(s register.Swap) content {
 	next := content{id: s.Next, version: s.Next, value: s.Value, notes: s.Notes}
 	if s.Next.IsZero() {

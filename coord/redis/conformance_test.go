@@ -39,7 +39,7 @@ func system(t testing.TB, opts ...servers.Option) *storetest.System {
 	}
 }
 
-// command sends one, without waiting for more than that it is done.
+// command sends a command, and waits only until it is done.
 func command(t testing.TB, address, text string) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -54,7 +54,7 @@ func command(t testing.TB, address, text string) {
 	}
 }
 
-// quorum is three Redis. As a whole they forget when all are emptied and somebody founds the group anew.
+// quorum is three Redis. As a whole they forget when all are emptied and somebody founds the group again.
 func quorum(t testing.TB) *storetest.System {
 	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
 	open := func(t testing.TB) register.Store {

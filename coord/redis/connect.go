@@ -45,7 +45,7 @@ func ConnectQuorum(ctx context.Context, addresses []string, opts ...Option) (*co
 	return coord.NewClient(c.driver(q), c.client...), nil
 }
 
-// New returns a driver on a client of the caller's, which [OpenWith] says more of. Closing it leaves the client open.
+// New returns a driver on a client of the caller's; see [OpenWith]. Closing the driver leaves the client open.
 func New(ctx context.Context, client rueidis.Client, opts ...Option) (driver.Driver, error) {
 	c, err := configure(opts)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c config) driver(s register.Store) driver.Driver {
 	return register.New(s, register.WithTTL(c.ttl), register.WithLogger(c.log))
 }
 
-// connectError is in coord's words, and safe to show.
+// connectError returns err as an error of package coord that is safe to show.
 func connectError(err error) error {
 	is := coord.ErrUnavailable
 	if errors.Is(err, driver.ErrDenied) || errors.Is(err, errElse) {
@@ -77,7 +77,7 @@ type shown struct{ error }
 func (s *shown) Error() string { return coord.Printable(s.error.Error()) }
 func (s *shown) Unwrap() error { return s.error }
 
-// strength is that of a Redis as it comes. With appendfsync always, and without replicas, a restart forgets nothing.
+// strength is that of a Redis as it is shipped. With appendfsync always, and without replicas, a restart forgets nothing.
 var strength = driver.Strength{
 	Order:    driver.FirstCome,
 	Death:    driver.ByTTL,

@@ -10,73 +10,74 @@
 //
 // # What it promises
 //
-//   - Turns come in the order in which they were asked for. Whoever is next is told, and asks for nothing meanwhile.
+//   - Turns come in the order in which they were asked for. The next waiter is told, and until then asks only now and then.
 //   - A process that is dead, stopped or cut off loses what it holds after a TTL.
-//   - If Redis may have forgotten what it had answered, that is noticed at the next request: after a restart, after a
-//     fail-over to a replica, after FLUSHALL. Then all sessions end, and nobody is granted anything until a TTL has
-//     passed: so nobody enters beside a holder who does not know yet. Nobody is granted for a TTL either when a database
-//     is used for the first time: that it is empty may be because somebody has just emptied it.
+//   - If Redis may have forgotten what it had answered (after a restart, a fail-over to a replica, or FLUSHALL), the next
+//     request notices. Then all sessions end, and nobody is granted anything until a TTL has passed, so that nobody enters
+//     beside a holder that does not know yet. The same pause comes when a database is used for the first time: it may be
+//     empty because somebody has just emptied it.
 //   - With appendonly yes, appendfsync always and no replicas, a restart forgets nothing, and sessions go on.
 //
-// What it does not promise: that tokens go on rising after it has forgotten. That a backup which was put in its place is
-// noticed, unless the server was restarted without appendfsync always. And it believes the server's wall clock in one
-// thing: after it has forgotten, a clock that is set forward ends the pause too early.
+// It does not promise that tokens go on rising after Redis has forgotten. Nor does it promise to notice a backup that was
+// put in place of the data, unless the server was restarted without appendfsync always. And it believes the server's wall
+// clock in one thing: after Redis has forgotten, a clock that is set forward ends the pause too early.
 //
 // # Several that agree
 //
 //	locks, err := redis.ConnectQuorum(ctx, []string{"redis-a:6379", "redis-b:6379", "redis-c:6379"})
 //
-// These are three or five Redis that know nothing of one another: no replicas, no sentinels, no cluster. What is stored is
-// what a majority has agreed to (CASPaxos), so any minority may be killed, stopped or emptied, and nobody notices. It is for
-// those who thought of Redlock; it does not rest on clocks, and has tokens. Each change takes a request to each of them,
-// and two if processes take turns at it.
+// These are three or five Redis servers that know nothing of one another: no replicas, no sentinels, no cluster. What counts
+// is what a majority has agreed to (CASPaxos), so any minority may be killed, stopped or emptied, and nobody notices. Use it
+// where you would have used Redlock: it does not rely on clocks, and it has tokens. Each change takes one request to each
+// server, or two if several processes take turns at changing the same register.
 //
-// One that may have forgotten its votes, because it was emptied or restarted without appendfsync always, does not
-// vote until [Quorum.Heal] has given it what the others know. It takes 10 s, and a program of a few lines:
+// A server that may have forgotten its votes, because it was emptied or restarted without appendfsync always, does not vote
+// until [Quorum.Heal] has given it what the others know. That takes 10 s and a program of a few lines:
 //
 //	q, err := redis.OpenQuorum(ctx, addresses)
 //	if err == nil {
 //		err = q.Heal(ctx)
 //	}
 //
-// If a majority has forgotten, nothing is granted. Empty the others, too (FLUSHALL), and the next who opens them founds the
-// group anew. Registers that were deleted leave a mark of some 300 bytes for ever.
+// If a majority has forgotten, nobody is granted anything. Empty the other servers as well (FLUSHALL); the next process that
+// opens them founds the group again. Each register that is deleted leaves a mark of some 300 bytes for ever.
 //
 // # Settings to check
 //
-// What would be unsafe is refused at the opening, in one line: a maxmemory-policy that throws away keys without expiry
-// (allkeys-…; those of volatile-… do not touch ours, and noeviction is best), a replica, a cluster, an older version. A
-// Redis that has no memory left refuses to swap, and forgets nothing.
+// Open refuses what would be unsafe, with an error of one line: a maxmemory-policy that throws away keys without expiry
+// (allkeys-…; the policies volatile-… do not touch our keys, and noeviction is best), a replica, a cluster, an older
+// version. A Redis that has no memory left refuses to swap, and forgets nothing.
 //
 //	maxmemory-policy noeviction
 //	appendonly yes
 //	appendfsync always               a restart forgets nothing; each lock and unlock waits for the disk
 //	no-appendfsync-on-rewrite no
 //
-// A cluster is refused: it has no memory that could be watched as a whole. Do not enable replica-read routing in a proxy:
-// reads are scripts, so most proxies send them to the master, and one that reaches a replica is refused.
+// A cluster is refused because nothing tells whether the cluster as a whole has forgotten something. Do not enable
+// replica-read routing in a proxy. Reads are scripts, so most proxies send them to the master; a read that reaches a replica
+// is refused.
 //
 // # Sentinels
 //
-// Give their address and master_set (see [Open]). A fail-over forgets, as above: all who are led to the new master hear of it,
-// and nobody is granted there until the longest TTL has passed.
+// Give their address and master_set (see [Open]). A fail-over forgets, as above: all clients that are led to the new master
+// notice, and nobody is granted anything there until the longest TTL has passed.
 //
-// But a master whose place is taken while it still answers does not know of that: one that only its sentinels cannot reach, and
-// for some 10 s one that was told to make way (SENTINEL FAILOVER). Who holds there goes on, and the next one is let in at the new
-// master. Only the master can prevent that, by not writing without its replicas:
+// But a master that is replaced while it still answers does not know that it was. This happens if only its sentinels cannot
+// reach it, and for some 10 s after it was told to make way (SENTINEL FAILOVER). Whoever holds there goes on, while the next
+// one is let in at the new master. Only the old master can prevent that, by not writing without its replicas:
 //
 //	min-replicas-to-write 1          as many as it has replicas
 //	min-replicas-max-lag 3           less than the sentinels' down-after-milliseconds, by more than a second
 //
-// Then it also stops when a replica is down. Three Redis that agree have neither trouble.
+// Then it also stops when a replica is down. Three Redis that agree have neither problem.
 //
 // # Rights
 //
 //	ACL SETUSER turnwise on >secret ~turnwise* resetchannels &turnwise* +ping +info +client|info +config|get +subscribe
 //	    +unsubscribe +publish +eval +evalsha +time +get +getrange +set +setrange +del +zadd +zrem +zrangebylex
 //
-// Without +config|get it cannot know whether a restart forgets, and assumes it does. Some need +client|setinfo to keep
-// the server's log free of refusals.
+// Without +config|get it cannot know whether a restart forgets, and assumes that it does. Some servers need +client|setinfo
+// as well, to keep their log free of refusals.
 //
 // # What an operator sees
 //
@@ -86,8 +87,8 @@
 //	turnwise:session/1f0c…        a process
 //	turnwise:0:line/orders/4711   channels, with the number of the database
 //
-// A quorum has "turnwise-quorum" instead of "turnwise", and turnwise-quorum.member, which says whether it votes (v), and
-// for which group. Keys do not expire. To remove everything while nobody uses it:
+// A quorum has "turnwise-quorum" instead of "turnwise". Its servers also have turnwise-quorum.member, which says whether the
+// server votes (v), and in which group. Keys do not expire. To remove everything while nobody uses it:
 //
 //	redis-cli --scan --pattern 'turnwise*' | xargs redis-cli del
 package redis

@@ -15,13 +15,13 @@ import (
 // errReplica says that the server follows another one, as after a fail-over. It may pass.
 var errReplica = errors.New("the server is a replica and does not write")
 
-// errElse says that there is something else than what was asked for.
+// errElse says that something else is at the address than what was asked for.
 var errElse = errors.New("wrong address")
 
 const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
 
-// denials are the words that refusals begin with which no retry mends (the library takes ERR away), and what to do about them. All others
-// may pass by themselves: LOADING, BUSY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, READONLY.
+// denials are the first words of the refusals that no retry mends (the library takes ERR away), and what to do about them.
+// All others may pass by themselves: LOADING, BUSY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, READONLY.
 var denials = []struct{ says, hint string }{
 	{"NOAUTH", "it wants a password"},
 	{"WRONGPASS", "the user name or the password is wrong"},
@@ -49,7 +49,7 @@ func explain(err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		text = answer.Error()
 		for _, d := range denials {
-			// In 6.2 the words of a refusal within a script come after others.
+			// In 6.2 a refusal within a script begins with other words.
 			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) || strings.Contains(text, ": "+d.says) {
 				return fmt.Errorf("%s: %w: %w", d.hint, driver.ErrDenied, err)
 			}

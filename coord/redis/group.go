@@ -18,12 +18,12 @@ import (
 
 const defaultQuorumRoot = "turnwise-quorum:"
 
-// OpenQuorum returns a store in several Redis or Valkey at addresses as [Open] takes them, three or five as a rule, which
-// know nothing of one another: no replicas, no sentinels, no cluster. All processes must name the same ones.
+// OpenQuorum returns a store in several Redis or Valkey servers, as a rule three or five, at addresses as [Open] takes them.
+// The servers know nothing of one another: no replicas, no sentinels, no cluster. All processes must name the same ones.
 //
-// The first who opens them founds the group, for which all must be there and empty. Later more than half must be there,
-// and those that have forgotten something do not count until they are healed; see [Quorum.Heal]. It tries on until then:
-// until ctx ends or, if ctx has no deadline, for 30 s.
+// The first process to open them founds the group; for that, all servers must be there and empty. Later more than half must
+// be there. A server that has forgotten something does not count until it is healed; see [Quorum.Heal]. If too few are
+// there, OpenQuorum keeps trying until ctx ends or, if ctx has no deadline, for 30 s.
 func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quorum, error) {
 	c, err := configure(append([]Option{WithRoot(defaultQuorumRoot)}, opts...))
 	if err != nil {
@@ -201,7 +201,7 @@ func (q *Quorum) assemble(ctx context.Context) error {
 	return fmt.Errorf("%d of %d can vote: %w", voters, len(q.all), list(append(failed, silent...)))
 }
 
-// join makes the acceptors vote that are members of the group. Those that have not said what they are go on as they were.
+// join lets those acceptors vote that are members of the group. Those that have not answered go on as they were.
 func (q *Quorum) join(group string, all []member) {
 	if was := q.group.Swap(&group); was == nil || *was != group {
 		for _, a := range q.all {
@@ -220,13 +220,14 @@ func (q *Quorum) join(group string, all []member) {
 	}
 	for _, a := range q.all {
 		if a.voting.Load() == nil {
-			q.lookAgain(a) // it has not answered yet, perhaps
+			q.lookAgain(a) // perhaps it has not answered yet
 		}
 	}
 }
 
-// found founds a group of acceptors none of which votes. Each is enrolled first, and votes only when all are: so one that
-// is not enrolled while another votes has forgotten it. Whoever founds at the same time takes the same first one.
+// found founds a group of acceptors none of which votes. Each is enrolled first, and votes only when all are. So an acceptor
+// that is not enrolled while another votes has forgotten that it was. Processes that found a group at the same time begin
+// with the same acceptor.
 func (q *Quorum) found(ctx context.Context, all []member) error {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory, b.memory) })
 	name := register.NewVersion()
@@ -278,7 +279,7 @@ func (q *Quorum) lookAgain(a *acceptor) {
 		case err != nil || group == "":
 		case group == *q.group.Load():
 			a.voting.Store(&memory)
-		default: // it is founded only when a majority has forgotten all
+		default: // another group is founded only when a majority has forgotten all
 			q.forgot.Store(true)
 		}
 	})
@@ -295,7 +296,8 @@ func (q *Quorum) canServe() error {
 	return nil
 }
 
-// Memory is the group's: it lasts as long as a majority remembers, and is another one when the group was founded anew.
+// Memory returns the memory of the group. It lasts as long as a majority remembers, and is another one after the group was
+// founded again.
 func (q *Quorum) Memory(ctx context.Context) (register.Memory, error) {
 	all, err := q.survey(ctx, func(all []member) bool { return q.groupOf(all) != "" })
 	m := register.Memory{ID: q.groupOf(all)}
@@ -330,13 +332,13 @@ func (q *Quorum) Memory(ctx context.Context) (register.Memory, error) {
 	return m, nil
 }
 
-// Heal gives acceptors that have forgotten their votes, and that can be reached, what the others know, so that they vote
-// again. Call it when the log says that one does not vote: after it was emptied, or restarted without having kept all
-// that it answered. It takes a little more than 10 s, and a majority of all must vote meanwhile. Calling it for nothing,
-// or from several processes, harms nothing.
+// Heal gives all servers that have forgotten their votes, and that can be reached, what the others know, so that they vote
+// again. Call it when the log says that a server does not vote: after it was emptied, or restarted without having kept all
+// that it answered. It takes a little more than 10 s, and a majority of all servers must vote meanwhile. It does no harm to
+// call it for nothing, or from several processes.
 //
-// What makes it safe is the wait: a promise that the acceptor has given before it forgot belongs to a round that is over
-// by then, and is known to others if it counted.
+// The wait is what makes it safe: a promise that a server gave before it forgot belongs to a round that is over by then, and
+// others know of it if it counted.
 func (q *Quorum) Heal(ctx context.Context) error {
 	err := q.heal(ctx)
 	if err != nil {
@@ -378,7 +380,7 @@ func (q *Quorum) heal(ctx context.Context) error {
 	if err := driverkit.Sleep(ctx, q.healAfter); err != nil {
 		return err
 	}
-	dumps, err := q.dump(ctx, "", q.all) // none of those who are ill answers it
+	dumps, err := q.dump(ctx, "", q.all) // those that are ill do not answer it
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// tag says of which proposal a note is: the ballot, the swap, the register, and which of the swap's notes it is.
+// tag says to which proposal a note belongs: the ballot, the swap, the register, and which of the swap's notes it is.
 func tag(p accepted, key string, i int) string {
 	b := append([]byte(p.ballot.String()), p.content.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, hash(key))
@@ -19,10 +19,10 @@ func tag(p accepted, key string, i int) string {
 
 const tagSize = ballotSize + 8 + 8 + 1
 
-// hearsay hears the acceptors, and believes what a majority says of one ballot: then it was swapped.
+// hearsay hears the acceptors, and believes a note that a majority has told for one ballot: then the swap was applied.
 type hearsay struct {
 	majority int
-	patience func() time.Duration // with what too few say
+	patience func() time.Duration // with a note that too few have told
 
 	mu      sync.Mutex // held while hear is called
 	hear    func([]byte)
@@ -89,7 +89,7 @@ func (h *hearsay) say(from int, note []byte) {
 	h.hear(note[tagSize:])
 }
 
-// doubted: it was not swapped, or others were not heard who have said so.
+// doubted is called when too few have told a note: its swap was not applied, or others who told it were not heard.
 func (h *hearsay) doubted(what string, r *rumour) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

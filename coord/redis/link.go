@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A connection to the server is made when it is needed, and made anew when it was lost. The client library
-// would do that, too; but there, a call that needs a new connection waits for it beyond its ctx.
+// A connection to the server is made when it is needed, and made again after it was lost. The client library would do that
+// as well, but there a call that needs a new connection waits for it beyond its ctx.
 type connection struct {
 	client rueidis.Client
 	hooks  rueidis.PubSubHooks

@@ -50,7 +50,7 @@ func newEars(client rueidis.Client, log *slog.Logger) *ears {
 	return e
 }
 
-// Listen hears by a subscription; all of the store are on one connection.
+// Listen subscribes to a channel. All subscriptions of the store are on one connection.
 func (s *Store) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
 	stop, err = s.ears.listen(ctx, s.channels+topic, hear)
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *ears) changed() {
 	}
 }
 
-// run keeps the server told of which channels are wanted.
+// run keeps the server informed of which channels are wanted.
 func (e *ears) run() {
 	pause := time.Duration(0)
 	for driverkit.Sleep(e.life, pause) == nil {
@@ -122,7 +122,7 @@ func (e *ears) run() {
 	}
 }
 
-// serve returns when the connection does not do.
+// serve subscribes and unsubscribes until the connection fails.
 func (e *ears) serve(up *link) error {
 	subscribed := make(map[string]bool)
 	for {
@@ -157,7 +157,7 @@ func (e *ears) serve(up *link) error {
 	}
 }
 
-// differ returns which channels to ask for and which to give up, and notes in subscribed that this is done.
+// differ returns which channels to ask for and which to give up, and records this in subscribed.
 func (e *ears) differ(subscribed map[string]bool) (more, less []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -197,7 +197,7 @@ func (e *ears) confirm(channels []string) {
 	}
 }
 
-// refuse tells those who wait that nothing comes of it.
+// refuse tells those who wait that they cannot listen.
 func (e *ears) refuse(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,12 +9,13 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Memory is of the data in this database, as far as can be known: it is another one after a restart, after a fail-over,
-// and after the database was emptied. It outlasts a restart if the server waits for its disk with each write
-// (appendonly yes, appendfsync always) and has no replica that could be promoted.
+// Memory returns what this database remembers, as far as that can be known: it is another memory after a restart, after a
+// fail-over, and after the database was emptied. A memory outlasts a restart if the server waits for its disk with each
+// write (appendonly yes, appendfsync always) and has no replica that could be promoted.
 //
-// For counts by the server's wall clock, since a mark in the database was written or, after a restart, since that. So the
-// first who ever use a database wait for a TTL, too: that it is empty may be because somebody has just emptied it.
+// For counts by the server's wall clock, from the time when a mark in the database was written or, after a restart, from the
+// restart. So the first clients that ever use a database wait for a TTL as well: it may be empty because somebody has just
+// emptied it.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	m, err := s.recall(ctx)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 	return register.Memory{ID: name, For: time.Duration(us) * time.Microsecond}, err
 }
 
-// keeps reports whether the server has on its disk what it has answered. Where one may not ask, it is taken not to.
+// keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false.
 func (s *Store) keeps(ctx context.Context) bool {
 	up, err := s.conn.get(ctx)
 	if err != nil {

@@ -193,7 +193,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			}
 			put(t, s, "a", "two")
 
-			// And back to the first, which still runs, and may have what was never swapped at the second.
+			// And back to the first, which still runs, and may have something that was never swapped at the second.
 			follow(t, a, b)
 			proxy.to(a)
 			eventually(t, "a replica not to do", func() bool {
@@ -212,7 +212,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 	}
 }
 
-// The same without anybody at the second server, whose mark is then still the first one's.
+// The same, but nobody has been at the second server, so its mark is still the first one's.
 func TestAMasterThatFollowedForAMomentHasForgotten(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(2))
 	a, b := cluster.Addrs()[0], cluster.Addrs()[1]

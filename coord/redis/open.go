@@ -23,10 +23,11 @@ import (
 //	unix:///run/redis/redis.sock
 //	redis://sentinel:26379?addr=other:26379&master_set=orders   the master that sentinels name
 //
-// It checks that the server can and may do all that is needed, and tries on while it is out of reach: until ctx ends or,
-// if ctx has no deadline, for 30 s. ctx governs no more than that. Close ends the connections.
+// Open checks that the server can do all that is needed, and that the user may. While the server is out of reach it keeps
+// trying, until ctx ends or, if ctx has no deadline, for 30 s. ctx governs no more than that. Close ends the connections.
 //
-// A password goes as it is. Without TLS it is refused unless the address is on this machine; see [WithCleartextPassword].
+// A password is sent as it is. So without TLS it is refused unless the address is on this machine; see
+// [WithCleartextPassword].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	c, err := configure(opts)
 	if err != nil {
@@ -61,7 +62,7 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 
 var errClear = errors.New("the password would go there in clear: use rediss://, or WithCleartextPassword if nobody can listen on the way")
 
-// openFor is how long Open tries if nobody says.
+// openFor is how long Open tries if ctx has no deadline.
 const openFor = 30 * time.Second
 
 func open(ctx context.Context, option rueidis.ClientOption, c config) (*Store, error) {
@@ -86,9 +87,9 @@ func open(ctx context.Context, option rueidis.ClientOption, c config) (*Store, e
 	return s, nil
 }
 
-// OpenWith returns a store on a client that the caller has made, and closes. Anything but a client of a cluster does. ctx
-// governs the check only, and nothing is tried again. The store takes two connections of the client's pool for blocking
-// commands, and keeps them.
+// OpenWith returns a store on a client that the caller has made, and closes. Any client will do, except one of a cluster.
+// ctx governs only the check, and nothing is tried again. The store takes two connections from the client's pool for
+// blocking commands, and keeps them.
 func OpenWith(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
 	c, err := configure(opts)
 	if err != nil {
@@ -171,7 +172,7 @@ func dialOption(address string, c config) (option rueidis.ClientOption, name str
 	return option, strings.Join(option.InitAddress, ","), nil
 }
 
-// dial makes a client whose connections all end with cut. reached is set when an address accepts one.
+// dial makes a client whose connections all end with cut. reached is set when an address accepts a connection.
 func dial(ctx context.Context, option rueidis.ClientOption, reached *atomic.Bool) (client rueidis.Client, cut func(), err error) {
 	life, end := context.WithCancel(context.Background())
 	unix := strings.HasPrefix(option.InitAddress[0], "/")

@@ -58,7 +58,8 @@ func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 	follow(t, other, address)
 	wants(t, refused(t, 20*time.Second, other), "replica of 127.0.0.1", driver.ErrDenied)
 
-	// A master that writes without its replicas may be replaced without knowing it. It is said, and may be meant so.
+	// A master that writes without its replicas may be replaced without knowing it. This is logged but not refused: it may be
+	// intended.
 	for _, least := range []string{"0", "1"} {
 		cli(t, address, "CONFIG", "SET", "min-replicas-to-write", least)
 		var log strings.Builder
@@ -69,7 +70,7 @@ func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 	}
 }
 
-// Such a policy throws away keys that expire, and ours do not.
+// Such a policy throws away only keys that expire, and ours do not.
 func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
 	cluster := servers.Redis(t, servers.Config("maxmemory 4mb", "maxmemory-policy volatile-lru"))
 	s := open1(t, cluster.Addrs()[0])
@@ -93,7 +94,8 @@ func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
-// altered is the address of a server whose requests and answers are changed on the way, each to something as long.
+// altered returns the address of a server whose requests and answers are changed on the way, each to something of the same
+// length.
 func altered(t *testing.T, target string, changes ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -181,7 +183,7 @@ func TestAUserNeedsTheDocumentedRights(t *testing.T) {
 					defer s.Close()
 					_, err = s.Listen(within(t, 20*time.Second), "a", func([]byte) {})
 				}
-				if (right == "+unsubscribe" || right == "+config|get") && err == nil { // they can be done without
+				if (right == "+unsubscribe" || right == "+config|get") && err == nil { // it works without these
 					return
 				}
 				if !errors.Is(err, driver.ErrDenied) {

@@ -27,14 +27,13 @@ type config struct {
 
 const defaultRoot = "turnwise:"
 
-// WithRoot sets what all keys and channels begin with. The default is "turnwise:", and for
-// a quorum "turnwise-quorum:". A colon is added if it does not end
-// with one. Rights in Redis are by prefix, so each root can have users of its own.
+// WithRoot sets what all keys and channels begin with. The default is "turnwise:", and for a quorum "turnwise-quorum:". A
+// colon is added if prefix does not end with one. Redis grants rights by prefix, so each root can have users of its own.
 func WithRoot(prefix string) Option { return func(c *config) { c.root = prefix } }
 
-// WithTTL sets how long a session is kept of a process that nothing is heard of: how soon a dead holder's line goes on, and
-// how long a live one may be cut off. The default is 10 s, and the least is half a second. It is for Connect, ConnectQuorum
-// and New.
+// WithTTL sets how long a session lasts when nothing is heard from its process: how soon a dead holder's line goes on, and
+// how long a live holder may be cut off. The default is 10 s, and the least is half a second. It is for Connect,
+// ConnectQuorum and New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
 // WithClient passes options on to the coord.Client that Connect and ConnectQuorum make.
@@ -42,15 +41,15 @@ func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }
 
-// WithLogger logs what is ridden out, and what could not be checked. Without it nothing is logged.
+// WithLogger sets where the store logs trouble that it rides out, and what it could not check. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithTLS encrypts the connections, as an address that begins with rediss:// does, with a configuration of the caller's. An
-// empty ServerName is taken from each address. It is not for [New], whose client is the caller's.
+// WithTLS encrypts the connections, as an address that begins with rediss:// does, but with the caller's configuration. An
+// empty ServerName is taken from each address. It has no effect on [New], whose client is the caller's.
 func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
 
-// WithCleartextPassword lets a password go to another machine over connections that are not encrypted: whoever can
-// listen on the way has it then.
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted: anybody who can
+// listen on the way then has it.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 func configure(opts []Option) (config, error) {

@@ -17,7 +17,7 @@ func containsAll(s string, parts ...string) bool {
 	return true
 }
 
-// forwarder is an address that leads to one server, and later to another, as that of a service does.
+// forwarder is an address that leads to one server, and later to another, as the address of a service does.
 type forwarder struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -57,7 +57,7 @@ func forward(t *testing.T, target string) *forwarder {
 
 func (f *forwarder) addr() string { return f.listener.Addr().String() }
 
-// to cuts what there is and leads to another server from now on.
+// to cuts all connections and leads to another server from now on.
 func (f *forwarder) to(target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Quorum keeps registers in several Redis that know nothing of one another, three or five. It goes on, and forgets
-// nothing, as long as more than half of them can be reached and have forgotten nothing.
+// Quorum keeps registers in several Redis servers, as a rule three or five, that know nothing of one another. It goes on,
+// and forgets nothing, as long as more than half of them can be reached and have forgotten nothing.
 //
-// Each register is agreed upon by CASPaxos: the Redis are the acceptors, each process is a proposer.
+// Each register is agreed upon by CASPaxos: the servers are the acceptors, and each process is a proposer.
 type Quorum struct {
 	all  []*acceptor
 	root string
 	log  *slog.Logger
 	trip atomic.Int64 // how long a trip takes, ns
-	me   string       // to the referees
+	me   string       // our name for the referees
 
 	group  atomic.Pointer[string]
 	forgot atomic.Bool
@@ -54,8 +54,8 @@ type promised struct {
 }
 
 const (
-	// A round that takes longer does not count. An acceptor that has forgotten its votes is healed only after twice that:
-	// then what it has promised and accepted before either counts, and is found at others, or never will.
+	// A round that takes longer does not count. An acceptor that has forgotten its votes is healed only after twice that: by
+	// then, what it had promised and accepted either counts, and is found at others, or never will.
 	roundLimit = 4 * time.Second
 	healAfter  = 10 * time.Second
 
@@ -78,8 +78,8 @@ type tally struct {
 	never  bool   // nobody has agreed, and nobody will
 }
 
-// poll asks all acceptors, and returns when a majority has agreed, or cannot any more. The requests go on to the others.
-// The error is errRefused if nothing but other proposers stood in the way.
+// poll asks all acceptors, and returns when a majority has agreed, or no longer can. The requests to the others go on. The
+// error is errRefused if only other proposers stood in the way.
 func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acceptor) vote) (t tally, err error) {
 	if err := ctx.Err(); err != nil {
 		return t, err
@@ -139,7 +139,7 @@ func (q *Quorum) poll(ctx context.Context, ask func(ctx context.Context, a *acce
 			return t, nil
 		}
 		if refused > 0 && len(t.yes)+left < q.majority() && enough == nil {
-			// The others are about to answer, too, and then it is known whether any has agreed.
+			// The others are about to answer; then it is known whether any has agreed.
 			patience := time.NewTimer(q.usual())
 			defer patience.Stop()
 			enough = patience.C
@@ -179,7 +179,7 @@ func (q *Quorum) change(ctx context.Context, key string, f func(now content, tri
 	for {
 		at, now, ok := q.take(key)
 		if !ok {
-			// Well above the others': one that is quick goes on while we ask.
+			// Well above the others' ballots: a quick proposer goes on while we ask.
 			at = newBallot(at.count + 1000)
 			votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
 				return a.ask(ctx, prepareScript, q.keys(a, key), []string{at.String()})
@@ -214,8 +214,8 @@ func (q *Quorum) change(ctx context.Context, key string, f func(now content, tri
 	}
 }
 
-// refused returns nothing when a round was disturbed by another, and it is our turn to try again. It returns what there is
-// now if f leaves that as it is: then there is nothing to try.
+// refused is called after a round has failed. It returns nothing if another proposer disturbed the round, and it is our turn
+// to try again. If f leaves what there is now as it is, refused returns that: there is nothing to try.
 func (q *Quorum) refused(ctx context.Context, key string, turn *turn, at, higher ballot, err error, last ballot,
 	f func(content, bool) (content, time.Duration)) (*accepted, error) {
 	if at.less(higher) {
@@ -275,7 +275,7 @@ func (q *Quorum) accept(key string, p accepted) func(context.Context, *acceptor)
 	}
 }
 
-// latest is what a new proposal has to go on from. Its age is the smallest that is said of it.
+// latest returns what a new proposal has to go on from. Its age is the smallest that any acceptor gives.
 func latest(votes []vote) (best accepted) {
 	for _, v := range votes {
 		if best.ballot.less(v.accepted.ballot) {
@@ -322,7 +322,8 @@ func (q *Quorum) item(key string, a accepted) register.Item {
 	return register.Item{Key: key, Value: a.content.value, Version: a.content.version, Age: a.age}
 }
 
-// Read asks all. It is one trip if a majority has accepted the same; else that is written back first.
+// Read asks all acceptors. It takes one trip if a majority has accepted the same; otherwise the latest is written back
+// first.
 func (q *Quorum) Read(ctx context.Context, key string) (register.Item, error) {
 	a, err := q.read(ctx, key)
 	return q.item(key, a), fail("read", key, err)
@@ -334,7 +335,7 @@ func (q *Quorum) read(ctx context.Context, key string) (accepted, error) {
 		if err != nil {
 			return accepted{}, err
 		}
-		if tries == 2 || agree(votes) { // somebody swaps it just now, perhaps
+		if tries == 2 || agree(votes) { // perhaps somebody swaps it just now
 			return q.settle(ctx, key, votes)
 		}
 	}
@@ -349,7 +350,7 @@ func agree(votes []vote) bool {
 	return true
 }
 
-// settle returns what the votes of a majority agree on, after it has made them if they do not.
+// settle returns what the votes of a majority agree on. If they do not, it makes a majority agree first.
 func (q *Quorum) settle(ctx context.Context, key string, votes []vote) (accepted, error) {
 	if !agree(votes) {
 		return q.change(ctx, key, func(now content, _ bool) (content, time.Duration) { return now, 0 })
@@ -386,7 +387,7 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 		case tried && !next.id.IsZero():
 			outcome = outcomeOf(next, now)
 		}
-		return now, s.Reserve // written back, it is sure that it is there
+		return now, s.Reserve // writing it back makes sure that it is there
 	})
 	switch {
 	case err != nil:
@@ -401,8 +402,7 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 	return q.item(s.Key, a), fail("swap", s.Key, err)
 }
 
-// wasOpen reports whether an earlier try of a swap ended without its being known whether it was applied. Then the past of
-// the register may tell.
+// wasOpen reports whether it is open if an earlier try of a swap was applied. Then the past of the register may tell.
 func (q *Quorum) wasOpen(next register.Version) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -457,7 +457,7 @@ func (q *Quorum) Close() error {
 	return nil
 }
 
-// List has what a majority has, or makes it so.
+// List shows what a majority has, and where none agrees, makes one agree first.
 func (q *Quorum) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	return fail("list", prefix, q.list(ctx, prefix, yield))
 }

@@ -151,7 +151,7 @@ func TestAMinorityMayBeMissing(t *testing.T) {
 	}
 }
 
-// A majority suffices to learn what the group remembers. The one that has not answered is a member as before.
+// A majority is enough to learn what the group remembers. The server that has not answered is a member as before.
 func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openQuorum(t, cluster)
@@ -166,7 +166,8 @@ func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
 	}
 }
 
-// A majority suffices to open a quorum, too. When one of those fails, the one that has not answered yet is waited for.
+// A majority is also enough to open a quorum. When one of those fails, the store waits for the one that has not answered
+// yet.
 func TestAVoteWaitsForOneThatHasNotSaidWhatItIs(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	openQuorum(t, cluster)
@@ -306,7 +307,8 @@ func TestManyFoundOneGroup(t *testing.T) {
 	}
 }
 
-// Eight count, each by reading and swapping, while acceptors fail in turn. No two may get one number, and none be lost.
+// Eight clients count, each by reading and swapping, while acceptors fail in turn. No two may get the same number, and none
+// may be lost.
 func TestCountersOnAQuorumAgree(t *testing.T) {
 	for _, how := range []string{"all well", "stopped", "killed", "emptied"} {
 		t.Run(how, func(t *testing.T) {
@@ -336,7 +338,7 @@ func meddle(t *testing.T, how string, cluster *servers.Cluster, healer *Quorum, 
 		m := cluster.Member(rand.IntN(3))
 		switch how {
 		case "stopped":
-			also := cluster.Member(rand.IntN(3)) // no majority, now and then
+			also := cluster.Member(rand.IntN(3)) // now and then there is no majority
 			m.Freeze()
 			also.Freeze()
 			time.Sleep(rand.N(150 * time.Millisecond))

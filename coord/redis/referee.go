@@ -18,7 +18,7 @@ type turn struct {
 	reserve time.Duration // keep it for that long
 }
 
-// KEYS: the turn. ARGV: who, for how long in ms. It returns 1 if it is theirs.
+// KEYS: the turn. ARGV: who, for how long in ms. It returns 1 if the turn is theirs.
 var turnScript = newScript(`
 local has = redis.call('GET', KEYS[1])
 if has and has ~= ARGV[1] then return 0 end
@@ -46,10 +46,10 @@ func (q *Quorum) usual() time.Duration { return time.Duration(q.trip.Load()) + 2
 
 func (t *turn) name(a *acceptor) []string { return []string{a.mark + ".turn:" + t.key} }
 
-// take waits for the turn, but not for ever: who has it may have died.
+// take waits for the turn, but not for ever: whoever has it may have died.
 func (t *turn) take(ctx context.Context) error {
 	usual := t.q.usual()
-	if t.referee != nil { // somebody disturbs without
+	if t.referee != nil { // somebody disturbs us without a turn
 		return driverkit.Sleep(ctx, rand.N(usual))
 	}
 	for i := range t.q.all {

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// script is what the server runs in one go.
+// script is a program that the server runs in one go.
 type script struct{ text, sha string }
 
 func newScript(text string) *script {
@@ -17,9 +17,9 @@ func newScript(text string) *script {
 //
 //	<id, 16> <replication id of the server, 40> <kept on disk, 1> <remembers since, 16 digits, us> <run id of the server, 40>
 //
-// The guard begins each script that sees registers. It wants the memory to be the one that the caller knows (ARGV[1]), on
-// a server that has not been restarted and has not followed another one since the mark was written: each of these gives
-// it another replication id. A memory that was promised to outlast a restart ends if a replica is there, which could be
+// The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (ARGV[1]),
+// and that the server has neither been restarted nor followed another one since the mark was written: either gives it
+// another replication id. A memory that was promised to outlast a restart ends when there is a replica, since that could be
 // promoted. The answer 0 says that nothing was done, and that the caller has to look at the mark.
 const guard = `
 local mark = redis.call('GET', KEYS[1])
@@ -95,10 +95,10 @@ return all
 // KEYS: mark. ARGV: the id of a new memory, 1 if the server now keeps all that it answers.
 // It returns {id, for how long it has remembered, in us, 1 if kept}, or 0 on a server that follows another.
 //
-// A server goes on with the memory of the mark if the mark is of this very run of it. Another replication id in the same
-// run comes from the first replica that attaches, or from an hour without one, but also from having followed another
-// server: then there is a second id, of that server. A run that begins goes on with it if all was kept on disk, and it
-// has not followed another.
+// A server goes on with the memory of the mark if the mark is from its present run. Within a run the replication id changes
+// when the first replica attaches, or after an hour without one, but also when the server has followed another: then there
+// is a second id, that of the other server. A new run goes on with the memory if all was kept on disk and the server has not
+// followed another.
 //
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then.
 const recallScript = `

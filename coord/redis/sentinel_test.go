@@ -16,7 +16,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// watched starts a sentinel, and returns its address and the name that it knows a master by, which has one replica.
+// watched starts a sentinel for a master that has one replica. It returns the sentinel's address and its name for the
+// master.
 func watched(t *testing.T, master string, downAfter time.Duration) (sentinel, name string) {
 	t.Helper()
 	path, err := servers.Find("redis/redis-server")
@@ -67,7 +68,7 @@ func replicated(t *testing.T) (cluster *servers.Cluster, master, replica string)
 	return cluster, master, replica
 }
 
-// belief looks at a hold until it is asked until when that was good.
+// belief looks at a hold until it is asked how long that was good.
 func belief(hold *coord.Hold) (until func() time.Time) {
 	stop, last := make(chan struct{}), make(chan time.Time)
 	go func() {
@@ -138,14 +139,15 @@ func TestAFailOverBySentinelsLetsNobodyInBesideTheHolder(t *testing.T) {
 			if err := next.Release(); err != nil {
 				t.Error(err)
 			}
-			if err := locked(t, first).Release(); err != nil { // who held goes on
+			if err := locked(t, first).Release(); err != nil { // the holder goes on
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// Sentinels that cannot reach a master put another one in its place, while the first one still answers those who can.
+// Sentinels that cannot reach a master put another one in its place, while the first one still answers clients that can
+// reach it.
 func TestAMasterThatIsCutOffMustStopBeforeAnotherTakesItsPlace(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		t.Run(fmt.Sprintf("it goes on alone: %v", alone), func(t *testing.T) {

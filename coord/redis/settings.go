@@ -79,7 +79,7 @@ func (s *Store) info(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// nameChannels finds out the number of the database: channels are common to all of a server's.
+// nameChannels puts the number of the database into the names of channels: all databases of a server share their channels.
 func (s *Store) nameChannels(ctx context.Context) error {
 	up, err := s.conn.get(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func atLeast(version string, major, minor int) bool {
 
 const rehearsals = "rehearsal/"
 
-// rehearse does once all that is done later, so that what the user may not do is known now.
+// rehearse does once all that is done later, to find out now what the user may not do.
 func (s *Store) rehearse(ctx context.Context) error {
 	first, by := register.NewVersion(), register.NewVersion()
 	key := rehearsals + hex.EncodeToString(first[:])

@@ -29,13 +29,13 @@ type Store struct {
 	cut     func() // ends the connections of a client that is ours
 	release func() // ends that client
 
-	memory atomic.Pointer[string] // the memory's id that the caller knows
+	memory atomic.Pointer[string] // the id of the memory that the caller knows
 	forgot atomic.Bool            // until the caller has asked for another
 }
 
 var _ register.Store = (*Store)(nil)
 
-// maxValue is the largest value. Redis takes 512 MB, but long before that it holds up all others.
+// maxValue is the largest value. Redis takes 512 MB, but a value holds up everybody else long before it is that large.
 const maxValue = 8 << 20
 
 func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
@@ -217,13 +217,13 @@ func parse(key string, text, since rueidis.RedisMessage) (register.Item, error) 
 	return it, nil
 }
 
-// age is never negative, though the server's clock may have been set back.
+// age is never negative, even if the server's clock was set back.
 func age(us rueidis.RedisMessage) time.Duration {
 	n, _ := us.AsInt64()
 	return time.Duration(max(0, n)) * time.Microsecond
 }
 
-// fail says what was done to what.
+// fail adds to an error what was done to which key.
 func fail(what, key string, err error) error {
 	if err == nil {
 		return nil

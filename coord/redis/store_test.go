@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// shared opens a store with a root of its own in a Redis that other tests use, too.
+// shared opens a store with a root of its own in a Redis that other tests use as well.
 func shared(t *testing.T, opts ...Option) *Store {
 	t.Helper()
 	return open1(t, servers.Redis(t, servers.Shared()).Addrs()[0], append([]Option{WithRoot(t.Name())}, opts...)...)
@@ -363,7 +363,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// One that is far would never win against one that swaps in a tight loop.
+// A client far away would never win against one that swaps in a tight loop.
 func TestWhoReservesTheNextSwapGetsIt(t *testing.T) {
 	near, far := shared(t), shared(t)
 	it := put(t, near, "a", "")

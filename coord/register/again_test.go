@@ -51,8 +51,8 @@ func (s *unsure) Listen(ctx context.Context, topic string, hear func([]byte)) (f
 	})
 }
 
-// Of a join the first try is applied, and somebody removes the node before its owner knows; then the next try makes
-// another. What was told of the first one is not about that.
+// The first try of a join is applied, and somebody removes the node before its owner knows. Then the next try makes another
+// node. What was told of the first one is not about the second.
 func TestWhatWasToldOfAFirstTryIsNotAboutTheNext(t *testing.T) {
 	for name, deaf := range map[string]bool{"its removal": false, "its turn": true} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func lines(t *testing.T, store register.Store) (n int) {
 	return n
 }
 
-// A request may be late by an hour; one that was sent to make the line would find it as it expects.
+// A request may be late by an hour; a late one that was to make the line would find it missing, as it expects.
 func TestALineStaysForAnHourWhenItIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -120,7 +120,7 @@ func TestALineWithAMemoIsNotDeleted(t *testing.T) {
 	})
 }
 
-// A lost race is tried again at once: who waits a little each time waits for ever.
+// A lost race is tried again at once: a process that waits a little each time waits for ever.
 func TestNobodyBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -223,7 +223,7 @@ func TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets(t *testing.T) {
 	})
 }
 
-// Whoever comes after that knows only what the store says, and those who held may go on for as long as a session lasts.
+// A client that comes later knows only what the store says, and those who held may go on for as long as a session lasts.
 func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
@@ -242,7 +242,7 @@ func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
 	})
 }
 
-// What a store shows is older than what was seen before: it has lost swaps, and does not know it.
+// A store shows something older than what was seen before: it has lost swaps, and does not know it.
 func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()

@@ -40,7 +40,7 @@ func (m *meddled) Swap(ctx context.Context, s register.Swap) (register.Item, err
 	return do()
 }
 
-// An empty line is deleted after an hour, watched or not. Whoever watches it makes it again.
+// An empty line is deleted after an hour, watched or not. A client that watches it makes it again.
 func TestAWatcherOfALineThatWasDeletedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -91,7 +91,7 @@ func TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere(t *testing.T) {
 	})
 }
 
-// The words of those who have left are forgotten when there are too many, be it in the swap with which somebody joins.
+// The words of those who have left are forgotten when there are too many, even in the swap with which somebody joins.
 func TestAJoinAndLeavesInOneSwapWhenManyHaveLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -263,7 +263,7 @@ func TestAStoreThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T)
 	})
 }
 
-// A store tells once that it has forgotten. Who opens a session must not be the only one to hear.
+// A store tells only once that it has forgotten. A caller that opens a session must not be the only one to hear of it.
 func TestASessionHearsThatTheStoreForgotAlsoIfAnotherIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
@@ -288,7 +288,8 @@ func remember(t *testing.T, p driver.Place, memo string) error {
 	}).Remember(t.Context(), []byte(memo))
 }
 
-// A sweep takes its time. What is used meanwhile is not deleted: neither a memo, nor a line to which a late request may come.
+// A sweep takes its time. What is used in the meantime is not deleted: neither a memo, nor a line for which a late request
+// may come.
 func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, p driver.Place){
 		"with a memo": func(t *testing.T, p driver.Place) {
@@ -327,8 +328,8 @@ func TestALineThatIsUsedDuringASweepStays(t *testing.T) {
 	}
 }
 
-// A join's answer is lost, an operator removes the node, and so it is made again, further back. What was told to the
-// first node is not told to the second.
+// The answer to a join is lost, an operator removes the node, and so the node is made again, further back. What was told to
+// the first node is not taken for news of the second.
 func TestATurnOfANodeThatWasRemovedIsNotTheTurnOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -380,7 +381,7 @@ func (m *noRemovals) Listen(ctx context.Context, topic string, hear func([]byte)
 	})
 }
 
-// What lies between may repeat a request: the answer is that of the repetition.
+// Something on the way to the store may repeat a request: the answer is then that of the repetition.
 func TestAJoinThatIsRepeatedOnTheWayIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -432,7 +433,7 @@ func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
 	})
 }
 
-// full is a store that takes no more than so many bytes.
+// full is a store that takes values of at most so many bytes.
 func full(store register.Store, most *int) register.Store {
 	return &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
 		if strings.HasPrefix(w.Key, "line/") && len(w.Value) > *most {
@@ -442,7 +443,7 @@ func full(store register.Store, most *int) register.Store {
 	}}
 }
 
-// What makes a line longer is refused when it is full. It does not keep others of the process from leaving.
+// A wish that makes a full line longer is refused. It does not keep other nodes of the process from leaving.
 func TestAnAmendmentOfAFullLineHoldsUpNobody(t *testing.T) {
 	for name, amend := range map[string]func(ctx context.Context, p driver.Place) error{
 		"an amendment": func(ctx context.Context, p driver.Place) error { return p.Amend(ctx, rules.Lead, make([]byte, 256)) },
@@ -492,7 +493,7 @@ func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// As if it had been used so often.
+		// As if the line had been used that often.
 		r := it.Value[2:]
 		_, n := binary.Uvarint(r)
 		value := binary.AppendUvarint(slices.Clone(it.Value[:2]), 2<<28-2)
@@ -522,8 +523,8 @@ func TestALineThatIsNeverEmptyGoesOnWhenItsTokensRunOut(t *testing.T) {
 	})
 }
 
-// A node is amended and, in the same swap, removed by an operator of the same process. Others that go with this swap are
-// missed all the same.
+// A node is amended and, in the same swap, removed by an operator of the same process. Other nodes that go with this swap
+// are missed all the same.
 func TestAmendedAndRemovedInOneSwap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -597,7 +598,7 @@ func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
 	})
 }
 
-// Who found no room in a line that was not there does not go by what it knew then.
+// A process that found no room in a line that was not there does not go by what it knew then.
 func TestTokensRiseForOneWhoWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -624,7 +625,7 @@ func TestTokensRiseForOneWhoWasRefused(t *testing.T) {
 	})
 }
 
-// One register that the sweeper may not touch, such as another user's file, does not keep it from all others.
+// One register that the sweeper may not touch, such as another user's file, does not keep it from the others.
 func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 	for _, denied := range []string{"session/", "line/"} {
 		t.Run(denied, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// What the driver takes by itself: the store is in this process.
+// The driver's own cost: the store is in this process.
 func BenchmarkSolo(b *testing.B) {
 	c := coord.NewClient(register.New(memory.NewStore()))
 	defer c.Close()

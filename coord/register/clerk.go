@@ -12,11 +12,12 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// clerk is what this process knows of a line, and does to it: one request at a time, and all that is wanted in one swap.
+// clerk keeps what this process knows of a line, and makes all its changes to it: one request at a time, and all wishes in
+// one swap.
 //
 // It does not back off after a conflict. Each conflict is somebody's progress, every process has one swap under way, and
-// who is in line gets its turn in order; so those who would wait a little would wait for ever. But one who is far from the
-// store may lose each time against those who are near: after a few losses it has the next swap reserved.
+// those in line get their turns in order; a process that paused a little after each loss might wait for ever. A process far
+// from the store may lose each time against those near it. So after a few losses it has the next swap reserved.
 type clerk struct {
 	d    *Driver
 	name string
@@ -41,11 +42,11 @@ type known struct {
 	wanted  uint64
 }
 
-// fresh reports whether it is no older than a wish. Clocks are too coarse to tell.
+// fresh reports whether what is known is no older than a wish. It counts wishes, since clocks are too coarse to tell.
 func (k *known) fresh(w *wish) bool { return k.wanted >= w.number }
 
-// lossesInARow are how many conflicts one bears before it has the next swap reserved. Reserving at the first would halve
-// what all of them get done.
+// lossesInARow is how many conflicts a clerk bears before it has the next swap reserved. Reserving after the first would
+// halve what all of them together get done.
 const lossesInARow = 4
 
 // want adds a wish.
@@ -64,7 +65,7 @@ func (c *clerk) want(w *wish) *wish {
 	return w
 }
 
-// drop says that nobody waits for a wish any more. It reports whether the wish may have been done, or may be yet.
+// drop says that nobody waits for a wish any more. It reports whether the wish may have been carried out, or may be yet.
 func (c *clerk) drop(w *wish) (maybe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +73,7 @@ func (c *clerk) drop(w *wish) (maybe bool) {
 	return w.underWay || w.open
 }
 
-// await waits until a wish is decided, or refused for now, and drops it if that takes longer than ctx or its session lasts.
+// await waits until a wish is decided. It drops the wish if that is refused for now, or if ctx or its session ends first.
 func (c *clerk) await(ctx context.Context, w *wish) (err error) {
 	var over <-chan struct{} // never, if it is nobody's
 	if w.of != nil {
@@ -94,7 +95,7 @@ func (c *clerk) await(ctx context.Context, w *wish) (err error) {
 	return err
 }
 
-// work goes on until nobody wants anything.
+// work goes on until there are no wishes left.
 func (c *clerk) work() {
 	var failures, losses int
 	var trip time.Duration
@@ -112,7 +113,7 @@ func (c *clerk) work() {
 			}
 		}
 		doubt := c.inDoubt(k)
-		var epoch uint64 // read each time: if it is old by now, the line may have been there and gone
+		var epoch uint64 // read each time: since an earlier read the line may have been there and gone
 		if k.line == nil && (doubt || slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })) {
 			var err error
 			if epoch, err = c.d.epoch(); err != nil {
@@ -147,7 +148,7 @@ func (c *clerk) work() {
 	}
 }
 
-// take returns what is to be done next. If that is nothing the work is over.
+// take returns the wishes to try next, and what is known of the line. If there are no wishes the work is over.
 func (c *clerk) take() ([]*wish, *known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +172,8 @@ func (c *clerk) take() ([]*wish, *known) {
 	return slices.Clone(c.wishes), c.known
 }
 
-// draft tries all wishes. now are those that this decides, refused what they are told if they are not done; the others
-// must wait for a look.
+// draft tries all wishes. now are the wishes that it decides, and refused are the errors for those of them that are not
+// done. The others must wait for a look.
 func (c *clerk) draft(k *known, batch []*wish, epoch uint64) (d *draft, now []*wish, refused map[*wish]error) {
 	d = newDraft(k.line)
 	if k.line == nil {
@@ -200,7 +201,7 @@ func (c *clerk) draft(k *known, batch []*wish, epoch uint64) (d *draft, now []*w
 	return d, now, refused
 }
 
-// inDoubt reports whether an earlier swap may yet replace what is known. What is written next, be it only the same
+// inDoubt reports whether an earlier swap may yet replace what is known. Whatever is written next, even the same value
 // again, makes sure that it does not.
 func (c *clerk) inDoubt(k *known) bool {
 	c.mu.Lock()
@@ -220,7 +221,7 @@ func (c *clerk) look() (*known, error) {
 	return c.learn(it, now)
 }
 
-// moment is what was so when a request was sent.
+// moment is how things stood when a request was sent.
 type moment struct{ wanted, seen uint64 }
 
 func (c *clerk) before() moment {
@@ -229,7 +230,7 @@ func (c *clerk) before() moment {
 	return moment{c.wanted, c.seen}
 }
 
-// learn takes in what a read or a conflict that was asked for at some moment has shown.
+// learn takes in what a read or a conflict has shown; asked is the moment when the request was sent.
 func (c *clerk) learn(it Item, asked moment) (*known, error) {
 	k := &known{version: it.Version, wanted: asked.wanted}
 	if !it.Version.IsZero() {
@@ -258,7 +259,7 @@ func (c *clerk) set(k *known) {
 	}
 }
 
-// swap writes what the line is to become, and tells those whom it concerns.
+// swap writes a draft, and tells those whom it concerns.
 func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) error {
 	d.seq++
 	s := Swap{Key: c.key, Old: k.version, By: c.d.self, Reserve: reserve}
@@ -302,7 +303,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 	return err
 }
 
-// unsure follows a swap that was applied, or may have been, or may be yet, without our hearing of it.
+// unsure is called after a swap that was applied, or may have been, or may be yet, without an answer that says so.
 func (c *clerk) unsure(batch []*wish, told map[sessionID][]notice) {
 	c.mu.Lock()
 	for _, w := range batch {
@@ -316,8 +317,8 @@ func (c *clerk) unsure(batch []*wish, told map[sessionID][]notice) {
 	}
 }
 
-// wasApplied reports whether a swap was applied that met a conflict: it was repeated on its way, and somebody else's came
-// in between. Then a node of ours has a token that the draft gave.
+// wasApplied reports whether a swap was applied although it met a conflict: it was repeated on its way, and somebody else's
+// swap came in between. Then one of our nodes has a token that the draft gave.
 func (c *clerk) wasApplied(d *draft, there *known) bool {
 	if there.line == nil || d.from == d.next {
 		return false
@@ -330,7 +331,7 @@ func (c *clerk) wasApplied(d *draft, there *known) bool {
 	return false
 }
 
-// notes are for those who are elsewhere.
+// notes returns the notes for those in other processes.
 func (c *clerk) notes(d *draft, told map[sessionID][]notice) (all []Note) {
 	if c.d.mute.Load() {
 		return nil
@@ -357,7 +358,7 @@ func (c *clerk) refuse(batch []*wish, err error) {
 	}
 }
 
-// finish ends wishes.
+// finish decides wishes.
 func (c *clerk) finish(batch []*wish, refused map[*wish]error) {
 	c.mu.Lock()
 	for _, w := range batch {
@@ -370,7 +371,8 @@ func (c *clerk) finish(batch []*wish, refused map[*wish]error) {
 	}
 }
 
-// trouble waits a little. What is refused is said to those who wait; what they want is tried again all the same.
+// trouble waits a little before the next try. Those who wait are told of a refusal; their wishes are tried again all the
+// same.
 func (c *clerk) trouble(batch []*wish, err error, failures int) {
 	if errors.Is(err, ErrForgot) {
 		c.d.forgot(err)

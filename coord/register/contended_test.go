@@ -16,7 +16,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
-// far is a store at the end of a network: requests take their time there and back, each another one.
+// far is a store at the end of a network: requests take their time there and back, each a different time.
 type far struct {
 	register.Store
 	most time.Duration

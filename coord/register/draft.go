@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// draft is what a line is to become: the line as it was, changed step by step.
+// draft is the next content of a line: the line as it was, changed step by step.
 type draft struct {
 	line
 	was     *line  // nil: the register is empty
@@ -38,7 +38,7 @@ func newDraft(was *line) *draft {
 	d := &draft{was: was}
 	if was != nil {
 		d.line = *was
-		// Whatever is appended must not be written over the line's own.
+		// Appending must not write into what belongs to the line.
 		d.members, d.kinds, d.entries = slices.Clip(d.members), slices.Clip(d.kinds), slices.Clip(d.entries)
 	}
 	return d
@@ -80,7 +80,7 @@ func (d *draft) kind(kind string) int {
 	return len(d.kinds) - 1
 }
 
-// remove takes away the nodes that gone picks, up to most of them. It reports whether there were any.
+// remove takes away up to most of the nodes that gone picks. It reports whether there were any.
 func (d *draft) remove(most int, why change, gone func(n node) bool) bool {
 	before := d.count
 	d.cut(most, func(n node) bool {
@@ -110,7 +110,7 @@ func (d *draft) cut(most int, gone func(n node) bool) {
 			at = end
 			continue
 		case removed > 0 && kept == 0 && !copied:
-			d.first = n.token // what an entry says of the first one's token does not count
+			d.first = n.token // the token in the first entry does not count
 			if removed == most {
 				d.entries = d.entries[at:]
 				d.shrunk(removed)
@@ -144,7 +144,7 @@ func (d *draft) cut(most int, gone func(n node) bool) {
 	d.shrunk(removed)
 }
 
-// shrunk follows a removal.
+// shrunk is called after a removal.
 func (d *draft) shrunk(by int) {
 	d.count -= by
 	d.changed = true
@@ -155,8 +155,8 @@ func (d *draft) shrunk(by int) {
 	}
 }
 
-// forgetMembers drops the words of those who have left. It goes through all entries, so it is done now and then. A node that
-// was found or made before does not know its member and its kind any more.
+// forgetMembers drops members and kinds that no node has any more. It goes through all entries, so it is done only now and
+// then. In a node that was found or made before, member and kind are no longer right.
 func (d *draft) forgetMembers() {
 	old := d.line
 	d.members, d.kinds, d.entries = nil, nil, make([]byte, 0, len(old.entries))

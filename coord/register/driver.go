@@ -23,7 +23,7 @@ type Driver struct {
 	store   Store
 	keeper  Keeper // nil if the store is none
 	cfg     config
-	self    Version // who swaps
+	self    Version // By in all its swaps
 	timeout time.Duration
 	life    *driverkit.Life
 	mute    atomic.Bool // the store does not tell of swaps
@@ -36,7 +36,7 @@ type Driver struct {
 	asked    map[sessionID]time.Time // sessions that stood in the way of a try, and when they were asked for
 	memory   string                  // the ID of the store's memory; "" before it was asked
 	forgotAt time.Time               // when the store was last found to have forgotten
-	lapses   int                     // how often it was
+	lapses   int                     // how often that was
 	said     time.Time               // when trouble was logged last
 
 	sweeper sweeper
@@ -48,10 +48,10 @@ var (
 	_ driver.Driver = (*Driver)(nil)
 )
 
-// Store is what the driver stands on.
+// Store returns the store that the driver was made for.
 func (d *Driver) Store() Store { return d.store }
 
-// New returns a driver for a store. It does no I/O. Close closes the store, too.
+// New returns a driver for a store. It does no I/O. Closing the driver closes the store.
 func New(store Store, opts ...Option) *Driver {
 	cfg := config{ttl: DefaultTTL, log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
@@ -86,12 +86,12 @@ func (d *Driver) Strength() driver.Strength {
 
 func (d *Driver) RequestTimeout() time.Duration { return d.timeout + d.timeout/4 }
 
-// request returns a context for one request, for what the driver does by itself.
+// request returns a context for one request that the driver makes by itself.
 func (d *Driver) request() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(d.life.Context(), d.timeout)
 }
 
-// requestFor returns one for what somebody waits for.
+// requestFor returns a context for one request that somebody waits for.
 func (d *Driver) requestFor(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	stop := context.AfterFunc(d.life.Context(), cancel)
@@ -101,7 +101,8 @@ func (d *Driver) requestFor(ctx context.Context) (context.Context, context.Cance
 	}
 }
 
-// failed makes the error of a request for which somebody waits on ctx.
+// failed returns what the caller that waits on ctx is told when a request has failed. If the store has forgotten, all
+// sessions end.
 func (d *Driver) failed(ctx context.Context, err error) error {
 	if errors.Is(err, ErrForgot) {
 		d.forgot(err)
@@ -109,7 +110,7 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	return cmp.Or(ctx.Err(), err)
 }
 
-// saw logs trouble, but not all of it.
+// saw logs trouble, at most once in 10 s.
 func (d *Driver) saw(err error) {
 	d.mu.Lock()
 	quiet := time.Since(d.said) < 10*time.Second || d.life.Over()
@@ -122,10 +123,10 @@ func (d *Driver) saw(err error) {
 	}
 }
 
-// enough is how many clerks with nothing to do are kept: they know what their lines looked like last.
+// enough is how many clerks are kept although they have nothing to do: they know what their lines looked like last.
 const enough = 1000
 
-// clerk returns the one of a line. It is not forgotten until leave is called.
+// clerk returns the clerk of a line. It is kept until leave is called.
 func (d *Driver) clerk(name string) (c *clerk, leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +146,7 @@ func (d *Driver) clerk(name string) (c *clerk, leave func()) {
 	})
 }
 
-// thinOut needs mu.
+// thinOut drops a few clerks that have nothing to do if there are many. It needs mu.
 func (d *Driver) thinOut() {
 	looks := 0
 	for name, c := range d.clerks {
@@ -216,8 +217,8 @@ func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
 	}
 }
 
-// show shows up to so many of a line's nodes, with all that they say. Data that is in a register of its own may be gone by
-// the time that it is read, since its node is: then it looks at the line again.
+// show returns up to most of a line's nodes, with all that they say. Data in a register of its own may be gone by the time
+// it is read, because its node has gone; then show looks at the line again.
 func (d *Driver) show(ctx context.Context, name string, most int) ([]driver.Node, *line, error) {
 	missing := make(map[string]bool) // registers
 look:
@@ -291,7 +292,7 @@ func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
 		switch {
 		case dr.remove(1, removed, func(n node) bool { return n.n == id.n && dr.members[n.member].id == id.session }):
 			return nil
-		case t.again: // the earlier try may have been ours
+		case t.again: // an earlier try may have removed it
 			return nil
 		case t.fresh:
 			return driver.ErrRemoved
@@ -300,8 +301,8 @@ func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
 	})))
 }
 
-// EndSession ends a session, whoever has it, and removes its nodes: so an operator ends all that a process holds and
-// waits for. The id is what the IDs of its nodes begin with, up to the hyphen.
+// EndSession ends a session, whoever owns it, and removes its nodes. An operator uses it to end all that a process holds and
+// waits for. The id is what the IDs of the session's nodes begin with, up to the hyphen.
 func (d *Driver) EndSession(ctx context.Context, id string) error {
 	sid, ok := parseSessionID(id)
 	if !ok {
@@ -325,7 +326,7 @@ func (d *Driver) EndSession(ctx context.Context, id string) error {
 	}
 }
 
-// end ends a session that nobody has renewed since.
+// end ends a session unless it has been renewed since version.
 func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
@@ -340,7 +341,7 @@ func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
 	return err
 }
 
-// buried records that a session is over. Its nodes can be removed.
+// buried records that a session is over, so that its nodes can be removed.
 func (d *Driver) buried(id sessionID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -394,7 +395,7 @@ func differs(n driver.Node, seen *driver.Node) bool {
 	return seen == nil || n.ID != seen.ID || n.Kind != seen.Kind || !bytes.Equal(n.Data, seen.Data)
 }
 
-// Close ends all sessions, and the store's handle.
+// Close ends all sessions and closes the store.
 func (d *Driver) Close(ctx context.Context) error {
 	var all sync.WaitGroup
 	sessions := d.allSessions()

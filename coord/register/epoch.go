@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// Tokens of a line never go back, also when its register was deleted and is made anew. So each begins with the epoch of
-// the store, a register that counts:
+// The tokens of a line never go back, even when its register was deleted and is created again. So each begins with the epoch
+// of the store, a register that counts:
 //
-//   - Who makes a line reads the epoch after it has seen that the line is not there.
-//   - Who deletes a line has seen to it, before, that the epoch is greater than the line's.
+//   - A process that makes a line reads the epoch after it has seen that the line is not there.
+//   - A process that deletes a line has made sure before that the epoch is greater than the line's.
 //
 // A line that is deleted has been empty for longer than any request may be late (see sweep.go), so nobody who read the
 // epoch before is still about to make the line.

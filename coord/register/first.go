@@ -9,8 +9,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// watchFirst waits until somebody else is first in a line. A line says whether it is watched: then whoever changes who is
-// first tells the line's topic. Nobody takes that back; a note that nobody hears costs next to nothing.
+// watchFirst waits until the first node of a line differs from seen. A line says whether it is watched; if it is, each swap
+// that changes the first node tells the line's topic. The flag is never taken back, since a note that nobody hears costs
+// next to nothing.
 func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
 	n, l, err := d.glance(ctx, name)
 	if err != nil || differs(n, seen) {
@@ -61,7 +62,7 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node)
 	}
 }
 
-// glance looks who is first, and does not ride out trouble for longer than a request may take: who watches hears of it.
+// glance looks who is first. It rides out trouble for no longer than a request may take, so that the caller hears of it.
 func (d *Driver) glance(ctx context.Context, name string) (driver.Node, *line, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
 	defer cancel()
@@ -116,8 +117,8 @@ func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (s
 	return stop, nil
 }
 
-// polling is how one who waits looks without having been told: now and then, since no news is trusted alone, and in a
-// store that does not tell as quickly as it can without being a burden.
+// polling is how a waiter looks without having been told: now and then, since notes are not relied on alone, and in a store
+// that does not tell, as often as it can without being a burden.
 type polling struct {
 	mute    bool
 	least   time.Duration
@@ -134,8 +135,8 @@ func (d *Driver) polling() *polling {
 	return &polling{mute: d.mute.Load(), least: min(d.cfg.ttl/4, 2*time.Second), since: time.Now()}
 }
 
-// next is when to look again. In a mute store it is a sixteenth of the time for which nothing has changed, and longer for
-// those who stand further back.
+// next is how long to wait before the next look. In a mute store it is a sixteenth of the time for which nothing has
+// changed, and more for those who stand further back.
 func (p *polling) next() time.Duration {
 	if !p.mute {
 		return driverkit.Jitter(p.least)

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// inLine is how much of a node's data is kept in the line. What is longer gets a register of its own, so that not every
+// inLine is the longest data of a node that is kept in the line. Longer data gets a register of its own, so that not every
 // swap of the line carries it.
 const inLine = 256
 
@@ -119,7 +119,7 @@ func (p *place) joined(e driver.Entry, me node, after *draft) {
 		Owner: e.Owner, Data: bytes.Clone(e.Data)}
 	p.last = after.last == me.token
 	p.seen = after.seq
-	// What was told before is of a node that was made by an earlier try, and was removed.
+	// What was told before is about a node that an earlier try made, and that was removed.
 	if p.turn <= p.seen {
 		p.turn = 0
 	}
@@ -128,7 +128,7 @@ func (p *place) joined(e driver.Entry, me node, after *draft) {
 	}
 }
 
-// takeBack follows a join that has failed: the node may be there, or may come yet.
+// takeBack is called after a join has failed: the node may be there, or may come yet.
 func (p *place) takeBack(w *wish) {
 	if p.clerk.drop(w) || p.puts.Load() > 0 {
 		p.goAway()
@@ -137,8 +137,8 @@ func (p *place) takeBack(w *wish) {
 	p.exit()
 }
 
-// putAside gives data that is too long for the line a register of its own, and returns which of the node's it is. It is
-// zero for data that is short.
+// putAside writes data that is too long for the line into a register of its own, and returns the number of that register
+// among the node's. For short data it returns zero.
 func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 	if len(data) <= inLine {
 		return 0, nil
@@ -162,7 +162,7 @@ func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 	}
 }
 
-// forgetAside deletes the data that was put aside before so many-th time. What is left over goes with the session; see
+// forgetAside deletes the node's data registers with numbers below before. What is left over goes with the session; see
 // sweep.go.
 func (p *place) forgetAside(before uint64) {
 	for put := p.forgotten.Load() + 1; put < before; put++ {

@@ -9,10 +9,10 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// line is what stands in a line's register: who is in it, in order. It stays the bytes that it was read as, and whoever
-// wants to know something goes through them: with four thousand waiters, a hand-off that took them all apart and put them
-// together again would take longer than the trip to the store. So a change copies most of the bytes as they are; see
-// draft. A line is never changed.
+// line is what stands in a line's register: who is in it, in order. Its entries stay the bytes that were read, and are
+// decoded whenever somebody goes through them: with four thousand waiters, a hand-off that decoded and encoded them all
+// would take longer than the trip to the store. So a change copies most of the bytes as they are; see draft. A line is never
+// changed.
 //
 //	format, flags          1 byte each
 //	next, seq              see below
@@ -26,7 +26,7 @@ import (
 type line struct {
 	next        uint64 // the token of whoever joins next
 	seq         uint64 // grows with each swap, even if the register was deleted in between
-	watched     bool   // somebody wants to hear of who is first
+	watched     bool   // somebody wants to hear when the first node changes
 	value       []byte // outlives the nodes
 	count       int
 	first, last uint64
@@ -38,11 +38,11 @@ type line struct {
 // member is a session that has nodes in a line, or had.
 type member struct {
 	id    sessionID
-	since int64  // ms, that the times of its nodes are counted from
+	since int64  // ms; the times of its nodes are counted from it
 	owner string // as encodeOwner makes it
 }
 
-// node is one contender, as an entry tells.
+// node is one contender, as its entry says.
 type node struct {
 	token  uint64
 	member int
@@ -57,8 +57,8 @@ type node struct {
 
 const format = 1
 
-// An entry is: token, counted from the one before, and ignored of the first; member; n; kind and flags; rev, unless it is
-// zero; since; length and data, unless there is none; aside, unless it is zero.
+// An entry is: token, counted from the one before, and ignored in the first entry; member; n; kind and flags; rev, unless it
+// is zero; since; length and data, unless there is none; aside, unless it is zero.
 const (
 	hasRev = 1 << iota
 	hasData
@@ -70,7 +70,7 @@ const isWatched = 1 // among the line's flags
 
 var errNoLine = errors.New("what stands in the register is not a line of this version of turnwise")
 
-// parseLine takes apart the head. The entries are looked at when they are needed.
+// parseLine decodes the head. Entries are decoded when they are needed.
 func parseLine(value []byte) (*line, error) {
 	r := reader{rest: value}
 	if f := r.byte(); f != format {
@@ -96,7 +96,7 @@ func parseLine(value []byte) (*line, error) {
 	return l, nil
 }
 
-// readLine takes apart a line that comes from outside, and checks all of it.
+// readLine decodes a line that comes from outside, and checks all of it.
 func readLine(value []byte) (*line, error) {
 	l, err := parseLine(value)
 	if err != nil {
@@ -252,7 +252,7 @@ func appendBytes[T ~string | ~[]byte](b []byte, text T) []byte {
 	return append(b, text...)
 }
 
-// reader takes bytes apart. Once something is missing it is bad, and all that it reads is zero.
+// reader decodes bytes. Once something is missing it is bad, and all that it reads is zero.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -294,7 +294,7 @@ func (r *reader) number() uint64 {
 	return v
 }
 
-// count is a number of things of at least a byte each.
+// count reads a number of things that take at least a byte each.
 func (r *reader) count() int {
 	n := r.number()
 	if n > uint64(len(r.rest)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// plainNode is a node of a line as one would write it without care for the bytes.
+// plainNode is a node of a line as one would write it without regard to the bytes.
 type plainNode struct {
 	token uint64
 	id    nodeID
@@ -22,7 +22,7 @@ type plainNode struct {
 	aside uint64
 }
 
-// A line that is changed in its bytes is the same as one that is made of structs, whatever is done to it.
+// A line that is changed as bytes stays the same as one that is made of structs, whatever is done to it.
 func TestALineIsChangedInItsBytes(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -12,8 +12,8 @@ import (
 const MaxMemo = 256
 
 // Remember writes a memo: a small value that stays with the line when its nodes are gone. It is refused with ErrRemoved
-// unless the node stands, so one who has lost the turn cannot write. nil takes the memo away. A line with a memo is not
-// deleted, however long it is empty.
+// unless the node stands, so a process that has lost its turn cannot write. nil takes the memo away. A line with a memo is
+// not deleted, however long it is empty.
 func (p *place) Remember(ctx context.Context, memo []byte) error {
 	if len(memo) > MaxMemo {
 		return fmt.Errorf("a memo of %d bytes is longer than %d", len(memo), MaxMemo)
@@ -40,7 +40,7 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 	return p.change(ctx, w)
 }
 
-// Memo returns what was remembered last in a line; nil if nothing was.
+// Memo returns the memo of a line; nil if there is none.
 func (d *Driver) Memo(ctx context.Context, name string) ([]byte, error) {
 	l, err := d.read(ctx, name)
 	if err != nil || len(l.value) == 0 {

@@ -38,8 +38,8 @@ func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 	}
 }
 
-// recall asks the store for its memory. The store tells only once that it has forgotten: who finds another memory than
-// before sees to it that all hear of it. lapses are those that the answer takes into account.
+// recall asks the store for its memory. The store tells only once that it has forgotten, so a call that finds another memory
+// than before sees to it that all sessions hear of it. lapses are those that the answer takes into account.
 func (d *Driver) recall(ctx context.Context) (m Memory, lapses int, err error) {
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
@@ -93,7 +93,7 @@ func (d *Driver) forgot(err error) error {
 	return err
 }
 
-// longestTTL says what others use, and tells others of ours if it is longer.
+// longestTTL returns the longest TTL that anybody uses, and tells others of ours if that is longer.
 func (d *Driver) longestTTL(ctx context.Context) (time.Duration, error) {
 	for {
 		ttl, err := d.settleTTL(ctx)

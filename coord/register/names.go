@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What the registers are called.
+// The keys of the registers.
 const (
 	lineKey     = "line/"    // and the line's name
 	sessionKey  = "session/" // and its id
@@ -33,7 +33,8 @@ func parseSessionID(text string) (id sessionID, ok bool) {
 	return id, err == nil && n == len(id) && len(text) == 2*len(id)
 }
 
-// sessionOf returns whose register it is that has the session's id in its key, up to a hyphen if there is one.
+// sessionOf returns the session that a register belongs to. The key has its id after the slash, up to a hyphen if there is
+// one.
 func sessionOf(key string) sessionID {
 	_, name, _ := strings.Cut(key, "/")
 	name, _, _ = strings.Cut(name, "-")
@@ -41,8 +42,8 @@ func sessionOf(key string) sessionID {
 	return id
 }
 
-// nodeID names a node: one of a session's, amended so many times. So whoever waits for the node as it was before finds
-// that this one is another.
+// nodeID names a node: the n-th of a session, amended rev times. So a client that waits for the node as it was before an
+// amendment finds that this one is another.
 type nodeID struct {
 	session sessionID
 	n, rev  uint64
@@ -57,7 +58,7 @@ func (id nodeID) String() string {
 	return string(strconv.AppendUint(b, id.rev, 10))
 }
 
-// dataKey is where the data of a node is that is too long for the line: the one that its process put there as so many-th.
+// dataKey is the key of the register for data of a node that is too long for the line. put counts the node's data registers.
 func (id nodeID) dataKey(put uint64) string {
 	id.rev = put
 	return dataKey + id.String()
@@ -74,7 +75,7 @@ func parseNodeID(text string) (id nodeID, ok bool) {
 	return id, ok1 && ok2 && ok3 && err1 == nil && err2 == nil
 }
 
-// encodeOwner puts all but the time into a member's words.
+// encodeOwner encodes all but the time, as a member's owner.
 func encodeOwner(o driver.Owner) string {
 	b := appendBytes(nil, o.Host)
 	b = binary.AppendVarint(b, int64(o.PID))

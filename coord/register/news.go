@@ -22,10 +22,10 @@ const (
 	allOver    = 'X' // its session was ended
 )
 
-// news returns what a change of a line has to tell, by session. Whoever swaps knows the whole line, and so whose turn it
-// is: those who wait need not look. It is told to those alone who waited for one that has gone, as the rules of their
-// kinds have it, and of a kind without a rule it is known only that nobody may be ahead. If its rule waits for somebody
-// else, it finds out when it looks without being told.
+// news returns what a change of a line has to tell, by session. The client that swaps knows the whole line, and so whose
+// turn it is: waiters need not look. Only those are told who waited, by the rules of their kinds, for one that has gone. Of
+// a kind without a rule it is known only that it has its turn when nobody is ahead. If its own rule waits for somebody else,
+// it finds out when it looks without being told.
 func (d *draft) news() map[sessionID][]notice {
 	if len(d.gone) == 0 || d.was == nil {
 		return nil
@@ -63,18 +63,18 @@ func (d *draft) news() map[sessionID][]notice {
 // queue goes through a line as it was, and finds those who waited for one that has gone.
 type queue struct {
 	was     *line
-	gone    []loss // those that we have not come by, in order
+	gone    []loss // those not passed yet, in order
 	permits bool   // there are semaphores' nodes in the line
 	turns   []bool // if so, whose turn it was
 
-	passed    []driver.Node // and all that we have come by; those that have gone have an ID
+	passed    []driver.Node // and all nodes passed; those that have gone have an ID
 	lastGone  bool          // whether the nearest has gone
 	otherGone bool          // whether the nearest that was no reader has gone
 	standing  int           // how many stand
 	others    int           // how many of these are no readers
 }
 
-// what a queue says of a node.
+// position is what a queue says of a node.
 type position struct {
 	woken bool // it waited for one that has gone
 	free  bool // nobody ahead stands in its way now
@@ -132,16 +132,16 @@ func (q *queue) next(n node) (is position) {
 }
 
 // waitedForGone reports whether a semaphore's node waited for one that has gone. It may have waited for the nearest alone,
-// also if by now it need not wait for anybody, and does not know: of many permits, it is not told before the nearest has its
-// turn.
+// even if by now it need not wait for anybody and does not know it: with many permits, it is not told before the nearest has
+// its turn.
 func (q *queue) waitedForGone(kind string) bool {
-	if q.lastGone || q.turns[len(q.passed)] { // to ask the rule of thousands who have their turn would take seconds
+	if q.lastGone || q.turns[len(q.passed)] { // asking the rule about thousands that have their turn would take seconds
 		return q.lastGone
 	}
 	return slices.ContainsFunc(rules.Weighted(driver.Node{Kind: kind}, q.passed), func(n driver.Node) bool { return n.ID != "" })
 }
 
-// noteSize is what a note holds at most.
+// noteSize is the most that a note holds.
 const noteSize = 7000
 
 // notes puts what is told to one session into as many notes as it takes.

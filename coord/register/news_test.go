@@ -11,8 +11,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// What a swap tells is what the rules say: to each whose rule waited for one that has gone, and to nobody else, but for the
-// one behind it in a semaphore's line.
+// What a swap tells is what the rules say: each node is told whose rule waited for one that has gone, and nobody else,
+// except the one behind it in a semaphore's line.
 func TestNewsOfARandomLine(t *testing.T) {
 	kinds := []string{rules.Lock, rules.Writer, rules.Reader, rules.Reader, rules.Reader, "S1of3", "S2of3", "S1of4", "Q1of12", "Q2of12", "G1of12", "unheard"}
 	for seed := range uint64(20_000) {
@@ -76,7 +76,7 @@ func TestNewsOfARandomLine(t *testing.T) {
 	}
 }
 
-// Each release of one of many thousands tells nobody, and takes no time for it.
+// A release of one of many thousands tells nobody, and takes no time for that.
 func TestNewsOfManyWhoHaveTheirTurn(t *testing.T) {
 	before := newDraft(nil)
 	before.next = firstToken(1)

@@ -23,7 +23,7 @@ type place struct {
 	puts       atomic.Uint64  // how often data was put aside
 	forgotten  atomic.Uint64  // how much of that is deleted
 
-	aside uint64 // which of that the node has; for Amend
+	aside uint64 // which of those the node has now; for Amend
 
 	mu      sync.Mutex
 	shown   driver.Node
@@ -50,7 +50,7 @@ func (p *place) Last() bool {
 func (p *place) heed(seq uint64, what byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if seq <= p.seen { // what was shown is later
+	if seq <= p.seen { // what was shown is newer
 		return
 	}
 	switch what {
@@ -64,7 +64,7 @@ func (p *place) heed(seq uint64, what byte) {
 	p.bell.Ring()
 }
 
-// doubt follows when something may have been told that was lost.
+// doubt has the place look, since something may have been told and lost.
 func (p *place) doubt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *place) doubt() {
 	p.bell.Ring()
 }
 
-// told returns what was told, and forgets that it was to look.
+// told returns what was told, and resets stale.
 func (p *place) told() (turn, stale, removed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +132,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, d
 	}
 }
 
-// rest waits until something is told, or for so long; then it returns true.
+// rest waits until something is told, or for pause. It reports whether the whole pause has passed.
 func (p *place) rest(ctx context.Context, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -146,7 +146,7 @@ func (p *place) rest(ctx context.Context, pause time.Duration) bool {
 	return false
 }
 
-// look looks at the line. changed reports whether one of those waited for is not there any more, or not as it was.
+// look looks at the line. changed reports whether one of those waited for has gone, or is not as it was.
 func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ahead []driver.Node, how driver.Change, changed bool, err error) {
 	l, me, err := p.find(ctx)
 	if err != nil {
@@ -272,7 +272,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		case !ok:
 			return errLook
 		case d.kinds[n.kind] == kind && bytes.Equal(n.data, inside(data)) && n.aside == aside:
-			if me = n; !t.fresh { // to hear that the node stands is what such an amendment is for
+			if me = n; !t.fresh { // such an amendment is made to hear that the node stands
 				return errLook
 			}
 			return nil
@@ -297,7 +297,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	return nil
 }
 
-// change has something done that needs the node. If the node is not there it was removed, or its session is over.
+// change has a wish carried out that needs the node. If the node is not there it was removed, or its session is over.
 func (p *place) change(ctx context.Context, w *wish) error {
 	err := p.clerk.await(ctx, p.clerk.want(w))
 	if err == driver.ErrRemoved {

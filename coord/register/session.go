@@ -14,8 +14,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// session is a register that its process renews: each time it gets another version. Who sees the same version for a TTL
-// deletes the register, and the session is over. In a store that knows by itself whether a process lives, it is not
+// session is a register that its process renews: each time it gets another version. A client that finds the same version for
+// a TTL deletes the register, and the session is over. In a store that knows by itself whether a process lives, it is not
 // renewed.
 type session struct {
 	d        *Driver
@@ -44,13 +44,14 @@ var (
 	errUnopened  = errors.New("it could not be opened")
 )
 
-// A session is renewed four times in a TTL, and counts as lost a little before others may end it: clocks do not run alike.
+// A session is renewed four times in a TTL, and counts as lost a little before others may end it, since no two clocks run
+// alike.
 const (
 	renewals = 4
 	drift    = 20 // the part of a TTL by which two clocks may differ after it
 )
 
-// ages is how long a session's deadline is away in a store that knows whether its process lives.
+// ages is how far away a session's deadline is in a store that knows whether its process lives.
 const ages = 100 * 365 * 24 * time.Hour
 
 func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
@@ -95,7 +96,7 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	return s, nil
 }
 
-// open listens first: what is told to the session from its beginning is heard.
+// open listens first, so that whatever is told to the session is heard from its beginning.
 func (s *session) open(ctx context.Context) (err error) {
 	if s.d.keeper != nil {
 		kctx, cancel := s.d.requestFor(ctx)
@@ -111,7 +112,7 @@ func (s *session) open(ctx context.Context) (err error) {
 	version, sent := NewVersion(), time.Now()
 	sctx, cancel := s.d.requestFor(ctx)
 	defer cancel()
-	// If its outcome stays open it may be applied yet. Nobody knows the id, so the sweeper takes it for a dead one.
+	// If its outcome stays open it may be applied yet. Nobody knows the id, so the sweeper takes the session for dead.
 	if _, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self}); err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (s *session) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// begin makes a session known, unless the store was found to have forgotten since there were so many lapses.
+// begin makes a session known, unless the store was found to have forgotten since lapses were counted.
 func (d *Driver) begin(s *session, lapses int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +132,7 @@ func (d *Driver) begin(s *session, lapses int) bool {
 	return true
 }
 
-// over follows the end of a session.
+// over is called after the end of a session.
 func (d *Driver) over(s *session) {
 	d.mu.Lock()
 	delete(d.sessions, s.id)
@@ -144,8 +145,8 @@ func (d *Driver) over(s *session) {
 	}
 }
 
-// free does not stop to keep a session that was abandoned: somebody may still work, and only the end of the process tells
-// when that is over.
+// free stops listening. It goes on keeping a session that was abandoned: somebody may still work, and only the end of the
+// process tells when that is over.
 func (s *session) free() {
 	s.stop()
 	if s.release != nil && !errors.Is(context.Cause(s.life.Context()), errAbandoned) {
@@ -264,7 +265,7 @@ func (s *session) stands(ctx context.Context) error {
 	return s.life.Why()
 }
 
-// alive is stands, asked until there is an answer.
+// alive calls stands until there is an answer.
 func (s *session) alive(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		err := s.stands(ctx)
@@ -311,7 +312,7 @@ func (s *session) heed(name string, seq uint64, all []notice) {
 	}
 }
 
-// doubt says to places that something may have been told to them: they look.
+// doubt has places look, since something may have been told to them.
 func (s *session) doubt(all []notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +323,7 @@ func (s *session) doubt(all []notice) {
 	}
 }
 
-// Close takes all nodes away, and the register.
+// Close takes away all nodes of the session, and its register.
 func (s *session) Close(ctx context.Context) error {
 	if s.life.Over() {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// A try does not wait, so it cannot watch over a session that stands in its way until it is surely dead. If it looks dead,
-// the try says in a register of its own that it did, and which version it saw. The next one that comes finds that, and the same
-// version: so it has been seen to stand still for as long as if one process had looked on all the time. A job that is tried
-// every minute, and of which one has crashed, so goes on with the second try.
+// A try does not wait, so it cannot keep looking at a session that stands in its way until that is surely dead. If the
+// session looks dead, the try writes down which version it saw, in a separate register. A later try finds that, and the
+// session still at the same version: so the session has been seen to stand still for as long as if one process had looked on
+// all the time. If a job is tried every minute and one run has crashed, the second try after that goes on.
 
-// clear ends the sessions of those in the way that are dead, and removes their nodes. It reports whether there were any.
+// clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
 func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {
 	cleared := false
 	for _, n := range inTheWay {
@@ -39,7 +39,7 @@ func (d *Driver) mayAsk(id sessionID) bool {
 	return true
 }
 
-// isOver reports whether a session is over, be it that we end it because it is dead.
+// isOver reports whether a session is over. If the session is dead, isOver ends it.
 func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()

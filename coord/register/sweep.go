@@ -11,9 +11,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// What nobody waits for nobody clears away: nodes of a process that died at the end of a line, registers of sessions,
-// lines that have been empty for long. One process at a time does that for all: it renews the register "sweeper", and
-// another takes over when that stands still.
+// sweeper clears away what no waiter does: nodes of a process that died at the end of a line, registers of sessions, lines
+// that have been empty for long. One process at a time does that for all. It renews the register "sweeper", and another
+// process takes over when that stands still.
 type sweeper struct {
 	d       *Driver
 	seen    map[sessionID]*sighting
@@ -31,17 +31,17 @@ type emptied struct {
 }
 
 const (
-	// A line is deleted when it has been empty for longer than any request may be late: one that was sent to make it
-	// would find it as it expects.
+	// A line is deleted when it has been empty for longer than any request may be late. A late request to make the line would
+	// otherwise find it missing, as it expects.
 	lateAtMost = time.Hour
 
-	// The lines are looked through when a session was found to be over, and about once in a TTL anyway: a swap that a
-	// session sent before it ended may be applied when its nodes have been removed. But that takes no more of the time than
-	// one part in so many.
+	// The lines are looked through when a session was found to be over, and about once in a TTL anyway: a swap that a session
+	// sent before it ended may be applied after its nodes were removed. These regular sweeps take at most one part in ofTheTime
+	// of the time.
 	ofTheTime = 20
 )
 
-// sweep begins to sweep, once.
+// sweep starts the sweeper, once.
 func (d *Driver) sweep() {
 	d.sweeper.started.Do(func() {
 		d.sweeper.d = d
@@ -170,7 +170,7 @@ func (s *sweeper) round(ctx context.Context) error {
 		switch err := s.d.end(ctx, c.id, c.version); {
 		case err == nil:
 			found = true
-		case errors.Is(err, driver.ErrDenied): // another user's, perhaps; that must not keep us from all others
+		case errors.Is(err, driver.ErrDenied): // perhaps another user's; that must not keep us from the others
 			s.d.saw(err)
 		case !errors.Is(err, ErrConflict):
 			return err
@@ -190,8 +190,8 @@ func (s *sweeper) round(ctx context.Context) error {
 	return s.reap(ctx, empty)
 }
 
-// sweepLines removes the nodes of sessions that are not there any more, and what else they leave behind. It returns the
-// lines that are empty. If something is denied it does the rest.
+// sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are
+// empty. If something is denied it does the rest all the same.
 func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err error) {
 	lines := make(map[string]map[sessionID]bool)
 	empty = make(map[string]Version)
@@ -285,7 +285,7 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
 	return nil
 }
 
-// reap deletes a line's register if it is still the version that was seen to be empty for long: the sweep took a while.
+// reap deletes a line's register if that is still the version that was seen to be empty for long: the sweep took a while.
 func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 	c, leave := d.clerk(name)
 	defer leave()
@@ -297,7 +297,7 @@ func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 	if err != nil {
 		return err
 	}
-	// Whoever makes the line again reads the epoch after this.
+	// A process that makes the line again reads the epoch after this.
 	if err := d.passEpoch(max(epochOf(l.next), l.seq>>36)); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ type vigil struct {
 	stop   context.CancelFunc
 }
 
-// patience is how long one waits before the vigil begins: most waits are over by then.
+// patience is how long a wait lasts before its vigil begins: most waits are over by then.
 func (d *Driver) patience() time.Duration {
 	if d.keeper != nil {
 		return 2 * time.Millisecond
@@ -85,7 +85,7 @@ func (d *Driver) keepVigil(ctx context.Context, id sessionID, v *vigil) {
 	}
 }
 
-// awaitEnd waits until a session is over, be it that we end it because it is dead.
+// awaitEnd waits until a session is over. If the session is dead, awaitEnd ends it.
 func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 	if d.keeper != nil {
 		if err := d.keeper.Unkept(ctx, id.key()); err != nil {
@@ -125,9 +125,10 @@ type sighting struct {
 	since   time.Time // when it was renewed last, at the latest
 }
 
-// see takes in what a read has shown. The session is dead if it was not renewed for a TTL, and has not been renewed for
-// longer than a living one would let pass, while we looked ourselves: clocks are set forward, and machines that slept wake
-// up, and then what was renewed a moment ago seems to be old. again is when the next look will tell.
+// see takes in what a read has shown. The session is dead if, by the clocks, it was not renewed for a TTL, and if we
+// ourselves have seen it stand still for longer than a living one does. The clocks alone do not tell: they are set forward,
+// and machines that slept wake up, and then a session that was renewed a moment ago looks old. again is how long to wait
+// until the next look can tell.
 func (s *sighting) see(it Item, sent, answered time.Time) (dead bool, again time.Duration) {
 	h, ok := parseHeartbeat(it.Value)
 	if !ok {
@@ -143,11 +144,11 @@ func (s *sighting) see(it Item, sent, answered time.Time) (dead bool, again time
 	return false, max(h.silence()-looked, h.ttl-stood, time.Millisecond)
 }
 
-// age is how long ago a session was renewed, by the store's clock and by the wall clocks of its owner and of us; the one
-// that says less is believed.
+// age is how long ago a session was renewed, by the store's clock and by the wall clocks of its owner and of this process;
+// whichever says less is believed.
 func (h heartbeat) age(it Item, now time.Time) time.Duration {
 	return max(min(it.Age, now.Round(0).Sub(h.at)), 0)
 }
 
-// silence is for how long a living session that is not cut off is never silent.
+// silence is longer than a living session that is not cut off is ever silent.
 func (h heartbeat) silence() time.Duration { return h.ttl/renewals + h.ttl/renewals/2 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// seen is what a look shows of a session with a TTL of 10 s that was renewed so long ago by the store's clock, and by its
+// seen is what a look shows of a session with a TTL of 10 s that was renewed that long ago, by the store's clock and by its
 // owner's.
 func seen(version byte, byStore, byOwner time.Duration, now time.Time) Item {
 	h := heartbeat{ttl: 10 * time.Second, at: now.Add(-byOwner)}

@@ -10,16 +10,16 @@ type wish struct {
 	of    *session // it ends with this session; nil: it is nobody's
 	since time.Time
 
-	// do changes a draft of the line, or looks at it. It is called once for each try, and what counts is the last one: the
-	// one that was swapped in, or that needed no swap. errLook says that the line, as it is known, may be out of date, and
-	// must be looked at before this can be decided.
+	// do changes a draft of the line, or looks at it. It is called once for each try, and the last one counts: the one that was
+	// swapped in, or that needed no swap. It returns errLook if what is known of the line may be out of date, and a look is
+	// needed before the wish can be decided.
 	do func(d *draft, t try) error
 
 	creates bool // it may make a line that has not been there
-	grows   bool // it may make a line longer otherwise
+	grows   bool // it may make a line longer in another way
 
 	number   uint64 // among the wishes of its clerk
-	mustLook bool   // errLook was said of what is known
+	mustLook bool   // do has returned errLook for what is known
 
 	// These belong to the clerk, with its mutex.
 	underWay bool // a request has been sent for it

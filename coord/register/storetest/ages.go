@@ -27,7 +27,7 @@ func noAge(s *scene) {
 // coarse is how much a store may round an age down.
 const coarse = 1100 * time.Millisecond
 
-// aged checks an age, which is rounded down: whoever was heard of must not be taken for dead too early.
+// aged checks an age, which is rounded down: nobody must be taken for dead too early.
 func (s *scene) aged(what string, age, least, most time.Duration) {
 	s.Helper()
 	if age < 0 || age > most+20*time.Millisecond || age < least-coarse {

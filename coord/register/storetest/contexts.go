@@ -83,7 +83,7 @@ func contextEnded(s *scene) {
 	s.swap(a, sw) // whether or not it was applied
 }
 
-// Nobody else swaps these registers. So whatever was open, the same swap must succeed at last.
+// Nobody else swaps these registers. So whatever was open, the same swap must succeed in the end.
 func contextEndsAtAnyMoment(s *scene) {
 	stores := s.opened(2)
 	start := time.Now()
@@ -131,7 +131,7 @@ func contextEndsAtAnyMoment(s *scene) {
 	all.Wait()
 }
 
-// Calls share connections. Whoever gives up takes no answer from another.
+// Calls share connections. A call that gives up takes no answer from another.
 func someGiveUp(s *scene) {
 	a := s.open()
 	want := s.putMany([]register.Store{a}, 16, "k")

@@ -9,11 +9,11 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// ear is one who listens to a topic and remembers what he heard, and when.
+// ear listens to a topic and remembers what it heard, and when.
 type ear struct {
 	topic string
 	stop  func()
-	slow  time.Duration // what he takes for a note
+	slow  time.Duration // how long it takes for a note
 
 	mu      sync.Mutex
 	heard   []sound

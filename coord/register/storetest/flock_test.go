@@ -17,7 +17,7 @@ import (
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
-// flock keeps keys by flock(2), so that another process can, too. Its registers are in this process.
+// flock keeps keys by flock(2), so that other processes can keep them as well. Its registers are in this process.
 type flock struct {
 	*memory.Store
 	dir     string

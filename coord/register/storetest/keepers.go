@@ -214,7 +214,7 @@ const (
 //		os.Exit(m.Run())
 //	}
 //
-// The suite runs the test's program once more to have a process that it can kill. In that one Main opens a store with
+// The suite runs the test's program once more to have a process that it can kill. In that process Main opens a store with
 // the System's Address and does not return. In any other it does nothing.
 func Main(open func(address string) (register.Store, error)) {
 	if os.Getenv(idleVariable) != "" {

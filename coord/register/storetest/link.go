@@ -12,17 +12,17 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Link is a store at the end of a link that makes the faults that it is told to make: so a driver meets them on any
-// store, without a proxy that knows the system's protocol. Its methods are those of a [drivertest.FaultLink]. The swaps
-// that have a Fate are those of lines.
+// Link is a store at the end of a link that makes faults when it is told to. With it a driver meets faults on any store,
+// without a proxy that knows the system's protocol. Its methods are those of a [drivertest.FaultLink]. The swaps that have a
+// Fate are those of lines.
 //
-// A swap decides and shows at once what it is. So there is no commit that is slow to be seen, only a swap that is slow to
-// arrive, or whose answer is: see Linger.
+// A swap is decided and seen at once. So there is no commit that is slow to be seen, only a swap that is slow to arrive, or
+// whose answer is; see Linger.
 type Link struct {
 	*drivertest.FaultLink
 
-	// Store is the store as the driver sees it. It is a register.Keeper if the store at the end is one. What it keeps
-	// it keeps whatever the link does, since that is between the process and the kernel.
+	// Store is the store as the driver sees it. It is a register.Keeper if the store at the end is one. Faults of the link do
+	// not affect what it keeps, since that is between the process and the kernel.
 	Store register.Store
 
 	store register.Store // at the end
@@ -35,7 +35,7 @@ type Link struct {
 	keys int
 }
 
-// NewLink puts a store at the end of a link. The store is closed with Link.Store.
+// NewLink puts a store at the end of a link. Closing Link.Store closes the store.
 func NewLink(store register.Store) *Link {
 	l := &Link{store: store, ears: make(map[*linkedEar]bool), kept: make(map[int]func())}
 	l.life, l.over = context.WithCancel(context.Background())
@@ -48,8 +48,8 @@ func NewLink(store register.Store) *Link {
 	return l
 }
 
-// Kill does to the system what kill -9 of the near end's process does: the connection is gone, and what it kept is not
-// kept any more.
+// Kill does to the system what kill -9 of the near end's process does: the connection is gone, and what the process kept is
+// no longer kept.
 func (l *Link) Kill() {
 	l.Cut()
 	l.letGo()
@@ -87,8 +87,8 @@ type answered[T any] struct {
 	err   error
 }
 
-// ask has a store asked at the other end of the link. Whoever asks may have gone when it answers; then undo is called, if
-// there is something to take back.
+// ask has a store asked at the other end of the link. The caller may have gone when the answer comes; then undo is called,
+// if there is something to take back.
 func ask[T any](ctx context.Context, l *Link, sort drivertest.Sort, size int, call func() (T, error), sizeOf func(T) int, undo func(T)) (T, error) {
 	var none T
 	answer := make(chan answered[T], 1)
@@ -115,12 +115,12 @@ func ask[T any](ctx context.Context, l *Link, sort drivertest.Sort, size int, ca
 	return none, err
 }
 
-// request is a context for what the far end of the link does: it does not end with the one who asked.
+// request returns a context for what the far end of the link does: it does not end with the caller's.
 func (l *Link) request() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(l.life, 10*time.Second)
 }
 
-// look is a context for what nobody needs if the one who asked has gone.
+// look returns a context for what nobody needs once the caller has gone.
 func (l *Link) look(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.life, cancel)
@@ -147,7 +147,7 @@ func swapping(key string) drivertest.Sort {
 	return drivertest.Upkeep
 }
 
-// looking says what a read or a list counts as. To look whether a session stands is upkeep, too.
+// looking says what a read or a list counts as. To look whether a session stands is upkeep as well.
 func looking(key string) drivertest.Sort {
 	if strings.HasPrefix(key, linePrefix) || strings.HasPrefix(key, dataPrefix) || key == "epoch" {
 		return drivertest.Reading
@@ -242,7 +242,7 @@ func (s *linked) Listen(ctx context.Context, topic string, hear func(note []byte
 	}, nil
 }
 
-// linkedEar is one who listens at the near end of a link.
+// linkedEar is a listener at the near end of a link.
 type linkedEar struct {
 	mu    sync.Mutex
 	heard func(note []byte)

@@ -90,7 +90,7 @@ func anyText(s *scene) {
 	}
 	s.hears(e, want[len(want)-1])
 	s.quiet(e, want...)
-	// Emptying a register tells, too. And one swap may tell a topic several things, even the same.
+	// Emptying a register tells as well. And one swap may tell a topic several things, even the same.
 	want = append(want, "one", "two", "two", "one", "three")
 	sw := register.Swap{Key: s.key("k"), Old: stands.Version}
 	for _, text := range want[len(want)-5:] {
@@ -165,7 +165,7 @@ func inOrder(s *scene) {
 	}
 }
 
-// The one who hears looks at once, and nobody swaps meanwhile.
+// A listener that hears a note looks at once, and nobody swaps meanwhile.
 func notEarly(s *scene) {
 	s.needsToTell()
 	stores := s.opened(3)

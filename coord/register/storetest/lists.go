@@ -140,7 +140,7 @@ func listNests(s *scene) {
 	}
 }
 
-// Some stand still, some are swapped all the time, and some come and go.
+// Some registers stand still, some are swapped all the time, and some come and go.
 func listsWhileSwapped(s *scene) {
 	stores := s.opened(3)
 	still := s.putMany(stores, 100, "still")

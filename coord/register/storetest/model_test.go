@@ -82,7 +82,7 @@ type model struct {
 
 	mu        sync.Mutex
 	registers map[string]*modelRegister
-	replica   map[string]register.Item // as it was a swap ago
+	replica   map[string]register.Item // as it was one swap ago
 	ears      map[string]map[*modelEar]bool
 	keeping   map[string]chan struct{} // closed when it is released
 	memory    int
@@ -316,7 +316,7 @@ func (s *modelStore) Swap(ctx context.Context, sw register.Swap) (register.Item,
 			m.tell(sw.Notes)
 		}
 	}
-	// Some answers take a little, and whoever asked has gone.
+	// Some answers take a little, and the caller has gone by then.
 	if err == nil && ctx.Err() == nil && rand.N(4) == 0 {
 		m.mu.Unlock()
 		time.Sleep(50 * time.Microsecond)

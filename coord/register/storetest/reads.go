@@ -28,7 +28,7 @@ func swapIsSeen(s *scene) {
 	}
 }
 
-// One counts up. Whoever begins to read when a number was answered sees that or a later one.
+// One client counts up. A reader that begins after a number was answered sees that or a later one.
 func neverBack(s *scene) {
 	stores := s.opened(3)
 	var answered atomic.Uint64

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// A store may ignore a reservation. Whether it helps the one who is far away is not checked.
+// A store may ignore a reservation. Whether it helps a client that is far away is not checked.
 var reservations = []scenario{
 	{name: "is for the one who made it", run: reserved},
 	{name: "ends when that one has swapped", run: reservationIsUsed},
@@ -75,7 +75,7 @@ func reservationIsUsed(s *scene) {
 	if stands, ok = s.passes(b, stands, other); !ok {
 		s.Error("the register is reserved, though the one who had reserved it has swapped")
 	}
-	// He may also empty it.
+	// Whoever has reserved it may also empty it.
 	s.reserve(a, stands, mine, 10*s.patience)
 	s.swap(a, register.Swap{Key: stands.Key, Old: stands.Version, By: mine})
 	if _, ok = s.passes(b, register.Item{Key: stands.Key}, other); !ok {

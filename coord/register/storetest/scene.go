@@ -51,7 +51,7 @@ func (sc scenario) play(t testing.TB, sys *System) {
 	sc.run(s)
 }
 
-// sweep takes away the registers of the scene. What it cannot, stays.
+// sweep takes away the registers of the scene. Those that it cannot take away stay.
 func (s *scene) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
@@ -208,7 +208,7 @@ func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
 	}
 }
 
-// again repeats a call until it succeeds, and gives up when patience ends: for one that meets trouble that passes.
+// again repeats a call that meets passing trouble until it succeeds, and gives up when patience ends.
 func (s *scene) again(what string, call func(ctx context.Context) error) {
 	s.Helper()
 	var err error

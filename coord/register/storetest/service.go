@@ -26,7 +26,7 @@ func Service(t testing.TB, sys *System) *drivertest.Service {
 	clean := sys.Open(t)
 	admin := register.New(sys.Open(t), opts...)
 	t.Cleanup(func() { closeDriver(admin) })
-	// Somebody must be there to clear away what the last of a scenario leaves behind.
+	// Somebody must be there to clear away what the last client of a scenario leaves behind.
 	janitor := newWatchedDriver(NewLink(sys.Open(t)), opts)
 	t.Cleanup(func() { closeDriver(janitor) })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

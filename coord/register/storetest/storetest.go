@@ -8,9 +8,9 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// System is where the registers of a store are, and what the suite needs to know about it and do to it. The author of a
-// store fills it in. Only Open is required. What is nil or zero is something that the system does not have or that the
-// author cannot do; the scenarios that need it are skipped and say so.
+// System is where the registers of a store are: what the suite needs to know about it, and to do to it. The author of a
+// store fills it in. Only Open is required. A field that is nil or zero is something that the system does not have or that
+// the author cannot do; the scenarios that need it are skipped and say so.
 //
 // All functions are called from several goroutines at once. A function that fails to do what it is asked says so with
 // t.Fatal.
@@ -28,26 +28,26 @@ type System struct {
 	// Limit is the size in bytes of the largest value that the stores can keep. Zero: 1 MB is not too much.
 	Limit int
 
-	// TTL is how long Service's sessions live. Zero: a second. Give servers two, which a busy machine may hold up.
+	// TTL is how long Service's sessions live. Zero: a second. Give servers two, since a busy machine may hold them up.
 	TTL time.Duration
 
 	// Restart ends the system with kill -9 and starts it again, on its data and at its address. It returns when the
 	// system can be reached. The stores stay open.
 	Restart func(t testing.TB)
 
-	// Failover takes the machine away that leads, and returns when another one has taken over. It is for drivertest, which
-	// checks by it what the store's Strength says.
+	// Failover takes away the machine that leads, and returns when another one has taken over. drivertest uses it to check what
+	// the store's Strength says.
 	Failover func(t testing.TB)
 
 	// Forget makes the system lose what it has answered, as when a replica that lags behind takes over. It returns when
 	// the system can be reached.
 	Forget func(t testing.TB)
 
-	// Freeze stops the system without ending it, as kill -STOP does, until thaw, which may be called twice. Connections
-	// stay open and nothing is answered.
+	// Freeze stops the system without ending it, as kill -STOP does, until thaw is called. thaw may be called twice.
+	// Connections stay open and nothing is answered.
 	Freeze func(t testing.TB) (thaw func())
 
-	// Address is what another process opens a store with: see Main. It is for a register.Keeper only.
+	// Address is what another process opens a store with; see Main. It is for a register.Keeper only.
 	Address string
 }
 

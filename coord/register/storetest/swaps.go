@@ -80,7 +80,7 @@ func secondTry(s *scene) {
 	}
 }
 
-// A version that counts would begin anew with the register.
+// A version that counts would start over with the register.
 func lateTry(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key("k")
@@ -97,7 +97,7 @@ func lateTry(s *scene) {
 	for _, late := range []register.Swap{replace, third} {
 		s.conflicts(b, late, register.Item{Key: key})
 	}
-	// The register is made anew, as often as it was swapped before.
+	// The register is created again, and swapped as often as before.
 	again := s.put(a, key, register.Version{}, "anew")
 	for range 3 {
 		for _, late := range []register.Swap{create, replace, third, empty} {
@@ -282,7 +282,7 @@ func manyCount(s *scene) {
 	}
 }
 
-// Each register has one who swaps it: no conflict is due.
+// Only one client swaps each register, so there must be no conflict.
 func manyRegisters(s *scene) {
 	stores := s.opened(3)
 	var all sync.WaitGroup
