@@ -19,8 +19,8 @@ import (
 	"github.com/turnwise/turnwise/backend"
 )
 
-// Two hundred processes in one line of a directory have their turns in the order in which they came. Of twenty that are killed, half
-// while all wait and half while the line moves, nobody has two turns, and nobody else loses one.
+// Two hundred processes in one line of a directory have their turns in the order in which they came. Twenty are killed,
+// half of them while all wait and half while the line moves: nobody has two turns, and nobody else loses one.
 func TestACrowdInALineOfADirectory(t *testing.T) {
 	t.Parallel()
 	const crowd, victims = 200, 20

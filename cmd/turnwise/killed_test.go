@@ -25,13 +25,13 @@ const (
 	kill = syscall.SIGKILL
 )
 
-// killed are the rounds: who is killed or stopped, and the exit code of turnwise on a service with a TTL and on a directory; -1 is
-// that of one who was killed. What does not end by itself does so when the test kills what the command has started: until then the
-// next one has to wait.
+// killed are the rounds: who is killed or stopped, and the exit code of turnwise on a service with a TTL and on a
+// directory; -1 means that turnwise itself was killed. A round that does not end by itself ends when the test kills what
+// the command has started; until then the next one has to wait.
 var killed = []struct {
 	what      string
 	do        func(r *running)
-	ttl, file int  // 0: it is not tried there
+	ttl, file int  // 0: not tried there
 	bySelf    bool // on a service with a TTL
 }{
 	{"turnwise is killed", func(r *running) { r.signal(kill) }, -1, -1, true},
@@ -54,9 +54,10 @@ var killed = []struct {
 	}, 137, 0, true},
 }
 
-// Whoever of turnwise, its guardian and the command is killed or stopped, the next one starts when all that the command has started
-// is dead. The command ignores TERM, and has a child, one in a session of its own and one after a double fork; all of them write
-// their token to one log again and again. After a greater one no smaller one may come: that is what a fence would refuse.
+// Whichever of turnwise, its guardian and the command is killed or stopped, the next one starts only when everything that
+// the command has started is dead. The command ignores TERM, and has a child, a child in a session of its own and one after
+// a double fork; all of them write their token to one log again and again. No smaller token may come after a greater one,
+// because a fence would refuse it.
 func TestNobodyStartsBeforeTheLastIsDead(t *testing.T) {
 	t.Parallel()
 	all := services
@@ -115,10 +116,10 @@ func (l *tokenLog) round(t *testing.T, url, line string, do func(r *running), co
 	l.check(t)
 }
 
-// tokenLog is what all write their tokens to.
+// tokenLog is what all of them write their tokens to.
 type tokenLog struct {
 	path         string
-	read         int // up to here it was checked
+	read         int // it has been checked up to here
 	lines, stale int
 }
 
@@ -128,7 +129,7 @@ func newLog(t *testing.T) *tokenLog {
 	return &tokenLog{path: path}
 }
 
-// fresh is what has been written in this round: token and process, again and again.
+// fresh returns what has been written in this round: token and process, again and again.
 func (l *tokenLog) fresh() []string {
 	text, _ := os.ReadFile(l.path)
 	return strings.Fields(string(text[l.read:]))
@@ -169,12 +170,12 @@ func (r *running) family(s syscall.Signal) {
 	for i, field := range r.log.fresh() {
 		if pid, _ := strconv.Atoi(field); i%2 == 1 && pid > 1 && !done[field] {
 			done[field] = true
-			_ = syscall.Kill(pid, s) // it may be dead
+			_ = syscall.Kill(pid, s) // it may already be dead
 		}
 	}
 }
 
-// command sends a signal to the command alone.
+// command sends a signal only to the command.
 func (r *running) command(s syscall.Signal) {
 	text, err := os.ReadFile(filepath.Join(r.Dir, "ready"))
 	require.NoError(r.t, err)

@@ -24,7 +24,7 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "12"); err != nil { // nearly all of it waits
+	if err := flag.Set("test.parallel", "12"); err != nil { // nearly all tests just wait
 		panic(err)
 	}
 	dir, err := os.MkdirTemp("", "turnwise")
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// named is a service that a test runs on, with a short TTL. Each test has a part of its own.
+// named is a service that tests run on, with a short TTL. Each test has a part of its own.
 type named struct {
 	name string
 	at   func(t *testing.T) string
@@ -64,7 +64,7 @@ var services = []named{
 	}},
 }
 
-// others are those that only long campaigns run on as well.
+// others are services that only long campaigns also run on.
 var others = []named{
 	{"postgres", func(t *testing.T) string {
 		return servers.Postgres(t, servers.Shared(), servers.Config("max_connections = 500")).URL() + "&session=4s&table=" + moment()
@@ -124,7 +124,7 @@ func scripts(t *testing.T, dir, service, url string) {
 	})
 }
 
-// exits CODE PROGRAM ARGUMENT... wants that exit code.
+// exits CODE PROGRAM ARGUMENT... demands that exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARGUMENT...")
@@ -142,7 +142,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// lib is what each script for the shell begins with. A shell starts what runs in the background deaf to INT and QUIT.
+// lib is what each script for the shell begins with. A shell lets what it starts in the background ignore INT and QUIT.
 const lib = `
 trap 'jobs -p >jobs.left; kill -KILL $(cat jobs.left) 2>/dev/null' EXIT
 trap 'exit 1' TERM

@@ -25,7 +25,7 @@ type running struct {
 	*exec.Cmd
 	t      *testing.T
 	stderr bytes.Buffer
-	log    *tokenLog // that the command writes to, if it does
+	log    *tokenLog // what the command writes to, if it does
 }
 
 // run runs a command under a lock, in a folder of its own.
@@ -34,7 +34,7 @@ func run(t *testing.T, url, line string, command ...string) *running {
 	args := append([]string{"lock", "-b", url, "--grace", "500ms", line, "--"}, command...)
 	r := &running{t: t, Cmd: exec.Command(filepath.Join(program, "turnwise"), args...)}
 	r.Stderr, r.Dir = &r.stderr, t.TempDir()
-	r.WaitDelay = time.Second // what it has left behind may have our pipe
+	r.WaitDelay = time.Second // processes that it has left behind may have our pipe
 	require.NoError(t, r.Start())
 	t.Cleanup(func() { r.Process.Kill() })
 	return r
@@ -81,7 +81,7 @@ func (r *running) guardian() int {
 	return pid
 }
 
-// When nothing is heard of the service the command is asked to end, made to, and dead before the hold has ended.
+// When nothing is heard from the service, the command is asked to end, then made to, and is dead before the hold has ended.
 func TestTheServiceFallsSilent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestTheServiceFallsSilent(t *testing.T) {
 	}
 }
 
-// A service that has forgotten who held says so, and nobody could know beforehand.
+// A service that has forgotten who held says so; nobody could have known beforehand.
 func TestTheServiceForgets(t *testing.T) {
 	t.Parallel()
 	cluster := servers.Redis(t)

@@ -115,7 +115,7 @@ func amendCancelledThenLeft(s *scene) {
 
 func amendOfRemoved(s *scene) {
 	sess, l := s.session()
-	for kind, data := range map[string][]byte{"lock": nil, "R": []byte("says something")} { // also to what it is
+	for kind, data := range map[string][]byte{"lock": nil, "R": []byte("says something")} { // also to the present kind
 		me, _ := s.join(sess)
 		s.remove(l, me.Node())
 		if err := me.Amend(s.ctx, kind, data); !errors.Is(err, driver.ErrRemoved) {

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What everybody does all the time costs no more than it must.
+// The common operations cost no more than they must.
 var budgets = []scenario{
 	{name: "requests and events", alone: true, run: budgetOfRequests},
 	{name: "round trips", alone: true, run: budgetOfTrips},
@@ -22,8 +22,8 @@ func (s *scene) affords(what string, spent Traffic, budget Cost) {
 	}
 }
 
-// least returns the smallest sum of requests and events of several rounds, since now and then there may be a needless
-// look.
+// least returns the traffic of the round with the fewest requests and events, because there may be a needless look now and
+// then.
 func least(rounds int, f func() Traffic) (t Traffic) {
 	for i := range rounds {
 		if spent := f(); i == 0 || spent.Requests()+spent.Events < t.Requests()+t.Events {
@@ -78,7 +78,7 @@ func budgetOfRequests(s *scene) {
 	}), b.Handoff)
 }
 
-// budgetOfTrips makes round trips slow, so that the time something takes tells how many it needs.
+// budgetOfTrips makes round trips slow, so that the time something takes shows how many it needs.
 func budgetOfTrips(s *scene) {
 	sess, l := s.session()
 	s.needs("delay a link, or has no budget", l.Delay == nil || s.svc.Budget == Budget{})

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// What the obligations are for: coord.Client on the driver.
+// What the obligations are for: a coord.Client on the driver.
 var clients = []scenario{
 	{name: "a hold ends before the next one enters: nothing passes", run: holdEndsFirst(func(l *Link) func() { return l.Freeze(Both) })},
 	{name: "a hold ends before the next one enters: no request passes", run: holdEndsFirst(func(l *Link) func() { return l.Freeze(Requests) })},
@@ -292,7 +292,7 @@ func closeWithHold(s *scene) {
 	s.release(s.granted(2*soon, got, "the process of the holder was killed"))
 }
 
-// The session goes on until the TTL for the sake of the hold; what was about to join must not.
+// The session goes on until the TTL for the sake of the hold, but a join under way must come to nothing.
 func closeWhileJoining(s *scene) {
 	c, l := s.client()
 	s.needs("freeze a link", l.Freeze == nil)

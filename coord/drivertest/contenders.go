@@ -66,7 +66,7 @@ func (s *scene) lines(l *Link, prefix string) []string {
 
 func nestedLines(s *scene) {
 	sess, l := s.session()
-	// The innermost comes first, so that it stands before the outer ones are used.
+	// The innermost comes first, so that it exists before the outer ones are used.
 	names := []string{s.line + "/a/b/c", s.line + "/a", s.line, s.line + "/lock", s.line + "/a/b"}
 	mine := map[string]driver.Place{}
 	for _, name := range names {

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Obligation 7. A hold ends when the deadline passes; if the service lets the next one in before that, two hold.
+// Obligation 7. A hold ends when the deadline passes; if the service let the next one in before that, two would hold.
 var deadlines = []scenario{
 	{name: "nothing passes", run: deadlineWhenFrozen(Both)},
 	{name: "no request passes", run: deadlineWhenFrozen(Requests)},
@@ -19,7 +19,7 @@ var deadlines = []scenario{
 }
 
 // expiresAfterDeadline waits for the service to remove the only node of the line, and checks that the deadline of its
-// session passed before that.
+// session passed before.
 func (s *scene) expiresAfterDeadline(sess driver.Session, l *Link) {
 	s.Helper()
 	if !s.silenceEnds(l, over(sess)) {
@@ -89,8 +89,8 @@ func deadlineWhenRepliesAreLate(s *scene) {
 	s.expiresAfterDeadline(sess, l)
 }
 
-// Whatever has been heard was asked for a round trip ago. The link gets slower little by little, as a session may live
-// through that: the longer a round trip is, the less can a margin of the driver's hide that it counts from the receipt.
+// Whatever has been heard was asked for a round trip ago. The link gets slower little by little, so that the session may
+// survive it. The longer a round trip is, the less can a safety margin hide that the driver counts from the receipt.
 func deadlineInSlowLink(s *scene) {
 	sess, l := s.session()
 	s.needs("delay a link", l.Delay == nil)
@@ -107,7 +107,7 @@ func deadlineInSlowLink(s *scene) {
 		each, faster := ttl*time.Duration(step)/42, restore
 		restore = l.Delay(each)
 		faster()
-		time.Sleep(2 * each) // by now it is that long since anything was sent without this delay
+		time.Sleep(2 * each) // by now, nothing is left that was sent without this delay
 		for until := time.Now().Add(max(lasts[step], ttl/10)); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 			if ended(sess) {
 				s.Skipf("the session did not survive a delay of %v", each)

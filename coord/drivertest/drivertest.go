@@ -6,16 +6,17 @@
 //		drivertest.Run(t, func(t testing.TB) *drivertest.Service { … })
 //	}
 //
-// There is a subtest for each obligation of package driver, and below it a scenario for each way of showing it. The
-// harness makes the faults of the link and of the service; the suite itself knows no service. [RunRecipes] does the
-// same for the recipes.
+// There is a subtest for each obligation of package driver, and below it a scenario for each way of testing it. The harness
+// makes the faults of the link and of the service; the suite itself knows no particular service. [RunRecipes] does the same
+// for the recipes.
 //
-// What differs from service to service is in the driver's label, driver.Strength, and the suite goes by it: where it denies
-// something, the opposite is checked. Nothing is skipped for it but what would count the requests of waiters that poll.
+// What differs from service to service is in the driver's label, driver.Strength, and the suite goes by it: where the label
+// denies something, the suite checks the opposite. Because of the label it skips only checks that count the requests of
+// waiters, if the waiters poll.
 //
 // With TURNWISE_LONG=1 in the environment the crowds are ten times as large. TURNWISE_PATIENCE=4s is for a driver that is
-// to fail: what must happen, however busy the machine, is waited for so long, and not for 20 s. Without it a scenario that fails
-// while the machine gives this process no time for a tenth of the TTL at once is played again.
+// meant to fail: the suite then waits 4 s instead of 20 s for what must happen however busy the machine is. Without it, a
+// scenario is played again if it fails while the machine gives this process no time for a tenth of the TTL at a stretch.
 package drivertest
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/turnwise/turnwise/internal/attempt"
 )
 
-// Run checks a driver. start is called once; all scenarios use the service that it returns.
+// Run checks a driver. It calls start once, and all scenarios use the service that start returns.
 func Run(t *testing.T, start func(t testing.TB) *Service) { run(t, start, obligations) }
 
 func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
@@ -35,8 +36,8 @@ func run(t *testing.T, start func(t testing.TB) *Service, all []obligation) {
 	if svc.Connect == nil || svc.TTL <= 0 || svc.Stored == nil {
 		t.Fatal("drivertest: the harness must give Connect, TTL and Stored")
 	}
-	// Most scenarios mostly wait, while the service does nothing, so many run at once, whatever -parallel says. Those that
-	// count or time something run by themselves afterwards, in order.
+	// Most scenarios mostly wait while the service does nothing, so several run at once, whatever -parallel says. Those that
+	// count or time something run alone afterwards, in order.
 	places := make(chan struct{}, 8)
 	var crowd sync.WaitGroup
 	for _, o := range all {
@@ -81,13 +82,13 @@ func runCrowd(t *testing.T, svc *Service, scenarios []scenario, places chan stru
 	all.Wait()
 }
 
-// An obligation of a driver, as a subtest, and the scenarios that show it.
+// An obligation of a driver is a subtest, with the scenarios that test it.
 type obligation struct {
 	name      string
 	scenarios []scenario
 }
 
-// A scenario shows one thing. It is a function of a testing.TB, so that the suite's own tests can see it fail.
+// A scenario tests one thing. It takes a testing.TB, so that the suite's own tests can see it fail.
 type scenario struct {
 	name  string
 	run   func(s *scene)
@@ -118,7 +119,7 @@ var obligations = []obligation{
 	{"20 what somebody else writes to a node changes nothing", meddlings},
 }
 
-// nothingRemains checks obligation 11 once more, when every scenario is over.
+// nothingRemains checks obligation 11 once more, when all scenarios are over.
 func nothingRemains(t testing.TB, svc *Service) {
 	if svc.Remains == nil {
 		t.Skip("the harness cannot list what the service stores")

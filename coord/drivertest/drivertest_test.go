@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// planted is what goroutines that a flaw leaves behind wait for.
+// planted is what the goroutines that a flaw leaves behind wait for.
 var planted = make(chan struct{})
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestModelRecipes(t *testing.T) {
 	RunRecipes(t, modelHarness(flawless))
 }
 
-// TestModelsOfOtherStrength shows that a driver passes whose service promises something else, as long as its label says so.
+// TestModelsOfOtherStrength shows that a driver whose service promises something else passes, as long as its label says so.
 func TestModelsOfOtherStrength(t *testing.T) {
 	for name, change := range map[string]func(s *driver.Strength){
 		"forgets":             func(s *driver.Strength) { s.Restart = driver.Forgets },
@@ -43,7 +43,7 @@ func TestModelsOfOtherStrength(t *testing.T) {
 	}
 }
 
-// Whatever ends a session, and however a waiter learns of it, all other obligations are the same.
+// Whatever ends a session, and however a waiter learns of it, all other obligations stay the same.
 
 func byKernel(s *driver.Strength) { s.Death = driver.ByKernel }
 
@@ -63,7 +63,7 @@ func TestModelOfBothDeaths(t *testing.T) {
 	})
 }
 
-// modelOf is the harness for a model that is honest about what makes it different.
+// modelOf returns the harness for a model that is honest about what makes it different.
 func modelOf(change func(s *driver.Strength)) func(t testing.TB) *Service {
 	nature := modelStrength
 	change(&nature)

@@ -33,7 +33,7 @@ var exactlyOnce = []scenario{
 	{name: "many at once while the link is cut", run: joinsWhileCut},
 }
 
-// joinRidesOut makes a join meet trouble that passes.
+// joinRidesOut makes a join meet temporary trouble.
 func joinRidesOut(fates ...Fate) func(s *scene) {
 	return func(s *scene) {
 		sess, l := s.session()
@@ -81,7 +81,7 @@ func joinCancelled(fates ...Fate) func(s *scene) {
 		cancel()
 		select {
 		case err := <-result:
-			if err == nil { // it was sent again, faster than the cancellation
+			if err == nil { // it was sent again before the cancellation took effect
 				s.leave(me, false)
 			}
 		case <-time.After(s.patience):
@@ -131,7 +131,7 @@ func joinCancelledFrozen(s *scene) {
 	}
 }
 
-// Nobody waits any more when the answer comes.
+// Nobody waits any longer when the answer comes.
 func joinCancelledFrozenThenLost(s *scene) {
 	other, _ := s.session()
 	stays, _ := s.join(other)
@@ -139,7 +139,7 @@ func joinCancelledFrozenThenLost(s *scene) {
 	for try := 0; len(rounds) > 0; try++ {
 		sess, l := s.session() // a link of its own, so that no fate is left over from the last try
 		s.needs("freeze a link and decide the fate of requests", l.Freeze == nil || l.Fate == nil)
-		// A driver that has never seen the line may have to look at it before it can join, and would hear nothing.
+		// A driver that has never seen the line may have to look at it before it can join, but would hear no answer.
 		before, _ := s.join(sess)
 		s.leave(before, false)
 		thaw := l.Freeze(Replies)
@@ -149,7 +149,7 @@ func joinCancelledFrozenThenLost(s *scene) {
 			_, _, err := sess.Join(ctx, s.entry("lock"))
 			result <- err
 		}()
-		// A driver may take its unanswered join back before we look. Then try again.
+		// A driver may take its unanswered join back before we look; then we try again.
 		applied := s.happens(soon, func() bool { return len(s.svc.Stored(s, s.line)) == 2 })
 		for _, f := range rounds[0] {
 			l.Fate(f)

@@ -12,9 +12,9 @@ import (
 // ErrLinkLost is what a request sees when its FaultLink has lost it, its answer or the connection.
 var ErrLinkLost = errors.New("link: connection lost")
 
-// FaultLink carries requests from a driver to a service, and answers and news back, in order and with the faults that it
-// is told to make. It is for a harness that has no network to disturb: the service is in this process, or a library
-// speaks to it. Its methods are those that a Link needs.
+// FaultLink carries requests from a driver to a service, and answers and news back, in order and with the faults that it is
+// told to make. It is for a harness that has no network to disturb, because the service is in this process or is used
+// through a library. Its methods are those that a Link needs.
 type FaultLink struct {
 	cfg FaultLinkConfig
 
@@ -35,20 +35,20 @@ type FaultLink struct {
 
 // FaultLinkConfig says what is at the ends of a FaultLink.
 type FaultLinkConfig struct {
-	// InOrder: the service keeps a client's order, so what is lost takes the connection with it.
+	// InOrder says that the service keeps a client's order, so a lost message takes the connection with it.
 	InOrder bool
 
-	// Beside: requests that have arrived are applied beside each other, since that takes time.
+	// Beside says that requests that have arrived are applied concurrently, because applying them takes time.
 	Beside bool
 
-	// Connected is called when there is a connection again after a cut. It may be nil.
+	// Connected is called when there is a connection again after a cut; it may be nil.
 	Connected func()
 }
 
 // faultConn is one connection; broken is closed when it is cut.
 type faultConn struct{ broken chan struct{} }
 
-// fated is what becomes of one request: a fate, or that it takes long on one of its ways.
+// fated is what becomes of one request: it meets a fate, or takes long on one of its ways.
 type fated struct {
 	Fate
 	way  Direction
@@ -56,17 +56,17 @@ type fated struct {
 	met  chan struct{}
 }
 
-// Sort says what a request counts as in the Traffic, and whether it has a Fate.
+// Sort says what a request counts as in the Traffic, and whether it can meet a Fate.
 type Sort int
 
 const (
-	Upkeep  Sort = iota // in bytes only
+	Upkeep  Sort = iota // counts only in bytes
 	Reading             // a read
 	Writing             // a write
-	Placing             // a write that puts, changes or deletes a node of a line; those meet fates
+	Placing             // a write that creates, changes or deletes a node of a line; these meet fates
 )
 
-// NewFaultLink returns a link that stands, with no fault.
+// NewFaultLink returns a link that works, without faults.
 func NewFaultLink(cfg FaultLinkConfig) *FaultLink {
 	l := &FaultLink{cfg: cfg, conn: &faultConn{make(chan struct{})}, closed: make(chan struct{})}
 	for i := range l.pipes {
@@ -76,7 +76,7 @@ func NewFaultLink(cfg FaultLinkConfig) *FaultLink {
 	return l
 }
 
-// Close takes the link down, and returns when nothing is under way any more.
+// Close takes the link down, and returns when nothing is under way on it.
 func (l *FaultLink) Close() {
 	l.mu.Lock()
 	if !l.over {
@@ -87,14 +87,15 @@ func (l *FaultLink) Close() {
 	l.running.Wait()
 }
 
-// Link returns a driver that asks through this link as the suite wants it. Expire is for the harness to fill in.
+// Link returns d, which must send its requests through this link, in the form that the suite needs. The harness fills in
+// Expire.
 func (l *FaultLink) Link(d driver.Driver) *Link {
 	return &Link{Driver: d, Fate: l.Fate, Freeze: l.Freeze, Cut: l.Cut, Delay: l.Delay, Traffic: l.Traffic}
 }
 
-// Do sends a request of a size and waits for the answer. apply is what the service does; it returns the answer's size.
-// After an error it is unknown whether and when the service applies it, so apply must not write to what the caller of Do
-// uses then.
+// Do sends a request of the given size and waits for the answer. apply is what the service does; it returns the size of the
+// answer. After an error it is unknown whether and when the service applies the request, so apply must not write to
+// anything that the caller of Do uses after that.
 func (l *FaultLink) Do(ctx context.Context, sort Sort, size int, apply func() (answered int)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -201,8 +202,8 @@ func (l *FaultLink) sleep(d time.Duration) bool {
 	}
 }
 
-// Tell sends news of a size; it does not block. Without a connection nobody hears it. Else deliver is called, one at a
-// time.
+// Tell sends news of the given size without blocking. Without a connection the news is lost. Otherwise deliver is called,
+// one call at a time.
 func (l *FaultLink) Tell(size int, deliver func()) {
 	l.mu.Lock()
 	conn, down := l.conn, l.down > 0
@@ -232,9 +233,9 @@ func (l *FaultLink) Traffic() Traffic {
 // Fate says what becomes of the next request of the sort Placing: see Link.
 func (l *FaultLink) Fate(f Fate) <-chan struct{} { return l.expect(fated{Fate: f}) }
 
-// Linger makes the next request of the sort Placing take so much longer on one of its ways, or both, without holding up
-// what comes behind it: so others overtake it before it is applied, or news of it overtakes its answer. It needs a link
-// whose requests are applied beside each other. met is closed when it is applied.
+// Linger makes the next request of the sort Placing take that much longer on one of its ways, or both, without holding up
+// what comes behind it. So others overtake it before it is applied, or news of it overtakes its answer. It needs a link
+// with Beside set. met is closed when the request is applied.
 func (l *FaultLink) Linger(way Direction, long time.Duration) (met <-chan struct{}) {
 	return l.expect(fated{way: way, long: long})
 }
@@ -351,7 +352,7 @@ func (p *pipe) run() {
 	}
 }
 
-// passes waits until a parcel may arrive. It does not if its connection breaks first.
+// passes waits until a parcel may arrive. It returns false if the connection breaks first.
 func (p *pipe) passes(next parcel) bool {
 	due := time.NewTimer(time.Until(next.due))
 	defer due.Stop()

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What those are told who watch a line without standing in it.
+// What First tells callers who watch a line without standing in it.
 var firsts = []scenario{
 	{name: "at once", run: firstAtOnce},
 	{name: "as it changes", run: firstAsItChanges},
@@ -29,8 +29,7 @@ type told struct {
 	err error
 }
 
-// first asks for the first node of the scene's line, or for one that differs from seen. It waits until passing trouble
-// is over.
+// first asks for the first node of the scene's line, or for one that differs from seen. It waits out temporary trouble.
 func (s *scene) first(ctx context.Context, l *Link, seen *driver.Node) <-chan told {
 	return s.firstWhere(ctx, l, seen, func(driver.Node) bool { return true })
 }
@@ -70,7 +69,7 @@ func (s *scene) tells(d time.Duration, c <-chan told, want driver.Node, what str
 	return got.Node
 }
 
-// comesTo fails unless the answers come to this node in the end. Until then they may be errors, as trouble passes, or
+// comesTo fails unless the answers arrive at this node in the end. Until then they may be errors, while trouble lasts, or
 // what was true in between.
 func (s *scene) comesTo(l *Link, c <-chan told, want driver.Node, what string) driver.Node {
 	s.Helper()
@@ -187,7 +186,7 @@ func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
 	me, _ := s.join(sess)
 	seen := s.tells(soon, s.first(s.ctx, l, nil), me.Node(), "before")
 	for round := range 2 {
-		// What happened in between may be told, or not.
+		// What happened in between may or may not be reported.
 		last := func(n driver.Node) bool { return n.ID != "" && (round == 0 || len(n.Data) > 0) }
 		next := s.firstWhere(s.ctx, l, &seen, last)
 		time.Sleep(50 * time.Millisecond)
@@ -206,7 +205,7 @@ func (s *scene) firstAfter(l *Link, trouble func() (heal func())) {
 	s.tells(soon, s.first(s.ctx, l, &seen), nobody, "the line is empty")
 }
 
-// Whoever shows a leader must know that it may be another one by now.
+// A program that shows a leader must know that there may be another one by now.
 func firstOutOfReach(s *scene) {
 	sess, _ := s.session()
 	me, _ := s.join(sess)

@@ -11,7 +11,7 @@ import (
 // TestSuiteCatches plants each flaw in the model and plays the scenarios meant to catch it: they must fail. TestModel
 // shows that they pass without the flaw.
 func TestSuiteCatches(t *testing.T) {
-	t.Setenv(attempt.PatienceVariable, "3s") // for what does not happen
+	t.Setenv(attempt.PatienceVariable, "3s") // how long to wait for what does not happen
 	places := make(chan struct{}, 12)
 	var all sync.WaitGroup
 	var alone []func()
@@ -50,7 +50,7 @@ func TestSuiteCatches(t *testing.T) {
 	}
 }
 
-// find returns the scenario of this name, which begins with the number of its obligation.
+// find returns the scenario with this name, which begins with the number of its obligation.
 func find(t *testing.T, name string) scenario {
 	t.Helper()
 	for _, o := range obligations {

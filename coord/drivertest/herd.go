@@ -15,7 +15,7 @@ var noHerd = []scenario{
 	{name: "many who wait ask little", alone: true, run: idleCrowdIsQuiet},
 }
 
-// A waiter does not trust its watches alone and asks now and then. Two thousand did so 1,603 times a second.
+// A waiter does not rely on its watches alone and asks now and then. Two thousand once did so 1,603 times a second.
 func idleCrowdIsQuiet(s *scene) {
 	c := s.crowd(1, crowdSize())
 	l := c.links[0]
@@ -23,7 +23,7 @@ func idleCrowdIsQuiet(s *scene) {
 	if !waitQuietly(l) {
 		s.Skip("the label says that waiters poll")
 	}
-	time.Sleep(s.svc.TTL) // what is due soon after a join
+	time.Sleep(s.svc.TTL) // until all that is due soon after a join is over
 	const idle = 2 * time.Second
 	before := l.Traffic()
 	time.Sleep(idle)
@@ -32,8 +32,8 @@ func idleCrowdIsQuiet(s *scene) {
 	}
 }
 
-// handOffs makes a few hand-offs in a line of n waiters. It returns the least that one cost at the waiters' link, since
-// of many waiters some always poll. All its events count, since nobody should be told without need.
+// handOffs makes a few hand-offs in a line of n waiters. It returns the least that one cost at the waiters' link, because
+// of many waiters some always poll. But all events count, because nobody should be told without need.
 func (s *scene) handOffs(n, turns int) (cost Traffic) {
 	s.Helper()
 	head, _ := s.session()
@@ -56,7 +56,7 @@ func (s *scene) handOffs(n, turns int) (cost Traffic) {
 			Writes: min(cost.Writes, spent.Writes), Reads: min(cost.Reads, spent.Reads),
 			Sent: min(cost.Sent, spent.Sent), Received: min(cost.Received, spent.Received),
 		}
-		time.Sleep(10 * time.Millisecond) // for others who might be woken too
+		time.Sleep(10 * time.Millisecond) // for others that might also be woken
 		leave = func() { s.leave(c.places[i], true) }
 	}
 	all := l.Traffic().Sub(start)
@@ -130,7 +130,7 @@ func middleWakesOne(s *scene) {
 			s.Errorf("when one in the middle of %d left: %+v", len(c.places), t)
 		}
 	}
-	// The one who left is told too, if it still waits.
+	// The one that left is also told, if it still waits.
 	if woken := c.wakeUps.Load() - before; woken < 1 || woken > 3 {
 		s.Errorf("%d were woken when one in the middle of %d left, want the one behind", woken, len(c.places))
 	}

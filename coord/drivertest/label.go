@@ -7,8 +7,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What the driver's label says (see driver.Strength): what it promises holds, and what it denies is shown. A label that
-// promises too little is as wrong as one that promises too much, since programs choose by it.
+// What the driver's label promises must be shown to hold, and what it denies not to hold (see driver.Strength). A label
+// that promises too little is as wrong as one that promises too much, since programs choose by it.
 var labels = []scenario{
 	{name: "it says one thing that can be", run: labelIsConstant},
 	{name: "turns come in the order of joining, or not", run: orderAcrossProcesses},
@@ -19,9 +19,9 @@ var labels = []scenario{
 	{name: "a fail-over", last: true, run: afterFailover},
 }
 
-// silenceEnds is for a session on this link that the service does not hear of. It returns true if its TTL is to end it: then
-// the scenario waits for that. Where only the kernel tells of a death the opposite is checked here, for as long as a
-// TTL would have taken: what stands in the line stays, and wrong, if it is given, finds nothing wrong.
+// silenceEnds is for a session on this link that the service does not hear from. It returns true if the TTL is to end the
+// session: then the scenario waits for that. Where only the kernel reports a death, silenceEnds itself checks the opposite,
+// for as long as a TTL would have taken: what stands in the line stays, and wrong, if given, finds nothing wrong.
 func (s *scene) silenceEnds(l *Link, wrong func() string) bool {
 	s.Helper()
 	if l.Strength().Death&driver.ByTTL != 0 {
@@ -42,11 +42,11 @@ func (s *scene) silenceEnds(l *Link, wrong func() string) bool {
 	return false
 }
 
-// waitQuietly reports whether those who wait are told, and so ask for next to nothing. What those ask who poll is not counted:
-// they ask all the time, and hear nothing while they cannot.
+// waitQuietly reports whether waiters are told of changes, and so ask for next to nothing. The requests of waiters that
+// poll are not counted: they ask all the time, and hear nothing while they cannot ask.
 func waitQuietly(l *Link) bool { return l.Strength().WakeUp == driver.Told }
 
-// over is for silenceEnds: it says so if a session has ended, or its deadline has passed.
+// over is a check for silenceEnds: it says so if a session has ended, or its deadline has passed.
 func over(sess driver.Session) func() string {
 	return func() string {
 		switch {
@@ -59,7 +59,7 @@ func over(sess driver.Session) func() string {
 	}
 }
 
-// answered is for silenceEnds: it says so if an answer has come.
+// answered is a check for silenceEnds: it says so if an answer has come.
 func answered[T any](c <-chan T, what string) func() string {
 	return func() string {
 		if _, ok := arrives(0, c); ok {
@@ -88,7 +88,7 @@ func labelIsConstant(s *scene) {
 	}
 }
 
-// Each joins when the one before it has joined.
+// Each joins after the previous one has joined.
 func orderAcrossProcesses(s *scene) {
 	var sessions []driver.Session
 	var label driver.Strength
@@ -136,7 +136,7 @@ func deathUnheard(s *scene) {
 }
 
 func deathByKill(s *scene) {
-	// A machine that is busy with something else may be late to tell: of three rounds, one must be good.
+	// A busy machine may be late to report it: of three rounds, one must be good.
 	for range 3 {
 		p := s.pair()
 		kill := p.aheadLink.Kill
@@ -165,7 +165,7 @@ func deathByKill(s *scene) {
 	s.Error("the label says that the kernel tells of a death at once, and it took longer")
 }
 
-// Who is told asks only now and then, since no watch is trusted alone: not ten times a second.
+// A waiter that is told asks only now and then, because it does not rely on its watch alone, but not ten times a second.
 func waitersToldOrPoll(s *scene) {
 	p := s.pair()
 	s.needs("count what passes", p.behindLink.Traffic == nil)
@@ -180,7 +180,7 @@ func waitersToldOrPoll(s *scene) {
 	events := func() int { return p.behindLink.Traffic().Sub(waited).Events }
 	switch p.behindLink.Strength().WakeUp {
 	case driver.Told:
-		// A look of its own may have been quicker than the news.
+		// The waiter's own look may have been quicker than the news.
 		if !s.happens(s.patience, func() bool { return events() > 0 }) || asked > 10*int(2*soon/time.Second) {
 			s.Errorf("the label says that waiters are told: there were %d events, and %d reads in %v before", events(), asked, 2*soon)
 		}
@@ -208,8 +208,8 @@ func afterFailover(s *scene) {
 	s.recalls(func() { s.svc.Failover(s) }, recall)
 }
 
-// recalls checks what the service still knows after what strikes it. The answers depend on what happens within a TTL, so a
-// machine that is busy with something else may spoil a round: of three, one must be good.
+// recalls checks what the service still knows after strike. The answers depend on what happens within a TTL, so a busy
+// machine may spoil a round: of three, one must be good.
 func (s *scene) recalls(strike func(), recall driver.Recall) {
 	var failure string
 	for range 3 {
@@ -224,13 +224,13 @@ func (s *scene) recalls(strike func(), recall driver.Recall) {
 
 func (s *scene) recallsOnce(strike func(), recall driver.Recall) (failure string) {
 	p := s.pair()
-	for range 5 { // so that a token that begins anew is not by chance as great
+	for range 5 { // so that tokens that start over are not just as great by chance
 		s.leave(p.behind, false)
 		s.leave(p.ahead, true)
 		p.join(s)
 	}
 	last := p.behind.Node().Token
-	believes := p.aheadSess.Deadline() // until then the holder believes, at least
+	believes := p.aheadSess.Deadline() // the holder believes at least until then
 	strike()
 	sess, l := s.session()
 	e := s.entry("lock")

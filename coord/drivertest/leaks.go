@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/internal/leak"
 )
 
-// Obligation 11. What the service stores is checked in the other scenarios and, finally, at the end of Run.
+// Obligation 11. What the service stores is checked in the other scenarios and once more at the end of Run.
 var leaks = []scenario{
 	{name: "goroutines after use and close", alone: true, run: goroutinesAfterClose},
 	{name: "goroutines after faults and close", alone: true, run: goroutinesAfterFaults},
@@ -19,8 +19,7 @@ var leaks = []scenario{
 	{name: "an opening that is given up", alone: true, run: openingGivenUp},
 }
 
-// leavesNoGoroutine runs f as a test of its own, including its clean-up, and fails if goroutines stay that were not
-// there before.
+// leavesNoGoroutine runs f as a test of its own, including its clean-up, and fails if new goroutines stay behind.
 func (s *scene) leavesNoGoroutine(f func(s *scene)) {
 	s.Helper()
 	leak.None(s.TB, s.patience, func(inner testing.TB) {
@@ -90,8 +89,8 @@ func goroutinesAfterFaults(s *scene) {
 	s.eventually(s.outlives(), "the nodes go", func() bool { return len(s.svc.Stored(s, s.line)) == 0 })
 }
 
-// grows fails if n rounds of f leave more than a few goroutines while everything is still open, and n more do so again: what
-// a client makes once, when it first needs it, is no leak.
+// grows fails if n rounds of f leave more than a few goroutines while everything is still open, and n more rounds do so
+// again: goroutines that a client starts once, when it first needs them, are no leak.
 func (s *scene) grows(n int, f func()) {
 	s.Helper()
 	f()

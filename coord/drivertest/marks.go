@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// The hand-off without a look, and whatever must not be taken for one: each such mistake makes two holders.
+// The hand-off without a look, and what must not be mistaken for one: each such mistake makes two holders.
 var marks = []scenario{
 	{name: "the head leaves as the holder", run: headLeavesAsHolder},
 	{name: "one in the middle gives up", run: middleLeaves(func(s *scene, t *three) { s.leave(t.middle, false) })},
@@ -44,9 +44,9 @@ var marks = []scenario{
 // three are a head, one in the middle and a last one in line, each in a session with a link of its own.
 type three struct {
 	head, middle, last driver.Place
-	headSess, sess     driver.Session // sess is that of the middle
+	headSess, sess     driver.Session // sess is that of the middle one
 	lastSess           driver.Session
-	operator, link     *Link // link is that of the middle
+	operator, link     *Link // link is that of the middle one
 	lastLink           *Link
 	sight              driver.Sight // of the last one
 	seen               []driver.Node
@@ -63,7 +63,7 @@ func (s *scene) three(sight driver.Sight) *three {
 	return t
 }
 
-// joinHead lets the head join behind another, who leaves: one who finds the line empty may have no need of a mark.
+// joinHead lets the head join behind another node, which then leaves: a head that found the line empty may not need a mark.
 func (t *three) joinHead(s *scene) {
 	s.Helper()
 	former, _ := s.join(t.headSess)
@@ -170,7 +170,7 @@ func bothLeaveUnheard(s *scene) {
 	s.turn(2*soon, waiter, "both have left")
 }
 
-// A rule that sees all may wait for a node that is not right ahead.
+// A rule that sees everybody may wait for a node that is not right ahead.
 func markFromFarAhead(s *scene) {
 	t := s.three(driver.Sight{Nearest: driver.All})
 	for i := range 3 {
@@ -187,7 +187,7 @@ func markFromFarAhead(s *scene) {
 	}
 }
 
-// The middle one's session releases something in another line, where it had to wait, before its node here goes or at the
+// The middle one's session releases something in another line, where it had to wait, before its node here goes, or at the
 // same time.
 func markOfAnotherLine(s *scene) {
 	t := s.three(driver.Sight{})

@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What somebody else writes to a contender's node, who has the right or is an operator with the service's own tool. It says
+// Somebody else who has the right, or an operator with the service's own tool, writes to a contender's node. That says
 // nothing about whose turn it is, and the node stays its owner's.
 var meddlings = []scenario{
 	{name: "to one in the middle, which gives up", run: middleLeaves(func(s *scene, t *three) {
@@ -28,7 +28,7 @@ var meddlings = []scenario{
 	{name: "to a node whose join has no answer yet", run: meddleWithJoin},
 }
 
-// meddle writes to all that stand in the line.
+// meddle writes to all nodes in the line.
 func (s *scene) meddle() {
 	s.Helper()
 	s.needs("write to others' nodes", s.svc.Meddle == nil)
@@ -57,12 +57,12 @@ func meddleWithPair(s *scene) {
 	s.gone(s.line)
 }
 
-// Whoever looks for its node later must find it, though it does not say any more what was put there.
+// A join that later looks for its node must find it, although the node no longer says what was written at the join.
 func meddleWithJoin(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze and cut a link, and write to others' nodes", l.Freeze == nil || l.Cut == nil || s.svc.Meddle == nil)
 	other, _ := s.session()
-	stays, _ := s.join(other) // so that the line is there: a join that has to make it needs an answer before there is a node
+	stays, _ := s.join(other) // so that the line exists: a join that has to make it needs an answer before there is a node
 	former, _ := s.join(sess)
 	s.leave(former, false)
 	for _, wanted := range []bool{true, false} {

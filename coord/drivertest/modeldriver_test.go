@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// flaw is something that a driver, or the service under it, does wrong.
+// flaw is something that a driver, or the service below it, does wrong.
 type flaw string
 
 const (
@@ -77,7 +77,7 @@ const (
 	concealsForEver flaw = "the label denies that tokens rise for ever, and they do"
 )
 
-// modelStrength is the label of the model, and what it does.
+// modelStrength is the label of the model, and describes what it does.
 var modelStrength = driver.Strength{
 	Order: driver.FirstCome, Death: driver.ByTTL, Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told,
 }
@@ -140,10 +140,10 @@ func newModelDriver(svc *modelService, l *FaultLink, label driver.Strength, f fl
 
 func (d *modelDriver) Strength() driver.Strength { return d.label }
 
-// kernel reports whether a session ends with the process that has it, and by nothing else.
+// kernel reports whether a session ends only with the process that has it.
 func (d *modelDriver) kernel() bool { return d.svc.nature.Death == driver.ByKernel }
 
-// die is the end of the process: connections break and are not made again.
+// die is the end of the process: connections break and are not restored.
 func (d *modelDriver) die() {
 	d.link.Cut()
 	d.mu.Lock()
@@ -159,7 +159,7 @@ func (d *modelDriver) die() {
 
 func (d *modelDriver) RequestTimeout() time.Duration { return 200 * time.Millisecond }
 
-// request sends one request with a deadline of its own.
+// request sends one request, with a deadline of its own.
 func request[T any](ctx context.Context, d *modelDriver, kind Sort, size int, apply func() T) (T, error) {
 	limit := d.RequestTimeout()
 	if d.flaw == contextIgnored {
@@ -167,14 +167,14 @@ func request[T any](ctx context.Context, d *modelDriver, kind Sort, size int, ap
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	answer := new(T) // so that a late answer is written where nobody reads it any more
+	answer := new(T) // so that a late answer is written to where nobody still reads
 	if err := d.link.Do(ctx, kind, size, func() int { *answer = apply(); return size }); err != nil {
 		return *new(T), err
 	}
 	return *answer, nil
 }
 
-// insist sends a request that may be applied twice until it is answered or ctx ends.
+// insist sends a request, which may be applied twice, until it is answered or ctx ends.
 func insist[T any](ctx context.Context, d *modelDriver, kind Sort, size int, apply func() T) (T, error) {
 	for {
 		a, err := request(ctx, d, kind, size, apply)
@@ -288,9 +288,9 @@ type modelSub struct {
 	mu   sync.Mutex
 	news []modelNews
 	more chan struct{}
-	left bool // the news taken last says that the waiter's own node has gone
+	left bool // the latest news taken says that the waiter's own node has gone
 
-	written bool // some news has said that another one was written to
+	written bool // some news said that another node was written to
 }
 
 func (s *modelSub) add(n modelNews) {
@@ -347,7 +347,7 @@ type modelLiveness struct {
 	once sync.Once
 
 	errands   sync.WaitGroup // joins and departures that go on without their callers
-	abandoned bool           // with d.mu: there are no more errands
+	abandoned bool           // guarded by d.mu: no more errands may begin
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -426,7 +426,7 @@ func (s *modelLiveness) Close(ctx context.Context) error {
 	if s.d.flaw == closeLeavesNodes {
 		return nil
 	}
-	if s.d.kernel() { // it is asked, not the service
+	if s.d.kernel() { // the kernel is asked, not the service
 		s.d.svc.end(s.id)
 		return nil
 	}
@@ -465,7 +465,7 @@ func (s *modelLiveness) Abandon(ctx context.Context) {
 
 var modelIDs atomic.Int64
 
-// modelID returns an id that was never used before.
+// modelID returns an id that has never been used.
 func modelID() string { return fmt.Sprintf("%x", modelIDs.Add(1)) }
 
 // in returns a context that ends with ctx and with the session.
@@ -604,7 +604,7 @@ func (s *modelLiveness) joined(ctx context.Context, e driver.Entry, me driver.No
 	return place, ahead, nil
 }
 
-// inBackground runs f, which goes on without ctx until the session ends.
+// inBackground runs f, which goes on after ctx has ended, until the session ends.
 func (s *modelLiveness) inBackground(ctx context.Context, f func(ctx context.Context) error) error {
 	result := make(chan error, 1)
 	s.d.mu.Lock()
@@ -700,7 +700,7 @@ func (s *modelLiveness) how() driver.Change {
 	return driver.Looked
 }
 
-// removed tells a node that was removed from one that went with its session.
+// removed distinguishes a node that was removed from one that went with its session.
 func (s *modelLiveness) removed(ctx context.Context) error {
 	alive, err := insist(ctx, s.d, Upkeep, 0, func() bool { return s.d.svc.renew(s.id) })
 	if err == nil && !alive {
@@ -722,7 +722,7 @@ func changed(ahead, wait []driver.Node) bool {
 	return false
 }
 
-// listen waits for a reason to look again. It returns true if the news alone says that nobody is ahead.
+// listen waits for a reason to look again. It returns true if the news alone shows that nobody is ahead.
 func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan struct{}, me driver.Node, ahead, wait []driver.Node) bool {
 	poll := time.NewTimer(4 * time.Second)
 	defer poll.Stop()

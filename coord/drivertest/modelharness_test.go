@@ -14,7 +14,7 @@ func modelHarness(f flaw) func(t testing.TB) *Service {
 	return modelHarnessAs(nature, label, f)
 }
 
-// modelHarnessAs is for a model of another nature than modelStrength.
+// modelHarnessAs is the harness for a model whose nature is not modelStrength.
 func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *Service {
 	return func(t testing.TB) *Service {
 		svc := newModelService(time.Second, nature, f)
@@ -75,7 +75,7 @@ func closeLink(d driver.Driver, l *FaultLink) {
 	l.Close()
 }
 
-// broken is closed when the connection that stands now breaks.
+// broken is closed when the present connection breaks.
 func (l *FaultLink) broken() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// modelService is the smallest service that can carry a driver: lines of numbered nodes, sessions that end when nothing
-// is heard from them, and news of a node to whoever asked for it. The suite proves itself on it, with modelDriver and
-// the flaws that can be planted there.
+// modelService is the smallest service that a driver can work on: lines of numbered nodes, sessions that end when nothing
+// is heard from them, and news of a node for whoever asked for it. The suite proves itself on it, with modelDriver and the
+// flaws that can be planted in both.
 type modelService struct {
 	ttl    time.Duration
 	nature driver.Strength // what it really does
@@ -40,7 +40,7 @@ type modelSession struct {
 	refused map[string]bool // ids of joins that must no longer be applied
 }
 
-// modelNews is what a watcher is told of a node: it was amended, or it left.
+// modelNews is what a watcher is told about a node: it was amended, or it left.
 type modelNews struct {
 	id   string
 	left bool
@@ -79,7 +79,7 @@ func (svc *modelService) expire() {
 	}
 }
 
-// restart loses the connections, and what such a service forgets.
+// restart loses the connections, and whatever such a service forgets.
 func (svc *modelService) restart() {
 	svc.mu.Lock()
 	if svc.nature.Restart < driver.Remembers {
@@ -102,7 +102,7 @@ func (svc *modelService) restart() {
 	}
 }
 
-// open returns 0 if nobody gets a session just now.
+// open returns 0 if nobody gets a session at the moment.
 func (svc *modelService) open() int64 {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -191,7 +191,7 @@ func (svc *modelService) leave(line, id string, held bool) bool {
 	return n != nil
 }
 
-// leaveAll removes every node of a session from a line, as a driver might that knows its nodes only by line.
+// leaveAll removes every node of a session from a line, as a driver might do that knows its nodes only by line.
 func (svc *modelService) leaveAll(line string, session int64, held bool) bool {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -203,7 +203,7 @@ func (svc *modelService) leaveAll(line string, session int64, held bool) bool {
 	return true
 }
 
-// amend returns false if the node is gone.
+// amend returns false if the node has gone.
 func (svc *modelService) amend(me driver.Node) bool {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()

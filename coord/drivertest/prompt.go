@@ -21,8 +21,8 @@ var promptness = []scenario{
 	{name: "abandoning in a frozen link", run: abandonInFrozenLink},
 }
 
-// calls returns every call that a driver's user can wait for, on nodes that stand in line: mine, which has nobody
-// ahead, and waiting, which has mine ahead.
+// calls returns every call that may block a driver's user, on nodes that stand in line: mine, which has nobody ahead, and
+// waiting, which has mine ahead.
 func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.Place) map[string]func(ctx context.Context) error {
 	try := asTry(s.entry("lock"))
 	return map[string]func(ctx context.Context) error{
@@ -67,7 +67,7 @@ func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.
 	}
 }
 
-// timed calls with a context that ends after a while, and returns how much later the call did.
+// timed makes a call with a context that ends after d, and returns how much later the call returned.
 func timed(ctx context.Context, d time.Duration, call func(ctx context.Context) error) (late time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -79,7 +79,7 @@ func callsEndIn(trouble func(l *Link) (heal func())) func(s *scene) {
 	return func(s *scene) {
 		l := s.connect()
 		s.needs("freeze and cut a link", l.Freeze == nil || l.Cut == nil)
-		// A machine that is busy with something else may make a call late: of three rounds, one must be good.
+		// A busy machine may make a call late: of three rounds, one must be good.
 		late := map[string]time.Duration{}
 		for range 3 {
 			worst := s.endTogether(l, trouble)
@@ -99,7 +99,7 @@ func callsEndIn(trouble func(l *Link) (heal func())) func(s *scene) {
 	}
 }
 
-// endTogether starts every call in a link in trouble and returns how late each was.
+// endTogether starts every call on a link in trouble and returns how late each one returned.
 func (s *scene) endTogether(l *Link, trouble func(l *Link) (heal func())) map[string]time.Duration {
 	s.Helper()
 	sess, other := s.open(l), s.open(l)
@@ -141,7 +141,7 @@ func callsInEndedContext(s *scene) {
 	}
 }
 
-// A client library's queue may be short: the ZooKeeper client's 17th call blocks before it checks anything.
+// A client library may have a short queue: the ZooKeeper client's 17th call blocks before it checks anything.
 func manyCallsEnd(s *scene) {
 	sess, l := s.session()
 	s.needs("freeze a link", l.Freeze == nil)

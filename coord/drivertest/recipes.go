@@ -18,7 +18,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
-// RunRecipes plays the recipes on a driver: what they need beyond a mutex are kinds, sight and amendments.
+// RunRecipes plays the recipes on a driver. Beyond what a mutex needs, they use kinds, sight and amendments.
 func RunRecipes(t *testing.T, start func(t testing.TB) *Service) {
 	run(t, start, recipes)
 }
@@ -63,7 +63,7 @@ func (s *scene) clients(n int) (cs []*coord.Client) {
 	return cs
 }
 
-// taking calls take in the background.
+// taking runs take in the background.
 func taking(take func() (*coord.Hold, error)) <-chan coord.Result {
 	got := make(chan coord.Result, 1)
 	go func() {
@@ -73,7 +73,7 @@ func taking(take func() (*coord.Hold, error)) <-chan coord.Result {
 	return got
 }
 
-// waits fails unless whoever delivers to got is still waiting.
+// waits fails if there already is a result.
 func (s *scene) waits(got <-chan coord.Result, what string) {
 	s.Helper()
 	select {
@@ -121,7 +121,7 @@ func mutexChanGivenUp(s *scene) {
 	result := mutex.New(cs[1], s.line).LockChan(ctx)
 	s.queued(2)
 	s.release(h)
-	time.Sleep(50 * time.Millisecond) // it is granted, and nobody receives it
+	time.Sleep(50 * time.Millisecond) // it has been granted, but nobody has received it
 	cancel()
 	s.gone(s.line)
 	if r, ok := <-result; !ok || r.Hold != nil || r.Err == nil {
@@ -256,7 +256,7 @@ func manyReadersAndWriters(s *scene) {
 	s.gone(s.line)
 }
 
-// semaphoreInOrder plays with 3 permits, each of which stands for that many.
+// semaphoreInOrder plays with 3*each permits, which are taken in multiples of each.
 func semaphoreInOrder(s *scene, each int64) {
 	cs := s.clients(2)
 	a, b := semaphore.New(cs[0], s.line, 3*each), semaphore.New(cs[1], s.line, 3*each)
@@ -345,7 +345,7 @@ func manyWeights(s *scene, permits int64) {
 	s.gone(s.line)
 }
 
-// manyHolders leave in any order, some by dying. Those who wait enter in the order of the line.
+// manyHolders has holders leave in any order, some by dying. The waiters enter in the order of the line.
 func manyHolders(s *scene) {
 	const permits = 20
 	c, l, w := s.watchedClient()
@@ -419,7 +419,7 @@ func leadersFollow(s *scene) {
 	s.gone(s.line)
 }
 
-// observe passes on what an observer is told: values, and that the seat is vacant.
+// observe passes on what an observer is told: values, and when the seat is vacant.
 func (s *scene) observe(c *coord.Client) <-chan string {
 	told := make(chan string, 100)
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -507,7 +507,7 @@ func runGoesOn(s *scene) {
 			defer running.Add(-1)
 			terms <- t.Token()
 			<-ctx.Done()
-			time.Sleep(20 * time.Millisecond) // it stops, but not at once
+			time.Sleep(20 * time.Millisecond) // it takes a moment to stop
 			return ctx.Err()
 		})
 	}()

@@ -42,7 +42,7 @@ func leaveTwice(s *scene) {
 	}
 	s.only(l, newer.Node())
 
-	// Two nodes of one session stand in line: the first is released, and then released once more.
+	// Two nodes of one session stand in line. The first is released, and then released again.
 	second, _ := s.join(sess)
 	s.leave(newer, true)
 	s.leave(newer, true)
@@ -51,7 +51,7 @@ func leaveTwice(s *scene) {
 	s.gone(s.line)
 }
 
-// Deleting by the name alone takes whoever has that name now (etcd #22082).
+// Deleting by name alone takes away the node that has that name now (etcd #22082).
 func removeTwice(s *scene) {
 	sess, _ := s.session()
 	_, operator := s.session()

@@ -43,8 +43,8 @@ func holderRemoved(s *scene) {
 	}
 }
 
-// The news is enough: a holder that asks the service first goes on believing until its deadline if the link stalls just
-// then.
+// The news is enough: a holder that first asked the service would go on believing until its deadline if the link stalled
+// just then.
 func holderRemovedWhileRequestsStall(s *scene) {
 	sess, link := s.session()
 	s.needs("freeze a link", link.Freeze == nil)
@@ -98,7 +98,7 @@ func removedAtItsTurn(s *scene) {
 	}
 }
 
-// A Go select may pick the news of the node ahead first, though news of the own node came before it.
+// A Go select may pick the news of the node ahead first, although the news of the waiter's own node came before it.
 func removedThenTurnUnheard(s *scene) {
 	p := s.pair()
 	s.needs("freeze a link", p.behindLink.Freeze == nil)

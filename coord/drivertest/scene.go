@@ -15,29 +15,30 @@ import (
 )
 
 const (
-	// soon is the time within which a wake-up must arrive when nothing is in its way. A driver that misses the event and
-	// finds the change only by its next poll takes longer than that.
+	// soon is the time within which a wake-up must arrive when nothing delays it. A driver that misses the event and finds the
+	// change only by its next poll takes longer.
 	soon = 1500 * time.Millisecond
 
-	// ending is how long a call may go on after its ctx has ended, and slack what the machine may add to that.
+	// ending is how long a call may go on after its ctx has ended, and slack is what the machine may add to that.
 	ending = 100 * time.Millisecond
 	slack  = 150 * time.Millisecond
 )
 
-// scene is what a scenario plays on: lines of its own at the service under test.
+// scene is where a scenario plays: on lines of its own at the service under test.
 type scene struct {
 	testing.TB
 	svc  *Service
 	line string
 	ctx  context.Context // ends with the scenario
 
-	// patience is how long the scenario waits for what must happen but may take time on a busy machine.
+	// patience is how long the scenario waits for things that must happen but may take time on a busy machine.
 	patience time.Duration
 }
 
 var scenes atomic.Int64
 
-// show plays the scenario, once more if it fails while the machine stands still for a good part of what a session survives.
+// show plays the scenario, and plays it again if it failed while the machine stood still for a good part of the time that a
+// session survives.
 func (sc scenario) show(t *testing.T, svc *Service) {
 	attempt.Insist(t, svc.TTL/10, func(t testing.TB) { sc.play(t, svc) })
 }
@@ -51,7 +52,7 @@ func (sc scenario) play(t testing.TB, svc *Service) {
 	sc.run(s)
 }
 
-// anotherLine returns the name of a line that nobody else uses, and that none of theirs begins with.
+// anotherLine returns the name of a line that nobody else uses, and that is no prefix of another line's name.
 func (s *scene) anotherLine() string { return fmt.Sprintf("scene %d.", scenes.Add(1)) }
 
 // needs skips the scenario if a function that the harness may leave out is nil.
@@ -87,7 +88,7 @@ func (s *scene) open(l *Link) driver.Session {
 		case errors.Is(err, driver.ErrDenied), ctx.Err() != nil:
 			s.Fatalf("Open: %v", err)
 		}
-		time.Sleep(tick) // the engine tries again, too
+		time.Sleep(tick) // the engine also tries again
 	}
 }
 
@@ -143,7 +144,7 @@ func (s *scene) remove(l *Link, n driver.Node) {
 	}
 }
 
-// amend amends a node and returns it as it is then.
+// amend amends a node and returns the result.
 func (s *scene) amend(me driver.Place, kind string, data []byte) driver.Node {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
@@ -207,7 +208,7 @@ func (s *scene) watchIn(ctx context.Context, me driver.Place) <-chan answer {
 	return c
 }
 
-// queue makes a node wait its turn as a mutex does, looking again whenever it is woken, and counts how often.
+// queue makes a node wait for its turn as a mutex does, looking again whenever it is woken, and counts how often it is.
 func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int64) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
@@ -224,7 +225,7 @@ func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int6
 	return c
 }
 
-// became checks that an Await said what was done to those waited for, or that it does not know.
+// became checks that an Await said what happened to those waited for, or that it does not know.
 func (s *scene) became(how driver.Change, done driver.Change) {
 	s.Helper()
 	if how != driver.Looked && how != done && !(how == driver.Gone && done == driver.HandedOn) {
@@ -242,7 +243,7 @@ func (s *scene) within(d time.Duration, c <-chan answer, what string) answer {
 	return a
 }
 
-// turn is like within, for an answer that must say that nobody is ahead.
+// turn is like within, but the answer must say that nobody is ahead.
 func (s *scene) turn(d time.Duration, c <-chan answer, what string) answer {
 	s.Helper()
 	a := s.within(d, c, what)
@@ -262,7 +263,7 @@ func (s *scene) noAnswer(d time.Duration, c <-chan answer, what string) {
 	}
 }
 
-// eventually waits until cond is true, as it must become.
+// eventually waits until cond is true, and fails if it does not become so in time.
 func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
 	s.Helper()
 	if !s.happens(d, cond) {
@@ -270,7 +271,7 @@ func (s *scene) eventually(d time.Duration, what string, cond func() bool) {
 	}
 }
 
-// happens waits until cond is true, and reports whether it was. What it sleeps too long does not count.
+// happens waits until cond is true, and reports whether it was. Time that it oversleeps does not count.
 func (s *scene) happens(d time.Duration, cond func() bool) bool {
 	for d > 0 {
 		asked := time.Now()
@@ -290,8 +291,8 @@ func (s *scene) gone(line string) {
 	s.settles(line, 0)
 }
 
-// settles waits until the service has stored n things in the line for a while: as long as a request may come late.
-// Before that there may be others: what was under way may arrive, as long as it is taken away again.
+// settles waits until the service has stored n things in the line for as long as a request may come late. Before that there
+// may be more: what was under way may arrive if it is taken away again.
 func (s *scene) settles(line string, n int) {
 	s.Helper()
 	limit := time.Now().Add(s.patience)
@@ -307,7 +308,7 @@ func (s *scene) settles(line string, n int) {
 	}
 }
 
-// outlives is how long a node may stand after its session was last heard from, on a machine as busy as there is.
+// outlives is how long a node may stand after its session was last heard from, even on a very busy machine.
 func (s *scene) outlives() time.Duration { return s.svc.TTL + s.svc.grace() + time.Second + s.patience }
 
 // ended reports whether a session is over.
@@ -320,7 +321,7 @@ func ended(sess driver.Session) bool {
 	}
 }
 
-// wait waits for a channel that must be closed.
+// wait waits for a channel that must be closed within d.
 func (s *scene) wait(d time.Duration, c <-chan struct{}, what string) {
 	s.Helper()
 	if _, ok := arrives(d, c); !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Obligation 3, and what the contract says of Close, Abandon and Done.
+// Obligation 3, and what the contract says about Close, Abandon and Done.
 var deadSessions = []scenario{
 	{name: "the service ends one of two sessions", run: oneOfTwoExpires},
 	{name: "a session that is not heard of ends", run: frozenSessionEnds},
@@ -110,8 +110,8 @@ func cutSessionLives(s *scene) {
 	s.leave(me, true)
 }
 
-// A client library may keep requests until it is connected again, in another session (8 of 8 creates with the
-// ZooKeeper client and two servers). Here another session is there already, and one more is opened afterwards.
+// A client library may keep requests until it is connected again, in another session (8 of 8 creates with the ZooKeeper
+// client and two servers). Here there already is another session, and one more is opened afterwards.
 func sessionsArePinned(cut bool) func(s *scene) {
 	return func(s *scene) {
 		l := s.connect()
@@ -234,8 +234,8 @@ func (s *scene) mustBeOver(d time.Duration, c <-chan answer, what string) {
 	}
 }
 
-// A waiter that is told of a removal gives up; one whose session has ended joins again. Its node goes either way, and
-// the news of that may come first.
+// A waiter that is told of a removal gives up; one whose session has ended joins again. Its node goes in both cases, and
+// that news may come first.
 func endIsNoRemoval(s *scene) {
 	holder, _ := s.session()
 	l := s.connect()
@@ -253,8 +253,7 @@ func endIsNoRemoval(s *scene) {
 		if errors.Is(a.err, driver.ErrSessionEnded) {
 			return
 		}
-		// A holder must not doubt its removal for long. On a machine that is busy with something else the news of the
-		// session's end may come later than that.
+		// A holder must not doubt its removal for long. On a busy machine the news of the session's end may come later than that.
 		if try == 5 || !errors.Is(a.err, driver.ErrRemoved) {
 			s.Fatalf("a holder's session has ended: %v, want ErrSessionEnded", a.err)
 		}
@@ -273,7 +272,7 @@ func abandonLeavesToTTL(s *scene) {
 		s.Error("Done is open after Abandon")
 	}
 	s.mustBeOver(soon, holder, "an abandoned session")
-	// Its session was renewed within about the last third of the TTL, so the node stands a while yet.
+	// Its session was renewed within about the last third of the TTL, so the node still stands for a while.
 	if time.Sleep(s.svc.TTL / 5); len(s.svc.Stored(s, s.line)) != 2 {
 		s.Error("abandoning the session removed its node at once")
 	}
@@ -285,7 +284,7 @@ func abandonLeavesToTTL(s *scene) {
 	}
 }
 
-// What was left, or given up while it joined, is not in anybody's way until the TTL.
+// A place that was left, or whose join was given up, does not stay in the way until the TTL.
 func abandonTakesAway(s *scene) {
 	for _, d := range []Direction{Requests, Replies} {
 		s.line = s.anotherLine()

@@ -6,7 +6,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What a look must do: it may show more than was asked for, but never misses a node that stands in the way.
+// A look may show more than was asked for, but never misses a node that stands in the way.
 var sights = []scenario{
 	{name: "the nearest of some kinds", run: nearestOfKinds},
 	{name: "all of them", run: allOfThem},
@@ -17,7 +17,7 @@ var sights = []scenario{
 	{name: "nobody behind is not said when there may be somebody", run: lastInLine},
 }
 
-// inOrder fails unless the nodes are in order and all ahead of me.
+// inOrder fails unless the nodes are in order and all are ahead of me.
 func (s *scene) inOrder(me driver.Place, ahead []driver.Node) {
 	s.Helper()
 	last := before
@@ -116,7 +116,7 @@ func asManyAsAsked(s *scene) {
 		s.leave(me, false)
 	}
 
-	// One that is amended out of sight, or is foreign, does not stand for one that is in the way.
+	// A node that was amended out of sight, or is foreign, must not be returned in place of one that is in the way.
 	s.amend(all[7], "R", nil)
 	if s.svc.PlantForeign != nil {
 		s.svc.PlantForeign(s, s.line)
@@ -183,8 +183,8 @@ func sightAfterWait(s *scene) {
 	}
 }
 
-// With a rule by which others wait for my turn, I must know whether somebody already stood behind me in the look that
-// let me in. Here the answer to a join is lost, and another joins before the first can look.
+// If others may wait for my turn by the rule, I must know whether the look that let me in showed somebody behind me. Here
+// the answer to a join is lost, and another one joins before the first can look.
 func lastInLine(s *scene) {
 	sess, l := s.session()
 	behind, _ := s.session()

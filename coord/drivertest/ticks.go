@@ -2,11 +2,11 @@ package drivertest
 
 import "time"
 
-// tick is what a wait counts in. A process that is held up for a second by a busy machine misses a hundred ticks and
-// counts one: whoever is to answer had no more time than that either.
+// tick is the unit in which a wait counts time. A process that a busy machine holds up for a second misses a hundred ticks
+// and counts one: whatever it waits for had no more time than that either.
 const tick = 10 * time.Millisecond
 
-// arrives returns what comes through c within d, counted in ticks.
+// arrives returns what comes through c within d, as counted in ticks.
 func arrives[T any](d time.Duration, c <-chan T) (v T, ok bool) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -25,7 +25,7 @@ func arrives[T any](d time.Duration, c <-chan T) (v T, ok bool) {
 	}
 }
 
-// took returns how long a call took, without the time for which this process was held up.
+// took returns how long a call took, minus the time for which this process was held up.
 func took(call func()) time.Duration {
 	done := make(chan struct{})
 	start := time.Now()

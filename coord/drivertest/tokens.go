@@ -17,7 +17,7 @@ var tokensRise = []scenario{
 	{name: "across the end of the service's counter", run: tokensAcrossTheEnd},
 }
 
-// rises fails unless a token is above the one before it.
+// rises fails unless a token is above the previous one.
 func (s *scene) rises(last *driver.Token, me driver.Node) {
 	s.Helper()
 	if me.Token <= *last {
@@ -122,8 +122,8 @@ func tokensOrderTheLine(s *scene) {
 	}
 }
 
-// An etcd revision has no end. ZooKeeper's counter sticks at 2147483647, or goes on below zero on servers before 3.6
-// (ZOOKEEPER-3249): whoever comes then would sort beside or before the holder.
+// etcd's revisions have no end. ZooKeeper's counter sticks at 2147483647, or goes on below zero on servers before 3.6
+// (ZOOKEEPER-3249): the next to join would sort beside or before the holder.
 func tokensAcrossTheEnd(s *scene) {
 	s.needs("bring the counter of a line near its end", s.svc.NearEnd == nil)
 	sess, _ := s.session()

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// What a Join with Try must do.
+// What a Join with Entry.Free must do.
 var tries = []scenario{
 	{name: "an empty line is joined", run: tryEmpty},
 	{name: "a busy line is never joined", run: tryBusy},
@@ -23,7 +23,7 @@ var tries = []scenario{
 	{name: "many at once: one at most", run: tryTogether},
 }
 
-// asTry makes an entry one that joins only if it is its turn by the rule of its kind.
+// asTry returns an entry that joins only if it is its turn by the rule of its kind.
 func asTry(e driver.Entry) driver.Entry {
 	me := driver.Node{Line: e.Line, Kind: e.Kind}
 	e.Free = func(ahead []driver.Node) bool { return len(rules.For(e.Kind)(me, ahead)) == 0 }
@@ -111,7 +111,7 @@ func tryInSight(s *scene) {
 	s.settles(s.line, 4)
 }
 
-// A rule with room for several lets a try in beside some, and keeps it out beside more.
+// A rule with room for several lets a try in beside some holders, but not beside too many.
 func tryRoom(s *scene) {
 	sess, _ := s.session()
 	room := driver.Sight{Nearest: rules.Depth(3)}
@@ -127,7 +127,7 @@ func tryRoom(s *scene) {
 		s.Errorf("a fourth permit of three: %v, want ErrBusy", err)
 	}
 	s.settles(s.line, 3)
-	s.file(sess, "S3of3") // and waits
+	s.file(sess, "S3of3") // which waits
 	s.leave(last, false)
 	if _, err := s.try(s.ctx, sess, "S1of3", room); !errors.Is(err, driver.ErrBusy) {
 		s.Errorf("a try past somebody who waits: %v, want ErrBusy", err)

@@ -27,7 +27,7 @@ var wakeUps = []scenario{
 	{name: "a line of many drains while some give up", run: drainsWhileSomeGiveUp},
 }
 
-// pair is a node and one right behind it, each in a session with a link of its own.
+// pair is a node and the one right behind it, each in a session with a link of its own.
 type pair struct {
 	ahead, behind         driver.Place
 	aheadSess, behindSess driver.Session
@@ -63,7 +63,7 @@ func leftBeforeWait(s *scene) {
 	}
 }
 
-// Such were etcd #11456, and ZooKeeper watches that are set after the node has gone.
+// etcd #11456 was such a case, and so are ZooKeeper watches that are set after the node has gone.
 func leavesAsWaitBegins(s *scene) {
 	p := s.pair()
 	for i := range 40 {
@@ -144,7 +144,7 @@ func anyOfSeveral(s *scene) {
 				s.leave(n, false)
 			}
 		}
-		// A member that lags behind may tell of two departures one by one.
+		// A member that lags behind may report two departures one by one.
 		for left := len(w.ahead); left > 0; left = len(w.ahead) {
 			w = s.within(soon, s.awaitIn(s.ctx, me, w.ahead...), "all have left")
 			if w.err != nil || len(w.ahead) >= left {
@@ -230,11 +230,11 @@ func waitBeginsWhileCut(s *scene) {
 	heal()
 	s.noAnswer(100*time.Millisecond, s.merely(waiter, p.ahead.Node()), "the node ahead stands")
 	s.leave(p.ahead, false)
-	time.Sleep(20 * time.Millisecond) // by now the news has come, and nobody heard it
+	time.Sleep(20 * time.Millisecond) // by now the news has come, but nobody was listening
 	s.turn(2*soon, s.queue(p.behind, []driver.Node{p.ahead.Node()}, nil), "the node ahead has left")
 }
 
-// merely drops answers that only say that the nodes ahead still stand, since Await may return early, and passes on all
+// merely drops answers that only say that the nodes ahead still stand, since Await may return early. It passes on all
 // others.
 func (s *scene) merely(c <-chan answer, stands driver.Node) <-chan answer {
 	out := make(chan answer, 1)
@@ -246,7 +246,7 @@ func (s *scene) merely(c <-chan answer, stands driver.Node) <-chan answer {
 	return out
 }
 
-// crowd is a number of nodes that queue in a few sessions, each with a link.
+// crowd is a number of nodes that queue in a few sessions, each with a link of its own.
 type crowd struct {
 	links    []*Link
 	sessions []driver.Session

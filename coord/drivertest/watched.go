@@ -7,7 +7,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// watched is a driver that knows which session was opened last, for scenarios that use it through a coord.Client.
+// watched is a driver that remembers the session opened last, for scenarios that use it through a coord.Client.
 type watched struct {
 	driver.Driver
 	mu      sync.Mutex

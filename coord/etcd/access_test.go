@@ -21,8 +21,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// guarded starts etcd with the users root, "locks" who may use the default root, "reader" who may only read it, and
-// "nobody" who may do nothing. The password is the name.
+// guarded starts etcd with the users root, "locks", who may use the default root, "reader", who may only read it, and
+// "nobody", who may do nothing. Each password is the user's name.
 func guarded(t testing.TB, opts ...servers.Option) (*servers.Cluster, *clientv3.Client) {
 	t.Helper()
 	cluster := servers.Etcd(t, append(opts, servers.Flags("--bcrypt-cost=4"))...)
@@ -125,7 +125,7 @@ func TestOtherRootNeedsItsOwnPermission(t *testing.T) {
 	}
 }
 
-// writer is a function that is written to.
+// writer is a function as an io.Writer.
 type writer func([]byte)
 
 func (w writer) Write(b []byte) (int, error) {
@@ -133,7 +133,7 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A permission is taken away while a session lives: every call says so in time, and so does a waiter that begins to
+// A permission is taken away while a session is alive: every call reports that in time, and so does a waiter that begins to
 // listen after that.
 func TestPermissionTakenAway(t *testing.T) {
 	cluster, _ := guarded(t)
@@ -175,10 +175,10 @@ func TestPermissionTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave(t, behind, false)
-	stays(t, root, "taken away", 0, 0) // the departure that was refused has gone on
+	stays(t, root, "taken away", 0, 0) // the refused departure went on trying
 }
 
-// The permission is away for a moment, in which waits and holders begin to listen. They hear what comes after it.
+// The permission is missing for a moment, in which waiters and holders begin to listen. They hear what happens after it.
 func TestPermissionAwayForAMoment(t *testing.T) {
 	cluster, _ := guarded(t)
 	end := clientv3.GetPrefixRangeEnd(defaultRoot)
@@ -215,7 +215,7 @@ func TestPermissionAwayForAMoment(t *testing.T) {
 		ctx, stop := context.WithCancel(within(t, time.Minute))
 		revoke()
 		c := make(chan error, 1)
-		go func() { // as the engine does it
+		go func() { // as the engine does
 			for {
 				err := me.Watch(ctx)
 				if ctx.Err() != nil || errors.Is(err, driver.ErrRemoved) {
@@ -236,8 +236,8 @@ func TestPermissionAwayForAMoment(t *testing.T) {
 	})
 }
 
-// Whether the node was made cannot be found out, since reading is denied. As soon as it is allowed again, it is found
-// out, and the node is taken away.
+// While reading is denied, nobody can find out whether the node was made. As soon as reading is allowed again, the node is
+// found and taken away.
 func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
 	cluster, _ := guarded(t)
 	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client
@@ -268,7 +268,7 @@ func TestJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
 	stays(t, root, "open", 0, 0)
 }
 
-// etcd #11954: the token of a watch stream expires, and watches that are asked for on it after that are refused.
+// etcd #11954: the token of a watch stream expires, and watches that are then asked for on it are refused.
 func TestWaitersOutliveTheToken(t *testing.T) {
 	cluster, _ := guarded(t, servers.Flags("--auth-token-ttl=1"))
 	s := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
@@ -283,7 +283,7 @@ func TestWaitersOutliveTheToken(t *testing.T) {
 	}
 }
 
-// A service whose disk quota is used up takes no puts. Whoever holds can still leave, and the next one is let in.
+// A service whose disk quota is used up accepts no puts. The holder can still leave, and the next one is let in.
 func TestDepartureFromFullService(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Flags("--quota-backend-bytes=16777216"))
 	root := direct(t, cluster)
@@ -308,7 +308,7 @@ func TestDepartureFromFullService(t *testing.T) {
 	leave(t, me, true)
 }
 
-// Whenever a role is changed, requests on their way are refused because they were checked by the old ones.
+// Whenever a role is changed, requests under way are refused because they were checked against the old roles.
 func TestRolesMayChangeUnderLoad(t *testing.T) {
 	cluster, _ := guarded(t)
 	root := connectLinkWith(t, asUser("root"), cluster.Addrs()...).client

@@ -10,9 +10,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Amend writes the contender's value. The key stays, and with it the create revision, which is the place. So the kind
-// in the key is that of the join, and the value tells the present one. A contender can only come to ask for less:
-// whoever looks for one kind alone looks only at the keys that have it.
+// Amend writes the contender's value. The key stays, and with it the create revision, which is the place. So the key has
+// the kind of the join, and the value the present one. A contender can only change to a kind that asks for less: a look for
+// a single kind reads only the keys that have it.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	me := p.Node()
 	me.Kind, me.Data = kind, data
@@ -22,7 +22,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	}
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
-	gone := int64(0) // a revision at which it was no longer there
+	gone := int64(0) // a revision at which the node was no longer there
 	err = p.d.retry(ctx, "amend", func(ctx context.Context) error {
 		gone, err = p.write(ctx, value)
 		return err
@@ -41,7 +41,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 
 var errStockKind = errors.New("etcd: with stock names a lock cannot become anything else: other tools' keys have no room for it; use isolated names")
 
-// amended is the value that makes the node what me says.
+// amended is the value that makes the node look like me.
 func (p *place) amended(me *driver.Node) (string, error) {
 	keys := p.d.keys
 	from, _ := keys.parse(strings.TrimPrefix(p.key, keys.line(p.line)))

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A change that is applied late, after a later one, must not undo that.
+// A change that is applied late, after a newer one, must not undo the newer one.
 func TestLateAmendmentUndoesNothing(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)

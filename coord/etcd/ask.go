@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Requests go through here, so that an answer that lacks what was asked for is an error like a lost one: who answers may
-// be something else than etcd, or somebody on the way.
+// Requests go through here, so that an answer that lacks what was asked for is treated like a lost one: it may come from
+// something other than etcd, or from somebody in between.
 var errNonsense = errors.New("the answer makes no sense")
 
 func (d *service) txn(ctx context.Context, ifs []clientv3.Cmp, then, instead []clientv3.Op) (*clientv3.TxnResponse, error) {
@@ -54,7 +54,7 @@ func (d *service) put(ctx context.Context, key, value string, opts ...clientv3.O
 	return rev, nil
 }
 
-// sane reports whether such keys can be there at the revision of the answer.
+// sane reports whether such keys can exist at the revision of the answer.
 func sane(header *pb.ResponseHeader, kvs []*mvccpb.KeyValue) bool {
 	return header.GetRevision() > 0 && !slices.ContainsFunc(kvs, func(kv *mvccpb.KeyValue) bool {
 		return kv.GetCreateRevision() <= 0 || kv.GetModRevision() < kv.GetCreateRevision() || kv.GetModRevision() > header.GetRevision()

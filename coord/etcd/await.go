@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// watchOwnAfter is how long a contender stands in line before it listens to its own key as well. Whoever is let in has read
-	// the own key anyway; the watch is for those who are removed while they go on waiting.
+	// watchOwnAfter is how long a contender stands in line before it also listens to its own key. A waiter that is let in has
+	// read its own key anyway; the watch is for those that are removed while they wait.
 	watchOwnAfter = 25 * time.Millisecond
 
 	// pollEvery is about how often a waiter polls, unless there are many.
@@ -25,8 +25,8 @@ func (s *session) pollPause() time.Duration {
 	return driverkit.Jitter(driverkit.PollPause(pollEvery, s.watches.size()))
 }
 
-// Await never says HandedOn or Gone: whether a node that has left had its turn is something that only its owner knows, and
-// whoever may write to the line could say.
+// Await never says HandedOn or Gone. Only its owner knows whether a node that has left had its turn, and anyone who may
+// write to the line could claim that it had.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -55,7 +55,7 @@ type awaiting struct {
 	seen  sighting // what the caller saw
 	bell  driverkit.Bell
 	ahead []*neighbour // in order
-	self  *ear         // listens to the own key; nil: not yet
+	self  *ear         // listens to its own key; nil: not yet
 }
 
 // neighbour is a node that is waited for.
@@ -64,7 +64,7 @@ type neighbour struct {
 	key     string
 	created int64
 	known   int64 // its mod revision when the caller looked
-	nearest bool  // in sight, when the caller looked
+	nearest bool  // it was the nearest in sight, when the caller looked
 	only    bool  // and nobody else was in sight
 }
 
@@ -91,7 +91,7 @@ func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
 }
 
 // clears reports whether nobody is in sight once that node has gone, however it went: it was the nearest, and those ahead
-// of it have gone, or there were none. A line that one process drains goes from one to the next like this, with no look.
+// of it have gone, or there were none. When one process drains a line, each hand-off works like this, without a look.
 func (a *awaiting) clears(b *neighbour) bool {
 	return b.only || b.nearest && a.standing.gone.Load() >= b.created
 }
@@ -108,7 +108,7 @@ func (a *awaiting) end() {
 func (a *awaiting) run(ctx context.Context) (*finding, error) {
 	own := time.NewTimer(watchOwnAfter)
 	defer own.Stop()
-	if time.Since(a.joined) > watchOwnAfter { // it has waited before, and word may come while it looks
+	if time.Since(a.joined) > watchOwnAfter { // it has waited before, and news of its removal may come during a look
 		own.Stop()
 		a.listenToItself()
 	}
@@ -142,12 +142,12 @@ func (a *awaiting) listenToItself() {
 	a.self = a.watches.listen(span{key: a.key}, a.bell, a.created)
 }
 
-// hear works on the news. It returns nil if nothing ends the waiting.
+// hear handles the news. It returns nil if nothing ends the waiting.
 func (a *awaiting) hear(ctx context.Context) (*finding, error) {
 	if err := a.stillThere(ctx); err != nil {
 		return nil, err
 	}
-	var unread []*neighbour // to be read now: events tell only what comes later
+	var unread []*neighbour // to be read now: events report only what comes later
 	answered, reread := true, false
 	if a.self != nil {
 		answered, reread = a.self.answered(), a.self.unread()
@@ -179,7 +179,7 @@ func (a *awaiting) mayPass(err error) bool {
 	return passes
 }
 
-// stillThere also asks the last question before somebody may be let in: has word of my own removal come?
+// stillThere is also the last check before somebody may be let in: has news of my own removal come?
 func (a *awaiting) stillThere(ctx context.Context) error {
 	if a.self == nil {
 		return nil
@@ -219,8 +219,8 @@ func (a *awaiting) lookAgain(ctx context.Context, rev int64, how driver.Change) 
 	return &finding{ahead, how}, err
 }
 
-// handOff finds out, with a point read at the revision of the last deletion ahead, whether mine still stands. For a look,
-// the service would have to go through the whole line.
+// handOff finds out, with a point read at the revision of the last deletion ahead, whether my own node still stands. For a
+// look, the service would have to go through the whole line.
 func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 	answer, at, err := a.readAt(ctx, "look at the own node", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		return []clientv3.Op{a.readOwn(opts...)}
@@ -234,17 +234,17 @@ func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 	return a.cleared(ctx)
 }
 
-// cleared ends the waiting of one who has nobody in sight.
+// cleared ends the waiting when nobody is left in sight.
 func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
 	a.remember(glance{})
 	return &finding{how: driver.Looked}, a.stillThere(ctx)
 }
 
-// readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events
-// tell.
+// readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events report
+// what happens.
 //
-// A read at the revision of the watch would be cheaper for the service, but show the past: the watch may be older than
-// this wait, or its member may lag behind, and then I would be told of nodes that had gone before I asked.
+// A read at the revision of the watch would be cheaper for the service, but it would show the past: the watch may be older
+// than this wait, or its member may lag behind, and then I would be told of nodes that had gone before I asked.
 func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, error) {
 	answer, at, err := a.readAt(ctx, "look at the node ahead", 0, func(...clientv3.OpOption) []clientv3.Op {
 		ops := []clientv3.Op{a.readOwn()}
@@ -276,8 +276,8 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 }
 
 // awaitAny waits for many nodes with one watch on the line as a whole: a watch on each would cost the service a request
-// each. Whoever has just become the first waiter for many permits waits for all who hold; there is one such waiter in a
-// line, so that is no herd. The watch covers the own key too.
+// each. The first waiter for many permits waits for all holders. A line has only one such waiter, so there is no herd. The
+// watch also covers the waiter's own key.
 func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, error) {
 	awaited := make(map[string]bool, len(wait))
 	for i := range wait {
@@ -335,8 +335,9 @@ func differ(wait, ahead []driver.Node, then, now map[string]int64) bool {
 	return false
 }
 
-// Watch reads once the watch is open, and then now and then. A read that stalls is given up when the bell rings. As long
-// as reading is not permitted it goes on asking: the owner still holds, and must hear of a removal when it is again.
+// Watch reads once the watch is open, and from time to time after that. A read that stalls is given up when the bell rings.
+// While reading is not permitted, Watch goes on asking: the owner still holds, and must hear of a removal once reading is
+// permitted again.
 func (p *place) Watch(ctx context.Context) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -361,7 +362,7 @@ func (p *place) Watch(ctx context.Context) error {
 	}
 }
 
-// readSelf finds out whether the own node is there, so that its ear can tell from then on.
+// readSelf finds out whether our own node is there; from then on its ear reports what happens.
 func (p *place) readSelf(ctx context.Context, e *ear) error {
 	answer, at, err := p.readAt(ctx, "look at the own node", 0, func(opts ...clientv3.OpOption) []clientv3.Op {
 		return []clientv3.Op{p.readOwn(opts...)}

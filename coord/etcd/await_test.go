@@ -48,7 +48,7 @@ func silent(t testing.TB, c <-chan error, d time.Duration, what string) {
 	}
 }
 
-// Await says what ended the wait only where that is known.
+// Await says what ended the wait only if that is known.
 func TestAwaitTellsWhatItKnows(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -75,7 +75,7 @@ func TestAwaitTellsWhatItKnows(t *testing.T) {
 	leave(t, last, true)
 }
 
-// A watch that resumes at an old revision after a compaction is closed with an error. Ours never resume.
+// A watch that resumes at a compacted revision is closed with an error. Ours never resume.
 func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -109,8 +109,8 @@ func TestWaiterOutlivesCompactionAndBrokenStream(t *testing.T) {
 	}
 }
 
-// A watch may be older than the wait that shares it, and its member may lag behind: what it tells may be old, and must
-// not pass for what stands now.
+// A watch may be older than the wait that shares it, and its member may lag behind: what it reports may be old, and must
+// not be taken for the present state.
 func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	crowd := open(t, connectLink(t, cluster.Addrs()...))
@@ -147,7 +147,7 @@ func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	}
 }
 
-// A key is used again, and its watch shared: word of the former node may come when the next one stands.
+// A key is reused, and its watch is shared: news of the former node may arrive when the next one stands.
 func TestWordOfTheFormerNodeIsNoRemoval(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -177,7 +177,7 @@ func TestWordOfTheFormerNodeIsNoRemoval(t *testing.T) {
 	leave(t, next, true)
 }
 
-// The revision of the deletion may be compacted between the event and the read that it makes the waiter do.
+// The revision of the deletion may be compacted between the event and the read that the event makes the waiter do.
 func TestHandOverWhoseRevisionIsCompacted(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -262,7 +262,7 @@ func TestRemovedWaiterIsNeverLetIn(t *testing.T) {
 	}
 }
 
-// etcd #22082: a deletion by key alone that is applied late removes what has taken the key's place.
+// etcd #22082: a deletion by key alone that is applied late removes the node that has the key by then.
 func TestLateDepartureRemovesNobodyElse(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -335,8 +335,8 @@ func TestWritesByOthersLetNobodyIn(t *testing.T) {
 	leave(t, last, true)
 }
 
-// A stream that does not answer is given up within seconds; the client library gives its streams up after 13 s, and by
-// default never.
+// A stream that does not answer is given up within seconds. The client library gives its streams up after 13 s at best, and
+// by default never.
 func TestSilentStreamIsLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
@@ -356,7 +356,7 @@ func TestSilentStreamIsLeft(t *testing.T) {
 			l.proxies[i].Stall()
 			leave(t, head, true)
 			begun := time.Now()
-			// Another stream may be opened through the same one once or twice.
+			// The next stream may go through the same member once or twice.
 			answers(t, c, pingEvery+5*silence, nil, "await")
 			t.Logf("heard of it after %v", time.Since(begun))
 			leave(t, me, true)
@@ -364,7 +364,7 @@ func TestSilentStreamIsLeft(t *testing.T) {
 	}
 }
 
-// Semaphores wait for several: more than fit into one transaction.
+// Semaphores wait for many nodes, more than fit into one transaction.
 func TestWaitForOneOfManyNodes(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -405,7 +405,7 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 	}
 }
 
-// Whoever gives up leaves no watch behind, not at the service either.
+// A waiter that gives up leaves no watch behind, here or at the service.
 func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	cluster := servers.Etcd(t)
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -418,7 +418,8 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 		}
 		cancel()
 	}
-	// The session's own; for a moment the one that all of them shared; and, on a busy machine, that of the own key.
+	// There is the session's own watch, for a moment the one that all of them shared, and, on a busy machine, the one of the
+	// waiter's own key.
 	if here := s.watches.size(); here > 3 {
 		t.Errorf("%d watches are left here", here)
 	}
@@ -434,14 +435,14 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 			break
 		}
 	}
-	if here != 1 || there > 2 { // the session's own, and for a moment its test whether the stream answers
+	if here != 1 || there > 2 { // the session's own, and for a moment the ping of its stream
 		t.Errorf("%d watches are left here, and %v at the service", here, there)
 	}
 	leave(t, me, false)
 	leave(t, head, true)
 }
 
-// A watch that nobody wants any more when it is answered is closed. A ping is one from the start.
+// A watch that nobody wants by the time it is open is closed. Nobody ever wants the watch of a ping.
 func TestPingsLeaveNoWatch(t *testing.T) {
 	cluster := servers.Etcd(t)
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -477,7 +478,7 @@ func listening(t *testing.T, s *session) {
 	}
 }
 
-// A line that is wanted again and again keeps its own watch alive, and nobody else's.
+// A line that is listened to again and again keeps its own watch open, and no other.
 func TestAHotLineKeepsNoOtherWatches(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))

@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What a look at a whole line of a thousand costs, as a semaphore takes it.
+// This is what a look at a whole line of a thousand costs, as a semaphore does it.
 func BenchmarkALookAtAThousand(b *testing.B) {
 	l := layout{root: defaultRoot}
 	answer := &pb.RangeResponse{}

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A frozen member keeps its connections, and requests still go to it in turn. (11 of 24 stock watches there missed the
+// A frozen member keeps its connections, and requests still go to it in turn. (Of 24 stock watches there, 11 missed the
 // deletion for 40 s.)
 func TestOneFrozenMemberOfThreeStopsNobody(t *testing.T) {
 	if testing.Short() {

@@ -107,7 +107,7 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 				t.Fatalf("meddle: %v", err)
 			}
 			for _, kv := range there.Kvs {
-				// As a tool does that takes care of the lease: see docs/security.md for one that does not.
+				// Like a tool that takes care of the lease; docs/security.md tells of tools that do not.
 				if _, err := root.Put(ctx, string(kv.Key), string(kv.Value)+"!", clientv3.WithIgnoreLease()); err != nil && !is(err, rpctypes.ErrKeyNotFound) {
 					t.Fatalf("meddle: %v", err)
 				}

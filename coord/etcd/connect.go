@@ -23,17 +23,18 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// Connect makes an etcd client of its own, checks that the service answers and that the user may use the root, and
-// returns a coord.Client on it. Closing the latter closes everything. ctx governs only the check, which goes on as long as
-// the service is out of reach: until ctx ends or, if ctx has no deadline, for 30 s. The error names what was tried and what
-// is in the way, and WithLogger tells it meanwhile. It also warns where etcd has no users, so that everybody has all rights.
+// Connect makes its own etcd client, checks that the service answers and that the user may use the root, and returns a
+// coord.Client on it. Closing the coord.Client closes everything. ctx governs only the check, which goes on while the
+// service is out of reach: until ctx ends or, if ctx has no deadline, for 30 s. The error names what was tried and what is
+// in the way, which the logger of WithLogger reports meanwhile. The logger also gets a warning if etcd has no users, since
+// everybody has all rights then.
 //
-// A password or a token goes to the service as it is. So without TLS, or with endpoints that begin with http://, for which
-// the client library ignores TLS, it is refused unless all endpoints are on this machine, by their addresses; see
+// A password or a token is sent as it is. It is therefore refused without TLS, or with endpoints that begin with http://,
+// for which the client library ignores TLS, unless all endpoints are on this machine, judging by their addresses; see
 // [WithCleartextPassword]. New takes a client as it is.
 //
-// What cfg leaves open it sets as locks need it: a dead connection is noticed within 13 s (requests notice it sooner),
-// a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
+// What cfg leaves open, Connect sets as locks need it: a dead connection is noticed within 13 s (requests notice it
+// sooner), a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
 func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
 	c, keys, err := configure(opts)
 	if err != nil {
@@ -79,8 +80,8 @@ const (
 	inquireEvery = 3 * time.Second
 )
 
-// inquire finds out now and then what is in the way of a connection, and logs it, until ctx ends or tells is called, which
-// returns what it was last. The client library does not say: it waits.
+// inquire finds out from time to time what is in the way of a connection, and logs it, until ctx ends or tells is called,
+// which returns the latest obstacle. The client library does not say: it just waits.
 func inquire(ctx context.Context, cfg clientv3.Config, log *slog.Logger) (tells func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	found := make(chan error, 1)
@@ -104,18 +105,18 @@ func inquire(ctx context.Context, cfg clientv3.Config, log *slog.Logger) (tells 
 	}
 }
 
-// obstacle makes a connection and returns why that fails; nil if it does not, or nothing is known yet.
+// obstacle makes a connection and returns why that fails; nil: it does not fail, or nothing is known yet.
 func obstacle(ctx context.Context, cfg clientv3.Config) error {
 	cfg.Username, cfg.Password, cfg.Token = "", "", "" // with a user name, making the client would wait
 	client, err := dial(ctx, cfg)
 	if err != nil {
-		return nil // it is told elsewhere
+		return nil // Connect itself reports it
 	}
 	defer client.Close()
 	return hint(unreached(ctx, client.ActiveConnection()), cfg.TLS != nil || strings.HasPrefix(strings.Join(cfg.Endpoints, ""), "https"))
 }
 
-// unreached returns what is in the way of a connection; nil if it stands, or nothing is known before ctx ends.
+// unreached returns what is in the way of a connection; nil: it works, or nothing is known before ctx ends.
 func unreached(ctx context.Context, conn *grpc.ClientConn) error {
 	_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, Serializable: true, CountOnly: true}, grpc.WaitForReady(false))
 	if status.Code(err) != codes.Unavailable {
@@ -128,7 +129,7 @@ func unreached(ctx context.Context, conn *grpc.ClientConn) error {
 	return errors.New(text)
 }
 
-// hint says what the library's error means where that is a riddle.
+// hint explains errors of the library that are hard to understand.
 func hint(err error, tls bool) error {
 	for _, riddle := range []struct {
 		says string
@@ -151,7 +152,7 @@ func hint(err error, tls bool) error {
 	return err
 }
 
-// sendsInClear reports whether a secret would leave this machine without encryption, and for where.
+// sendsInClear reports whether a secret would leave this machine without encryption, and to where.
 func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
 	if cfg.Password == "" && cfg.Token == "" {
 		return "", false
@@ -163,7 +164,7 @@ func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
 		}
 		scheme = strings.ToLower(scheme)
 		if i == 0 && (scheme == "https" || cfg.TLS != nil && scheme != "http") {
-			return "", false // the library goes by the first one
+			return "", false // the library decides by the first one
 		}
 		switch {
 		case strings.HasPrefix(e, "unix:"), strings.HasPrefix(e, "unixs:"):
@@ -185,7 +186,7 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	if cfg.Logger == nil && cfg.LogConfig == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	// The library's own pauses grow to two minutes, which no session would survive. The caller's options come later and
+	// The library's own pauses grow to two minutes, which no session would survive. The caller's options come later, so they
 	// win.
 	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
 	cfg.DialOptions = append([]grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
@@ -221,8 +222,8 @@ func (d *service) probe(ctx context.Context) error {
 	})
 }
 
-// warnIfOpen warns where everybody has all rights. Where there are users, most may not even ask; and etcd before 3.5 cannot
-// be asked.
+// warnIfOpen warns if everybody has all rights. If there are users, most of them may not even ask; and etcd before 3.5
+// cannot be asked.
 func (d *service) warnIfOpen(ctx context.Context) {
 	if !d.log.Enabled(ctx, slog.LevelWarn) {
 		return
@@ -242,7 +243,7 @@ func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error)
 	case classify(err) == denial:
 		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
 	case ctx.Err() != nil:
-		if !errors.Is(err, ctx.Err()) { // what ctx ended looks different
+		if !errors.Is(err, ctx.Err()) { // an error caused by the end of ctx may look different
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		if obstacle != nil {
@@ -253,13 +254,13 @@ func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error)
 	return &shown{fmt.Errorf("turnwise: etcd: connect to %s: %w", strings.Join(cfg.Endpoints, ", "), err)}
 }
 
-// shown is an error with words of the service in it, whose text is safe to show all the same.
+// shown is an error that contains words of the service, but whose text is safe to show.
 type shown struct{ error }
 
 func (s *shown) Error() string { return coord.Printable(s.error.Error()) }
 func (s *shown) Unwrap() error { return s.error }
 
-// denied is coord.ErrDenied too, which has the same words.
+// denied is an error that is also coord.ErrDenied, without repeating its words.
 type denied struct{ error }
 
 func (d *denied) Unwrap() []error { return []error{coord.ErrDenied, d.error} }

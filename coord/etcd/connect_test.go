@@ -77,7 +77,7 @@ func TestConnectToNobodySaysSoInTime(t *testing.T) {
 	}
 }
 
-// Whoever mixes up a port, a name or a certificate is told what is in the way, and a logger hears of it meanwhile.
+// A user who mixes up a port, a name or a certificate is told what is in the way, and a logger hears of it meanwhile.
 func TestConnectNamesTheCause(t *testing.T) {
 	plain, secure := servers.Etcd(t, servers.Shared()), servers.Etcd(t, servers.Shared(), servers.TLS())
 	web := httptest.NewServer(http.NotFoundHandler())
@@ -116,7 +116,7 @@ func TestConnectNamesTheCause(t *testing.T) {
 	all.Wait()
 }
 
-// With a client of the user's own, a session that cannot be opened says so, too.
+// With the user's own client, a session that cannot be opened also says why.
 func TestOpenNamesTheCause(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{nobody}, Logger: zap.NewNop()})
 	if err != nil {
@@ -135,7 +135,7 @@ func TestOpenNamesTheCause(t *testing.T) {
 	}
 }
 
-// lockedBuffer is for a log that is written while a test goes on.
+// lockedBuffer is for a log that is written while a test reads it.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -153,7 +153,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// Nobody says for how long: it does not try for ever.
+// If nobody says for how long, Connect does not try forever.
 func TestConnectWithoutADeadlineEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")

@@ -32,7 +32,7 @@ type service struct {
 	ttl       int64 // in seconds, as asked for
 	log       *slog.Logger
 	pace      pace
-	lineBytes int64        // that Line keeps
+	lineBytes int64        // how many Line keeps
 	release   func() error // closes the client if it is ours; nil: it is the user's
 
 	numbered atomic.Bool // see errNumbered
@@ -44,9 +44,9 @@ type service struct {
 	sessions map[*session]struct{}
 }
 
-// New makes a driver on a client that stays the caller's: it is not closed with the driver, and must not be closed
-// before it. The driver talks to etcd through the client's connection; set DialKeepAliveTime on it (10 s, say), so
-// that a dead server is noticed. To keep the keys below a prefix use WithRoot, not a namespace around the client's KV.
+// New makes a driver on a client that remains the caller's: it is not closed with the driver, and must not be closed before
+// it. The driver talks to etcd through the client's connection. Set the client's DialKeepAliveTime (to 10 s, say), so that
+// a dead server is noticed. To keep the keys below a prefix, use WithRoot, not a namespace around the client's KV.
 func New(client *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	c, keys, err := configure(opts)
 	if err != nil {
@@ -84,7 +84,7 @@ func newService(client *clientv3.Client, c config, keys layout) (*service, error
 	return d, nil
 }
 
-// Strength is that of a cluster that writes to disk before it answers, as it comes (without --unsafe-no-fsync).
+// Strength is that of a cluster that writes to disk before it answers, which is the default (without --unsafe-no-fsync).
 func (d *service) Strength() driver.Strength { return strength }
 
 var strength = driver.Strength{
@@ -114,12 +114,12 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 		return rpctypes.Error(err)
 	})
 	if err != nil {
-		return nil, err // a grant that was applied all the same has no keys and ends by itself
+		return nil, err // if the lease was granted after all, it has no keys and ends by itself
 	}
 	s := d.newSession(clientv3.LeaseID(granted.GetID()), granted.GetTTL(), sent)
 	if err := s.moveEpoch(ctx, 0); err != nil {
 		s.end(errClosed)
-		return nil, err // the lease ends by itself, and if the key was put after all, so does that
+		return nil, err // the lease ends by itself, and takes the key along if it was put after all
 	}
 	if !d.adopt(s) {
 		s.end(errClosed)
@@ -132,7 +132,7 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 
 var errClosed = errors.New("closed")
 
-// adopt makes Close end this session too. It returns false if Close has begun.
+// adopt has Close end this session as well. It returns false if Close has already begun.
 func (d *service) adopt(s *session) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

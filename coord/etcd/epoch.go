@@ -13,17 +13,17 @@ import (
 )
 
 // epoch is the session's epoch key, which every join compares. When a join's outcome is open, the key is written again:
-// a join that is still on its way then fails, and what a read shows afterwards is final. (A read alone settles nothing:
-// we saw a transaction applied a second after one.)
+// a join that is still on its way then fails, and what a read shows afterwards is final. (A read alone settles nothing: we
+// have seen a transaction applied a second after one.)
 //
-// The key also tells whether the lease lives, since it goes with the lease.
+// The key also shows whether the lease is alive, since it goes with the lease.
 type epoch struct {
 	rev     driverkit.Max // the key's mod revision as far as we know
-	writing gate          // lets one through: to write the key, or to look whether it is there
-	seen    int64         // the last revision at which the lease was known to live; guarded by writing
+	writing gate          // lets one through: to write the key, or to check whether it is there
+	seen    int64         // the last revision at which the lease was known to be alive; guarded by writing
 }
 
-// moveEpoch returns when nothing that compares with the epoch old can be applied any more.
+// moveEpoch returns when nothing that compares with the epoch old can still be applied.
 func (s *session) moveEpoch(ctx context.Context, old int64) error {
 	if err := s.epoch.writing.enter(ctx); err != nil {
 		return failed("move the epoch", err)
@@ -35,7 +35,7 @@ func (s *session) moveEpoch(ctx context.Context, old int64) error {
 	return s.putEpoch(ctx)
 }
 
-// confirm settles whether the lease lives, by a write that needs a living lease. If it does not, the session is ended.
+// confirm settles whether the lease is alive, by a write that needs a live lease. If it is not, the session ends.
 func (s *session) confirm(ctx context.Context) error {
 	if err := s.epoch.writing.enter(ctx); err != nil {
 		return failed("confirm the lease", err)
@@ -64,8 +64,8 @@ func (s *session) noticeLoss(err error) {
 	}
 }
 
-// check returns nil if the lease lived at revision since, as far as the service can tell, and ends the session if the
-// lease is no longer alive.
+// check returns nil if the lease was alive at revision since, as far as the service can tell, and ends the session if it is
+// no longer alive.
 func (s *session) check(ctx context.Context, since int64) error {
 	if err := s.epoch.writing.enter(ctx); err != nil {
 		return failed("look for the lease", err)
@@ -93,18 +93,18 @@ func (s *session) check(ctx context.Context, since int64) error {
 	return s.putEpoch(ctx) // the lease is gone, or somebody has removed the key
 }
 
-// txn also compares revisions.
+// txn also checks that the service has not gone back.
 func (s *session) txn(ctx context.Context, ifs []clientv3.Cmp, then, instead []clientv3.Op) (*clientv3.TxnResponse, error) {
 	told := s.told.Load()
 	answer, err := s.d.txn(ctx, ifs, then, instead)
-	if err == nil && !(len(then) > 0 && then[0].IsSerializable()) { // a member that is asked by itself may lag behind
+	if err == nil && !(len(then) > 0 && then[0].IsSerializable()) { // a single member that answers by itself may lag behind
 		err = s.goesOn(answer.Header.Revision, told)
 	}
 	return answer, err
 }
 
-// goesOn ends the session if the service is now at an earlier revision than one it had told: it has lost its data, or
-// was given older data. Who held or had left since then is forgotten, and what is there may be long gone.
+// goesOn ends the session if the service is now at an earlier revision than one it had told us: it has lost its data, or
+// was given older data. It has forgotten who has held or left since then, and what it shows may be long gone.
 func (s *session) goesOn(now, told int64) error {
 	s.told.Saw(now)
 	if now >= told {
@@ -125,7 +125,7 @@ func (s *session) removed(ctx context.Context, rev int64) error {
 	return driver.ErrRemoved
 }
 
-// removed also frees what the place used, since nobody calls Leave for a node that was removed.
+// removed also frees what the place used: nobody calls Leave for a node that was removed.
 func (p *place) removed(ctx context.Context, rev int64) error {
 	err := p.session.removed(ctx, rev)
 	if errors.Is(err, driver.ErrRemoved) {
@@ -134,8 +134,8 @@ func (p *place) removed(ctx context.Context, rev int64) error {
 	return err
 }
 
-// watchOver listens for the lease being taken away out of the blue: by an operator, or by a leader that was frozen and
-// does not know of the renewals since. Now and then it also sweeps.
+// watchOver listens for the lease being taken away unexpectedly: by an operator, or by a leader that was frozen and does
+// not know of the renewals since. From time to time it also sweeps.
 func (s *session) watchOver() {
 	ctx := s.life.Context()
 	v := s.watches.vigil(span{key: s.d.keys.epoch(s.lease)}, 1)
@@ -152,7 +152,7 @@ func (s *session) watchOver() {
 			}
 		}
 		if len(events) == 0 && (v.open == 0 || !v.unread() || v.opened < s.told.Load()) {
-			since = math.MaxInt64 // no event will tell, or none has for long, or the service has gone back: ask
+			since = math.MaxInt64 // no event will come, or none has for long, or the service has gone back: ask
 		}
 		v.caughtUp(v.opened)
 		if err := s.check(ctx, since); err != nil && !s.life.Over() {

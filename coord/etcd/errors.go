@@ -17,7 +17,7 @@ import (
 type class int
 
 const (
-	passing class = iota // try again; whether the request was applied is open
+	passing class = iota // try again; the request may or may not have been applied
 	denial               // credentials or permission: ErrDenied; not applied
 	final                // another try would not help; not applied
 )
@@ -26,7 +26,7 @@ func classify(err error) class {
 	switch {
 	case is(err, rpctypes.ErrAuthOldRevision), is(err, errForLearner), is(err, rpctypes.ErrNotLeader),
 		is(err, rpctypes.ErrNotCapable):
-		return passing // another member, or the same one a moment later, will do
+		return passing // another member will answer, or the same one a moment later
 	case is(err, rpctypes.ErrAuthFailed), is(err, rpctypes.ErrUserEmpty), is(err, rpctypes.ErrUserNotFound),
 		is(err, rpctypes.ErrRoleNotGranted), is(err, rpctypes.ErrInvalidAuthMgmt):
 		return denial
@@ -46,7 +46,7 @@ func classify(err error) class {
 	return passing
 }
 
-// isTooLarge reports whether an answer was larger than the client's Config allows. What was asked for has been done.
+// isTooLarge reports whether an answer was larger than the client's Config allows. The request itself was carried out.
 func isTooLarge(err error) bool {
 	return codeOf(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "received message larger than max")
 }
@@ -69,10 +69,10 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-// failed adds what it was that failed.
+// failed says which operation failed.
 func failed(what string, err error) error { return fmt.Errorf("etcd: %s: %w", what, err) }
 
-// explain adds to an error that no retry mends what to do about it.
+// explain adds to an error that no retry would fix what to do about it.
 func (d *service) explain(err error) error {
 	hint := ""
 	switch {
@@ -103,7 +103,7 @@ func (d *service) prefixes() string {
 	return fmt.Sprintf("the prefix %q", d.keys.root)
 }
 
-// unanswered returns the error of a request given up because ctx has ended, with what was the matter last.
+// unanswered returns the error of a request given up because ctx has ended, with the service's last error.
 func unanswered(ctx context.Context, last error) error {
 	err := context.Cause(ctx)
 	if own := ctx.Err(); !errors.Is(err, own) && !errors.Is(err, driver.ErrSessionEnded) {

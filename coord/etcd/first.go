@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// First reads, and listens for what can change who is first: the first node itself, since nobody joins ahead of it, or
+// First reads, and listens to whatever can change who is first: the first node itself, since nobody joins ahead of it, or
 // whatever is put into an empty line.
 func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -31,7 +31,7 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	for {
 		patience := pollEvery/2 + rand.N(pollEvery)
 		if v.open == 0 {
-			patience = requestTimeout // there is no stream to be had: read, which says why
+			patience = requestTimeout // no stream can be opened: read, which says why
 		}
 		if _, err := v.next(ctx, patience); err != nil {
 			return driver.Node{}, err
@@ -43,13 +43,13 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	}
 }
 
-// same does not compare what never changes by itself.
+// same leaves out what never changes by itself.
 func same(a, b driver.Node) bool {
 	return a.ID == b.ID && a.Kind == b.Kind && bytes.Equal(a.Data, b.Data)
 }
 
-// first reads the first node, and returns at which revision. It gives up after a while: whoever watches wants to know
-// that what they were told may be stale.
+// first reads the first node, and returns at which revision it did. It gives up after a while, so that those who watch
+// learn that what they were told may be stale.
 func (d *service) first(ctx context.Context, line string) (driver.Node, int64, error) {
 	try, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64
 			d.keys.decodeValue(&n, got.Kvs[0].Value)
 			return n, rev, nil
 		}
-		// It begins with something else.
+		// The line begins with something that is no contender.
 		var first driver.Node
 		rev, err = d.walk(ctx, line, func(kv *mvccpb.KeyValue) {
 			if n, ok := d.keys.node(line, kv); ok && (first.ID == "" || n.Token < first.Token) {
@@ -93,6 +93,6 @@ func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64
 			d.keys.decodeValue(&first, got.Kvs[0].Value)
 			return first, got.Header.Revision, nil
 		}
-		// It has left meanwhile.
+		// That node has left meanwhile.
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Guard returns a comparison that is true as long as the hold lasts: put it into the If of your own transaction on the
-// same etcd, and the transaction does nothing once the hold is lost, however long the process was paused in between. It
-// is the fence for data that live in etcd.
+// Guard returns a comparison that is true as long as the hold lasts. Put it into the If of your own transaction on the same
+// etcd: the transaction does nothing once the hold is lost, however long the process was paused in between. It is the fence
+// for data that live in etcd.
 //
 //	guard, err := etcd.Guard(hold)
 //	if err != nil {
@@ -20,8 +20,8 @@ import (
 //	}
 //	_, err = client.Txn(ctx).If(guard).Then(clientv3.OpPut("orders/last", id)).Commit()
 //
-// A downgraded write lock still passes. Guard returns the hold's error if the hold has already ended, and another error
-// if it was not taken through this package.
+// A write lock still passes after a downgrade. Guard returns the hold's error if the hold has already ended, and another
+// error if it was not taken through this package.
 func Guard(h *coord.Hold) (clientv3.Cmp, error) {
 	if h == nil {
 		return clientv3.Cmp{}, errors.New("turnwise: etcd: Guard needs a hold")

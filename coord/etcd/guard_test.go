@@ -19,7 +19,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// When a holder that was paused past the end of its hold writes, the service itself refuses.
+// When a holder that was paused past the end of its hold writes, the service itself refuses the write.
 func TestGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	client, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs(), Logger: zap.NewNop()})

@@ -32,7 +32,7 @@ func entry(line, kind string) driver.Entry {
 	return driver.Entry{Line: line, Kind: kind, Owner: driver.Owner{Host: "host", PID: 1, Since: time.Now()}}
 }
 
-// try makes an entry one that joins only if nobody is in sight.
+// try returns an entry that joins only if nobody is in sight.
 func try(e driver.Entry) driver.Entry {
 	e.Free = func(ahead []driver.Node) bool { return len(ahead) == 0 }
 	return e
@@ -66,8 +66,8 @@ func turn(ctx context.Context, me driver.Place, ahead []driver.Node) (wakeUps in
 	return wakeUps, nil
 }
 
-// etcd serves a watch that begins at a past revision from a loop of 100 ms, so concurrency.Mutex takes 33 ms on average
-// to hand over between two.
+// etcd serves a watch that begins at a past revision from a loop that runs every 100 ms, so concurrency.Mutex takes 33 ms
+// on average to hand over between two contenders.
 func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	const rounds = 200
@@ -146,7 +146,7 @@ func crowdOf(t testing.TB) int {
 	return 2000
 }
 
-// cost is what a hand-over took: the least that any did, and wake-ups on average.
+// cost is what a hand-over took: the least of any, and the average number of wake-ups.
 type cost struct {
 	waiting                  int
 	requests, bytes, wakeUps float64
@@ -157,7 +157,7 @@ func (c cost) String() string {
 	return fmt.Sprintf("%.0f requests, %.0f bytes, %.2f wake-ups; %.1f KiB a waiter", c.requests, c.bytes, c.wakeUps, c.memory/1024)
 }
 
-// handOvers has n wait through one client while one holds through another; that one leaves, then each of them in order.
+// handOvers has n wait through one client while one holds through another. The holder leaves, then each of the n in order.
 func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	t.Helper()
 	line := fmt.Sprintf("crowd of %d", n)
@@ -189,7 +189,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 	quiet(t, l) // every watch has been set
 	memory := float64(heapInUse()-before) / float64(n)
 
-	// Some hand-overs in the midst of the crowd are counted, and then it drains.
+	// Some hand-overs amid the crowd are counted, and then it drains.
 	measured := min(n-1, 20)
 	if err := head.Leave(ctx, true); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func handOvers(t *testing.T, cluster *servers.Cluster, n int) cost {
 			t.Fatalf("turn %d: %v", i+1, err)
 		}
 		time.Sleep(10 * time.Millisecond) // for whatever may follow a hand-over
-		// The least counts: of many waiters some always poll.
+		// The least counts, since of many waiters some always poll.
 		spent := l.counted().Sub(start)
 		requests = min(requests, float64(spent.Requests()))
 		bytes = min(bytes, float64(spent.Sent+spent.Received))
@@ -256,7 +256,7 @@ func quiet(t testing.TB, l *link) {
 	t.Fatal("the link never becomes quiet")
 }
 
-// A look makes the service go through the whole line. Where the places are of one client, none is needed.
+// A look makes the service go through the whole line. If all places belong to one client, none is needed.
 func TestALineThatOneClientDrainsIsNotLookedAt(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -330,7 +330,7 @@ func TestCrowdJoinsAtOnceAndDrains(t *testing.T) {
 	all.Wait()
 	t.Logf("%d of %d served in %v, %.3f wake-ups each, %d writes", served.Load(), n, time.Since(begun),
 		float64(wakeUps.Load())/float64(n), l.counted().Writes)
-	if w := l.counted().Writes; w > 2*n+n/10 { // on a busy machine some are asked for twice
+	if w := l.counted().Writes; w > 2*n+n/10 { // on a busy machine some are sent twice
 		t.Errorf("%d writes for %d joins and as many departures", w, n)
 	}
 	if w := float64(wakeUps.Load()) / float64(n); w > 1.1 {

@@ -31,7 +31,7 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 }
 
 const (
-	// A page of a walk has about pageBytes. How large the values are turns out on the way: anybody may keep large ones
+	// A page of a walk has about pageBytes. How large the values are is known only on the way: anybody may keep large ones
 	// below the name of a line.
 	pageBytes         = 1 << 20
 	fewKeys, manyKeys = 16, 1000
@@ -54,7 +54,7 @@ func (d *service) walk(ctx context.Context, line string, visit func(*mvccpb.KeyV
 	for limit := fewKeys; ; limit = min(max(keys*pageBytes/(bytes+1), fewKeys), manyKeys) {
 		got, err := d.readLine(ctx, line, from, append(opts, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(at))...)
 		if is(err, rpctypes.ErrCompacted) && at > 0 {
-			at = 0 // what stands all the while is seen all the same
+			at = 0 // go on with the present state: whatever stands all the while is still seen
 			continue
 		}
 		if err != nil {
@@ -87,7 +87,7 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	}
 	opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(page)}
 	if d.keys.names == Isolated {
-		opts = append(opts, clientv3.WithKeysOnly()) // without the lease, from 3.7 on, which stock names need
+		opts = append(opts, clientv3.WithKeysOnly()) // from 3.7 on that leaves out the lease, which stock names need
 	}
 	for {
 		var got *clientv3.GetResponse
@@ -118,7 +118,7 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 func (d *service) Remove(ctx context.Context, n driver.Node) error {
 	key, created, ok := d.keys.inLine(n.Line, n.ID)
 	if !ok {
-		return driver.ErrRemoved // no such node was ever in that line
+		return driver.ErrRemoved // that line never had such a node
 	}
 	removed, tries := false, 0
 	err := d.retry(ctx, "remove a node of line "+n.Line, func(ctx context.Context) error {

@@ -67,13 +67,13 @@ func (s *scales) HandleRPC(_ context.Context, r stats.RPCStats) {
 	}
 }
 
-// weighed makes a link whose replies are weighed.
+// weighed makes a link that records the size of its largest reply.
 func weighed(t *testing.T, addrs []string) (*link, *atomic.Int64) {
 	s := new(scales)
 	return connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{grpc.WithStatsHandler(s)}}, addrs...), &s.largest
 }
 
-// Somebody has filled a line with large values that are no contenders'. Whoever looks at it is not made to take them all
+// Somebody has filled a line with large values that are not of contenders. A client that looks at it need not read them all
 // at once.
 func TestJunkInALineIsTakenInPieces(t *testing.T) {
 	cluster := servers.Etcd(t)
@@ -118,7 +118,7 @@ func TestJunkInALineIsTakenInPieces(t *testing.T) {
 	leave(t, behind, true)
 }
 
-// Long lines take time in proportion, and no longer than their context.
+// Long lines take proportionate time, but no longer than the context allows.
 func TestALongLineIsReadInPages(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l, size := weighed(t, cluster.Addrs())
@@ -145,7 +145,7 @@ func TestALongLineIsReadInPages(t *testing.T) {
 	}
 }
 
-// A node's ID may come from a form, a file or a colleague: whatever it names outside its line stays.
+// A node's ID may come from a form, a file or a colleague: whatever it names outside its line is left alone.
 func TestBreakStaysInItsLine(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -183,7 +183,7 @@ func TestBreakStaysInItsLine(t *testing.T) {
 	}
 }
 
-// Somebody else puts keys with names that no call takes. They are no lines, and nobody is shown them.
+// Somebody else puts keys with names that no call accepts. They are not lines, and are not shown.
 func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -205,7 +205,7 @@ func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
 	}
 }
 
-// Whoever may stand in a line may do so many times, and say a megabyte each time.
+// Anyone who may stand in a line may do so many times, with a megabyte of data each time.
 func TestWhatALineSaysIsKeptUpToABound(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)

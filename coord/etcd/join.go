@@ -24,8 +24,8 @@ type place struct {
 	number   int64 // in the key
 	created  int64 // the key's create revision
 	last     bool
-	joined   time.Time // when it began to
-	free     sync.Once // when it is known to have gone
+	joined   time.Time // when it began to join
+	free     sync.Once // for when it is known to have gone
 
 	mu       sync.Mutex
 	node     driver.Node
@@ -46,15 +46,15 @@ type joining struct {
 	*place
 	value  string
 	entry  driver.Entry
-	alone  bool // put only if nobody is in sight
+	alone  bool // put the node only if nobody is in sight
 	tokens int  // how often it was refused because of its token
 
 	compared int64 // the epoch that the last transaction compared with
 	open     bool  // the transaction may still be applied
 }
 
-// Join runs on the session's life, not on the caller's context: a request that is cancelled half way has an open
-// outcome, and settling that costs more than waiting for the reply and taking the node away.
+// Join runs on the session's life, not on the caller's context: a request cancelled halfway has an open outcome, and
+// settling that costs more than waiting for the reply and taking the node away.
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
@@ -94,7 +94,7 @@ func (j *joining) run(wanted func() bool) ([]driver.Node, error) {
 	return ahead, j.life.Verdict(err)
 }
 
-// undo makes sure that nothing of the join stays. While the outcome is open it does not wait for that.
+// undo makes sure that nothing of the join stays. If the outcome is open, it does so in the background.
 func (j *joining) undo() {
 	if !j.open {
 		_ = j.untilGone(j.life.Context(), j.takeBack)
@@ -116,7 +116,7 @@ func (j *joining) takeBack(ctx context.Context) error {
 	return j.depart(ctx)
 }
 
-// attempt tries until the outcome is known. After an error there may be a node that has to go.
+// attempt tries until the outcome is known. After an error there may still be a node that has to go.
 func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 	for tries := 0; wanted(); tries++ {
 		j.compared = j.epoch.rev.Load()
@@ -140,9 +140,9 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 	return nil, context.Canceled
 }
 
-// send sends the transaction that joins. A range before the put shows exactly those ahead. It puts only what is not
-// there: what stands between us and the service may send a transaction again though it was applied. A try asks for an empty
-// line first, and is shown who is there instead.
+// send sends the transaction that joins. A range before the put shows exactly those ahead. It puts the node only if it is
+// not there: something between us and the service may send a transaction again although it was applied. An entry that joins
+// only if it is free first asks for an empty line, and otherwise is shown who is there.
 func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	keys := j.d.keys
 	epoch := keys.epoch(j.lease)
@@ -164,12 +164,12 @@ func (j *joining) send() (answer *clientv3.TxnResponse, err error) {
 	return answer, err
 }
 
-// whyNot finds out why the transaction put nothing. It returns nil if the node is there already; or to try again, if the
-// epoch is another one or the key is somebody else's. Or somebody is in line.
+// whyNot finds out why the transaction put nothing. It returns nil if the node is already there, or to try again: the epoch
+// has moved, the key is somebody else's, or somebody in line is not in the way.
 func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	ctx, now := j.life.Context(), answer.Header.Revision
 	kvs := answer.Responses[0].GetResponseRange().GetKvs()
-	if len(kvs) == 0 { // gone with the lease, or removed by somebody
+	if len(kvs) == 0 { // gone with the lease, or removed by somebody else
 		return j.check(ctx, now)
 	}
 	if own := answer.Responses[1].GetResponseRange().GetKvs(); len(own) > 0 {
@@ -186,11 +186,11 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	if err == nil && j.entry.InVain(g.nodes) {
 		err = driver.ErrBusy
 	}
-	j.alone = false // what is there is not in the way, but a comparison cannot leave it out
+	j.alone = false // those in line are not in the way, but a comparison cannot leave them out
 	return err
 }
 
-// mend returns nil when it is time to try again, or when the node turned out to be there.
+// mend returns nil when it is time to try again, or when it has found the node after all.
 func (j *joining) mend(err error, tries int) error {
 	ctx := j.life.Context()
 	switch {
@@ -201,7 +201,7 @@ func (j *joining) mend(err error, tries int) error {
 		return j.confirm(ctx)
 	case is(err, rpctypes.ErrTooManyRequests): // it was not even proposed
 		return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries+3)))
-	case isTooLarge(err): // the answer, and not what was sent: it may have been applied
+	case isTooLarge(err): // the answer was, not what was sent: it may have been applied
 		if settled := j.settle(ctx); settled != nil {
 			return settled
 		}
@@ -214,8 +214,8 @@ func (j *joining) mend(err error, tries int) error {
 }
 
 // settle finds out whether a transaction whose reply was lost was applied, after making sure that it no longer can be. If
-// another join has moved the epoch since, that may have been when an earlier place still had this key. So it reads nothing
-// from before what the service told last: by then that place had gone.
+// another join has moved the epoch since, it may have done so while an earlier place still had this key. So settle reads at
+// a revision no older than the last one that the service told us: by then that place had gone.
 func (j *joining) settle(ctx context.Context) error {
 	j.open = true
 	if err := j.moveEpoch(ctx, j.compared); err != nil {
@@ -236,9 +236,10 @@ func (j *joining) settle(ctx context.Context) error {
 	return nil
 }
 
-// adopt takes what stands at the key for the node of this join, if that is surely what it is. What has our lease and says
-// something else may be our node that somebody has written to, or never was ours: it goes, so that nobody waits for it. The
-// rest is somebody else's, and stays; this join takes another key then, and that one is never used again.
+// adopt takes what stands at the key for this join's node, if that is surely what it is. A node that has our lease but says
+// something else may be ours, written to by somebody, or may never have been ours: it is taken away, so that nobody waits
+// for it. A node without our lease is somebody else's, and stays; this join then takes another key, and that one is never
+// used again.
 func (j *joining) adopt(ctx context.Context, kv *mvccpb.KeyValue) error {
 	switch {
 	case kv.GetLease() != int64(j.lease):
@@ -253,7 +254,7 @@ func (j *joining) adopt(ctx context.Context, kv *mvccpb.KeyValue) error {
 	return nil
 }
 
-// made completes a join that put the node at revision rev, with what the transaction read before.
+// made completes a join that put the node at revision rev, using what the transaction read before it.
 func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, error) {
 	j.born(rev)
 	read := j.d.keys.see(j.view, answers)

@@ -35,7 +35,7 @@ func stored(t testing.TB, c *clientv3.Client, line string) []string {
 	return keys
 }
 
-// stays fails if the line does not soon have n keys, and keep them for a while.
+// stays fails unless the line soon has n keys, and keeps them for a while.
 func stays(t testing.TB, c *clientv3.Client, line string, n int, d time.Duration) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); len(stored(t, c, line)) != n && time.Now().Before(limit); {
@@ -68,8 +68,8 @@ func joinOf(line string) func(string, any) bool {
 	}
 }
 
-// An open outcome must be settled; and what the service applies late, after we have looked, must come to nothing.
-// Measured on etcd: of 136,103 transactions over 482 cuts, 5,301 that had failed were applied.
+// An open outcome must be settled, and whatever the service applies late, after we have looked, must come to nothing. As
+// measured on etcd, of 136,103 transactions over 482 cuts, 5,301 that had failed were applied.
 func TestJoinWhoseReplyIsLostIsOneNode(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -95,7 +95,7 @@ func TestJoinWhoseReplyIsLostIsOneNode(t *testing.T) {
 	}
 }
 
-// The reply may be lost again and again, and those behind must not be taken for those ahead (a deadlock).
+// The reply may be lost again and again. Those behind must not be taken for those ahead, which would be a deadlock.
 func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -138,9 +138,8 @@ func TestJoinsWithManyLostRepliesStandInOrder(t *testing.T) {
 	stays(t, root, "storm", 0, 2*drivertest.Late)
 }
 
-// An interceptor of the user's may send a request again, though the first was applied.
-// A join's key may have been an earlier place's, which still had it when the epoch was moved. That the epoch has been moved is
-// told late, so the join compares with the one before, and its reply is lost.
+// An earlier place may have had a join's key, and have had it still when the epoch was moved. The join hears late of the
+// move, so it compares with the previous epoch, and its reply is lost.
 func TestALostJoinDoesNotTakeAnEarlierPlaceForItsOwn(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -169,6 +168,7 @@ func TestALostJoinDoesNotTakeAnEarlierPlaceForItsOwn(t *testing.T) {
 	leave(t, me, true)
 }
 
+// An interceptor of the user's may send a request again although the first was applied.
 func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -214,8 +214,8 @@ func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
 	stays(t, root, "twice", 0, 100*time.Millisecond)
 }
 
-// A join that comes once more when its place has been left puts a node that is nobody's. The session takes it away when it looks
-// next, be it that its stream had to be opened anew; and it takes nothing else away.
+// A join that arrives again after its place has been left puts a node that belongs to nobody. The session takes it away
+// when it next looks, for instance because its stream had to be opened again, and takes nothing else away.
 func TestJoinThatComesAgainLaterIsTakenAway(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -250,7 +250,7 @@ func TestJoinThatComesAgainLaterIsTakenAway(t *testing.T) {
 	leave(t, other, true)
 }
 
-// Somebody else has put something where a join's key would go: it is neither overwritten nor taken for one's own.
+// Somebody else has put something where a join's key would go: the join neither overwrites it nor takes it for its own.
 func TestJoinTakesNobodysKey(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -277,7 +277,7 @@ func TestJoinTakesNobodysKey(t *testing.T) {
 	}
 }
 
-// The answer to a join is larger than the client takes: the join was applied all the same.
+// The answer to a join is larger than the client accepts, but the join was applied.
 func TestJoinWhoseAnswerIsTooLargeLeavesNothing(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -297,7 +297,7 @@ func TestJoinWhoseAnswerIsTooLargeLeavesNothing(t *testing.T) {
 	stays(t, root, "large", 20, 300*time.Millisecond)
 }
 
-// Whoever gives up leaves nothing behind, whatever becomes of the request that was under way.
+// A caller that gives up leaves nothing behind, whatever becomes of the request under way.
 func TestJoinGivenUpLeavesNothing(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -331,7 +331,7 @@ func TestJoinGivenUpLeavesNothing(t *testing.T) {
 
 const raceSlack = 200 * time.Millisecond
 
-// The session's key is moved while other joins are under way: they try again and nobody notices.
+// The session's epoch is moved while other joins are under way: they try again, and nobody notices.
 func TestMovedEpochFailsNobody(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -369,7 +369,7 @@ func TestMovedEpochFailsNobody(t *testing.T) {
 	mover.Wait()
 }
 
-// An operator who deletes too much must not end what lives.
+// An operator who deletes too much must not end sessions that are alive.
 func TestSessionLivesOnWithoutItsKey(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -389,8 +389,8 @@ func TestSessionLivesOnWithoutItsKey(t *testing.T) {
 	}
 }
 
-// What was asked of one session is never done in another: a join that is still on its way when the lease has gone
-// comes to nothing.
+// What was asked of one session is never done in another: a join that is still under way when the lease goes comes to
+// nothing.
 func TestJoinOfDeadSessionComesToNothing(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -445,7 +445,7 @@ func TestTryLeavesNoTraceInBusyLine(t *testing.T) {
 	leave(t, me, true)
 }
 
-// Two thousand who waited for three permits received 250 MB.
+// Two thousand waiters for three permits once received 250 MB.
 func TestWhoNeedsToSeeAFewIsNotSentTheWholeLine(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -511,7 +511,7 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 	}
 	another, _ := join(t, s, try(reader))
 
-	// A second writer sees the nearest of them; and a reader behind that one sees it, and it alone.
+	// A second writer sees the nearest of them. A reader behind that writer sees the writer alone.
 	w2, ahead := join(t, s, entry("downgraded", "W"))
 	if len(ahead) == 0 || ahead[len(ahead)-1].ID != another.Node().ID {
 		t.Errorf("nearest ahead of the second writer is %v, want %v", ahead, another.Node())
@@ -525,8 +525,8 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 	}
 }
 
-// A key that is new each time would stay in etcd's index until the next compaction, and every later look at the line
-// would come across it: after four thousand turns a join took twice as long.
+// New keys each time would stay in etcd's index until the next compaction, and every later look at the line would come
+// across them: after four thousand turns a join took twice as long.
 func TestKeysAreUsedAgain(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
@@ -557,7 +557,7 @@ func TestAKeyIsNotUsedTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever was removed calls Leave no more; the number in the key is used again all the same.
+// A waiter that was removed no longer calls Leave; the number in its key is reused nevertheless.
 func TestTheKeyOfARemovedWaiterIsUsedAgain(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)

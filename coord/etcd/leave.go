@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// Leave leaves no mark. Those behind find out by themselves whether it is their turn: see clears.
+// Leave leaves no mark: those behind find out by themselves whether it is their turn, see clears.
 func (p *place) Leave(ctx context.Context, _ bool) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -20,7 +20,7 @@ func (p *place) Leave(ctx context.Context, _ bool) error {
 }
 
 // untilGone goes on in the background if it must. A departure is retried until it has an answer, so one that fails was
-// refused; that is logged, since whoever gave up may not have waited for it.
+// refused. That is logged, since the caller who gave up may not have waited for it.
 func (s *session) untilGone(ctx context.Context, depart func(context.Context) error) error {
 	var told sync.Once
 	return driverkit.UntilGone(ctx, s.life, func(ctx context.Context) error {
@@ -34,7 +34,7 @@ func (s *session) untilGone(ctx context.Context, depart func(context.Context) er
 	}, func(error) bool { return false })
 }
 
-// depart removes our incarnation of the key. It may be sent any number of times.
+// depart removes our incarnation of the key. It can safely be sent any number of times.
 func (p *place) depart(ctx context.Context) error {
 	me := departure{key: p.key, created: p.created}
 	err := p.d.retry(ctx, "leave", func(ctx context.Context) error { return p.leaving.try(ctx, me) })
@@ -45,10 +45,10 @@ func (p *place) depart(ctx context.Context) error {
 }
 
 const (
-	// alone is how many at a time leave by a transaction of their own.
+	// alone is how many at a time leave in transactions of their own.
 	alone = 8
 
-	// together is how many of the others share one. By default etcd takes 128 operations.
+	// together is how many of the others share one transaction. By default etcd accepts 128 operations.
 	together = 64
 )
 
@@ -68,10 +68,10 @@ type departure struct {
 	done    chan error
 }
 
-// errTogether says that a shared transaction was refused, so each must ask by itself.
+// errTogether says that a shared transaction was refused, so each departure must ask by itself.
 var errTogether = errors.New("refused to one of many")
 
-// try tries once to take a key away. The try may go on after ctx has ended.
+// try tries once to take a key away, which may go on after ctx has ended.
 func (d *departures) try(ctx context.Context, me departure) error {
 	d.mu.Lock()
 	if d.sent < alone {
@@ -126,8 +126,8 @@ func (d *departures) next() {
 	}
 }
 
-// commit takes each key away if it is still the incarnation that is meant: a late deletion by key alone could remove a
-// newer node (etcd #22082).
+// commit takes each key away if it is still the same incarnation: a late deletion by key alone could remove a newer node
+// (etcd #22082).
 func (d *departures) commit(ctx context.Context, who ...departure) error {
 	var ifs []clientv3.Cmp
 	var ops []clientv3.Op

@@ -103,8 +103,8 @@ func TestACrowdLeavesOneByOneWhereItMayNotTogether(t *testing.T) {
 	}
 }
 
-// Whoever may write below the root can write down that a node has left as the holder. When that node gives up, or is
-// taken away, with others still ahead, nobody is let in.
+// Anyone who may write below the root can forge a mark that says that a node has left as the holder. When that node gives
+// up, or is taken away, with others still ahead, nobody is let in.
 func TestForgedMarkLetsNobodyIn(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	forger := direct(t, cluster)
@@ -142,7 +142,7 @@ func TestForgedMarkLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// A reader's turn comes beside others: that nobody is in its way does not mean that nobody is ahead.
+// A reader may hold beside others: that nobody is in its way does not mean that nobody is ahead.
 func TestAReaderTellsNothingOfThoseAhead(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	reader := entry("beside", "R")

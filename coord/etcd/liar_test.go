@@ -19,11 +19,11 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// liar sits between a client and the service, and spoils what it answers: fields are left out or have other values.
+// liar sits between a client and the service, and spoils the answers: fields are left out or have other values.
 type liar struct {
 	mu     sync.Mutex
 	random *rand.Rand // nil: it tells the truth
-	often  int        // of a hundred answers
+	often  int        // how many of a hundred answers it spoils
 }
 
 func (l *liar) lie(seed uint64, often int) {
@@ -84,7 +84,7 @@ func (l *liar) change(m reflect.Value) {
 	}
 }
 
-// useAll calls everything that a driver can do, each call within d. What comes of it does not matter.
+// useAll calls everything that a driver can do, and gives each call a time limit. The results do not matter.
 func useAll(t *testing.T, d driver.Driver, line string, each time.Duration) {
 	short := func() context.Context { return within(t, each) }
 	_, _ = d.Line(short(), line)
@@ -119,7 +119,7 @@ func useAll(t *testing.T, d driver.Driver, line string, each time.Duration) {
 	_ = s.Close(short())
 }
 
-// aLiar makes a driver behind one.
+// aLiar makes a driver behind a liar.
 func aLiar(t testing.TB, cluster *servers.Cluster) (*liar, *service) {
 	l := new(liar)
 	return l, connectLinkWith(t, clientv3.Config{DialOptions: spoiling(l.spoil)}, cluster.Addrs()...).service(t, WithTTL(2*time.Second))
@@ -141,8 +141,8 @@ func tellLies(t *testing.T, l *liar, d *service, seed uint64, often int) {
 	}
 }
 
-// A service that answers nonsense, or somebody on the way who does: nothing panics, nothing hangs, and with the truth all
-// is well again.
+// The service, or somebody in between, answers nonsense: nothing panics, nothing hangs, and once the answers are true again
+// all is well.
 func TestNonsenseHurtsNobody(t *testing.T) {
 	l, d := aLiar(t, servers.Etcd(t, servers.Shared()))
 	seeds := 12
@@ -160,7 +160,7 @@ func FuzzNonsense(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, often uint8) { tellLies(t, l, d, seed, int(often)%101) })
 }
 
-// The service grants a lease of no time at all, or of ages.
+// The service grants a lease that lasts no time at all, or for ages.
 func TestALeaseOfNoTimeIsNotRenewedInAStorm(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	for _, ttl := range []int64{0, -1, 1 << 40} {
@@ -190,7 +190,7 @@ func TestALeaseOfNoTimeIsNotRenewedInAStorm(t *testing.T) {
 	}
 }
 
-// The answers to renewals say that there is no such lease, though it lives.
+// The answers to renewals say that there is no such lease, although it is alive.
 func TestADeniedLeaseIsAskedForAtLeisure(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	var asked atomic.Int64
@@ -211,7 +211,7 @@ func TestADeniedLeaseIsAskedForAtLeisure(t *testing.T) {
 	}
 }
 
-// One member goes on saying that there is no such lease. The next renewal goes to another one.
+// One member keeps saying that there is no such lease. The next renewal goes to another one.
 func TestWhoeverIsDeniedALeaseAsksElsewhere(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	var streams atomic.Int64

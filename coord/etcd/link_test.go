@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// link is a client of its own behind proxies of its own, one for each member. Every request goes through it.
+// link is a client of its own behind proxies of its own, one for each member. Every request goes through the proxies.
 type link struct {
 	client  *clientv3.Client
 	proxies []*faultproxy.Proxy
@@ -44,7 +44,7 @@ type fault struct {
 	delay time.Duration
 }
 
-// rule decides the fate of one request that it fits.
+// rule decides the fate of one request that fits it.
 type rule struct {
 	fits func(method string, req any) bool
 	fate drivertest.Fate
@@ -139,7 +139,7 @@ func (l *link) fate(f drivertest.Fate, fits func(method string, req any) bool) *
 	return r
 }
 
-// changesNode reports whether a request puts, changes or deletes a node of a line.
+// changesNode reports whether a request creates, changes or deletes a node of a line.
 func changesNode(_ string, req any) bool {
 	txn, ok := req.(*pb.TxnRequest)
 	if !ok {
@@ -169,7 +169,7 @@ func isWrite(txn *pb.TxnRequest) bool {
 	return false
 }
 
-// count leaves out what a session's upkeep takes: its lease, its own key, and its tests whether a stream answers.
+// count leaves out a session's upkeep: its lease, its own key, and the pings of its streams.
 func (l *link) count(_ string, req any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -331,7 +331,7 @@ func direct(t testing.TB, c *servers.Cluster) *clientv3.Client {
 	return client
 }
 
-// within returns a context for what must not take long.
+// within returns a context for something that must not take longer than d.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// ear listens to a watch for somebody. It hears what happens after a read: so its owner reads once the watch is open,
-// and again whenever the watch had to be opened anew.
+// ear listens to a watch for somebody. It hears what happens after a read. So its owner reads once the watch is open, and
+// again whenever the watch had to be reopened.
 type ear struct {
 	hub    *watches
 	watch  *watch
@@ -29,8 +29,8 @@ type ear struct {
 	since   int64 // the revision; 0: there was no read
 }
 
-// listen rings the bell when there is news: the watch is open, it had to be opened anew, or the key has changed. What
-// happened up to revision since is known already.
+// listen rings the bell when there is news: the watch is open, it had to be reopened, or the key has changed. What happened
+// up to revision since is already known.
 func (ws *watches) listen(what span, bell driverkit.Bell, since int64) *ear {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -68,7 +68,7 @@ func (e *ear) end() {
 	}
 }
 
-// hear returns what has happened since the last read and has not been heard yet.
+// hear returns what has happened since the last read, as far as it has not been heard yet.
 func (e *ear) hear() []event {
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
@@ -85,13 +85,13 @@ func (e *ear) hear() []event {
 	return slices.DeleteFunc(events, func(ev event) bool { return ev.rev <= e.since })
 }
 
-// answered reports whether the service has said whether it tells what happens.
+// answered reports whether the service has opened the watch or refused it.
 func (e *ear) answered() bool { return e.open > 0 || e.refusals > 0 }
 
-// unread reports whether something may have happened that no event tells.
+// unread reports whether something may have happened that no event reports.
 func (e *ear) unread() bool { return e.open > 0 && e.open != e.covered || e.refusals > e.heeded }
 
-// caughtUp records that, since the last hear, the owner has read what there was at revision rev.
+// caughtUp records that the owner has read, since the last hear, what there was at revision rev.
 func (e *ear) caughtUp(rev int64) {
 	e.since = max(e.since, rev)
 	if e.open > 0 {
@@ -100,11 +100,11 @@ func (e *ear) caughtUp(rev int64) {
 	e.heeded = e.refusals
 }
 
-// bearWith is how long a permission may be away before those who wait are told.
+// bearWith is how long a permission may be missing before those who wait are told.
 const bearWith = time.Second
 
-// mayPass reports whether the error of a read may be forgotten: it was denied, and so is the watch, but not for long. The
-// watch is asked for again, which is when the owner reads again.
+// mayPass reports whether the error of a read can be ignored for now: the read was denied, and so is the watch, but not for
+// long yet. The watch will be asked for again, and then the owner reads again.
 func (e *ear) mayPass(err error) bool {
 	if e.refusals == 0 || !errors.Is(err, driver.ErrDenied) || time.Since(e.refused) > bearWith {
 		return false
@@ -113,7 +113,7 @@ func (e *ear) mayPass(err error) bool {
 	return true
 }
 
-// vigil is an ear with a bell of its own, for whoever listens to one thing only.
+// vigil is an ear with a bell of its own, for callers that listen to one thing only.
 type vigil struct {
 	*ear
 	looked time.Time
@@ -123,8 +123,8 @@ func (ws *watches) vigil(what span, since int64) *vigil {
 	return &vigil{ws.listen(what, driverkit.NewBell(), since), time.Now()}
 }
 
-// next blocks until something has happened. If it returns no events it is time to read: something may have been missed,
-// or nobody has read for as long as patience.
+// next blocks until something has happened. If it returns no events, it is time to read: something may have been missed, or
+// nothing has been read for as long as patience.
 func (v *vigil) next(ctx context.Context, patience time.Duration) ([]event, error) {
 	timer := time.NewTimer(time.Until(v.looked.Add(patience)))
 	defer timer.Stop()

@@ -24,7 +24,8 @@ type view struct {
 
 type keyRange struct{ from, to string }
 
-// ranges returns the keys to read. The kind is part of the key, so readers ahead cost a reader's look nothing.
+// ranges returns the ranges of keys to read. The kind is part of the key, so a reader's look costs nothing for the readers
+// ahead.
 func (l layout) ranges(v view) []keyRange {
 	from := l.line(v.line)
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -42,8 +43,8 @@ func (l layout) ranges(v view) []keyRange {
 }
 
 // reads returns the operations of a look at what is there now. If the nearest is enough, only its key is read: data may
-// be large. If more are wanted, the values are read too, since they tell the kinds of those that were amended, which may
-// be many.
+// be large. If more are wanted, their values are read as well: they tell the kinds of amended contenders, of which there
+// may be many.
 func (l layout) reads(v view, opts ...clientv3.OpOption) []clientv3.Op {
 	if n := v.sight.Depth(); n == 1 {
 		opts = append(opts, clientv3.WithKeysOnly())
@@ -102,9 +103,9 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 	}
 }
 
-// complete adds to a glance at revision rev what keys alone don't tell, about those that joined up to revision last.
+// complete adds to a glance at revision rev what the keys alone do not tell about those that joined up to revision last.
 //
-// It drops what was amended out of sight; nothing is ever amended into sight, see Amend.
+// It drops contenders that were amended out of sight; none is ever amended into sight, see Amend.
 func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
 	if !g.short && len(g.amended) > 0 && v.sight.Depth() == 1 {
 		out, err := s.readKinds(ctx, v, &g, rev)
@@ -116,8 +117,8 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	if !g.short {
 		return g, nil
 	}
-	// Something that is not in the way hides what may be: a writer that has become a reader, or a foreign key. That is
-	// rare, so it may cost a look at all of them. Values that are nobody's are not read: they may be large.
+	// Something that is not in the way hides something that may be: a writer that has become a reader, or a foreign key. That
+	// is rare, so it may cost a look at all of them. The values of foreign keys are not read: they may be large.
 	v.sight.Nearest = driver.All
 	answer, _, err := s.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		return s.d.keys.reads(v, append(opts, clientv3.WithMaxCreateRev(last), clientv3.WithKeysOnly())...)
@@ -130,8 +131,8 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	return g, err
 }
 
-// readKinds reads the values of those that were amended, since they tell the kind, and drops those that are out of sight.
-// It reports whether there were any.
+// readKinds reads the values of amended contenders, which tell their kinds, and drops those that are out of sight. It
+// reports whether it dropped any.
 func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (dropped bool, _ error) {
 	var which []*driver.Node
 	for i := range g.nodes {
@@ -169,13 +170,13 @@ func incarnation(a *pb.ResponseOp, created int64) *mvccpb.KeyValue {
 	return nil
 }
 
-// isIncarnation is the same question as a comparison, for writes.
+// isIncarnation makes the same check as a comparison, for writes.
 func isIncarnation(key string, created int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", created)
 }
 
-// readAt reads what was there at revision rev, from whichever member is asked; such a read needs no agreement and is
-// exact. If that is not to be had, or rev is 0, it reads what is there now. It returns which revision it has read.
+// readAt reads what was there at revision rev, from whichever member is asked; such a read needs no agreement and is exact.
+// If that is not available, or rev is 0, it reads what is there now. It returns the revision it has read.
 func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(...clientv3.OpOption) []clientv3.Op) ([]*pb.ResponseOp, int64, error) {
 	if err := s.looks.enter(ctx); err != nil {
 		return nil, 0, failed(what, err)
@@ -190,7 +191,7 @@ func (s *session) readAt(ctx context.Context, what string, rev int64, ops func(.
 			rev = 0
 		case !is(err, rpctypes.ErrFutureRev):
 			return nil, 0, err
-		default: // the member lags behind; it soon catches up, or another is asked
+		default: // the member lags behind; it will soon catch up, or another is asked
 			_ = driverkit.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
@@ -209,8 +210,8 @@ func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (ans
 	return answer, err
 }
 
-// look returns what stands ahead at revision rev or later (0: now), and which revision that was. It remembers what it
-// has seen for the next Await.
+// look returns what stands ahead at revision rev or later (0: now), and which revision it read. It remembers what it has
+// seen for the next Await.
 func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, error) {
 	answer, rev, err := p.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		ahead := append(slices.Clone(opts), clientv3.WithMaxCreateRev(p.created-1))
@@ -230,7 +231,7 @@ func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, erro
 	return g.nodes, rev, nil
 }
 
-// readOwn reads whether the own node is there.
+// readOwn is the operation that reads whether our own node is there.
 func (p *place) readOwn(opts ...clientv3.OpOption) clientv3.Op {
 	return clientv3.OpGet(p.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)
 }
@@ -278,7 +279,7 @@ type standing struct {
 	gone   driverkit.Max // all who joined before this revision have gone; nobody ever joins ahead of others
 }
 
-// enter counts a place in.
+// enter adds a place to a line.
 func (l *lines) enter(name string) *standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,7 +292,7 @@ func (l *lines) enter(name string) *standing {
 	return st
 }
 
-// stoodDown is for a place whose node has gone, or was never made and never will be.
+// stoodDown is called when a place's node has gone, or was never made and never will be.
 func (p *place) stoodDown() {
 	p.numbers.giveBack(p.number)
 	p.lines.mu.Lock()

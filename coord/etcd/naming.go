@@ -16,8 +16,8 @@ import (
 
 // Names says what contenders' keys look like.
 //
-// Processes with different names do not exclude one another: those with [Isolated] see nobody else, whatever the root.
-// So change from one to the other only while nobody is in line.
+// Processes with different settings do not exclude one another: those with [Isolated] see only each other, whatever the
+// root. So change from one to the other only while nobody is in line.
 type Names int
 
 const (
@@ -25,9 +25,9 @@ const (
 	Isolated Names = iota
 
 	// Stock is the layout of etcdctl lock, etcdctl elect and the package concurrency, so that they and turnwise wait
-	// for one another: <name>/<lease>. It has their properties: whatever stands below a name counts as a contender, so
-	// lines a and a/b disturb one another, and nobody can tell who owns a contender.
-	// The root is empty unless WithRoot says otherwise.
+	// for one another: <name>/<lease>. It has the properties of theirs: whatever stands below a name counts as a contender, so
+	// lines a and a/b disturb one another, and nobody can tell who owns a contender. The root is empty unless WithRoot says
+	// otherwise.
 	Stock
 )
 
@@ -60,7 +60,7 @@ func (l layout) contender(line, kind string, lease clientv3.LeaseID, n int64) st
 	}
 }
 
-// stockKind is the kind of other tools' contenders, as far as one can tell.
+// stockKind is the kind of other tools' contenders, as far as we can tell.
 const stockKind = "lock"
 
 // origin is what a contender's key tells.
@@ -86,7 +86,7 @@ func (l layout) parse(rest string) (origin, bool) {
 	return origin{kind, id}, ok
 }
 
-// parseStock never fails: whatever stands there counts, whatever its name, since it counts for the other tools.
+// parseStock never fails: whatever stands there counts, whatever its name, because it counts for the other tools.
 func parseStock(rest string) origin {
 	foreign := origin{kind: stockKind}
 	lease, n, ok := strings.Cut(rest, "-")
@@ -137,14 +137,14 @@ func (l layout) lineOf(kv *mvccpb.KeyValue) (string, bool) {
 	if i <= 0 {
 		return "", false
 	}
-	// Any program may keep keys here; a contender is one whose name begins with its own lease.
+	// Any program may keep keys here; a contender is a key whose name begins with its own lease.
 	own := leaseHex(clientv3.LeaseID(kv.Lease))
 	name, ok := strings.CutPrefix(rest[i+1:], own)
 	return rest[:i], ok && kv.Lease != 0 && (name == "" || name[0] == '-')
 }
 
-// sessions is the prefix of what sessions keep for themselves. It is within no line's prefix: no line's name begins
-// with a slash.
+// sessions is the prefix of the sessions' own keys. It is within no line's prefix, since no line's name begins with a
+// slash.
 func (l layout) sessions() string {
 	if l.names == Stock {
 		return l.root + "/turnwise/session/"
@@ -175,7 +175,7 @@ func parseNumber(s string) int64 {
 	return n
 }
 
-// nodeID names a key and one of its incarnations: a create revision never comes again.
+// nodeID names a key and one of its incarnations: no create revision is used twice.
 func nodeID(key string, created int64) string { return key + "@" + strconv.FormatInt(created, 10) }
 
 // parseID takes apart an ID that comes from outside.
@@ -200,8 +200,8 @@ func (l layout) inLine(line, id string) (key string, created int64, ok bool) {
 // keyOf returns the key of a node that a look has shown.
 func keyOf(n *driver.Node) string { return n.ID[:strings.LastIndexByte(n.ID, '@')] }
 
-// amendedHead begins the value of a contender whose kind is no longer the one in its key. The key can't change: its
-// create revision is the place in the line.
+// amendedHead begins the value of a contender whose kind is no longer the one in its key. The key cannot change: its create
+// revision is the place in the line.
 const amendedHead = "turnwise kind "
 
 // encodeValue returns the value of a contender's key. keyKind is the kind in the key.
@@ -218,7 +218,7 @@ func (l layout) encodeValue(keyKind string, n *driver.Node) string {
 
 // decodeValue completes a node whose Kind comes from its key.
 func (l layout) decodeValue(n *driver.Node, value []byte) {
-	// With stock names a lock's value may be another tool's, and says nothing.
+	// With stock names a lock's value may be another tool's, and tells nothing.
 	if kind, note, ok := cutAmended(value); ok && (l.names == Isolated || n.Kind != stockKind) {
 		n.Kind, value = kind, note
 	}
@@ -249,12 +249,12 @@ func cutAmended(value []byte) (kind string, note []byte, ok bool) {
 	return string(head), note, true
 }
 
-// numbers tell the contenders of a session apart. They are used again, the smallest first: a key that is new each time
-// would stay in etcd's index until the next compaction, and every look at the line would come across it.
+// numbers tell the contenders of a session apart. They are reused, the smallest first: new keys each time would stay in
+// etcd's index until the next compaction, and every look at the line would come across them.
 type numbers struct {
 	mu   sync.Mutex
-	used int64   // all up to this one have been used
-	free []int64 // of those, the largest first
+	used int64   // all numbers up to this one have been used
+	free []int64 // those of them that are free again, the largest first
 }
 
 func (n *numbers) next() int64 {
@@ -276,7 +276,7 @@ func (n *numbers) someFree() bool {
 	return len(n.free) > 0
 }
 
-// take takes that very number, if it is free.
+// take takes this particular number, if it is free.
 func (n *numbers) take(number int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -287,7 +287,7 @@ func (n *numbers) take(number int64) bool {
 	return free
 }
 
-// find is for whoever holds mu.
+// find is called with mu held.
 func (n *numbers) find(number int64) (int, bool) {
 	return slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
 }

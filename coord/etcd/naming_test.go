@@ -54,7 +54,7 @@ func TestIsolatedLinesHoldNothingElse(t *testing.T) {
 	}
 }
 
-// What stands below a name counts for etcdctl and the package concurrency, so it must count here.
+// Whatever stands below a name counts for etcdctl and the package concurrency, so it must count here.
 func TestEverythingBelowAStockNameIsAContender(t *testing.T) {
 	l := layout{names: Stock}
 	for key, want := range map[string]origin{

@@ -14,9 +14,9 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// These tests are the cells of the table in docs/security.md: what somebody may do who has one right and no other.
+// These tests are the cells of the table in docs/security.md: what somebody can do who has one right and no other.
 
-// neighbourhood is a line with a holder and somebody who waits, each in a session of its own, and bob.
+// neighbourhood is a line, with a holder and a waiter, each in a session of its own, and bob.
 type neighbourhood struct {
 	testing.TB
 	root   *clientv3.Client // of the operator
@@ -122,7 +122,7 @@ func TestNeighbourWhoMayReadTheLine(t *testing.T) {
 	n.handsOver()
 }
 
-// He ends a hold, as an operator does. The holder hears of it at once.
+// Bob can end a hold, as an operator does. The holder hears of it at once.
 func TestNeighbourWhoMayWriteTheLineDeletes(t *testing.T) {
 	n := playNeighbours(t, mayWrite, lineA())
 	held := make(chan error, 1)
@@ -140,7 +140,7 @@ func TestNeighbourWhoMayWriteTheLineDeletes(t *testing.T) {
 	n.mayNotTouchTheSession()
 }
 
-// He stands in line for as long as he likes. An operator can take his key away.
+// Bob can stand in line for as long as he likes. An operator can take his key away.
 func TestNeighbourWhoMayWriteTheLineStandsInIt(t *testing.T) {
 	n := playNeighbours(t, mayWrite, lineA())
 	_, err := n.bob.Put(within(t, 10*time.Second), lineA()+"lock/1-1", "")
@@ -158,7 +158,7 @@ func TestNeighbourWhoMayWriteTheLineStandsInIt(t *testing.T) {
 	answers(t, blocked, 10*time.Second, nil, "without bob")
 }
 
-// He puts words into others' mouths, and a key that he has written stays when its session ends. He lets nobody in by it.
+// Bob can put words into others' mouths, and a key that he has written stays when its session ends. It lets nobody in.
 func TestNeighbourWhoMayWriteTheLineForges(t *testing.T) {
 	n := playNeighbours(t, mayWrite, lineA())
 	_, err := n.bob.Put(within(t, 10*time.Second), n.key(), "forged")
@@ -174,7 +174,7 @@ func TestNeighbourWhoMayWriteTheLineForges(t *testing.T) {
 	answers(t, n.waiter, 10*time.Second, nil, "the one behind")
 }
 
-// He ends whole sessions, with whatever they hold. The holders hear of it at once.
+// Bob can end whole sessions, with whatever they hold. The holders hear of it at once.
 func TestNeighbourWhoMayWriteTheRoot(t *testing.T) {
 	n := playNeighbours(t, mayWrite, defaultRoot)
 	_, err := n.bob.Revoke(within(t, 10*time.Second), n.sess.lease)
@@ -187,7 +187,7 @@ func TestNeighbourWhoMayWriteTheRoot(t *testing.T) {
 	answers(t, n.waiter, 10*time.Second, nil, "the one behind")
 }
 
-// He sees the lines of all.
+// Bob can see everybody's lines.
 func TestNeighbourWhoMayReadTheRoot(t *testing.T) {
 	n := playNeighbours(t, mayRead, defaultRoot)
 	got, err := n.bob.Get(within(t, 10*time.Second), defaultRoot, clientv3.WithPrefix())
@@ -198,14 +198,14 @@ func TestNeighbourWhoMayReadTheRoot(t *testing.T) {
 	n.handsOver()
 }
 
-// The right to write elsewhere is none here: a root of one's own keeps others' users apart.
+// The right to write elsewhere is no right here: with a root of one's own, users of other roots have no access.
 func TestNeighbourWhoMayWriteAnotherRoot(t *testing.T) {
 	n := playNeighbours(t, mayWrite, "turnwise2/")
 	n.mayNotTouch()
 	n.handsOver()
 }
 
-// Line x of root outer/in is line in/x of root outer, and what the inner one keeps for itself is in nobody's way.
+// Line x below root outer/in is line in/x below root outer, and what the inner one keeps for itself is in nobody's way.
 func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -239,7 +239,7 @@ func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 	}
 	handsOn(me, behind, ahead)
 
-	// The keys of the inner one's session have the prefix of this line.
+	// The keys of the inner session have the prefix of this line.
 	first, ahead := join(t, s, entry("in", "lock"))
 	if len(ahead) > 0 {
 		t.Errorf("ahead of line in is %v", ahead)

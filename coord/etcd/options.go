@@ -27,26 +27,26 @@ type config struct {
 
 const defaultTTL = 10 * time.Second
 
-// WithTTL sets how long the service keeps a session that it hears nothing from: how soon a dead holder's line goes on,
-// and how long a live one may be cut off. The default is 10 s. etcd counts in seconds, so the TTL is rounded up, and it
-// never grants less than one and a half election timeouts, which is 2 s by default. Less than 1 ms is refused:
-// WithTTL(30) is 30 ns, not 30 s.
+// WithTTL sets how long the service keeps a session that it hears nothing from. That decides how soon the line goes on
+// after a holder has died, and how long a live one may be cut off. The default is 10 s. etcd counts in seconds, so the TTL
+// is rounded up. It never grants less than one and a half election timeouts, which is 2 s by default. Less than 1 ms is
+// refused: WithTTL(30) is 30 ns, not 30 s.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot sets the prefix of all keys. The default is "turnwise/". A slash is added if it does not end with one.
-// etcd's permissions are by prefix, so each root can have users of its own, unless it is within another: line x of root
+// etcd grants permissions by prefix, so each root can have users of its own, unless it is within another: line x of root
 // a/b is line b/x of root a.
 func WithRoot(prefix string) Option { return func(c *config) { c.root = &prefix } }
 
 // WithNames sets what contenders' keys look like: [Isolated], or [Stock] to share lines with other tools.
 func WithNames(n Names) Option { return func(c *config) { c.names = n } }
 
-// WithLogger logs what the driver rides out: renewals that fail, streams that break, clean-ups. Without it nothing is
-// logged.
+// WithLogger logs the troubles that the driver copes with, such as failed renewals and broken streams, and its clean-ups.
+// Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithCleartextPassword lets [Connect] send a password or a token over connections that are not encrypted: whoever can
-// listen on the way has it then. It is also for those who encrypt in their own DialOptions, which Connect cannot see.
+// WithCleartextPassword lets [Connect] send a password or a token over connections that are not encrypted: anyone who can
+// listen on the way then has it. It is also for callers who encrypt in their own DialOptions, which Connect cannot see.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithClient passes options on to the coord.Client that Connect makes.
@@ -99,7 +99,7 @@ func configure(opts []Option) (config, layout, error) {
 }
 
 const (
-	minTTL = time.Millisecond // whoever asks for less has left out the unit
+	minTTL = time.Millisecond // a caller who asks for less has left out the unit
 	maxTTL = 24 * time.Hour
 )
 

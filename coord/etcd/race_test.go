@@ -2,5 +2,5 @@
 
 package etcd
 
-// raceDetector is true if everything takes several times as long.
+// raceDetector says that the race detector is on: everything takes several times as long.
 const raceDetector = true

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// shortTry is how long one try of a request may take on a healthy service. A frozen member answers nothing though its
-	// connection stands, and a request sent during a fail-over is never answered though the new leader is up; the next try
+	// shortTry is how long one try of a request may take on a healthy service. A frozen member does not answer although its
+	// connection stands, and a request sent during a fail-over is never answered although the new leader is up. The next try
 	// goes to the next member.
 	shortTry = 600 * time.Millisecond
 
-	// longTry is how long a try may become when the service is slow, so that slow is not taken for dead.
+	// longTry is how long a try may last when the service is slow, so that slow is not mistaken for dead.
 	longTry = 5 * time.Second
 
-	// requestTimeout has room for a try at a frozen member, and then two more.
+	// requestTimeout leaves time for a try at a frozen member, and then two more.
 	requestTimeout = 2 * time.Second
 )
 
@@ -42,7 +42,7 @@ func (p *pace) timedOut() { p.patience.Store(int64(p.try() * 3 / 2)) }
 
 // once makes one try of a request.
 func (d *service) once(ctx context.Context, do func(context.Context) error) error {
-	// A deadline would be sent with the request, and cost the service a timer for each.
+	// A deadline would be sent along with each request, and cost the service a timer.
 	try, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
@@ -61,8 +61,8 @@ func (d *service) once(ctx context.Context, do func(context.Context) error) erro
 	return err
 }
 
-// retry makes a request that does no harm when it is applied twice: it tries until there is an answer, or a final
-// error, or ctx ends.
+// retry makes a request that does no harm when it is applied twice. It tries until there is an answer, or a final error, or
+// ctx ends.
 func (d *service) retry(ctx context.Context, what string, do func(context.Context) error) error {
 	if err := d.persist(ctx, do); err != nil {
 		return failed(what, err)
@@ -101,12 +101,12 @@ func (d *service) persist(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// trouble returns more than that a try took too long, if the connection is down.
+// trouble returns what is wrong with the connection, instead of just a timeout, if it is down.
 func (d *service) trouble(ctx context.Context, err error) error {
 	if codeOf(err) != codes.DeadlineExceeded || d.conn.GetState() != connectivity.TransientFailure {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, shortTry) // it is known already
+	ctx, cancel := context.WithTimeout(ctx, shortTry) // the obstacle is already known
 	defer cancel()
 	if why := unreached(ctx, d.conn); why != nil {
 		return why
@@ -118,7 +118,7 @@ func (d *service) trouble(ctx context.Context, err error) error {
 // restarted; the client fetches a new one for the next try.
 const maxTokens = 3
 
-// gate lets through at once as many as it has room for.
+// gate lets through as many at a time as it has room for.
 type gate chan struct{}
 
 func (g gate) enter(ctx context.Context) error {

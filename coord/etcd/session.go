@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// session is a lease. Whatever runs for it runs on its life.
+// session is a lease. Everything that runs for it runs on its life.
 type session struct {
 	d     *service
 	lease clientv3.LeaseID
@@ -23,7 +23,7 @@ type session struct {
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
 	epoch    epoch
-	told     driverkit.Max // the greatest revision that the service has told
+	told     driverkit.Max // the greatest revision that the service has told us
 	watches  *watches
 	numbers  numbers
 	lines    lines
@@ -32,8 +32,8 @@ type session struct {
 	looks    gate
 }
 
-// At most this many requests of a session are under way at once. Ten thousand that come at the same moment would only
-// wait for one another at the service, where they would time out.
+// At most this many requests of a session are under way at once. Ten thousand that came at the same moment would only wait
+// for one another at the service, and time out there.
 const (
 	maxJoins = 32
 	maxLooks = 128
@@ -58,14 +58,14 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 	return s
 }
 
-// renewed leaves a margin for clocks that don't run at the same rate. etcd itself is never early: it counts from when
-// it has processed a renewal, and looks for expired leases every half second.
+// renewed leaves a margin for clocks that run at different rates. etcd itself is never early: it counts from when it has
+// processed a renewal, and looks for expired leases every half second.
 func (s *session) renewed(sent time.Time, seconds int64) {
 	ttl := min(s.ttl, lasting(seconds))
 	s.deadline.Renewed(sent, ttl-ttl/50-50*time.Millisecond)
 }
 
-// lasting is the TTL of a lease, which the service counts in seconds.
+// lasting converts the TTL of a lease, which the service counts in seconds.
 func lasting(seconds int64) time.Duration {
 	return time.Duration(min(seconds, int64(maxTTL/time.Second))) * time.Second
 }
@@ -96,7 +96,7 @@ func (s *session) Abandon(ctx context.Context) {
 	s.end(errAbandoned)
 }
 
-// Close revokes the lease, and everything goes with it, even what is still on its way to the service.
+// Close revokes the lease, and with it goes everything, even what is still on its way to the service.
 func (s *session) Close(ctx context.Context) error {
 	s.end(errClosed)
 	_ = s.life.Rest(ctx)
@@ -112,9 +112,9 @@ func (s *session) Close(ctx context.Context) error {
 	})
 }
 
-// renew keeps the lease alive. It uses a stream of its own and one renewal at a time, each with a short deadline, and
-// counts from the sending: what was granted or renewed late is renewed again the sooner. The client library's KeepAlive counts
-// from the receipt, notices the end up to 2.5 s late, and tries again on the same silent connection.
+// renew keeps the lease alive. It uses a stream of its own and sends one renewal at a time, each with a short deadline. It
+// counts from the sending, so a lease that was granted or renewed late is renewed again sooner. The client library's
+// KeepAlive counts from the receipt, notices the end up to 2.5 s late, and tries again on the same silent connection.
 func (s *session) renew() {
 	var r renewal
 	defer r.drop()
@@ -131,11 +131,11 @@ func (s *session) renew() {
 			pause, misses = interval-time.Since(sent), 0
 			continue
 		case err == nil:
-			// "No such lease" may come from a member that has not caught up. A write with the lease settles it.
+			// "No such lease" may come from a member that lags behind. A write with the lease settles it.
 			r.drop()
 			err = s.confirm(s.life.Context())
 		}
-		// A client that the user made may pause for up to two minutes between dials, longer than a session lasts.
+		// A client made by the user may pause for up to two minutes between dials, which is longer than a session lasts.
 		s.d.conn.ResetConnectBackoff()
 		misses++
 		pause = min(time.Duration(misses)*20*time.Millisecond, interval/3)
@@ -144,15 +144,14 @@ func (s *session) renew() {
 	}
 }
 
-// patience is how long a renewal may take after that many misses. At first there is time for several tries before the
+// patience is how long a renewal may take after that many misses. At first that leaves time for several tries before the
 // deadline; a service that is slow as a whole gets more time for each.
 func (s *session) patience(misses int) time.Duration {
 	first := min(shortTry, s.ttl/6)
 	return min(first+time.Duration(misses)*first/2, s.ttl/2)
 }
 
-// renewal is a stream of renewals, opened when needed. A stream that failed is dropped: the next one goes to the next
-// member.
+// renewal is a stream of renewals, opened when needed. A failed stream is dropped: the next one goes to the next member.
 type renewal struct {
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
@@ -165,7 +164,7 @@ func (r *renewal) drop() {
 	r.stream, r.cancel = nil, nil
 }
 
-// once renews the lease and returns its TTL in seconds, 0 if there is no such lease.
+// once renews the lease and returns its TTL in seconds; 0: there is no such lease.
 func (r *renewal) once(s *session, patience time.Duration) (ttl int64, err error) {
 	var ctx context.Context
 	fresh := r.cancel == nil

@@ -24,8 +24,8 @@ func ended(t testing.TB, s driver.Session, d time.Duration, what string) {
 	}
 }
 
-// Stock sessions were seen to end 0.5 to 2.5 s after the server had removed the key when only one direction, or the
-// connection, was cut. Ours must have given up before the key goes.
+// When only one direction, or the connection, was cut, stock sessions were seen to end 0.5 to 2.5 s after the server had
+// removed the key. Ours must have given up before the key goes.
 func TestDeadlinePassesBeforeTheLeaseEnds(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
@@ -55,7 +55,7 @@ func TestDeadlinePassesBeforeTheLeaseEnds(t *testing.T) {
 				}
 				return
 			}
-			// Renewals may get through though no answer reaches us; then the lease lives on, and nobody believes in it.
+			// Renewals may get through although no answer reaches us. Then the lease lives on, but nobody believes in it.
 			if name == "requests are lost" || name == "connections break" {
 				t.Error("the lease never ends")
 			}
@@ -89,20 +89,20 @@ func TestLeaseOutlivesShortTrouble(t *testing.T) {
 	}
 }
 
-// etcd #15247: a leader that was frozen may revoke a lease that is being renewed. Only a watch tells.
+// etcd #15247: a leader that was frozen may revoke a lease that is being renewed. Only a watch shows it.
 func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)
 	s := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute))
 	me, _ := join(t, s, entry("revoked", "lock"))
 	behind, ahead := join(t, s, entry("revoked", "lock"))
-	silent := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute)) // nobody of it waits or watches
+	silent := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute)) // nothing of it waits or watches
 	answers := make(chan error, 2)
 	go func() {
 		err := me.Watch(within(t, 20*time.Second))
 		answers <- err
 	}()
-	go func() { // etcd #11456, #11051: Campaign returned as the leader with its lease gone
+	go func() { // etcd #11456, #11051: Campaign returned as the leader after its lease had gone
 		_, _, err := behind.Await(within(t, 20*time.Second), ahead)
 		answers <- err
 	}()
@@ -178,7 +178,7 @@ func TestTTLIsWhatTheServiceGrants(t *testing.T) {
 	}
 }
 
-// A member that has not caught up says that there is no such lease.
+// A member that lags behind says that there is no such lease.
 func TestWrongWordOfNoLeaseEndsNothing(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	l := connectLink(t, cluster.Addrs()...)
@@ -232,8 +232,8 @@ func TestSessionOutlivesRestart(t *testing.T) {
 	leave(t, behind, true)
 }
 
-// A backup is restored that is younger than the session. The lease is in it; but what the session has seen since is not,
-// and a node of its own that left long ago may stand there again. It is noticed though nobody asks for anything.
+// The restored backup is younger than the session. The lease is in it, but what the session has seen since is not, and a
+// node of its own that left long ago may stand there again. The session notices that even if nobody makes a request.
 func TestServiceThatComesBackOlderEndsTheSession(t *testing.T) {
 	cluster := servers.Etcd(t)
 	member := cluster.Member(0)
@@ -261,8 +261,8 @@ func TestServiceThatComesBackOlderEndsTheSession(t *testing.T) {
 	}
 }
 
-// The lease is revoked while the stream that would tell is broken, and nobody waits or watches. It is noticed when there is
-// another stream, long before the next renewal.
+// The lease is revoked while the stream that would report it is broken, and nobody waits or watches. The session notices
+// when it has another stream, long before the next renewal.
 func TestLeaseRevokedUnheardIsNoticed(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	root := direct(t, cluster)

@@ -19,7 +19,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// Four of theirs and four of ours in one line: never two inside, everyone served.
+// With four of their contenders and four of ours in one line, there are never two inside, and everyone is served.
 func TestOneLineWithConcurrencyMutex(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	const each, turns = 4, 25
@@ -136,7 +136,7 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 	}
 }
 
-// The key of a kind that other tools lack is our own, so there is room for another kind in its value.
+// Keys of a kind that other tools do not have are our own, so their values have room for another kind.
 func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
 	s := open(t, connectLink(t, servers.Etcd(t, servers.Shared()).Addrs()...), WithNames(Stock))
 	ctx := within(t, 20*time.Second)
@@ -167,8 +167,8 @@ func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
 	leave(t, lock, false)
 }
 
-// concurrency.Mutex uses one key for each session: it goes and comes back as another incarnation, and whoever waits for
-// the first must not wait for the second.
+// concurrency.Mutex uses one key per session: it goes and comes back as another incarnation, and a waiter for the first
+// must not wait for the second.
 func TestStockKeyThatComesBackIsAnother(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	session, err := concurrency.NewSession(direct(t, cluster))

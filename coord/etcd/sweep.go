@@ -10,9 +10,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// sweep takes away contenders that are on the session's lease and are none of its places. Something in between may send a
-// join again when its place has been left, and a backup brings back what had left: either would stand in its line for as long
-// as the session lives. A number that is free has no place, and nobody takes it meanwhile.
+// sweep takes away contenders that are on the session's lease but belong to none of its places. Something between us and
+// the service may send a join again after its place has been left, and a backup brings back nodes that had left: either
+// would stand in its line for as long as the session lives. A free number belongs to no place, and sweep takes the number
+// meanwhile so that nobody else does.
 func (s *session) sweep(ctx context.Context) error {
 	if !s.numbers.someFree() {
 		return nil
@@ -33,7 +34,7 @@ func (s *session) sweep(ctx context.Context) error {
 	return err
 }
 
-// takeStray takes a key away if it is there now. What was on the lease may have been told by a leader of the past.
+// takeStray takes a key away if it is there now: the list of what is on the lease may come from a former leader.
 func (s *session) takeStray(ctx context.Context, key string) error {
 	return s.d.retry(ctx, "take away what no place has", func(ctx context.Context) error {
 		got, err := s.d.get(ctx, key, clientv3.WithKeysOnly())
@@ -45,7 +46,7 @@ func (s *session) takeStray(ctx context.Context, key string) error {
 	})
 }
 
-// numberOf returns the number in the key of a contender that has that lease.
+// numberOf returns the number in a contender's key, if the contender has that lease.
 func (l layout) numberOf(key string, lease clientv3.LeaseID) (int64, bool) {
 	if _, ok := l.lineOf(&mvccpb.KeyValue{Key: []byte(key), Lease: int64(lease)}); !ok {
 		return 0, false

@@ -19,14 +19,14 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// watches is a stream of events: a session has one, and the driver has one for callers who stand in no line. All who
-// wait for the same key share a watch, which costs an entry in a map here and no goroutine. The client library's
-// Watcher has two goroutines for each watch and opens them one by one, with a round trip each: after a broken
-// connection, thousands of waiters would take seconds to listen again.
+// watches is a stream of events: a session has one, and the driver has one for callers who stand in no line. All who wait
+// for the same key share a watch, which costs a map entry here and no goroutine. The client library's Watcher has two
+// goroutines for each watch and opens watches one by one, with a round trip each: after a broken connection, it would take
+// seconds until thousands of waiters listen again.
 //
-// The stream is there as long as somebody listens. Every watch begins at "now", not at a revision: etcd serves watches
-// that begin in the past from a loop that comes round every 100 ms. So whoever listens must read once the watch is
-// open, and again when another stream had to be opened.
+// The stream stays open as long as somebody listens. Every watch begins at "now", not at a revision, because etcd serves
+// watches that begin in the past from a loop that runs every 100 ms. So a listener must read once the watch is open, and
+// again when another stream had to be opened.
 type watches struct {
 	d     *service
 	life  *driverkit.Life
@@ -35,7 +35,7 @@ type watches struct {
 	mu      sync.Mutex
 	keys    map[span]*watch
 	ids     map[int64]*watch // those that are open on the present stream
-	pending []request        // asked for and without an answer yet, in order
+	pending []request        // asked for but not answered yet, in order
 	queue   []*watch         // to be asked for, one by one: see numbered
 	refused []*watch         // to be asked for again
 	asked   int64            // the number of the last request
@@ -48,17 +48,17 @@ type watches struct {
 	send    driverkit.Bell // there is something in out
 }
 
-// request is for a watch. A ping is for none.
+// request asks for a watch. A ping asks for one that nobody wants.
 type request struct {
 	number int64
 	watch  *watch
 	sent   time.Time
 }
 
-// firstNumber is above all numbers that a proxy gives to watches by itself, which begin with 0.
+// firstNumber is above all numbers that a proxy may give to watches, which begin with 0.
 const firstNumber = 1 << 32
 
-// unheard is a watch that nobody listened to at that time. It may have been listened to since.
+// unheard is a watch whose last listener left at that time. It may have had others since.
 type unheard struct {
 	watch *watch
 	since time.Time
@@ -69,16 +69,16 @@ type span struct{ key, end string }
 
 type watch struct {
 	span
-	asked   int64 // the request that it was last asked for by; 0: by none on the present stream
-	id      int64 // of an open one: what the service calls it
-	opened  int64 // at which revision it was opened on the present stream; 0: it is not open
+	asked   int64 // the latest request for it; 0: none on the present stream
+	id      int64 // if it is open: the service's number for it
+	opened  int64 // the revision at which it was opened on the present stream; 0: it is not open
 	since   time.Time
 	ears    []*ear
 	unheard time.Time // since when
 
-	refusals int       // how often it has been refused since it was open last
-	refused  time.Time // the first time of those
-	latest   time.Time // and the last
+	refusals int       // how often it has been refused since it was last open
+	refused  time.Time // when it was first refused since then
+	latest   time.Time // when it was last refused
 }
 
 // event is a change of a key.
@@ -101,15 +101,14 @@ func (d *service) newWatches(life *driverkit.Life, known string) *watches {
 	}
 }
 
-// size is how many watches there are.
+// size returns how many watches there are.
 func (ws *watches) size() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return len(ws.keys)
 }
 
-// sweep closes the watches that nobody has listened to since then. The caller holds mu, as it does for request and
-// post.
+// sweep closes the watches that nobody has listened to since then. Like request and post, it is called with mu held.
 func (ws *watches) sweep(then time.Time) {
 	n := 0
 	for ; n < len(ws.unheard) && !ws.unheard[n].since.After(then); n++ {
@@ -152,7 +151,7 @@ func (ws *watches) ask(w *watch) {
 	ws.post(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
 }
 
-// askNext asks for a watch that had to wait for the answer to another.
+// askNext asks for a watch that had to wait for the answer to another request.
 func (ws *watches) askNext() {
 	for len(ws.queue) > 0 && len(ws.pending) == 0 {
 		w := ws.queue[0]
@@ -167,13 +166,13 @@ const (
 	// restFor is how long a refused watch rests before it is asked for again.
 	restFor = silence / 4
 
-	// freshFor is how many refusals are news. Of the watches that were refused more often some are asked for at a time,
-	// until one of them is permitted.
+	// freshFor is how many refusals of a watch count as news. Of the watches that were refused more often, only staleAsk at a
+	// time are asked for again, until one of them is permitted.
 	freshFor = 3
 	staleAsk = 100
 )
 
-// askAgain asks once more for watches that have been refused; of those that are not fresh, for so many at most.
+// askAgain asks once more for watches that have been refused, but for at most stale of those that are not fresh.
 func (ws *watches) askAgain(stale int) {
 	var later []*watch
 	for _, w := range ws.refused {
@@ -202,7 +201,7 @@ func (ws *watches) post(r *pb.WatchRequest) {
 	}
 }
 
-// run keeps a stream open as long as somebody listens.
+// run keeps a stream open for as long as somebody listens.
 func (ws *watches) run() {
 	for tries := 0; ; tries++ {
 		begun := time.Now()
@@ -220,7 +219,7 @@ func (ws *watches) run() {
 	}
 }
 
-// stopped reports whether nobody listens, so that run ends.
+// stopped reports whether nobody listens, which ends run.
 func (ws *watches) stopped() bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -228,7 +227,7 @@ func (ws *watches) stopped() bool {
 	return !ws.runs
 }
 
-// serve opens a stream, asks for every watch on it, and works on what arrives until it breaks.
+// serve opens a stream, asks for every watch on it, and handles what arrives until it breaks.
 func (ws *watches) serve() error {
 	ctx, cancel := context.WithCancel(ws.life.Context())
 	defer cancel()
@@ -275,7 +274,7 @@ func (ws *watches) all() []*watch {
 	})
 }
 
-// broken forgets what belonged to the stream.
+// broken forgets everything that belonged to the stream.
 func (ws *watches) broken() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -315,7 +314,7 @@ func (ws *watches) sender(ctx context.Context, stream pb.Watch_WatchClient) {
 }
 
 const (
-	// silence is how long an answer to a request may take on a living stream; opening a watch is hardly any work for etcd.
+	// silence is how long a live stream may take to answer a request; opening a watch is hardly any work for etcd.
 	silence = 2 * time.Second
 
 	// pingEvery is how often a quiet stream is made to speak, so that a dead one is noticed.
@@ -329,7 +328,7 @@ const (
 )
 
 // listenForSilence returns when the stream does not answer, or nobody listens to it. A frozen member, or a link that
-// swallows everything, breaks no stream; the client library notices after 10 s at best, and by default never.
+// swallows everything, does not break the stream; the client library notices after 10 s at best, and by default never.
 func (ws *watches) listenForSilence(ctx context.Context) {
 	tick := time.NewTicker(silence / 4)
 	defer tick.Stop()
@@ -356,14 +355,14 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 	}
 }
 
-// ping opens a watch that nobody wants, so that it is closed again: every version of etcd answers that.
+// ping asks for a watch that nobody wants, and that is closed again once it is open: every version of etcd answers that.
 func (ws *watches) ping() {
 	if len(ws.pending) == 0 {
 		ws.ask(&watch{span: span{key: ws.known}})
 	}
 }
 
-// heard works on one response. An error ends the stream.
+// heard handles one response. An error ends the stream.
 func (ws *watches) heard(said *pb.WatchResponse) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -399,13 +398,13 @@ func (ws *watches) heard(said *pb.WatchResponse) error {
 	return nil
 }
 
-// answered works on the answer to a request.
+// answered handles the answer to a request.
 func (ws *watches) answered(said *pb.WatchResponse) error {
 	i := slices.IndexFunc(ws.pending, func(r request) bool { return r.number == said.GetWatchId() })
 	switch {
 	case i < 0 && !said.GetCanceled() && !ws.d.numbered.Swap(true):
 		return errNumbered
-	case i < 0: // a refusal has no number, but etcd keeps the order
+	case i < 0: // a refusal has no number, but etcd answers in order
 		i = 0
 	}
 	if i >= len(ws.pending) {
@@ -435,15 +434,15 @@ func (ws *watches) answered(said *pb.WatchResponse) error {
 	w.refusals = 0
 	ws.ids[w.id] = w
 	w.ring()
-	ws.askAgain(len(ws.refused)) // what was refused to this one is allowed again
+	ws.askAgain(len(ws.refused)) // what was refused may now be permitted again
 	return nil
 }
 
-// errNumbered says that a proxy stands in between, as etcd's own does, which gives its own numbers to watches and does
-// not answer in order. From now on there is one request at a time.
+// errNumbered says that there is a proxy in between which, like etcd's own, gives its own numbers to watches and does not
+// answer in order. From now on there is one request at a time.
 var errNumbered = errors.New("the service numbers watches itself")
 
-// refuse is for a watch that is not permitted. That may pass: whoever listens reads, which tells whether it has, and the
+// refuse handles a watch that is not permitted. That may be temporary: listeners read, which shows whether it was, and the
 // watch is asked for again.
 func (ws *watches) refuse(w *watch) {
 	if w.refusals == 0 {

@@ -63,7 +63,7 @@ func TestWrongCredentialsAreToldAtConnect(t *testing.T) {
 	require.ErrorContains(t, err, s.root)
 }
 
-// ZooKeeper lets a user create what that user may not delete.
+// ZooKeeper lets a user create nodes that the same user may not delete.
 func TestLeavingWithoutTheRightTo(t *testing.T) {
 	s := play(t)
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
@@ -90,7 +90,7 @@ func (s *scene) emptiesSoon() {
 	require.Eventually(s, func() bool { return len(s.stored(s, "a")) == 0 }, patience, 10*time.Millisecond)
 }
 
-// What is refused today may be allowed tomorrow: until then the node keeps those behind it waiting.
+// What is refused now may be allowed later; until then the node keeps those behind it waiting.
 func TestADepartureThatIsRefusedGoesOn(t *testing.T) {
 	var log logged
 	s := play(t, WithLogger(log.logger()))
@@ -104,7 +104,7 @@ func TestADepartureThatIsRefusedGoesOn(t *testing.T) {
 	s.emptiesSoon()
 }
 
-// A join that may make its node and not see who is ahead ends at once, although the node stays for now.
+// A join that may make its node but not see who is ahead ends at once, although the node stays for now.
 func TestAJoinThatMayOnlyCreateIsDenied(t *testing.T) {
 	s := play(t)
 	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
@@ -130,8 +130,8 @@ func TestAJoinThatMayOnlyCreateIsDenied(t *testing.T) {
 	require.NoError(t, s.admin.Delete(s.root, -1))
 }
 
-// Whether the node was made cannot be found out, since reading is denied. As soon as it is allowed again, it is found
-// out, and the node is taken away.
+// While reading is denied, nobody can find out whether the node was made. As soon as reading is allowed again, the node is
+// found and taken away.
 func TestAJoinWhoseOutcomeStaysOpenLeavesNothing(t *testing.T) {
 	s := play(t)
 	stays, _ := s.join(s.sess, "lock")
@@ -189,7 +189,7 @@ func TestALineInsideAContenderIsExplained(t *testing.T) {
 	require.NoError(t, s.admin.Delete(s.root, -1))
 }
 
-// playUnreadable makes a line that all may read, with contenders that nobody may. tidy takes the line away.
+// playUnreadable makes a line that all may read, with contenders that nobody may read. tidy takes the line away.
 func playUnreadable(t *testing.T) (s *scene, tidy func()) {
 	s = play(t, WithACL(gozk.WorldACL(gozk.PermCreate|gozk.PermDelete)...))
 	s.raw(s.root, gozk.WorldACL(gozk.PermRead|gozk.PermCreate|gozk.PermDelete))
@@ -242,8 +242,7 @@ func TestANodeThatMayNotBeReadIsShownAndWaitedFor(t *testing.T) {
 	tidy()
 }
 
-// Servers with the fix for CVE-2024-23944, such as Debian's 3.8.0, do not tell those who may not read a node that it
-// has gone.
+// Servers with the fix for CVE-2024-23944, such as Debian's 3.8.0, tell only those who may read a node that it has gone.
 func TestTheEndOfANodeThatMayNotBeReadIsFoundOut(t *testing.T) {
 	s, tidy := playUnreadable(t)
 	first, _ := s.join(s.sess, "lock")

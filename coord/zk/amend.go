@@ -12,8 +12,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Amend writes the data. If the kind changes, which is part of the name, it replaces the node by a plain ephemeral one
-// with the same number, in one transaction.
+// Amend writes the data. If the kind changes, which is part of the name, it replaces the node with a plain ephemeral one
+// that has the same number, in one transaction.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	me := p.Node()
 	me.Kind, me.Data = kind, data
@@ -30,11 +30,11 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		if latest || !errors.Is(err, driver.ErrRemoved) {
 			return err
 		}
-		// An earlier amendment, which had no answer, has moved it meanwhile.
+		// An earlier amendment, which got no answer, has since moved it.
 	}
 }
 
-// whereIs finds the path of a node whose last amendment was given up before its outcome was known. latest says that the
+// whereIs finds the path of a node whose last amendment was given up before its outcome was known. latest means that the
 // node is there or nowhere.
 func (p *place) whereIs(ctx context.Context) (now string, latest bool, err error) {
 	paths := p.allPaths()
@@ -77,7 +77,7 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, note []
 	return err
 }
 
-// replace puts a new node in the place of the present one. With written it writes to the present one, too, for those who
+// replace puts a new node in the place of the present one. With written it also writes to the present one, for those who
 // watch it: see watches.
 func (s *session) replace(ctx context.Context, now, next string, note []byte, written bool) error {
 	var ops []any
@@ -94,7 +94,7 @@ func (s *session) replace(ctx context.Context, now, next string, note []byte, wr
 	if !errors.Is(err, gozk.ErrNodeExists) && !errors.Is(err, gozk.ErrNoNode) {
 		return err
 	}
-	// Either a try that was thought lost has been done, or the node was removed.
+	// Either an earlier try that seemed lost has succeeded, or the node was removed.
 	there, err := s.exists(ctx, next)
 	if err == nil && !there {
 		err = driver.ErrRemoved
@@ -110,7 +110,7 @@ func amendError(err error, nodePath string) error {
 	return explain(err, "amending", nodePath, needed, path.Dir(nodePath))
 }
 
-// amending records, before an amendment is sent, where it will put the node; from then on the node has both paths.
+// amending records where an amendment will put the node, before it is sent. From then on the node has both paths.
 func (p *place) amending(next string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *place) notAmended(next string) {
 	p.paths = slices.DeleteFunc(p.paths, func(nodePath string) bool { return nodePath == next })
 }
 
-// amended records what the node is now. A node that was replaced is nowhere but at its new path.
+// amended records what the node is now. A node that was replaced is only at its new path.
 func (p *place) amended(me driver.Node, replaced bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

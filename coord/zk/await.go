@@ -15,8 +15,8 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// Await sets watches on the own node and on those waited for, and sleeps. When one of those has gone it looks at the
-// line again, unless the departure told all that matters.
+// Await sets watches on the waiter's own node and on those it waits for, and sleeps. When one of those has gone it looks at
+// the line again, unless the departure already says all that matters.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	a := p.awaiting()
 	defer a.quit()
@@ -45,11 +45,11 @@ type awaiting struct {
 	*place
 	holds    bool  // it waits for nobody
 	since    int64 // what happens ahead after this transaction is news
-	ownSince int64 // and what happens to the own node after this one
+	ownSince int64 // and what happens to its own node after this one
 	bell     driverkit.Bell
 	own      *watch
 	others   []other
-	second   *watch // on the one ahead of that one; nil: there is no need
+	second   *watch // on the one ahead of the one waited for; nil: there is no need
 	unread   bool   // as far as we know, the node waited for may not be read
 }
 
@@ -78,9 +78,9 @@ func (a *awaiting) quit() {
 	}
 }
 
-// watchSecond watches the second one ahead, too. When that leaves, the one right ahead probably gets its turn, and there is
-// time to look whether others are left. So when its turn ends, we know. In a line of one session there is no need: see
-// letsIn.
+// watchSecond also watches the second one ahead. When that leaves, the one right ahead probably gets its turn, which leaves
+// time to see whether others are ahead. So when that turn ends, we already know. In a line of one session there is no need:
+// see letsIn.
 func (a *awaiting) watchSecond() {
 	t := &a.session.watches
 	if a.second != nil {
@@ -95,7 +95,7 @@ func (a *awaiting) watchSecond() {
 	}
 }
 
-// sleep waits for news. It does not trust the watches alone: once in a while it polls.
+// sleep waits for news. It does not rely on the watches alone: once in a while it polls.
 func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, error) {
 	s := a.session
 	again := time.NewTimer(a.firstPoll())
@@ -128,7 +128,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 		select {
 		case <-a.bell:
 		case <-again.C:
-			// A waiter whose poll stalls must hear the news all the same.
+			// A waiter must hear the news even while its poll stalls.
 			if err := a.bell.Unless(ctx, a.poll); err != nil {
 				return nil, driver.Looked, err
 			}
@@ -139,13 +139,13 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 	}
 }
 
-// pollAgain is how long to wait before looking although no watch has fired.
+// pollAgain is how long to wait before looking when no watch has fired.
 func (s *session) pollAgain() time.Duration {
 	return driverkit.Jitter(driverkit.PollPause(max(s.timeout(), time.Second), int(s.roster.standing.Load())))
 }
 
-// firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read
-// it. So where not everybody may do everything, we find out soon whether that is so.
+// firstPoll is how long to wait the first time. Newer servers do not tell us that a node has gone if we may not read it. So
+// unless everybody may do everything, we find out early whether that is the case.
 func (a *awaiting) firstPoll() time.Duration {
 	a.unread = !a.session.service.openToAll
 	return a.nextPoll()
@@ -158,7 +158,7 @@ func (a *awaiting) nextPoll() time.Duration {
 	return a.session.pollAgain()
 }
 
-// arm asks to be told what matters: that the own node goes, and that the others go or change.
+// arm asks to be told what matters: that our own node goes, and that the others go or change.
 func (a *awaiting) arm() {
 	wishes := make([]wish, 1, 3)
 	wishes[0] = wish{a.own, ofChildren}
@@ -185,8 +185,8 @@ const (
 	nearer       // the second one ahead left
 )
 
-// news is what the watches say by now, and of which node. The own node comes first: an answer that lets me in must not
-// overtake the news of my own removal, which the service told earlier.
+// news is what the watches have said so far, and about which node. Our own node comes first: an answer that lets me in must
+// not overtake the news of my own removal, which the service reported earlier.
 func (a *awaiting) news() (news, *watch) {
 	t := &a.session.watches
 	t.mu.Lock()
@@ -230,11 +230,11 @@ func (a *awaiting) lookEarly(ctx context.Context) ([]driver.Node, error) {
 	return ahead, err
 }
 
-// list reads the line until the own node is in it, or surely gone.
+// list reads the line until our own node is in it, or has surely gone.
 func (a *awaiting) list(ctx context.Context) (ahead []driver.Node, names []string, err error) {
 	for {
 		l, err := a.session.children(ctx, a.dir)
-		if errors.Is(err, gozk.ErrNoNode) { // the line has gone, and the own node before it
+		if errors.Is(err, gozk.ErrNoNode) { // the line has gone, and our own node before it
 			l, err = new(wire.Listing), nil
 		}
 		if err != nil {
@@ -249,9 +249,9 @@ func (a *awaiting) list(ctx context.Context) (ahead []driver.Node, names []strin
 	}
 }
 
-// whereAmI finds the own node again after it seemed to have gone: it may have been amended, or the session may have
-// ended with its connection not closed yet. It returns ErrRemoved only if the service says on a live session that the
-// node is nowhere.
+// whereAmI finds our own node again after it seemed to have gone: it may have been amended, or the session may have ended
+// while its connection is still open. It returns ErrRemoved only if the service says, on a live session, that the node is
+// nowhere.
 func (a *awaiting) whereAmI(ctx context.Context) error {
 	paths := a.allPaths()
 	find := func(ctx context.Context) error { return a.findAt(ctx, paths) }
@@ -261,8 +261,8 @@ func (a *awaiting) whereAmI(ctx context.Context) error {
 	return find(ctx)
 }
 
-// hangUpFor is how long a holder goes on asking if the server hung up right after the news: that is how a session ends,
-// and only the next connection says so. A busy machine takes a while to make one.
+// hangUpFor is how long a holder goes on asking if the server hung up right after the news. That is how a session ends, and
+// only the next connection says so; on a busy machine it takes a while to make one.
 const hangUpFor = time.Second
 
 // doubt asks for a short while, and for longer if the connection has broken since.
@@ -301,8 +301,8 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 	return driver.ErrRemoved
 }
 
-// poll looks without having been told: at the own node, and at the one waited for, of which it also finds out whether we
-// may read it; or, if several are waited for, at the line.
+// poll looks without having been told: at our own node, and at the one waited for, where it also finds out whether we may
+// read it. If several are waited for, it looks at the line instead of at them.
 func (a *awaiting) poll(ctx context.Context) error {
 	s := a.session
 	switch len(a.others) {
@@ -346,17 +346,17 @@ func (a *awaiting) poll(ctx context.Context) error {
 	return err
 }
 
-// missed records a node that has gone without a watch telling.
+// missed records a node that has gone without a watch firing.
 func (s *session) missed(w *watch) {
 	if s.watches.notice(w) {
 		s.service.log.Debug("a node had gone unnoticed", "node", w.path)
 	}
 }
 
-// awaitWide is Await for many nodes. Whoever has just become the first waiter for many permits waits for all who hold:
-// with a watch on each, it would be told of each that leaves, long after it was let in itself. So it watches the line
-// as a whole, and reads it again whenever somebody has come or gone. There is one such waiter in a line, so that is no
-// herd. An amendment of data alone goes unnoticed: nodes ahead are shown without data, so nobody needs to know.
+// awaitWide is Await for many nodes. The first waiter for many permits waits for all holders: with a watch on each, it
+// would be told of each one that leaves, long after it was itself let in. So it watches the line as a whole, and reads it
+// again whenever somebody has come or gone. A line has only one such waiter, so there is no herd. An amendment of data
+// alone goes unnoticed, which does no harm: nodes ahead are shown without data.
 func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	t := &a.session.watches
 	line := a.join(a.dir)
@@ -386,7 +386,7 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 	}
 }
 
-// sleepUnless returns when there is news, or when it is time to look without any.
+// sleepUnless returns when there is news, or when it is time to look anyway.
 func (a *awaiting) sleepUnless(ctx context.Context, news func() bool) error {
 	again := time.NewTimer(a.session.pollAgain())
 	defer again.Stop()

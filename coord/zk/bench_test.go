@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// What the last of a thousand in line does with the list.
+// This is what the last of a thousand in line does with the list.
 func BenchmarkALookAtAThousand(b *testing.B) {
 	var names []string
 	for i := range int32(1000) {

@@ -24,7 +24,7 @@ func TestConformanceOnThreeMembers(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return conformance(t, servers.Members(3)) })
 }
 
-// conformance has servers of its own, since they are restarted in the end.
+// conformance has servers of its own, since they are restarted at the end.
 func conformance(t testing.TB, opts ...servers.Option) *drivertest.Service {
 	cluster := servers.ZooKeeper(t, append(opts, sweeping)...)
 	svc := newHarness(t, cluster).service()

@@ -17,10 +17,10 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// Connect returns a client on a new driver, once the service has answered. If the service does not answer before ctx
-// ends, or within 30 s if ctx has no deadline, or refuses the credentials, or refuses to show what is below the root, the
-// error says so; and so it does if there are access rights to protect (WithDigestAuth, WithACL) and the root is open to
-// others. To go on trying for longer, give ctx a deadline, or use New: its client waits for the service with each call.
+// Connect returns a client on a new driver, once the service has answered. It fails if the service does not answer before
+// ctx ends (within 30 s if ctx has no deadline), refuses the credentials, or refuses to show what is below the root. It
+// also fails if there are access rights to protect (WithDigestAuth, WithACL) and the root is open to others. To keep trying
+// for longer, give ctx a deadline, or use New: its client waits for the service with each call.
 func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Client, error) {
 	d, err := newService(servers, opts)
 	if err != nil {
@@ -48,8 +48,8 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 	return coord.NewClient(d, d.client...), nil
 }
 
-// check finds out whether the service shows what is below the root. Where there are rights to protect it makes the root,
-// so that nobody else does, or finds out whether it is open to others.
+// check finds out whether the service shows what is below the root. Where there are rights to protect, it makes the root,
+// so that nobody else does, or checks that the existing one is not open to others.
 func (d *service) check(ctx context.Context) error {
 	root := d.rootDir()
 	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
@@ -58,7 +58,7 @@ func (d *service) check(ctx context.Context) error {
 			if d.openToAll {
 				return struct{}{}, nil
 			}
-			if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // it may be for somebody else to make
+			if err = s.makeDir(ctx, root); errors.Is(err, gozk.ErrNoAuth) { // perhaps somebody else is to make it
 				return struct{}{}, nil
 			}
 		}
@@ -83,7 +83,7 @@ func (s *session) open(ctx context.Context) error {
 	return nil
 }
 
-// start has the library connect, and connect again as often as needed, on its own goroutines.
+// start has the library connect, and reconnect as often as needed, on its own goroutines.
 func (s *session) start() error {
 	log := s.service.log
 	conn, events, err := gozk.Connect(s.service.servers, s.service.ttl,
@@ -141,15 +141,15 @@ func (s *session) firstContact(ctx context.Context) error {
 	}
 }
 
-// maxDial is how long reaching a server may take, and then how long its greeting may at first.
+// maxDial is how long it may take to reach a server, and at first also how long its greeting may take.
 const maxDial = 1500 * time.Millisecond
 
 func (s *session) dialTimeout() time.Duration {
 	return min(maxDial, max(s.timeout()/3, 100*time.Millisecond))
 }
 
-// patience is how long a server's greeting, or its part in TLS, may take. It doubles when that was not enough: each try that is given up
-// leaves a session at the service.
+// patience is how long a server's greeting, or its part of the TLS handshake, may take. It doubles each time that was not
+// enough: every try that is given up leaves a session at the service.
 func (s *session) patience(slow int) time.Duration {
 	d := s.dialTimeout()
 	for ; slow > 0 && d < s.timeout(); slow-- {
@@ -191,9 +191,9 @@ func (s *session) dial(_, server string, _ time.Duration) (net.Conn, error) {
 
 // hello returns what the next connection to a server begins with.
 //
-// When in doubt, the connection only asks whether the server knows the session. A server hangs up on clients that have
-// seen more than it has, before it checks whether it knows them. So when the service came back without its data, nobody
-// would ever hear that the session has ended.
+// When in doubt, the connection only asks whether the server knows the session. A server hangs up on clients that have seen
+// more than it has, before it checks whether it knows them. So if the service came back without its data, we would never
+// hear that the session has ended.
 func (s *session) hello(server string) wire.Hello {
 	s.mu.Lock()
 	snubs := s.snubs[server]
@@ -206,7 +206,7 @@ func (s *session) hello(server string) wire.Hello {
 	return h
 }
 
-// libraryLogger logs what the client library says at debug level, if anybody wants to know.
+// libraryLogger logs what the client library says, at debug level.
 type libraryLogger struct{ to *slog.Logger }
 
 func (l libraryLogger) Printf(format string, args ...any) {

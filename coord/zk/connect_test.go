@@ -98,7 +98,7 @@ func TestConnectPastAWrongAddress(t *testing.T) {
 	}
 }
 
-// Without a deadline of the caller's there is one all the same, and the log tells what goes on until then.
+// If the caller sets no deadline, Connect sets one, and until then the log tells what goes on.
 func TestConnectDoesNotTryForEver(t *testing.T) {
 	var log logged
 	start := time.Now()
@@ -141,7 +141,7 @@ func TestConnectByANameWithSeveralAddresses(t *testing.T) {
 	}
 }
 
-// A server takes its time. Each try that is given up leaves a session there, so the next one waits for longer.
+// Each try that is given up leaves a session at the slow server, so the next one waits for longer.
 func TestASlowGreetingIsWaitedFor(t *testing.T) {
 	var tries atomic.Int64
 	addr := listen(t, func(c net.Conn) {
@@ -159,7 +159,7 @@ func TestASlowGreetingIsWaitedFor(t *testing.T) {
 	require.LessOrEqual(t, tries.Load(), int64(4))
 }
 
-// So says a proxy whose backend is away. It may be back soon.
+// A proxy sends such an alert while its backend is down. It may be back soon.
 func TestATLSAlertOfAProxyIsNotFinal(t *testing.T) {
 	addr := listen(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
@@ -289,7 +289,7 @@ func TestPrefixesThatNoNameHas(t *testing.T) {
 	require.Equal(t, []string{"a"}, lines)
 }
 
-// Somebody else makes directories with names that no call takes. They are no lines, and nobody is shown them.
+// Somebody else makes directories with names that no call accepts. They are not lines, and are not shown.
 func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
 	s := play(t)
 	c := coord.NewClient(s.sess.service)

@@ -24,7 +24,7 @@ func testWire(t *testing.T, timeout time.Duration) (*session, *wire.Conn, net.Co
 	return s, w, server
 }
 
-// wireOf is a next connection of a session.
+// wireOf is another connection of a session.
 func wireOf(t *testing.T, s *session) (*wire.Conn, net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -54,8 +54,8 @@ func greet(t *testing.T, w *wire.Conn, server net.Conn, granted time.Duration) (
 		time.Duration(binary.BigEndian.Uint32(hello[4:])) * time.Millisecond
 }
 
-// A server hangs up on clients that have seen more than it has, so one that has lost its data never says that it does
-// not know the session (CURATOR-724).
+// A server hangs up on clients that have seen more than it has. So one that has lost its data never says that it does not
+// know the session (CURATOR-724).
 func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	const seen = 77
 	hello := func(w *wire.Conn, server net.Conn) (zxid int64) {
@@ -111,7 +111,7 @@ func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {
 	require.WithinRange(t, s.Deadline(), before.Add(keptFor(4*time.Second)), time.Now().Add(keptFor(4*time.Second)))
 }
 
-// The service counts from when it got the request; the answer may have been under way for long.
+// The service counts from when it got the request; the answer may have taken a long time to arrive.
 func TestTheDeadlineCountsFromTheSending(t *testing.T) {
 	const timeout = 10 * time.Second
 	s, w, server := testWire(t, timeout)
@@ -173,7 +173,7 @@ func TestOnlyWhatTheLeaderSurelyKnowsVouches(t *testing.T) {
 	}
 }
 
-// The library's authentication waits for ten times its own patience (28 s with a session of 4 s).
+// When it authenticates, the library waits ten times as long as usual (28 s with a session of 4 s).
 func TestAServerThatSaysNothingIsGivenUpSoon(t *testing.T) {
 	_, w, _ := testWire(t, 600*time.Millisecond)
 	require.NoError(t, w.SetReadDeadline(time.Now().Add(time.Hour)))

@@ -12,11 +12,11 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// beginAnew is for a joiner whose number cannot be used, and who has left the line again: it was too close to the end, or
-// its token would be above the service's latest transaction, since somebody made many nodes in one. It waits until the
-// line is empty, and removes the directory. The next directory counts from zero, and its tokens are above all of this
-// one's: the id of its birth is above any transaction's before it. If several joiners wait for that, one will be first;
-// the others see by the new directory's birth that it is another one.
+// beginAnew is for a join whose number cannot be used, and whose node has left the line again: the number was too close to
+// the end, or the token would be above the service's latest transaction, because somebody made many nodes in one. beginAnew
+// waits until the line is empty, and removes the directory. The next directory counts from zero, and its tokens are above
+// all of this one's: the id of its birth is above that of any earlier transaction. If several joins wait for that, one will
+// be first; the others can tell the new directory by its birth.
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
 	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)

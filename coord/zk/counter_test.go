@@ -18,14 +18,14 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// nearTheEnd starts a server on which the next node of line "a" below root gets that number. It uses a doctored
-// snapshot, since two billion joins would take a month. The snapshot also says that as many transactions have been
-// done, for tokens rely on that.
+// nearTheEnd starts a server on which the next node of line "a" below root gets that number. It uses a doctored snapshot,
+// since two billion joins would take a month. The snapshot also says that as many transactions have been made, because
+// tokens rely on that.
 func nearTheEnd(t *testing.T, root string, next int32) *servers.Cluster {
 	cluster := servers.ZooKeeper(t, servers.JavaOptions(
 		"-Dzookeeper.digest.enabled=false",                     // of the whole tree, in each snapshot
 		"-Dzookeeper.serializeLastProcessedZxid.enabled=false", // nor that, as 3.9 does
-		"-Dznode.container.checkIntervalMs=36000000",           // the line is to stay as it is
+		"-Dznode.container.checkIntervalMs=36000000",           // so that the line stays as it is
 	))
 	m := cluster.Member(0)
 	admin := adminConn(t, cluster.Addrs())
@@ -34,7 +34,7 @@ func nearTheEnd(t *testing.T, root string, next int32) *servers.Cluster {
 		_, err := admin.CreateContainer(p, nil, gozk.FlagContainer, gozk.WorldACL(gozk.PermAll))
 		require.NoError(t, err)
 	}
-	m.Restart(t) // a server that starts writes a snapshot
+	m.Restart(t) // a server writes a snapshot when it starts
 	m.Kill()
 	doctor(t, filepath.Join(m.Dir(), "data", "version-2"), dir, next)
 	require.NoError(t, m.Start(t.Context()))
@@ -81,8 +81,8 @@ func TestTheCounterSticksAtItsEnd(t *testing.T) {
 	require.Equal(t, []int32{1<<31 - 3, 1<<31 - 2, 1<<31 - 1, 1<<31 - 1, 1<<31 - 1}, numbers)
 }
 
-// A token may not be above the service's latest transaction, or the next directory's might be below it. Whoever makes many
-// nodes in one transaction uses up more numbers than transactions.
+// A token may not be above the service's latest transaction, or the next directory's might be below it. Many nodes made in
+// one transaction use up more numbers than transactions.
 func TestTokensNeverGoBackThoughNumbersRanAhead(t *testing.T) {
 	s := play(t)
 	first, _ := s.join(s.sess, "lock")
@@ -165,7 +165,7 @@ func seqOf(t *testing.T, n driver.Node) int32 {
 	return c.seq
 }
 
-// Two who find themselves at the very end, each with the number of the other, must not both go in.
+// Two waiters at the very end that have the same number must not both go in.
 func TestAtTheVeryEndNobodyIsLetInBesideAnother(t *testing.T) {
 	cluster := nearTheEnd(t, "/conformance", 1<<31-1)
 	s := playOn(t, cluster, WithRoot("/conformance"))

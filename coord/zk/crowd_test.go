@@ -16,7 +16,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A crowd of one client waits; each is served once, in order, and a release wakes one of them.
+// A crowd of waiters of one client is served in order, each once, and a release wakes one of them.
 func TestACrowdOfWaitersOfOneClient(t *testing.T) {
 	crowd := 2000
 	if os.Getenv("TURNWISE_LONG") != "" {

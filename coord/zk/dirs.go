@@ -10,10 +10,10 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 )
 
-// makeDir makes a line's directory and those above it, as far as they are missing. They are containers, which the
-// service removes when they have become empty. If the service knows no containers they are plain nodes, and so they are
-// with Kazoo's names: Kazoo's Lock checks only once whether its directory is there, and fails if it has gone since. The
-// root stays where there are rights to protect: whoever makes it anew decides who may do what in it.
+// makeDir makes a line's directory and those above it, where they are missing. They are containers, which the service
+// removes once they have become empty. They are plain nodes if the service has no containers, and also with Kazoo's names:
+// Kazoo's Lock checks only once that its directory is there, and fails if it has gone since. Where there are rights to
+// protect, the root stays: whoever made it again would decide who may do what in it.
 func (s *session) makeDir(ctx context.Context, dir string) error {
 	for {
 		err := s.makeOne(ctx, dir)
@@ -52,13 +52,13 @@ func (s *session) makeOne(ctx context.Context, dir string) error {
 	return err
 }
 
-// unimplemented reports whether the server knows no containers: before 3.5.3 it refuses them, and before 3.5 it answers
-// with nothing at all.
+// unimplemented reports whether the server has no containers: before 3.5.3 it refuses them, and before 3.5 its answer is
+// empty.
 func unimplemented(err error) bool {
 	return err != nil && (err.Error() == "unknown error: -6" || errors.Is(err, gozk.ErrShortBuffer))
 }
 
-// removeEmptyLines removes the plain directories that this session made, if they are empty, the inner ones first.
+// removeEmptyLines removes the plain directories that this session made and that are empty, inner ones first.
 func (s *session) removeEmptyLines(ctx context.Context) {
 	s.mu.Lock()
 	dirs := make([]string, 0, len(s.lines))

@@ -38,7 +38,7 @@ func TestJoinsRaceWithTheSweeping(t *testing.T) {
 				return
 			default:
 			}
-			// As the service does: only directories that were used and are empty.
+			// Like the service, it removes only directories that were used and are empty.
 			there, stat, err := s.admin.Exists(s.root + "/a")
 			if err == nil && there && stat.Cversion > 0 && s.admin.Delete(s.root+"/a", -1) == nil {
 				n++
@@ -59,7 +59,7 @@ func TestJoinsRaceWithTheSweeping(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// Servers before 3.5.3.
+// Servers before 3.5.3 have no containers.
 func TestWithoutContainersTheDriverSweeps(t *testing.T) {
 	s := play(t)
 	s.sess.service.plainDirs.Store(true)

@@ -14,7 +14,7 @@ import (
 type service struct {
 	*config
 	plainDirs atomic.Bool  // the service has no container nodes
-	unlisted  atomic.Int64 // how often in a row a session's nodes were not listed; see revise
+	unlisted  atomic.Int64 // how many times in a row a session's nodes were not listed; see revise
 	warned    sync.Once
 	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 
@@ -84,7 +84,7 @@ func (d *service) openSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// anySession returns a session for what needs none of its own: one that is open, or else the spare one.
+// anySession returns a session for requests that need none of their own: one that is open, or else the spare one.
 func (d *service) anySession(ctx context.Context) (*session, error) {
 	d.mu.Lock()
 	var found *session
@@ -136,7 +136,7 @@ func (d *service) forget(s *session) {
 	}
 }
 
-// Strength is that of an ensemble that writes to disk before it answers, as it comes (forceSync=yes).
+// Strength is that of an ensemble that writes to disk before it answers, which is the default (forceSync=yes).
 func (d *service) Strength() driver.Strength { return strength }
 
 var strength = driver.Strength{

@@ -37,7 +37,8 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	}
 }
 
-// glance looks once. Who watches wants to know that what they were told may be stale, so it then gives up after a while.
+// glance looks once. When somebody watches it gives up after a while, so that they learn that what they were told may be
+// stale.
 func (d *service) glance(ctx context.Context, o *observing, watches bool) (driver.Node, error) {
 	if watches {
 		var cancel context.CancelFunc
@@ -62,7 +63,7 @@ func sameNode(a, b driver.Node) bool {
 
 // observing is one First.
 type observing struct {
-	session *session // the one that it looked in last; nil: none yet
+	session *session // the one used for the last look; nil: none yet
 	line    string
 	dir     string
 	bell    driverkit.Bell
@@ -77,7 +78,7 @@ func (o *observing) watch(nodePath string) {
 	}
 }
 
-// quit watches nothing any more.
+// quit stops watching.
 func (o *observing) quit() {
 	if o.on != nil {
 		o.session.watches.quit(o.on, o.bell)

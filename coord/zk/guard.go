@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Guard protects data that are kept in the same ZooKeeper: put the check it returns into the transaction that writes
-// them, and the transaction fails with gozk.ErrNoNode as soon as somebody else can hold the line.
+// Guard protects data that are kept in the same ZooKeeper. Put the check it returns into the transaction that writes them:
+// the transaction fails with gozk.ErrNoNode as soon as somebody else can hold the line.
 //
 //	check, err := zk.Guard(hold)
 //	if err != nil {
@@ -22,10 +22,10 @@ import (
 // The check needs READ permission on the hold's node. The node's path is absolute, so conn must have no chroot. After a
 // downgrade, get another check.
 //
-// A transaction of ZooKeeper can ask whether a path is there, and not whether it is the same node as before. turnwise
-// never uses a path again, but whoever else has the CREATE right on the line's directory can make it anew, and then a
-// check from before passes again. So give that right only to whom you trust with the data (WithDigestAuth, WithACL), or
-// keep Hold.Token beside the data and refuse smaller ones.
+// A ZooKeeper transaction can check that a path exists, but not that it is still the same node. turnwise never uses a path
+// again, but anyone else with the CREATE right on the line's directory can create it again, and then an old check passes
+// again. So give that right only to clients you trust with the data (WithDigestAuth, WithACL), or keep Hold.Token beside
+// the data and refuse smaller ones.
 func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
 	if err := h.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: zk: no guard for a hold that is over: %w", err)

@@ -40,7 +40,7 @@ func TestAGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 	require.ErrorIs(t, err, coord.ErrReleased)
 }
 
-// A path that is made anew would let a check from before pass. That takes the CREATE right on the line.
+// A path that is created again would let an old check pass. Creating it needs the CREATE right on the line.
 func TestAGuardIsNotRevivedWithoutTheRightToCreate(t *testing.T) {
 	s := play(t)
 	c, err := Connect(s.ctx, s.cluster.Addrs(), WithRoot(s.root), WithDigestAuth("alice", "secret"))

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// Whoever writes to a node, be it an operator or Curator's Revoker, wakes those behind it in vain.
+// A write to a node, by an operator or by Curator's Revoker, wakes those behind it in vain.
 func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
 	for _, how := range []string{"gives up", "dies", "is removed"} {
 		t.Run("and the node "+how, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAnOperatorsWriteLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// News that a slow link holds back arrives together, whenever it happened.
+// News that a slow link held back arrives all at once, whenever it happened.
 func TestAWriteAndAnEndThatAreToldTogetherLetNobodyIn(t *testing.T) {
 	s := play(t)
 	other := s.another()
@@ -73,7 +73,7 @@ func TestAWriteAndAnEndThatAreToldTogetherLetNobodyIn(t *testing.T) {
 	require.Empty(t, s.answer(waiter).ahead)
 }
 
-// Whoever may make nodes in the line may stand in it, and do with the own node whatever a departing holder does.
+// A neighbour that may make nodes in the line may stand in it, and do to its own node whatever a departing holder does.
 func TestANeighboursNodeLetsNobodyInBesideTheHolder(t *testing.T) {
 	set := func(nodePath string) any { return &gozk.SetDataRequest{Path: nodePath, Version: -1} }
 	del := func(nodePath string) any { return &gozk.DeleteRequest{Path: nodePath, Version: -1} }
@@ -100,7 +100,7 @@ func TestANeighboursNodeLetsNobodyInBesideTheHolder(t *testing.T) {
 			holder := s.another()
 			head, _ := s.join(holder, "lock")
 			for range 5 {
-				// A GUID as turnwise made them when it trusted a checksum in them.
+				// A GUID like those of the time when turnwise trusted a checksum in them.
 				planted, err := s.admin.Create(s.root+"/a/_c_000102030405060708090a0b7ace0037-lock-", nil,
 					gozk.FlagEphemeralSequential, gozk.WorldACL(gozk.PermAll))
 				require.NoError(t, err)
@@ -117,8 +117,8 @@ func TestANeighboursNodeLetsNobodyInBesideTheHolder(t *testing.T) {
 	}
 }
 
-// A node that takes on another kind leaves its path. Who waits for it must not take that for its departure, whatever
-// others do to it at the time.
+// A node that changes its kind leaves its path. A waiter must not take that for its departure, whatever others do to the
+// node at the time.
 func TestAnAmendmentLetsNobodyIn(t *testing.T) {
 	for _, also := range []string{"nothing", "a write before it", "a write, unheard"} {
 		t.Run("and "+also, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestAnAmendmentLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// A hand-off takes no look, if only one was ahead, or if a holder of the same client has left. Among clients whoever is
-// next looks when its turn comes near, so that there is no need when it has come.
+// A hand-off takes no look if only one was ahead, or if a holder of the same client has left. Among several clients, the
+// next waiter looks when its turn comes near, so it need not when its turn has come.
 func TestAHandOffTakesNoLook(t *testing.T) {
 	s := play(t)
 	looks := func() int { return s.proxies[0].Requests(zkwire.GetChildren2) }
@@ -199,7 +199,7 @@ func TestAHandOffTakesNoLook(t *testing.T) {
 	s.leave(sixth, true)
 }
 
-// If the one right ahead leaves before that look is done, the look tells.
+// If the one right ahead leaves before that look is done, the look shows it.
 func TestAHandOffDuringTheEarlyLook(t *testing.T) {
 	s := play(t)
 	other := s.another()
@@ -221,7 +221,7 @@ func TestAHandOffDuringTheEarlyLook(t *testing.T) {
 	}
 }
 
-// A rule that sees all may wait for a node that is not right ahead.
+// A rule that sees everybody may wait for a node that is not right ahead.
 func TestAHolderFurtherAheadLetsNobodyIn(t *testing.T) {
 	s := play(t)
 	head, _ := s.join(s.sess, "lock")
@@ -262,7 +262,7 @@ func TestWhatBecameOfTheNodeAheadIsTold(t *testing.T) {
 	require.Equal(t, "R", w.ahead[0].Kind)
 }
 
-// After a write to one's own node, its removal must still be noticed.
+// The removal of a waiter's own node must be noticed even after a write to it.
 func TestTheOwnNodeIsWatchedAfterAWriteToo(t *testing.T) {
 	s := play(t)
 	for _, kind := range []string{"lock", "lead"} {
@@ -281,7 +281,7 @@ func TestTheOwnNodeIsWatchedAfterAWriteToo(t *testing.T) {
 	}
 }
 
-// One watch for each node, however many wait for it, and no watches that pile up.
+// There is one watch for each node, however many wait for it, and watches do not pile up.
 func TestWaitersShareTheirWatches(t *testing.T) {
 	s := play(t)
 	w, _ := s.join(s.sess, "W")
@@ -308,7 +308,7 @@ func TestWaitersShareTheirWatches(t *testing.T) {
 	require.NoError(t, readers.Close(s.ctx))
 }
 
-// The list travels with the create: never behind it, and never before.
+// Each join lists the line once, together with the create: not before it, nor again later.
 func TestTheListIsSentBehindTheCreate(t *testing.T) {
 	s := play(t)
 	stays, _ := s.join(s.sess, "lock")
@@ -325,7 +325,7 @@ func TestTheListIsSentBehindTheCreate(t *testing.T) {
 	s.leave(stays, true)
 }
 
-// A look now and then makes up for a watch that is lost, for whatever reason.
+// An occasional look makes up for a watch that is lost, for whatever reason.
 func TestAMissedEventIsFoundOut(t *testing.T) {
 	s := play(t, WithTTL(time.Second))
 	other := s.another()
@@ -335,7 +335,7 @@ func TestAMissedEventIsFoundOut(t *testing.T) {
 	s.isToldOf(head)
 	s.sess.watches.mu.Lock()
 	s.sess.watches.all["/nowhere"] = s.sess.watches.all[head.Node().ID]
-	delete(s.sess.watches.all, head.Node().ID) // the event will find nobody
+	delete(s.sess.watches.all, head.Node().ID) // the event will reach nobody
 	s.sess.watches.mu.Unlock()
 	s.leave(head, true)
 	w := s.answer(waiter)

@@ -59,7 +59,7 @@ type silence struct{}
 
 func (silence) Printf(string, ...any) {}
 
-// adminConn is a session straight to the servers, which sees the truth.
+// adminConn is a session straight to the servers, past all proxies, which sees the truth.
 func adminConn(t testing.TB, addrs []string) *gozk.Conn {
 	var latest atomic.Pointer[net.Conn]
 	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -109,7 +109,7 @@ func (h *harness) service() *drivertest.Service {
 	}
 }
 
-// wiring is a link's way to the service: a proxy before each server.
+// wiring is a link's way to the service: a proxy in front of each server.
 type wiring struct {
 	h       *harness
 	proxies []*zkwire.Proxy
@@ -169,7 +169,7 @@ func (w *wiring) fate(f drivertest.Fate) <-chan struct{} {
 	return d.met
 }
 
-// decide assigns the next fate to a request that puts, changes or deletes a contender.
+// decide assigns the next fate to a request that creates, changes or deletes a contender.
 func (w *wiring) decide(r zkwire.Request) zkwire.Verdict {
 	switch r.Op {
 	case zkwire.Create, zkwire.Delete, zkwire.SetData, zkwire.Multi:
@@ -187,7 +187,8 @@ func (w *wiring) decide(r zkwire.Request) zkwire.Verdict {
 		close(d.met)
 		return zkwire.DropBeforeApply
 	}
-	// ZooKeeper keeps a client's order, so nothing is applied late. When the connection has been cut, it was applied.
+	// ZooKeeper keeps a client's requests in order, so nothing is applied late. Once the connection has been cut, the request
+	// was applied.
 	before := w.accepted()
 	go func() {
 		defer close(d.met)
@@ -218,7 +219,7 @@ func isContenderPath(r zkwire.Request) bool {
 	return ok
 }
 
-// apply applies the faults of the moment again.
+// apply applies the present faults again.
 func (w *wiring) apply() {
 	for _, p := range w.proxies {
 		p.Together(func() {
@@ -336,15 +337,16 @@ func (h *harness) meddle(t testing.TB, line string) {
 	}
 }
 
-// isLine reports whether a node is the directory of a nested line: the service does not tell containers from nodes that
-// a test planted, but the names do.
+// isLine reports whether a node is the directory of a nested line: the service does not tell containers from nodes that a
+// test planted, but their names do.
 func isLine(name string) bool {
 	_, contender := parseContender(name)
 	return !contender && !slices.Contains(foreigners, name)
 }
 
-// remains lists what the service will not remove by itself. It sweeps empty containers, an inner one first and the one
-// around it in the next round, so a deep line takes a while; but it never sweeps one that had no child.
+// remains lists what the service will not remove by itself. The service sweeps empty containers, the inner one first and
+// the one around it in the next round, so a deep line takes a while. But it never sweeps a container that never had a
+// child.
 func (h *harness) remains(t testing.TB) []string {
 	var all []string
 	var visit func(dir string)
@@ -405,7 +407,7 @@ func (h *harness) forget(t testing.TB, line string) {
 	}
 }
 
-// nearEnd makes the numbers of a line end a few after the present one: bringing the server's own counter there takes a
+// nearEnd makes the numbers of a line end a few after the present one. To bring the server's own counter there would take a
 // doctored snapshot, as in TestTheCounterSticksAtItsEnd.
 func (h *harness) nearEnd(t testing.TB, line string) {
 	_, stat, err := h.admin.Get(h.path(line))
@@ -425,7 +427,7 @@ func (h *harness) isNearEnd(line string, seq int32) bool {
 	return ok && seq >= end || nearEnd(line, seq)
 }
 
-// expire makes the service end a session as its own client would: whoever knows its id and password may.
+// expire makes the service end a session as its own client would, which anyone may who knows its id and password.
 func (h *harness) expire(t testing.TB, ds driver.Session) {
 	id := ds.(*session).identity.Load()
 	for try := 0; ; try++ {

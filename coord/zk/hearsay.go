@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// hearsay is what the leader surely knows of us. A server tells it whom it has heard from when the leader asks, each half
-// tick, and ticks last up to half the shortest session; a write by way of the server says nothing. So when the leader
-// commits a request, it knows of what the server had received a quarter of the timeout before that was sent. If the server
-// is cut off right then, it counts from there.
+// hearsay is what the leader surely knows of us. A server tells the leader whom it has heard from when the leader asks,
+// each half tick, and ticks last up to half the shortest session; a write that goes through the server does not tell it. So
+// when the leader commits a request, it knows of what the server had received a quarter of the timeout before that request
+// was sent. If the server is cut off right then, the leader counts from there.
 type hearsay struct {
 	mu     sync.Mutex
 	known  time.Time // when something was sent that the leader knows of
@@ -18,15 +18,15 @@ type hearsay struct {
 // exchange is a request that has been answered.
 type exchange struct{ sent, answered time.Time }
 
-// connected begins anew with a connection: the leader has agreed to it itself. What the server before has heard it may never
-// have passed on.
+// connected starts over with a new connection, which the leader itself has agreed to. The previous server may never have
+// passed on what it heard.
 func (h *hearsay) connected(asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.known, h.recent = asked, nil
 }
 
-// heard records a request that the server has received. Of those that come close together one will do.
+// heard records a request that the server has received. If several come close together, one is enough.
 func (h *hearsay) heard(sent, answered time.Time, close time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,7 +35,7 @@ func (h *hearsay) heard(sent, answered time.Time, close time.Duration) {
 	}
 }
 
-// by returns when the latest request was sent that the server had received by then.
+// by returns when the latest request that the server had received by then was sent.
 func (h *hearsay) by(then time.Time) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// liar is a server that greets each client so, and then answers each request so.
+// liar is a server that grants each client this timeout, and then answers each request like this.
 func liar(t *testing.T, timeout int, answer func(request []byte) []byte) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func liar(t *testing.T, timeout int, answer func(request []byte) []byte) (addr s
 	return l.Addr().String()
 }
 
-// What a server says that makes no sense ends no more than the connection to it.
+// Nonsense from a server ends only the connection to it.
 func TestAServerThatMakesNoSenseIsPassedOver(t *testing.T) {
 	honest := servers.ZooKeeper(t, servers.Shared()).Addrs()[0]
 	empty := func(request []byte) []byte {
@@ -69,7 +69,7 @@ func TestAServerThatMakesNoSenseIsPassedOver(t *testing.T) {
 	}
 }
 
-// Where the service takes nodes of several megabytes, a neighbour may put one into the line.
+// If the service accepts nodes of several megabytes, a neighbour may put one into the line.
 func TestALongNodeOfSomebodyElseIsShownWithoutItsData(t *testing.T) {
 	s := playOn(t, servers.ZooKeeper(t, servers.JavaOptions("-Djute.maxbuffer=8000000")))
 	first, _ := s.join(s.sess, "lock")

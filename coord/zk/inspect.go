@@ -38,7 +38,7 @@ func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) 
 	})
 }
 
-// readLine lists a line and reads its nodes. gone are the names of those that went meanwhile.
+// readLine lists a line and reads its nodes. gone are the names of those that left meanwhile.
 func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Node, gone []string, err error) {
 	dir := s.service.path(line)
 	l, err := s.freshChildren(ctx, dir)
@@ -100,7 +100,7 @@ func forEach(n int, f func(i int) error) error {
 const mostLines = 1 << 20
 
 // Lines walks through the directories level by level, from the one that all names with the prefix have in common. No two
-// directories have one name, so it comes to each once.
+// directories stand for the same name, so it reaches each line once.
 func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	start := "" // no line: the root
 	if cut := strings.LastIndexByte(prefix, '/'); cut >= 0 {
@@ -176,13 +176,13 @@ func (s *session) inside(ctx context.Context, line string) (used bool, inner []s
 func (d *service) Remove(ctx context.Context, n driver.Node) error {
 	_, err := withSession(ctx, d, func(s *session) (struct{}, error) {
 		if _, ok := parseContender(path.Base(n.ID)); !ok || path.Dir(n.ID) != d.path(n.Line) {
-			return struct{}{}, driver.ErrRemoved // no such node was ever in that line
+			return struct{}{}, driver.ErrRemoved // that line never had such a node
 		}
 		lost := false
 		err := s.insist(ctx, func(c *gozk.Conn) error {
 			err := c.Delete(n.ID, -1)
 			if lost && errors.Is(err, gozk.ErrNoNode) {
-				return nil // by the try that got no answer, for all we know
+				return nil // as far as we know, by the try that got no answer
 			}
 			lost = lost || passing(err)
 			return err

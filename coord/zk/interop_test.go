@@ -23,7 +23,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// umpire sees whether anybody is inside who must not be. Peers in other languages talk to it by TCP.
+// umpire checks that nobody is inside who must not be. Peers in other languages talk to it over TCP.
 type umpire struct {
 	addr string
 
@@ -72,7 +72,7 @@ const (
 	peersTurns = 25 // each, so 200 in all
 )
 
-// ourTurns makes some of ours take turns in line "a".
+// ourTurns makes some of our clients take turns in line "a".
 func ourTurns(t *testing.T, c *coord.Client, u *umpire, rw bool) *sync.WaitGroup {
 	var all sync.WaitGroup
 	for i := range ourWorkers {
@@ -152,8 +152,9 @@ func interop(t *testing.T, names Names, rw bool, peer func(t *testing.T, addr, p
 	u.verdict(t)
 }
 
-// Kazoo's writers stand in line with readers and writers of ours. Its own readers are left out: they also wait for
-// writers behind them, who wait for them (python-zk/kazoo#649, in 2.8.0; three of Kazoo's suffice to show it).
+// Kazoo's writers stand in line with readers and writers of ours. Kazoo's own readers are left out: they also wait for
+// writers behind them, who wait for them (python-zk/kazoo#649, in 2.8.0; three of Kazoo's contenders are enough to show
+// it).
 func TestInOneLineWithKazoo(t *testing.T) {
 	for _, kind := range []string{"lock", "writers"} {
 		t.Run(kind, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestInOneLineWithTheLockOfTheClientLibrary(t *testing.T) {
 	u.verdict(t)
 }
 
-// lockOfTheirs tries again where zk.Lock gives up: its parent is created with a race.
+// lockOfTheirs tries again where zk.Lock gives up, which creates its parent with a race.
 func lockOfTheirs(l *gozk.Lock) error {
 	var err error
 	for range 10 {
@@ -223,7 +224,7 @@ func lockOfTheirs(l *gozk.Lock) error {
 	return err
 }
 
-// Each kind has its own names in the other tools, and a contender is taken for what its tool means.
+// Each kind has its own names in the other tools, and a contender is taken for what its tool means by it.
 func TestNamesOfOtherToolsInOneLine(t *testing.T) {
 	for names, want := range map[Names][]string{
 		GoLock:  {`^_c_[0-9a-f]{32}-lock-\d{10}$`, `^_c_[0-9a-f]{32}-R-\d{10}$`, `^_c_[0-9a-f]{32}-W-\d{10}$`, `^_c_[0-9a-f]{32}-S1of2-\d{10}$`},

@@ -13,15 +13,15 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// maxBytes is how long a node's data may be. A server drops a connection that brings more than a megabyte, and with it
-// every other request of the session.
+// maxBytes is how long a node's data may be. A server drops a connection that sends more than a megabyte, and with it every
+// other request of the session.
 const maxBytes = 1_000_000
 
-// Join has a goroutine of the session make the node. It does not rest until it knows what became of the node, whether
+// Join has a goroutine of the session make the node. The goroutine goes on until it knows what became of the node, whether
 // or not the caller still waits; if nobody does, it takes the node away.
 //
-// The client library's own protected create is not enough: it looks for its node only after one of the errors that
-// leave the outcome open, may do so on a server that lags, and gives up if that fails too.
+// The client library's own protected create is not enough: it looks for its node after only one of the errors that leave
+// the outcome open, may do so on a server that lags, and gives up if that fails too.
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -84,7 +84,7 @@ func (j *joining) unlessGivenUp() error {
 	return nil
 }
 
-// run joins. It can be ended by ctx up to the first request, and from then on only by the session.
+// run joins. Until the first request ctx can end it, from then on only the session.
 func (j *joining) run(ctx context.Context) (joined, error) {
 	s := j.session
 	if err := s.roster.begin(j.dir, j.contender); err != nil {
@@ -145,8 +145,8 @@ func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
 }
 
 // create makes the node, and lists the line in the same round trip: the list is asked for right behind the create, on the
-// same connection, so that it shows all who are ahead. If a list of the line is under way already, the next one is for all
-// who join meanwhile. It is nil if it did not arrive.
+// same connection, so it shows everybody ahead. If a list of the line is already under way, the next one serves all who
+// join meanwhile. seen is nil if the list did not arrive.
 func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
 	s := j.session
 	if err := s.enter(ctx); err != nil {
@@ -197,7 +197,7 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	if err == nil {
 		made, err = j.made(seen.Names)
 	}
-	if err != nil { // reading is refused: audit goes on
+	if err != nil { // reading is refused: audit will try again
 		return "", nil, err
 	}
 	if len(made) > 0 {
@@ -209,7 +209,7 @@ func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	return "", nil, errJoinAgain
 }
 
-// look finds out who is ahead. It lists the line again if no list came with the create, or one older than the node.
+// look finds out who is ahead. It lists the line again if the create brought no list, or one older than the node.
 func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wire.Listing, err error) {
 	s := j.session
 	ctx := s.life.Context()
@@ -220,7 +220,7 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 				return ahead, seen, nil
 			}
 		}
-		if err = j.unlessGivenUp(); err == nil && listings > 0 { // the server is slow to show it, or it was removed
+		if err = j.unlessGivenUp(); err == nil && listings > 0 { // either the server is slow to show our node, or it was removed
 			var there bool
 			if there, err = s.exists(ctx, p.node.ID); err == nil && !there {
 				err = driver.ErrRemoved
@@ -231,7 +231,7 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 		}
 		if err == nil {
 			if seen, err = s.children(ctx, p.dir); errors.Is(err, gozk.ErrNoNode) {
-				seen, err = nil, nil // the line has gone, and the own node before it
+				seen, err = nil, nil // the line has gone, and our own node before it
 			}
 		}
 		if err != nil {
@@ -240,8 +240,8 @@ func (j *joining) look(p *place, seen *wire.Listing) (ahead []driver.Node, _ *wi
 	}
 }
 
-// made returns the nodes that were made for this join, the first in line first. Whoever may list the line can make others
-// of such names, so the owner counts.
+// made returns the nodes that were made for this join, in line order. Anyone who may list the line can make others with
+// such names, so it checks the owner.
 func (j *joining) made(names []string) (made []string, err error) {
 	for _, name := range j.contender.twins(names) {
 		nodePath := j.dir + "/" + name
@@ -256,8 +256,8 @@ func (j *joining) made(names []string) (made []string, err error) {
 	return made, nil
 }
 
-// lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has
-// gone, so lookFirst makes sure of bad news.
+// lookFirst is for a try: it makes no node when somebody is in the way. A server that lags may show somebody who has gone,
+// so lookFirst double-checks bad news.
 func (j *joining) lookFirst(ctx context.Context) error {
 	s := j.session
 	for _, look := range []func(context.Context, string) (*wire.Listing, error){s.children, s.freshChildren} {

@@ -14,8 +14,8 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// Another server may not have heard of the node yet. If it is asked at once whether a create that had no answer was
-// applied, it says no, and there are two.
+// Another server may not have heard of the node yet. Asked at once whether a create without an answer was applied, it says
+// no, and there are two nodes.
 func TestTheLookAfterALostJoinMakesTheServerCatchUp(t *testing.T) {
 	s := play(t)
 	stays, _ := s.join(s.sess, "lock")
@@ -46,7 +46,7 @@ func TestTheLookAfterALostJoinMakesTheServerCatchUp(t *testing.T) {
 	s.leave(stays, true)
 }
 
-// A server may take a create from a connection that has broken, after the look that did not find it.
+// A server may still take a create from a broken connection after the look that did not find its node.
 func TestWhatALostJoinMakesLaterIsTakenAway(t *testing.T) {
 	s := play(t)
 	met := s.fate(drivertest.LostAfter)
@@ -63,8 +63,8 @@ func TestWhatALostJoinMakesLaterIsTakenAway(t *testing.T) {
 	s.leave(me, true)
 }
 
-// A service that goes back to a backup brings back nodes that have left since. While a lost join is looked after, the session's
-// list of nodes takes its node for one of its own.
+// A service that goes back to a backup brings back nodes that have left since. While a lost join is being looked into, the
+// check of the session's list of nodes does not take its node for a stranger.
 func TestANodeOfALostJoinThatComesBackIsTakenAway(t *testing.T) {
 	s := play(t)
 	met := s.fate(drivertest.LostAfter)
@@ -76,8 +76,8 @@ func TestANodeOfALostJoinThatComesBackIsTakenAway(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 0 }, patience, 10*time.Millisecond)
 }
 
-// Whoever may list the line sees the name of a node, and may make another one of almost the same name, further ahead. A
-// join whose answer was lost must not take it for its own, nor its own for a twin of it.
+// Anyone who may list the line sees a node's name, and may make another one with almost the same name, further ahead. A
+// join whose answer was lost must not take that one for its own, nor its own for a twin of it.
 func TestANodePlantedUnderTheNameOfALostJoinIsNotTakenForIt(t *testing.T) {
 	s := play(t)
 	stays, _ := s.join(s.sess, "lock") // has number 0

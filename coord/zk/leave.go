@@ -33,9 +33,9 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 	return err
 }
 
-// takeAway deletes the node under whatever path it has. An amendment that may still be under way goes from the older
-// path to the newer. So once the older one is deleted the amendment fails, and if the older one has gone the newer is
-// all there is. The paths belong to this one node forever: the number in them is never used again.
+// takeAway deletes the node under whatever path it has. An amendment that may still be under way moves the node from the
+// older path to the newer. So once the older path is deleted the amendment fails, and if the older one has gone, only the
+// newer can exist. The paths belong to this one node forever: the number in them is never used again.
 func (p *place) takeAway(ctx context.Context, held bool) error {
 	paths := p.allPaths()
 	for i, nodePath := range paths {
@@ -60,8 +60,8 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 	return err
 }
 
-// discard takes a node of ours away. It returns when that is done, is refused, or the session has ended; what is refused
-// it goes on trying in the background.
+// discard takes a node of ours away. It returns when that is done or refused, or the session has ended. After a refusal it
+// goes on trying in the background.
 func (s *session) discard(nodePath string) {
 	s.roster.discarding(nodePath)
 	err := driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
@@ -77,15 +77,15 @@ func (s *session) discard(nodePath string) {
 	}
 }
 
-// tellStays is for a departure that is refused: whoever gave up may not have waited for it.
+// tellStays logs a departure that is refused: the caller who gave up may not have waited for it.
 func (s *session) tellStays(nodePath string, err error) {
 	s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
 }
 
-// audit looks twice, some time later, for nodes of a create that got no answer; if it may not look, until it may. A
-// server may still take requests from the connection that broke at the moment it takes the new one; what such a straggler
-// makes belongs to nobody. Nor does the node at the place's first path once the place has been left: it stands there if the
-// service has gone back to a backup. If the place was amended, nothing is there.
+// audit looks twice, some time later, for nodes of a create that got no answer; while it may not look, it tries until it
+// may. A server may still take requests from the broken connection at the moment it accepts the new one, and the node that
+// such a straggler makes belongs to nobody. Nor does a node at the place's first path once the place has been left: it
+// stands there if the service has gone back to a backup. If the place was amended, nothing is there.
 func (j *joining) audit(p *place) {
 	s := j.session
 	s.life.Go(func() {
@@ -102,7 +102,7 @@ func (j *joining) audit(p *place) {
 	})
 }
 
-// takeBack takes away whatever was made for this join, except what its place stands at.
+// takeBack takes away whatever was made for this join, except the node that its place stands at.
 func (j *joining) takeBack(p *place) error {
 	l, err := j.session.freshChildren(j.session.life.Context(), j.dir)
 	if errors.Is(err, gozk.ErrNoNode) {

@@ -14,8 +14,8 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// A node by the name of a%2Fa is not the line a/a. If it were taken for that, each level of such nodes would be gone through
-// in twice as many ways as the one above it.
+// A node named a%2Fa is not the line a/a. If it were taken for it, each level of such nodes would be reached in twice as
+// many ways as the one above it.
 func TestLinesGoesThroughEachDirectoryOnce(t *testing.T) {
 	s := play(t)
 	const depth = 60
@@ -39,7 +39,7 @@ func TestLinesGoesThroughEachDirectoryOnce(t *testing.T) {
 	require.LessOrEqual(t, s.proxies[0].Requests(zkwire.GetChildren2)-before, depth+1)
 }
 
-// No line has a name of more than a kilobyte, however deep somebody nests directories.
+// No line has a name of more than a kilobyte, however deeply somebody nests directories.
 func TestLinesGoesNoDeeperThanNamesMayBeLong(t *testing.T) {
 	s := play(t)
 	segment := strings.Repeat("x", 200)
@@ -77,7 +77,7 @@ func TestLinesEndsWithItsContext(t *testing.T) {
 	require.Less(t, time.Since(start), 3*time.Second)
 }
 
-// Whoever may stand in a line may do so many times, and say a megabyte each time.
+// Anyone who may stand in a line may do so many times, with a megabyte of data each time.
 func TestWhatALineSaysIsKeptUpToABound(t *testing.T) {
 	s := play(t)
 	s.mkdir(t, s.root+"/loud")

@@ -7,27 +7,27 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// lists are the lists of directories under way: one of each at a time. Whoever wants one meanwhile shares the next, with all
-// others who do. A line may be long, and hundreds may join it at once.
+// lists are the lists of directories under way, one per directory at a time. All who want one meanwhile share the next: a
+// line may be long, and hundreds may join it at once.
 //
-// A list is asked for after everybody who shares it has come, on the session's one connection. So it shows what each of
-// them knew, or had asked for, by then.
+// A list is asked for only after everybody who shares it has come, on the session's one connection. So it shows what each
+// of them knew, or had asked for, by then.
 type lists struct {
 	mu   sync.Mutex
-	next map[string]*sharedList // by directory, while a list of it is under way; nil: nobody wants another
+	next map[string]*sharedList // by directory, while a list of it is under way; nil: nobody wants another one
 }
 
 // sharedList is one list for all who want it.
 type sharedList struct {
-	fresh  bool          // the server must catch up with the leader before
-	wanted int           // by so many
+	fresh  bool          // the server must catch up with the leader first
+	wanted int           // by how many
 	over   chan struct{} // closed when there is an answer:
 	list   *wire.Listing
 	err    error
 }
 
-// listAfter sends requests, and has a list of a directory asked for after them: right behind them, if none is under way. To
-// send any there must be a connection.
+// listAfter sends requests, and has a list of a directory asked for after them: right behind them, if none is under way. It
+// may be given requests only while there is a connection.
 func (s *session) listAfter(dir string, fresh bool, first ...wire.Request) *sharedList {
 	t := &s.lists
 	t.mu.Lock()
@@ -68,7 +68,7 @@ func (t *lists) start(s *session, dir string, l *sharedList, run func()) {
 	}
 }
 
-// listAll asks for one list of a directory after the other, until nobody wants another.
+// listAll asks for one list of a directory after another, until nobody wants one.
 func (s *session) listAll(dir string) {
 	for s.lists.isWanted(dir) {
 		room := s.window.enter(nil, s.life.Done(), dir)
@@ -84,7 +84,7 @@ func (s *session) listAll(dir string) {
 	}
 }
 
-// isWanted reports whether anybody wants another list of a directory. If not, none is under way any more.
+// isWanted reports whether anybody wants another list of a directory. If not, it records that none is under way.
 func (t *lists) isWanted(dir string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,8 @@ func (t *lists) isWanted(dir string) bool {
 	return true
 }
 
-// sendList asks for the next list of a directory, if anybody still wants one. Whoever comes later shares the one after it.
+// sendList asks for the next list of a directory, if anybody still wants one. Callers who come later share the one after
+// it.
 func (s *session) sendList(dir string) (*sharedList, func() (*wire.Listing, error)) {
 	t := &s.lists
 	t.mu.Lock()
@@ -155,7 +156,7 @@ func (l *sharedList) wait(ctx context.Context, s *session) (*wire.Listing, error
 	return nil, s.stopped(ctx)
 }
 
-// drop says that one of those who wanted the list does not any more.
+// drop says that one of those who wanted the list no longer does.
 func (l *sharedList) drop(s *session) {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()

@@ -51,7 +51,7 @@ func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
 	return persist(ctx, s, func() (bool, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
 			there, _, err := c.Exists(nodePath)
-			if errors.Is(err, gozk.ErrNoAuth) { // ZooKeeper 3.9.2 and newer say so of a node that is there (ZOOKEEPER-2590)
+			if errors.Is(err, gozk.ErrNoAuth) { // ZooKeeper 3.9.2 and newer answer so for a node that is there (ZOOKEEPER-2590)
 				return true, nil
 			}
 			return there, err
@@ -92,7 +92,7 @@ func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone 
 	switch {
 	case errors.Is(err, gozk.ErrNoNode):
 		return n, true, nil
-	case errors.Is(err, wire.ErrTooLong): // so it is nobody's of ours
+	case errors.Is(err, wire.ErrTooLong): // so it is not one of ours
 		return n, false, nil
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Names says how nodes are named. Whatever the setting, contenders with any of these names count, so that processes
-// with different settings, or different tools, exclude each other as well as their tools allow.
+// Names says how nodes are named. Whatever the setting, contenders with any of these names count, so processes with
+// different settings or tools exclude each other as far as those tools allow.
 type Names int
 
 const (
@@ -28,7 +28,7 @@ const (
 
 	// Kazoo names nodes as Lock, ReadLock and WriteLock in Python's Kazoo do. Directories are then plain nodes that stay,
 	// as Kazoo's own do. Its plain Lock does not see readers and enters beside them: where there are readers, use its
-	// WriteLock. Its ReadLock, up to 2.8.0 at least, waits for writers behind it as well, and they for it, forever
+	// WriteLock. Its ReadLock, at least up to 2.8.0, also waits for writers behind it, while they wait for it, forever
 	// (python-zk/kazoo#649).
 	Kazoo
 )
@@ -37,7 +37,7 @@ const (
 type contender struct {
 	guid string // 32 hex digits
 	kind string
-	seq  int32 // as the service counts: it may be below zero
+	seq  int32 // as the service counts: may be negative
 	way  Names
 }
 
@@ -48,8 +48,8 @@ type contender struct {
 //	Kazoo     <guid>__lock__                 __rlock__    -<any other kind>__lock__
 //
 // Curator sorts by what follows the last "lock-", "__READ__" or "__WRIT__", Kazoo by what follows the last "__lock__"
-// or "__rlock__", whatever stands before it. So they wait for nodes of kinds that they lack, and we still know the
-// kind.
+// or "__rlock__", whatever stands before it. So they also wait for nodes of kinds that they do not have, and we still know
+// the kind.
 func (c contender) prefix() string {
 	switch c.way {
 	case Curator:
@@ -81,10 +81,9 @@ func (c contender) name() string { return c.prefix() + fmt.Sprintf("%010d", c.se
 // rank orders the contenders of a line. The number goes from 2147483647 to -2147483648 on servers before 3.6.
 func (c contender) rank() uint32 { return uint32(c.seq) }
 
-// lastNumbers is how many numbers before the end of a line's counter we do not use any more. The counter ends at
-// 2147483647; servers before 3.6 went on at -2147483648, newer ones stick there, and then a newcomer has the same
-// number as the holder (ZOOKEEPER-3249). Those already in line need no numbers, so there is room for this many
-// latecomers at once.
+// lastNumbers is how many numbers at the end of a line's counter we do not use. The counter ends at 2147483647. Servers
+// before 3.6 went on at -2147483648; newer ones stick there, and then a newcomer has the same number as the holder
+// (ZOOKEEPER-3249). Those already in line need no new numbers, so there is room for this many latecomers at once.
 const lastNumbers = 1 << 20
 
 func nearEnd(_ string, seq int32) bool {
@@ -151,8 +150,8 @@ func kazooKind(s string) (string, bool) {
 	return kind, ok && driver.ValidKind(kind) && kind != rules.Lock && kind != rules.Reader
 }
 
-// cutNumber splits the service's number off a name. It is %010d of an int32, so a minus takes one of the ten places,
-// and numbers of ten digits then take an eleventh.
+// cutNumber splits the service's number off a name. It is %010d of an int32, so a minus sign takes one of the ten places,
+// and negative numbers of ten digits take an eleventh.
 func cutNumber(name string) (head string, seq int32, ok bool) {
 	cut := len(name) - 10
 	if cut < 1 {
@@ -227,8 +226,8 @@ func isDecimal(s string) bool {
 	return len(s) > 0
 }
 
-// looksLikeContender is true for all that parseContender takes, and for what Kazoo would count: it goes by the end of a
-// name alone.
+// looksLikeContender is true for all names that parseContender accepts, and for those that Kazoo would count, which looks
+// only at the end of a name.
 func looksLikeContender(name string) bool {
 	head, _, ok := cutNumber(name)
 	if !ok {
@@ -247,11 +246,12 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// amendedByWriting reports whether whoever gives such a node another name writes to it in the same transaction. Nodes of
-// permits get another name with each turn, and nobody is let in by the end of one alone.
+// amendedByWriting reports whether an amendment that gives such a node another name also writes to it in the same
+// transaction. Nodes of permits do not need that: they get another name with each turn, and the end of one alone lets
+// nobody in.
 func (c contender) amendedByWriting() bool { return !rules.IsPermits(c.kind) }
 
-// inTurn reports whether such nodes hold one after the other.
+// inTurn reports whether such nodes hold one after another.
 func (c contender) inTurn() bool { return c.kind != rules.Reader && !rules.IsPermits(c.kind) }
 
 // path is the directory of a line. What ZooKeeper does not allow in a path is written as %XX, and so is what would make
@@ -269,8 +269,8 @@ func (c *config) path(line string) string {
 	return b.String()
 }
 
-// encodeSegment turns one segment of a line's name into a node's name. At the top of the service's tree one name is
-// taken.
+// encodeSegment turns one segment of a line's name into a node's name. At the top of the service's tree, one name is
+// already taken.
 func encodeSegment(segment string, top bool) string {
 	s := escape(segment)
 	switch {
@@ -308,7 +308,7 @@ func decodeSegment(name string, top bool) (segment string, ok bool) {
 	return segment, utf8.ValidString(segment) && !strings.Contains(segment, "/") && encodeSegment(segment, top) == name
 }
 
-// escape writes as %XX what ZooKeeper or its Go client refuses. The service works in UTF-16 and takes no surrogates, so
+// escape writes as %XX what ZooKeeper or its Go client refuses. The service works in UTF-16 and accepts no surrogates, so
 // runes above U+FFFF cannot be written as they are.
 func escape(segment string) string {
 	if !strings.ContainsFunc(segment, refused) {

@@ -135,7 +135,7 @@ func TestContendersOfOtherTools(t *testing.T) {
 	}
 }
 
-// Servers before 3.6 let the counter go below zero: the minus takes one of the ten places.
+// Servers before 3.6 let the counter go below zero: the minus sign takes one of the ten places.
 func TestNumbersBelowZero(t *testing.T) {
 	const guid = "0123456789abcdef0123456789abcdef"
 	for suffix, want := range map[string]int32{
@@ -170,7 +170,7 @@ func TestForeignNamesAreNoContenders(t *testing.T) {
 		"_c_0123456789abcdef0123456789abcdef--0000000001", "_c_0123456789ABCDEF0123456789abcdef-lock-0000000001",
 		"_c_8a9f7e0c-3f0e-4c56-9d0e-0d5a2c1b7f3e-other-0000000001", "0123456789abcdef0123456789abcdef__lock__000000001",
 		"0123456789abcdef0123456789abcdef-0000000001",
-		// What nobody of ours, nor of the other tools, would make of the kinds that they have names for, or of none at all.
+		// Names that neither we nor the other tools would make for the kinds that they have names for, or for none at all.
 		"_c_0123456789abcdef0123456789abcdef-S1of30000000001",
 		curators + "S1of30000000001", curators + "a.b-lock-0000000001", curators + "-lock-0000000001",
 		curators + "lock-lock-0000000001", curators + "R-lock-0000000001", curators + "W-lock-0000000001",

@@ -11,9 +11,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// These tests are the cells of the table in docs/security.md: what somebody may do who has one right and no other.
+// These tests are the cells of the table in docs/security.md: what somebody can do who has one right and no other.
 
-// neighbourhood is alice's line with a holder and somebody who waits, each in a session of its own, and bob.
+// neighbourhood is alice's line, with a holder and a waiter, each in a session of its own, and bob.
 type neighbourhood struct {
 	*scene
 	log    logged
@@ -25,7 +25,7 @@ type neighbourhood struct {
 	waiter <-chan woken
 }
 
-// rights are what bob has, besides alice, who may do everything.
+// rights are what bob has in addition to alice, who may do everything.
 type rights struct{ root, line, nodes int32 }
 
 func playNeighbours(t *testing.T, bob rights) *neighbourhood {
@@ -36,8 +36,8 @@ func playNeighbours(t *testing.T, bob rights) *neighbourhood {
 		return append(alice(gozk.PermAll), gozk.DigestACL(perms, "bob", "builder")...)
 	}
 	n := &neighbourhood{}
-	// Alice has named bob, so that the line is not refused. ZooKeeper keeps no rights for what is below a node, so those
-	// of the nodes are apart.
+	// Alice has named bob, so that the line is not refused. In ZooKeeper, rights on a node do not extend to what is below it,
+	// so those of the nodes are set separately.
 	named := acl(bob.root | bob.line | bob.nodes)
 	n.opts = []Option{WithDigestAuth("alice", "secret"), WithACL(named...), WithLogger(n.log.logger())}
 	n.scene = play(t, n.opts...)
@@ -59,7 +59,7 @@ func playNeighbours(t *testing.T, bob rights) *neighbourhood {
 	return n
 }
 
-// wait waits until it is one's turn, whoever wakes one in vain.
+// wait waits for the turn of a place, which may be woken in vain meanwhile.
 func (n *neighbourhood) wait(me driver.Place, ahead []driver.Node) <-chan woken {
 	c := make(chan woken, 1)
 	go func() {
@@ -135,7 +135,7 @@ func TestANeighbourWhoMayWriteTheLine(t *testing.T) {
 	n.handsOver()
 }
 
-// He stands in line for as long as he likes, in front of the others if he makes up a number. Nobody enters beside the
+// Bob can stand in line for as long as he likes, ahead of the others if he makes up a number. Nobody enters beside the
 // holder, and an operator can take his nodes away.
 func TestANeighbourWhoMayCreateInTheLine(t *testing.T) {
 	n := playNeighbours(t, rights{line: gozk.PermCreate})
@@ -157,7 +157,7 @@ func TestANeighbourWhoMayCreateInTheLine(t *testing.T) {
 	n.denied(n.bob.Delete(third.Node().ID, -1))
 }
 
-// He ends a hold, as an operator does. The holder hears of it at once, not when its session ends.
+// Bob can end a hold, as an operator does. The holder hears of it at once, not when its session ends.
 func TestANeighbourWhoMayDeleteInTheLine(t *testing.T) {
 	n := playNeighbours(t, rights{line: gozk.PermDelete})
 	held := n.watch(n.holder)
@@ -170,8 +170,8 @@ func TestANeighbourWhoMayDeleteInTheLine(t *testing.T) {
 	n.denied(err)
 }
 
-// He locks the line. Nobody is let in beside the holder, whose departure is refused: that is returned and logged, and it
-// goes on, until somebody corrects the rights.
+// Bob can lock the line. Nobody is let in beside the holder, whose departure is refused. The error is returned and logged,
+// and the departure is tried again until somebody corrects the rights.
 func TestANeighbourWhoMayAdministerTheLine(t *testing.T) {
 	n := playNeighbours(t, rights{line: gozk.PermAdmin})
 	_, err := n.bob.SetACL(n.root+"/a", bobsOwn(), -1)
@@ -197,8 +197,8 @@ func TestANeighbourWhoMayReadTheNodes(t *testing.T) {
 	n.handsOver()
 }
 
-// He puts words into others' mouths: what an election says is as true as those who may write to the nodes. He lets nobody
-// in by it.
+// Bob can put words into others' mouths: what an election says is only as trustworthy as those who may write to the nodes.
+// It lets nobody in.
 func TestANeighbourWhoMayWriteTheNodes(t *testing.T) {
 	n := playNeighbours(t, rights{nodes: gozk.PermWrite})
 	_, err := n.bob.Set(n.holder.Node().ID, driver.EncodeNote(driver.Owner{Host: "h"}, []byte("forged")), -1)
@@ -209,7 +209,7 @@ func TestANeighbourWhoMayWriteTheNodes(t *testing.T) {
 	n.handsOver()
 }
 
-// He hides the nodes and keeps their owners from changing them. The hand-off goes on.
+// Bob can hide the nodes and keep their owners from changing them. The hand-off still works.
 func TestANeighbourWhoMayAdministerTheNodes(t *testing.T) {
 	n := playNeighbours(t, rights{nodes: gozk.PermAdmin})
 	_, err := n.bob.SetACL(n.holder.Node().ID, bobsOwn(), -1)
@@ -218,7 +218,7 @@ func TestANeighbourWhoMayAdministerTheNodes(t *testing.T) {
 	n.handsOver()
 }
 
-// He takes lines away before they are used, which are then refused. Those in use are not his to take.
+// Bob can make lines before they are used, which are then refused. He cannot take those in use.
 func TestANeighbourWhoMayCreateInTheRoot(t *testing.T) {
 	n := playNeighbours(t, rights{root: gozk.PermCreate})
 	_, err := n.bob.Create(n.root+"/b", nil, 0, gozk.WorldACL(gozk.PermAll))
@@ -231,7 +231,7 @@ func TestANeighbourWhoMayCreateInTheRoot(t *testing.T) {
 	n.handsOver()
 }
 
-// He removes idle lines, as the service does; tokens grow on.
+// Bob can remove idle lines, as the service does; tokens keep growing.
 func TestANeighbourWhoMayDeleteInTheRoot(t *testing.T) {
 	n := playNeighbours(t, rights{root: gozk.PermDelete})
 	require.ErrorIs(t, n.bob.Delete(n.root+"/a", -1), gozk.ErrNotEmpty)
@@ -246,7 +246,7 @@ func TestANeighbourWhoMayDeleteInTheRoot(t *testing.T) {
 	n.leave(me, true)
 }
 
-// He locks out whoever comes anew: new lines cannot be made, and Connect refuses. Lines in use go on.
+// Bob can lock out newcomers: new lines cannot be made, and Connect fails. Lines in use go on.
 func TestANeighbourWhoMayAdministerTheRoot(t *testing.T) {
 	n := playNeighbours(t, rights{root: gozk.PermAdmin})
 	_, err := n.bob.SetACL(n.root, bobsOwn(), -1)
@@ -264,7 +264,7 @@ func TestANeighbourWhoMayAdministerTheRoot(t *testing.T) {
 	n.handsOver()
 }
 
-// Line x of root /r/in is line in/x of root /r.
+// Line x below root /r/in is line in/x below root /r.
 func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 	s := play(t)
 	inner, _ := s.wire(t, WithRoot(s.root+"/in"))

@@ -33,12 +33,12 @@ type config struct {
 	servers   []string
 	ttl       time.Duration
 	root      string // without a slash at its end: "" is the root of the service
-	chroot    string // as the last server in the list had it
+	chroot    string // the path after the last server in the list
 	auth      []credential
 	acl       []gozk.ACL
-	trusted   []gozk.ACL // what acl comes to at the service
+	trusted   []gozk.ACL // what acl means at the service
 	openToAll bool       // everybody may do everything with our nodes, reading included
-	unasked   bool       // and nobody has said that it is to be so
+	unasked   bool       // and nobody asked for that
 	cleartext bool
 	tls       *tls.Config
 	dial      func(ctx context.Context, network, address string) (net.Conn, error) // nil: as net.Dialer does
@@ -46,10 +46,10 @@ type config struct {
 	way       Names
 	client    []coord.Option
 
-	// The same always, except in tests.
+	// Always the same, except in tests.
 	lookup     func(ctx context.Context, name string) (addresses []string, err error)
 	connectFor time.Duration
-	lineBytes  int64 // that Line keeps
+	lineBytes  int64 // how many Line keeps
 }
 
 type credential struct {
@@ -66,42 +66,43 @@ func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 // is line b/x of root /a.
 func WithRoot(path string) Option { return func(c *config) { c.root = path } }
 
-// WithDigestAuth authenticates with a name and a password. ZooKeeper accepts any pair; what counts is whether the nodes
-// are open to it. What is created belongs to this user alone, unless WithACL says otherwise. A root or a line that is
-// open to others is refused (coord.ErrDenied), and the root stays when it is empty.
+// WithDigestAuth authenticates with a name and a password. ZooKeeper accepts any pair; what counts is whether the nodes are
+// open to it. Everything that is created belongs to this user alone, unless WithACL says otherwise. A root or a line that
+// is open to others is refused (coord.ErrDenied), and the root stays even when it is empty.
 //
-// The password goes to the service as it is. So without WithTLS this is refused unless all servers are on this machine,
-// by their addresses, and there is no WithDialer; see WithCleartextPassword.
+// The password is sent as it is. Without WithTLS the option is therefore refused, unless all servers are on this machine,
+// judging by their addresses, and there is no WithDialer; see WithCleartextPassword.
 func WithDigestAuth(user, password string) Option {
 	return func(c *config) { c.auth = append(c.auth, credential{"digest", []byte(user + ":" + password)}) }
 }
 
-// WithCleartextPassword lets WithDigestAuth send the password over connections that are not encrypted: whoever can listen
-// on the way has it then.
+// WithCleartextPassword lets WithDigestAuth send the password over connections that are not encrypted: anyone who can
+// listen on the way then has it.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
-// WithACL sets the access rights of whatever is created: nodes and directories. Whoever is to stand in the lines needs
-// READ, CREATE and DELETE on the directories, and READ on the others' nodes. To change what the own node says, as an
-// election does, or its kind, as a Downgrade does, takes WRITE on it.
+// WithACL sets the access rights of everything that is created: nodes and directories. To stand in the lines, a client
+// needs READ, CREATE and DELETE on the directories, and READ on the others' nodes. To change what its own node says, as an
+// election does, or its kind, as a Downgrade does, it needs WRITE on that node.
 //
-// Directories that are there already must give nobody else CREATE, DELETE or ADMIN. So name all who are to have these
-// rights, such as the operator who made the root. Of a client certificate give the name (scheme x509): "auth" stands for
-// any of them there.
+// Directories that already exist must not give CREATE, DELETE or ADMIN to anybody else. So name everybody who should have
+// these rights, such as the operator who made the root. For a client certificate, give its name (scheme x509): "auth" would
+// accept any certificate there.
 func WithACL(acl ...gozk.ACL) Option { return func(c *config) { c.acl = acl } }
 
 // WithTLS encrypts the connections. An empty ServerName is taken from each server's address.
 func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
 
-// WithDialer has connections made by a function of one's own, such as that of a SOCKS proxy or of a tunnel. It gets "tcp" and
-// a server's address as New got it, so that a name may mean something at the other end only: it is not looked up here. It
-// must return when ctx ends. WithTLS works on what it returns.
+// WithDialer makes connections with a function of your own, such as that of a SOCKS proxy or a tunnel. The function gets
+// "tcp" and a server's address as given to New. A name is not looked up here, so it may mean something only at the other
+// end. The function must return when ctx ends. WithTLS works on what it returns.
 //
-// Nobody knows where it leads. So WithDigestAuth takes WithTLS or WithCleartextPassword, whatever the addresses are.
+// The driver cannot know where it leads, so WithDigestAuth then needs WithTLS or WithCleartextPassword, whatever the
+// addresses are.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
 }
 
-// WithLogger has sessions, and at debug level the client library, tell what they do. Without it nothing is logged.
+// WithLogger logs what sessions do and, at debug level, what the client library does. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithNames names the nodes as another tool names its own, so that both can stand in the same lines; set WithRoot to
@@ -156,8 +157,8 @@ func configure(servers []string, opts []Option) (*config, error) {
 	return c, nil
 }
 
-// addServers takes addresses as they are, or several in one text with commas and perhaps a path, as ZooKeeper's own
-// connect strings have it: "zk1:2181,zk2:2181/app".
+// addServers takes addresses one by one, or several in one string separated by commas, perhaps with a path, as in
+// ZooKeeper's own connect strings: "zk1:2181,zk2:2181/app".
 func (c *config) addServers(servers []string) error {
 	for i, s := range servers {
 		s = strings.TrimSpace(s)

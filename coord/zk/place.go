@@ -21,11 +21,11 @@ type place struct {
 	mu      sync.Mutex
 	node    driver.Node
 	paths   []string // of the node, the present one last; more than one while it is being amended
-	made    int64    // a transaction no older than the one that made the present one
+	made    int64    // a transaction no older than the one that made the present path
 	asOf    int64    // it has seen what happened up to this transaction
 	nearest string   // the path of the nearest one ahead within sight, as of the last look
-	only    bool     // that one was the only one
-	second  string   // the path of the one ahead of that, if it is likely to leave first
+	only    bool     // nearest was the only one
+	second  string   // the path of the one ahead of nearest, if it is likely to leave first
 }
 
 // gone is called when the node is surely not in line any more.
@@ -51,8 +51,9 @@ func (p *place) presentPath() string {
 	return p.paths[len(p.paths)-1]
 }
 
-// letsIn reports whether it is my turn when a node has left. The service does not tell why it went, and a node may give
-// up. So that is so only if it was the only one ahead, or a holder of this session with nobody ahead.
+// letsIn reports whether it is my turn once a node has left. The service does not say why it went: it may have given up
+// while others still stand ahead. So it is my turn only if it was the only one ahead, or a holder of this session with
+// nobody ahead.
 func (p *place) letsIn(nodePath string, handsOver bool) bool {
 	c, _ := parseContender(path.Base(nodePath))
 	p.mu.Lock()
@@ -70,7 +71,7 @@ func (p *place) aheadOf(nearest string) string {
 	return p.second
 }
 
-// seen returns up to which transaction the place knows what happened ahead of it, and to its own node.
+// seen returns the transactions up to which the place knows what happened ahead of it, and to its own node.
 func (p *place) seen() (ahead, own int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +81,7 @@ func (p *place) seen() (ahead, own int64) {
 // pick picks from a list those ahead of me within sight; found is false if I am not in the list.
 func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	line, mine := p.Node().Line, p.allPaths()
-	me, _ := parseContender(path.Base(mine[0])) // the number is the same in all
+	me, _ := parseContender(path.Base(mine[0])) // all have the same number
 	c := choose(l.Names, p.sight, me, func(name string) bool { return slices.Contains(mine, p.dir+"/"+name) })
 	if !c.me {
 		return nil, false, false
@@ -98,11 +99,11 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	return c.nodes(line, p.dir, l.Born, p.sight), !c.behind, true
 }
 
-// choice is what a list shows to somebody who stands in it, or who would be the next.
+// choice is what a list shows to somebody who stands in it, or who would be next.
 type choice struct {
-	ahead   []listed // within sight, in order: all of them, or if the nearest is enough, the nearest two
-	inSight int      // how many there are
-	me      bool     // stands there
+	ahead   []listed // within sight, in order: all of them or, if the nearest is enough, the nearest two
+	inSight int      // how many are within sight
+	me      bool     // is in the list
 	behind  bool     // somebody stands behind me
 }
 
@@ -110,7 +111,7 @@ type choice struct {
 const behindAll = -1
 
 // choose goes through a list. If the nearest is enough, it is found without sorting, and most names are not taken apart:
-// a list may be long, and everybody who joins looks through one. mine tells which of those with my number are me.
+// a list may be long, and every join goes through one. mine tells which of those with my number are me.
 func choose(names []string, sight driver.Sight, me contender, mine func(name string) bool) (c choice) {
 	var farther uint32 // the lower rank of those chosen
 	for _, name := range names {
@@ -175,7 +176,7 @@ func compareListed(a, b listed) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// node is the contender as the engine knows it, with its token; see the package comment.
+// node is the contender as the engine knows it, with its token: see the package comment.
 func (l listed) node(line, dir string, born int64) driver.Node {
 	return driver.Node{Line: line, ID: dir + "/" + l.name, Kind: l.kind, Token: token(born, l.contender)}
 }
@@ -194,7 +195,7 @@ func contenders(children []string) []listed {
 	return all
 }
 
-// twins returns the names that nodes made for one join have, the first in line first.
+// twins returns the names of the nodes made for one join, in line order.
 func (c contender) twins(names []string) (twins []string) {
 	prefix := c.prefix()
 	var made []string

@@ -59,7 +59,7 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 	require.False(t, ok, "I am not in the list")
 }
 
-// An amendment that had no answer may still be done while the next one is on its way: the node has moved, not gone.
+// An amendment that got no answer may still be applied while the next one is on its way: the node has moved, not gone.
 func TestAnAmendmentFindsANodeThatAnEarlierOneMoves(t *testing.T) {
 	s := play(t)
 	me, _ := s.join(s.sess, "W")
@@ -92,7 +92,7 @@ func TestAnAmendmentFindsANodeThatAnEarlierOneMoves(t *testing.T) {
 	require.Empty(t, s.stored(t, "a"))
 }
 
-// FuzzPick has the service list anything beside the own node.
+// FuzzPick has the service list anything beside a place's own node.
 func FuzzPick(f *testing.F) {
 	guid := "0123456789abcdef0123456789abcdef"
 	f.Add("_c_"+guid+"-lock-0000000003\n_c_x\n"+guid+"__rlock__0000000004", int32(4), uint8(1))

@@ -16,8 +16,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A server that has lost its leader, or a leader that has lost its followers, goes on answering for syncLimit ticks; the
-// others end the session meanwhile. So such an answer vouches for nothing.
+// A server that has lost its leader, or a leader that has lost its followers, goes on answering for syncLimit ticks;
+// meanwhile the others end the session. So such an answer vouches for nothing.
 func TestAHolderStopsInTimeThoughItsServerGoesOnAnswering(t *testing.T) {
 	for name, rounds := range map[string]int{"a follower without its leader": 2, "a leader without its followers": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,8 @@ func TestAHolderStopsInTimeThoughItsServerGoesOnAnswering(t *testing.T) {
 	}
 }
 
-// A server with a smaller maxSessionTimeout cuts a session that comes to it short, and the service then counts by that.
+// A server with a smaller maxSessionTimeout cuts short the timeout of a session that comes to it, and the service then
+// counts by that.
 func TestAHolderStopsInTimeThoughAServerGrantsLess(t *testing.T) {
 	const ttl = 10 * time.Second
 	c := servers.ZooKeeper(t, servers.Members(3), servers.ConfigOf(1, "maxSessionTimeout=1000"))
@@ -78,7 +79,8 @@ func TestAHolderStopsInTimeThoughAServerGrantsLess(t *testing.T) {
 	require.NoError(t, renewed(t, holder, 2*time.Second).Release(), "it is renewed often enough")
 }
 
-// renewed returns a hold that has lasted for a while. It tries again, since a machine may be held up for that long.
+// renewed returns a hold that has lasted for a while. It tries again if the hold is lost, since a busy machine may stall
+// for that long.
 func renewed(t *testing.T, c *coord.Client, d time.Duration) *coord.Hold {
 	for range 10 {
 		hold, err := mutex.New(c, "line").Lock(t.Context())
@@ -93,10 +95,10 @@ func renewed(t *testing.T, c *coord.Client, d time.Duration) *coord.Hold {
 	return nil
 }
 
-// stopsInTime returns what the next one is granted, and fails if the holder still believes then.
+// stopsInTime returns what the next one is granted, and fails if the holder then still believes that it holds.
 func stopsInTime(t *testing.T, hold *coord.Hold, granted <-chan coord.Result) coord.Result {
 	var lost time.Time
-	limit := time.After(3 * time.Minute) // the others may have to choose a leader, on a busy machine more than once
+	limit := time.After(3 * time.Minute) // the others may have to elect a leader, on a busy machine more than once
 	for {
 		select {
 		case <-limit:

@@ -20,10 +20,10 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// In a backup the session of a client that runs may live on, with nodes that left long ago; and as long as the client
-// renews it they block their lines.
+// In a backup, the session of a running client may live on with nodes that left long ago, and as long as the client renews
+// it, they block their lines.
 func TestABackupThatIsRestoredBlocksNoLine(t *testing.T) {
-	const ttl = 4 * time.Second // it has to survive until the service has gone on
+	const ttl = 4 * time.Second // it has to survive until the service is back
 	for name, writes := range map[string]struct{ lost, since int }{
 		"the client has seen more than the service has": {lost: 1000},
 		"the service has gone on since":                 {since: 1000},
@@ -46,7 +46,7 @@ func TestABackupThatIsRestoredBlocksNoLine(t *testing.T) {
 			_ = hold.Release()
 			write(t, m, writes.lost)
 			require.Eventually(t, func() bool {
-				nodes, err := client.Line(t.Context(), "line") // and so it has seen what was written
+				nodes, err := client.Line(t.Context(), "line") // so it has seen what was written
 				return err == nil && len(nodes) == 0
 			}, patience, 10*time.Millisecond)
 			m.Terminate()
@@ -81,7 +81,7 @@ func write(t *testing.T, m *servers.Member, n int) {
 	admin := adminConn(t, []string{m.Addr()})
 	defer admin.Close()
 	var all sync.WaitGroup
-	for w := range 50 { // each waits for its answers
+	for w := range 50 { // each writer waits for its answers
 		all.Go(func() {
 			for i := w; i < n; i += 50 {
 				if _, err := admin.Create(fmt.Sprintf("/written%d", i), nil, 0, gozk.WorldACL(gozk.PermAll)); err != nil {
@@ -93,8 +93,8 @@ func write(t *testing.T, m *servers.Member, n int) {
 	all.Wait()
 }
 
-// A line that goes away as a whole takes whoever waits in it along. ZooKeeper removes a directory soon after it has become
-// empty, so that the waiter may find neither.
+// A line that goes away takes its waiters along. ZooKeeper removes a directory soon after it has become empty, so a waiter
+// may find neither its node nor the line.
 func TestWhoWaitsInALineThatGoesAwayIsRemoved(t *testing.T) {
 	s := play(t)
 	other := s.another()
@@ -104,7 +104,7 @@ func TestWhoWaitsInALineThatGoesAwayIsRemoved(t *testing.T) {
 	waiter := s.await(me, ahead[len(ahead)-1])
 	s.isToldOf(second)
 	heal := s.freeze(drivertest.Requests)
-	s.leave(second, false) // so it looks at the line
+	s.leave(second, false) // so the waiter looks at the line
 	require.Eventually(t, func() bool { return s.sess.latest().Waiting(time.Now()) > 0 }, patience, time.Millisecond)
 	for _, nodePath := range []string{first.Node().ID, me.Node().ID, path.Dir(me.Node().ID)} {
 		err := s.admin.Delete(nodePath, -1)

@@ -13,9 +13,9 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// enter returns when a request may be made whose answer takes time: there is a connection, and not too many requests
-// are on it. So nothing piles up in the library while the service is out of reach, and keep does not take a
-// long queue for a dead server. Each enter that succeeds must be followed by an exit.
+// enter returns when a request whose answer takes time may be made: there is a connection, and it has not too many requests
+// on it. So nothing piles up in the library while the service is out of reach, and keep does not mistake a long queue for a
+// dead server. Each enter that succeeds must be followed by an exit.
 func (s *session) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return s.stopped(ctx)
@@ -46,8 +46,8 @@ func (s *session) awaitUp(ctx context.Context) error {
 	return s.stopped(ctx)
 }
 
-// stopped says why a call on ctx must return; nil: it may go on. If there is no connection it adds what the servers
-// said last.
+// stopped says why a call on ctx must return; nil: it may go on. If there is no connection, it adds the latest trouble with
+// the servers.
 func (s *session) stopped(ctx context.Context) error {
 	err := s.life.Stopped(ctx)
 	if err == nil || s.life.Over() || s.connected() {
@@ -57,7 +57,7 @@ func (s *session) stopped(ctx context.Context) error {
 }
 
 // ask has the library make one request and waits for the answer, or for the end of ctx or of the session: the library
-// itself knows no contexts, and blocks while it is not connected.
+// itself takes no contexts, and blocks while it is not connected.
 func ask[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, error)) (T, error) {
 	var none T
 	if err := s.enter(ctx); err != nil {
@@ -87,7 +87,7 @@ func answer[T any](ctx context.Context, s *session, replied <-chan wire.Reply[T]
 	return none, s.stopped(ctx)
 }
 
-// named gives the end of the session its name in this package.
+// named returns the reason why the session ended in place of err, if the session has ended.
 func (s *session) named(err error) error {
 	switch {
 	case err == nil:
@@ -100,7 +100,7 @@ func (s *session) named(err error) error {
 	return err
 }
 
-// insist repeats a request that may be repeated until it has an answer that counts.
+// insist repeats a request, which must be safe to repeat, until it has an answer that counts.
 func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) error {
 	_, err := persist(ctx, s, func() (struct{}, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, request(c) })
@@ -108,7 +108,7 @@ func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) er
 	return err
 }
 
-// persist repeats a call until it succeeds, or fails in a way that another try does not mend.
+// persist repeats a call until it succeeds, or fails in a way that another try would not fix.
 func persist[T any](ctx context.Context, s *session, call func() (T, error)) (T, error) {
 	for tries := 0; ; tries++ {
 		v, err := call()
@@ -126,7 +126,7 @@ func pause(ctx context.Context, tries int) error {
 	return driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries)))
 }
 
-// passing reports whether an error is trouble that passes. Such an error leaves open what became of the request.
+// passing reports whether an error is temporary. Such an error leaves open what became of the request.
 func passing(err error) bool {
 	switch {
 	case err == nil, isCtx(err), errors.Is(err, wire.ErrTooLong), errors.Is(err, driver.ErrSessionEnded), errors.Is(err, driver.ErrDenied):
@@ -150,7 +150,7 @@ func passing(err error) bool {
 	return true // the network's trouble
 }
 
-// answers are the errors by which the service, or the library before it sends anything, refuses a request.
+// answers are the errors with which the service refuses a request, or the library does before it sends anything.
 var answers = []error{
 	gozk.ErrNoNode, gozk.ErrNoAuth, gozk.ErrBadVersion, gozk.ErrNoChildrenForEphemerals, gozk.ErrNodeExists,
 	gozk.ErrNotEmpty, gozk.ErrInvalidACL, gozk.ErrAuthFailed, gozk.ErrAPIError, gozk.ErrBadArguments,

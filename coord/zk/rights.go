@@ -13,16 +13,16 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// Our rights protect what we create. A directory that was there already has those of whoever made it, and these decide
-// about the nodes in it: with CREATE one may stand in line, with DELETE end a hold, with ADMIN take any right. So when
-// there are rights to protect, directories are looked at before anybody is let in.
+// Our rights protect what we create. A directory that already existed has the rights that its maker gave it, and these
+// decide about the nodes in it: CREATE lets somebody stand in line, DELETE end a hold, ADMIN take any right. So when there
+// are rights to protect, directories are checked before anybody is let in.
 const decisive = gozk.PermCreate | gozk.PermDelete | gozk.PermAdmin
 
 // maxVetted is how many directories a session remembers.
 const maxVetted = 4096
 
-// vetted is which directories a session has looked at, and the transactions that made them. Nobody but those who may can
-// have changed their rights since.
+// vetted is which directories a session has checked, and the transactions that made them. Only those who may change their
+// rights can have done so since.
 type vetted struct {
 	mu   sync.Mutex
 	dirs map[string]int64
@@ -44,8 +44,8 @@ func (v *vetted) add(dir string, born int64) {
 	v.dirs[dir] = born
 }
 
-// vet refuses a line's directory, or a root, in which others have rights that ours do not give them. Of each directory it
-// asks once in a session.
+// vet refuses a line's directory, or a root, in which others have rights that ours do not give them. It asks about each
+// directory once per session.
 func (s *session) vet(ctx context.Context, dir string, born int64) error {
 	if s.service.openToAll || s.vetted.knows(dir, born) {
 		return nil
@@ -56,8 +56,8 @@ func (s *session) vet(ctx context.Context, dir string, born int64) error {
 	return s.vetOne(ctx, dir, born)
 }
 
-// vetRoot is vet for the root. Who may create in it can take a line away before it is used, and no more. So a root whose
-// rights we may not see is somebody else's business.
+// vetRoot is vet for the root. Somebody who may create in it can deny us a line that is not yet in use, and no more. So a
+// root whose rights we may not see is left to its owner.
 func (s *session) vetRoot(ctx context.Context) error {
 	root := s.service.root
 	if s.service.openToAll || root == "" || s.vetted.knows(root, 0) {
@@ -82,7 +82,7 @@ func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
 	})
 	switch {
 	case errors.Is(err, gozk.ErrNoNode), err == nil && born != 0 && born != made:
-		return gozk.ErrNoNode // that directory has gone
+		return gozk.ErrNoNode // the directory in question has gone
 	case err != nil:
 		return explain(err, "looking at the rights of", dir, "READ", "")
 	}
@@ -95,10 +95,10 @@ func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
 	return nil
 }
 
-// excess returns which decisive rights somebody has that ours give to nobody like that.
+// excess returns the decisive rights in an entry that ours do not give to the same somebody.
 func (c *config) excess(entry gozk.ACL) int32 {
 	over := entry.Perms & decisive
-	// Servers show those without ADMIN no more of a digest than the name. So who has our name and ADMIN is not us.
+	// To clients without ADMIN, servers show no more of a digest than the name. So an entry with our name and ADMIN is not us.
 	name, masked := strings.CutSuffix(entry.ID, ":x")
 	masked = masked && entry.Scheme == "digest"
 	if masked && over&gozk.PermAdmin != 0 && slices.ContainsFunc(c.auth, func(a credential) bool { return a.user() == name }) {
@@ -113,8 +113,8 @@ func (c *config) excess(entry gozk.ACL) int32 {
 	return over
 }
 
-// trust says what the access rights come to at the service: there "auth" stands for whom the session has been
-// introduced as, by name and password or by a certificate.
+// trust works out what the access rights mean at the service, where "auth" stands for whoever the session was introduced
+// as, by name and password or by a certificate.
 func (c *config) trust() {
 	for _, a := range c.acl {
 		if a.Scheme != "auth" {
@@ -125,7 +125,7 @@ func (c *config) trust() {
 			name, password, _ := strings.Cut(string(credential.data), ":")
 			c.trusted = append(c.trusted, gozk.DigestACL(a.Perms, name, password)...)
 		}
-		if c.tls != nil { // how the service writes a certificate's name is known to it alone
+		if c.tls != nil { // only the service knows how it writes a certificate's name
 			c.trusted = append(c.trusted, gozk.ACL{Perms: a.Perms, Scheme: "x509"})
 		}
 	}

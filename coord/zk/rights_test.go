@@ -14,7 +14,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// playGuarded has a root that belongs to alice, in which only alice may do anything. The admin is alice, too.
+// playGuarded has a root that belongs to alice, in which only alice may do anything. The admin is also alice.
 func playGuarded(t *testing.T, opts ...Option) *scene {
 	s := play(t, append([]Option{WithDigestAuth("alice", "secret")}, opts...)...)
 	require.NoError(t, s.admin.AddAuth("digest", []byte("alice:secret")))
@@ -46,7 +46,7 @@ func TestALineThatAStrangerMadeIsRefused(t *testing.T) {
 	s.leave(me, true)
 }
 
-// Another directory in the place of one that was ours.
+// The stranger puts another directory in the place of ours.
 func TestALineThatAStrangerMakesAnewIsRefused(t *testing.T) {
 	s := playGuarded(t)
 	me, _ := s.join(s.sess, "lock")
@@ -86,7 +86,7 @@ func TestARootOfOnesOwnStays(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 	require.NoError(t, c.Close())
-	may := adminConn(t, s.cluster.Addrs()) // newer servers show nothing to who may not read it
+	may := adminConn(t, s.cluster.Addrs()) // newer servers show it only to those who may read it
 	require.NoError(t, may.AddAuth("digest", []byte("alice:secret")))
 	require.Eventually(t, func() bool {
 		_, stat, err := may.Exists(s.root)
@@ -100,7 +100,7 @@ func TestARootOfOnesOwnStays(t *testing.T) {
 	require.ErrorIs(t, err, gozk.ErrNoAuth, "and it is alice's")
 }
 
-// An operator who made the directories counts once he is named, also where the service hides the digests.
+// An operator who made the directories is accepted once named in WithACL, even where the service hides the digests.
 func TestWhoIsNamedMayHaveRights(t *testing.T) {
 	operator := gozk.DigestACL(gozk.PermAll, "operator", "word")
 	dir := append(alice(gozk.PermAll&^gozk.PermAdmin), operator...)
@@ -114,7 +114,7 @@ func TestWhoIsNamedMayHaveRights(t *testing.T) {
 	require.ErrorContains(t, err, `"digest:operator`)
 }
 
-// The service shows those without ADMIN the name alone, which is no proof.
+// The service shows clients without ADMIN only the name, which proves nothing.
 func TestAStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 	s := play(t, WithDigestAuth("alice", "secret"))
 	s.raw(s.root, append(gozk.DigestACL(gozk.PermAll, "alice", "other"), alice(gozk.PermAll&^gozk.PermAdmin)...))
@@ -123,7 +123,7 @@ func TestAStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 	require.ErrorContains(t, err, s.root+" is open to others")
 }
 
-// What is looked at costs nothing again.
+// A directory that has been checked costs no second look.
 func TestADirectoryIsLookedAtOnce(t *testing.T) {
 	s := playGuarded(t)
 	var stay []driver.Place
@@ -149,7 +149,7 @@ func TestTheSessionForgetsWhatItHasLookedAt(t *testing.T) {
 	require.LessOrEqual(t, len(v.dirs), maxVetted)
 }
 
-// Where nobody said who may do what, everybody may, and that is told.
+// Unless rights are set, everybody may do everything, and a warning says so.
 func TestLinesOpenToAllAreTold(t *testing.T) {
 	addrs := servers.ZooKeeper(t, servers.Shared()).Addrs()
 	for want, opts := range map[int][]Option{

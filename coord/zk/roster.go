@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// roster is what a session may have at the service: the places it stands in, the joins under way, and what is left of
-// those that came to nothing.
+// roster is what a session may have at the service: the places it stands in, the joins under way, and the remains of joins
+// that came to nothing.
 type roster struct {
 	standing atomic.Int64 // how many places and joins there are
 
@@ -23,9 +23,9 @@ func newRoster() *roster {
 	return &roster{places: make(map[*place]int), joins: make(map[string]int), remains: make(map[string]int)}
 }
 
-// maxPaths is how many bytes the paths of a session's nodes may take. When a session ends the service puts them all into
-// one transaction. If that is larger than jute.maxbuffer (a megabyte; newer servers allow for twice as much) the other
-// servers refuse it, and the ensemble does not serve again, not even after a restart (ZOOKEEPER-4306).
+// maxPaths is how many bytes the paths of a session's nodes may take. When a session ends, the service puts them all into
+// one transaction. If that is larger than jute.maxbuffer (a megabyte; newer servers allow twice as much), the other servers
+// refuse it, and the ensemble stops serving, even after a restart (ZOOKEEPER-4306).
 const maxPaths = 1_000_000
 
 // begin records a join that is about to make a node in a directory. It stays on the roster until end.
@@ -44,7 +44,7 @@ func (r *roster) begin(dir string, c contender) error {
 	return nil
 }
 
-// end is called when nothing will come of a join any more.
+// end is called when nothing more will come of a join.
 func (r *roster) end(guid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *roster) end(guid string) {
 	r.count()
 }
 
-// rename is for a join that begins anew under another GUID.
+// rename is for a join that starts over under another GUID.
 func (r *roster) rename(old, guid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *roster) amended(p *place, nodePath string) {
 	}
 }
 
-// drop is called when a place's node is surely not in line any more.
+// drop is called when a place's node is surely no longer in line.
 func (r *roster) drop(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *roster) drop(p *place) {
 	r.count()
 }
 
-// stands reports whether a place has been taken, and not been left yet.
+// stands reports whether a place has been taken and not left yet.
 func (r *roster) stands(p *place) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// The end of a session is one transaction with all its paths. When it is too large the ensemble does not survive it.
+// The end of a session is one transaction with all its paths. If it is too large, the ensemble does not survive it.
 func TestASessionTakesNoMorePathsThanTheServiceSurvives(t *testing.T) {
 	c := servers.ZooKeeper(t, servers.Members(3))
 	s := playOn(t, c)
@@ -108,7 +108,7 @@ func TestTheRosterIsEmptyWhenAllHaveLeft(t *testing.T) {
 	require.Empty(t, s.stored(t, "a"))
 }
 
-// The service lists it at the end of the session like any other.
+// At the end of the session the service lists it like any other node.
 func TestANodeOnItsWayOutCountsUntilItHasGone(t *testing.T) {
 	r := newRoster()
 	for range 2 { // it may be given up by the join and found by the audit
@@ -136,7 +136,7 @@ func TestANodeUnderALongerPathTakesMore(t *testing.T) {
 	require.Zero(t, r.bytes, "it has gone")
 }
 
-// What a join has left behind for want of rights is no node from before a backup.
+// A node that a join left behind because it lacked rights is not one that a backup brought back.
 func TestANodeThatMayNotBeTakenAwayEndsNoSession(t *testing.T) {
 	s := play(t)
 	e := entry("lock")
@@ -150,7 +150,7 @@ func TestANodeThatMayNotBeTakenAwayEndsNoSession(t *testing.T) {
 	for range 2 {
 		s.cut()()
 		require.NoError(t, stays.Amend(s.ctx, "lock", nil), "once it is connected again")
-		time.Sleep(200 * time.Millisecond) // for the look at what the session has
+		time.Sleep(200 * time.Millisecond) // until the session's nodes have been listed
 		require.NoError(t, s.sess.life.Why())
 	}
 	s.allow(gozk.PermAll)

@@ -58,7 +58,7 @@ func entry(kind string) driver.Entry {
 	return driver.Entry{Line: "a", Kind: kind, Owner: driver.Owner{Host: "h", PID: 1}}
 }
 
-// try makes an entry one that joins only if nobody is in sight.
+// try returns an entry that joins only if nobody is in sight.
 func try(e driver.Entry) driver.Entry {
 	e.Free = func(ahead []driver.Node) bool { return len(ahead) == 0 }
 	return e
@@ -108,8 +108,8 @@ func (s *scene) answer(c <-chan woken) woken {
 	}
 }
 
-// waitsOnFor fails unless what woke the waiter comes to this: the head still holds. It may have been told of a write alone,
-// and then waits on.
+// waitsOnFor fails unless the waiter, whatever woke it, finds that the head still holds. It may have been told only of a
+// write, and then waits on.
 func (s *scene) waitsOnFor(head, me driver.Place, waiter <-chan woken) {
 	s.Helper()
 	for {
@@ -129,7 +129,7 @@ func (s *scene) raw(path string, acl []gozk.ACL) {
 	require.NoError(s, err)
 }
 
-// isToldOf waits until the session of the scene will be told what becomes of a node.
+// isToldOf waits until the session of the scene is sure to be told what becomes of a node.
 func (s *scene) isToldOf(n driver.Place) {
 	s.Helper()
 	s.isToldOfPath(n.Node().ID)

@@ -15,17 +15,17 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// session is one session at the service, on one Conn of the client library. Left alone, a Conn goes on with a new
-// session when the service has ended the old one, and does there what was still queued; so it is closed in the very
-// callback that brings the news, never dials again, and is never used again.
+// session is one session at the service, on one Conn of the client library. Left alone, a Conn carries on with a new
+// session when the service has ended the old one, and sends it what was still queued. So the Conn is closed in the very
+// callback that brings the news, and never dials or is used again.
 type session struct {
 	service  *service
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
-	ttl      atomic.Int64  // as granted at first, and asked for from then on; ns
-	zxids    driverkit.Max // the service's transactions
+	ttl      atomic.Int64  // as first granted, and asked for from then on; ns
+	zxids    driverkit.Max // the service's latest transaction
 	roster   *roster
-	vouched  driverkit.Max // when the last request that was committed was sent; unix ns
+	vouched  driverkit.Max // when the latest committed request was sent; unix ns
 	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
 	hearsay  hearsay
 	watches  watches
@@ -51,15 +51,14 @@ type session struct {
 	quiet chan struct{} // closed when nothing of the session runs any more
 }
 
-// snubs is how a server has treated us since it last took us in.
+// snubs is how a server has treated us since it last accepted us.
 type snubs struct {
-	last  bool // it hung up without a word when it was tried last
+	last  bool // it hung up without a word at the last try
 	known int  // how often it knew the session after that
-	slow  int  // how often its greeting has not come in time
+	slow  int  // how often its greeting did not come in time
 }
 
-// inFlight is how many requests may be under way at once. The library queues 16, and what waits there cannot be taken
-// back.
+// inFlight is how many requests may be under way at once. The library queues 16, which cannot be taken back.
 const inFlight = 256
 
 // Why a session is over.
@@ -150,7 +149,7 @@ func (s *session) event(ev gozk.Event) {
 		s.service.log.Warn("session expired", "session", s.id())
 		s.end(errExpired)
 		<-s.ready
-		s.conn.Close() // here and now: when this returns, the library would go on to a new session
+		s.conn.Close() // right here: once this returns, the library would go on to a new session
 	}
 }
 
@@ -170,10 +169,10 @@ func (s *session) Proven(w *wire.Conn) {
 	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
-// revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have left
-// since. They would stand as long as the session is renewed, so it is given up; the engine goes on with another one.
+// revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have since
+// left. They would stand for as long as the session is renewed, so it is given up, and the engine goes on with another one.
 //
-// Servers before 3.6 do not know the question, say so and hang up.
+// Servers before 3.6 do not know the request: they say so and hang up.
 func (s *session) revise(w *wire.Conn) {
 	if s.service.unlisted.Load() >= maxUnlisted {
 		return
@@ -193,7 +192,8 @@ func (s *session) revise(w *wire.Conn) {
 	}))
 }
 
-// maxUnlisted is how often in a row a connection may break before it lists the session's nodes. Then no other is asked.
+// maxUnlisted is how many connections in a row may break before they have listed the session's nodes. After that none is
+// asked.
 const maxUnlisted = 10
 
 func (s *session) wentBack(about ...any) {
@@ -201,16 +201,16 @@ func (s *session) wentBack(about ...any) {
 	s.abandon(errWentBack)
 }
 
-// Granted is told at each connect. That there is a new session a majority has agreed to; that an old one lives may be the
-// word of a server that has lost the others.
+// Granted is called at each connect. A majority has agreed to a new session; but that an old one is alive may be the word
+// of a server that has lost the others.
 //
-// A server with a smaller maxSessionTimeout than the one before cuts the timeout, and the service counts by that from
-// now on. Deadlines never move back, so the session ends here; its nodes stay until the service ends it, too. More than
-// at first does not count: a new leader begins with what was granted then.
+// A server with a smaller maxSessionTimeout than the previous one cuts the timeout, and the service counts by that from now
+// on. Deadlines never move back, so the session ends here; its nodes stay until the service ends it as well. A longer
+// timeout than at first does not count: a new leader begins with what was granted at first.
 func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) (time.Duration, error) {
 	before := s.identity.Swap(&id)
 	switch {
-	case before == nil || before.ID != id.ID: // of the one before nobody had heard
+	case before == nil || before.ID != id.ID: // nobody had heard of the previous one
 		s.ttl.Store(int64(timeout))
 		if before == nil {
 			s.life.Go(s.keep)
@@ -231,9 +231,9 @@ func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Tim
 	return s.timeout(), nil
 }
 
-// Answered renews the session. While somebody of ours stands in line only what a majority has agreed to vouches for it: a
-// server that has lost its leader, or a leader its followers, goes on answering for syncLimit ticks, and the others end
-// the session meanwhile.
+// Answered renews the session. While a node of ours stands in line, only what a majority has agreed to vouches for it: a
+// server that has lost its leader, or a leader that has lost its followers, goes on answering for syncLimit ticks, and
+// meanwhile the others end the session.
 func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	s.zxids.Saw(zxid)
 	if sent.IsZero() {
@@ -248,14 +248,14 @@ func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
 	}
 }
 
-// renewed moves the deadline. Where the way to the server has been slow, the leader may know of less than keptFor allows for.
+// renewed moves the deadline. If the link to the server has been slow, the leader may know of less than keptFor allows for.
 func (s *session) renewed(sent time.Time) {
 	timeout := s.timeout()
 	known := s.hearsay.by(sent.Add(-timeout / 4))
 	s.deadline.Renewed(sent, min(keptFor(timeout), timeout*99/100-sent.Sub(known)))
 }
 
-// keptFor is how long after the sending of a request that was committed the service surely keeps the session.
+// keptFor is how long the service surely keeps the session after a request was sent that was then committed.
 //
 // A follower tells the leader whom it has heard from only when the leader pings it, each half tick, and ticks last up
 // to half the shortest session. If it is cut off right after an answer, the leader may not know of that request, nor of
@@ -263,7 +263,7 @@ func (s *session) renewed(sent time.Time) {
 // arrive, renewed knows. The rest is for clocks that differ.
 func keptFor(timeout time.Duration) time.Duration { return timeout * 54 / 100 }
 
-// Notified passes the news of a node on to those who wait for it.
+// Notified passes news of a node on to those who wait for it.
 func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
 	switch what {
 	case gozk.EventNodeDataChanged:
@@ -275,8 +275,8 @@ func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
 	}
 }
 
-// Failed notes what is wrong with a server. One that knows the session and hangs up on it all the same, once and again,
-// is behind what the session has seen. To ask it again would only renew the session.
+// Failed notes what is wrong with a server. One that knows the session but repeatedly hangs up on it is behind what the
+// session has seen. Asking it again would only renew the session.
 func (s *session) Failed(server string, err error, snubbed bool) {
 	if s.life.Over() {
 		return
@@ -301,12 +301,12 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 	}
 }
 
-// Go runs f on a goroutine that the end of the session waits for.
+// Go runs f on a goroutine that is waited for when the session ends.
 func (s *session) Go(f func()) bool { return s.life.Go(f) }
 
-// keep sees to it that the session is vouched for while somebody of ours stands in line, by a write that changes nothing,
-// unless others have been made; and gives a connection up on which that, or any other request, has no answer for too
-// long: its server answers pings, but has lost its leader. The library then tries the next.
+// keep has the session vouched for while a node of ours stands in line, by a write that changes nothing, unless other
+// writes do so. It also gives up a connection on which that write, or any other request, has waited too long for its
+// answer: the server answers pings, but has lost its leader. The library then tries the next one.
 func (s *session) keep() {
 	for driverkit.Sleep(s.life.Context(), s.timeout()/32) == nil {
 		w := s.latest()
@@ -324,7 +324,7 @@ func (s *session) keep() {
 	}
 }
 
-// vouch has a majority of the servers vouch for the session, unless they have been asked already.
+// vouch asks a majority of the servers to vouch for the session, unless they have already been asked.
 func (s *session) vouch(w *wire.Conn) {
 	if !s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
 		return
@@ -332,7 +332,7 @@ func (s *session) vouch(w *wire.Conn) {
 	w.Send(wire.Check(s.service.rootDir(), func(error) { s.asked.Store(0) }))
 }
 
-// unanswered is how long the servers have been asked to vouch.
+// unanswered is how long ago the servers were asked to vouch, if they have not answered.
 func (s *session) unanswered(now time.Time) time.Duration {
 	if asked := s.asked.Load(); asked > 0 {
 		return time.Duration(now.UnixNano() - asked)
@@ -340,7 +340,7 @@ func (s *session) unanswered(now time.Time) time.Duration {
 	return 0
 }
 
-// end ends the session for everybody in this process. It says nothing to the service.
+// end ends the session for everybody in this process, without telling the service.
 func (s *session) end(why error) {
 	if !s.life.End(why) {
 		return
@@ -352,7 +352,7 @@ func (s *session) end(why error) {
 	}()
 }
 
-// Close waits no longer than the service would wait for us: if it has heard nothing by then it has ended the session.
+// Close waits no longer than the service would wait for us: if it has heard nothing by then, it has ended the session.
 func (s *session) Close(ctx context.Context) error {
 	if s.life.Over() {
 		return nil
@@ -384,8 +384,8 @@ func (s *session) Close(ctx context.Context) error {
 	}
 }
 
-// sayGoodbye ends the session here and has the library say so to the service on the connection that is returned, if
-// there is one. The service has until the end of ctx to confirm.
+// sayGoodbye ends the session here and has the library tell the service, on the connection that is returned, if there is
+// one. The service has until the end of ctx to confirm.
 func (s *session) sayGoodbye(ctx context.Context) *wire.Conn {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	said := make(chan *wire.Conn, 1)
@@ -420,7 +420,7 @@ func (s *session) Abandon(ctx context.Context) {
 	s.abandon(errAbandoned)
 }
 
-// abandon says nothing to the service.
+// abandon ends the session here without telling the service.
 func (s *session) abandon(why error) {
 	silenced := make(chan struct{})
 	if !s.life.Go(func() {

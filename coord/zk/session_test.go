@@ -20,8 +20,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// The client library sleeps a second after each round of servers, so that a session of one second does not survive
-// a cut of 200 ms (go-zookeeper, conn.go: connect).
+// The client library sleeps for a second after each round of servers, so a session of one second would not survive a cut of
+// 200 ms (go-zookeeper, conn.go: connect).
 func TestAShortSessionSurvivesAShortCut(t *testing.T) {
 	s := play(t, WithTTL(time.Second))
 	me, _ := s.join(s.sess, "lock")
@@ -40,7 +40,7 @@ func TestAShortSessionSurvivesAShortCut(t *testing.T) {
 }
 
 // The client library waits 28 s for a server that does not answer its authentication (go-zookeeper, conn.go:
-// authenticate), and loses the session though others would have answered.
+// authenticate), and loses the session although other servers would have answered.
 func TestAFrozenMemberCostsNoSession(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3))
 	s := playOn(t, cluster, WithTTL(10*time.Second))
@@ -74,7 +74,7 @@ func TestTheSessionLastsAsLongAsWasGranted(t *testing.T) {
 	require.True(t, s.sess.deadline.Passed(), "the node has gone, and the deadline passes in %v", time.Until(s.sess.Deadline()))
 }
 
-// The first look at whether it is to be renewed must not wait as long as was asked for.
+// The first check whether the session needs renewing must go by the timeout that was granted, not by the one asked for.
 func TestASessionIsRenewedAsOftenAsWasGranted(t *testing.T) {
 	s := playOn(t, servers.ZooKeeper(t, servers.Config("maxSessionTimeout=3000")), WithTTL(time.Hour))
 	s.join(s.sess, "lock")
@@ -83,8 +83,8 @@ func TestASessionIsRenewedAsOftenAsWasGranted(t *testing.T) {
 	}
 }
 
-// The client library goes on with a new session when the old one has expired, and does there what was queued: 8 of 8
-// creates, with two servers to choose from.
+// When a session has expired, the client library carries on with a new one and sends it what was queued: 8 of 8 creates,
+// with two servers to choose from.
 func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
 	for range 4 {
 		s := play(t, WithTTL(time.Second))
@@ -119,7 +119,7 @@ func TestNothingIsDoneInTheSessionAfter(t *testing.T) {
 	}
 }
 
-// A follower tells the leader whom it has heard only now and then. If it dies in between, the leader counts from an
+// A follower tells the leader only now and then whom it has heard from. If it dies in between, the leader counts from an
 // earlier time than we know of.
 func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 	const ttl = 2 * time.Second
@@ -163,8 +163,8 @@ func TestTheDeadlineIsEarlyEnoughWhenAFollowerDies(t *testing.T) {
 	}
 }
 
-// greetAndAnswer is a server that has read a connect request. It greets, and answers the requests that follow with the frame
-// that reply returns: none for nil. It returns when the connection has ended.
+// greetAndAnswer is a server that has read a connect request. It greets, and answers each later request with the frame that
+// reply returns; nil: not at all. It returns when the connection has ended.
 func greetAndAnswer(c net.Conn, timeout time.Duration, reply func(xid int, op int32) []byte) {
 	_, err := c.Write(zkwire.Frame(0, int(timeout.Milliseconds()), int64(42), password, false))
 	for err == nil {
@@ -175,7 +175,7 @@ func greetAndAnswer(c net.Conn, timeout time.Duration, reply func(xid int, op in
 	}
 }
 
-// emptily is how a server answers that knows of no node.
+// emptily is how a server answers that has no nodes.
 func emptily(xid int, op int32) []byte {
 	if xid == -2 || op == -11 || op == 101 {
 		return zkwire.Frame(xid, int64(1), 0)
@@ -195,7 +195,7 @@ func openAt(t *testing.T, addr string, timeout time.Duration) *session {
 	return s.(*session)
 }
 
-// findsNothing asks, and waits for the answer of emptily.
+// findsNothing makes a request, and waits for the answer of emptily.
 func findsNothing(t *testing.T, s *session) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -234,7 +234,8 @@ func TestAServerThatAnswersPingsAloneIsLeft(t *testing.T) {
 	require.True(t, time.Now().Before(s.Deadline()))
 }
 
-// It says so and hangs up (ZooKeeper before 3.6), so whoever asked on each connection would never have one.
+// Such a server says so and hangs up (ZooKeeper before 3.6), so a client that asked on each connection would never keep
+// one.
 func TestAServerThatListsNoSessionsNodesIsNotAskedAgain(t *testing.T) {
 	const timeout = 4 * time.Second
 	var connections, asked atomic.Int64
@@ -265,7 +266,8 @@ func TestAServerThatListsNoSessionsNodesIsNotAskedAgain(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load())
 }
 
-// Whoever stands in line needs somebody who vouches as soon as there is a connection again: much of the time may have passed.
+// A session with nodes in line must be vouched for as soon as there is a connection again: much of its time may have
+// passed.
 func TestAfterACutTheServiceIsAskedToVouchAtOnce(t *testing.T) {
 	s := play(t, WithTTL(time.Minute))
 	reconnect := func() (asked func() bool) {
@@ -334,7 +336,7 @@ func TestDataOverTheLimitAreRefusedBeforeTheySend(t *testing.T) {
 	require.True(t, s.sess.connected(), "the connection that all share still stands")
 }
 
-// Closing must not take the whole of a long context when nobody will ever confirm it.
+// Close must not use up a long context when nobody will ever confirm it.
 func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, lose := range map[string]func(s *scene){
@@ -366,10 +368,10 @@ func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 	}
 }
 
-// The service tells of the node before it hangs up, and only the next connection says that the whole session has gone.
+// The service reports the node's end before it hangs up, and only the next connection says that the whole session has gone.
 func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3))
-	for i := range 5 { // which of the two is heard first is left to chance, above all on a busy machine
+	for i := range 5 { // it is up to chance which of the two is heard first, above all on a busy machine
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			s := playOn(t, cluster)
 			me, _ := s.join(s.sess, "lock")

@@ -15,8 +15,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// crowd puts nodes into a line, of names by their number. Each takes a transaction: a line whose numbers run ahead of those
-// begins anew.
+// crowd puts n nodes into a line; name gives the name for each number. Each takes a transaction, since a line whose numbers
+// run ahead of the transactions starts over.
 func (s *scene) crowd(n int, name func(i int) string) {
 	s.Helper()
 	dir := s.path("a")
@@ -36,8 +36,8 @@ func (s *scene) crowd(n int, name func(i int) string) {
 	all.Wait()
 }
 
-// A server needs several times the memory that a list takes, and there may be a hundred who want one. Those lists took longer
-// than a server may be silent, connections were given up over and over, and holds with them.
+// For each list a server needs several times the memory of the list itself, and a hundred joins may want one. Those lists
+// once took longer than a server may be silent: connections were given up over and over, and holds with them.
 func TestManyWhoJoinALongLineShareItsLists(t *testing.T) {
 	const ahead, joins = 30_000, 100
 	s := playOn(t, servers.ZooKeeper(t, servers.Heap("128m")), WithTTL(30*time.Second))
@@ -75,7 +75,7 @@ func TestManyWhoJoinALongLineShareItsLists(t *testing.T) {
 	require.Len(t, slices.Compact(tokens), joins)
 }
 
-// Whoever shares a list finds in it all who came before.
+// Everybody who shares a list finds in it all who came before.
 func TestASharedListIsAskedForAfterAllWhoShareIt(t *testing.T) {
 	s := play(t)
 	heal := s.link.Delay(3 * time.Millisecond)

@@ -13,13 +13,13 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// watches is what a session watches: one entry for each node, shared by all who wait for it. No watch is taken back, so
-// an entry stays until the node changes, whether or not anybody still waits.
+// watches is what a session watches: one entry per node, shared by all who wait for it. A watch is never taken back, so an
+// entry stays until the node changes, whether or not anybody still waits.
 //
-// The hand-off. A deletion that comes to a watch on a node's data says that the node has left its line: who amends a
-// node so that it gets another path writes to it in the same transaction, and that uses the watch up. So whatever else
-// happens to the node, by whomever, can only have it that somebody looks in vain. Whether others still stand ahead the
-// deletion does not say; see place.letsIn and awaiting.watchSecond.
+// The hand-off. If a watch on a node's data reports a deletion, the node has left its line: an amendment that gives a node
+// another path also writes to it in the same transaction, and that write uses the watch up. Whatever anybody else does to
+// the node can at worst make somebody look in vain. The deletion does not say whether others still stand ahead; see
+// place.letsIn and awaiting.watchSecond.
 type watches struct {
 	mu         sync.Mutex
 	all        map[string]*watch
@@ -30,7 +30,7 @@ type watch struct {
 	path     string
 	settings [aspects]setting
 
-	changes   int  // how often its data (or, of a directory, its children) have changed
+	changes   int  // how often its data (for a directory, its children) have changed
 	gone      bool // from its path
 	left      bool // gone, and surely not amended
 	handsOver bool // it is of this session, and leaves as the holder
@@ -39,12 +39,12 @@ type watch struct {
 	waiters map[driverkit.Bell]struct{} // of each Await
 }
 
-// aspect is what can be watched at a node, in the order of the request that sets watches.
+// aspect is what can be watched about a node, in the order of the request that sets watches.
 type aspect int
 
 const (
 	ofData     aspect = iota // its data, and its end
-	ofComing                 // that it is made
+	ofComing                 // its creation
 	ofChildren               // its children, and its end
 	aspects
 )
@@ -53,13 +53,13 @@ const (
 type setting struct {
 	pending int // requests for it under way
 	set     bool
-	since   int64 // it tells, or will tell, what happens after this transaction
+	since   int64 // it reports, or will report, what happens after this transaction
 }
 
-// armed reports whether the next change will be told.
+// armed reports whether the server will report the next change.
 func (s *setting) armed() bool { return s.set && s.pending == 0 }
 
-// tells reports whether changes after a transaction are told, or soon will be.
+// tells reports whether the server reports changes after a transaction, or soon will.
 func (s *setting) tells(since int64) bool { return (s.set || s.pending > 0) && s.since <= since }
 
 func (s *setting) begin(since int64) {
@@ -76,7 +76,7 @@ func (w *watch) ring() {
 	}
 }
 
-// join adds a waiter to a node's watch. A node that has gone stays gone, but a directory may have come again.
+// join adds a waiter to a node's watch. A node that has gone stays gone, but a directory may have come back.
 func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +111,7 @@ func (t *watches) quit(w *watch, by driverkit.Bell) {
 	t.drop(w)
 }
 
-// drop is called with mu held. It forgets an entry that nobody needs, unless the server still has a watch for it.
+// drop is called with mu held. It forgets an entry that nobody waits for, unless the server still has a watch for it.
 func (t *watches) drop(w *watch) {
 	if len(w.waiters) > 0 || !w.gone && w.isSet() {
 		return
@@ -158,7 +158,7 @@ func (t *watches) changed(w *watch) {
 	t.drop(w)
 }
 
-// deleted trusts only a watch that was set. While one is being set, the service also tells of earlier deletions, whatever
+// deleted trusts only a watch that was set. While one is being set, the service also reports earlier deletions, whatever
 // came before them.
 func (t *watches) deleted(nodePath string) {
 	t.mu.Lock()
@@ -172,7 +172,7 @@ func (t *watches) deleted(nodePath string) {
 	t.drop(w)
 }
 
-// dirChanged records that a directory has come, or that its children have changed.
+// dirChanged records that a directory was made, or that its children have changed.
 func (t *watches) dirChanged(dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,7 +183,7 @@ func (t *watches) dirChanged(dir string) {
 	}
 }
 
-// state is what is known of a node, or a directory, by now.
+// state is what is known of a node or a directory so far.
 type state struct {
 	changes    int
 	gone       bool
@@ -196,7 +196,7 @@ func (t *watches) state(w *watch) state {
 	return state{w.changes, w.gone, t.connection}
 }
 
-// change says what became of a node, given the names that stand in its line by now.
+// change says what became of a node, given the names that now stand in its line.
 func (t *watches) change(w *watch, names []string) driver.Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,7 +215,7 @@ func (t *watches) handsOver(nodePath string) {
 	}
 }
 
-// notice records that a node has gone without a watch telling. It reports whether that is news.
+// notice records that a node has gone without a watch firing. It reports whether that is news.
 func (t *watches) notice(w *watch) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -227,7 +227,7 @@ func (t *watches) notice(w *watch) bool {
 	return true
 }
 
-// wish is what a waiter wants to be told of a node.
+// wish is what a waiter wants to be told about a node.
 type wish struct {
 	*watch
 	aspect aspect
@@ -236,11 +236,11 @@ type wish struct {
 // wished is a wish on its way.
 type wished struct {
 	wish
-	changes int // of the node until then
+	changes int // how often the node had changed by then
 }
 
-// arm sees to it, with one request, that watches are set for all wishes. Whatever happened after the transaction since
-// rings at once. It does not wait for the answer; after a reconnect, or trouble, all waiters are rung, and arm again.
+// arm sends one request that sets watches for all wishes not yet covered. Whatever happened after transaction since rings
+// at once. It does not wait for the answer. After a reconnect, or an error, all waiters are rung, and arm again.
 func (s *session) arm(since int64, wishes ...wish) {
 	t := &s.watches
 	t.mu.Lock()
@@ -271,7 +271,7 @@ func (t *watches) answered(all []wished, connection uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if connection != t.connection {
-		return // nothing is set any more
+		return // all of it was lost with the connection
 	}
 	for _, w := range all {
 		setting := &w.settings[w.aspect]

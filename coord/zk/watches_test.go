@@ -64,7 +64,7 @@ func TestADeletionIsNotTrustedAcrossAReconnect(t *testing.T) {
 	require.False(t, w.left)
 }
 
-// What the service tells while a watch is being set may be of long ago.
+// What the service reports while a watch is being set may have happened long ago.
 func TestADeletionIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
 	ws, w, by := watched(lockPath("lock"))
 	ws.reconnected()
@@ -89,7 +89,7 @@ func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
 	require.Equal(t, setting{}, w.settings[ofData])
 }
 
-// Whoever has an older look must also be told what happened since that.
+// A waiter with an older look must also be told what has happened since that look.
 func TestAWatchFromALaterMomentOnIsSetAgainForAnEarlierOne(t *testing.T) {
 	var s setting
 	require.False(t, s.tells(7))

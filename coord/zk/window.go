@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// window limits how much of lists is under way to us at once. Else, when many join long lines, answers pile up: at the server
-// in its memory, and here before all others, those that renew the session included.
+// window limits how many bytes of lists are on their way to us at once. Otherwise, when many join long lines, answers pile
+// up in the server's memory, and here they delay all other answers, including those that renew the session.
 type window struct {
 	mu      sync.Mutex
 	open    int            // bytes on their way
 	waiting []*listing     // in order
-	sizes   map[string]int // of the last list of a directory
+	sizes   map[string]int // by directory, of its last list
 }
 
 const (
 	windowBytes = 8 << 20
-	unknownList = 256 << 10 // what a list that was never seen is taken for
+	unknownList = 256 << 10 // what a list is taken for that we have never seen
 	leastList   = 32 << 10  // what a short one is taken for, so that there are not too many
 	knownSizes  = 4096      // directories whose sizes are remembered
 )
@@ -24,11 +24,11 @@ const (
 // listing is one list on its way.
 type listing struct {
 	dir   string
-	bytes int           // that it is expected to take
+	bytes int           // how many it is expected to take
 	may   chan struct{} // closed when it may be asked for
 }
 
-// try is enter for one that does not wait.
+// try is enter for a caller that does not wait; nil: it would have to.
 func (w *window) try(dir string) *listing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +59,7 @@ func (w *window) enter(given, over <-chan struct{}, dir string) *listing {
 	if i := slices.Index(w.waiting, l); i >= 0 {
 		w.waiting = slices.Delete(w.waiting, i, i+1)
 	}
-	w.open -= l.bytes // nothing, unless it was admitted just now
+	w.open -= l.bytes // zero, unless it was admitted just now
 	w.admit()
 	return nil
 }

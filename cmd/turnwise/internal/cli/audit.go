@@ -66,7 +66,7 @@ is too large less is found, if it is too small what is found may not be true.`,
 	return c
 }
 
-// mostFindings is how many are told: of traces that do not belong together, all may be.
+// mostFindings is how many findings are reported: in traces that do not belong together, everything may be one.
 const mostFindings = 100
 
 func readTrace(a *trace.Audit, name string) error {
@@ -84,7 +84,7 @@ func readTrace(a *trace.Audit, name string) error {
 	return a.Read(name, in)
 }
 
-// traced is what --trace asks for: nil if it does not.
+// traced returns the observer that --trace asks for; nil: there is no --trace.
 func (j *job) traced() (*coord.Observer, error) {
 	if j.trace == "" {
 		return nil, nil
@@ -96,8 +96,8 @@ func (j *job) traced() (*coord.Observer, error) {
 	return trace.To(f, serviceName(j.to)), nil
 }
 
-// serviceName is the URL without what does not say which lines are meant. A directory is that of a machine, and one that is not
-// named that of a user.
+// serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine, and the user if
+// the directory is not named.
 func serviceName(to *backend.Service) string {
 	name := to.String()
 	if u, err := url.Parse(name); err == nil {

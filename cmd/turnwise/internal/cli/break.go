@@ -58,7 +58,7 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 		}
 		return s.complete(func(ctx context.Context, c *coord.Client) (ids []string, err error) {
 			line, err := c.Line(ctx, args[0])
-			for _, n := range line { // with who it is, which shells show beside it
+			for _, n := range line { // with a description, which shells show beside it
 				ids = append(ids, cobra.CompletionWithDesc(n.ID, contenderOf(n).who()))
 			}
 			return ids, err

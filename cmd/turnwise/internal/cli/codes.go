@@ -16,8 +16,8 @@ import (
 
 // The exit codes; docs/tool.md says what each of them means.
 const (
-	codeStale        = 1 // of publish
-	codeWrong        = 1 // of audit
+	codeStale        = 1 // publish only
+	codeWrong        = 1 // audit only
 	codeUsage        = 64
 	codeUnreachable  = 69
 	codeStopped      = 70
@@ -48,7 +48,8 @@ func fail(code int, format string, args ...any) error {
 
 func usage(format string, args ...any) error { return fail(codeUsage, format, args...) }
 
-// codeOf is the exit code for an error. What nobody has given a code is a matter of usage: it comes from the parser of flags.
+// codeOf returns the exit code for an error. An error without a code comes from the parser of flags, so it is a matter of
+// usage.
 func codeOf(err error) int {
 	var f *failure
 	switch {
@@ -60,27 +61,27 @@ func codeOf(err error) int {
 	return codeUsage
 }
 
-// ended says that the command has ended by itself, with a code of its own.
+// ended says that the command has ended by itself, with its own exit code.
 type ended struct {
 	code  int
-	typed syscall.Signal // that ended it; 0: none that was typed
+	typed syscall.Signal // the typed signal that ended it; 0: none
 }
 
 func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }
 
-// silent reports whether an exit code says it all.
+// silent reports whether the exit code alone is enough.
 func silent(err error) bool {
 	var own *ended
 	return errors.As(err, &own) || errors.Is(err, errSilent)
 }
 
-// text is an error in one line, with the program's name once and in front.
+// text returns an error as one line, with the program's name once, at the front.
 func text(err error) string {
 	if err == nil {
 		return ""
 	}
 	line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " ")
-	for _, cause := range []error{coord.ErrDenied, coord.ErrUnavailable} { // a driver says it, and so does what stands on it
+	for _, cause := range []error{coord.ErrDenied, coord.ErrUnavailable} { // a driver says it, and so does the layer above
 		if rest, ok := strings.CutPrefix(line, cause.Error()+": "); ok && strings.Contains(rest, cause.Error()) {
 			line = rest
 		}
@@ -88,7 +89,7 @@ func text(err error) string {
 	return "turnwise: " + line
 }
 
-// unopened gives an error of connecting its code.
+// unopened gives an error of connecting its exit code.
 func unopened(scheme string, err error) error {
 	code := codeUnreachable
 	switch {
@@ -104,7 +105,7 @@ func unopened(scheme string, err error) error {
 	return &failure{code, err}
 }
 
-// taken is that somebody has the line.
+// taken says that somebody has the line.
 func taken(code int, err error) error {
 	var e *coord.Error
 	if !errors.As(err, &e) {
@@ -117,7 +118,7 @@ func taken(code int, err error) error {
 	return fail(code, "%q is taken%s", e.Line, who)
 }
 
-// refused gives an error of a call its code.
+// refused gives an error of a call its exit code.
 func refused(err error) error {
 	code := codeUnreachable
 	switch {
@@ -133,7 +134,7 @@ func refused(err error) error {
 	return &failure{code, err}
 }
 
-// unstarted gives an error of starting a command its code, as a shell does.
+// unstarted gives an error of starting a command its exit code, as a shell does.
 func unstarted(name string, err error) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, syscall.ENOENT):

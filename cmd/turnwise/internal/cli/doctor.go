@@ -59,7 +59,7 @@ func examine(ctx context.Context, s *service) error {
 	}
 	fmt.Printf("lines      %d\n", len(lines))
 
-	// A service that has just been used for the first time, or may have forgotten something, lets nobody in for a TTL.
+	// A service that is used for the first time, or may have forgotten something, lets nobody in for a TTL.
 	host, _ := os.Hostname()
 	name := fmt.Sprintf("turnwise-doctor/%s-%d", host, os.Getpid())
 	if coord.CheckName(name) != nil {

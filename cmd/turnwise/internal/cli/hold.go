@@ -20,7 +20,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// holderVariable tells the program that it is the one in the background, and for which process it holds.
+// holderVariable tells the program that it is the one in the background, and which process it holds for.
 const holderVariable = "TURNWISE_HOLDER_FOR"
 
 func holdCommand(s *service) *cobra.Command {
@@ -96,7 +96,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// inBackground starts this program again, as a session of its own, and returns when that one holds or has failed.
+// inBackground starts this program again, in a session of its own, and returns when the new process holds or has failed.
 func inBackground() error {
 	program, err := os.Executable()
 	if err != nil {
@@ -113,7 +113,7 @@ func inBackground() error {
 	}
 	defer r.Close()
 	s := catch()
-	keepFiles() // who reads from a pipe of the script would wait for the one in the background
+	keepFiles() // otherwise a reader of the script's pipe would wait for the new process
 	p, err := os.StartProcess(program, os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), fmt.Sprintf("%s=%d", holderVariable, os.Getppid())),
 		Files: []*os.File{null, w, os.Stderr},
@@ -132,7 +132,7 @@ func inBackground() error {
 	_, _ = io.Copy(&said, r)
 	if said.Len() > 0 {
 		_, err := os.Stdout.Write(said.Bytes())
-		if err != nil { // nobody will ever know of it
+		if err != nil { // nobody will ever know of the hold
 			_ = p.Signal(syscall.SIGTERM)
 			return &failure{codeUnusable, err}
 		}
@@ -149,7 +149,7 @@ func inBackground() error {
 	return fail(code, "%w", errSilent)
 }
 
-// keep holds until somebody wants it back, or until returns.
+// keep holds until a signal comes, the hold is lost, or until returns.
 func (j *job) keep(until func(ctx context.Context)) error {
 	var err error
 	if j.to, j.url, err = j.service.find(); err != nil {
@@ -185,7 +185,7 @@ func (j *job) keep(until func(ctx context.Context)) error {
 	return err
 }
 
-// announce prints what the shell is to evaluate, and lets go of whoever has called.
+// announce prints what the shell is to evaluate, and lets the calling process go on.
 func (j *job) announce(token coord.Token) error {
 	var b strings.Builder
 	all := append(j.variables(token), fmt.Sprintf("TURNWISE_HOLDER=%d", os.Getpid()))
@@ -202,7 +202,7 @@ func (j *job) announce(token coord.Token) error {
 		return err
 	}
 	defer null.Close()
-	for _, f := range []*os.File{os.Stderr, os.Stdout} { // stdout last: its end is the news
+	for _, f := range []*os.File{os.Stderr, os.Stdout} { // stdout last: its end tells the caller
 		if err := replace(f, null); err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func release(ctx context.Context, c *coord.Client, name string) error {
 	var ours []coord.Node
 	for _, n := range line {
 		if n.Holds && n.Owner.Host == host && isHolder(n.Owner.PID) {
-			if fmt.Sprint(n.Token) == os.Getenv(tokenVariable(name)) { // the one that this shell has
+			if fmt.Sprint(n.Token) == os.Getenv(tokenVariable(name)) { // the hold that this shell has
 				ours = []coord.Node{n}
 				break
 			}

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isHolder reports whether there is such a process: what it is cannot be seen here.
+// isHolder reports whether there is such a process: this system does not show which program it runs.
 func isHolder(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// replace has a file's number stand for another one.
+// replace makes a file's number stand for another file.
 func replace(f, by *os.File) error { return unix.Dup2(int(by.Fd()), int(f.Fd())) }
 
 // outlived returns when a process has ended, or ctx has.
@@ -22,7 +22,7 @@ func outlived(ctx context.Context, pid int) {
 	}
 }
 
-// keepFiles has no process inherit a file, but for standard input, output and error.
+// keepFiles lets processes that are started inherit no files except standard input, output and error.
 func keepFiles() {
 	for fd := 3; fd < 256; fd++ {
 		unix.CloseOnExec(fd)

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isHolder reports whether a process is a 'turnwise hold': a number may have become another's.
+// isHolder reports whether a process is a 'turnwise hold': its number may since have gone to another process.
 func isHolder(pid int) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && strings.Contains("\x00"+string(env), "\x00"+holderVariable+"=")
 }
 
-// replace has a file's number stand for another one.
+// replace makes a file's number stand for another file.
 func replace(f, by *os.File) error { return unix.Dup3(int(by.Fd()), int(f.Fd()), 0) }
 
 // outlived returns when a process has ended, or ctx has.
@@ -31,5 +31,5 @@ func outlived(ctx context.Context, pid int) {
 	}
 }
 
-// keepFiles has no process inherit a file, but for standard input, output and error.
+// keepFiles lets processes that are started inherit no files except standard input, output and error.
 func keepFiles() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }

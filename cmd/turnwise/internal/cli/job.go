@@ -32,7 +32,7 @@ type job struct {
 	argv       []string
 	path       string // of the program
 	restart    string // when to stand again: "" is never
-	several    bool   // one who holds may hold once more
+	several    bool   // whoever holds may hold once more
 	acquire    func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error)
 
 	shell    string
@@ -58,7 +58,7 @@ type job struct {
 
 func newJob(s *service) *job { return &job{service: s} }
 
-// commands makes c run a job. prepare checks and uses the flags that c has of its own.
+// commands makes c run a job. prepare checks and applies the flags that only c has.
 func (j *job) commands(c *cobra.Command, prepare func() error) {
 	f := c.Flags()
 	f.SetInterspersed(false)
@@ -152,7 +152,7 @@ func (j *job) arguments(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// isOpen reports whether a file was handed to this program: those that its runtime has opened are closed by exec.
+// isOpen reports whether a file was handed to this program: files that its own runtime has opened are closed by exec.
 func isOpen(fd int) bool {
 	if fd < 0 {
 		return false
@@ -161,7 +161,7 @@ func isOpen(fd int) bool {
 	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
-// check finds out what can be known before anybody is asked.
+// check finds errors that can be found before any service is asked.
 func (j *job) check() (err error) {
 	if _, ok := os.LookupEnv("PATH"); !ok { // as it is for shells
 		os.Setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -181,7 +181,7 @@ func (j *job) asFlock(err error) error {
 	return err
 }
 
-// run does the job. Its error, if it is not nil, has the exit code.
+// run does the job. Its error, if any, has the exit code.
 func (j *job) run() error {
 	var programs *os.File
 	if j.statusFD >= 0 {
@@ -225,13 +225,13 @@ func (j *job) run() error {
 	}
 }
 
-// Between two terms there is a pause, which grows while terms do not last.
+// The pause between two terms grows as long as terms do not last.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// again reports whether to stand again after a term has ended so.
+// again reports whether to stand again after a term that has ended with err.
 func (j *job) again(err error) bool {
 	if j.restart == "" || j.restart == "never" || j.signals.asked.Load() != 0 {
 		return false
@@ -247,7 +247,7 @@ func (j *job) again(err error) bool {
 	return false
 }
 
-// close ends the session, unless the command may still run: then it must run out, so that nobody enters beside it.
+// close ends the session. If the command may still run, it must expire instead, so that nobody enters beside the command.
 func (j *job) close(err error) {
 	if codeOf(err) == codeLost {
 		return
@@ -263,7 +263,7 @@ func (j *job) close(err error) {
 	}
 }
 
-// closeFor is how long the end of a session is waited for: if the service does not hear of it, it ends by itself.
+// closeFor is how long to wait for the end of a session. If the service does not hear of it, the session ends by itself.
 const closeFor = time.Second
 
 func (j *job) open() error {
@@ -304,7 +304,7 @@ func (j *job) open() error {
 	return nil
 }
 
-// connectFor is how long it is tried to reach the service if there is not much time to wait. Otherwise the driver knows.
+// connectFor is the least time to try to reach the service when the wait is limited. Otherwise the driver decides.
 const connectFor = 5 * time.Second
 
 func (j *job) commandName() string {
@@ -367,8 +367,8 @@ func (j *job) take() (*coord.Hold, error) {
 	return hold, nil
 }
 
-// The wait is shown when it has lasted for a moment, and then now and then: looking may take no more than a twentieth of the
-// time, since a long line is long to read and many may wait in it.
+// The wait is shown when it has lasted for a moment, and again from time to time. Looking may take no more than a twentieth
+// of the time, because a long line takes long to read and many may wait in it.
 const (
 	showAfter = 200 * time.Millisecond
 	showEvery = time.Second
@@ -405,7 +405,8 @@ func (j *job) showWait(ctx context.Context) {
 	}
 }
 
-// heldAround refuses to wait for what the command holds that this turnwise runs in: that would be for ever.
+// heldAround refuses to wait for a line that is already held for the command in which this turnwise runs: it would wait
+// forever.
 func (j *job) heldAround() error {
 	token := os.Getenv(tokenVariable(j.name))
 	if token == "" || j.several {
@@ -426,7 +427,7 @@ func (j *job) heldAround() error {
 	return nil
 }
 
-// variables are what the command finds in its environment.
+// variables returns what is added to the command's environment.
 func (j *job) variables(token coord.Token) []string {
 	return []string{
 		"TURNWISE_NAME=" + j.name,
@@ -437,8 +438,8 @@ func (j *job) variables(token coord.Token) []string {
 	}
 }
 
-// environment is that of the command. Nothing stands there twice, as it would within another turnwise: most programs find the
-// first, and shells the last.
+// environment returns the command's environment. It has no variable twice, as could happen within another turnwise: most
+// programs find the first one, and shells the last.
 func (j *job) environment(token coord.Token) []string {
 	ours := j.variables(token)
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -448,7 +449,7 @@ func (j *job) environment(token coord.Token) []string {
 	return append(inherited, ours...)
 }
 
-// tokenVariable is where the token of a line is, also within another turnwise.
+// tokenVariable returns the name of the variable that has a line's token, even within another turnwise.
 func tokenVariable(name string) string {
 	return "TURNWISE_TOKEN_" + strings.Map(func(r rune) rune {
 		switch {

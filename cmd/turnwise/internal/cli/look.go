@@ -22,14 +22,14 @@ import (
 	"github.com/turnwise/turnwise/coord/file"
 )
 
-// contender is one who stands in a line, as --json shows it.
+// contender is a contender in a line, as --json shows it.
 type contender struct {
 	*status.Holder
 	Kind      string `json:"kind"`
 	Mode      string `json:"mode"`
 	Holds     bool   `json:"holds"`
 	Value     string `json:"value,omitempty"`     // of a candidate
-	Processes []int  `json:"processes,omitempty"` // on a directory: those for whom the kernel keeps the line
+	Processes []int  `json:"processes,omitempty"` // on a directory: the processes that the kernel keeps the line for
 }
 
 func contenderOf(n coord.Node) contender {
@@ -42,7 +42,7 @@ func printJSON(v any) error {
 	return unwritten(out.Encode(v))
 }
 
-// unwritten gives an error of writing to standard output its code.
+// unwritten gives an error of writing to standard output its exit code.
 func unwritten(err error) error {
 	if err != nil {
 		return &failure{codeUnusable, err}
@@ -237,7 +237,7 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 	return c
 }
 
-// holds reports whether a token is that of one who has the line now.
+// holds reports whether a token belongs to somebody who has the line now.
 func holds(ctx context.Context, c *coord.Client, name string, token int64) (bool, error) {
 	line, err := c.Line(ctx, name)
 	if err != nil {
@@ -256,7 +256,7 @@ func names(s *service, c *cobra.Command) {
 	}
 }
 
-// complete asks the service for what Tab may put there. It has none if the service does not answer at once.
+// complete asks the service for completions. There are none if the service does not answer at once.
 func (s *service) complete(ask func(ctx context.Context, c *coord.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	found := make(chan []string, 1)
 	go func() {
@@ -277,10 +277,10 @@ func (s *service) complete(ask func(ctx context.Context, c *coord.Client) ([]str
 	}
 }
 
-// completeFor is how long who presses Tab waits at most.
+// completeFor is how long Tab may take at most.
 const completeFor = 200 * time.Millisecond
 
-// exactly wants one argument; what says what it is.
+// exactly demands one argument; what says what that is.
 func exactly(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

@@ -33,8 +33,8 @@ func manCommand() *cobra.Command {
 	}
 }
 
-// page is a command's manual page. The generator that comes with the library of the commands needs one for Markdown, which costs
-// each start of turnwise half a millisecond.
+// page returns a command's manual page. The generator that comes with the command library needs a Markdown library, which
+// costs half a millisecond at each start of turnwise.
 func page(c *cobra.Command) string {
 	var b strings.Builder
 	title := strings.ReplaceAll(c.CommandPath(), " ", "-")
@@ -77,7 +77,7 @@ func options(f *pflag.FlagSet) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// roff is text that says what it says: no dash is typeset, and no line is a command.
+// roff escapes text: no dash is typeset, and no line is taken for a command.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -59,8 +59,8 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			// A smaller token the file would refuse by itself, but not until its successor has written; and a greater one, which
-			// nobody has, would shut out all who come.
+			// The file itself would refuse a token that is too small, but only after its successor has written. One that is too
+			// large, which nobody has, would shut out all later writers.
 			err = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
 				is, err := holds(ctx, c, line, held)
 				if err == nil && !is {
@@ -88,7 +88,7 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 	return c
 }
 
-// heldLine is the line that is meant, and the token that the environment has for it, or 0.
+// heldLine returns the line that is meant, and its token in the environment; 0: there is none.
 func heldLine(named []string) (name string, token int64, err error) {
 	variable := "TURNWISE_TOKEN"
 	if len(named) > 0 {
@@ -108,7 +108,7 @@ func heldLine(named []string) (name string, token int64, err error) {
 	return name, token, nil
 }
 
-// readInput copies standard input. When ctx ends it stops, though a read that waits may go on.
+// readInput copies standard input. It stops when ctx ends, though a read that waits may go on.
 func readInput(ctx context.Context) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if term.IsTerminal(0) {
@@ -125,7 +125,7 @@ func readInput(ctx context.Context) func(io.Writer) error {
 	}
 }
 
-// unpublished gives an error of a shared file its code.
+// unpublished gives an error of a shared file its exit code.
 func unpublished(name string, err error) error {
 	switch {
 	case err == nil:

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-// Package cli is the commands of turnwise: their flags, and what they do. What they mean for who uses them is in docs/tool.md.
+// Package cli has the commands of turnwise: their flags, and what they do. docs/tool.md tells users what they mean.
 package cli
 
 import (
@@ -35,7 +35,7 @@ func Main(args []string) int {
 		dieOf(own.typed, true)
 	}
 	if errors.Is(err, errSilent) && code == codeSignal+int(syscall.SIGINT) && foreground() == syscall.Getpgrp() {
-		dieOf(syscall.SIGINT, false) // it was typed while we waited
+		dieOf(syscall.SIGINT, false) // typed while we waited
 	}
 	if !silent(err) {
 		fmt.Fprintln(os.Stderr, text(err))
@@ -69,7 +69,7 @@ all your processes on this machine.`,
 		publishCommand(s), breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" { // the library's own shows help for a shell that it does not know, and that as a success
+		if c.Name() == "completion" { // for an unknown shell, the library's own shows help and succeeds
 			c.Args, c.RunE = cobra.ArbitraryArgs, func(*cobra.Command, []string) error {
 				return usage("write completion bash, completion zsh or completion fish")
 			}
@@ -85,7 +85,8 @@ func version() string {
 	return "unknown"
 }
 
-// interruptible is a context for a command that only looks. It ends with a signal; the cause is the exit code for that.
+// interruptible returns a context for a command that only looks. A signal ends it; the cause is the exit code for that
+// signal.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
@@ -101,7 +102,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// unlessInterrupted is err, or the exit code for the signal that has ended ctx.
+// unlessInterrupted returns err, or the exit code for the signal that has ended ctx.
 func unlessInterrupted(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
 		return cause

@@ -58,8 +58,8 @@ Any address that is not of the loopback interface needs --token-file: the file's
 	return c
 }
 
-// stay connects for a command that looks for long, and calls f with where it looks. It does not wait for the service to say goodbye:
-// there is nothing to give back.
+// stay connects for a command that goes on looking, and calls f with the place where it looks. It does not wait for the
+// session to end at the service: there is nothing to give back.
 func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord.Client, at string) error) error {
 	to, _, err := s.find()
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord
 	return err
 }
 
-// leastToken is how many characters a token has at least: it can be tried as often as one likes.
+// leastToken is how many characters a token must have, since anybody can guess as often as they like.
 const leastToken = 16
 
 func readToken(path string) (string, error) {
@@ -108,7 +108,7 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// listenAt resolves an address. Without a token it has to be of the loopback interface.
+// listenAt resolves an address. Without a token it must be one of the loopback interface.
 func listenAt(address string, token bool) (*net.TCPAddr, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	switch {

@@ -87,7 +87,7 @@ func (s *service) address() (string, error) {
 	return "file://", nil
 }
 
-// find takes the service's URL apart.
+// find parses the service's URL.
 func (s *service) find() (*backend.Service, string, error) {
 	url, err := s.address()
 	if err != nil {

@@ -13,21 +13,22 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// errSilent is for an exit code that needs no words: a signal, or what nobody wants to hear of.
+// errSilent is for an exit code that needs no message: that of a signal, or one that nobody wants explained.
 var errSilent = errors.New("the exit code says it")
 
-// signals are those that turnwise gets, and what happens meanwhile.
+// signals is the signals that turnwise gets, and where it stands meanwhile.
 type signals struct {
-	pass  chan os.Signal      // what the command is to get, once it runs
+	pass  chan os.Signal      // for the command, once it runs
 	end   chan syscall.Signal // one that ends the wait
-	asked atomic.Int32        // the first of these
+	asked atomic.Int32        // the first of those that end the wait
 	me    chan coord.Node     // where it stands in line
 }
 
-// What ends the wait. Those that were ignored from the start, as nohup does it, stay ignored, by the command, too.
+// Signals that end the wait. Those that were ignored from the start, as with nohup, stay ignored, and the command ignores
+// them as well.
 var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
-// What the command gets besides.
+// Other signals that the command gets.
 var passed = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP}
 
 func catch() *signals {
@@ -54,7 +55,7 @@ func catch() *signals {
 	return s
 }
 
-// passOn has the command's other signals caught, too, from now on.
+// passOn also catches the command's other signals from now on.
 func (s *signals) passOn() (stop func()) {
 	for len(s.pass) > 0 {
 		<-s.pass
@@ -67,7 +68,7 @@ func (s *signals) passOn() (stop func()) {
 	return func() { signal.Stop(s.pass) }
 }
 
-// untilEnd is a context that ends with a signal that ends the wait.
+// untilEnd returns a context that also ends when a signal ends the wait.
 func (s *signals) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -84,7 +85,7 @@ func (s *signals) untilEnd(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel
 }
 
-// waiting remembers where we stand: the newest counts.
+// waiting remembers where we stand; the newest place counts.
 func (s *signals) waiting(me coord.Node) {
 	select {
 	case <-s.me:

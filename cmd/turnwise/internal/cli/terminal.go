@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is where the command is in the foreground while it runs, if turnwise was, so that what is typed reaches the
-// command and nobody else.
+// terminal is where the command is in the foreground while it runs, if turnwise was, so that what is typed reaches only the
+// command.
 type terminal struct {
 	own   int  // our process group
 	ours  bool // we were in the foreground of a terminal that is our input and our output
@@ -37,12 +37,12 @@ func foreground() int {
 	return group
 }
 
-// put makes a process group the terminal's foreground. Who is in the background may do that only if it ignores a signal.
+// put makes a process group the terminal's foreground. From the background that works only while SIGTTOU is ignored.
 func put(group int) {
 	ignoring(syscall.SIGTTOU, func() { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
 }
 
-// ignoring calls f while a signal is ignored, and not longer: commands that are started later would ignore it, too.
+// ignoring calls f while a signal is ignored, but no longer than that: commands started later would ignore it as well.
 func ignoring(s syscall.Signal, f func()) {
 	signal.Ignore(s)
 	f()
@@ -58,7 +58,7 @@ func (t *terminal) takeBack() {
 	}
 }
 
-// typed is the signal that ended the command if it was typed, or 0.
+// typed returns the signal that ended the command, if it was typed, or else 0.
 func (t *terminal) typed(sig int) syscall.Signal {
 	if s := syscall.Signal(sig); t.ours && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
 		return s
@@ -66,15 +66,15 @@ func (t *terminal) typed(sig int) syscall.Signal {
 	return 0
 }
 
-// dieOf ends this process by a signal that was typed, so that a script which it is part of ends, too, as it would without us.
-// If only the command has got the signal, the others of our group get it as well.
+// dieOf ends this process by a signal that was typed, so that a script it is part of ends as well, as it would without us.
+// If only the command got the signal, tellGroup sends it to the rest of our group.
 func dieOf(s syscall.Signal, tellGroup bool) {
 	signal.Reset(s)
 	if tellGroup {
 		_ = unix.Kill(0, s)
 	}
 	_ = unix.Kill(os.Getpid(), s)
-	time.Sleep(time.Second) // it comes at once
+	time.Sleep(time.Second) // the signal comes at once
 }
 
 // signal passes a signal on to the command.
@@ -83,21 +83,21 @@ func (w *shift) signal(s os.Signal) {
 	case s == syscall.SIGCONT:
 		w.resume()
 		return
-	case s == syscall.SIGTSTP && w.paused > 0: // it is our own
+	case s == syscall.SIGTSTP && w.paused > 0: // sent by ourselves
 		w.paused--
 		return
 	}
 	w.child.Signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
-		w.child.Signal(syscall.SIGCONT) // what is stopped hears of nothing
+		w.child.Signal(syscall.SIGCONT) // a stopped process would not notice the signal
 	}
 	if s == syscall.SIGTSTP && foreground() == w.terminal.own { // typed, and the shell waits for us to stop
 		w.pause()
 	}
 }
 
-// stopped is called when the command was stopped. If that was typed, or it wants the terminal and is not in the foreground, the
-// shell has to know: it knows us only.
+// stopped is called when the command was stopped. If that was typed, or the command wants the terminal while in the
+// background, the shell has to know, but it knows only us.
 func (w *shift) stopped(s syscall.Signal) {
 	if !w.terminal.ours || s == syscall.SIGSTOP {
 		return
@@ -106,9 +106,9 @@ func (w *shift) stopped(s syscall.Signal) {
 	w.pause()
 }
 
-// pause stops this process, and those of its group, as a typed SIGTSTP does. A signal that was caught once cannot be given back to
-// the system, so this process stops by another one. This thread may run on for a moment; what is to be done afterwards is done
-// when SIGCONT comes.
+// pause stops this process and its group, as a typed SIGTSTP does. A signal that was once caught cannot be given back to
+// the system, so this process stops itself by another one. This thread may run on for a moment, so whatever has to be done
+// afterwards is done when SIGCONT comes.
 func (w *shift) pause() {
 	w.paused++
 	_ = unix.Kill(0, syscall.SIGTSTP)

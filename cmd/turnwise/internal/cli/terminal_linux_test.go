@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command that is started in a later term of elect must not ignore what turnwise ignored for a moment.
+// A command that elect starts in a later term must not ignore a signal that turnwise ignored for a moment.
 func TestASignalIsIgnoredNoLongerThanItHasToBe(t *testing.T) {
 	ignored := func() bool {
 		text, err := os.ReadFile("/proc/self/status")

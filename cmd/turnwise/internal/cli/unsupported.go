@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-// Package cli is the commands of turnwise, which this system cannot run: they rest on process groups and signals.
+// Package cli has the commands of turnwise. This system cannot run them, because they rely on process groups and signals.
 package cli
 
 import (
@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// Main says that this system will not do.
+// Main says that this system is not supported.
 func Main([]string) int {
 	fmt.Fprintln(os.Stderr, "turnwise: it needs Linux or macOS")
 	return 73

@@ -49,7 +49,7 @@ func lockCommand(s *service) *cobra.Command {
 	return c
 }
 
-// lock makes the job want a lock, that it may share with others or not.
+// lock makes the job want a lock, which it may share with others or not.
 func (j *job) lock(shared bool) {
 	j.mode = "exclusive"
 	if shared {
@@ -141,7 +141,7 @@ func electCommand(s *service) *cobra.Command {
 	return c
 }
 
-// seconds is a duration that may be a bare number of seconds, as flock(1) has it.
+// seconds is a duration that may be written as a bare number of seconds, as for flock(1).
 type seconds struct{ time.Duration }
 
 func (s *seconds) Set(text string) error {
@@ -162,7 +162,7 @@ func (s *seconds) Set(text string) error {
 
 func (s *seconds) Type() string { return "duration" }
 
-// String is what help shows as the default: nothing if there is none.
+// String returns what help shows as the default; nothing if there is none.
 func (s *seconds) String() string {
 	if s.Duration == 0 {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/turnwise/turnwise/coord/file"
 )
 
-// shift is the time that a command runs under a hold.
+// shift is the time for which a command runs under a hold.
 type shift struct {
 	*job
 	hold     *coord.Hold
@@ -25,8 +25,8 @@ type shift struct {
 	terminal *terminal
 	cgroup   string
 
-	lease    time.Duration // the longest that the hold was sure for, so far
-	deadline run.Moment    // until when it is sure, as the child's keeper was told last
+	lease    time.Duration // the longest time so far that the hold was sure to last
+	deadline run.Moment    // until when the hold is sure, as last told to the child's keeper
 	grace    time.Duration
 
 	exited     run.Event
@@ -37,15 +37,15 @@ type shift struct {
 	gone       run.Moment
 }
 
-// endless is longer than any hold on a service with a TTL is sure for.
+// endless is longer than any hold on a service with a TTL is sure to last.
 const endless = 30 * 24 * time.Hour
 
-// work runs the command under a hold, and gives the line back when all is gone.
+// work runs the command under a hold, and gives the line back when all processes have gone.
 func (j *job) work(hold *coord.Hold) error {
 	w := &shift{job: j, hold: hold, grace: j.grace.Duration}
 	j.reports.Tell(w.event("granted"))
 	defer j.signals.passOn()()
-	if s := j.signals.asked.Load(); s != 0 { // it came just now
+	if s := j.signals.asked.Load(); s != 0 { // the signal came just now
 		hold.Release()
 		return fail(codeSignal+int(s), "%w", errSilent)
 	}
@@ -78,8 +78,8 @@ func (w *shift) event(what string) status.Event {
 	return e
 }
 
-// start starts the command: in the guardian's care if the hold can end while this process is stopped, or another may have the
-// line while the command runs because this process was killed.
+// start starts the command. It does so in the guardian's care if the hold could end while this process is stopped, or if,
+// after this process was killed, another could have the line while the command still runs.
 func (w *shift) start() (err error) {
 	w.terminal = openTerminal()
 	c := run.Command{
@@ -90,10 +90,10 @@ func (w *shift) start() (err error) {
 		if c.Files, err = file.Descriptors(w.client); err != nil {
 			return &failure{codeUnusable, err}
 		}
-		guarded = w.alone // otherwise the command keeps the line itself
+		guarded = w.alone // otherwise the command itself keeps the line
 	}
-	if guarded && !w.alone { // where there is no deadline it is not worth the milliseconds
-		c.Cgroup, _ = run.NewCgroup() // without it others have to do
+	if guarded && !w.alone { // without a deadline it is not worth the milliseconds
+		c.Cgroup, _ = run.NewCgroup() // without one, other means have to do
 		w.cgroup = c.Cgroup
 	}
 	if guarded {
@@ -110,7 +110,7 @@ func (w *shift) start() (err error) {
 	return nil
 }
 
-// supervise looks after the command until all is gone.
+// supervise looks after the command until all processes have gone.
 func (w *shift) supervise() error {
 	lost := w.hold.Context().Done()
 	var gaveUp, overstayed <-chan time.Time
@@ -144,7 +144,7 @@ func (w *shift) supervise() error {
 	}
 }
 
-// giveUpAfter is how long it is tried to kill what does not die, when the hold has been lost.
+// giveUpAfter is how long to try to kill processes that do not die after the hold has been lost.
 const giveUpAfter = 5 * time.Second
 
 func (w *shift) happened(e run.Event) {
@@ -169,7 +169,7 @@ func (w *shift) happened(e run.Event) {
 	}
 }
 
-// verdict is what came of it, once all is gone.
+// verdict returns the outcome, once all processes have gone.
 func (w *shift) verdict() error {
 	why := w.hold.Err()
 	switch {
@@ -188,9 +188,9 @@ func (w *shift) verdict() error {
 	return &failure{w.exited.Code, &ended{w.exited.Code, w.terminal.typed(w.exited.Status)}}
 }
 
-// limit tells until when the command may go on, if that has changed, and returns how soon to look again.
+// limit tells the child's keeper until when the command may go on, if that has changed, and returns how soon to look again.
 //
-// What is told is never later than true: the clock is read before the deadline is.
+// It never tells a time later than the true one, because it reads the clock before the deadline.
 func (w *shift) limit() time.Duration {
 	now := run.Now()
 	left := time.Until(w.hold.Deadline())
@@ -201,8 +201,8 @@ func (w *shift) limit() time.Duration {
 	deadline := now + run.Moment(left)
 	if deadline-w.deadline > run.Moment(time.Millisecond) {
 		w.deadline = deadline
-		// The command must be dead a little before, and is asked no sooner than after half of the time for which a hold is sure
-		// without news: or what a service does not answer for a moment would end it.
+		// The command must be dead a little before the deadline. But it is not asked to end before half of the time has passed
+		// for which a hold is sure without news: otherwise a service that pauses for a moment would end it.
 		margin := min(w.lease/5, time.Second)
 		grace := min(w.grace, max(w.lease/2-margin, 0))
 		kill := deadline - run.Moment(margin)

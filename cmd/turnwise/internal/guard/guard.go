@@ -1,10 +1,10 @@
 //go:build linux || darwin
 
-// Package guard is the guardian: a second process of this program, between turnwise and the command, which sees to it that the
-// command ends in time also when turnwise cannot, because it was killed or stopped.
+// Package guard is the guardian: a second process of this program, between turnwise and the command. It makes sure that the
+// command ends in time even when turnwise cannot, because turnwise was killed or stopped.
 //
-// turnwise tells it over a socket until when the command may go on. When the socket ends, or that time comes, the guardian
-// kills the command and all that it has started. When the guardian ends, turnwise does.
+// turnwise tells the guardian over a socket until when the command may go on. When the socket ends, or that time comes, the
+// guardian kills the command and everything that it has started. If the guardian ends, turnwise does so instead.
 package guard
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 )
 
-// Name is the argument by which the program is the guardian.
+// Name is the argument that makes the program the guardian.
 const Name = "guardian"
 
 // order is what turnwise tells the guardian; one of its fields is set.
 type order struct {
 	Start  *run.Command   `json:",omitempty"`
-	Files  []int          `json:",omitempty"` // with Start: those that the command inherits
+	Files  []int          `json:",omitempty"` // with Start: the ones that the command inherits
 	Limit  *run.Limit     `json:",omitempty"`
 	Signal int            `json:",omitempty"`
 	End    *time.Duration `json:",omitempty"`
@@ -52,9 +52,9 @@ type Remote struct {
 	events   chan run.Event
 
 	mu   sync.Mutex
-	last *time.Timer // fires when the guardian is not relied on any longer
+	last *time.Timer // fires when the guardian is no longer relied on
 
-	late atomic.Bool // it has fired
+	late atomic.Bool // last has fired
 }
 
 // Start starts the guardian, which starts the command. name is shown beside it in a list of processes.
@@ -108,7 +108,7 @@ func Start(c run.Command, name string) (*Remote, error) {
 	return r, nil
 }
 
-// unstarted is why the command could not be started, as the guardian says.
+// unstarted is the guardian's reason why the command could not be started.
 type unstarted struct {
 	text string
 	error
@@ -117,7 +117,7 @@ type unstarted struct {
 func (u *unstarted) Error() string { return u.text }
 func (u *unstarted) Unwrap() error { return u.error }
 
-// pair returns two ends of a socket.
+// pair returns the two ends of a socket.
 func pair() (ours net.Conn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -138,10 +138,10 @@ func pair() (ours net.Conn, theirs *os.File, err error) {
 
 func (r *Remote) Events() <-chan run.Event { return r.events }
 
-// Pid is the guardian's.
+// Pid returns the guardian's process number.
 func (r *Remote) Pid() int { return r.guardian.Pid }
 
-// listen passes on what the guardian reports. If it ends before its time, what it should have done is done here.
+// listen passes on what the guardian reports. If the guardian ends too early, listen does its work.
 func (r *Remote) listen(reports *json.Decoder) {
 	defer close(r.events)
 	defer r.conn.Close()
@@ -173,7 +173,7 @@ func (r *Remote) listen(reports *json.Decoder) {
 	r.events <- run.Event{What: run.Gone, At: run.Now()}
 }
 
-// dismiss kills the guardian; then its descendants are ours.
+// dismiss kills the guardian; its descendants then become ours.
 func (r *Remote) dismiss() { _ = r.guardian.Kill() }
 
 func (r *Remote) stopTimer() {
@@ -194,7 +194,7 @@ func (r *Remote) Limit(l run.Limit) {
 func (r *Remote) Signal(s os.Signal)      { r.tell(order{Signal: int(s.(syscall.Signal))}) }
 func (r *Remote) End(grace time.Duration) { r.tell(order{End: &grace}) }
 
-// tell does not wait for a guardian that is stopped.
+// tell sends an order, without waiting for a guardian that is stopped.
 func (r *Remote) tell(o order) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *Remote) tell(o order) {
 	}
 	_ = r.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	if _, err := r.conn.Write(append(text, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
-		r.dismiss() // it does not listen, so it does not guard; what we tell it later would make no sense to it
+		r.dismiss() // it does not listen, so it does not guard; and after half an order it would understand nothing
 	}
 }
 
@@ -218,9 +218,9 @@ func Main() int {
 	orders, reports := json.NewDecoder(conn), json.NewEncoder(conn)
 	var first order
 	if err := orders.Decode(&first); err != nil || first.Start == nil {
-		return 0 // turnwise is gone
+		return 0 // turnwise has gone
 	}
-	if first.Start.Alone { // they are the guardian's for as long as it lives, and nobody else's
+	if first.Start.Alone { // they are only for the guardian, for as long as it lives
 		for _, n := range first.Files {
 			unix.CloseOnExec(n)
 		}
@@ -241,7 +241,7 @@ func Main() int {
 	return 0
 }
 
-// socket is the one to turnwise.
+// socket returns the socket to turnwise.
 func socket() (net.Conn, error) {
 	if len(os.Args) < 4 {
 		return nil, os.ErrInvalid
@@ -276,8 +276,8 @@ func obey(orders *json.Decoder, tree *run.Tree) {
 	}
 }
 
-// outlive keeps the guardian from ending by a signal that is meant for turnwise. They are caught and not ignored: the command
-// would ignore them, too.
+// outlive keeps the guardian from ending by a signal that is meant for turnwise. Such signals are caught, not ignored: the
+// command would inherit that and ignore them as well.
 func outlive() {
 	caught := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGTSTP,

@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// gate bounds how often a service is asked: so many questions at once, and after each a pause as long as it took.
+// gate bounds how often a service is asked: a few questions at once, and after each a pause as long as the question took.
 type gate struct {
 	slots chan struct{}
 
@@ -17,7 +17,7 @@ type gate struct {
 	asked Asked
 }
 
-// Asked is what a service was asked.
+// Asked counts what a service was asked.
 type Asked struct {
 	Questions, Errors int64
 	Took              time.Duration
@@ -54,14 +54,14 @@ func (g *gate) sum() Asked {
 	return g.asked
 }
 
-// Asked returns what the service was asked so far.
+// Asked returns what the service has been asked so far.
 func (s *Survey) Asked() Asked {
 	a, b := s.rounds.sum(), s.direct.gate.sum()
 	return Asked{a.Questions + b.Questions, a.Errors + b.Errors, a.Took + b.Took}
 }
 
-// direct is for questions about one line that are answered by what is read after they were asked. Those who ask the same while
-// one waits for its turn share its answer.
+// direct answers questions about one line with what is read after they were asked. Callers who ask the same question while
+// one waits to be sent share its answer.
 type direct struct {
 	gate *gate
 
@@ -71,14 +71,14 @@ type direct struct {
 
 type question struct {
 	done  chan struct{}
-	nodes []coord.Node // valid after done, as what follows
+	nodes []coord.Node // valid after done, as are the fields that follow
 	asOf  time.Time
 	err   error
 }
 
 const mostQueued = 1000
 
-// ErrBusy says that too much is asked.
+// ErrBusy says that there are too many questions at once.
 var ErrBusy = errors.New("too much is asked of this page: try again")
 
 func (d *direct) init() { d.gate, d.queued = newGate(), make(map[string]*question) }
@@ -116,7 +116,7 @@ func (s *Survey) askAt(ctx context.Context, name string) ([]coord.Node, time.Tim
 
 func (d *direct) answer(source Source, name string, q *question) {
 	defer close(q.done)
-	// It is for whoever joins until it begins, so nobody's context ends it.
+	// The question is also for callers who join until it begins, so no single caller's context ends it.
 	q.err = d.gate.ask(context.Background(), func(ctx context.Context) (err error) {
 		d.mu.Lock()
 		delete(d.queued, name)
@@ -140,7 +140,7 @@ func (s *Survey) Line(ctx context.Context, name string) (Line, error) {
 	if k := s.known[name]; k != nil {
 		r.turns, r.pace = k.turns, k.pace
 	}
-	// The time that it has taken is no reason to call it stale: it is what was asked for.
+	// Even if the answer took a while it is not stale: it is what was asked for.
 	l := r.show(name, Many, s.behind, now)
 	l.State = Live
 	return l, nil

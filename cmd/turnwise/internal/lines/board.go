@@ -8,25 +8,25 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Version is that of the JSON. It changes when a field goes or means something else, not when one is added.
+// Version is the version of the JSON. It changes when a field goes or changes its meaning, not when one is added.
 const Version = 1
 
-// How many contenders of a line are shown: where all lines are, and where somebody has asked for that one.
+// How many contenders of a line are shown: among all lines, and when somebody has asked for that line.
 const (
 	Few  = 20
 	Many = 1000
 )
 
-// State says whether something is known to be so now.
+// State says whether what is shown is up to date.
 type State string
 
 const (
 	Live   State = "live"   // it was read a moment ago
 	Unread State = "unread" // it has not been read yet
-	Stale  State = "stale"  // it was, and could not be read again
+	Stale  State = "stale"  // it was read, but could not be read again
 )
 
-// Board is all that is known at one moment. It is never changed.
+// Board is everything that is known at one moment. It never changes.
 type Board struct {
 	Version int       `json:"v"`
 	Time    time.Time `json:"time"`
@@ -40,7 +40,7 @@ type Board struct {
 	Circles []Circle  `json:"circles"`
 
 	named time.Time // when the names of the lines were last asked for, with or without success
-	tried time.Time // no line was asked for before that
+	tried time.Time // every line was asked for at this time or later
 }
 
 // Line is one line.
@@ -51,30 +51,30 @@ type Line struct {
 	Error      string      `json:"error,omitempty"`
 	Holding    int         `json:"holding"`
 	Waiting    int         `json:"waiting"`
-	Oldest     *time.Time  `json:"oldest_wait,omitempty"` // when whoever has waited for longest came
+	Oldest     *time.Time  `json:"oldest_wait,omitempty"` // when the contender that has waited longest came
 	Contenders []Contender `json:"contenders"`            // in order
 	More       int         `json:"more"`                  // contenders that are not listed
 }
 
-// Contender is one who stands in a line.
+// Contender is a contender in a line.
 type Contender struct {
 	*status.Holder
 	Kind     string     `json:"kind"`
 	Mode     string     `json:"mode"`
 	Holds    bool       `json:"holds"`
 	Turn     *time.Time `json:"turn,omitempty"`                  // when it had its turn, if that was seen
-	Position int        `json:"position,omitempty"`              // of one who waits: 1 is the next
-	Expected int        `json:"expected_wait_seconds,omitempty"` // of one who waits
+	Position int        `json:"position,omitempty"`              // of a waiter: 1 is the next
+	Expected int        `json:"expected_wait_seconds,omitempty"` // of a waiter
 	Value    string     `json:"value,omitempty"`                 // of a candidate
 }
 
-// Owner is one process, or on this machine one and those that it has started.
+// Owner is one process or, on this machine, a process with those that it has started.
 type Owner struct {
 	ID    string `json:"id"`
 	Label string `json:"label,omitempty"`
 }
 
-// longest is how many bytes of a text that others wrote are shown.
+// longest is how many bytes of others' texts are shown.
 const longest = 256
 
 func cut(text string) string {
@@ -88,7 +88,7 @@ func cut(text string) string {
 	return text[:end] + "…"
 }
 
-// show makes a line of what was read.
+// show makes a Line from what was read.
 func (r *record) show(name string, most int, stuck func(coord.Node) bool, now time.Time) Line {
 	l := Line{Name: name, State: r.state(now), Contenders: []Contender{}}
 	if r.err != nil {
@@ -135,7 +135,7 @@ func stamp(t time.Time) *time.Time {
 	return &t
 }
 
-// same reports whether nothing differs but the time at which it was read.
+// same reports whether nothing differs except the time of reading.
 func (l Line) same(o Line) bool {
 	if l.Name != o.Name || l.State != o.State || l.Error != o.Error || l.Holding != o.Holding || l.Waiting != o.Waiting ||
 		l.More != o.More || len(l.Contenders) != len(o.Contenders) || !sameTime(l.Oldest, o.Oldest) {
@@ -155,7 +155,8 @@ func sameTime(a, b *time.Time) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }
 
-// Changes returns the lines that are new or different since another board, and the names of those that are no more.
+// Changes returns the lines that are new or different compared with an earlier board, and the names of those that have
+// gone.
 func (b *Board) Changes(since *Board) (different []Line, gone []string) {
 	old := since.Lines
 	for _, l := range b.Lines {

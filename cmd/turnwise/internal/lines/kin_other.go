@@ -2,5 +2,5 @@
 
 package lines
 
-// parent knows nothing here: each process counts by itself.
+// parent knows nothing on this system: each process counts by itself.
 func parent(int) int { return 0 }

@@ -6,14 +6,14 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// pace is how fast a line has moved while somebody waited in it. What happens while nobody waits says nothing of that.
+// pace is how fast a line has moved while somebody waited in it. What happens while nobody waits says nothing about that.
 type pace struct {
 	steps []step
 }
 
 // step is what happened between two readings.
 type step struct {
-	at   time.Time // of the second
+	at   time.Time // of the second one
 	took time.Duration
 	done int // how many turns ended
 }
@@ -22,10 +22,10 @@ const (
 	paceOver  = 10 * time.Minute
 	paceGap   = 2 * time.Minute // readings further apart than this say nothing
 	paceSteps = 600
-	fewTurns  = 3 // that a guess needs
+	fewTurns  = 3 // how many a guess needs
 )
 
-// observe compares a line with what it was before.
+// observe compares a line with its previous reading.
 func (p *pace) observe(before []coord.Node, then time.Time, now []coord.Node, at time.Time) {
 	waited := false
 	for _, n := range before {
@@ -44,7 +44,7 @@ func (p *pace) observe(before []coord.Node, then time.Time, now []coord.Node, at
 	}
 	done := 0
 	for _, n := range before {
-		if !there[n.Token] && (n.Holds || n.Token < last) { // else it has given up
+		if !there[n.Token] && (n.Holds || n.Token < last) { // otherwise it has given up
 			done++
 		}
 	}
@@ -68,7 +68,8 @@ func (p *pace) turn() (time.Duration, bool) {
 	return took / time.Duration(done), true
 }
 
-// roundly is a guess in seconds, no finer than it deserves. At least one: zero would say that nothing is known.
+// roundly returns a guess in seconds, no more precise than it deserves, and at least 1: zero would say that nothing is
+// known.
 func roundly(d time.Duration) int {
 	unit := time.Second
 	switch {

@@ -1,5 +1,5 @@
-// Package lines keeps looking at the lines of a service, for all who want to see them at once: who holds, who waits, who waits
-// for whom. However many they are, the service is asked once; and while nobody looks it is asked nothing.
+// Package lines keeps looking at the lines of a service, for any number of viewers: who holds, who waits, who waits for
+// whom. However many viewers there are, the service is asked once, and while nobody looks it is asked nothing.
 package lines
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Source is what is asked: a coord.Client.
+// Source is what a survey asks: a coord.Client.
 type Source interface {
 	Lines(ctx context.Context, prefix string) ([]string, error)
 	Line(ctx context.Context, name string) ([]coord.Node, error)
@@ -24,14 +24,14 @@ type Source interface {
 const (
 	period   = time.Second     // between two readings of a line
 	freshFor = 5 * time.Second // what was read longer ago is stale
-	asking   = 5 * time.Second // that a question may take
+	asking   = 5 * time.Second // how long a question may take
 	atOnce   = 4               // questions on their way
 	rest     = 20 * time.Millisecond
 	mostRest = 5 * time.Second
 	mostRead = 10_000 // lines
 )
 
-// Survey looks at lines. Make it with New, and let Run run.
+// Survey looks at lines. Make it with New, and have Run running.
 type Survey struct {
 	source  Source
 	prefix  string
@@ -55,15 +55,15 @@ type Survey struct {
 	direct direct
 }
 
-// reading is how reading something went.
+// reading is how the reading of something went.
 type reading struct {
-	asOf   time.Time // when the question was sent that was answered last; what it says is no older
-	tried  time.Time // when one was sent last
-	asking bool      // that one is on its way
-	err    error     // that it came back with
+	asOf   time.Time // when the question answered last was sent; the answer is no older
+	tried  time.Time // when the last question was sent
+	asking bool      // a question is on its way
+	err    error     // what the last question came back with
 }
 
-// state says what is known now.
+// state says how far what was read is known to be so now.
 func (r *reading) state(now time.Time) State {
 	switch {
 	case r.asOf.IsZero():
@@ -78,12 +78,12 @@ func (r *reading) state(now time.Time) State {
 type record struct {
 	reading
 	nodes []coord.Node
-	turns map[coord.Token]time.Time // when those who hold had their turn, if that was seen
+	turns map[coord.Token]time.Time // when the holders got their turn, if that was seen
 	pace  pace
 }
 
-// New makes a survey of all lines whose names begin with prefix. service says what is looked at, most how many contenders of each
-// line are on a board.
+// New makes a survey of all lines whose names begin with prefix. service names what is looked at, and most is how many
+// contenders of each line a board shows.
 func New(source Source, service, prefix string, most int) *Survey {
 	s := &Survey{source: source, service: service, prefix: prefix, most: most, limit: mostRead, rounds: newGate(), wake: make(chan struct{}, 1),
 		known: make(map[string]*record), changed: make(chan struct{})}
@@ -100,14 +100,14 @@ func NewOfOne(source Source, service, name string) *Survey {
 	return s
 }
 
-// Look has the lines looked at until the returned function is called.
+// Look has the survey look at its lines until the returned function is called.
 func (s *Survey) Look() (stop func()) {
 	s.mu.Lock()
 	s.lookers++
 	first := s.lookers == 1
 	s.mu.Unlock()
 	if first {
-		s.publish() // what was live when somebody looked last is no longer
+		s.publish() // what was live when somebody last looked no longer is
 	}
 	select {
 	case s.wake <- struct{}{}:
@@ -120,14 +120,15 @@ func (s *Survey) Look() (stop func()) {
 	})
 }
 
-// Board returns what is known, and what will be closed when there is another board.
+// Board returns what is known, and a channel that is closed when there is a new board.
 func (s *Survey) Board() (*Board, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.board, s.changed
 }
 
-// Fresh returns a board of which everything was asked for a second ago at most, or what there is when the service fails or ctx ends.
+// Fresh returns a board on which everything was asked for at most a second ago, or the present one when the service fails
+// or ctx ends.
 func (s *Survey) Fresh(ctx context.Context) *Board {
 	since := time.Now().Add(-period)
 	defer s.Look()()
@@ -164,7 +165,7 @@ func (s *Survey) looked() bool {
 	return s.lookers > 0
 }
 
-// follow goes on until nobody looks. What is known is published each second, also while the service does not answer.
+// follow goes on until nobody looks. It publishes what is known every second, even while the service does not answer.
 func (s *Survey) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -180,7 +181,7 @@ func (s *Survey) follow(ctx context.Context) {
 					s.publish()
 				}
 				if !s.looked() {
-					stop() // a question may be on its way for long
+					stop() // a question may take long
 				}
 			case <-ctx.Done():
 				return
@@ -190,7 +191,7 @@ func (s *Survey) follow(ctx context.Context) {
 	for s.looked() && ctx.Err() == nil {
 		start := time.Now()
 		if s.name(ctx) {
-			s.read(ctx, time.Now().Add(period)) // whatever the names have taken
+			s.read(ctx, time.Now().Add(period)) // however long the names took
 		}
 		s.publish()
 		sleep(ctx, period-time.Since(start))
@@ -250,12 +251,12 @@ func (r *reading) done(at time.Time, err error, ctx context.Context) {
 	switch {
 	case err == nil && at.After(r.asOf):
 		r.asOf, r.err = at, nil
-	case err != nil && ctx.Err() == nil: // else nobody wanted to know
+	case err != nil && ctx.Err() == nil: // otherwise nobody wanted to know
 		r.err = err
 	}
 }
 
-// read reads lines until a moment, those first that were asked for longest ago.
+// read reads lines until a given moment, beginning with those that were asked for longest ago.
 func (s *Survey) read(ctx context.Context, until time.Time) {
 	type due struct {
 		name  string
@@ -279,14 +280,14 @@ func (s *Survey) read(ctx context.Context, until time.Time) {
 	defer stop()
 	next := make(chan string)
 	var all sync.WaitGroup
-	var failed atomic.Int32 // one after the other
+	var failed atomic.Int32 // how many failed in a row
 	for range atOnce {
 		all.Go(func() {
 			for n := range next {
 				if s.readOne(ctx, n) {
 					failed.Store(0)
 				} else if failed.Add(1) == atOnce {
-					stop() // the others would not fare better: begin again, with the names
+					stop() // the others would fare no better: start over, with the names
 				}
 			}
 		})
@@ -304,7 +305,7 @@ func (s *Survey) read(ctx context.Context, until time.Time) {
 	all.Wait()
 }
 
-// readOne reports whether the service answered.
+// readOne reads one line. It reports whether the service answered.
 func (s *Survey) readOne(ctx context.Context, name string) bool {
 	s.mu.Lock()
 	r := s.known[name]
@@ -322,7 +323,7 @@ func (s *Survey) readOne(ctx context.Context, name string) bool {
 	return err == nil || errors.Is(err, coord.ErrDenied)
 }
 
-// took notes what became of a question.
+// took records what became of a question.
 func (s *Survey) took(ctx context.Context, name string, r *record, nodes []coord.Node, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +353,7 @@ func (s *Survey) took(ctx context.Context, name string, r *record, nodes []coord
 	}
 }
 
-// publish makes a board of what is known.
+// publish makes a board from what is known.
 func (s *Survey) publish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -410,11 +411,11 @@ func (s *Survey) publish() {
 	s.board, s.changed = b, make(chan struct{})
 }
 
-// say is an error in words for people, without the program's name, which stands elsewhere.
+// say puts an error into words for people, without the program's name, which is shown elsewhere.
 func say(err error) string {
 	var e *coord.Error
 	if errors.As(err, &e) {
-		err = e.Err // which call it was says nothing to them
+		err = e.Err // which call it was means nothing to them
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("the service has not answered within %v", asking)

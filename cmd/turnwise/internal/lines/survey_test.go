@@ -25,7 +25,7 @@ type fake struct {
 	mu    sync.Mutex
 	lines map[string][]coord.Node
 	fails error            // what each question comes back with
-	deny  map[string]error // what a question for one line comes back with
+	deny  map[string]error // what a question about one line comes back with
 	takes time.Duration
 
 	asked, now, most atomic.Int64
@@ -125,7 +125,7 @@ func TestNobodyLooksAndNothingIsAsked(t *testing.T) {
 		asked := f.asked.Load()
 		assert.InDelta(t, 40, asked, 8, "four questions a second")
 
-		// However many look.
+		// It does not matter how many look.
 		for range 500 {
 			defer s.Look()()
 		}
@@ -220,7 +220,7 @@ func TestTheServiceGoesAwayAndComesBack(t *testing.T) {
 	})
 }
 
-// A service that answers nothing at all: each second there is a board that says so.
+// If a service answers nothing at all, there is a board every second that says so.
 func TestTheServiceStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{lines: many(3)}
@@ -237,7 +237,7 @@ func TestTheServiceStandsStill(t *testing.T) {
 	})
 }
 
-// A service that takes longer for the names than lines are read at a time.
+// The service takes longer to list the names than the time for which lines are read at a stretch.
 func TestASlowServiceIsReadAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{lines: many(20), takes: 2 * time.Second}
@@ -328,7 +328,7 @@ func TestWhatTheBoardSays(t *testing.T) {
 	})
 }
 
-// What was asked for is read after it was asked for, and once for all who asked meanwhile.
+// A line is read after it was asked for, and once for all who asked meanwhile.
 func TestQuestionsForOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{lines: many(2), takes: time.Second}

@@ -12,21 +12,21 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Wait is that one owner waits for another one in a line.
+// Wait says that one owner waits for another one in a line.
 type Wait struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Line string `json:"line"`
 }
 
-// Circle is owners of whom each waits for the next.
+// Circle is a circle of owners, each of which waits for the next.
 type Circle struct {
 	Since time.Time `json:"since"` // when it was first seen
 	Waits []Wait    `json:"waits"`
 }
 
 const (
-	mostWaits = 200  // that a board shows
+	mostWaits = 200  // how many a board shows
 	mostIn    = 1000 // contenders of a line that are looked at
 	mostKin   = 2000 // processes that are looked up
 )
@@ -39,12 +39,12 @@ type standing struct {
 	left []coord.Node
 }
 
-// process is an owner, as far as it matters who waits for whom.
+// process is an owner, with what matters for who waits for whom.
 type process struct {
 	id    string
 	label string
-	lines []int          // in which it stands; more than once if it stands there more than once
-	waits map[string]int // by the IDs of its nodes
+	lines []int          // those it stands in; a line appears as often as it stands there
+	waits map[string]int // the lines it waits in, by the IDs of its nodes
 	holds int
 }
 
@@ -82,7 +82,7 @@ func newGraph(lines []standing) *graph {
 				g.owners[id] = p
 			}
 			if n.Owner.Label != "" && id == (who{n.Owner.Host, n.Owner.PID}.String()) {
-				p.label = cut(n.Owner.Label) // its own, and not that of one that it has started
+				p.label = cut(n.Owner.Label) // its own label, not that of a process it has started
 			}
 			p.lines = append(p.lines, i)
 			if n.Holds {
@@ -95,7 +95,7 @@ func newGraph(lines []standing) *graph {
 	return g
 }
 
-// owner is who a node belongs to, or "" if it does not say.
+// owner returns who a node belongs to, or "" if it does not say.
 func (g *graph) owner(n coord.Node) string {
 	if n.Owner.Host == "" {
 		return ""
@@ -109,8 +109,8 @@ func (g *graph) owner(n coord.Node) string {
 	return id
 }
 
-// findKin lets processes of this machine count as the one that has started them, if that one stands in a line, too: it does not go
-// on before they have ended.
+// findKin makes processes of this machine count as the one that has started them, if that one also stands in a line: it
+// does not go on before they have ended.
 func (g *graph) findKin() {
 	host, err := os.Hostname()
 	if err != nil {
@@ -137,11 +137,11 @@ func (g *graph) findKin() {
 	}
 }
 
-// stuck takes away all who will go on by themselves, and then those who go on when these have gone, until nobody else does. It
-// returns the owners that are left: they are in a circle, or behind one.
+// stuck takes away all owners who will go on by themselves, then those who go on once these have gone, until nobody else
+// does. It returns the owners that are left: they are in a circle, or behind one.
 //
-// An owner goes on when it has its turn wherever it waits. What it holds in the same line does not stand in its way: that is
-// another thread's.
+// An owner goes on when it has its turn wherever it waits. What it holds in the same line does not stand in its way:
+// another thread has that.
 func (g *graph) stuck() map[string]bool {
 	left := make(map[string]bool)
 	waiting := make(map[string]int)
@@ -153,7 +153,7 @@ func (g *graph) stuck() map[string]bool {
 		}
 	}
 	if !several {
-		return nil // who stands in one line only closes no circle
+		return nil // owners that stand in only one line close no circle
 	}
 	served := make([]map[coord.Token]bool, len(g.lines))
 	todo := make([]int, len(g.lines))
@@ -189,7 +189,7 @@ func (g *graph) stuck() map[string]bool {
 	return left
 }
 
-// several tells which owners stand more than once among nodes.
+// several returns which owners stand more than once among nodes.
 func (g *graph) several(nodes []coord.Node) map[string]bool {
 	seen := make(map[string]bool)
 	for _, n := range nodes {
@@ -200,12 +200,12 @@ func (g *graph) several(nodes []coord.Node) map[string]bool {
 	return seen
 }
 
-// mineOnly reports whether the node j would have its turn if its owner had nobody else in the line.
+// mineOnly reports whether node j would have its turn if its owner had no other nodes in the line.
 func (g *graph) mineOnly(line []coord.Node, j int) bool {
 	return len(rules.For(line[j].Kind)(line[j], g.others(line, j))) == 0
 }
 
-// others are the nodes ahead of j that belong to others.
+// others returns the nodes ahead of j that belong to other owners.
 func (g *graph) others(line []coord.Node, j int) (ahead []coord.Node) {
 	id := g.owner(line[j])
 	for _, n := range line[:j] {
@@ -216,14 +216,14 @@ func (g *graph) others(line []coord.Node, j int) (ahead []coord.Node) {
 	return ahead
 }
 
-// link is a wait, and by which nodes it is one.
+// link is a wait, with the nodes that make it one.
 type link struct {
 	Wait
 	ids  [2]string
 	asOf time.Time
 }
 
-// links says for whom those wait who are stuck.
+// links returns whom the stuck owners wait for.
 func (g *graph) links(stuck map[string]bool) (all []link) {
 	for _, l := range g.lines {
 		for j, n := range l.left {
@@ -241,7 +241,7 @@ func (g *graph) links(stuck map[string]bool) (all []link) {
 	return all
 }
 
-// circles are the links within each set of owners of whom each waits for each, by way of others.
+// circles returns the links within each set of owners that all wait for each other, directly or by way of others.
 func circles(all []link) (found [][]link) {
 	next := make(map[string][]string)
 	for _, l := range all {
@@ -261,7 +261,8 @@ func circles(all []link) (found [][]link) {
 	return found
 }
 
-// components numbers the strongly connected components of a graph, as Tarjan does, without recursion: a chain may be long.
+// components numbers the strongly connected components of a graph by Tarjan's algorithm, without recursion: a chain may be
+// long.
 func components(next map[string][]string) map[string]int {
 	of, index, low := make(map[string]int), make(map[string]int), make(map[string]int)
 	on := make(map[string]bool)
@@ -313,7 +314,8 @@ func components(next map[string][]string) map[string]int {
 	return of
 }
 
-// waits are the waits worth showing: those in circles, then those of owners that hold something or for such that wait, then others.
+// waits returns the waits worth showing: first those in circles, then those of owners that hold something or for owners
+// that wait, then others.
 func (g *graph) waits(inCircles []Circle) (shown []Wait) {
 	seen := make(map[Wait]bool)
 	add := func(w Wait) {
@@ -359,7 +361,7 @@ func (g *graph) waits(inCircles []Circle) (shown []Wait) {
 	return shown
 }
 
-// keyOf says by which nodes a circle is one.
+// keyOf identifies a circle by its nodes.
 func keyOf(c []link) string {
 	var ids []string
 	for _, l := range c {
@@ -369,13 +371,13 @@ func keyOf(c []link) string {
 	return strings.Join(slices.Compact(ids), "\n")
 }
 
-// ring is a circle that was seen.
+// ring is a circle that has been seen.
 type ring struct {
 	first time.Time
-	sure  bool // its lines were all read again after first, and it was still there: so it was there at first
+	sure  bool // all its lines were read again after first, and it was still there: so it did exist at first
 }
 
-// assess finds who waits for whom in what was read. rings are the circles that were seen before.
+// assess finds out who waits for whom in what was read. rings are the circles seen before.
 func assess(lines []standing, rings map[string]ring, now time.Time) (
 	g *graph, found []Circle, stuck map[string]bool, seen map[string]ring,
 ) {

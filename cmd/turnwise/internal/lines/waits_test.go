@@ -41,7 +41,7 @@ func scene(asOf time.Time, texts ...string) (lines []standing) {
 	return lines
 }
 
-// look looks at lines twice, the second time at what was read later.
+// look looks at lines twice, the second time as read later.
 func look(texts ...string) []Circle {
 	start := time.Now()
 	_, once, _, rings := assess(scene(start, texts...), nil, start.Add(time.Second))
@@ -89,7 +89,7 @@ func TestWhoGoesRoundInACircle(t *testing.T) {
 	}
 }
 
-// Lines are read one after the other. What was never so at one moment is no circle.
+// Lines are read one after another. What never existed at a single moment is no circle.
 func TestACircleIsOneWhenAllWasReadAgain(t *testing.T) {
 	start := time.Now()
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -105,7 +105,7 @@ func TestACircleIsOneWhenAllWasReadAgain(t *testing.T) {
 	assert.WithinDuration(t, at(1), found[0].Since, time.Millisecond)
 	assert.Equal(t, map[string]bool{"P/1": true, "Q/1": true}, stuck)
 
-	// One of them comes again: that is another matter.
+	// One of them comes again, which makes it another circle.
 	lines[1].all[1].ID = "another"
 	_, found, _, _ = assess(lines, rings, at(6))
 	assert.Empty(t, found)
@@ -134,7 +134,7 @@ func TestAProcessCountsAsTheOneThatStartedIt(t *testing.T) {
 	assert.Empty(t, newGraph(lines).stuck(), "the same number on another machine")
 }
 
-// What is shown of a service with many lines stays small, whatever stands there, and takes no long.
+// What is shown of a service with many lines stays small, whatever stands there, and does not take long.
 func TestManyWaits(t *testing.T) {
 	var texts []string
 	dice := rand.New(rand.NewPCG(1, 2))
@@ -153,7 +153,7 @@ func TestManyWaits(t *testing.T) {
 	assert.Len(t, g.waits(nil), mostWaits)
 	assert.Less(t, time.Since(start), 30*time.Second)
 
-	// A chain as long as there can be one.
+	// The chain is as long as possible.
 	texts = nil
 	for i := range mostRead {
 		texts = append(texts, fmt.Sprintf("line%04d: P%d P%d", i, i, i+1))
@@ -166,7 +166,7 @@ func TestManyWaits(t *testing.T) {
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
 
-// Whoever is left goes on neither by the definition, which asks each rule anew until nothing changes.
+// Owners that are left do not go on by the definition either, which asks each rule again until nothing changes.
 func TestStuckIsWhatItSays(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 4))
 	kinds := []string{rules.Lock, rules.Reader, rules.Reader, rules.Writer, "S1of2", "S2of3", "Q1of9"}
@@ -212,7 +212,7 @@ func TestStuckIsWhatItSays(t *testing.T) {
 	assert.Less(t, circular, 2700)
 }
 
-// waitsIn reports whether an owner waits in a line in which only those in left do not go on.
+// waitsIn reports whether an owner waits in a line where only those in left do not go on.
 func waitsIn(line []coord.Node, id string, left map[string]bool) bool {
 	for i, n := range line {
 		owner := who{n.Owner.Host, 1}.String()

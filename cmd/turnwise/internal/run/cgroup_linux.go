@@ -12,8 +12,8 @@ import (
 
 var errNoCgroup = errors.New("there is no control group here in which another can be made")
 
-// NewCgroup makes a control group (version 2) within our own, and returns its folder. All in it can be killed at a stroke,
-// however fast they start others, and whoever they have become. It is an error where that is not delegated to us.
+// NewCgroup makes a control group (version 2) within our own, and returns its folder. All processes in it can be killed at
+// a stroke, however fast they start others, and whichever user they have become. It fails if that is not delegated to us.
 func NewCgroup() (dir string, err error) {
 	own, err := ownCgroup()
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the present moment.
+// Now returns the present moment.
 func Now() Moment {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // there is no machine without it
+		panic(err) // every machine has this clock
 	}
 	return Moment(t.Nano())
 }

@@ -15,7 +15,7 @@ func start(c Command) (pid int, err error) {
 		if pid, err := startIn(c); err == nil {
 			return pid, nil
 		}
-		c.Cgroup = "" // it cannot be used, or the program not be run, which is found out again
+		c.Cgroup = "" // either the group cannot be used, or the program cannot be run, which the next try shows
 	}
 	return startIn(c)
 }
@@ -38,15 +38,16 @@ func startIn(c Command) (pid int, err error) {
 		return 0, err
 	}
 	pid = p.Pid
-	_ = p.Release() // it is waited for as one of all children
+	_ = p.Release() // it is waited for together with all other children
 	return pid, nil
 }
 
-// passedFrom is the first number of what a command inherits besides. Scripts take the small ones for themselves, and what we were
-// given there is for the command.
+// passedFrom is the first number of the additional files that a command inherits. Scripts take the small numbers for
+// themselves, and files that we were given under small numbers are for the command.
 const passedFrom = 100
 
-// Pass has all processes that are started until done is called inherit files, and returns the numbers under which they do.
+// Pass lets all processes that are started before done is called inherit files, and returns the numbers of those files in
+// them.
 func Pass(files []*os.File) (numbers []int, done func(), err error) {
 	done = func() {
 		for _, n := range numbers {
@@ -55,7 +56,7 @@ func Pass(files []*os.File) (numbers []int, done func(), err error) {
 	}
 	for _, f := range files {
 		n, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, passedFrom)
-		if err == unix.EINVAL { // so many files may not be open here
+		if err == unix.EINVAL { // numbers that high are not allowed here
 			n, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 3)
 		}
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree is a command that this process has started, and all that the command has started. There is one at a time in a
-// process, which has no other children meanwhile.
+// Tree is a command that this process has started, with everything that the command has started. A process has one tree at
+// a time, and no other children meanwhile.
 type Tree struct {
 	command Command
 	pid     int // of the command and of its process group
@@ -65,7 +65,7 @@ func (t *Tree) End(grace time.Duration) {
 	})
 }
 
-// call has the goroutine of the tree do something; nothing once the tree is gone.
+// call has the tree's goroutine call f, unless the tree has gone.
 func (t *Tree) call(f func()) {
 	select {
 	case t.calls <- f:
@@ -73,7 +73,7 @@ func (t *Tree) call(f func()) {
 	}
 }
 
-// again is how soon what does not die is killed again: it may have started others meanwhile.
+// again is how soon processes that have not died are killed again: they may have started others meanwhile.
 const again = 5 * time.Millisecond
 
 func (t *Tree) run(changed chan os.Signal) {
@@ -98,7 +98,7 @@ func (t *Tree) run(changed chan os.Signal) {
 	}
 }
 
-// next is when there is something to do even if nothing happens.
+// next returns how long until there is something to do even if nothing happens.
 func (t *Tree) next() time.Duration {
 	d := look
 	switch {
@@ -120,7 +120,7 @@ func (t *Tree) enforce() {
 		t.events <- Event{What: Endangered}
 		if now < t.limit.Kill {
 			signalAll(t, syscall.SIGTERM)
-			signalAll(t, syscall.SIGCONT) // what is stopped hears of nothing
+			signalAll(t, syscall.SIGCONT) // a stopped process would not notice the signal
 		}
 	}
 	if t.termed && now >= t.limit.Kill {
@@ -129,7 +129,7 @@ func (t *Tree) enforce() {
 	}
 }
 
-// reap takes in what has become of children, and reports whether all that counts is gone.
+// reap collects what has become of children, and reports whether everything that counts has gone.
 func (t *Tree) reap() (gone bool) {
 	for {
 		var status unix.WaitStatus
@@ -153,8 +153,8 @@ func (t *Tree) reap() (gone bool) {
 	}
 }
 
-// KillAll kills all descendants of this process, and returns when there are none. It is for one whose child was to do that and
-// is no more.
+// KillAll kills all descendants of this process, and returns when there are none. It is for a process whose child should
+// have done that but has itself died.
 func KillAll(cgroup string) {
 	t := &Tree{command: Command{Cgroup: cgroup}}
 	for {

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look is how often there is a look whether the process group is gone.
+// look is how often to check whether the process group has gone.
 const look = 50 * time.Millisecond
 
-// Adopt does nothing: orphans go to process 1.
+// Adopt does nothing on this system: orphans go to process 1.
 func Adopt() {}
 
 func prepare(*syscall.SysProcAttr, Command) (done func(), err error) { return func() {}, nil }
 
-// KeepThread has nothing to keep here.
+// KeepThread does nothing on this system.
 func KeepThread() {}
 
 // others reports whether anybody is left in the command's process group.
@@ -32,11 +32,11 @@ func signalAll(t *Tree, sig syscall.Signal) {
 
 func killAll(t *Tree) { signalAll(t, syscall.SIGKILL) }
 
-// Means is how commands are ended here.
+// Means says how commands are ended on this system.
 func Means() string { return "their process group; what leaves it is not found" }
 
-// NewCgroup makes none.
+// NewCgroup returns an error: this system has no control groups.
 func NewCgroup() (string, error) { return "", errors.ErrUnsupported }
 
-// RemoveCgroup has none to remove.
+// RemoveCgroup does nothing on this system.
 func RemoveCgroup(string) {}

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look is how often there is a look without anything having happened: the kernel tells of all that matters.
+// look is how often to look even if nothing has happened: the kernel reports everything that matters.
 const look = time.Second
 
-// Adopt makes this process the one that orphaned descendants become children of.
+// Adopt makes orphaned descendants children of this process.
 func Adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// prepare sets up what only Linux has. The kernel's promise to kill follows the thread that has started the command: so that
-// thread is kept, by who calls.
+// prepare sets up what only Linux has. The kernel kills the command when the thread that has started it ends, so the caller
+// must keep that thread.
 func prepare(attr *syscall.SysProcAttr, c Command) (done func(), err error) {
 	if c.Mortal {
 		attr.Pdeathsig = syscall.SIGKILL
@@ -35,13 +35,13 @@ func prepare(attr *syscall.SysProcAttr, c Command) (done func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// KeepThread keeps the calling goroutine, and what it starts, on one thread that lasts.
+// KeepThread keeps the calling goroutine on one thread, so that what it starts has a parent thread that lasts.
 func KeepThread() { runtime.LockOSThread() }
 
-// others reports whether there are any besides the children that wait4 knows: there are none.
+// others reports whether there are processes that wait4 does not know of: on Linux there are none.
 func (t *Tree) others() bool { return false }
 
-// signalAll sends a signal to all descendants of this process, to each once.
+// signalAll sends a signal once to each descendant of this process.
 func signalAll(_ *Tree, sig syscall.Signal) {
 	self := os.Getpid()
 	family := descendants(self)
@@ -50,18 +50,18 @@ func signalAll(_ *Tree, sig syscall.Signal) {
 	}
 }
 
-// killAll kills all that it finds; what they have started meanwhile is found the next time.
+// killAll kills all processes that it finds. Those they have started meanwhile are found the next time.
 func killAll(t *Tree) {
 	if t.command.Cgroup != "" {
 		_ = os.WriteFile(filepath.Join(t.command.Cgroup, "cgroup.kill"), []byte("1"), 0)
 	}
 	if t.pid != 0 {
-		_ = unix.Kill(-t.pid, unix.SIGKILL) // a group at a stroke
+		_ = unix.Kill(-t.pid, unix.SIGKILL) // the whole group at a stroke
 	}
 	signalAll(t, syscall.SIGKILL)
 }
 
-// send sends a signal to a descendant, unless its number has become somebody else's.
+// send sends a signal to a descendant, unless its number has gone to another process.
 func send(pid int, sig syscall.Signal, family map[int]bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -73,7 +73,7 @@ func send(pid int, sig syscall.Signal, family map[int]bool) {
 	}
 }
 
-// descendants are those of a process. Some that are started meanwhile may be missing.
+// descendants returns the descendants of a process. Some that are started meanwhile may be missing.
 func descendants(root int) map[int]bool {
 	family := map[int]bool{}
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
@@ -100,7 +100,7 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// parentOf returns 0 for a process that is no more.
+// parentOf returns the parent of a process, or 0 for a process that has gone.
 func parentOf(pid int) int {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
@@ -112,7 +112,7 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// Means is how commands are ended here.
+// Means says how commands are ended on this system.
 func Means() string {
 	if dir, err := NewCgroup(); err == nil {
 		RemoveCgroup(dir)

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of this package run one after the other: a process has one tree at a time.
+// The tests of this package run one after another: a process has one tree at a time.
 
 func shell(line string) Command {
 	return Command{Path: "/bin/sh", Args: []string{"sh", "-c", line}, Env: os.Environ()}
 }
 
-// outcome waits until all is gone, and returns what happened before.
+// outcome waits until all processes have gone, and returns what happened before.
 func outcome(t *testing.T, c *Tree) (events []Event) {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -32,7 +32,8 @@ func outcome(t *testing.T, c *Tree) (events []Event) {
 	}
 }
 
-// heir starts what ignores TERM and detaches itself by a session and a double fork, and writes to a file for as long as it lives.
+// heir starts a process that ignores TERM, detaches itself by a session and a double fork, and writes to a file for as long
+// as it lives.
 const heir = `setsid sh -c 'trap "" TERM HUP; (while :; do echo x >>alive; sleep 0.01; done) &' & `
 
 func TestAllThatDetachItselfIsFound(t *testing.T) {
@@ -91,7 +92,7 @@ func TestTheCommandAloneCounts(t *testing.T) {
 	KillAll("")
 }
 
-// A limit that passes ends the command, stopped or not; one that is moved on does not.
+// A limit that passes ends the command, stopped or not; one that is moved further off does not.
 func TestTheLimit(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tree, err := Start(shell(`kill -STOP $$; sleep 1000`))
@@ -109,11 +110,11 @@ func TestTheLimit(t *testing.T) {
 		all = append(all, e.What)
 	}
 	assert.Equal(t, []What{Started, Stopped, Endangered, Exited, Gone}, all)
-	tree.Limit(Limit{}) // what comes late does no harm
+	tree.Limit(Limit{}) // late calls do no harm
 	tree.End(0)
 }
 
-// What starts others faster than they can be listed is caught, too.
+// Even a process that starts others faster than they can be listed is caught.
 func TestABombOfForks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tree, err := Start(shell(`trap "" TERM; f() { test $1 = 0 || { (f $(($1-1))) & (f $(($1-1))) & sleep 5; }; }; f 6; sleep 5`))

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// answer is what a program gets that does not get a line or a board.
+// answer is what a program gets if it gets neither a line nor a board.
 type answer struct {
 	Version int    `json:"v"`
 	Line    string `json:"line,omitempty"`
@@ -35,7 +35,7 @@ func refuse(w http.ResponseWriter, code int, why string) {
 	reply(w, code, answer{Version: lines.Version, Error: why})
 }
 
-// unknown says why a line could not be read, and whose fault that is.
+// unknown says why a line could not be read, and by the code whose fault that is.
 func unknown(err error) (code int, why string) {
 	if errors.Is(err, coord.ErrInvalidName) {
 		return http.StatusBadRequest, text(err)

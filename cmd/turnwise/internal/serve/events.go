@@ -12,14 +12,14 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 )
 
-// events are boards in the form in which browsers get them. However many they are, each is written once.
+// events are boards in the form in which browsers get them. However many browsers there are, each event is encoded once.
 type events struct {
 	mu    sync.Mutex
 	board *lines.Board
-	since map[*lines.Board][]byte // what differs from boards that browsers have; nil: from nothing
+	since map[*lines.Board][]byte // the difference from boards that browsers have; nil: from nothing
 }
 
-// change is what differs from a board. What is not there is as it was.
+// change is the difference from an earlier board. What is not in it has stayed as it was.
 type change struct {
 	Version int             `json:"v"`
 	Time    time.Time       `json:"time"`
@@ -33,7 +33,7 @@ type change struct {
 	Circles *[]lines.Circle `json:"circles,omitempty"`
 }
 
-// event is a board for somebody who has another one, or none.
+// event returns a board for a browser that has an earlier one, or none.
 func (e *events) event(board, has *lines.Board) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,11 +64,11 @@ func write(board, has *lines.Board) []byte {
 	return frame("change", c)
 }
 
-// frame is an event as it goes over the wire. JSON has no line breaks of its own.
+// frame returns an event as it goes over the wire. Encoded JSON has no line breaks.
 func frame(kind string, v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // they are our own types
+		panic(err) // these are our own types
 	}
 	var b bytes.Buffer
 	b.WriteString("event: " + kind + "\ndata: ")
@@ -77,7 +77,7 @@ func frame(kind string, v any) []byte {
 	return b.Bytes()
 }
 
-// listen sends board after board, the newest each time.
+// listen sends board after board, always the newest.
 func (p *Page) listen(w http.ResponseWriter, r *http.Request) {
 	if p.browsers.Add(1) > mostBrowsers {
 		p.browsers.Add(-1)
@@ -86,7 +86,7 @@ func (p *Page) listen(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.browsers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects what comes would make it late
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that buffers would make it late
 	if r.Method == http.MethodHead {
 		return
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 )
 
-// mostSeries is how many lines have series of their own, for as long as the page is there: whoever collects them keeps them.
+// mostSeries is how many lines get series of their own over the whole life of the page: a collector keeps every series it
+// has seen.
 const mostSeries = 200
 
 func (p *Page) metrics(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +76,7 @@ func (p *Page) write(b *lines.Board, now time.Time) []byte {
 	return out.Bytes()
 }
 
-// choose returns those lines on a board that have series of their own.
+// choose returns the lines on a board that have series of their own.
 func (p *Page) choose(b *lines.Board) map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

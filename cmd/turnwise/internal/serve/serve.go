@@ -1,5 +1,5 @@
-// Package serve shows a survey of lines over HTTP: to people as a page, and to programs. It only reads. What it answers is told in
-// docs/serve.md.
+// Package serve shows a survey of lines over HTTP: to people as a page, and to programs. It only reads. docs/serve.md
+// describes its answers.
 package serve
 
 import (
@@ -24,15 +24,15 @@ var files embed.FS
 
 const (
 	mostBrowsers = 1000
-	writeFor     = 10 * time.Second       // that who reads slowly has to take what is written
-	answerFor    = 9 * time.Second        // that a program waits for an answer; a scraper mostly waits for ten
-	endFor       = 500 * time.Millisecond // that those who are being answered have when the page ends
+	writeFor     = 10 * time.Second       // how long a slow reader has to take what is written
+	answerFor    = 9 * time.Second        // how long an answer to a program may take; scrapers mostly wait for ten seconds
+	endFor       = 500 * time.Millisecond // how long answers under way have when the page ends
 )
 
-// Page is what a survey is shown on.
+// Page shows a survey.
 type Page struct {
 	survey *lines.Survey
-	secret *[sha256.Size]byte // of the token that those who look must have; nil: none
+	secret *[sha256.Size]byte // of the token that viewers must have; nil: none
 
 	browsers atomic.Int64
 	events   events
@@ -41,7 +41,8 @@ type Page struct {
 	series map[string]bool // the lines that have series of their own
 }
 
-// New makes a page. With a token, only those who send it may look; without, only those who have typed an address of this machine.
+// New makes a page. With a token, only those who send it may look. Without one, only those may look who have typed an
+// address of this machine.
 func New(survey *lines.Survey, token string) *Page {
 	p := &Page{survey: survey, series: make(map[string]bool)}
 	if token != "" {
@@ -51,7 +52,7 @@ func New(survey *lines.Survey, token string) *Page {
 	return p
 }
 
-// Serve serves the page, and has the survey run, until ctx ends. Then it returns within a second, whoever is connected.
+// Serve serves the page and runs the survey until ctx ends. Then it returns within a second, whoever is connected.
 func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           p.Handler(),
@@ -59,7 +60,7 @@ func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // of what browsers do wrong
+		ErrorLog:          log.New(io.Discard, "", 0), // it would log what browsers do wrong
 	}
 	go p.survey.Run(ctx)
 	failed := make(chan error, 1)
@@ -77,7 +78,7 @@ func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Handler is the page as a handler, for a survey that runs elsewhere.
+// Handler returns the page as a handler, for a survey that runs elsewhere.
 func (p *Page) Handler() http.Handler {
 	shown, data := http.NewServeMux(), http.NewServeMux()
 	for path, f := range map[string]struct{ name, kind string }{
@@ -105,11 +106,11 @@ func (p *Page) Handler() http.Handler {
 	return p.careful(shown)
 }
 
-// policy lets the page use its own script, style and picture, and nothing else; and nobody show it within another page.
+// policy lets the page use only its own script, style and picture, and lets nobody show it within another page.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// careful is what holds for all that is answered.
+// careful is what applies to all answers.
 func (p *Page) careful(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -126,7 +127,7 @@ func (p *Page) careful(next http.Handler) http.Handler {
 			h.Set("Allow", "GET, HEAD")
 			refuse(w, http.StatusMethodNotAllowed, "this page only reads: use GET")
 		case p.secret == nil && !thisMachine(r.Host):
-			// A name of somebody else's may point here, and its page would be taken for ours. A token such a page would not have.
+			// Somebody else's name may point here, and their page would then pass for ours. But such a page would not have a token.
 			refuse(w, http.StatusForbidden, "this page is called 127.0.0.1 or localhost; others need turnwise serve --token-file")
 		default:
 			next.ServeHTTP(w, r)
@@ -134,11 +135,11 @@ func (p *Page) careful(next http.Handler) http.Handler {
 	})
 }
 
-// guarded is what is shown to those who may look.
+// guarded shows next only to those who may look.
 func (p *Page) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-			refuse(w, http.StatusForbidden, "another site has asked for this") // it could not read it, but have the service asked
+			refuse(w, http.StatusForbidden, "another site has asked for this") // it cannot read the answer, but would make us ask
 			return
 		}
 		if p.secret != nil {
@@ -154,7 +155,7 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// thisMachine reports whether a Host header means this machine by itself, whatever the resolver says.
+// thisMachine reports whether a Host header means this machine, whatever the resolver says.
 func thisMachine(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -54,7 +54,7 @@ func (c *counting) Line(ctx context.Context, name string) ([]coord.Node, error) 
 	return c.Client.Line(ctx, name)
 }
 
-// scene is a page that is served, on a service within the process.
+// scene is a page that is served, on a service in this process.
 type scene struct {
 	t       *testing.T
 	source  *counting
@@ -336,7 +336,7 @@ func TestFiveHundredBrowsers(t *testing.T) {
 	t.Log(asked, "questions in", seconds, "s")
 }
 
-// Browsers that never read hold up nobody, and nothing is kept for them.
+// Browsers that never read hold nobody up, and nothing is kept for them.
 func TestABrowserThatNeverReads(t *testing.T) {
 	s := serve(t, "")
 	for i := range 300 {
@@ -377,7 +377,7 @@ func TestItEndsAtOnce(t *testing.T) {
 	require.NoError(t, s.end())
 	took := time.Since(start)
 	t.Log(took)
-	assert.Less(t, took, 5*time.Second) // it is half a second, but for a machine that stands still
+	assert.Less(t, took, 5*time.Second) // it is half a second, unless the machine stands still
 	for _, r := range readers {
 		for _, err := "", error(nil); err == nil; _, _, err = r.next() {
 		}
@@ -412,7 +412,7 @@ func TestMetrics(t *testing.T) {
 	assert.Contains(t, text, "\nturnwise_question_errors_total 1\n")
 }
 
-// However many lines there are, and come and go, the series are few.
+// However many lines there are, and come and go, there are few series.
 func TestSeriesAreBounded(t *testing.T) {
 	p := New(lines.New(nil, "", "", lines.Few), "")
 	for round := range 10 {

@@ -1,4 +1,4 @@
-// Package status tells what becomes of a wish for a line: to people on a terminal or in a log, and to programs.
+// Package status reports what becomes of a wish for a line: to people on a terminal or in a log, and to programs.
 package status
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Version is that of the lines for programs. It changes when a field goes or means something else, not when one is added.
+// Version is the version of the lines for programs. It changes when a field goes or changes its meaning, not when one is
+// added.
 const Version = 1
 
 // Event is a line for programs.
@@ -26,22 +27,22 @@ type Event struct {
 	Mode     string     `json:"mode"`
 	Position int        `json:"position,omitempty"` // of waiting: 1 is the next to have its turn
 	Holder   *Holder    `json:"holder,omitempty"`   // of waiting
-	Token    string     `json:"token,omitempty"`    // from granted on; as text, since it may be more than a number in JSON can be
-	Deadline *time.Time `json:"deadline,omitempty"` // of granted and endangered: until when it is held if nothing more is heard
+	Token    string     `json:"token,omitempty"`    // from granted on; as text, since it may be too large for a number in JSON
+	Deadline *time.Time `json:"deadline,omitempty"` // of granted and endangered: when the hold ends if nothing more is heard
 	Reason   string     `json:"reason,omitempty"`   // of lost
 }
 
-// Holder is who has the line.
+// Holder describes who has the line.
 type Holder struct {
 	ID    string    `json:"id"`
 	Host  string    `json:"host,omitempty"`
 	PID   int       `json:"pid,omitempty"`
 	Label string    `json:"label,omitempty"`
-	Since time.Time `json:"since,omitzero"` // when it came, not when it had its turn
+	Since time.Time `json:"since,omitzero"` // when it came, not when it got its turn
 	Token string    `json:"token"`
 }
 
-// Of returns who a node says it is.
+// Of returns what a node says about its owner.
 func Of(n coord.Node) *Holder {
 	return &Holder{n.ID, n.Owner.Host, n.Owner.PID, n.Owner.Label, n.Owner.Since, fmt.Sprint(n.Token)}
 }
@@ -56,10 +57,10 @@ type Reporter struct {
 	mu       sync.Mutex
 	people   *os.File
 	terminal bool
-	line     string // that stands there now, on a terminal; or that was written last
+	line     string // on a terminal: what stands there now; else: what was written last
 }
 
-// New returns a reporter for one wish. Programs that do not read hold up nobody: what they have no room for they miss.
+// New returns a reporter for one wish. Programs that do not read hold nobody up: they miss what there is no room for.
 func New(name, mode string, people *os.File, terminal bool, programs io.WriteCloser) *Reporter {
 	r := &Reporter{name: name, mode: mode, people: people, terminal: terminal, written: make(chan struct{})}
 	if programs == nil {
@@ -81,7 +82,7 @@ func New(name, mode string, people *os.File, terminal bool, programs io.WriteClo
 	return r
 }
 
-// Quiet reports whether nobody wants to know of the wait.
+// Quiet reports whether nobody wants to know about the wait.
 func (r *Reporter) Quiet() bool { return r.people == nil && r.programs == nil }
 
 // Tell writes an event for programs.
@@ -100,7 +101,7 @@ func (r *Reporter) Tell(e Event) {
 	}
 }
 
-// Waiting says who waits for whom: me is the place in the line that is mine, of those who are in it.
+// Waiting reports where we stand in the line, and who holds it; me is our own node.
 func (r *Reporter) Waiting(line []coord.Node, me coord.Node) {
 	ahead := 0
 	var holder *coord.Node
@@ -133,7 +134,7 @@ func (r *Reporter) Waiting(line []coord.Node, me coord.Node) {
 	}
 }
 
-// say shows a line that replaces the one before: in place on a terminal, elsewhere only if what it says has changed.
+// say shows a line that replaces the previous one: in place on a terminal, elsewhere only if its essence has changed.
 func (r *Reporter) say(text, essence string) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +150,7 @@ func (r *Reporter) say(text, essence string) (changed bool) {
 	return changed
 }
 
-// Over ends the waiting: the terminal's line is wiped.
+// Over ends the waiting and wipes the terminal's line.
 func (r *Reporter) Over() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +187,7 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%d%s", n, end)
 }
 
-// describe is who a node is, in a few words that are safe to show.
+// describe says whose node it is, in a few words that are safe to show.
 func describe(n coord.Node) string {
 	if n.Owner == (coord.Owner{}) {
 		return "somebody who does not say who it is"
@@ -198,7 +199,7 @@ func describe(n coord.Node) string {
 	return text
 }
 
-// since is for how long the holder has been there. Nobody says since when it has its turn.
+// since says how long the holder has been in line. No node says when it got its turn.
 func since(holder *coord.Node) string {
 	if holder == nil || holder.Owner.Since.IsZero() {
 		return ""
@@ -206,15 +207,16 @@ func since(holder *coord.Node) string {
 	return ", who came " + Age(holder.Owner.Since) + " ago"
 }
 
-// Age is how long ago something was, in seconds: by another machine's clock perhaps, so it may be a little in the future.
+// Age says how long ago something was, in seconds. That may be by another machine's clock, so it may be a little in the
+// future.
 func Age(t time.Time) string {
 	return max(time.Since(t), 0).Truncate(time.Second).String()
 }
 
-// Describe is who a node is.
+// Describe says whose node it is, in a few words that are safe to show.
 func Describe(n coord.Node) string { return describe(n) }
 
-// Mode says in words what somebody wants of a line.
+// Mode says in words what a contender wants.
 func Mode(kind string) string {
 	switch {
 	case kind == rules.Reader:

@@ -28,7 +28,8 @@ func line() []coord.Node {
 	}
 }
 
-// In a log it is a line whenever it says something else; on a terminal the same line again. What others wrote is harmless.
+// In a log, the wait is a new line whenever it says something else; on a terminal, the same line again. What others wrote
+// is made harmless.
 func TestTheWaitIsSaid(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		out, err := os.CreateTemp(t.TempDir(), "")
@@ -76,7 +77,7 @@ func TestProgramsAreTold(t *testing.T) {
 	assert.Equal(t, Version, got[1].Version)
 }
 
-// A program that does not read holds up nobody.
+// A program that does not read holds nobody up.
 func TestNobodyReads(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Print writes what changes, until ctx ends or nothing can be written: a line each for who holds a line and how many wait, to errs
-// what could not be read.
+// Print writes changes until ctx ends or nothing more can be written. For each change of a line, it writes to out who holds
+// and how many wait; to errs it writes what could not be read.
 func Print(ctx context.Context, survey *lines.Survey, out, errs io.Writer, asJSON bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -28,7 +28,7 @@ func Print(ctx context.Context, survey *lines.Survey, out, errs io.Writer, asJSO
 			}
 		}
 		if err := printChanges(out, board, before, asJSON); err != nil {
-			return nil // nobody reads on
+			return nil // nobody reads any more
 		}
 		before = board
 		select {
@@ -72,10 +72,10 @@ func printChanges(out io.Writer, board, before *lines.Board, asJSON bool) error 
 func writeJSON(b *strings.Builder, v any) {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // they are our own types, and a builder takes all
+	_ = enc.Encode(v) // these are our own types, and a builder takes everything
 }
 
-// essence is what is said of a line, and so what a change is.
+// essence is what is said about a line. A change is whatever changes that.
 func essence(l lines.Line) string {
 	text := coord.Printable(l.Name)
 	if l.State == lines.Unread {

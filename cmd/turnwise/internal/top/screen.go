@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 )
 
-// Show shows a survey on the terminal until somebody types q or ctx ends. one is the only line to look at; "": all. It returns an
-// error if there is no terminal that it can draw on.
+// Show shows a survey on the terminal until somebody types q or ctx ends. one is the only line to look at; "": all. It
+// returns an error if it has no terminal to draw on.
 func Show(ctx context.Context, survey *lines.Survey, one string) error {
 	screen, err := tcell.NewScreen()
 	if err != nil {

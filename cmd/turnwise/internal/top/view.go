@@ -1,4 +1,4 @@
-// Package top shows a survey of lines on a terminal, where it is redrawn in place, or as a line of text at each change.
+// Package top shows a survey of lines on a terminal, redrawn in place, or as a line of text at each change.
 package top
 
 import (
@@ -25,7 +25,7 @@ const (
 	chosen
 )
 
-// canvas is what is drawn on: text at a place, no wider than width.
+// canvas is what a view draws on: text at a position, no wider than width.
 type canvas interface {
 	put(x, y, width int, text string, s style)
 	size() (width, height int)
@@ -47,7 +47,7 @@ const (
 	backspace
 )
 
-// view is what is looked at. It knows no terminal.
+// view is what the user sees. It knows nothing of terminals.
 type view struct {
 	one    bool // only one line is looked at, which is open
 	board  *lines.Board
@@ -55,11 +55,11 @@ type view struct {
 	typing bool   // the filter
 	at     string // the line that is chosen
 	open   string // the line that is looked into; "": none
-	first  int    // of what can be scrolled: the first that is shown
-	page   int    // how many were shown last
+	first  int    // the first row shown of what can be scrolled
+	page   int    // how many rows were last shown
 }
 
-// typed does what a key says. It reports whether that is to end.
+// typed does what a key says. It reports whether that is to quit.
 func (v *view) typed(k key, text string) (quit bool) {
 	switch {
 	case v.typing:
@@ -113,7 +113,7 @@ func (v *view) move(by int) {
 	v.at = shown[i].Name
 }
 
-// shown are the lines that the filter lets through.
+// shown returns the lines that the filter lets through.
 func (v *view) shown() []lines.Line {
 	if v.board == nil {
 		return nil
@@ -129,8 +129,8 @@ func (v *view) shown() []lines.Line {
 	})
 }
 
-// chosen is which of those shown is chosen; the first if that one has gone, -1 if there is none. One that comes in front changes
-// nothing: what is chosen goes by its name.
+// chosen returns which of the shown lines is chosen: the first if the chosen one has gone, -1 if there is none. A new line
+// before it changes nothing, because the choice goes by name.
 func (v *view) chosen() int {
 	shown := v.shown()
 	if len(shown) == 0 {
@@ -176,7 +176,7 @@ func (v *view) draw(c canvas, now time.Time) {
 	c.put(0, height-1, width, hint, soft)
 }
 
-// lag is how old a board may be at most to be called live. There is one each second.
+// lag is how old a board may be to be called live. There is one every second.
 const lag = 3 * time.Second
 
 func (v *view) live(now time.Time) bool {
@@ -252,7 +252,7 @@ func (v *view) look(l lines.Line, isChosen bool, now time.Time) style {
 
 func (v *view) cells(l lines.Line, now time.Time) []string {
 	cells := []string{coord.Printable(l.Name), "", "", "", ""}
-	if l.Holding > 0 && len(l.Contenders) > 0 { // whoever is first holds
+	if l.Holding > 0 && len(l.Contenders) > 0 { // the first one holds
 		cells[1], cells[2] = who(l.Contenders[0]), since(l.Contenders[0], now)
 		if l.Holding > 1 {
 			cells[1] += fmt.Sprintf(" and %d more", l.Holding-1)
@@ -276,7 +276,7 @@ func (v *view) cells(l lines.Line, now time.Time) []string {
 	return cells
 }
 
-// notLive says why what is shown of a line may not be so now.
+// notLive says why what is shown of a line may be out of date.
 func notLive(l lines.Line, now time.Time) string {
 	note := ""
 	switch {
@@ -314,7 +314,7 @@ func since(c lines.Contender, now time.Time) string {
 	return ""
 }
 
-// span is a duration in two units at most.
+// span writes a duration in at most two units.
 func span(d time.Duration) string {
 	s := int(max(0, d) / time.Second)
 	switch {
@@ -374,7 +374,7 @@ func (v *view) drawOpen(c canvas, width, height int, now time.Time) {
 		}
 		rows = append(rows, row{contender(x, now)[:len(rows[0].cells)], s})
 	}
-	if width < 90 { // what people need least gives way
+	if width < 90 { // the columns that people need least give way
 		for i := range rows {
 			rows[i].cells = rows[i].cells[:5]
 		}
@@ -407,7 +407,7 @@ func contender(x lines.Contender, now time.Time) []string {
 	return []string{state, who(x), x.Mode, came, x.Token, coord.Printable(x.ID), coord.Printable(x.Value)}
 }
 
-// table draws rows from y on. Columns are as wide as what stands in them; if that is too much, the widest give way.
+// table draws rows from y on. Columns are as wide as their contents; if that is too much, the widest give way.
 func table(c canvas, y, width int, rows []row) {
 	var widths []int
 	for _, r := range rows {

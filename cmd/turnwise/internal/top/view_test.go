@@ -175,7 +175,7 @@ func TestKeys(t *testing.T) {
 	press(home, pageDown)
 	assert.Equal(t, "line15", which())
 
-	// What is chosen stays so when others come and go, and when it goes another one is.
+	// What is chosen stays chosen when others come and go. When it goes, another one is chosen.
 	v.board = board(append([]lines.Line{line("another", 0)}, all...)...)
 	assert.Equal(t, "line15", which())
 	v.board = board(append(append([]lines.Line{}, all[:15]...), all[16:]...)...)

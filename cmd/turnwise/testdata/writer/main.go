@@ -1,5 +1,5 @@
-// Writer is a command of the tests, and what it starts. Each of them writes its token and its number to a log, again and again, and
-// ignores what it can.
+// Writer is a command for the tests, and also what it starts. Each process writes its token and its number to a log, again
+// and again, and ignores the signals that it can.
 //
 //	writer family LOG STARTED   writes, beside a child, one in a session of its own, and one after a double fork; makes STARTED then
 //	writer short LOG            writes for a moment
@@ -39,13 +39,13 @@ func family(log, started string) {
 		_, err := r.Read(make([]byte, 1))
 		must(err)
 	}
-	write(log, 1, nil) // the test finds by the log whom it has to kill in the end
+	write(log, 1, nil) // the log tells the test whom to kill in the end
 	must(os.WriteFile(started+"~", []byte(strconv.Itoa(os.Getpid())), 0o600))
 	must(os.Rename(started+"~", started))
 	write(log, long, nil)
 }
 
-// begin starts another one, which says to begun that it writes.
+// begin starts another writer, which reports to begun that it writes.
 func begin(mode string, session bool, begun *os.File) {
 	c := exec.Command(os.Args[0], mode, os.Args[2])
 	c.ExtraFiles = []*os.File{begun}
@@ -53,10 +53,10 @@ func begin(mode string, session bool, begun *os.File) {
 	must(c.Start())
 }
 
-// long is longer than a round takes, and not for ever: the test itself may be killed.
+// long is longer than a round takes, but not forever: the test itself may be killed.
 const long = 60_000
 
-// write writes lines, until the log is gone.
+// write writes lines until the log has gone.
 func write(log string, lines int, begun *os.File) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)

@@ -1,10 +1,10 @@
 // Package wire is the connection to a ZooKeeper server that the client library works on, and the requests that go past
 // the library on it.
 //
-// The library tells neither which timeout was granted, nor when a request went out or was answered; the frames do. And
-// what every turn needs goes past the library, because it spends a goroutine's wait and a write on each request; knows
-// watches only as part of a read, one node for each request; remembers each watch until it fires; and cannot send two
-// requests one right behind the other.
+// The library does not say which timeout was granted, nor when a request went out or was answered; the frames do. The
+// requests that every turn needs go past the library for four reasons. It spends a waiting goroutine and a write on each
+// request. It knows watches only as part of a read, one node per request. It remembers each watch until it fires. And it
+// cannot send two requests one right behind the other.
 package wire
 
 import (
@@ -23,26 +23,26 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 )
 
-// Session is whose connections these are. Whoever reads or writes the connection calls it, so none of its methods may
-// block.
+// Session is what a connection belongs to. Its methods are called by whoever reads or writes the connection, so none of
+// them may block.
 type Session interface {
-	// Granted is told what the service says of the session when it accepts a connection, and when that was asked for. It
-	// returns the timeout that counts. After an error the connection is of no use.
+	// Granted is told what the service says about the session when it accepts a connection, and when that was asked for. It
+	// returns the timeout that counts. If it returns an error, the connection is of no use.
 	Granted(id Identity, timeout time.Duration, sent time.Time) (time.Duration, error)
-	// Answered is told of each reply: when the request was sent (zero if that is not known), the service's transaction as
-	// of the reply, and whether a majority of the servers agreed to it.
+	// Answered is told of each reply: when the request was sent (zero if that is not known), the service's latest transaction
+	// at the time of the reply, and whether a majority of the servers agreed to it.
 	Answered(sent time.Time, zxid int64, committed bool)
-	// Notified is told news of a node, in the service's order.
+	// Notified is told the news of a node, in the service's order.
 	Notified(what gozk.EventType, path string, zxid int64)
 	// Proven is called when a connection has been given all credentials again.
 	Proven(c *Conn)
-	// Failed is told why a connection is of no use any more. A server that snubbed us hung up without a word.
+	// Failed is told why a connection is of no use any more. snubbed means that the server hung up without a word.
 	Failed(server string, err error, snubbed bool)
 	// Go runs f on a goroutine of the session, unless the session has ended, and its connections with it.
 	Go(f func()) bool
 }
 
-// Identity is what the service knows a session by.
+// Identity is how the service knows a session.
 type Identity struct {
 	ID       int64
 	Password []byte
@@ -66,10 +66,10 @@ type Conn struct {
 	bye     chan struct{} // closed when the server has confirmed the end of the session
 	gone    chan struct{} // closed when there will be no more answers
 
-	// Of the one goroutine that reads.
+	// For the one goroutine that reads.
 	in      *bufio.Reader
 	frame   []byte // the present one
-	unread  []byte // what the library has not read of it yet
+	unread  []byte // the part that the library has not read yet
 	greeted bool
 	snubbed bool
 	idle    time.Duration // how long the server may be silent
@@ -78,13 +78,13 @@ type Conn struct {
 	delivered atomic.Int64 // when something useful was read last; unix ns
 
 	mu       sync.Mutex
-	sent     []sentRequest // unanswered, the oldest first
+	sent     []sentRequest // unanswered, oldest first
 	started  time.Time     // when the connect request was sent
 	resumes  int64         // the session that it named; 0: it asked for a new one
 	unproven int           // how many credentials the library has yet to give again
 	lastXid  int32         // of our own requests
-	out      []byte        // what is to be written of those
-	flushing bool          // a goroutine writes them
+	out      []byte        // those of them yet to be written
+	flushing bool          // a goroutine is writing them
 	ended    bool          // gone is closed
 	silent   atomic.Bool   // nothing may be written any more
 }
@@ -101,14 +101,14 @@ var ErrForeign = errors.New("the answer is not ZooKeeper's: check the address, a
 // ErrMalformed says that a server's answer makes no sense. Its connection is of no use any more.
 var ErrMalformed = errors.New("the server's answer makes no sense")
 
-// ErrTooLong says that an answer is longer than we take. The connection goes on.
+// ErrTooLong says that an answer is longer than we accept. The connection goes on.
 var ErrTooLong = errors.New("the answer is too long")
 
-// ErrBehind says that the session lives, but that the connection only probed for it, so the server may be behind what
+// ErrBehind says that the session is alive, but that this connection only probed for it, so the server may be behind what
 // the session has seen.
 var ErrBehind = errors.New("the server knows the session, and may be behind it")
 
-// ErrSlow says that the server could be reached, and has not answered in time.
+// ErrSlow says that the server could be reached but has not answered in time.
 var ErrSlow = errors.New("no answer yet")
 
 // New wraps a connection to a server, for a session.
@@ -121,7 +121,7 @@ func New(c net.Conn, server string, h Hello, s Session) *Conn {
 	return w
 }
 
-// stream is what the server sends. The library's own deadlines for reading know only of frames that it gets to see.
+// stream is what the server sends. The library's own read deadlines count only the frames that it gets to see.
 type stream struct{ c *Conn }
 
 func (s stream) Read(p []byte) (int, error) {
@@ -138,9 +138,9 @@ func (s stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Read passes on to the library what the server says, frame by frame, except answers to our own requests and news of
-// nodes: all watches are ours. The library gets nothing that has not arrived as a whole and been checked. It would make room
-// for whatever length it is told, and some answers that are too short end the process.
+// Read passes on to the library what the server says, frame by frame, except answers to our own requests and news of nodes:
+// all watches are ours. The library gets a frame only once it has arrived completely and been checked: by itself it would
+// allocate whatever length it is told, and some answers that are too short would crash the process.
 func (c *Conn) Read(p []byte) (int, error) {
 	for len(c.unread) == 0 {
 		if err := c.nextFrame(); err != nil {
@@ -154,8 +154,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// nextFrame reads the next frame. It hides the zxid from the library, which keeps the last one in a way that the race
-// detector objects to (lastZxid, in conn.go). Where the library sends one, connectRequest puts in the right one.
+// nextFrame reads the next frame. It hides the zxid from the library, which stores the last one in a way that the race
+// detector objects to (lastZxid, in its conn.go). Where the library sends one, connectRequest fills in the right one.
 func (c *Conn) nextFrame() error {
 	if !c.greeted {
 		return c.greeting()
@@ -222,7 +222,7 @@ func (c *Conn) answered(r sentRequest, n int, zxid int64, code int32) error {
 	if tooLong && (r.done == nil || longest(r.op) == maxReply) {
 		return fail(fmt.Errorf("%w: a reply of %d bytes to operation %d", ErrMalformed, n, r.op))
 	}
-	if tooLong { // as it may be, if others have put so much there
+	if tooLong { // which is possible, if others have put that much there
 		if _, err := io.CopyN(io.Discard, c.in, int64(n)); err != nil {
 			return fail(err)
 		}
@@ -259,7 +259,7 @@ func (c *Conn) body(n int) (*decoder, error) {
 	return &decoder{b: c.frame[head:]}, err
 }
 
-// take reads a number of bytes. It makes room for them as they come, not because they are announced.
+// take reads a number of bytes. It makes room for them as they arrive, not when they are announced.
 func (c *Conn) take(n int) error {
 	for n > 0 {
 		was := len(c.frame)
@@ -273,9 +273,9 @@ func (c *Conn) take(n int) error {
 	return nil
 }
 
-// greeting reads the answer to the connect request. It tells the library three fifths of the timeout: the library pings
-// at a third of what it knows, which is now a fifth of the session's timeout, and keeps the leader up to date. A server
-// that is silent for twice as long is given up. That leaves time to reach another one.
+// greeting reads the answer to the connect request. It tells the library three fifths of the timeout: the library pings at
+// a third of what it is told, so now every fifth of the session's timeout, which keeps the leader up to date. A server that
+// is silent for twice as long is given up, which leaves time to reach another one.
 func (c *Conn) greeting() error {
 	head, err := c.in.Peek(4)
 	if err != nil {
@@ -319,8 +319,8 @@ func (c *Conn) greeting() error {
 }
 
 // asked finds the request that a reply belongs to. Replies come in the order in which requests were written, except those
-// to authentication and to pings, which share one xid. The library writes its own in order, and so do we; which of the two
-// was first we do not know.
+// to authentication and to pings, which share one xid. The library writes its own requests in order, and so do we, but we
+// do not know how the two are interleaved.
 func (c *Conn) asked(xid int32) (r sentRequest, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -375,7 +375,7 @@ func (c *Conn) IsProven() bool {
 	return c.unproven == 0
 }
 
-// connectRequest asks for the session's timeout, not for what greeting made of it.
+// connectRequest asks for the session's timeout, not for the shorter one that greeting tells the library.
 func (c *Conn) connectRequest(b []byte) []byte {
 	if len(b) < 20 {
 		return b
@@ -391,8 +391,8 @@ func (c *Conn) connectRequest(b []byte) []byte {
 	return b
 }
 
-// Waiting returns for how long there was no answer though one was due, pings not counted: a server that has lost its
-// leader goes on answering those. While a long answer, or many, are on their way the time begins anew with each part.
+// Waiting returns for how long there has been no answer though one was due. Pings do not count: a server that has lost its
+// leader goes on answering them. While a long answer, or many, are arriving, the time starts over with each part.
 func (c *Conn) Waiting(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -405,8 +405,8 @@ func (c *Conn) Waiting(now time.Time) time.Duration {
 	return 0
 }
 
-// SetReadDeadline makes the library wait less for the first frame; see stream for the others. By itself it would wait
-// ten times as long as for others, so that one frozen server would cost the session though others are in good health.
+// SetReadDeadline makes the library wait less for the first frame; see stream for the others. By itself it would wait ten
+// times as long as for others, so one frozen server would cost the session although the others are healthy.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.greeted {
 		return nil
@@ -433,7 +433,7 @@ func (c *Conn) end() {
 	}
 }
 
-// Close ends the connection, and fails the requests that wait for an answer.
+// Close ends the connection, and fails all requests that wait for an answer.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.end()

@@ -14,7 +14,7 @@ import (
 
 const patience = 20 * time.Second
 
-// fake is a session that keeps only what the servers said.
+// fake is a session that only records what the servers said.
 type fake struct {
 	troubles *Troubles
 	running  sync.WaitGroup
@@ -93,7 +93,7 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 	require.Zero(t, w.Waiting(time.Now()))
 }
 
-// slow is a session that takes its time with what it is to run.
+// slow is a session that takes its time with what it is given to run.
 type slow struct {
 	*fake
 	later []func()
@@ -150,7 +150,7 @@ func TestNothingIsSaidByAnAbandonedSession(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The library's deadline for reading begins anew only with frames that it gets to see.
+// The library's read deadline starts over only with frames that it gets to see.
 func TestAServerThatDeliversIsNotSilent(t *testing.T) {
 	const timeout = 4 * time.Second
 	w, server := testConn(t)

@@ -17,12 +17,12 @@ import (
 
 // Hosts tells the client library which server to try next.
 //
-// The library's own provider makes it wait a second after each round (so after each try if there is one server) and
-// drop what was queued; a short session does not survive that. So this one never reports the end of a round; instead,
-// Pause makes tries after the first round wait a little.
+// The library's own provider makes it wait a second after each round (with a single server, after each try) and drop what
+// was queued; a short session does not survive that. This one never reports the end of a round; instead, Pause makes tries
+// after the first round wait a little.
 type Hosts struct {
 	Over    func() bool          // the session has ended
-	Longest func() time.Duration // a pause
+	Longest func() time.Duration // the longest pause
 	Lookup  func(ctx context.Context, name string) (addresses []string, err error)
 	Dialer  func(ctx context.Context, network, address string) (net.Conn, error) // gets servers as they are named; nil: ours
 
@@ -39,8 +39,8 @@ type name struct {
 	next      int
 }
 
-// Dial connects to a server. If its name has several addresses, each try begins with another: which of them serve shows
-// only later. as tells them apart.
+// Dial connects to a server. If its name has several addresses, each try begins with a different one, because only later do
+// we learn which of them serve. as tells them apart.
 func (h *Hosts) Dial(ctx context.Context, server string) (c net.Conn, as string, err error) {
 	if h.Dialer != nil {
 		c, err = h.Dialer(ctx, "tcp", server)
@@ -91,7 +91,7 @@ func Secure(ctx context.Context, c net.Conn, server string, cfg *tls.Config) (ne
 	return t, nil
 }
 
-// dialOne connects to one address, and leaves time for as many more.
+// dialOne connects to one address, in its share of the remaining time: left addresses are still to be tried.
 func dialOne(ctx context.Context, address string, left int) (net.Conn, error) {
 	if until, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -101,7 +101,7 @@ func dialOne(ctx context.Context, address string, left int) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// turn says with which of its addresses a try of a server begins.
+// turn says which of its addresses a try of a server begins with.
 func (h *Hosts) turn(server string, addresses int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +122,7 @@ func (h *Hosts) turn(server string, addresses int) int {
 	return n.next % addresses
 }
 
-// Addresses returns how many there are, as far as is known.
+// Addresses returns how many addresses all servers have together, as far as is known.
 func (h *Hosts) Addresses() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,8 +133,8 @@ func (h *Hosts) Addresses() int {
 	return all
 }
 
-// Init is called by the library, and so are Len, Next and Connected. The library has shuffled the servers in a way of its
-// own, of which the simulation knows nothing.
+// Init is called by the library, and so are Len, Next and Connected. The library has shuffled the servers itself, in a way
+// that the simulation does not control, so they are shuffled again.
 func (h *Hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +158,7 @@ func (h *Hosts) Next() (server string, retryStart bool) {
 	server = h.list[h.next]
 	h.next = (h.next + 1) % len(h.list)
 	h.tries++
-	// Only at the end of a round does the library check whether it was closed.
+	// The library checks only at the end of a round whether it was closed.
 	return server, h.Over()
 }
 
@@ -168,7 +168,7 @@ func (h *Hosts) Connected() {
 	h.tries = 0
 }
 
-// Pause returns how long to wait before the present try: not at all in the first round, then longer with every round.
+// Pause returns how long to wait before the present try: nothing in the first round, then longer with every round.
 func (h *Hosts) Pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +189,7 @@ type Troubles struct {
 	servers func() int
 }
 
-// NewTroubles is for as many servers as the function says, none of which has been heard from.
+// NewTroubles begins with nothing heard from any server; the function says how many there are.
 func NewTroubles(servers func() int) *Troubles {
 	return &Troubles{refused: make(map[string]error), all: make(chan struct{}), servers: servers}
 }
@@ -232,8 +232,8 @@ func hopeless(err error) bool {
 		errors.As(err, &record) || errors.As(err, &op) && op.Op == "remote error" && refusal(op.Err)
 }
 
-// refusal reports whether a TLS alert is about our certificate or our version of TLS. Others may pass: a proxy sends them
-// while what is behind it is away.
+// refusal reports whether a TLS alert is about our certificate or our version of TLS. Other alerts may be temporary: a
+// proxy sends them while what is behind it is down.
 func refusal(alert error) bool {
 	for _, code := range []tls.AlertError{
 		42, 43, 44, 45, 46, 48, 116, // a certificate: bad, of a wrong type, revoked, expired, unknown, of an unknown authority, missing

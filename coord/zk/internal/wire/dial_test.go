@@ -16,7 +16,7 @@ func testHosts(over bool, servers ...string) *Hosts {
 	return h
 }
 
-// When told that a round has ended, the library sleeps a second and drops what is queued.
+// When told that a round has ended, the library sleeps for a second and drops what is queued.
 func TestTheRoundNeverEndsWhileTheSessionLives(t *testing.T) {
 	h := testHosts(false, "a", "b", "c")
 	require.Equal(t, 3, h.Len())
@@ -32,7 +32,7 @@ func TestTheRoundNeverEndsWhileTheSessionLives(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b", "c"}, tried[:3])
 }
 
-// Only then does it check whether it was closed.
+// The library checks only at the end of a round whether it was closed.
 func TestTheRoundEndsWhenTheSessionIsOver(t *testing.T) {
 	_, end := testHosts(true, "a", "b").Next()
 	require.True(t, end)
@@ -59,7 +59,7 @@ func TestTriesOfTheFirstRoundAreMadeAtOnce(t *testing.T) {
 	require.Zero(t, h.Pause())
 }
 
-// Which of a name's addresses serve shows only after the connection was made.
+// Only after connecting is it clear which of a name's addresses serve.
 func TestEachTryOfANameBeginsWithAnotherAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestEachTryOfANameBeginsWithAnotherAddress(t *testing.T) {
 	require.Equal(t, l.Addr().String(), as)
 }
 
-// A proxy sends an alert while what is behind it is away.
+// A proxy also sends alerts while what is behind it is down.
 func TestOnlyAnAlertAboutOurselvesIsFinal(t *testing.T) {
 	for code, final := range map[byte]bool{
 		0: false, 40: false, 80: false, 112: false, // handshake failure, internal error, unrecognized name

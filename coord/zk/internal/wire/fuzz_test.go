@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// script is a connection on which the server says what it is given, and hears nothing.
+// script is a connection on which the server says what it is given to say, and hears nothing.
 type script struct {
 	net.Conn
 	says io.Reader
@@ -26,13 +26,13 @@ func (s *script) Write(p []byte) (int, error)     { return len(p), nil }
 func (s *script) SetReadDeadline(time.Time) error { return nil }
 func (s *script) Close() error                    { return nil }
 
-// sober is a session that runs everything at once.
+// sober is a session that runs everything right away.
 type sober struct{ *fake }
 
 func (sober) Go(f func()) bool           { f(); return true }
 func (sober) Failed(string, error, bool) {}
 
-// scripted is a connection that has sent its greeting, and what the server will say.
+// scripted is a connection that has sent its greeting, and on which the server will say something given.
 func scripted(says []byte) *Conn {
 	w := New(&script{says: bytes.NewReader(says)}, "a", Hello{Timeout: 10 * time.Second}, sober{&fake{}})
 	_, _ = w.Write(zkwire.Frame(0, int64(5), 77, int64(0), "0123456789abcdef"))
@@ -50,7 +50,7 @@ func readAll(t *testing.T, w *Conn) []byte {
 	return b
 }
 
-// deserved fails the test if more memory was taken than so many bytes deserve.
+// deserved fails the test if more memory was taken than n bytes deserve.
 func deserved(t *testing.T, before uint64, n int) {
 	if took := allocated() - before; took > uint64(256<<10+64*n) {
 		t.Fatalf("%d bytes took %d of memory", n, took)
@@ -188,7 +188,7 @@ func FuzzLibrary(f *testing.F) {
 		for {
 			_ = server.SetDeadline(time.Now().Add(patience))
 			asked, err := zkwire.ReadFrame(server)
-			if err != nil { // the answer before was bad
+			if err != nil { // the previous answer was bad
 				server = soon(t, servers)
 				continue
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
-// The library would make a ticker of nothing of it, and end the process.
+// From such a greeting the library would make a ticker with an interval of zero or less, and crash the process.
 func TestAGreetingThatMakesNoSenseIsRefused(t *testing.T) {
 	const password, asked = "0123456789abcdef", int64(42)
 	for name, greeting := range map[string][]byte{
@@ -97,8 +97,8 @@ var libraryAsks = []func(*gozk.Conn) error{
 
 const libraryMulti = 10
 
-// The library ends the process over a reply to a transaction that is cut short, and makes room for two gigabytes where it
-// is told of them.
+// A reply to a transaction that is cut short makes the library crash the process, and it allocates two gigabytes if it is
+// told that they follow.
 func TestTheLibraryGetsNoReplyThatItCannotRead(t *testing.T) {
 	two := []byte{0x7f, 0xff, 0xff, 0xff}
 	for name, of := range map[string]struct {
@@ -144,7 +144,7 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// What is announced costs nothing before it is there.
+// An announced length costs no memory until the bytes arrive.
 func TestLengthsAreNotBelievedBeforeTheBytesAreThere(t *testing.T) {
 	create := func() (Request, func() error) {
 		r, c := Create("/a/x-", nil, nil)
@@ -160,7 +160,7 @@ func TestLengthsAreNotBelievedBeforeTheBytesAreThere(t *testing.T) {
 	}
 	for name, of := range map[string]struct {
 		request func() (Request, func() error)
-		length  int // that is announced
+		length  int // as announced
 		says    []any
 	}{
 		"a quarter of a gigabyte of a path":   {create, 256 << 20, nil},
@@ -189,7 +189,7 @@ func TestLengthsAreNotBelievedBeforeTheBytesAreThere(t *testing.T) {
 	}
 }
 
-// Others may put more into a line, or a node, than we take. The session does not suffer.
+// Others may put more into a line, or a node, than we accept. The session does not suffer from it.
 func TestAnAnswerThatIsTooLongEndsNoConnection(t *testing.T) {
 	w, server, _ := greeted(t)
 	get, got := Get("/a")
@@ -222,7 +222,7 @@ func TestAnAnswerThatIsTooLongEndsNoConnection(t *testing.T) {
 	require.Equal(t, Reply[[]byte]{Value: []byte("note")}, soon(t, got))
 }
 
-// Each is an error of the connection, and whoever waits for an answer on it hears of that.
+// Each is an error of the connection, and everybody who waits for an answer on it hears of it.
 func TestABadAnswerEndsItsConnection(t *testing.T) {
 	for name, says := range map[string]func(create int) []byte{
 		"to nobody":                  func(int) []byte { return zkwire.Frame(99, int64(9), 0) },
@@ -251,7 +251,7 @@ func TestABadAnswerEndsItsConnection(t *testing.T) {
 	}
 }
 
-// The library's own numbers are above zero.
+// Our numbers stay below zero, because the library's own are above.
 func TestNumbersOfRequestsBeginAgain(t *testing.T) {
 	w, server, _ := greeted(t)
 	w.lastXid = math.MinInt32 + 1

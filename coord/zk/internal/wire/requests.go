@@ -11,7 +11,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 )
 
-// What is known of the protocol. A frame begins with its length.
+// What we use of the protocol. A frame begins with its length.
 const (
 	xidNotification = -1
 	xidPing         = -2
@@ -43,15 +43,15 @@ const (
 	replyHead     = 16                 // xid, zxid, error
 )
 
-// What we take. A server's own limit is a megabyte for what it is sent, unless somebody has set jute.maxbuffer; only lists
-// grow without one.
+// What we accept. A server itself accepts at most a megabyte, unless somebody has set jute.maxbuffer; only lists can grow
+// without limit.
 const (
-	leastTimeout = 100 * time.Millisecond // a session that is shorter has no time for anything but to be renewed
-	maxFrame     = 256 << 20              // and what is longer than the following is not kept
+	leastTimeout = 100 * time.Millisecond // a shorter session would have no time for anything but its renewal
+	maxFrame     = 256 << 20              // whatever is longer than the following is not kept
 	maxList      = 32 << 20               // half a million names
 	maxData      = 1 << 20
 	maxReply     = 1<<20 + 4<<10 // to anything else: paths
-	keptFrame    = 1 << 20       // so much memory a connection keeps for the next frame
+	keptFrame    = 1 << 20       // a connection keeps this much memory for the next frame
 )
 
 // longest is how long the answer to an operation may be.
@@ -71,7 +71,7 @@ func sound(op int32, in decoder) bool {
 	case opCreate, opSync:
 		in.string()
 	case opCreateContainer:
-		if len(in.b) > 0 { // servers before 3.5 say nothing
+		if len(in.b) > 0 { // servers before 3.5 send nothing
 			in.string()
 		}
 	case opExists, opSetData, opSetACL:
@@ -98,8 +98,9 @@ func sound(op int32, in decoder) bool {
 	return !in.bad
 }
 
-// commits reports whether a majority of the servers agreed to the request before it was answered. That is so for each that
-// writes, also for one that failed for what it found; all others a server answers by itself, or with its leader.
+// commits reports whether a majority of the servers agreed to the request before it was answered. That is so for each
+// request that writes, even one that failed because of what it found; a server answers all others by itself, or with its
+// leader.
 func commits(op, code int32) bool {
 	switch op {
 	case opCreate, opDelete, opSetData, opMulti, opCreate2, opCreateContainer:
@@ -111,14 +112,14 @@ func commits(op, code int32) bool {
 	return false
 }
 
-// Request is one that goes past the library.
+// Request is a request that goes past the library.
 type Request struct {
 	op   int32
 	body []byte
 	done func(in *decoder, err error) // called once, by the goroutine that reads the connection, so it must not block
 }
 
-// Then has f called, too, when there is an answer.
+// Then returns the request with f called as well when there is an answer.
 func (r Request) Then(f func()) Request {
 	done := r.done
 	r.done = func(in *decoder, err error) {
@@ -134,7 +135,7 @@ type Reply[T any] struct {
 	Err   error
 }
 
-// newRequest makes a request whose answer comes to a channel, at the latest when the connection ends.
+// newRequest makes a request whose answer arrives on a channel, at the latest when the connection ends.
 func newRequest[T any](op int32, e encoder, read func(*decoder) (T, error)) (Request, <-chan Reply[T]) {
 	replied := make(chan Reply[T], 1)
 	return Request{op, e.b, func(in *decoder, err error) {
@@ -148,7 +149,7 @@ func newRequest[T any](op int32, e encoder, read func(*decoder) (T, error)) (Req
 	}}, replied
 }
 
-// Send sends requests of ours, one right behind the other. It does not wait until they are written.
+// Send sends requests of ours, one right behind the other, without waiting until they are written.
 func (c *Conn) Send(requests ...Request) {
 	c.mu.Lock()
 	if c.ended {
@@ -180,7 +181,7 @@ func (c *Conn) Send(requests ...Request) {
 	}
 }
 
-// flush writes what Send has queued. Whoever sends must not wait for a connection that accepts nothing.
+// flush writes what Send has queued. A sender must not wait for a connection that accepts nothing.
 func (c *Conn) flush() {
 	for {
 		c.mu.Lock()
@@ -199,7 +200,7 @@ func (c *Conn) flush() {
 	}
 }
 
-// Create makes an ephemeral node; the service adds a number to its name. The reply is its path.
+// Create makes an ephemeral node; the service adds a number to its name. The reply is the node's path.
 func Create(prefix string, data []byte, acl []gozk.ACL) (Request, <-chan Reply[string]) {
 	e := encoder{make([]byte, 0, len(prefix)+len(data)+64)}
 	e.string(prefix)
@@ -222,7 +223,7 @@ type Listing struct {
 	Bytes int   // how long the answer was
 }
 
-// List lists a directory and, if watched, asks to be told of its next change. The reply is no older than seen.
+// List lists a directory and, if watched, asks to be told of its next change. The reply is no older than transaction seen.
 func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]) {
 	var e encoder
 	e.string(dir)
@@ -230,14 +231,14 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
 		l := &Listing{Bytes: len(in.b), Names: in.strings(), Born: in.long()}
 		in.next(statBytes - 2*8)
-		changed := in.long() // a stat ends with the transaction that changed the children last
+		changed := in.long() // a stat ends with the last transaction that changed the children
 		in.bad = in.bad || l.Born < 0 || changed < 0
 		l.AsOf = max(changed, seen)
 		return l, nil
 	})
 }
 
-// Get reads what is written at a node. What is longer than a megabyte is ErrTooLong.
+// Get reads a node's data. For more than a megabyte of it the error is ErrTooLong.
 func Get(path string) (Request, <-chan Reply[[]byte]) {
 	var e encoder
 	e.string(path)
@@ -263,8 +264,8 @@ func Delete(path string) (Request, <-chan Reply[struct{}]) {
 	return newRequest(opDelete, e, noAnswer)
 }
 
-// Check asks a majority of the servers whether a node is there, and changes nothing. done is told when there is an answer,
-// whatever it is.
+// Check asks a majority of the servers whether a node is there, and changes nothing. done is called when there is an
+// answer, whatever it is.
 func Check(path string, done func(error)) Request {
 	e := encoder{make([]byte, 0, len(path)+32)}
 	e.operation(opCheck, false)
@@ -274,8 +275,9 @@ func Check(path string, done func(error)) Request {
 	return Request{opMulti, e.b, func(_ *decoder, err error) { done(err) }}
 }
 
-// Watch sets watches as clients set them again after a reconnect: what has changed since a transaction, or has gone, is
-// told at once, before done is called. paths are those whose data are watched, whose coming is, and whose children are.
+// Watch sets watches in the way that clients set them again after a reconnect: the server reports at once, before done is
+// called, whatever has changed or gone since a transaction. paths are those to watch for data, for coming into being, and
+// for children.
 func Watch(since int64, paths [3][]string, done func(error)) Request {
 	e := encoder{make([]byte, 0, 32+80*(len(paths[0])+len(paths[1])+len(paths[2])))}
 	e.long(since)
@@ -371,7 +373,7 @@ func (e *encoder) operation(op int32, last bool) {
 	e.int(-1)
 }
 
-// decoder reads an answer. What is missing at its end reads as zero.
+// decoder reads an answer. Whatever is missing at its end reads as zero.
 type decoder struct {
 	b   []byte
 	bad bool // something is missing, or makes no sense
@@ -412,7 +414,7 @@ func (d *decoder) bytes() []byte {
 	return bytes.Clone(d.next(int(n)))
 }
 
-// count reads how many things follow that take at least so many bytes each. The library takes -1 for four billion.
+// count reads how many items follow, each of which takes at least so many bytes. The library takes -1 for four billion.
 func (d *decoder) count(least int) int {
 	n := int(d.int())
 	if n < 0 || n > len(d.b)/least {

@@ -1,23 +1,23 @@
 'use strict';
 
-// What is shown was written by others: it is put in as text, never as markup.
+// Others wrote what is shown, so it is put in as text, never as markup.
 
 const staleAfter = 5000; // ms without a word
 const mostRows = 500;
 const $ = (id) => document.getElementById(id);
 
 let board = null;
-let heard = 0; // when the last event came, by performance.now
-let heardWall = 0; // and by the clock on the wall, which goes on while the machine sleeps
-let least = Infinity; // by how much the server's clock is behind ours, and by how little an event was under way
+let heard = 0; // when the last event arrived, by performance.now
+let heardWall = 0; // the same by the wall clock, which goes on while the machine sleeps
+let least = Infinity; // how far the server's clock is behind ours, plus the shortest time that an event was under way
 let late = false;
 let trouble = 'connecting';
 let stream = null;
-let ahead = 0; // by how much our clock is ahead of the server's
+let ahead = 0; // how far our clock is ahead of the server's
 const rows = new Map(); // by the names of lines
 const open = new Set();
 
-// Text of others, with what would not be seen or would turn the direction shown as such.
+// Text of others, in which characters that are invisible or change the direction are made visible.
 function printable(text) {
   return String(text).replace(/[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Variation_Selector}]/gu,
     (c) => '\\u{' + c.codePointAt(0).toString(16) + '}');
@@ -42,7 +42,7 @@ function span(seconds) {
 
 const since = (time) => (Date.now() - ahead - Date.parse(time)) / 1000;
 
-// An age that is kept up to date.
+// An age that keeps itself up to date.
 function age(time, before, after) {
   const e = el('time', {datetime: time, 'data-before': before, 'data-after': after});
   tell(e);
@@ -149,7 +149,7 @@ function detail(row) {
   next.querySelector('.scroll').scrollLeft = left;
 }
 
-// arrange puts the rows in order. changed are the names of those that have to be drawn; null: all.
+// arrange puts the rows in order. changed has the names of those to draw again; null: all.
 function arrange(changed) {
   const wanted = $('filter').value.trim().toLowerCase();
   const shown = board.lines.filter((l) => matches(l, wanted));
@@ -221,7 +221,7 @@ function short(text, n) {
 
 const boxW = 180, boxH = 42, mostBoxes = 60;
 
-// What is to be drawn: boxes and edges. Those who wait for the same, and nobody for them, share a box if they are many.
+// What is to be drawn: boxes and edges. Many who wait for the same, and whom nobody waits for, share a box.
 function boxes() {
   const red = new Set();
   board.circles.forEach((c) => c.waits.forEach((w) => red.add(w.from + '\n' + w.to + '\n' + w.line)));
@@ -261,7 +261,7 @@ function boxes() {
   return {nodes: [...nodes.values()], edges: [...edges.values()], undrawn};
 }
 
-// Whoever waits for nobody is on the left, and those who wait for it right of it. Those in a circle stand around it.
+// Those who wait for nobody are on the left, and to the right of each are those who wait for it. Those in a circle stand around it.
 function place(nodes, edges) {
   const by = new Map(nodes.map((n) => [n.id, n]));
   const rings = [];
@@ -269,7 +269,7 @@ function place(nodes, edges) {
   for (const c of board.circles) {
     const ids = [...new Set(c.waits.flatMap((w) => [w.from, w.to]))].filter((id) => by.has(id) && !ringOf.has(id));
     if (ids.length < 2) continue;
-    // In the order in which they wait for each other, as far as it goes.
+    // In the order in which they wait for each other, as far as possible.
     const order = [ids[0]];
     for (let w; (w = c.waits.find((x) => x.from === order.at(-1) && ids.includes(x.to) && !order.includes(x.to)));) order.push(w.to);
     ids.filter((id) => !order.includes(id)).forEach((id) => order.push(id));
@@ -332,7 +332,7 @@ function picture() {
     const a = by.get(e.from), b = by.get(e.to);
     const ax = a.x + boxW / 2, ay = a.y + boxH / 2, bx = b.x + boxW / 2, by_ = b.y + boxH / 2;
     let d, mx, my;
-    if (a.ring && b.ring) { // bent, so that there and back are two
+    if (a.ring && b.ring) { // bent, so that the ways there and back are two lines
       const dx = bx - ax, dy = by_ - ay, far = Math.hypot(dx, dy) || 1;
       const bend = Math.min(70, far / 4);
       const cx = (ax + bx) / 2 + dy / far * bend, cy = (ay + by_) / 2 - dx / far * bend; // outwards, in the order of the ring
@@ -368,14 +368,14 @@ function picture() {
   $('undrawn').textContent = undrawn + ' more are not drawn.';
 }
 
-// Where the way from the middle of a box to a point leaves the box.
+// Where the line from the middle of a box to a point leaves the box.
 function edge(x, y, px, py) {
   const dx = px - x, dy = py - y;
   const k = Math.min(boxW / 2 / (Math.abs(dx) || 1e-9), boxH / 2 / (Math.abs(dy) || 1e-9), 1);
   return [x + dx * k, y + dy * k];
 }
 
-// Whether what is shown is so now.
+// Whether what is shown is up to date.
 
 function judge() {
   const silent = Math.max(performance.now() - heard, Date.now() - heardWall);
@@ -433,7 +433,7 @@ function hear(kind, event) {
   judge();
 }
 
-// The order of bytes in UTF-8, which the server goes by, is that of code points.
+// The server sorts by the bytes of UTF-8, which is the order of code points.
 function order(a, b) {
   const x = [...a], y = [...b];
   for (let i = 0; i < Math.min(x.length, y.length); i++) {
@@ -478,7 +478,7 @@ async function read() {
 let kind = '';
 let tries = 0;
 
-// A tab that nobody sees does not listen: it would keep others from it, as a browser has few connections to one place.
+// A hidden tab does not listen: a browser has few connections to one server, and the tab would keep others from listening.
 async function listen() {
   for (;;) {
     if (document.hidden) await new Promise((seen) => document.addEventListener('visibilitychange', seen, {once: true}));
