@@ -24,7 +24,7 @@ test: deps ## Run everything; a missing server is a failure
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities
 
-# Each module stands by itself here, as it does for its users, and not in go.work.
+# Here each module stands by itself, outside go.work, as it does for its users.
 lint lint-%: export GOWORK = off
 
 # The tools are pinned in tools/go.mod, a module that nobody else sees.
@@ -36,7 +36,7 @@ lint-code:
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
 	@set -e; for m in $(MODULES) tools; do (cd $$m && go vet ./... && $(TOOL) staticcheck ./...); done
 
-# What has redsync cannot be tidied everywhere: a test of it wants rueidiscompat, which not every proxy hands out.
+# Modules with redsync cannot be tidied everywhere: one of its tests wants rueidiscompat, which not every proxy serves.
 # There, vet shows that nothing is missing, and -e that nothing is superfluous.
 REDSYNC = verify/bench verify/integration
 

@@ -21,9 +21,9 @@
 # Each piece carries a stamp of its pin: a changed pin fetches it again, an unchanged one costs nothing.
 set -euo pipefail
 
-# The pins are upstream versions, so that a distribution's security update of the same version is taken. Those of
-# PostgreSQL, MariaDB and OpenSSL are new upstream versions, so of these only the series is pinned. When a piece's
-# recipe in this script changes, the number behind its name in the stamp must change too.
+# The pins are upstream versions, so that a distribution's security update of the same version is taken. Security updates of
+# PostgreSQL, MariaDB and OpenSSL are new upstream versions, so for these only the series is pinned. When a piece's recipe in
+# this script changes, the number behind its name in the stamp must change too.
 ZOOKEEPER=3.8.0 SLF4J=1.7.32 METRICS=3.2.6 SNAPPY=1.1.8.3 NETTY=4.1.48 JCTOOLS=2.0.2 COMMONS_CLI=1.5.0
 ETCD_OLD=3.4.23
 CURATOR=5.4.0 GUAVA=31.1 JACKSON=2.14
@@ -101,7 +101,7 @@ say_what_is_there() {
 
 # --- Debian packages ---------------------------------------------------------------------------
 
-# apt with folders of our own, so that neither root nor the machine's package lists are needed or touched.
+# apt with folders of our own, so that it needs neither root nor the machine's package lists, and does not touch these.
 # $lists are the machine's own at first, and a fresh private copy once those prove too old or empty.
 lists=/var/lib/apt/lists
 apt_get() {
@@ -125,7 +125,7 @@ debs() {
 	if ! (cd "$got" && apt_get download "${want[@]}") >"$work/apt.log" 2>&1; then
 		lists=$work/lists
 		mkdir -p "$lists/partial"
-		# A source that is out of reach matters only if a package is missing after all: the download tells.
+		# A source that is out of reach matters only if a package is missing after all: the download shows that.
 		apt_get update >"$work/apt-update.log" 2>&1 || true
 		if ! (cd "$got" && apt_get download "${want[@]}") >"$work/apt.log" 2>&1; then
 			grep -h '^[WE]:' "$work/apt-update.log" "$work/apt.log" >&2 || tail -n 5 "$work/apt.log" >&2
@@ -138,8 +138,8 @@ debs() {
 	done
 }
 
-# What deps.sums knows must be just that. A later revision of the same version is not in it: apt has checked its
-# distribution's signature.
+# A package that deps.sums lists must be exactly that one. A later revision of the same version is not listed: there apt has
+# checked the distribution's signature.
 check_sum() {
 	local name=${1##*/} is want
 	is=$(sha256sum "$1") && is=${is%% *}
@@ -199,7 +199,7 @@ fetch_zookeeper() {
 
 fetch_etcd() {
 	command -v go >/dev/null || fail "etcd is built with go, and there is no go on PATH"
-	# Out of the workspace: etcd's dependencies are not ours to agree with. Static, so that it runs in any container.
+	# Outside the workspace: etcd's dependencies need not agree with ours. Static, so that it runs in any container.
 	(cd "$etcdbuild" && export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 &&
 		go build -trimpath -o "$out/etcd" go.etcd.io/etcd/server/v3 &&
 		go build -trimpath -o "$out/etcdctl" go.etcd.io/etcd/etcdctl/v3) >&2 ||
@@ -242,8 +242,8 @@ fetch_postgres() {
 	debs "$work/postgres" postgresql-15=$POSTGRES. postgresql-client-15=$POSTGRES. libpq5=$POSTGRES. libssl3=$OPENSSL. \
 		libicu72=$ICU libxml2=$XML2 libldap-2.5-0=$LDAP libsasl2-2=$SASL libreadline8=$READLINE \
 		libgssapi-krb5-2=$KRB5 libkrb5-3=$KRB5 libk5crypto3=$KRB5 libkrb5support0=$KRB5 libkeyutils1 libcom-err2
-	# It finds its share folder by the way from its programs, so the folders stay as they are in the package. What
-	# compiles queries needs LLVM, which is larger than all the rest.
+	# PostgreSQL finds its share folder relative to its programs, so the folders stay as they are in the package. Its query
+	# compiler is left out: it needs LLVM, which is larger than all the rest.
 	local tree
 	for tree in usr/lib/postgresql usr/share/postgresql; do
 		mkdir -p "$out/postgres/$tree"
@@ -300,7 +300,7 @@ if [ -n "$(missing)" ]; then
 		out=$work/out/$piece
 		mkdir -p "$out"
 		"fetch_$piece"
-		# The stamp goes first and comes last: a piece that was replaced by half has none.
+		# The stamp is removed first and written last: a piece that was only half replaced has none.
 		rm -f "$root/.stamps/$piece"
 		for entry in "$out"/*; do
 			rm -rf "${root:?}/${entry##*/}"

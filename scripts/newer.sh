@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the drivers' tests against newer servers than deps.sh pins, and against those that stand in for them: ZooKeeper and
-# Valkey from Debian testing, MySQL from Debian unstable. What is there changes from week to week, so nothing is pinned:
+# Runs the drivers' tests against newer servers than those that deps.sh pins, and against stand-ins for them: ZooKeeper and
+# Valkey from Debian testing, MySQL from Debian unstable. These change from week to week, so nothing is pinned:
 #
 #   scripts/newer.sh            fetches them, without root, and runs the tests
 #   scripts/newer.sh --fetch    fetches them
 #
-# They go to newer/ in the folder of deps.sh, laid out as it lays out its own, which must be there (make deps). Their
+# They go to newer/ in the folder of deps.sh, in the same layout. The servers of deps.sh must be there (make deps). Their
 # libraries come with them, down to libc, so they need nothing of this system.
 set -euo pipefail
 
@@ -33,7 +33,7 @@ use() {
 	apt-get "${apt[@]}" update >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$1 is out of reach"; }
 }
 
-# unpack DIR PACKAGE...: with all that they need.
+# unpack DIR PACKAGE...: unpacks the packages into DIR, with all that they need.
 unpack() {
 	local into=$1 all
 	shift
@@ -60,7 +60,7 @@ fetch() {
 		[ -e "$newer/${piece##*/}" ] || [ "$piece" = "$newer" ] || ln -s "$piece" "$newer/"
 	done
 	use testing
-	# Java runs ZooKeeper, so the jars are enough, and what they need besides is as old as ever.
+	# ZooKeeper runs on Java, so its jars are enough. The jars that it needs stay those of deps.sh.
 	unpack "$work/zookeeper" libzookeeper-java
 	cp -L "$servers/zookeeper"/*.jar "$newer/zookeeper/"
 	for jar in zookeeper zookeeper-jute commons-io; do cp -L "$work/zookeeper/usr/share/java/$jar.jar" "$newer/zookeeper/"; done

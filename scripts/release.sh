@@ -5,7 +5,8 @@
 #   scripts/release.sh --dry-run vX.Y.Z    all of it in a clone that is thrown away, with what is not committed yet
 #
 # All modules of the release have one version. The commit makes every go.mod require it, and puts that version above the
-# news in CHANGELOG.md. The replace lines stay: users of the modules do not see them. Only the tool's tag is of a commit without.
+# news in CHANGELOG.md. The replace lines stay: users of the modules do not see them. Only the tool's tag is on a commit
+# without them.
 #
 # It tries what the go command would fetch: a folder serves the modules at their tags, and for each of them a program in
 # a module of its own, scripts/testdata/consumer/MODULE, gets it from there.
@@ -69,7 +70,7 @@ cp "$work/CHANGELOG.md" "$clone/CHANGELOG.md"
 git commit -q -a -m "release: $version"
 for tag in "${tags[@]}"; do
 	if [ "$tag" = "$tool/$version" ]; then
-		# go install takes no program whose go.mod has replace lines. So this tag is of a commit beside main, without them.
+		# go install takes no program whose go.mod has replace lines. So this tag is on a commit beside main, without them.
 		sed -i '/^replace (/,/^)/d; /^replace /d' "$clone/$tool/go.mod"
 		git commit -q -a -m "release: $tag"
 		git tag -a -m "$tag" "$tag"

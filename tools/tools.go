@@ -1,3 +1,3 @@
-// Package tools pins what lint runs, and holds what a release is checked with. It is a module of its own, so that users
-// of turnwise see none of it.
+// Package tools pins the programs that lint runs, and has the one that a release is checked with. It is a module of its own,
+// so that users of turnwise see none of it.
 package tools

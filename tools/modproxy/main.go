@@ -1,5 +1,5 @@
-// Modproxy makes a folder that serves modules as a proxy does, GOPROXY=file://FOLDER, out of the tags of a git
-// repository:
+// Modproxy makes a folder out of the tags of a git repository. With GOPROXY=file://FOLDER, it serves the modules as a proxy
+// does:
 //
 //	modproxy REPOSITORY FOLDER VERSION [SUBFOLDER...]
 //

@@ -19,12 +19,12 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// Contenders in processes of their own. The kernel gives what is waited for to whoever asks first: among goroutines of one
-// process that is somebody else nearly each time, and among processes nearly always the one that has just let go.
+// Contenders in processes of their own. The kernel gives what is waited for to the first that asks. Among goroutines of one
+// process that is nearly always another one; among processes it is nearly always the one that has just let go.
 
-// page is memory that all of them share. Who has the turn writes there.
+// page is memory that all of them share. The one that has the turn writes there.
 type page struct {
-	last    atomic.Int64 // who had the turn before, counted from 1
+	last    atomic.Int64 // the seat that had the turn before, counted from 1
 	passed  atomic.Int64
 	longest atomic.Int64 // wait, in ns
 	turns   [maxApart]atomic.Int64
@@ -57,7 +57,7 @@ func (p *page) had(seat int, asked time.Time) {
 	}
 }
 
-// counts are how many turns each seat has had, and how many of all went to another than had the one before.
+// counts returns how many turns each seat has had, and how many of all went to another seat than the turn before.
 func (p *page) counts(seats int) (turns []int64, passed int64) {
 	for i := range seats {
 		turns = append(turns, p.turns[i].Load())
@@ -137,7 +137,7 @@ func runApart(ctx context.Context, c *Contestant, addr string, s Scenario) (Samp
 	return sample, nil
 }
 
-// sit takes turns until the one who measures has gone.
+// sit takes turns until the process that measures has gone.
 func sit(ctx context.Context, told string) error {
 	var s sitting
 	if err := json.Unmarshal([]byte(told), &s); err != nil {

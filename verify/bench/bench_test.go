@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// All works run in tiny sizes with the contestants written in Go and, where the other languages are installed, with
-// those too. Times are not checked.
+// All works run in tiny sizes with the contestants written in Go, and with the others where their languages are installed.
+// Times are not checked.
 func TestWorksRun(t *testing.T) {
 	servers.Need(t, "zookeeper")
 	servers.Need(t, "etcd")

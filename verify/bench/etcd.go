@@ -39,7 +39,7 @@ func dialEtcd(s Setting) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 }
 
-// leased returns a client and a lease that nobody renews: it outlives the measurement.
+// leased returns a client and a lease that outlives the measurement without being renewed.
 func leased(ctx context.Context, s Setting) (*clientv3.Client, clientv3.LeaseID, error) {
 	client, err := dialEtcd(s)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *stock) Another(context.Context) (Client, error) {
 }
 
 func (c *stock) Close() {
-	if c.shared { // the lease expires by itself; closing thousands would slow down whoever is measured next
+	if c.shared { // the lease expires by itself; closing thousands would slow down the contestant measured next
 		c.session.Orphan()
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 const failoverTimeout = 2 * time.Second
 
-// failover measures how soon the next one leads. Locks stand in for elections: here they are the same.
+// failover measures how soon the next process leads. Locks stand in for elections: here they are the same.
 func failover(b *bench, w *Work) ([]Result, error) {
 	var kills, resigns []Result
 	var players []*Contestant
@@ -129,6 +129,6 @@ func lead(ctx context.Context, who string) error {
 	if err := release(); err != nil {
 		return err
 	}
-	_, _ = os.Stdin.Read(make([]byte, 1)) // until it is ended: closing the session is not measured
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until it is killed: closing the session is not measured
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// openFlock locks a file by flock(2), and keeps it open, which is the quickest way: whoever waits is in the kernel's line.
+// openFlock locks a file by flock(2), and keeps it open, which is the quickest way: waiters stand in the kernel's line.
 func openFlock(_ context.Context, s Setting) (Client, error) {
 	dir := strings.TrimPrefix(s.Addr, "file://") + "-flock"
 	if err := os.MkdirAll(dir, 0o700); err != nil {

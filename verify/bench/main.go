@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// child does what another of this program has started it for, if one has.
+// child does what another process of this program has started it for, if one has.
 func child(ctx context.Context) (as bool, err error) {
 	if who := os.Getenv(leadVariable); who != "" {
 		return true, lead(ctx, who)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Service is what a contestant runs on.
+// Service is the service that a contestant runs on.
 type Service string
 
 // The services.
@@ -18,7 +18,7 @@ const (
 	Etcd      Service = "etcd"
 )
 
-// clusters are the services made for this, which most works are measured on.
+// clusters are the services made for coordination, on which most works are measured.
 var clusters = []Service{ZooKeeper, Etcd}
 
 // Kind is what a turn is wanted for.
@@ -66,11 +66,11 @@ type Contestant struct {
 	// Program is for the others: a child that runs the scenario by itself and prints the result.
 	Program func(addr string, s Scenario) (*exec.Cmd, error)
 
-	// Place says where at the service those who stand in line can be seen.
+	// Place returns where the service shows those who stand in a line.
 	Place func(line string) string
 
 	Ours bool
-	Bare bool // no lock at all: only the writes that one needs
+	Bare bool // no lock at all, only the writes that a lock needs
 }
 
 func (c *Contestant) does(kinds ...Kind) bool {
@@ -87,7 +87,7 @@ func roster() []*Contestant {
 	return slices.Concat(zooKeeperContestants(), etcdContestants(), storeContestants())
 }
 
-// call is the contestant's name among all, as -only has it.
+// call returns the contestant's full name, as -only takes it.
 func (c *Contestant) call() string { return string(c.Service) + "/" + c.Name }
 
 func called(name string) (*Contestant, error) {

@@ -123,7 +123,7 @@ func (r *report) verdicts() []string {
 	return lines
 }
 
-// tabulate makes the table of a work, without columns that nobody has a figure for.
+// tabulate makes the table of a work. It leaves out columns for which nobody has a figure.
 func tabulate(w *Work, results []Result) string {
 	if len(results) > 0 && slices.ContainsFunc(results, func(r Result) bool { return len(r.Extra) > 0 }) {
 		return extraTable(results)
@@ -247,7 +247,7 @@ func shown(d time.Duration) string {
 	return d.Round(digits).String()
 }
 
-// machine says with what, and when and where, something is measured.
+// machine returns with what something is measured, and when and where.
 func machine() (m Machine, measured string) {
 	m.Go = runtime.Version()
 	if out, err := exec.Command("uname", "-srm").Output(); err == nil {
@@ -272,7 +272,7 @@ func machine() (m Machine, measured string) {
 	return m, measured
 }
 
-// versions returns what took part in this run: the servers that were started, and the libraries built in.
+// versions returns the versions of what took part in this run: the servers that were started, and the libraries built in.
 func (b *bench) versions() []string {
 	var all []string
 	for _, s := range b.stages {

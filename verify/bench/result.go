@@ -31,7 +31,7 @@ type Column struct {
 	Unit  string
 }
 
-// Median returns what a turn took in the middle one of the rounds.
+// Median returns what a turn took in the median round.
 func (r *Result) Median() time.Duration {
 	_, mid, _ := r.spread()
 	return mid
@@ -62,18 +62,18 @@ func (r *Result) middle(of func(Sample) float64) float64 {
 	return all[len(all)/2]
 }
 
-// Machine says with what the last results were measured.
+// Machine is what the last results were measured with.
 type Machine struct {
 	System   string
 	Go       string
 	Versions []string
 }
 
-// Book is all results, kept beside the report so that one work can be measured again by itself.
+// Book holds all results. It is kept beside the report, so that one work can be measured again by itself.
 type Book struct {
 	Machine  Machine
 	Works    map[string][]Result
-	Measured map[string]string // each work: when, and where
+	Measured map[string]string // by work: when, and where
 }
 
 func readBook(path string) (*Book, error) {

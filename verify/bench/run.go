@@ -53,7 +53,7 @@ func (b *bench) work(w *Work) ([]Result, error) {
 	return all, nil
 }
 
-// rows makes all contestants take turns, round after round: so what else the machine does affects them alike.
+// rows measures all contestants in turn, round after round, so that what else the machine does affects them alike.
 func (b *bench) rows(w *Work, c Case) []Result {
 	var players []*Contestant
 	for _, p := range roster() {

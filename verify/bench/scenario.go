@@ -26,7 +26,7 @@ const (
 type Scenario struct {
 	Shape   Shape
 	Kind    Kind
-	Line    string // another one for each run
+	Line    string // a different one for each run
 	Clients int
 	Workers int // of each client; 1 if none are stated
 	Lines   int // how many lines the turns go round; 1 if none are stated
@@ -46,9 +46,9 @@ type Sample struct {
 	Wakes    float64 `json:",omitempty"` // waiters that looked again, per turn
 
 	// Among contenders for one line.
-	Passed  float64       `json:",omitempty"` // turns that went to another than had the one before, per turn
+	Passed  float64       `json:",omitempty"` // turns that went to another seat than the turn before, per turn
 	Longest time.Duration `json:",omitempty"` // wait of one of them
-	Least   float64       `json:",omitempty"` // share of who had the fewest turns; 1 is an equal share
+	Least   float64       `json:",omitempty"` // share of the seat with the fewest turns; 1 is an equal share
 	Most    float64       `json:",omitempty"`
 }
 
@@ -75,7 +75,7 @@ func run(ctx context.Context, c *Contestant, addr string, s Scenario, meter func
 	return t.turns(ctx)
 }
 
-// sessions is how long they last. On a store that forgets, whoever comes first waits for that long.
+// sessions is how long sessions last. On a store that forgets, the first client waits for that long.
 var sessions = 30 * time.Second
 
 // table is a scenario under way: its clients, and a seat for each worker.
@@ -124,7 +124,7 @@ func (t *table) count() (requests, wakes float64, err error) {
 	return requests, float64(t.woken.Load()), err
 }
 
-// over makes a sample of what has happened since a count.
+// over makes a sample of what has happened since a call of count.
 func (t *table) over(turns int64, elapsed time.Duration, requests, wakes float64) (Sample, error) {
 	r, w, err := t.count()
 	return sampled(turns, elapsed, r-requests, w-wakes), err
@@ -147,7 +147,7 @@ func (t *table) want(seat, turn int) Want {
 	return w
 }
 
-// lastTurn is how long a worker may go on waiting when all is measured: some wait for word that never comes.
+// lastTurn is how long a worker may go on waiting when everything is measured: some wait for word that never comes.
 const lastTurn = 5 * time.Second
 
 func (t *table) turns(ctx context.Context) (Sample, error) {
@@ -209,11 +209,11 @@ func take1(ctx context.Context, c Client, w Want, inside func()) error {
 	return release()
 }
 
-// shares are what each seat has had of a line since the window began.
+// shares counts the turns that each seat has had in a line since the window began.
 type shares struct {
 	mu      sync.Mutex
 	turns   []int64
-	last    int // who had the turn before
+	last    int // the seat that had the turn before
 	passed  int64
 	longest time.Duration
 }
@@ -234,7 +234,7 @@ func (a *shares) had(seat int, asked time.Time) {
 	}
 }
 
-// sum fills in a sample. Who still waits and has not had a turn shows as a share of nothing.
+// sum fills in a sample. A seat that still waits and has had no turn shows as a share of zero.
 func (a *shares) sum(s *Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -366,8 +366,8 @@ func (t *table) crowd(ctx context.Context) (Sample, error) {
 	return t.over(1, (<-written).Sub(since), requests, wakes)
 }
 
-// stand waits until n stand in line, and then until the server has nothing more to do for them: it may take seconds
-// before all have read a long line.
+// stand waits until n stand in line, and then until the server has nothing more to do for them: it may take seconds until
+// all have read a long line.
 func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
 	if err := t.reach(ctx, n, failed); err != nil {
 		return err
@@ -375,7 +375,7 @@ func (t *table) stand(ctx context.Context, n int, failed <-chan error) error {
 	return t.settle(ctx, failed)
 }
 
-// atOnce is how many join a queue at the same time. Joining is not measured, and with more, some contestants would time
+// atOnce is how many join a queue at the same time. Joining is not measured; with more at once, some contestants would time
 // out.
 const atOnce = 200
 

@@ -23,7 +23,7 @@ type stage struct {
 	ready map[Service]*service
 }
 
-// service is one running server, and how to look at it from outside.
+// service is one running service, and how to look at it from outside.
 type service struct {
 	name     string
 	addr     string
@@ -166,7 +166,7 @@ func (s *stage) etcd(ctx context.Context, dir string) (*service, error) {
 	}, nil
 }
 
-// view is what a scenario may ask of the service that it runs on.
+// view is what a scenario may ask of its service.
 type view struct {
 	*service
 	addr  string
@@ -175,7 +175,7 @@ type view struct {
 
 type viewKey struct{}
 
-// through leads a run through a proxy that counts bytes. The proxy makes it slower, so such a run's times don't count.
+// through sends a run through a proxy that counts bytes. The proxy slows the run down, so its times do not count.
 func through(ctx context.Context, s *service) (context.Context, string, func(), error) {
 	p, err := faultproxy.New(s.addr)
 	if err != nil {

@@ -208,7 +208,7 @@ func openAdvisory(ctx context.Context, s Setting) (Client, error) {
 	}}.begin(ctx, s)
 }
 
-// openForUpdate has a row for each line, which a transaction locks.
+// openForUpdate has a row for each line; a transaction locks it.
 func openForUpdate(ctx context.Context, s Setting) (Client, error) {
 	known := rowsOf(s.Addr)
 	return connected[*pgx.Conn]{open: dialPostgres, close: hangUp, acquire: func(ctx context.Context, c *pgx.Conn, w Want) (func() error, error) {
@@ -226,7 +226,7 @@ func openForUpdate(ctx context.Context, s Setting) (Client, error) {
 	}}.begin(ctx, s)
 }
 
-// rows are those that have been inserted on one server.
+// rows are the rows that have been inserted on one server.
 type rows struct {
 	mu   sync.Mutex
 	have map[string]bool

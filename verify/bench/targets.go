@@ -8,7 +8,7 @@ import (
 )
 
 // target is a ratio to be reached: at least that many times as fast as a peer, or at most that many times its time. Without
-// a peer it is a time.
+// a peer the target is a time.
 type target struct {
 	work      string
 	ourCase   string // a prefix of the case's name
@@ -18,7 +18,7 @@ type target struct {
 	atLeast   float64
 	atMost    float64
 	within    time.Duration
-	toAnother bool   // only turns count that went to another than had the one before
+	toAnother bool   // only turns count that went to another seat than the turn before
 	why       string // why it is not reached, as far as we know
 }
 
@@ -80,7 +80,7 @@ var targets = []target{
 	{work: "stores", ourCase: "4000 waiters", service: Redis, within: 400 * time.Microsecond},
 }
 
-// time is what a turn took in the middle one of the rounds.
+// time returns what a turn took in the median round.
 func (t target) time(r *Result) float64 {
 	if !t.toAnother {
 		return float64(r.Median())

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Work is a task that yields figures for each contestant who can do it.
+// Work is a task that yields figures for each contestant that can do it.
 type Work struct {
 	Name  string // as the flag -work has it
 	Title string
@@ -27,7 +27,7 @@ func (w *Work) on(s Service) bool {
 	return slices.Contains(w.On, s)
 }
 
-// place is where the rows of a case stand.
+// place returns where the rows of a case stand.
 func (w *Work) place(name string) int {
 	return slices.IndexFunc(w.Cases, func(c Case) bool { return c.Name == name })
 }
@@ -36,7 +36,7 @@ func (w *Work) place(name string) int {
 type Case struct {
 	Name     string
 	Scenario Scenario
-	Kinds    []Kind // participants must know these
+	Kinds    []Kind // contestants must know these
 	Bare     bool   // the bare writes take part too
 	Skip     []string
 	Count    bool // also run once through a proxy, for the bytes

@@ -57,7 +57,7 @@ type tab struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	faults []string // what the browser complained of
+	faults []string // what the browser complained about
 }
 
 // look opens a page in a window of that size, and waits until it is live.
@@ -150,7 +150,7 @@ func (b *tab) picture(name string) {
 	require.NoError(b.t, os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o600))
 }
 
-// isSound wants a page without faults that is not wider than the window.
+// isSound fails the test unless the page has no faults and is no wider than the window.
 func (b *tab) isSound() {
 	b.t.Helper()
 	assert.Equal(b.t, "true", b.text(`document.documentElement.scrollWidth <= window.innerWidth`), "it is wider than the window")
@@ -159,7 +159,7 @@ func (b *tab) isSound() {
 	assert.Empty(b.t, b.faults)
 }
 
-// serving is a turnwise serve.
+// serving is a running turnwise serve.
 type serving struct {
 	*exec.Cmd
 	url string
@@ -179,7 +179,7 @@ func serve(t *testing.T, backend string, args ...string) *serving {
 	return s
 }
 
-// folder is a service with so many lines that are held, the first of which others wait for.
+// folder makes a service with that many held lines. Others wait for the first of them.
 func folder(t *testing.T, lines int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -257,7 +257,7 @@ func TestThePageFollows(t *testing.T) {
 	b.isSound()
 }
 
-// Names, labels and hosts are others' text.
+// Names, labels and hosts are text that others wrote.
 func TestWhatOthersWriteIsText(t *testing.T) {
 	dir := t.TempDir()
 	texts := []string{
@@ -342,7 +342,7 @@ func TestTheTokenIsAskedFor(t *testing.T) {
 	b.until(`document.getElementById('state').dataset.state === 'live'`)
 }
 
-// Several who wait for the same share a box.
+// Several that wait for the same line share a box.
 func TestWhoWaitsForWhom(t *testing.T) {
 	url := "file://" + t.TempDir() + "/locks"
 	run := func(args ...string) {

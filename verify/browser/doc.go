@@ -1,2 +1,3 @@
-// Package browser shows that the page of turnwise serve works, in headless Chromium. It is skipped where there is none.
+// Package browser shows in headless Chromium that the page of turnwise serve works. Its tests are skipped where there is no
+// Chromium.
 package browser

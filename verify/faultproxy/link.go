@@ -54,7 +54,7 @@ func (l *link) dial() bool {
 	}
 	conn, err := net.DialTimeout("tcp", l.proxy.target, 10*time.Second)
 	if err != nil {
-		return false // the client sees a reset, which comes as near as possible to the target's own refusal
+		return false // the client sees a reset, which is as near as possible to the target's own refusal
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,14 +146,15 @@ func (p *pump) write() {
 		if message == nil {
 			return
 		}
-		// Counted first, so that whoever has received something finds it counted.
+		// Counted first: when a receiver has something, it is already counted.
 		p.link.proxy.bytes[p.direction].Add(int64(len(message)))
 		// When the receiver has gone, the rest goes nowhere. The other pump tells the sender of the end.
 		_, _ = p.to.Write(message)
 	}
 }
 
-// admit waits until something that arrived at that time may pass. It returns false if it never may: the link is dead.
+// admit waits until a piece that arrived at that time may pass. It returns false if that never happens, since the link is
+// dead.
 func (p *pump) admit(at time.Time) bool {
 	for {
 		f, changed := p.link.proxy.now()
@@ -192,7 +193,7 @@ func (p *pump) push(next piece) {
 	}
 }
 
-// pop waits for the next piece. It returns false if there will be none: the link is dead.
+// pop waits for the next piece. It returns false if there will be none, since the link is dead.
 func (p *pump) pop() (piece, bool) {
 	for {
 		p.mu.Lock()

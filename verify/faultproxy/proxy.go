@@ -1,6 +1,6 @@
 // Package faultproxy puts a network that misbehaves between a client and its server: it stalls, delays and cuts
-// TCP connections on command. It works on the bytes in between, so the client and the server are the real ones. Unlike
-// traffic control in the kernel, it needs no privileges.
+// TCP connections on command. It works on the bytes in between, so the client and the server are real. Unlike traffic
+// control in the kernel, it needs no privileges.
 //
 //	p := faultproxy.Start(t, server.Addr())
 //	conn := dial(p.Addr())
@@ -26,7 +26,7 @@ const (
 )
 
 // A Proxy listens on an address of its own and forwards every connection to its target. All methods may be
-// called at any time and apply to open connections as well as to new ones, if not said otherwise.
+// called at any time. They apply to open and to new connections, unless they say otherwise.
 type Proxy struct {
 	listener *net.TCPListener
 	target   string
@@ -45,7 +45,7 @@ type Proxy struct {
 	closed  bool
 }
 
-// faults is all that is wrong at the moment. The zero value is a network in good order.
+// faults is what is wrong at the moment. The zero value is a network in good order.
 type faults struct {
 	stalled  [2]bool
 	delay    [2]time.Duration
@@ -95,9 +95,9 @@ func Start(t testing.TB, target string) *Proxy {
 // Addr is where clients connect, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Stall keeps back what is sent in the given directions, in both when none is given. The sender notices
-// nothing: its bytes are accepted, and so is the end of its connection. Heal delivers them all, late, as a
-// network does when a partition ends. What had arrived before Stall was called may still pass.
+// Stall keeps back what is sent in the given directions, or in both if none is given. The sender notices nothing: its bytes
+// are accepted, and so is the end of its connection. Heal delivers them all, late, as a network does when a partition ends.
+// What had arrived before Stall was called may still pass.
 func (p *Proxy) Stall(directions ...Direction) {
 	p.change(func(f *faults) {
 		for _, d := range either(directions) {
@@ -106,8 +106,8 @@ func (p *Proxy) Stall(directions ...Direction) {
 	})
 }
 
-// Delay forwards everything sent in the given directions, in both when none is given, that much later; in
-// order, and with no less throughput.
+// Delay forwards everything sent in the given directions, or in both if none is given, that much later: in order, and with
+// no less throughput.
 func (p *Proxy) Delay(d time.Duration, directions ...Direction) {
 	p.change(func(f *faults) {
 		for _, direction := range either(directions) {
@@ -116,7 +116,7 @@ func (p *Proxy) Delay(d time.Duration, directions ...Direction) {
 	})
 }
 
-// Freeze accepts new connections and does nothing with them until Heal, like a server that was sent SIGSTOP.
+// Freeze accepts new connections and does nothing with them until Heal, like a server stopped by SIGSTOP.
 func (p *Proxy) Freeze() { p.change(func(f *faults) { f.arrivals = frozen }) }
 
 // Refuse resets new connections as soon as they are made. The address stays ours: a real refusal would need the
@@ -173,7 +173,7 @@ func (p *Proxy) change(apply func(*faults)) {
 	p.publish()
 }
 
-// Together makes several changes as one: what is stalled both before and after them is stalled all the time.
+// Together makes several changes at once: what is stalled both before and after them is never released in between.
 func (p *Proxy) Together(changes func()) {
 	p.mu.Lock()
 	p.held++
@@ -195,7 +195,7 @@ func (p *Proxy) publish() {
 	p.changed = make(chan struct{})
 }
 
-// now returns the faults of the moment, and a channel that is closed when they change.
+// now returns the current faults, and a channel that is closed when they change.
 func (p *Proxy) now() (faults, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	long = 100 * time.Millisecond // for what must not
 )
 
-// echo is a server that sends back every line it hears, and tells which it heard.
+// echo is a server that sends back every line it hears, and reports which it heard.
 type echo struct {
 	addr  string
 	heard chan string

@@ -3,13 +3,13 @@ package faultproxy
 import "time"
 
 // Traffic understands a protocol: it tells messages apart and decides what becomes of each. Connections are
-// numbered from 1 in the order they came. Package zkwire is one for ZooKeeper.
+// numbered from 1 in the order in which they came. Package zkwire has one for ZooKeeper.
 //
-// Calls for the two directions of a connection, and for several connections, come at the same time.
+// Calls for the two directions of a connection, and for several connections, may come at the same time.
 type Traffic interface {
-	// Message returns the length of the message that data begins with; 0: more of it must come.
+	// Message returns the length of the message that data begins with, or 0 if its end has not come yet.
 	Message(conn int, d Direction, data []byte) int
-	// Judge says what becomes of a message, at the moment it would be forwarded.
+	// Judge says what becomes of a message, at the moment when it would be forwarded.
 	Judge(conn int, d Direction, message []byte) Verdict
 }
 
@@ -48,7 +48,7 @@ func (p *pump) judge(message []byte) []byte {
 			return nil
 		}
 	}
-	// The stall of the moment counts too: it may have begun while the message was being kept back.
+	// A stall counts, too: it may have begun while the message was being kept back.
 	if (v.Delay > 0 || v.Until != nil) && !p.admitAfter(v.Delay) {
 		return nil
 	}

@@ -20,7 +20,7 @@ type mutant struct {
 	text     []byte // of the whole file, with the change
 }
 
-// String names a mutant without the line, which changes too often to be kept.
+// String names a mutant without its line number, which changes too often.
 func (m mutant) String() string {
 	return fmt.Sprintf("%s %s: %s => %s", m.file, m.function, m.was, m.now)
 }

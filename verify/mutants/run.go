@@ -61,8 +61,8 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 	return "", nil
 }
 
-// surely asks a test that has failed once more, by itself: on a busy machine one may fail whatever the mutant. Unless it
-// fails again, the others decide.
+// surely runs a test that has failed once more, by itself: on a busy machine a test may fail whatever the mutant. Unless it
+// fails again, the other tests decide.
 func surely(tests func(args ...string) (failed string, err error)) (failed string, err error) {
 	var doubtful []string
 	for {

@@ -10,7 +10,7 @@ type target struct {
 	suites  []suite  // the quickest first
 	wanted  int      // percent to be noticed
 
-	patience time.Duration // for one suite; a mutant with which it takes longer is noticed
+	patience time.Duration // for one suite; a mutant that makes it take longer is noticed
 }
 
 // A suite is the tests of one package.
@@ -19,7 +19,7 @@ type suite struct {
 	args   []string
 }
 
-// simulation is a short one.
+// simulation is a short run of the simulation.
 var simulation = suite{"verify/simulation", []string{"-test.run=TestHunt|TestWhatOnceFailed", "-sim.hunt=6"}}
 
 var recipes = []string{"recipes/election", "recipes/mutex", "recipes/rwlock", "recipes/semaphore"}
@@ -34,7 +34,7 @@ var targets = []target{
 	{"etcd", "coord/etcd", []string{"."}, of("."), 75, 10 * time.Minute},
 }
 
-// unless named, those are run that need no server.
+// usual are the targets that run unless others are named: they need no server.
 var usual = []string{"coord", "rules", "recipes"}
 
 func of(folders ...string) (all []suite) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Plant returns the files that the bug changes, by their names from root, as they are with the bug. It fails unless
-// every text stands there exactly once: a bug that is not there would go unnoticed for the wrong reason.
+// Plant returns the files that the bug changes, as they are with the bug, by their names from root. It fails unless every
+// text stands there exactly once: a bug that was never planted would go unnoticed for the wrong reason.
 func (b Bug) Plant(root string) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, e := range b.Edits {

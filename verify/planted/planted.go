@@ -1,13 +1,13 @@
 // Package planted takes safeguards away, one at a time, to show that tests notice. A bug is a text as it stands in a
-// file, and the same text without the safeguard. The second is built with `go test -overlay`, so the files themselves
-// know nothing of it, and every package can have bugs.
+// file, and the same text without the safeguard. The second is built in with `go test -overlay`, so the files stay as they
+// are, and every package can have bugs.
 //
 //	go test ./verify/planted                                                  that every text is still there, once
 //	make test-planted                                                         that every bug is noticed
-//	go test ./verify/planted -v -run 'TestNoticed/deadline' -planted.hunt=1   by what, for those with this in their names
+//	go test ./verify/planted -v -run 'TestNoticed/deadline' -planted.hunt=1   what notices the bugs with this in their names
 //
-// Whoever changes a text that a bug replaces must change it here too, and check that the bug is still noticed. A new
-// bug is an entry in the table of its package, and a row in docs/planted-bugs.md.
+// If you change a text that a bug replaces, change it here too, and check that the bug is still noticed. A new bug is an
+// entry in the table of its package, and a row in docs/planted-bugs.md.
 package planted
 
 // Bug is a missing safeguard.
@@ -23,8 +23,8 @@ type Edit struct{ File, Was, Now string }
 // Tests are those that must notice a bug. The fewer the better: for each bug they are built and run.
 type Tests struct {
 	Module  string // where its go.mod is, from the top of the repository
-	Package string // from there
-	Run     string // as for -run; only a test as deep as this counts, so that a server that fails to start is no notice
+	Package string // from the folder of that go.mod
+	Run     string // as for -run; only a test as deep as this counts, so that a server's failure to start is no notice
 	Args    []string
 }
 
@@ -42,7 +42,7 @@ func hunt(driver string, more ...string) Tests {
 	return Tests{Module: ".", Package: "./verify/simulation", Run: "TestHunt", Args: append([]string{"-sim.hunt=300", "-sim.profile=" + driver}, more...)}
 }
 
-// scripts are those that are known to need some safeguard.
+// scripts runs the scripts that are known to need some safeguard.
 var scripts = Tests{Module: ".", Package: "./verify/simulation", Run: "TestWhatOnceFailed"}
 
 // scriptsZK tries a single fault at every step of every play, on an ensemble that speaks ZooKeeper's protocol, with the driver as

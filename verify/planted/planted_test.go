@@ -17,7 +17,7 @@ const root = "../.."
 
 var hunting = flag.Int("planted.hunt", 0, "build and run the tests with each bug, which takes minutes; with each sixth bug if it is 6")
 
-// Nothing is compiled here, so that whoever edits a text that a bug replaces hears of it at once.
+// Nothing is compiled here, so that somebody who edits a text that a bug replaces hears of it at once.
 func TestEveryBugCanBePlanted(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, b := range All() {

@@ -43,10 +43,11 @@ func (b Bug) Hunt(root string) (Notice, error) {
 	return b.By.read(out)
 }
 
-// Suspects are all that notice a bug in a package. Without one they must pass, or it is not the bug that they notice.
+// Suspects are all the tests that notice a bug in a package. Without a bug they must pass, or it is not the bug that they
+// notice.
 type Suspects []Tests
 
-// Acquit runs them together, without a bug.
+// Acquit runs the tests together, without a bug, and returns an error unless they pass.
 func (all Suspects) Acquit(root string) error {
 	together, runs := all[0], []string(nil)
 	for _, by := range all {
@@ -79,7 +80,7 @@ func (by Tests) output(root string, flags ...string) ([]byte, error) {
 	return out, err
 }
 
-// picks reports whether a test is one of these, or below one.
+// picks reports whether a test is one of these, or a subtest of one.
 func (by Tests) picks(test string) bool {
 	names, patterns := strings.Split(test, "/"), strings.Split(by.Run, "/")
 	if len(names) < len(patterns) {

@@ -57,8 +57,8 @@ type health struct {
 // errPortTaken can be cured by choosing other ports.
 var errPortTaken = errors.New("a port was taken by another process")
 
-// A Cluster is one service: a single server, or several that form an ensemble. Several of Redis, PostgreSQL, MariaDB or
-// memcached are as many servers that know nothing of one another.
+// A Cluster is one service: a single server, or several that form an ensemble. Several servers of Redis, PostgreSQL, MariaDB
+// or memcached know nothing of one another.
 type Cluster struct {
 	service service
 	cfg     config

@@ -94,7 +94,7 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// next waits until the member answers, even if with "no leader". A new member asks the others whether they know it, and
+// next waits until the member answers, even if only with "no leader". A new member asks the others whether they know it, and
 // loses a second if one of them already listens but does not answer yet.
 func (e *etcd) next(ctx context.Context, m *Member) error {
 	for p := m.process(); p.Alive(); { // Ready says why it is not alive

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// A family is what a process has started itself, while all of it is frozen. Nobody but its stopped parent could reap one
-// of them, so none of the ids is given to another process meanwhile.
+// A family is the processes that a process has started, while all of them are frozen. Only their stopped parent could reap
+// them, so none of their ids goes to another process meanwhile.
 type family struct {
 	mu     sync.Mutex
 	frozen []int
 	heir   *heir
 }
 
-// freezeChildren is called when the process itself stands still, and starts no more.
+// freezeChildren is called when the process itself stands still, and starts no more children.
 func (p *Process) freezeChildren() {
 	p.family.mu.Lock()
 	defer p.family.mu.Unlock()
@@ -73,7 +73,7 @@ func awaitEnd(pid int) {
 	}
 }
 
-// stopChildren stops all that descend from a process that stands still, and returns them.
+// stopChildren stops all descendants of a process that stands still, and returns them.
 func stopChildren(parent int) []int {
 	var stopped []int
 	for {
@@ -91,7 +91,7 @@ func stopChildren(parent int) []int {
 	}
 }
 
-// offspring returns all processes that descend from one.
+// offspring returns all descendants of a process.
 func offspring(ancestor int) []int {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
@@ -125,7 +125,7 @@ func status(pid string) []string {
 	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 }
 
-// An heir kills frozen grandchildren if we die: the kernel kills our own child with us, and others learn of its end by
+// An heir kills frozen grandchildren if we die. The kernel kills our own child with us; its children would notice that by
 // themselves, but not while they are frozen.
 type heir struct {
 	cmd  *exec.Cmd

@@ -7,8 +7,8 @@ import (
 	"github.com/turnwise/turnwise/verify/faultproxy"
 )
 
-// introductions watches one member's election connections to another. A ZooKeeper member begins with its own address, and
-// one with a greater number hangs up and calls back at that address: so it would get past the proxies. It is shown the
+// introductions watches one member's election connections to another. A ZooKeeper member begins with its own address, and a
+// member with a greater number hangs up and calls back at that address, past the proxies. So it is shown the address of the
 // proxy that leads back instead.
 type introductions struct {
 	c        *Cluster

@@ -25,7 +25,7 @@ type route struct {
 	proxy    *faultproxy.Proxy
 }
 
-// via gives the port at which one member reaches another's of that name.
+// via returns the port at which one member reaches another's port of that name.
 func (c *Cluster) via(from, to *Member, name string) (int, error) {
 	port, err := c.port(to, name)
 	if err != nil || !c.cfg.links || from == to {
@@ -86,10 +86,10 @@ func (c *Cluster) Isolate(m *Member, others ...*Member) (heal func()) {
 	}
 }
 
-// All members of an etcd know a member by one and the same URL, so it cannot lead each of them by a way of its own. But
-// each can be given an HTTP proxy of its own. Loopback addresses are never asked of a proxy, so these are names.
+// All members of an etcd cluster know a member by the same URL, so the URL cannot lead each of them a different way. But
+// each can have an HTTP proxy of its own. Loopback addresses never go through a proxy, so the URLs have names.
 
-// peerURL is where the other members reach one.
+// peerURL returns where the other members reach a member.
 func (c *Cluster) peerURL(m *Member) (string, error) {
 	addr, err := c.addr(m, "peer")
 	if c.cfg.links {

@@ -39,7 +39,7 @@ func (m *Member) Addr() string {
 //	postgres://postgres:secret@127.0.0.1:15017/postgres?sslmode=disable
 //	mysql://root:secret@127.0.0.1:15017/turnwise
 //
-// Of ZooKeeper, etcd and memcached it is the address alone.
+// For ZooKeeper, etcd and memcached it is the address alone.
 func (m *Member) URL() string { return m.cluster.service.url(m) }
 
 // Port returns the member's port of that name, which [Config] or [Flags] asked for.

@@ -44,7 +44,7 @@ func configure(opts []Option) config {
 	return cfg
 }
 
-// Members sets the number of servers that form the cluster. The default is 1. Those of Redis, PostgreSQL, MariaDB and
+// Members sets the number of servers that form the cluster. The default is 1. Servers of Redis, PostgreSQL, MariaDB and
 // memcached form none: they know nothing of one another.
 func Members(n int) Option { return func(c *config) { c.members = n } }
 
@@ -113,8 +113,8 @@ func OldEtcd() Option { return func(c *config) { c.old = true } }
 // Verbose makes the servers log more than warnings: "info" or "debug".
 func Verbose(level string) Option { return func(c *config) { c.verbosity = strings.ToLower(level) } }
 
-// Password makes Redis, PostgreSQL and MariaDB ask for it; [Member.URL] holds it. Without it they let in everybody on
-// this machine.
+// Password makes Redis, PostgreSQL and MariaDB ask for that password, which [Member.URL] contains. Without it they let in
+// everybody on this machine.
 func Password(p string) Option { return func(c *config) { c.password = p } }
 
 // AppendOnly makes Redis keep its data in an append-only file, and says when that goes to the disk: "no", "everysec" or

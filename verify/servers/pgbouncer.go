@@ -65,7 +65,7 @@ func (b *pgBouncer) command(m *Member) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// probe gets through to the PostgreSQL behind, too.
+// probe also reaches the PostgreSQL behind.
 func (*pgBouncer) probe(ctx context.Context, m *Member) (health, error) {
 	h, err := probePostgres(ctx, m)
 	h.leads, h.version = true, "before PostgreSQL "+h.version

@@ -88,8 +88,8 @@ func (p *postgres) command(m *Member) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// cleanUp removes the few bytes of System V shared memory by which PostgreSQL notices that it runs twice. A killed one
-// leaves them to the next on the same data, and the system has room for 4,096 of them in all.
+// cleanUp removes the few bytes of System V shared memory by which PostgreSQL notices that it runs twice. A killed server
+// leaves them to the next one on the same data, and the system has room for 4,096 such segments in all.
 func (*postgres) cleanUp(m *Member) {
 	text, _ := os.ReadFile(filepath.Join(m.dir, "data", "postmaster.pid"))
 	if lines := strings.Split(string(text), "\n"); len(lines) > 6 {
@@ -151,7 +151,7 @@ func probePostgres(ctx context.Context, m *Member) (health, error) {
 	if _, err := conn.Write(hello); err != nil {
 		return health{}, err
 	}
-	// With a password it does not say more before it has it.
+	// A server that asks for a password says no more before it has it.
 	h := health{leads: m.cluster.cfg.primary == ""}
 	for {
 		kind, body, err := postgresMessage(conn)

@@ -91,7 +91,7 @@ func (p *Process) end(sig os.Signal) {
 	<-p.exited
 }
 
-// runToEnd runs a command that is no server, and returns what it said if it fails.
+// runToEnd runs a command that is not a server. If the command fails, the error has what it said.
 func runToEnd(cmd *exec.Cmd) error {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -78,7 +78,7 @@ func roomIn(dir string) int64 {
 	return int64(fs.Bavail) * int64(fs.Bsize)
 }
 
-// listens reports whether it is this process that listens on the port, and not somebody else who was quicker.
+// listens reports whether this process listens on the port, and not another that was quicker.
 func (p *Process) listens(port int) bool {
 	sockets := listeningSockets(port)
 	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Pid()))

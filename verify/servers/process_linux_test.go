@@ -101,7 +101,7 @@ func TestTwoReservationsNeverGiveTheSamePort(t *testing.T) {
 
 func TestAFrozenServersChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	if os.Getenv("TURNWISE_TEST_PARENT") != "" {
-		// In sessions of their own, as PostgreSQL's are: else the kernel would wake them when their parent dies.
+		// In sessions of their own, as PostgreSQL's are: otherwise the kernel would wake them when their parent dies.
 		child, err := StartProcess(exec.Command("sh", "-c", "setsid sleep 600 & setsid sleep 600 & wait"))
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return len(offspring(child.Pid())) == 2 }, 10*time.Second, time.Millisecond)
@@ -127,7 +127,7 @@ func TestAFrozenServersChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	}
 	require.Len(t, family, 3)
 
-	// As a stranger would do it: the parent's own children are left to the kernel.
+	// As an outsider would do it: the parent's own children are left to the kernel.
 	require.NoError(t, syscall.Kill(parent.Pid(), syscall.SIGKILL))
 
 	for _, pid := range family {

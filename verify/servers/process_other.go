@@ -12,7 +12,7 @@ func dieWithParent(*syscall.SysProcAttr) {}
 
 func (p *Process) awaitFrozen() {}
 
-// notAsRoot does nothing: whoever is root here has to run the tests as somebody else.
+// notAsRoot does nothing: here root has to run the tests as another user.
 func notAsRoot(*exec.Cmd) {}
 
 func explainRefusal(_ *exec.Cmd, err error) error { return err }

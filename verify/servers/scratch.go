@@ -13,8 +13,8 @@ const (
 )
 
 // Scratch makes a folder for what need not outlive this process. It is in memory if there is ample room: a busy disk
-// can keep a server waiting for longer than a session lasts. What a killed process left behind, the next one's Scratch
-// removes.
+// can keep a server waiting for longer than a session lasts. The next process that calls Scratch removes what a killed one
+// left behind.
 func Scratch() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(scratchParent(), scratchPrefix)
 	if err != nil {

@@ -127,8 +127,8 @@ func ScratchFor(t testing.TB) string {
 	return dir
 }
 
-// Main runs the tests of a package that share servers, and ends the servers. It fails if goroutines stay. TestMain
-// calls it.
+// Main runs the tests of a package in which they share servers, and then ends the servers. It fails if goroutines are left.
+// TestMain calls it.
 func Main(m *testing.M) int {
 	shared.on = true
 	code := m.Run()

@@ -170,8 +170,8 @@ func (c *contender) wish() wish {
 	}
 }
 
-// downgrade goes on for a while as whatever the hold says that it is, even if nobody has answered in time. What is nested
-// in it may go on only as what it was asked for.
+// downgrade goes on for a while as whatever the hold says that it is, even if no answer came in time. A hold nested in it
+// may go on only as the kind that was asked for.
 func (c *contender) downgrade(ctx context.Context, l *rwlock.RWLock, h *coord.Hold) {
 	asking, cancel := ctx, context.CancelFunc(func() {})
 	if c.rand.IntN(2) == 0 {

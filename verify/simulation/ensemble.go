@@ -28,13 +28,13 @@ type ensemble struct {
 
 	mu    sync.Mutex
 	taken map[string]time.Time // by path, when an operator took a node away
-	kinds map[string]string    // of contenders by their names; "" for what is none
-	made  int                  // clients
+	kinds map[string]string    // of contenders, by name; "" for anything else
+	made  int                  // how many clients
 }
 
 const zkRoot = "/turnwise"
 
-// newEnsemble makes an ensemble. cfg says which servers there are, and how they count the time.
+// newEnsemble makes an ensemble. cfg says which servers it has, and how they count the time.
 func newEnsemble(network *scheduler, ttl time.Duration, cfg zookeeper.Config, mixed bool) *ensemble {
 	f := &ensemble{network: network, ttl: ttl, mixed: mixed, taken: make(map[string]time.Time), kinds: make(map[string]string)}
 	cfg.Election, cfg.Sweep, cfg.Root, cfg.Network = ttl/10, ttl/20, zkRoot, f
@@ -100,7 +100,7 @@ func (f *ensemble) Nodes(line string) (nodes []driver.Node) {
 	return nodes
 }
 
-// Names of contenders, as turnwise, Curator and Kazoo make them. It reads them by itself, so that nothing of the driver judges
+// Names of contenders, as turnwise, Curator and Kazoo make them. They are parsed here, so that no code of the driver judges
 // the driver.
 const numberLength = 10
 
@@ -111,7 +111,7 @@ var (
 	stands  = map[string]string{"lock-": "lock", "__lock__": "lock", "__READ__": "R", "__rlock__": "R", "__WRIT__": "W"}
 )
 
-// kindOf returns "" for what is no contender.
+// kindOf returns the kind of a contender, and "" for anything else.
 func (f *ensemble) kindOf(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *ensemble) Abandoned(node string) bool {
 	return s != nil && !f.zk.Connected(s)
 }
 
-// take remembers what is taken away.
+// take remembers the nodes that away removes.
 func (f *ensemble) take(away func()) {
 	before := f.zk.Below(zkRoot)
 	away()
@@ -189,7 +189,7 @@ func (f *ensemble) take(away func()) {
 	}
 }
 
-// Taken knows nothing of a node that stands: a join that is repeated after a backup was put back may make the same path again.
+// Taken is zero for a node that stands: a join that is repeated after a backup was put back may create the same path again.
 func (f *ensemble) Taken(node string) time.Time {
 	_, stands := f.zk.Look(node)
 	f.mu.Lock()
@@ -239,7 +239,7 @@ func (f *ensemble) kill(link string) (back func()) {
 	return m.Start
 }
 
-// deafen has nothing arrive that the others say to the member that a link is on.
+// deafen stops everything that the others say to the member that a link is on.
 func (f *ensemble) deafen(link string) (heal func()) {
 	m := f.zk.MemberOf(link)
 	if m == nil {
@@ -249,7 +249,7 @@ func (f *ensemble) deafen(link string) (heal func()) {
 	return m.Heal
 }
 
-// grant has all members grant that timeout at most.
+// grant limits the timeouts that members grant.
 func (f *ensemble) grant(most time.Duration) {
 	for _, m := range f.zk.Members() {
 		m.Grant(most)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What may befall a ZooKeeper ensemble besides.
+// What may befall a ZooKeeper ensemble, beyond the faults that every far side has.
 
 // ensembleKinds are the faults that only an ensemble has.
 var ensembleKinds = []*Kind{
@@ -13,7 +13,7 @@ var ensembleKinds = []*Kind{
 	{name: "deposed", needs: anything, breaks: func(s *script, _ parcel) { s.lasts(scriptTTL/2, s.depose()) }},
 	// The link's server is killed, and comes back when no session has been on it for long.
 	{name: "away", needs: anything, breaks: func(s *script, p parcel) { s.lasts(outlastsSessions, s.ensemble().kill(p.link)) }},
-	// Nothing that the link's server hears of the others arrives, while they hear it.
+	// Nothing that the others say to the link's server arrives, while they hear it.
 	{name: "deafened", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL*2/3, s.ensemble().deafen(p.link)) }},
 	// The connection breaks, and all servers grant less from then on.
 	{name: "shorter", needs: anything, breaks: func(s *script, p parcel) {
@@ -22,13 +22,13 @@ var ensembleKinds = []*Kind{
 	}},
 	// Answers and news are held back for a fifth of the TTL, and then arrive all at once.
 	{name: "together", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL/5, s.scheduler.hold(p.link)) }},
-	// An operator puts a backup of a moment ago back, and the clients have seen more than that.
+	// An operator puts back a backup from a moment ago, and the clients have seen more than that.
 	{name: "restored", needs: anything, breaks: func(s *script, _ parcel) { s.restore(3, 0) }},
 	// The same, and the service has gone on before they ask it again.
 	{name: "relapsed", needs: anything, breaks: func(s *script, _ parcel) { s.restore(3, 1000) }},
 }
 
-// fault on an ensemble, for runs that a seed decides.
+// ensembleFault breaks something on an ensemble, in a run that a seed decides.
 func (w *world) ensembleFault(c *client) string {
 	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
 	switch w.rand.IntN(5) {
@@ -65,8 +65,8 @@ func (w *world) depose() (back func()) {
 	return m.Start
 }
 
-// restore puts an ensemble back to where it was some transactions ago. Whoever has its node by that goes on; all others have lost
-// it, and tokens begin anew.
+// restore puts an ensemble back to where it was some transactions ago. A contender whose node stands again goes on; all
+// others have lost theirs, and tokens go back.
 func (w *world) restore(back, since int) {
 	w.takeAway(func() { w.ensemble().restore(back, since) })
 	w.scheduler.forgetGone()

@@ -26,11 +26,11 @@ import (
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
-// etcd is a far side that is an etcd cluster behind its gRPC services. Each client has the shipped driver, coord/etcd, on a
-// clientv3 of its own. What is parked are requests, answers, and the messages of streams; gRPC's own frames arrive at once.
+// etcd is a far side: an etcd cluster behind its gRPC services. Each client has the shipped driver, coord/etcd, on a
+// clientv3 of its own. Requests, answers and the messages of streams are parked; gRPC's own frames arrive at once.
 //
-// A client has one connection, and its requests go round the members; a stream stays with one. So gRPC's choice of a
-// connection is not simulated: it would begin at a random one.
+// A client has one connection, and its requests go round the members; a stream stays with one. So gRPC's choice among
+// connections, which begins at a random one, is not simulated.
 type etcd struct {
 	network *scheduler
 	ttl     time.Duration
@@ -43,7 +43,7 @@ type etcd struct {
 	clients  []*clientv3.Client
 	turns    map[string]int // by link: which member is next
 	owners   map[int64]string
-	refusing map[string]error // by link: what its next request is told
+	refusing map[string]error // by link: the error that its next request gets
 	stranded map[string]int
 	underWay []*broken
 	courses  map[string]int // by link and method: how many streams there were
@@ -55,11 +55,11 @@ type broken struct {
 	breaks func()
 }
 
-// newEtcd makes a cluster. cfg says which members there are, and what stands before them.
+// newEtcd makes a cluster. cfg says which members there are, and what stands in front of them.
 func newEtcd(network *scheduler, ttl time.Duration, cfg etcdcluster.Config, names etcddriver.Names) *etcd {
 	f := &etcd{network: network, ttl: ttl, names: names, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
 		stranded: make(map[string]int), courses: make(map[string]int)}
-	// The driver bears clocks that are some 2% apart, as it says.
+	// By its documentation, the driver bears clocks that are some 2% apart.
 	cfg.Rate, cfg.Election, f.proxied = 1+(cfg.Rate-1)/3, electsAfter, cfg.Proxied
 	f.cluster = etcdcluster.New(cfg)
 	f.server = etcdcluster.NewServer(f.cluster, f)
@@ -88,12 +88,12 @@ func (f *etcd) NewDriver(link string) driver.Driver {
 	return d
 }
 
-// What the world sees past the network. It reads keys by itself, so that nothing of the driver judges the driver.
+// What the world sees past the network. Keys are parsed here, so that no code of the driver judges the driver.
 
 const root = "turnwise/"
 
-// nodeOf takes a key apart: root, line, "//", kind, "/", lease, "-", number; or, as other tools have them, root, line, "/", lease,
-// "-", number and, unless it is a plain lock's, "-", kind.
+// nodeOf takes a key apart: root, line, "//", kind, "/", lease, "-", number; or, in the way of other tools, root, line, "/",
+// lease, "-", number and, unless it is a plain lock's, "-", kind.
 func (f *etcd) nodeOf(kv *mvccpb.KeyValue) (line string, n driver.Node, ok bool) {
 	key := strings.TrimPrefix(string(kv.Key), root)
 	line, rest, ok := strings.Cut(key, "//")
@@ -118,7 +118,7 @@ func nodeName(key string, created int64) string { return key + "@" + strconv.For
 
 func keyOf(node string) string { return node[:strings.LastIndexByte(node, '@')] }
 
-// leaseOf returns which lease a contender's key says that it is of.
+// leaseOf returns the lease that a contender's key names.
 func leaseOf(node string) int64 {
 	name := node[strings.LastIndexByte(node, '/')+1:]
 	hex, _, _ := strings.Cut(name, "-")
@@ -146,7 +146,7 @@ func (f *etcd) Names(prefix string) (names []string) {
 	return slices.Compact(names)
 }
 
-// Expiry is zero for a lease that cannot be renewed any more, though the leader has not yet looked.
+// Expiry is zero for a lease that can no longer be renewed, even if the leader has not noticed yet.
 func (f *etcd) Expiry(node string) time.Time {
 	if end := f.cluster.Expiry(leaseOf(node)); time.Now().Before(end) {
 		return end
@@ -171,7 +171,7 @@ func (f *etcd) owner(lease int64) string {
 
 func (*etcd) Taken(string) time.Time { return time.Time{} } // its nodes went with it
 
-// Watches counts those that are not the one that each session has.
+// Watches counts all watches except the one that each session has.
 func (f *etcd) Watches() int {
 	n := 0
 	for _, key := range f.cluster.Watches() {
@@ -291,7 +291,7 @@ func (f *etcd) Close() {
 
 var errHungUp = status.Error(codes.Unavailable, "error reading from server: EOF")
 
-// call is where the next request of a link arrives, and who refuses it.
+// call returns where the next request of a link arrives, and whether it is refused there.
 func (f *etcd) call(link string, refusable bool) etcdcluster.Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,7 +304,7 @@ func (f *etcd) call(link string, refusable bool) etcdcluster.Call {
 	return to
 }
 
-// next is which member the next request of a link goes to.
+// next returns the member that the next request of a link goes to.
 func (f *etcd) next(link string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -323,7 +323,7 @@ func (f *etcd) begin(link string, breaks func()) (end func()) {
 	}
 }
 
-// Ask carries a request there, and the answer back.
+// Ask carries a request to the cluster, and the answer back.
 func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 	arrive func(etcdcluster.Call, func(proto.Message, error))) (proto.Message, error) {
 	type answer struct {
@@ -416,7 +416,7 @@ func (c *course) Down(r proto.Message, arrive func()) {
 	}})
 }
 
-// hear notes which nodes their owners are told to have lost: by the watches that they have on them.
+// hear records which nodes a message tells their owner it has lost: those that the owner watches.
 func (c *course) hear(said *pb.WatchResponse) {
 	c.mu.Lock()
 	key, over := c.watches[said.WatchId], c.over

@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
-// slow is a network that carries everything at once, but for the answers to some requests.
+// slow is a network that carries everything at once, except the answers to some requests.
 type slow struct {
 	late func(proto.Message) time.Duration
 	sent func(proto.Message)

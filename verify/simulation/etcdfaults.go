@@ -7,26 +7,26 @@ import (
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
-// What may befall an etcd cluster besides.
+// What may befall an etcd cluster, beyond the faults that every far side has.
 
 const (
-	electsAfter = time.Second         // of the cluster
+	electsAfter = time.Second         // the cluster's election timeout
 	sleepsLong  = electsAfter * 3 / 2 // so another leader is elected
-	sweeps      = 21 * time.Second    // how long a session's stray node may stand: it looks every 20 s
-	longTry     = 6 * time.Second     // how long a try of a request may come to take, and a little
+	sweeps      = 21 * time.Second    // how long a stray node may stand: its session looks every 20 s
+	longTry     = 6 * time.Second     // a little longer than a try of a request may take
 	naps        = electsAfter / 2     // so none is
 	backupAge   = 8                   // how many entries of the log a backup lacks
 )
 
 func (w *world) etcd() *etcd { return w.service.(*etcd) }
 
-// etcdKinds are the faults that only an etcd has.
+// etcdKinds are the faults that only etcd has.
 var etcdKinds = []*Kind{
-	// The leader is stopped until another is elected, and passes on what it has got when it goes on.
+	// The leader is stopped until another is elected. When it goes on, it passes on what it has got.
 	{name: "asleep", needs: anything, breaks: leaderSleeps(sleepsLong, true)},
 	// Or forgets it.
 	{name: "deposed", needs: anything, breaks: leaderSleeps(sleepsLong, false)},
-	// The same, and a lease has under the next leader what was left of it.
+	// Like asleep, but under the next leader a lease has only the time that was left of it.
 	{name: "checkpointed", needs: anything, breaks: leaderSleeps(sleepsLong, true), checkpoints: true},
 	// It is stopped, and goes on before anybody has noticed.
 	{name: "naps", needs: anything, breaks: leaderSleeps(naps, true)},
@@ -43,15 +43,16 @@ var etcdKinds = []*Kind{
 	{name: "crowded", needs: request, breaks: refusedOnce(etcdcluster.Crowded)},
 	{name: "learner", needs: request, breaks: refusedOnce(etcdcluster.Learner)},
 	{name: "changed", needs: request, breaks: refusedOnce(etcdcluster.NewLeader)},
-	// It arrives, its answer is lost on the way, and what stands there sends it again.
+	// A request arrives, its answer is lost, and something on the way sends it again.
 	{name: "resent", needs: func(_ *script, p parcel) bool { return p.mutely != nil }, breaks: func(_ *script, p parcel) { p.mutely() }},
-	// It arrives, and once more right away.
+	// A request arrives, and once more right away.
 	{name: "doubled", needs: repeatable, breaks: func(s *script, p parcel) { s.late(p, 3*time.Millisecond, s.repeat) }},
-	// News are held back for a moment, and then arrive at once.
+	// News is held back for a moment, and then arrives at once.
 	{name: "together", needs: anything, breaks: func(s *script, p parcel) { s.bunch(p.link) }},
 }
 
-// sleeps stops a member for a while. What it had got as the leader is passed on to its successor when it wakes up, or lost.
+// sleeps stops a member for a while. What it had got as the leader is passed on to its successor when it wakes up (late), or
+// is lost.
 func (w *world) sleeps(member int, d time.Duration, late bool) {
 	f := w.etcd()
 	f.cluster.Sleep(member)
@@ -88,9 +89,9 @@ func (s *script) compacts(parcel) { s.etcd().cluster.Compact() }
 
 func (s *script) moves(parcel) { s.etcd().cluster.Move() }
 
-// rewind has the cluster begin again from a backup, so tokens begin again, too. What sessions had left since then stands
-// again until they have expired. A session hears of it by a revision that is lower than one that it was told before; when
-// others have made up for those it cannot know.
+// rewind restarts the cluster from a backup, so tokens go back, too. Nodes that sessions have left since the backup stand
+// again until those sessions expire. A session notices by a revision lower than one that it was told before; once others
+// have made up for the lost revisions, it cannot notice.
 func (s *script) rewind(parcel) {
 	s.takeAway(func() {
 		s.etcd().cluster.Restore(backupAge)
@@ -102,11 +103,11 @@ func (s *script) rewind(parcel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.last)
-	clear(s.taken) // who holds has been excused, and others come to have the same tokens
+	clear(s.taken) // holders have been excused, and others may get the same tokens
 	s.nap = 2 * scriptTTL
 }
 
-// fault on an etcd, for runs that a seed decides.
+// etcdFault breaks something on an etcd cluster, in a run that a seed decides.
 func (w *world) etcdFault(c *client) string {
 	f := w.etcd()
 	d := time.Duration(w.rand.Int64N(int64(2 * electsAfter)))

@@ -69,7 +69,8 @@ func (w *world) fault(ready []parcel) string {
 	}
 }
 
-// swiftly parks nothing until nobody moves any more: it is left to the runtime which of a client's goroutines comes first.
+// swiftly calls f, and parks nothing until everybody has come to rest: the runtime decides which of a client's goroutines
+// comes first.
 func (w *world) swiftly(f func()) {
 	w.scheduler.openUp()
 	f()
@@ -77,7 +78,7 @@ func (w *world) swiftly(f func()) {
 	w.scheduler.closeUp()
 }
 
-// loseOne loses a single request or answer. Where the service keeps order, losing one means a cut, so it does nothing.
+// loseOne loses a single request or answer. Where the service keeps order, losing one means a cut; there it does nothing.
 func (w *world) loseOne(ready []parcel) string {
 	if w.cfg.Profile.keepsOrder() || len(ready) == 0 {
 		return ""
@@ -100,7 +101,7 @@ func (w *world) loseOne(ready []parcel) string {
 	return "FAULT lost: " + p.String()
 }
 
-// repeat has a request arrive once more. On etcd a join that does is a stray node.
+// repeat lets a request arrive twice. On etcd the second arrival of a join makes a stray node.
 func (w *world) repeat(p parcel) {
 	w.scheduler.repeat(p)
 	if w.cfg.Profile == Etcd {
@@ -130,7 +131,7 @@ type stranding struct {
 }
 
 // strand cuts the server of a link off from the others. In the end it rejoins them, or the link moves to another one. It
-// returns false if the link is cut off already.
+// returns false if that server is cut off already.
 func (w *world) strand(link string, d time.Duration, moves bool) bool {
 	if slices.ContainsFunc(w.stranded, func(s stranding) bool { return s.link == link }) {
 		return false
@@ -149,14 +150,12 @@ func (w *world) strand(link string, d time.Duration, moves bool) bool {
 	return true
 }
 
-// lasts has something end after a while.
+// lasts calls end after d.
 func (w *world) lasts(d time.Duration, end func()) {
 	w.stranded = append(w.stranded, stranding{until: time.Now().Add(d), end: end})
 }
 
-// What befalls an ensemble.
-
-// rejoin ends what has lasted long enough, or all of it.
+// rejoin ends the faults that have lasted long enough, or all of them.
 func (w *world) rejoin(all bool) {
 	w.stranded = slices.DeleteFunc(w.stranded, func(s stranding) bool {
 		over := all || !time.Now().Before(s.until)

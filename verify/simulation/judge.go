@@ -21,11 +21,12 @@ type claim struct {
 	hold  *coord.Hold
 	token coord.Token
 	since time.Time
-	// excused is when an operator removed its node, or the service its session: then the claim ends when word arrives.
+	// excused is when an operator removed its node, or the service ended its session. The claim then ends when word of that
+	// arrives.
 	excused time.Time
-	back    bool // a backup has brought its node back meanwhile. So nobody will tell it, and others may have come in
+	back    bool // a backup has brought its node back since: nobody will tell it, and others may have come in
 	within  bool // nested in another one, with the same token
-	amended bool // so that its node may be gone under one name and stand under another
+	amended bool // its node may be gone under one name and stand under another
 }
 
 // prompt is how long something may take that should happen at once.
@@ -34,7 +35,7 @@ const prompt = 110 * time.Millisecond
 // slowest is how long a driver of a register may wait between two tries after much trouble: half a second, give or take.
 const slowest = 700 * time.Millisecond
 
-// unwatched is how long a hold's node is not watched over: most holds are given back sooner.
+// unwatched is how long nobody watches over a hold's node: most holds are given back sooner.
 const unwatched = 100 * time.Millisecond
 
 // believes reports whether the claimant would say now that it holds.
@@ -51,7 +52,7 @@ func conflict(a, b string) bool {
 	return true
 }
 
-// judge looks at all who believe to hold, at a moment when nothing moves.
+// judge looks at everybody who believes that it holds, at a moment when nothing moves.
 func (w *world) judge() error {
 	w.mu.Lock()
 	claims := make([]claim, 0, len(w.claims))
@@ -108,8 +109,9 @@ func (w *world) judge() error {
 	return w.asleep(claims)
 }
 
-// inDoubt is how long a holder may go on that has heard that its node is gone. A ZooKeeper server says so and hangs up when the
-// whole session has ended: then its client looks for another server for a second, to hear which of the two it is.
+// inDoubt is how long a holder may go on after it has heard that its node is gone. A ZooKeeper server also says so, and
+// hangs up, when the whole session has ended. The client then looks for another server for a second, to learn which of the
+// two has happened.
 func (w *world) inDoubt(c claim, told time.Time) time.Duration {
 	if w.cfg.Profile == ZooKeeper && !w.scheduler.brokenAt(linkOf(c.who)).Before(told) {
 		return prompt + time.Second
@@ -117,7 +119,7 @@ func (w *world) inDoubt(c claim, told time.Time) time.Duration {
 	return prompt
 }
 
-// outlived looks for a hold that is believed in longer than the service keeps its session.
+// outlived looks for a hold that lasts longer, by its own account, than the service keeps its session.
 func (w *world) outlived(c claim) error {
 	expiry, deadline := w.service.Expiry(c.hold.Node().ID), c.hold.Deadline()
 	switch {
@@ -130,7 +132,7 @@ func (w *world) outlived(c claim) error {
 	return nil
 }
 
-// refused judges a try's answer that somebody stands in the way: the service must have said so, and it must be true.
+// refused judges a try that returned busy: the service must have said so, and it must have been true.
 func (w *world) refused(who, line string, began time.Time, heard int) {
 	if w.scheduler.heard(linkOf(who)) == heard {
 		w.mu.Lock()
@@ -151,7 +153,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// asleep looks for somebody whose turn it is according to the service, while nothing is on its way that would tell.
+// asleep looks for a contender whose turn it is according to the service, while nothing is on its way that would tell it.
 // Polling would help, but much later.
 func (w *world) asleep(claims []claim) error {
 	mine := make(map[turn]bool)
@@ -170,7 +172,7 @@ func (w *world) asleep(claims []claim) error {
 		since, known := w.idle[line]
 		nap := w.nap
 		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() || w.service.Abandoned(n.ID) }) {
-			nap = 2 * w.cfg.TTL // its session has ended before it came, and who waits for it looks once in a TTL
+			nap = 2 * w.cfg.TTL // its session ended before it came, and those who wait for it look once in a TTL
 		}
 		switch {
 		case moving || next < 0 || !fits(nodes[:next+1]):
@@ -184,9 +186,9 @@ func (w *world) asleep(claims []claim) error {
 	return nil
 }
 
-// newsIsDue reports whether a replica does not know yet of something that somebody may wait for.
+// newsIsDue reports whether a replica has yet to learn of something that somebody may wait for.
 func (w *world) newsIsDue() bool {
-	if f, ok := w.service.(*ensemble); ok { // whose clients write all the time that they are there
+	if f, ok := w.service.(*ensemble); ok { // its clients keep writing, only to show that they are alive
 		return slices.ContainsFunc(f.zk.Members(), (*zookeeper.Member).MissesNews)
 	}
 	return len(w.lagging()) > 0
@@ -232,7 +234,7 @@ func (g greatest) add(line, kind string, token coord.Token) {
 	g[line][kind] = max(g[line][kind], token)
 }
 
-// rival returns the greatest one of a kind that may not be beside this one.
+// rival returns the greatest token of a kind that may not hold beside this one.
 func (g greatest) rival(line, kind string) (other string, token coord.Token) {
 	for k, t := range g[line] {
 		if conflict(k, kind) && t > token {
@@ -242,11 +244,11 @@ func (g greatest) rival(line, kind string) (other string, token coord.Token) {
 	return other, token
 }
 
-// granted judges the order: nobody is let in after somebody who stands behind and had to wait.
+// granted judges the order: nobody may be let in after a contender that stands behind it and had to wait for it.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
 	c.amended = c.kind[0] == 'Q'              // a holder of one of many permits says so in its node
-	back := w.standing()[turn{line, c.token}] // of a node that had gone: a backup has brought it back
+	back := w.standing()[turn{line, c.token}] // if the node had gone, a backup has brought it back
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants++
@@ -254,7 +256,8 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
-	// Who comes late to its turn asks by an amendment, and does not listen then. Of what comes at once, either may be heard first.
+	// A contender that comes late to its turn asks by an amendment, and does not listen meanwhile. Of things that arrive at
+	// once, either may be heard first.
 	told := w.scheduler.heardGone(incarnation(h.Node()))
 	if w.waited[placeOf(h.Node())] && !back && !told.IsZero() && told.Before(c.since) && !amends(w.scheduler.lastAnswer(linkOf(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
@@ -272,7 +275,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	return c
 }
 
-// succeeds judges a hold beside those that its client had on an earlier session: they must have ended before.
+// succeeds compares a hold with those that its client had on an earlier session: they must have ended before.
 func (w *world) succeeds(c *claim) {
 	for _, old := range w.claims {
 		if old.line != c.line || linkOf(old.who) != linkOf(c.who) || !conflict(old.kind, c.kind) || old.hold.Context().Err() != nil {
@@ -284,8 +287,8 @@ func (w *world) succeeds(c *claim) {
 	}
 }
 
-// guarded returns what sends a write under the hold's guard on its way; nil: there is no guard. It may be sent, and arrive, when
-// the hold is long over; then it must not be taken if somebody who came later has written.
+// guarded returns a function that sends a write under the hold's guard, or nil if there is no guard. The write may be sent,
+// and may arrive, when the hold is long over. Then it must not be taken if a later holder has written.
 func (w *world) guarded(link, line string, h *coord.Hold) (send func()) {
 	taken := w.service.Guarded(h)
 	if taken == nil {
@@ -298,7 +301,7 @@ func (w *world) guarded(link, line string, h *coord.Hold) (send func()) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.restored { // then nodes stand again that had gone
+		if w.restored { // nodes that had gone stand again
 			return
 		}
 		if _, last := w.written.rival(line, kind); token < last {
@@ -312,7 +315,7 @@ func (w *world) guarded(link, line string, h *coord.Hold) (send func()) {
 	}
 }
 
-// linkOf is over which link a contender is served.
+// linkOf returns the link over which a contender is served.
 func linkOf(who string) string { return who[:len(who)-1] }
 
 // amends reports whether a request may have been an amendment.
@@ -325,7 +328,8 @@ func amends(op string) bool {
 	return op == "amend"
 }
 
-// nested is the claim of a hold inside another one: it shares the other's node, and must end when that no longer bears it.
+// nested records the claim of a hold inside another one. It shares the other's node, and must end when that node no longer
+// bears it.
 func (w *world) nested(who, line string, h *coord.Hold) *claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,7 +350,8 @@ func (w *world) released(c *claim) {
 	}
 }
 
-// takeAway excuses whoever holds, or is about to hear that it does, through a node that f takes away out of the blue.
+// takeAway calls f, which takes nodes away out of the blue. It excuses all who hold through one of these, or are about to
+// hear that they do.
 func (w *world) takeAway(f func()) {
 	before := w.standing()
 	f()

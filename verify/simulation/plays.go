@@ -16,7 +16,7 @@ const (
 	long  = 180 * time.Millisecond // long enough for the node to be watched over
 )
 
-// plays are what scripts run. Those of two short parts are for pairs of faults.
+// plays are what scripts run. The plays with two short parts are for pairs of faults.
 var plays = map[string][]part{
 	"mutex": {
 		{0, []act{{acquire: lock, works: long}, {acquire: lock, works: short}}},

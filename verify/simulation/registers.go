@@ -18,19 +18,19 @@ import (
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
-// registers is a far side that can only compare and swap. All else is done by coord/register, of which each client has
-// one of its own. Notes are told here and not by the store's own listeners, so that it is not left to chance which of two
-// listeners hears first.
+// registers is a far side that can only compare and swap. Everything else is done by coord/register, of which each client
+// has a driver of its own. Notes are told here and not by the store's own listeners, so that chance does not decide which of
+// two listeners hears first.
 type registers struct {
 	network *scheduler
 	ttl     time.Duration
 	rate    float64 // how much faster the store's clock runs
 	store   *memory.Store
 	admin   *register.Driver // reaches the store past the network
-	janitor driver.Driver    // of nobody's; see Tidy
+	janitor driver.Driver    // no client's; see Tidy
 
 	mu       sync.Mutex
-	sessions map[string]*owned // by id, those that have ended too
+	sessions map[string]*owned // by id, including those that have ended
 	ears     []*ear            // in the order in which they came
 	shown    map[string]shown  // by line
 	refusing string            // a link whose next request is denied
@@ -44,7 +44,7 @@ type owned struct {
 	taken   time.Time // when an operator ended it
 }
 
-// shown is a line as it was when the world looked last.
+// shown is a line as it was when the world last looked.
 type shown struct {
 	version register.Version
 	nodes   []driver.Node
@@ -125,7 +125,7 @@ func (f *registers) Taken(node string) time.Time {
 	return time.Time{}
 }
 
-// Watches counts the listeners but for the one that each session has.
+// Watches counts all listeners except the one that each session has.
 func (f *registers) Watches() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,7 +212,7 @@ func (*registers) Write(string, []byte)            { panic("sim: nobody writes t
 func (*registers) Strand(string) func()            { panic("sim: a store is one") }
 func (*registers) CatchUp(_, _ int) int            { return 0 }
 
-// Tidy opens a session: whoever has one sweeps, and all others may have been closed.
+// Tidy opens a session: a client with a session sweeps, and all others may have been closed.
 func (f *registers) Tidy() {
 	f.janitor = f.NewDriver("janitor")
 	if _, err := f.janitor.Open(context.Background()); err != nil {
@@ -225,7 +225,7 @@ func (f *registers) Close() {
 	f.admin.Close(context.Background())
 }
 
-// ear is one who listens.
+// ear is a listener.
 type ear struct {
 	link, topic string
 	mu          sync.Mutex
@@ -281,8 +281,8 @@ func (f *registers) standing(sw register.Swap) []driver.Node {
 	return nodes
 }
 
-// goneIn returns which of its nodes a session is told to have lost, of those that stood in the line. A note is: the line's
-// name with its length, a number, and for each node a letter and its number.
+// goneIn returns which of the nodes that stood in the line a note tells their session it has lost. A note has the line's
+// name, with its length before it, a number, and a letter and a number for each node.
 func (f *registers) goneIn(told register.Note, before []driver.Node) (gone []string) {
 	id, own := strings.CutPrefix(told.Topic, sessionKey)
 	note := told.Text
@@ -305,7 +305,7 @@ func (f *registers) goneIn(told register.Note, before []driver.Node) (gone []str
 	return gone
 }
 
-// far is the store as it is where it stands: no network lies between.
+// far is the store itself, with no network in between.
 type far struct {
 	*registers
 	link string // who asks; "": the world
@@ -375,7 +375,8 @@ func (s *far) list(ctx context.Context, prefix string) (all []register.Item, err
 	return all, err
 }
 
-// compare puts the registers of sessions in the order in which these began: their names are random. It needs mu.
+// compare puts the registers of sessions in the order in which the sessions began, since their names are random. It needs
+// mu.
 func (f *registers) compare(a, b register.Item) int {
 	sort := func(key string) string {
 		s, _, _ := strings.Cut(key, "/")
@@ -400,7 +401,7 @@ func (s *far) Listen(_ context.Context, topic string, hear func([]byte)) (stop f
 func (s *far) listen(e *ear) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !e.ended() { // whoever asked may have given up meanwhile
+	if !e.ended() { // the caller may have given up meanwhile
 		s.ears = append(s.ears, e)
 	}
 }
@@ -416,10 +417,10 @@ func (s *far) Memory(ctx context.Context) (register.Memory, error) { return s.st
 func (s *far) Strength() driver.Strength                           { return s.store.Strength() }
 func (s *far) Close() error                                        { return nil }
 
-// near is the store as a client sees it: at the other end of the scheduler's link.
+// near is the store as a client sees it, at the other end of the scheduler's link.
 type near struct{ far *far }
 
-// ask carries a request there, and the answer back.
+// ask carries a request to the store, and the answer back.
 func ask[T any](ctx context.Context, s *near, op string, call func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -457,7 +458,7 @@ func (s *far) denied() error {
 	return driver.ErrDenied
 }
 
-// about is what a key is about, without what is random in it: sessions are counted.
+// about describes a key without what is random in it: a session is given by its number.
 func (f *registers) about(key string) string {
 	sort, name, _ := strings.Cut(key, "/")
 	switch sort {

@@ -23,7 +23,7 @@ type scheduler struct {
 	told  map[string]int       // for each link, how many answers have come
 	last  map[string]string    // and what the last of them answered
 	broke map[string]time.Time // for each link, when a connection of it broke last
-	open  bool                 // the run is over: everything arrives at once
+	open  bool                 // everything arrives at once: the run is over, or see swiftly
 }
 
 // link is what is parked between one driver and the service.
@@ -35,7 +35,7 @@ type link struct {
 	thaw    time.Time
 	silence time.Duration  // how long nothing may reach the service after the thaw
 	held    bool           // what comes to the driver is held back
-	posted  map[string]int // of a kind, or in a stream
+	posted  map[string]int // how many of each kind, or in each stream
 }
 
 type direction int
@@ -72,7 +72,7 @@ func (p parcel) String() string {
 
 func (p parcel) isEvent() bool { return strings.HasPrefix(p.what, "event ") }
 
-// moves reports whether a parcel may concern a line. There is always something else under way.
+// moves reports whether a parcel may concern a line. Parcels that concern none are always under way.
 func (p parcel) moves() bool {
 	if p.conn > 0 {
 		return p.what != "ping" && !strings.HasPrefix(p.what, "multi check")
@@ -117,7 +117,7 @@ func (l *link) number(sort string) int {
 	return l.posted[sort]
 }
 
-// ask parks a request, which has apply called when it arrives, and waits for the answer.
+// ask parks a request and waits for the answer. When the request arrives, apply is called.
 func (s *scheduler) ask(ctx context.Context, link, op string, apply func()) error {
 	answered := make(chan error, 1)
 	answer := func(err error) {
@@ -209,7 +209,7 @@ func (s *scheduler) lastAnswer(link string) string {
 	return s.last[link]
 }
 
-// tell parks an event, which has deliver called when it arrives.
+// tell parks an event. When it arrives, deliver is called.
 func (s *scheduler) tell(link, what string, deliver func()) {
 	s.post(&parcel{link: link, what: "event " + what, dir: toDriver, lose: func() {}, arrive: deliver})
 }
@@ -235,8 +235,8 @@ func (s *scheduler) heardGone(id string) time.Time {
 	return s.gone[id]
 }
 
-// ready returns what may arrive next, in an order that does not depend on when it was parked. ZooKeeper keeps the order
-// in each direction of a link; etcd keeps none.
+// ready returns what may arrive next, in an order that does not depend on when it was parked. On ZooKeeper each connection
+// keeps its order, on registers the notes keep theirs, and on etcd each stream does.
 func (s *scheduler) ready() []parcel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *scheduler) ready() []parcel {
 				l.frozen, l.thaw, l.silence = toService, time.Now().Add(l.silence), 0
 			}
 		}
-		// Those sent since the last time were sent at once: it must not matter who came first.
+		// What was sent since the last time was sent at once: it must not matter who came first.
 		if s.profile != ZooKeeper {
 			slices.SortFunc(l.out[l.ordered:], parcel.compare)
 		}
@@ -317,7 +317,7 @@ func (s *scheduler) postpone(p parcel) {
 	lose()
 }
 
-// repeat lets a request arrive, and keeps a copy that will arrive, too.
+// repeat lets a request arrive, and keeps a copy that will arrive later.
 func (s *scheduler) repeat(p parcel) {
 	s.take(p)
 	p.arrive()
@@ -403,7 +403,7 @@ func (s *scheduler) openUp() {
 	}
 }
 
-// closeUp ends that.
+// closeUp ends what openUp began.
 func (s *scheduler) closeUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

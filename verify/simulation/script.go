@@ -72,7 +72,7 @@ type script struct {
 	quiet   time.Time            // since when nothing could arrive
 	broken  time.Time            // until then, what is late is not applied
 	cancels map[string]func()    // for each contender that asks
-	denials map[string]bool      // clients that may be told so
+	denials map[string]bool      // clients that may be told that they are denied
 	rate    float64
 	burst   string   // a link on which what is told next arrives at once
 	steps   []parcel // those that have arrived
@@ -158,7 +158,7 @@ func (s *script) run(parts []part) Outcome {
 	return o
 }
 
-// lasts is the world's, and nobody is expected to be well before.
+// lasts is the world's; until the fault ends, nobody is expected to be well.
 func (s *script) lasts(d time.Duration, end func()) {
 	s.world.lasts(d, end)
 	s.broken = later(s.broken, time.Now().Add(d))
@@ -175,7 +175,7 @@ func (s *script) next() (parcel, bool) {
 	return ready[s.turn%len(ready)], true
 }
 
-// move lets the next parcel arrive, or a replica follow, and time pass.
+// move lets the next parcel arrive, a replica follow, or time pass.
 func (s *script) move() {
 	p, some := s.next()
 	switch {
@@ -207,7 +207,7 @@ func (s *script) bunch(link string) {
 	s.burst = link
 }
 
-// restOfBurst lets what else is told to a client arrive, without a rest in between.
+// restOfBurst lets everything else that is told to the client arrive, without a rest in between.
 func (s *script) restOfBurst(first parcel) {
 	if first.link != s.burst || first.dir != toDriver {
 		return

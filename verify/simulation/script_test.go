@@ -113,7 +113,7 @@ func singles(t *testing.T, plays []string) []Script {
 	return all
 }
 
-// sampled is one in how many single faults are tried.
+// sampled returns n, if one in n single faults is tried.
 func sampled(p Profile) int {
 	switch {
 	case *oneIn == 1:
@@ -132,7 +132,7 @@ func TestEveryFaultAtEveryStep(t *testing.T) {
 func TestEveryPairOfFaults(t *testing.T) {
 	lengths := make(map[string]int) // of plays without faults
 	firsts := singles(t, shortPlays)
-	seconds := func(one Script) int { // a fault makes for more steps
+	seconds := func(one Script) int { // a fault adds steps
 		plain := Script{Profile: one.Profile, Play: one.Play}
 		key := fmt.Sprint(plain)
 		if _, known := lengths[key]; !known {
@@ -141,7 +141,7 @@ func TestEveryPairOfFaults(t *testing.T) {
 		return max(lengths[key]+10-one.Faults[0].At, 0) * len(one.Profile.kinds())
 	}
 	var total int
-	ends := make([]int, len(firsts)) // where in the row of all pairs those of a first fault end
+	ends := make([]int, len(firsts)) // where, among all pairs, those of each first fault end
 	for i, one := range firsts {
 		total += seconds(one)
 		ends[i] = total

@@ -19,7 +19,7 @@ type Kind struct {
 	checkpoints bool // a new leader knows how much is left of a lease, in the whole run
 }
 
-// kinds are the faults that there are everywhere. Those that need a parcel befall the one that is about to arrive.
+// kinds are the faults that every far side has. Those that need a parcel befall the one that is about to arrive.
 var kinds = []*Kind{
 	// It never arrives; where the service keeps order the connection breaks with it.
 	{name: "lost", needs: losable, breaks: (*script).lose},
@@ -73,7 +73,7 @@ var kinds = []*Kind{
 	{name: "last", needs: aNode, breaks: func(s *script, _ parcel) { s.remove(s.nodes()[len(s.nodes())-1]) }},
 	// Somebody writes to the second node, then its owner gives up, and the third hears of both at once.
 	{name: "meddled", needs: standing(3), breaks: (*script).meddle},
-	// What is told to whoever stands second is held back for a moment, and then arrives at once.
+	// What is told to the second in line is held back for a moment, and then arrives at once.
 	{name: "bunched", needs: standing(2), breaks: func(s *script, _ parcel) { s.bunch(s.ownerOf(s.nodes()[1])) }},
 	// The node at the head is removed, and then its owner's requests stall.
 	{name: "firstmute", needs: aNode, breaks: func(s *script, _ parcel) {
@@ -122,12 +122,12 @@ func nothing(*script, parcel) bool { return true }
 
 func anything(_ *script, p parcel) bool { return p.arrive != nil }
 
-// event is one that may arrive twice. A stream of gRPC tells it once.
+// event is true for an event, which may arrive twice; but a stream of gRPC tells each once.
 func event(s *script, p parcel) bool { return p.isEvent() && s.cfg.Profile != Etcd }
 
 func request(_ *script, p parcel) bool { return p.dir == toService }
 
-// losable is true for all but events of a service that keeps no order: there, a watch goes on from where it was.
+// losable is true for everything but the events of registers: a note is lost only if its listener hears of that.
 func losable(s *script, p parcel) bool {
 	return anything(s, p) && (s.keepsOrder() || !p.isEvent() || s.cfg.Profile == Etcd)
 }
@@ -135,20 +135,20 @@ func losable(s *script, p parcel) bool {
 // reorderable is true for a request that others may overtake.
 func reorderable(s *script, p parcel) bool { return request(s, p) && p.stream == "" && !s.keepsOrder() }
 
-// repeatable is what a store must bear to get twice.
+// repeatable is true for a request that the service must bear to get twice.
 func repeatable(s *script, p parcel) bool {
 	return request(s, p) && p.stream == ""
 }
 
-// aServer is one of several, of which some may be cut off from the others.
+// aServer is true where there are several servers, so that one may be cut off from the others.
 func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
 
-// aWatch is what a service may refuse. One with a shipped driver may refuse anything.
+// aWatch is true for what a service may refuse: on ZooKeeper requests for watches, elsewhere any request.
 func aWatch(s *script, p parcel) bool {
 	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register || s.cfg.Profile == Etcd)
 }
 
-// standing is how many nodes are needed, where somebody can write to one of them.
+// standing is true if that many nodes stand, where somebody can write to one of them.
 func standing(n int) func(*script, parcel) bool {
 	return func(s *script, _ parcel) bool { return s.cfg.Profile != Register && len(s.nodes()) >= n }
 }

@@ -40,7 +40,7 @@ func profileOf(name string) (Profile, bool) {
 // keepsOrder reports whether requests and answers of a link never overtake each other.
 func (p Profile) keepsOrder() bool { return p == ZooKeeper }
 
-// hasServers reports whether there are several, of which some may be cut off from the others.
+// hasServers reports whether there are several servers, so that some may be cut off from the others.
 func (p Profile) hasServers() bool { return p != Register }
 
 // service is the far side: what the drivers reach through the scheduler, and the world past it.
@@ -56,8 +56,8 @@ type service interface {
 	Watches() int                 // those that nobody needs
 	Remains() []string            // what else is left of sessions that have ended
 
-	// Guarded returns a write by one who holds, to data that the same service keeps, under the service's own guard: it says
-	// whether it was taken. It is nil if there is no guard, or none any more.
+	// Guarded returns a write by a holder to data in the same service, under the service's own guard. The write says whether it
+	// was taken. It is nil if there is no guard, or none any more.
 	Guarded(h *coord.Hold) (write func() bool)
 
 	Remove(node string) bool
@@ -79,8 +79,8 @@ func init() {
 	}
 }
 
-// incarnation is what one node has and no other, however often it is amended. A register's driver that does not know
-// whether its join was applied makes the same node again, with another token.
+// incarnation tells one node from all others, however often it is amended. A register's driver that does not know whether
+// its join was applied makes the same node again, with another token.
 func incarnation(n driver.Node) string {
 	id, revised, _ := strings.Cut(n.ID, ".")
 	if revised == "" {

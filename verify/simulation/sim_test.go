@@ -96,8 +96,8 @@ func TestWithoutFaultsEverybodyIsServed(t *testing.T) {
 	})
 }
 
-// A shipped driver does what several contenders want in one request, in the order in which they came to want it, and that
-// is left to the runtime. So not every run is the same again; but if hardly any were, a seed would be worth nothing.
+// A shipped driver puts what several contenders want into one request, in the order in which they wanted it, and that order
+// is left to the runtime. So not every seed gives the same run again; but if hardly any did, a seed would be worth nothing.
 func TestASeedReplaysMostRuns(t *testing.T) {
 	if scattered {
 		t.Skip("under the race detector goroutines come in random order")

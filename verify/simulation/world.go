@@ -54,9 +54,9 @@ type world struct {
 	steps     int
 	sum       hash.Hash64
 	began     time.Time
-	healed    time.Time // when the last fault had been; zero: there may be more
+	healed    time.Time // when the last fault was over; zero: there may be more
 	stranded  []stranding
-	idle      map[string]time.Time // for each line, since when it is somebody's turn and no news of it is on its way
+	idle      map[string]time.Time // for each line, since when it has been somebody's turn with no news of that on its way
 
 	nap time.Duration // how long that may last
 
@@ -76,13 +76,14 @@ type world struct {
 	strays   time.Duration // how long a node may stand that nobody knows of
 }
 
-// turn is one contender's in a line: the tokens of two lines may be the same.
+// turn is a contender's turn in its line: the tokens of two lines may be the same.
 type turn struct {
 	line  string
 	token coord.Token
 }
 
-// place is a node's in a line. Of a token it tells more: when a backup was put back, another node may come to have the same.
+// place is a node's place in its line. It is more than a token: after a backup was put back, another node may get the same
+// token.
 type place struct{ line, node string }
 
 func placeOf(n coord.Node) place { return place{n.Line, incarnation(n)} }
@@ -100,7 +101,7 @@ var versions = []zookeeper.Version{{Major: 3, Minor: 4, Patch: 14}, {Major: 3, M
 // everything is more than any replica lags behind.
 const everything = 1 << 30
 
-// patience is how long the last one may take once everything is healed, in simulated time.
+// patience is how long the last contender may take once everything is healed, in simulated time.
 const patience = 3 * time.Minute
 
 // Run runs a simulation in a bubble of its own; it is called within synctest.Test.
@@ -260,7 +261,8 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	w.service.Close()
 }
 
-// drain lets everything arrive that is parked, and what that brings about, for as long as streams must keep their order.
+// drain ends all freezes. On etcd, where streams must keep their order, it also lets everything arrive that is parked, and
+// what that brings about.
 func (w *world) drain() {
 	w.scheduler.heal()
 	for range 1000 {
@@ -274,8 +276,8 @@ func (w *world) drain() {
 	}
 }
 
-// tidying is how long clean-ups may take. In a register one process does them for all: it may have to take over first, then
-// see a session stand still for a TTL, and then look through the lines, which it does once in a TTL.
+// tidying is how long clean-ups may take. On registers one process does them for all. It may first have to take over, then
+// to see a session stand still for a TTL, and then to look through the lines, which it does once in a TTL.
 func (w *world) tidying() time.Duration {
 	if w.cfg.Profile == Register {
 		return 4 * w.cfg.TTL

@@ -45,7 +45,7 @@ func (op Op) String() string {
 	return "op " + strconv.Itoa(int(op))
 }
 
-// eventXid is what a watch event has in place of a request's number.
+// eventXid is what a watch event has instead of a request's number.
 const eventXid = -1
 
 // parseRequest reads a frame of the client: length, xid, operation, and for most the path.

@@ -1,6 +1,6 @@
-// Package zkwire is a faultproxy that understands ZooKeeper: it counts events, and requests by operation, and can lose
-// just one request, or just one answer. That is where distributed locks go wrong: the node was created, and the client
-// was told that the connection is lost.
+// Package zkwire is a faultproxy that understands ZooKeeper. It counts events, and requests by operation, and it can lose
+// just one request or just one answer. That is where distributed locks go wrong: the node was created, and the client was
+// told that the connection is lost.
 //
 //	p := zkwire.Start(t, server.Addr())
 //	p.OnRequest(func(r zkwire.Request) zkwire.Verdict {
@@ -24,7 +24,7 @@ type Request struct {
 	Op   Op
 	Xid  int32
 	Path string // of a Multi, that of its first operation; empty if the operation has none
-	Conn int    // which connection, from 1 in the order they came
+	Conn int    // which connection, from 1 in the order in which they came
 }
 
 // A Verdict is what becomes of a request.
@@ -48,7 +48,7 @@ var (
 	// DropBeforeApply cuts the connection; the server never sees the request.
 	DropBeforeApply = Verdict{lose: request}
 	// DropReply forwards the request and cuts the connection when the server has answered: the request was applied, and
-	// the client doesn't know.
+	// the client does not know it.
 	DropReply = Verdict{lose: reply}
 )
 
@@ -88,16 +88,16 @@ func Start(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// OnRequest makes the hook decide about every request from now on, pings included; nil lets all pass. Several
-// connections call it at the same time, and each waits for it.
+// OnRequest makes the hook decide about every request from now on, including pings; nil lets all pass. Several connections
+// may call the hook at the same time, and each waits for it.
 func (p *Proxy) OnRequest(hook func(Request) Verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hook = hook
 }
 
-// Requests returns how many requests of these operations were sent to the server since the last Reset; if none are
-// given, how many of all but pings.
+// Requests returns how many requests of these operations were sent to the server since the last Reset. If none are given, it
+// counts all requests except pings.
 func (p *Proxy) Requests(ops ...Op) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +122,7 @@ func (p *Proxy) Events() int {
 	return p.events
 }
 
-// Reset begins counting anew.
+// Reset starts counting from zero.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

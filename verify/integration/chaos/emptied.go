@@ -16,14 +16,15 @@ import (
 // voting reports whether the service is several servers that store what a majority agrees to, and that can be emptied.
 func voting(s *scene) bool { return s.service == "quorum" }
 
-// emptied takes one member's data away for good, just when another is behind and the third fails: if the one that is empty voted,
-// the first two would be a majority that knows nothing of what the third has agreed to. Then it is healed. Meanwhile there are
-// faults that all members outlive, and as soon as it is healed another one fails, so that its vote is needed.
+// emptied takes one member's data away for good, just when another is behind and the third fails. If the empty one voted,
+// the first two would be a majority that knows nothing of what the third has agreed to. Then the empty member is healed.
+// Meanwhile there are faults that all members outlive, and as soon as it is healed another one fails, so that its vote is
+// needed.
 func emptied(s *scene) (heal func() error, err error) {
 	all := s.cluster.Members()
 	s.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	empty, behind, third := all[0], all[1], all[2]
-	behind.Kill() // what it was sent while it is only stopped it would do later
+	behind.Kill() // if it were only stopped, it would later do what it was sent
 	time.Sleep(about(s.session)(s))
 	if err := s.empty(empty); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func flush(m *servers.Member) error {
 	return errors.Join(c.FlushAll(ctx).Err(), c.Close())
 }
 
-// healQuorum is what an operator does, as the package's documentation says.
+// healQuorum does what an operator does, as the documentation of package redis says.
 func healQuorum(addrs []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -57,8 +57,8 @@ var counter = porcupine.Model{
 	DescribeState:     func(state any) string { o := state.(occupied); return fmt.Sprintf("%d of %d", o.granted, o.standing) },
 }
 
-// history is what happened in a line: each step with the earliest and the latest time at which it can have been. The
-// service's own history tells when nodes came and went; the workers tell what was granted and what was found busy.
+// history returns what happened in a line, each step with the earliest and the latest time at which it can have happened.
+// The service's own history tells when nodes came and went; the workers tell what was granted and what was found busy.
 func history(e *evidence, line string, limit int64) []porcupine.Operation {
 	var all []porcupine.Operation
 	add := func(who int, from, to time.Duration, what moved, weight int64) {

@@ -80,7 +80,7 @@ type evidence struct {
 	pauses   []pause               // workers that were stopped
 	killed   map[int]time.Duration // workers that were killed, and when
 	frozen   []pause               // servers that were stopped; worker is 0
-	forgot   bool                  // the service has begun anew, and its tokens with it
+	forgot   bool                  // the service has begun again, and its tokens with it
 	drained  time.Duration         // when everybody was told to finish
 }
 
@@ -154,7 +154,7 @@ func judge(e *evidence) *verdict {
 	return v
 }
 
-// audited is what the traces say. The tokens of a service that forgets begin anew when it has forgotten.
+// audited returns what the traces say. When a service forgets, its tokens begin again.
 func (e *evidence) audited() *trace.Verdict {
 	v := cmp.Or(e.audit, &trace.Verdict{})
 	if e.forgot {
@@ -163,8 +163,8 @@ func (e *evidence) audited() *trace.Verdict {
 	return v
 }
 
-// isLapsed reports whether a grant came while the service was forgetting, or soon after: a hold may have been forgotten
-// that is believed in until its session ends. It counts those.
+// isLapsed reports whether a grant came while the service was forgetting, or soon after: a holder may believe in a forgotten
+// hold until its session ends. It counts those.
 func (v *verdict) isLapsed(at time.Duration) bool {
 	for _, l := range v.lapses {
 		if l.from <= at && at-10*time.Second <= l.to {
@@ -175,14 +175,13 @@ func (v *verdict) isLapsed(at time.Duration) bool {
 	return false
 }
 
-// isExplained reports whether something that the audit has found in a line is due to the service, as it was with what two
-// believed there.
+// isExplained reports whether what the audit has found in a line is the service's doing, as it was when two believed there.
 func (v *verdict) isExplained(line string) bool {
 	return len(v.lapses) > 0 || slices.ContainsFunc(v.beliefs, func(b belief) bool { return b.line == line && b.cause == revoked })
 }
 
-// serverOverlaps finds grants that came while somebody who excludes them still stood ahead. It takes the earliest time
-// at which a node can have gone, so what it finds is certain.
+// serverOverlaps finds grants that came while a node that excludes them still stood ahead. It takes the earliest time at
+// which a node can have gone, so what it finds is certain.
 func serverOverlaps(e *evidence) []flaw {
 	byNode := map[string]*standing{}
 	byLine := map[string][]*standing{}
@@ -231,7 +230,8 @@ func serverOverlaps(e *evidence) []flaw {
 	return found
 }
 
-// standingAhead leaves out my own node under the name that an amendment gave it: it has my place.
+// standingAhead returns the nodes ahead of mine. It leaves out my own under the name that an amendment gave it, since that
+// has my place.
 func standingAhead(line []*standing, mine *standing) []*standing {
 	i := slices.IndexFunc(line, func(s *standing) bool { return !s.ahead(mine) })
 	return line[:max(i, 0)]
@@ -253,7 +253,8 @@ func staleWrites(writes []write) []flaw {
 	return found
 }
 
-// beliefs finds times when workers who exclude one another both asked about their holds and were told they are good.
+// beliefs finds times when two workers that exclude one another both asked about their holds, and were told that they are
+// good.
 func beliefs(e *evidence) []belief {
 	byLine := map[string][]*attempt{}
 	for _, a := range e.attempts {
@@ -277,7 +278,7 @@ func beliefs(e *evidence) []belief {
 					sum += weight(first.kind)
 				}
 				if sum > permits {
-					// The one who has believed longest should have ended.
+					// The one that has believed longest should have ended.
 					first := slices.MinFunc(open, func(a, b *attempt) int { return cmp.Compare(a.granted, b.granted) })
 					found = append(found, explain(e, nodes, belief{line: line, first: first, next: next}))
 				}
@@ -304,7 +305,7 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 			return b
 		}
 	}
-	// The service took away the node of one who still believed. It may do so by mistake if a server was frozen while the
+	// The service took away the node of a worker that still believed. It may do so by mistake if a server was frozen while the
 	// hold lasted: its clock went on, and it does not count the renewals that it did not hear.
 	if s := nodes[b.first.node]; s != nil && s.gone > 0 {
 		for _, p := range e.frozen {
@@ -317,7 +318,7 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	return b
 }
 
-// stuck finds those who were alive and still waiting when everybody should have been served.
+// stuck finds what living workers had not finished when everybody should have been served.
 func stuck(e *evidence) []flaw {
 	var found []flaw
 	for _, a := range e.attempts {

@@ -6,11 +6,11 @@
 //	go run ./chaos -service redis -peers
 //
 // Workers are separate processes. Each competes for every recipe's line again and again, through proxies that only it
-// uses, and records, by the machine's monotonic clock, what it wants, is given and believes. Faults come one at a time,
-// in an order and for a time that the seed decides, and each is healed. The judge then compares the records with what
-// the service had: etcd's watch from the first revision on, or ZooKeeper's transaction log. Files, Redis and databases keep
-// no such history: there it goes by the workers' beliefs, and by what is left at the end. On all, the workers' traces are
-// audited, too (coord/trace).
+// uses, and records, by the machine's monotonic clock, what it wants, what it is given and what it believes. Faults come one
+// at a time, in an order and for a time that the seed decides, and each is healed. The judge then compares the records with
+// what the service had: etcd's watch from the first revision on, or ZooKeeper's transaction log. Files, Redis and databases
+// keep no such history: there the judge goes by the workers' beliefs, and by what is left at the end. On all services, the
+// workers' traces are audited as well (coord/trace).
 package main
 
 import (

@@ -15,13 +15,13 @@ import (
 // A fault is something that goes wrong for a while and is then healed.
 type fault struct {
 	name    string
-	members int               // how many servers it takes at least
+	members int               // how many servers it needs at least
 	when    func(*scene) bool // nil: always
 	do      func(s *scene) (heal func() error, err error)
 	lasts   func(s *scene) time.Duration
 }
 
-// Where a fault cannot be.
+// Where a fault can be.
 func served(s *scene) bool     { return s.cluster != nil }
 func consensual(s *scene) bool { return !s.isStore() }
 
@@ -298,7 +298,7 @@ func (s *scene) plague(until time.Time) error {
 			return err
 		}
 		if s.recoveries[len(s.recoveries)-1].nobody {
-			return nil // the judge tells
+			return nil // the judge reports it
 		}
 		time.Sleep(100*time.Millisecond + s.part(300*time.Millisecond))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
-// permits is how many both semaphores have.
+// permits is how many permits each of the semaphores has.
 const permits = 3
 
 func (w *worker) runOurs() {
@@ -41,7 +41,8 @@ func (w *worker) runOurs() {
 	all.Wait()
 }
 
-// client returns nil if the worker is to come to its end before the service can be reached: it may be down just now.
+// client connects, and tries again as long as the service is down. It returns nil if the worker is told to finish before
+// that.
 func (w *worker) client() *coord.Client {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -81,8 +82,8 @@ func weight(kind string) int64 {
 	return 1
 }
 
-// ourWishes has a client of its own for the mutex: one that asks for nothing else while it holds or waits learns of trouble
-// only if it looks for it.
+// ourWishes has a separate client for the mutex: a client that asks for nothing else while it holds or waits learns of
+// trouble only if it looks for it.
 func ourWishes(client, quiet *coord.Client) []wish {
 	m, try := mutex.New(quiet, "mutex"), mutex.New(client, "try-mutex")
 	rw := rwlock.New(client, "rwlock")

@@ -48,7 +48,7 @@ type scene struct {
 	pauses     []pause
 	frozen     []pause
 	killed     map[int]time.Duration
-	forgot     bool // a server that forgets all was started again
+	forgot     bool // a server that forgets everything was started again
 }
 
 // A slot is a worker's place. When the worker is killed, another one takes it.
@@ -147,14 +147,14 @@ func (s *scene) openService(ctx context.Context) (err error) {
 }
 
 // configuration is, for sessions of 10 s, ZooKeeper's sample configuration and etcd's defaults. For shorter sessions, etcd
-// is as much quicker; ZooKeeper's ticks, of which two must fit into a session, are as long as they may be. A server that
-// hears nothing of the others goes on for five.
+// is quicker in proportion; ZooKeeper's ticks, two of which must fit into a session, are as long as they can be. A server
+// that hears nothing from the others goes on for five ticks.
 func (p plan) configuration() []servers.Option {
 	return []servers.Option{servers.Members(p.members), servers.Links(), servers.Tick(min(2*time.Second, p.session/2)),
 		servers.Config("initLimit=10", "syncLimit=5"), servers.ElectionTimeout(p.session / 10)}
 }
 
-// patience is how long those who still wait may take once all faults are healed and nobody else comes.
+// patience is how long those that still wait may take once all faults are healed and nobody else joins.
 func (p plan) patience() time.Duration { return 30*time.Second + 5*p.session }
 
 // mainLine is the line that recovery is measured by.

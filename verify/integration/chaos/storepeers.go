@@ -19,12 +19,12 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// What people lock with on stores has no tokens.
+// The locks that people use on stores have no tokens.
 
-// brief bounds what a peer asks for besides its turn.
+// brief bounds every request of a peer but the one for its turn.
 const brief = 5 * time.Second
 
-// unaware is the answer of a lock that tells of no loss.
+// unaware is the answer of a lock that never tells of its loss.
 func unaware() bool { return true }
 
 // locks is a wish for a peer's lock in a line of the peer's name.
@@ -73,7 +73,7 @@ func redsyncPeer(w *worker) []wish {
 	})}
 }
 
-// redisPeers has rueidislock as its documentation shows it for one Redis. It tells of a loss by a context.
+// redisPeers adds rueidislock, as its documentation shows it for one Redis. It tells of a loss by a context.
 func redisPeers(w *worker) []wish {
 	var locker rueidislock.Locker
 	return append(redsyncPeer(w), locks("rueidislock", func(ctx context.Context) (_ *claim, err error) {
@@ -103,7 +103,7 @@ type backed struct {
 	conn *pgx.Conn
 }
 
-// do runs f on the connection, in which what f has locked stays locked.
+// do runs f on the connection; what f has locked stays locked on it.
 func (b *backed) do(ctx context.Context, f func(*pgx.Conn) error) error {
 	if b.conn == nil {
 		dial, cancel := context.WithTimeout(ctx, brief)
@@ -131,7 +131,7 @@ func (b *backed) exec(ctx context.Context, statement string, args ...any) error 
 	})
 }
 
-// claim is what has been locked, until then is executed.
+// claim returns a claim to what has been locked. The statement then unlocks it.
 func (b *backed) claim(then string, args ...any) *claim {
 	return &claim{valid: unaware, release: func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), brief)

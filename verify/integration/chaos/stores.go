@@ -11,8 +11,8 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// A store keeps no history by which the judge could see what it had. There the judge goes by what the workers believed, by their
-// tokens, and by who stands in line at the end.
+// A store keeps no history that would show the judge what it had. There the judge goes by what the workers believed, by
+// their tokens, and by who stands in line at the end.
 type store struct {
 	start   func(ctx context.Context, dir string, opts ...servers.Option) (*servers.Cluster, error) // nil: there is no server
 	options []servers.Option
@@ -21,7 +21,7 @@ type store struct {
 	forgets bool // all, when it is restarted
 }
 
-// Data are as durable as a kill of the process asks for.
+// Data outlive a kill of the process, unless the store forgets.
 var stores = map[string]store{
 	"file":      {url: "file://%s/locks?", peers: flockPeer},
 	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?", redisPeers, false},
@@ -49,7 +49,7 @@ func (p plan) address(addrs []string) string {
 	return fmt.Sprintf(p.store().url, at) + "session=" + p.session.String()
 }
 
-// openStore starts a store. Its clients make what they need.
+// openStore starts a store. Its clients create what they need.
 func (s *scene) openStore(ctx context.Context) (err error) {
 	start := s.store().start
 	if start == nil {
@@ -67,7 +67,7 @@ func (s *scene) addresses() []string {
 	return s.cluster.Addrs()
 }
 
-// remains is who stands in line at the end, as somebody sees who has just come.
+// remains returns who stands in line at the end, as a new client sees it.
 func (s *scene) remains(ctx context.Context) (*truth, error) {
 	c, err := backend.Open(ctx, s.address(s.addresses()))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A standing is one node as the service had it, in the service's own count of changes: etcd's revisions, ZooKeeper's
-// transaction ids.
+// A standing is one node as the service had it. When things happened is told in the service's own count of changes: etcd's
+// revisions, ZooKeeper's transaction ids.
 type standing struct {
 	line     string
 	node     string // as workers name it
@@ -61,16 +61,15 @@ func (t *truth) notBefore(position int64) time.Duration {
 // ahead reports whether s stands ahead of the other node in its line.
 func (s *standing) ahead(of *standing) bool { return slices.Compare(s.order[:], of.order[:]) < 0 }
 
-// A lapse is a time after which the service had forgotten what it had confirmed meanwhile.
+// A lapse is a span of time: after it, the service had forgotten what it had confirmed during it.
 type lapse struct {
 	from, to time.Duration
 	epochs   [2]int64 // of leaders: from the first until before the second
 }
 
-// lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. Under
-// ZooKeeper, which numbers the nodes of a line, two then have the same number. A majority has logged that part, so it had
-// been agreed on; that such things are lost now and then is known (ZOOKEEPER-4643, 4646, 4785 and others): no client can
-// help it.
+// lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. ZooKeeper
+// numbers the nodes of a line, so two then have the same number. A majority has logged that part, so it had been agreed on.
+// ZooKeeper is known to lose such things now and then (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
 func (t *truth) lapses() []lapse {
 	type place struct {
 		line  string
@@ -86,7 +85,7 @@ func (t *truth) lapses() []lapse {
 		}
 		first[p] = s
 	}
-	// Which of an epoch's changes were the first to go is not known.
+	// It is not known which of an epoch's changes were the first to go.
 	t.nodes = slices.DeleteFunc(t.nodes, func(s *standing) (forgotten bool) {
 		for i, l := range found {
 			if epoch := s.born >> 32; l.epochs[0] <= epoch && epoch < l.epochs[1] {

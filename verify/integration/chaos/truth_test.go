@@ -113,7 +113,7 @@ func TestATransactionLogIsReplayed(t *testing.T) {
 	require.Error(t, complete(append(all[:3:3], all[5:]...)))
 }
 
-// A writer is a reader from its downgrade on, whoever writes to its node later.
+// A writer is a reader from its downgrade on, even if somebody else writes to its node later.
 func TestADowngradeIsWhenItWasMade(t *testing.T) {
 	h := &etcdHistory{stands: map[string]*standing{}}
 	for revision, value := range []string{1: "", 2: "turnwise kind R\n", 3: "turnwise kind R\n!"} {

@@ -43,7 +43,7 @@ func stampZooKeeper(ctx context.Context, addrs []string) (*zkStamps, error) {
 			return nil, err
 		}
 		z.conns = append(z.conns, conn)
-		for i == 0 { // it may choose its leader just now
+		for i == 0 { // the ensemble may still be electing its leader
 			if _, err = conn.Create(stampPath, nil, 0, gozk.WorldACL(gozk.PermAll)); err == nil || errors.Is(err, gozk.ErrNodeExists) {
 				break
 			}
@@ -121,8 +121,8 @@ func readTransactions(c *servers.Cluster) ([]transaction, error) {
 }
 
 // agreed returns what came to pass, in order. A member that was down for long may have got a snapshot instead of the
-// transactions, so no single member's log need be complete. And a leader that was stopped may have logged, at the end,
-// what no majority has ever seen; the next leader knows nothing of it.
+// transactions, so no single member's log need be complete. And a leader that was stopped may have logged at the end what no
+// majority has ever seen, and of which the next leader knows nothing.
 func agreed(logged []map[int64]transaction) []transaction {
 	all := map[int64]transaction{}
 	logs := map[int64]int{} // how many members have it

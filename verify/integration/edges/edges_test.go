@@ -87,7 +87,7 @@ func TestDataAtTheLimitAndOneOver(t *testing.T) {
 	})
 }
 
-// Zero or less is refused as a TTL, and so is a length with which a crashed holder would block its line for too long.
+// A TTL of zero or less is refused, and so is one with which a crashed holder would block its line for too long.
 func TestSessionTimeouts(t *testing.T) {
 	onBoth(t, func(t *testing.T, ctx context.Context, s service.Service, cluster *servers.Cluster) {
 		for _, bad := range []time.Duration{0, -time.Second} {

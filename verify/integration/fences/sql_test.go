@@ -23,7 +23,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// database is one of those that a fence is for.
+// database is one of the databases that a fence is for.
 type database struct {
 	*testing.T
 	dialect sqlfence.Dialect
@@ -116,7 +116,7 @@ func TestSQLRefusesWhatIsStaleLineByLine(t *testing.T) {
 	})
 }
 
-// What differs in a byte is another line.
+// Names that differ in a byte are different lines.
 func TestSQLKeepsNamesApart(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("x", 255)+"/", 3) + strings.Repeat("y", 254)
 	names := []string{"a", "A", "a ", "á", "a\u0301", "ß", "ss", "😀", "😁", "日本", "100%", `it's "quoted" \ ` + "`so`", long, long + "z"}
@@ -145,7 +145,7 @@ func TestSQLForgetsWhatIsRolledBack(t *testing.T) {
 	})
 }
 
-// The one who comes second waits for the first to end, and goes by what that has left. At every level of isolation.
+// At every level of isolation, the second transaction waits for the first to end, and goes by what that has left.
 func TestSQLLetsNobodyPassBesideAnother(t *testing.T) {
 	levels := []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
 	onEveryDatabase(t, func(d *database) {
@@ -153,7 +153,7 @@ func TestSQLLetsNobodyPassBesideAnother(t *testing.T) {
 			if d.dialect == sqlfence.SQLite && level != sql.LevelDefault && level != sql.LevelSerializable {
 				continue
 			}
-			for _, known := range []bool{false, true} { // whether the line is new
+			for _, known := range []bool{false, true} { // whether the line has been used before
 				for _, commit := range []bool{true, false} {
 					for _, mine := range []coord.Token{4, 6} {
 						d.Run(fmt.Sprintf("%v, known %v, commit %v, %d after 5", level, known, commit, mine), func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestSQLLetsNobodyPassBesideAnother(t *testing.T) {
 	})
 }
 
-// What is read before is as old as the transaction; what is read after Pass is what the others have left.
+// What is read before Pass is as old as the transaction; what is read after Pass is what the others have left.
 func TestSQLLetsReadWhatEarlierHoldersHaveLeft(t *testing.T) {
 	onEveryDatabase(t, func(d *database) {
 		table := fmt.Sprintf("data_%d", rand.Uint64())
@@ -228,7 +228,7 @@ func TestSQLLetsReadWhatEarlierHoldersHaveLeft(t *testing.T) {
 	})
 }
 
-// One who is stopped inside a transaction holds up the newer ones, until their contexts end or it does.
+// A holder that is stopped inside a transaction holds up newer ones, until their contexts or its transaction end.
 func TestSQLWaitsNoLongerThanItsContext(t *testing.T) {
 	onEveryDatabase(t, func(d *database) {
 		if d.dialect == sqlfence.SQLite {
@@ -368,7 +368,7 @@ func TestSQLTakesTablesOfASchema(t *testing.T) {
 	})
 }
 
-// A role that may not make tables uses one that somebody else has made.
+// A role that may not create tables uses one that somebody else has created.
 func TestSQLNeedsNoRightToMakeTables(t *testing.T) {
 	m := servers.Postgres(t, servers.Shared())
 	d := &database{T: t, dialect: sqlfence.Postgres, db: opened(t, "pgx", m.URL())}

@@ -40,10 +40,11 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
-// stale is how many writes one who has lost the lock tries on each target.
+// stale is how many writes a holder that has lost the lock tries on each target.
 const stale = 10_000
 
-// holdAndWrite takes the lock, writes to all targets, and writes on when it is told to, whatever has become of the lock.
+// holdAndWrite takes the lock, writes to all targets, and goes on writing when it is told to, whatever has become of the
+// lock.
 func holdAndWrite(etcd string, at []string) error {
 	ctx := context.Background()
 	locks, err := service.Etcd.Connect(ctx, []string{etcd}, ttl)
@@ -113,8 +114,8 @@ func ledger(t *testing.T) (url string) {
 	return s.URL
 }
 
-// A process is stopped while it holds, and the lock goes to another one, since the session of the first has ended. Then it
-// goes on as if nothing had happened.
+// A process is stopped while it holds, and the lock goes to another one, since the session of the first has ended. Then the
+// first goes on as if nothing had happened.
 func TestAStoppedHolderWritesNothing(t *testing.T) {
 	etcd := servers.Etcd(t, servers.Shared()).Addrs()[0]
 	dir := servers.ScratchFor(t)

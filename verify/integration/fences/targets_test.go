@@ -47,7 +47,6 @@ var kinds = map[string]func(address string) (*target, error){
 	"no fence":      openUnfenced,
 }
 
-// openDB opens a database, and makes what is written to.
 func openDB(d sqlfence.Dialect, address string) (*sql.DB, error) {
 	driver := map[sqlfence.Dialect]string{sqlfence.Postgres: "pgx", sqlfence.MySQL: "mysql", sqlfence.SQLite: "sqlite"}[d]
 	switch d {
@@ -59,7 +58,7 @@ func openDB(d sqlfence.Dialect, address string) (*sql.DB, error) {
 	return sql.Open(driver, address)
 }
 
-// mysqlAddress makes of a URL what the driver takes.
+// mysqlAddress turns a URL into what the driver takes.
 func mysqlAddress(url string, params ...string) string {
 	rest := strings.TrimPrefix(url, "mysql://")
 	user, rest, _ := strings.Cut(rest, "@")
@@ -112,7 +111,7 @@ func openSQL(d sqlfence.Dialect, address string) (*target, error) {
 	}, nil
 }
 
-// goRedis and viaRueidis are what the package comment of redisfence has.
+// goRedis and viaRueidis do what the package comment of redisfence shows.
 func goRedis(url string) (redisfence.Eval, func(), error) {
 	opts, err := goredis.ParseURL(url)
 	if err != nil {
@@ -215,7 +214,7 @@ func openFile(path string) (*target, error) {
 	}, nil
 }
 
-// openUnfenced shows that there would be something to see.
+// openUnfenced has no fence: it shows that stale writes would be seen.
 func openUnfenced(path string) (*target, error) {
 	return &target{
 		write: func(_ context.Context, _ fence.Stamp, value string) error {

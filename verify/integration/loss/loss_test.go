@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
-// play has one holder on a bad network, and somebody on a good one who waits for the lock.
+// play has a holder on a bad network, and a waiter for its lock on a good one.
 type play struct {
 	*testing.T
 	cluster *servers.Cluster
@@ -107,8 +107,8 @@ func follower(p *play) *servers.Member {
 
 func isolate(p *play) func() { return p.cluster.Isolate(p.only) }
 
-// links has a ZooKeeper that hears nothing of the others go on for as long as a session lasts, as it does with sessions of
-// 10 s and its sample configuration.
+// links makes a ZooKeeper server that hears nothing from the others go on for as long as a session lasts, as it does with
+// sessions of 10 s and the sample configuration.
 var links = []servers.Option{servers.Links(), servers.Tick(ttl / 5), servers.Config("syncLimit=5")}
 
 func (p *play) each(do func(*faultproxy.Proxy)) func() {
@@ -141,7 +141,7 @@ func TestAHolderStopsBeforeTheNextOneStarts(t *testing.T) {
 	}
 }
 
-// The oldest etcd has no safeguard against a leader that was frozen and goes on: it may revoke leases that are alive.
+// The oldest etcd has no safeguard against a leader that goes on after a freeze: it may revoke leases that are alive.
 func TestAHolderHearsOfAnEarlyEnd(t *testing.T) {
 	for _, f := range faults {
 		if !f.early {
@@ -227,7 +227,8 @@ func stopsFirst(t *testing.T, s service.Service, f fault, cluster *servers.Clust
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// A process that was paused for longer than its session lasts does not believe for a single moment after it goes on.
+// A process that was paused for longer than its session lasts does not believe in its hold for a single moment after it goes
+// on.
 func TestAPausedProcessDoesNotBelieveWhenItGoesOn(t *testing.T) {
 	for _, s := range slices.Concat(service.Both, service.Stores) {
 		t.Run(s.Name, func(t *testing.T) {

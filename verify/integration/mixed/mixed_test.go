@@ -148,7 +148,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// room knows who believes to be inside.
+// room knows who believes that it is inside.
 type room struct {
 	t      *testing.T
 	places int64
@@ -157,7 +157,7 @@ type room struct {
 	inside map[*coord.Hold]int64
 }
 
-// enter fails the test if there is no room for weight beside those who believe to hold.
+// enter fails the test if there is no room for weight beside those who believe that they hold.
 func (r *room) enter(h *coord.Hold, weight int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

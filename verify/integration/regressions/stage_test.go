@@ -141,7 +141,7 @@ func (s *stage) endSession(others int) {
 	s.link.Heal()
 }
 
-// loseData makes the server start anew, with no data.
+// loseData makes the server start again with no data.
 func (s *stage) loseData() {
 	m := s.cluster.Member(0)
 	m.Kill()

@@ -1,4 +1,4 @@
-// Package service offers services in one shape, so that a test can be written once for all.
+// Package service offers services in one shape, so that a test can be written once for all of them.
 package service
 
 import (
@@ -26,7 +26,7 @@ type Service struct {
 	Connect func(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error)
 }
 
-// ZooKeeper and Etcd are the services there are.
+// ZooKeeper and Etcd were made for coordination.
 var (
 	ZooKeeper = Service{"ZooKeeper", servers.ZooKeeper, connectZooKeeper}
 	Etcd      = Service{"etcd", servers.Etcd, connectEtcd}
@@ -35,7 +35,7 @@ var (
 // Both lists the two services that were made for coordination.
 var Both = []Service{ZooKeeper, Etcd}
 
-// Stores are for what concerns the link between a client and a single server. What is kept outlives a restart.
+// Stores are for tests of the link between a client and a single server. Their data outlive a restart.
 var Stores = []Service{
 	{"Redis", func(t testing.TB, opts ...servers.Option) *servers.Cluster {
 		return servers.Redis(t, append(opts, servers.AppendOnly("always"))...)
@@ -43,7 +43,7 @@ var Stores = []Service{
 	{"PostgreSQL", servers.Postgres, connectTo("postgres://postgres@%s/postgres?sslmode=disable")},
 }
 
-// Named returns the service of that name.
+// Named returns the service with that name.
 func Named(name string) Service {
 	for _, s := range slices.Concat(Both, Stores) {
 		if s.Name == name {

@@ -14,7 +14,7 @@ type Config struct {
 	NoFence, CountedVersions, FirstTryCounts, ToldBefore, ExpireFirst, RemovedUntold, NextUntold, EpochStays, DeletedAtOnce bool
 }
 
-// node is one who stands in line. Its token is greater than all that were given before.
+// node is a process that stands in line. Its token is greater than all that were given before.
 type node struct{ who, token byte }
 
 // line is what stands in the register. Version zero: nothing does.

@@ -210,7 +210,7 @@ func (m *machine) finds(s *state, i int) bool {
 	return false
 }
 
-// draft is what i wants the line to become, out of what it knows. It is nil if that is what it knows.
+// draft returns the line as i wants it to become, made from what it knows. It is nil if nothing is to change.
 func (m *machine) draft(s *state, i int) *line {
 	p := &s.p[i]
 	next := p.line
@@ -241,7 +241,7 @@ func (m *machine) draft(s *state, i int) *line {
 	return &next
 }
 
-// request adds whom a swap concerns.
+// request makes a swap, with those whom it concerns.
 func (m *machine) request(before, next line, by int) swap {
 	r := swap{sent: true, old: before.version, next: next}
 	for j := range m.Processes {
@@ -305,7 +305,7 @@ func (m *machine) answer(s state, i int, add adder) {
 	}
 }
 
-// settled follows a line as i wants it.
+// settled is what follows once the line is as i wants it.
 func (m *machine) settled(s *state, i int) {
 	p := &s.p[i]
 	switch p.phase {

@@ -16,8 +16,8 @@ type Result struct {
 	Trace  []string // the shortest way to the fault
 }
 
-// Search walks from a state on, through no more states than limit. stuck says what is wrong with a state in which nothing is
-// sure to happen any more.
+// Search walks from the first state on, through no more states than limit. stuck says what is wrong with a state in which
+// nothing is sure to happen any more.
 func Search[S comparable](first S, moves func(S) []Move[S], stuck func(*S) string, limit int) (r Result, whole bool) {
 	type step struct {
 		from int32

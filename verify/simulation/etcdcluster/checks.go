@@ -12,7 +12,7 @@ const (
 	maxTTL     = 9000000000
 )
 
-// check is what a member asks of a request before it does anything with it.
+// check returns what a member finds wrong with a request before it does anything with it.
 func check(r proto.Message) error {
 	switch r := r.(type) {
 	case *pb.RangeRequest:
@@ -118,7 +118,7 @@ func overlaps(ops []*pb.RequestOp) (puts map[string]bool, removed []interval, er
 	}
 	gone := func(key string) bool {
 		for _, r := range removed {
-			// Here, and only here, an end of one zero byte is not for all that comes after.
+			// Here, and only here, an end of one zero byte does not stand for all that comes after.
 			if key == r.from && r.end == "" || r.from <= key && key < r.end {
 				return true
 			}

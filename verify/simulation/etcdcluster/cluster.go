@@ -14,17 +14,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Config is what a cluster is made of. The zero values are those that etcd comes with.
+// Config describes a cluster. Zero values stand for etcd's defaults.
 type Config struct {
 	Members     int           // zero: 1
 	Election    time.Duration // after which a leader that nobody hears from is replaced; zero: 1 s
 	Rate        float64       // how much faster the leader's clock runs than ours; zero: 1
 	Checkpoints bool          // how much is left of a lease outlives its leader; else it has all of its TTL again
-	Proxied     bool          // etcd's grpc-proxy stands before it: it gives watches numbers of its own, whatever they ask for
+	Proxied     bool          // etcd's grpc-proxy stands in front of it: it gives watches numbers of its own, whatever they ask for
 }
 
-// Cluster is the state of all members. Each method is one thing that happens; what is to be answered or told is handed
-// out while it happens, in order. Whoever is handed something must not call the Cluster.
+// Cluster is the state of all members. Each method is one thing that happens. Answers and news are handed out meanwhile, in
+// order, to functions that must not call the Cluster.
 type Cluster struct {
 	cfg    Config
 	minTTL int64
@@ -37,7 +37,7 @@ type Cluster struct {
 	leader  int // the last one that was elected
 	silent  time.Time
 	term    uint64
-	granted int64 // how many leases
+	granted int64 // how many leases were granted without a number of their own
 	keepsUp bool  // everybody applies everything at once
 	closed  chan struct{}
 }
@@ -49,9 +49,9 @@ type member struct {
 	away    bool
 	asleep  bool
 	since   time.Time // when it last heard of a leader
-	waiting []waiting // for entries to be applied
+	waiting []waiting // answers that wait for entries to be applied
 	stuck   []stuck   // requests that wait for a leader
-	inbox   []stuck   // proposals that came to it as the leader while it was away
+	inbox   []stuck   // proposals that came to it as the leader while it slept
 	streams []*Stream
 }
 
@@ -87,13 +87,13 @@ func New(cfg Config) *Cluster {
 	return c
 }
 
-// Close ends what goes on by itself.
+// Close stops the cluster.
 func (c *Cluster) Close() { close(c.closed) }
 
 // tick is how often the leader looks for leases that have expired.
 const tick = 500 * time.Millisecond
 
-// requestTimeout is after what time a member gives up a request that the leader does not answer.
+// requestTimeout is how long a member waits before it gives up a request that the leader does not answer.
 func (c *Cluster) requestTimeout() time.Duration { return 5*time.Second + 2*c.cfg.Election }
 
 func (c *Cluster) tick() {
@@ -148,7 +148,7 @@ func (c *Cluster) overdue(m *member) {
 	}
 }
 
-// expiry is when a lease ends that was renewed now.
+// expiry returns when a lease ends that is renewed now.
 func (c *Cluster) expiry(ttl int64) time.Time {
 	return time.Now().Add(time.Duration(float64(ttl) * float64(time.Second) / c.cfg.Rate))
 }
@@ -172,7 +172,7 @@ func (c *Cluster) header(m *member) *pb.ResponseHeader {
 	return &pb.ResponseHeader{ClusterId: 1, MemberId: uint64(m.id + 1), RaftTerm: c.term, Revision: c.rev(m)}
 }
 
-// rev is how far a member has come.
+// rev returns the revision that a member has come to.
 func (c *Cluster) rev(m *member) int64 {
 	if m.applied == 0 {
 		return 1
@@ -180,7 +180,7 @@ func (c *Cluster) rev(m *member) int64 {
 	return c.revs[m.applied-1]
 }
 
-// commit is an entry of the log: it is applied everywhere in the same way, by the leader at once.
+// commit adds an entry to the log. It is applied everywhere in the same way, by the leader at once.
 func (c *Cluster) commit(r proto.Message) (proto.Message, error) {
 	answer, err := c.apply(r)
 	c.log = append(c.log, r)
@@ -220,7 +220,7 @@ func (c *Cluster) Created(key string, before int64) int64 {
 	return c.state.at(key, before-1).GetCreateRevision()
 }
 
-// Do is a request of somebody who stands beside the leader.
+// Do carries out a request at the leader, at once.
 func (c *Cluster) Do(r proto.Message) (proto.Message, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +284,7 @@ func (c *Cluster) follow(m *member, index int) {
 	}
 }
 
-// Lag is how many entries a member has yet to apply, as far as it can get them.
+// Lag returns how many entries a member has yet to apply, as far as it can get them.
 func (c *Cluster) Lag(id int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,7 +306,7 @@ func (c *Cluster) Follow(id, n int) {
 	c.follow(m, m.applied+min(n, c.lag(m)))
 }
 
-// Ask is a request that has come to a member. The answer may come at once or much later.
+// Ask hands a request to a member. The answer may come at once or much later.
 func (c *Cluster) Ask(id int, r proto.Message, needsLeader bool, answer func(proto.Message, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -359,7 +359,7 @@ func (c *Cluster) ask(m *member, r proto.Message, needsLeader bool, answer func(
 	}
 }
 
-// when does something when a member has applied so many entries.
+// when calls do once a member has applied that many entries.
 func (c *Cluster) when(m *member, index int, do func()) {
 	if m.applied >= index {
 		do()
@@ -368,7 +368,7 @@ func (c *Cluster) when(m *member, index int, do func()) {
 	m.waiting = append(m.waiting, waiting{index, do})
 }
 
-// named gives a lease that is asked for without a number one.
+// named gives a number to a lease that is asked for without one.
 func (c *Cluster) named(r proto.Message) proto.Message {
 	if g, ok := r.(*pb.LeaseGrantRequest); ok && g.ID == 0 {
 		c.granted++
@@ -453,7 +453,7 @@ func (l *lessor) timeToLive(r *pb.LeaseTimeToLiveRequest) *pb.LeaseTimeToLiveRes
 	return answer
 }
 
-// fill completes the header of an answer, as the member does that sends it.
+// fill completes the header of an answer, as the member that sends it does.
 func (c *Cluster) fill(m *member, r proto.Message) proto.Message {
 	if r == nil {
 		return nil
@@ -466,7 +466,7 @@ func (c *Cluster) fill(m *member, r proto.Message) proto.Message {
 	return r
 }
 
-// Leases lists all that there are.
+// Leases lists all leases.
 func (c *Cluster) Leases() []int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Leader is who was elected last.
+// Leader returns the member that was elected last.
 func (c *Cluster) Leader() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leader
 }
 
-// Members is how many there are.
+// Members returns how many members there are.
 func (c *Cluster) Members() int { return len(c.members) }
 
 // Isolate cuts a member off from the others: it serves what it can by itself, and its clients still reach it.
@@ -95,7 +95,7 @@ func (c *Cluster) resume() {
 	}
 }
 
-// Move has another member lead, as an operator would. Reads that wait are refused.
+// Move has another member lead, as an operator would.
 func (c *Cluster) Move() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,11 +129,11 @@ func (c *Cluster) Return(id int, late bool) {
 func (c *Cluster) Compact() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.state.compact(c.state.rev) // it may have been just now
+	_ = c.state.compact(c.state.rev) // it may be compacted already
 }
 
-// Restore has the cluster begin again with what it had when that many entries fewer had been agreed on, as from a backup.
-// All leases have their whole TTL. Its servers were stopped for that, so all streams break.
+// Restore has the cluster begin again with what it had that many entries ago, as from a backup. All leases have their whole
+// TTL. The servers are stopped for it, so all streams break.
 func (c *Cluster) Restore(fewer int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

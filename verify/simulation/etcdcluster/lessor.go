@@ -19,10 +19,11 @@ type lease struct {
 	id, ttl int64
 	expiry  time.Time
 	keys    map[string]bool
-	late    []renewal // that came when it had expired
+	late    []renewal // those that came when it had expired
 }
 
-// renewal of a lease that has expired is answered when it has ended, or asked of the next leader.
+// renewal is one that came when the lease had expired. It is answered when the lease has ended, or passed on to the next
+// leader.
 type renewal struct{ ended, again func() }
 
 func newLessor() *lessor { return &lessor{make(map[int64]*lease), make(map[string]int64)} }

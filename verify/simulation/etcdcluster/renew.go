@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Renew is a renewal that has come to a member, which asks the leader. The revision in the answer is from before.
+// Renew hands a renewal to a member, which asks the leader. The revision in the answer is from before.
 func (c *Cluster) Renew(id int, lease int64, needsLeader bool, answer func(*pb.LeaseKeepAliveResponse, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Cluster) renew(m *member, lease int64, needsLeader bool, answer func(*p
 	}
 }
 
-// Expiry is when a lease ends if it is not renewed again; zero: there is none.
+// Expiry returns when a lease ends if it is not renewed again; zero: there is none.
 func (c *Cluster) Expiry(lease int64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -138,7 +138,7 @@ func (e *etcd) heard() int {
 	return e.sum
 }
 
-// plain is a message without what tells one cluster from another.
+// plain returns a message without what tells one cluster from another.
 func plain(m proto.Message) string {
 	m = proto.Clone(m)
 	if h, ok := m.(interface{ GetHeader() *pb.ResponseHeader }); ok && h.GetHeader() != nil {
@@ -261,8 +261,8 @@ func (c *chooser) get() *pb.RangeRequest {
 	return r
 }
 
-// put is for any place. A transaction that keeps the lease or the value of a key that it deletes before ends etcd itself (3.7.3),
-// so only single puts do.
+// put is for any place. A transaction that keeps the lease or the value of a key that it has deleted ends etcd itself
+// (3.7.3), so only single puts do that.
 func (c *chooser) put() *pb.PutRequest {
 	r := &pb.PutRequest{Key: c.key(), Value: fmt.Appendf(nil, "v%d", c.IntN(20)), Lease: c.lease(), PrevKv: c.one(4)}
 	if c.one(300) {
@@ -347,7 +347,7 @@ func (c *chooser) txn(depth int) *pb.TxnRequest {
 	return r
 }
 
-// next also says whether all that watches are told must have been told before it, and how long it takes to take effect.
+// next also says whether watches must have been told everything before the request, and how long it takes to take effect.
 func (c *chooser) next() (r proto.Message, settle bool, takes time.Duration) {
 	switch n := c.IntN(100); {
 	case n < 25:

@@ -16,13 +16,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Network says when what arrives. What it lets arrive, it lets arrive in one goroutine at a time.
+// Network decides what arrives when. It lets things arrive in one goroutine at a time.
 type Network interface {
 	// Ask carries a request to a member, and returns the answer. It may call arrive more than once; the first answer counts.
 	// The error is what the client sees.
 	Ask(ctx context.Context, link string, r proto.Message, arrive func(to Call, answer func(proto.Message, error))) (proto.Message, error)
 
-	// Open is for a stream. The network may break it.
+	// Open begins a stream, which the network may break.
 	Open(link, method string, breaks func(error)) Course
 }
 
@@ -62,14 +62,14 @@ func NewServer(c *Cluster, n Network) *Server {
 // Stop breaks all connections.
 func (s *Server) Stop() { s.grpc.Stop() }
 
-// Dialer makes connections within the process, all of which are of one link.
+// Dialer returns a dialer of connections within the process, all of which belong to one link.
 func (s *Server) Dialer(link string) func(context.Context, string) (net.Conn, error) {
 	l := bufconn.Listen(32 << 10)
 	go s.grpc.Serve(listener{l, link})
 	return func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }
 }
 
-// listener says of each connection which link it is of.
+// listener tells of each connection which link it belongs to.
 type listener struct {
 	*bufconn.Listener
 	link string
@@ -186,11 +186,11 @@ type watches struct {
 	*Server
 }
 
-// Watch is a stream of watches. It is of the member that its first message arrives at.
+// Watch serves a stream of watches. It belongs to the member that its first message arrives at.
 func (s *watches) Watch(client pb.Watch_WatchServer) error {
 	ctx := client.Context()
 	d, needs := s.open(linkOf(ctx), "watch"), needsLeader(ctx)
-	var mu sync.Mutex // for the next two; the cluster's comes after it
+	var mu sync.Mutex // for the next two; the cluster's is locked after it
 	var at *Stream
 	gone := false
 	go receive(d, client.Recv, func(r *pb.WatchRequest) {
@@ -222,7 +222,7 @@ type renewals struct {
 	*Server
 }
 
-// LeaseKeepAlive is a stream of renewals. It is of the member that its first message arrives at.
+// LeaseKeepAlive serves a stream of renewals. It belongs to the member that its first message arrives at.
 func (s *renewals) LeaseKeepAlive(client pb.Lease_LeaseKeepAliveServer) error {
 	ctx := client.Context()
 	d, needs := s.open(linkOf(ctx), "renew"), needsLeader(ctx)

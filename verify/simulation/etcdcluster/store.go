@@ -76,7 +76,7 @@ func (s *store) find(from, end []byte, rev int64) (kvs []*mvccpb.KeyValue) {
 	return kvs
 }
 
-// read checks the revision that a read asks for, and returns which that is, for somebody who sees the store at now.
+// read checks the revision that a read asks for, and returns it. The reader sees the store at now.
 func (s *store) read(asked, now int64) (int64, error) {
 	switch {
 	case asked > now:
@@ -226,7 +226,7 @@ func (c *change) remove(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 	return answer
 }
 
-// paths evaluates all comparisons first: those within see nothing of what is written before them.
+// paths evaluates all comparisons first: those of inner transactions see nothing of what is written before them.
 func (c *change) paths(r *pb.TxnRequest, now int64) []bool {
 	yes := !slices.ContainsFunc(r.Compare, func(cmp *pb.Compare) bool { return !c.holds(cmp, now) })
 	all := []bool{yes}

@@ -37,7 +37,8 @@ type watch struct {
 // catchUpEvery is how often a member tells watches that began in the past what has happened since.
 const catchUpEvery = 100 * time.Millisecond
 
-// Watch opens a stream. What is sent must be sent in that order; end is called at most once, when the member ends it.
+// Watch opens a stream. What is given to send must arrive in that order. end is called at most once, when the member ends
+// the stream.
 func (c *Cluster) Watch(id int, needsLeader bool, send func(*pb.WatchResponse), end func(error)) *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +47,7 @@ func (c *Cluster) Watch(id int, needsLeader bool, send func(*pb.WatchResponse), 
 	return s
 }
 
-// Close is for a client that has gone.
+// Close ends the stream of a client that has gone.
 func (s *Stream) Close() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -65,7 +66,7 @@ func (s *Stream) broken(err error) {
 	}
 }
 
-// Hear works on what the client has sent. If refusal is not nil, a watch that is asked for is refused with it.
+// Hear handles what the client has sent. If refusal is not nil, a watch that is asked for is refused with it.
 func (s *Stream) Hear(r *pb.WatchRequest, refusal error) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *Stream) hear(r *pb.WatchRequest, refusal error) {
 	}
 }
 
-// noWatch is the number of a watch that was refused, and of what is said of all.
+// noWatch is the number of a watch that was refused, and of messages about all watches.
 const noWatch = -1
 
 func (s *Stream) index(id int64) int {

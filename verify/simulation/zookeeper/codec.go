@@ -187,7 +187,7 @@ func (d *decoder) bytes() []byte {
 	return append([]byte{}, d.next(int(n))...)
 }
 
-// count reads how many things follow that take so many bytes each at least; -1 stands for none.
+// count reads how many things follow, each of which takes at least so many bytes; -1 stands for none.
 func (d *decoder) count(least int) int {
 	n := int(d.int())
 	if n == -1 {

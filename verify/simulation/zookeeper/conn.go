@@ -16,7 +16,7 @@ type conn struct {
 	pipe    *pipe
 	open    bool
 	greeted bool // the client has said which session it wants
-	old     bool // it does not know of members that only read
+	old     bool // the client does not know of read-only members
 	session *Session
 	timeout int32 // as negotiated here, ms
 	who     []identity
@@ -31,14 +31,14 @@ type request struct {
 	body    []byte
 	what    string
 
-	// Of those that the leader decides.
+	// Of requests that the leader decides.
 	decided bool
 	index   int // how much of the log a member must know to answer
 	txn     *txn
 	refused bool // there is no such session
 }
 
-// receive is told a frame.
+// receive takes a frame from the client.
 func (c *conn) receive(frame []byte) {
 	if !c.open {
 		return
@@ -60,7 +60,7 @@ func (c *conn) receive(frame []byte) {
 		return
 	}
 	c.touch()
-	if !c.e.cfg.Version.knows(r.op) { // that is said before others have their answers
+	if !c.e.cfg.Version.knows(r.op) { // this is said before earlier requests have their answers
 		c.send(r, encode(r.xid, -1, errUnimplemented, nil))
 		c.hangUp()
 		return
@@ -91,7 +91,7 @@ func (c *conn) connect(in *decoder, what string) {
 	seen, timeout, id, password := in.long(), in.int(), in.long(), in.bytes()
 	c.old = len(in.b) == 0
 	if in.bad || seen > c.m.tree.zxid {
-		c.hangUp() // it would have to forget what it has seen
+		c.hangUp() // the client would have to forget what it has seen
 		return
 	}
 	c.timeout = max(min(timeout, int32(c.m.Most.Milliseconds())), int32(c.m.Least.Milliseconds()))
@@ -164,7 +164,7 @@ func (v Version) knows(op int32) bool {
 func (m *Member) forward(r *request) {
 	e := m.e
 	if r.op == opSync && m.leads && !(m == e.leader && e.hasQuorum()) {
-		r.decided, r.index = true, m.applied // who leads, or thinks so, asks nobody
+		r.decided, r.index = true, m.applied // a member that leads, or thinks so, asks nobody
 		return
 	}
 	if len(m.forwards) > 0 || !e.hasQuorum() || m != e.leader && (!m.serving || m.out || e.leader.out || e.leader.in) {
@@ -175,7 +175,7 @@ func (m *Member) forward(r *request) {
 	m.follow(r.index - m.applied)
 }
 
-// decide is what the leader makes of a request.
+// decide has the leader decide about a request.
 func (e *Ensemble) decide(r *request) {
 	m := r.conn.m
 	r.decided = true
@@ -216,7 +216,7 @@ func (e *Ensemble) decide(r *request) {
 	}
 }
 
-// ownership tells whether a session may still be used by way of this member.
+// ownership returns an error code if a session may not be used through this member any more.
 func (e *Ensemble) ownership(r *request) int32 {
 	s := e.tracked[r.session.id]
 	switch {
@@ -230,8 +230,8 @@ func (e *Ensemble) ownership(r *request) int32 {
 	return 0
 }
 
-// elsewhere reports whether a session is on another member. Of what it need not decide, the leader asks that only for
-// itself.
+// elsewhere reports whether a session is on another member. For requests that need no decision, only the leader checks that,
+// on its own connections.
 func (e *Ensemble) elsewhere(r *request) bool {
 	s := e.tracked[r.session.id]
 	return s != nil && s.owner != nil && s.owner != r.conn.m
@@ -298,7 +298,7 @@ func (e *Ensemble) prepare(r *request, x *txn) {
 	}
 }
 
-// normal is the operation that a change comes down to.
+// normal returns the operation that a change comes down to.
 func normal(op int32) int32 {
 	if op == opCreate2 || op == opCreateContainer {
 		return opCreate
@@ -392,7 +392,7 @@ func encode(xid int32, zxid int64, code int32, body []byte) []byte {
 	return e.frame()
 }
 
-// send sends an answer.
+// send gives an answer to the network.
 func (c *conn) send(r *request, frame []byte) {
 	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: r.what, Arrive: func() bool { return c.pipe.deliver(frame) }})
 }
@@ -422,7 +422,7 @@ func (c *conn) tell(n news) {
 	c.e.cfg.Network.ToClient(parcel)
 }
 
-// end is when there is nobody at the other end any more. What was forwarded already goes on.
+// end forgets a connection that has nobody at the other end any more. Requests already forwarded go on.
 func (c *conn) end() {
 	if !c.open {
 		return
@@ -442,7 +442,7 @@ func (c *conn) hangUp() {
 	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: "hung up", HungUp: true, Arrive: c.pipe.finish})
 }
 
-// result is what a member answers.
+// result returns what a member answers.
 func (c *conn) result(r *request) (body []byte, code int32) {
 	t, in := c.m.tree, &decoder{b: r.body}
 	var e encoder
@@ -619,8 +619,8 @@ func (c *conn) read(op int32, in *decoder) (body []byte, code int32) {
 	return e.b, 0
 }
 
-// setWatches sets watches again after a reconnect. What has changed meanwhile is told at once; before 3.9 to
-// those who may not read it, too.
+// setWatches sets watches again after a reconnect. What has changed meanwhile is told at once; before 3.9, even to those who
+// may not read it.
 func (c *conn) setWatches(since int64, data, exist, child []string) {
 	t := c.m.tree
 	tell := func(what eventType, p string, n *node) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config says what ensemble there is. What is zero is as it comes with ZooKeeper.
+// Config describes an ensemble. Zero values stand for the defaults that are given here.
 type Config struct {
 	Members   int           // that vote
 	Observers int           // besides
@@ -20,7 +20,7 @@ type Config struct {
 	Version   Version       // 3.8.0
 	Rate      float64       // how fast the members' clocks run: 1
 	MostConns int           // of one client at a member: any number
-	Leaks     bool          // as before 2024, who watches a node is told what happens to it even if he may not read it
+	Leaks     bool          // as before 2024: those who watch a node are told what happens to it even if they may not read it
 	Root      string        // is left out where requests are described
 	Network   Network
 }
@@ -32,10 +32,10 @@ func (v Version) atLeast(minor, patch int) bool {
 	return v.Major > 3 || v.Minor > minor || v.Minor == minor && v.Patch >= patch
 }
 
-// maxBuffer is jute.maxbuffer as it comes.
+// maxBuffer is the default of jute.maxbuffer.
 const maxBuffer = 0xfffff
 
-// Ensemble is a ZooKeeper.
+// Ensemble is an ensemble of ZooKeeper servers.
 type Ensemble struct {
 	cfg   Config
 	began time.Time
@@ -50,7 +50,7 @@ type Ensemble struct {
 	counter  int64 // of transactions in this epoch
 	log      []*txn
 	latest   *tree               // after all of the log
-	tracked  map[int64]*Session  // as the leader does
+	tracked  map[int64]*Session  // by the leader
 	sessions map[int64]*Session  // all there ever were
 	owners   map[string]*Session // who made a node, by its path
 	conns    int
@@ -58,7 +58,7 @@ type Ensemble struct {
 	refusing map[string]bool // links whose next watches are refused
 }
 
-// Session is one that a client has, or had.
+// Session is a session that a client has, or had.
 type Session struct {
 	id      int64
 	link    string
@@ -68,7 +68,7 @@ type Session struct {
 	owner   *Member // the one that the client was on when the leader heard of it last
 }
 
-// Link is whose session it is.
+// Link returns the link whose session it is.
 func (s *Session) Link() string { return s.link }
 
 // New starts an ensemble. Close ends it.
@@ -107,7 +107,7 @@ func set[T comparable](v *T, to T) {
 
 func (e *Ensemble) newTree() *tree { return newTree(e.cfg.Version.atLeast(6, 0)) }
 
-// Close ends all connections, and what runs by itself.
+// Close ends all connections, and stops the ensemble.
 func (e *Ensemble) Close() {
 	close(e.stop)
 	<-e.done
@@ -121,10 +121,10 @@ func (e *Ensemble) Close() {
 	}
 }
 
-// Members returns all, those that vote first.
+// Members returns all members, those that vote first.
 func (e *Ensemble) Members() []*Member { return e.members }
 
-// Leader returns the one that leads; nil: none does.
+// Leader returns the member that leads, or nil if none does.
 func (e *Ensemble) Leader() *Member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,7 +178,7 @@ func (e *Ensemble) beat() {
 	e.flow()
 }
 
-// hear is when a member answers the leader's ping: it says which sessions it has heard from.
+// hear has a member answer the leader's ping: it says which sessions it has heard from.
 func (e *Ensemble) hear(m *Member) {
 	m.heard = e.now()
 	for id, timeout := range m.touched {
@@ -189,7 +189,7 @@ func (e *Ensemble) hear(m *Member) {
 	clear(m.touched)
 }
 
-// touch puts the end of a session off. Sessions end in the tick after the one in which their time is up.
+// touch puts off the end of a session. Sessions end in the tick after the one in which their time is up.
 func (e *Ensemble) touch(s *Session, timeout int32) {
 	s.expires = ((e.now()+time.Duration(timeout)*time.Millisecond)/e.cfg.Tick + 1) * e.cfg.Tick
 }
@@ -214,7 +214,8 @@ func (e *Ensemble) hasQuorum() bool {
 	return n > e.cfg.Members/2
 }
 
-// elect makes somebody lead if nobody does, or only one whom a majority has given up; and lets those in who have come back.
+// elect makes a member lead if none does, or only one that a majority has given up. It also lets members in that have come
+// back.
 func (e *Ensemble) elect(now time.Duration) {
 	if e.leader != nil && e.hasQuorum() {
 		for _, m := range e.members {
@@ -255,8 +256,8 @@ func (e *Ensemble) elect(now time.Duration) {
 	}
 }
 
-// lead has a member begin to lead: what was agreed to it has, or gets from the others. The sessions have all their time
-// again, as it was granted to them first.
+// lead has a member begin to lead: it has what was agreed to, or gets it from the others. Sessions have their whole time
+// again, as it was first granted.
 func (e *Ensemble) lead(m *Member) {
 	e.leader, m.leads = m, true
 	if e.cfg.Members > 1 {
@@ -329,7 +330,7 @@ func (e *Ensemble) commit(x *txn) {
 	e.latest.apply(x)
 }
 
-// flow has the leader decide what it could not be asked before, and members tell what they have heard since.
+// flow has the leader decide what it could not be asked before, and members answer what that settles.
 func (e *Ensemble) flow() {
 	for _, m := range e.members {
 		for len(m.forwards) > 0 && e.hasQuorum() && e.reaches(m) {

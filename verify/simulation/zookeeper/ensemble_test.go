@@ -69,7 +69,7 @@ func three(syncLimit int) Config {
 	return Config{Members: 3, Tick: tick, SyncLimit: syncLimit, Election: tick}
 }
 
-// What vouches for a session is what its member has told the leader when that asked, and not a write by itself.
+// A session is vouched for by what its member tells the leader when asked, and not by a write.
 func TestAMemberThatIsCutOffGoesOnAnswering(t *testing.T) {
 	inBubble(t, three(10), func(t *testing.T, e *Ensemble) {
 		k, granted := speak(t, e, 1, "a", 1000, 0, nil, 0)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// What befalls an ensemble, and what its operators do and see. None of it goes by way of the network.
+// What befalls an ensemble, and what its operators do and see. None of it goes through the Network.
 
-// Cut has nothing that a member says to the others arrive, or nothing that they say to it, or neither. Its clients reach it
-// as before. It goes on answering them by itself for SyncLimit ticks.
+// Cut stops what a member says to the others, or what they say to it, or both. Its clients reach it as before, and it goes
+// on answering them by itself for SyncLimit ticks.
 func (m *Member) Cut(out, in bool) {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
@@ -72,14 +72,14 @@ func (m *Member) Serves() bool {
 	return m.up && m.serving
 }
 
-// Grant has a member grant timeouts of that length at most, as if its configuration were another one.
+// Grant has a member grant no timeouts longer than that, as if its configuration said so.
 func (m *Member) Grant(most time.Duration) {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
 	m.Most = most
 }
 
-// Follow has a member make so many of the changes that it does not know of yet, and returns how many are left.
+// Follow has a member make up to n of the changes that it does not know yet, and returns how many are left.
 func (m *Member) Follow(n int) (left int) {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Member) Follow(n int) (left int) {
 	return m.behind()
 }
 
-// MissesNews reports whether a member does not know yet that something was made, written or removed.
+// MissesNews reports whether a member has yet to learn that something was made, written or removed.
 func (m *Member) MissesNews() bool {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *Member) MissesNews() bool {
 	return false
 }
 
-// MemberOf returns the member that a client has its latest connection with; nil: it has none.
+// MemberOf returns the member that a client has its latest connection with, or nil if it has none.
 func (e *Ensemble) MemberOf(link string) *Member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,8 +136,8 @@ func (e *Ensemble) Refuse(link string) {
 	e.refusing[link] = true
 }
 
-// Restore has an operator stop all members, put back what they had some transactions ago, and start them again. Whoever
-// has a session by that state has it again. Then so many other transactions are made.
+// Restore has an operator stop all members, put back what they had some transactions ago, and start them again. Sessions
+// that existed then exist again. Then as many other transactions are made as since says.
 func (e *Ensemble) Restore(back, since int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,14 +165,14 @@ func (e *Ensemble) Restore(back, since int) {
 	e.electAt = e.now() + e.cfg.Election
 }
 
-// Length is how many transactions there have been.
+// Length returns how many transactions there have been.
 func (e *Ensemble) Length() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.log)
 }
 
-// Remove has an operator delete a node. It reports whether there was one, and somebody to ask.
+// Remove has an operator delete a node. It reports whether there was one, and a majority to agree.
 func (e *Ensemble) Remove(p string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -259,7 +259,7 @@ func (e *Ensemble) Below(p string) (all []string) {
 	return all
 }
 
-// OwnerOf returns whose node was at a path last, if it was of a session.
+// OwnerOf returns the session whose node was last at a path, or nil if it was of none.
 func (e *Ensemble) OwnerOf(p string) *Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,12 +14,12 @@ type Member struct {
 	number   int
 	observer bool
 	up       bool  // its process runs
-	serving  bool  // it is one of those who agree, as far as it knows
+	serving  bool  // it is one of those that agree to changes, as far as it knows
 	leads    bool  // as far as it knows
 	out, in  bool  // what it says to the others does not arrive; what they say to it does not
 	epoch    int64 // of the leader that it follows
 	heard    time.Duration
-	back     time.Duration // not before that it enters again
+	back     time.Duration // it does not enter again before that
 	tree     *tree
 	applied  int             // how much of the log
 	touched  map[int64]int32 // sessions that it has heard from, and their timeouts, since the leader asked
@@ -28,16 +28,16 @@ type Member struct {
 	watching
 }
 
-// Address is where its clients reach it.
+// Address returns where clients reach the member.
 func (m *Member) Address() string { return fmt.Sprintf("10.0.0.%d:2181", m.number) }
 
-// forget is what a restart does.
+// forget drops all watches, as a restart does.
 func (m *Member) forget() {
 	m.watching = newWatching()
 	m.tree.changed = m.fire
 }
 
-// enter is when a member begins to serve: it has all that was agreed to.
+// enter makes a member serve, with all that was agreed to so far.
 func (m *Member) enter() {
 	e := m.e
 	m.serving, m.heard, m.epoch = true, e.now(), e.epoch
@@ -45,7 +45,7 @@ func (m *Member) enter() {
 	m.tree.zxid = max(m.tree.zxid, e.latest.zxid)
 }
 
-// leave is when a member has lost the others: it drops its clients.
+// leave makes a member that has lost the others drop its clients.
 func (m *Member) leave() {
 	m.serving, m.leads = false, false
 	m.forwards = nil
@@ -63,7 +63,7 @@ func (m *Member) outdated() {
 	}
 }
 
-// behind is how much there is that a member could know.
+// behind returns how many changes a member could learn of.
 func (m *Member) behind() int {
 	if !m.up || !m.serving || m.in || m.e.leader != nil && m != m.e.leader && (m.e.leader.out || m.e.leader.in) {
 		return 0
@@ -71,7 +71,7 @@ func (m *Member) behind() int {
 	return len(m.e.log) - m.applied
 }
 
-// follow has a member make the next changes, at most so many.
+// follow has a member make the next changes, at most n.
 func (m *Member) follow(n int) {
 	for ; n > 0 && m.behind() > 0; n-- {
 		x := m.e.log[m.applied]
@@ -105,13 +105,13 @@ func (m *Member) accept(c *conn) bool {
 	return true
 }
 
-// watching is who wants to be told of what.
+// watching holds who wants to be told of what.
 type watching struct {
 	data, child map[string][]*conn
 	persistent  map[string][]standing
 }
 
-// standing is a watch that stays.
+// standing is a persistent watch.
 type standing struct {
 	conn      *conn
 	recursive bool

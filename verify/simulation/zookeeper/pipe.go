@@ -13,7 +13,7 @@ import (
 // Parcel is something on its way between a client and a member.
 type Parcel struct {
 	Link       string // the client's
-	Connection int    // among all; what goes one way on one of them arrives in order
+	Connection int    // its number among all; what goes one way on it arrives in order
 	What       string // in a word or two
 	HungUp     bool   // the member has ended the connection
 	Event      bool   // news of a node, which nobody has asked for

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// identity is who a connection has shown to be.
+// identity is who a connection has shown that it is.
 type identity struct{ scheme, id string }
 
 // digest is how ZooKeeper writes down a name and a password.
@@ -35,7 +35,7 @@ func may(acl []ACL, perm int32, who []identity) bool {
 	return false
 }
 
-// settle replaces "auth" by those whom it stands for; ok is false for rights that make no sense.
+// settle replaces "auth" by the identities that it stands for; ok is false for rights that make no sense.
 func settle(acl []ACL, who []identity) (settled []ACL, ok bool) {
 	for _, a := range acl {
 		switch {
@@ -61,7 +61,7 @@ func settle(acl []ACL, who []identity) (settled []ACL, ok bool) {
 	return settled, len(settled) > 0
 }
 
-// record is what the leader has to know of a node to decide about a change.
+// record is what the leader must know of a node to decide about a change.
 type record struct {
 	there             bool
 	children          int

@@ -25,13 +25,13 @@ var (
 	realSeed  = flag.Uint64("real.seed", 1, "of what they are")
 )
 
-// No session expires before a test ends, on a slow machine either: real servers do it at moments of their own.
+// No session expires before a test ends, even on a slow machine: real servers would end it at a moment of their own.
 const long, longest = 1_500_000, 2_000_000 // milliseconds
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// The same requests to real servers and to the ensemble have the same answers, and the same news comes in between in the same
-// order, byte by byte but for times, for how sessions are numbered, and for what ZooKeeper itself has in no order.
+// The same requests to real servers and to the ensemble have the same answers, and the same news comes in between in the
+// same order, byte by byte except for times, the numbers of sessions, and what ZooKeeper itself has in no order.
 //
 // Members are killed now and then, the one that leads among them, and started again.
 //
@@ -179,8 +179,8 @@ func (c *comparison) both(what string, do func(s *side) []string) {
 	}
 }
 
-// butForLateNews reports whether both sides say the same, but that ZooKeeper's news comes behind an answer, or with a later one.
-// One member of several may answer a sync before it has told the news. That is rare.
+// butForLateNews reports whether both sides say the same, except that ZooKeeper's news comes after an answer, or with a
+// later one. A member of several may answer a sync before it has told the news, which is rare.
 func (c *comparison) butForLateNews(real, ensemble []string) bool {
 	isNews := func(line string) bool { return strings.HasPrefix(line, "news") }
 	var answers [2][]string
@@ -236,7 +236,7 @@ func (c *comparison) run(steps int) {
 			c.haunt(i)
 		case n == 3 && c.clients < 8:
 			c.begin()
-		case n == 5: // answered before others may be
+		case n == 5: // it may be answered before earlier requests
 			c.both(fmt.Sprintf("c%d says who it is", i), func(s *side) []string {
 				var e encoder
 				e.int(0)
@@ -262,7 +262,7 @@ func (c *comparison) run(steps int) {
 	}
 }
 
-// restart kills a member, be it the one that leads, and starts it again when the others have gone on for a while.
+// restart kills a member, even the one that leads, and starts it again when the others have gone on for a while.
 func (c *comparison) restart(m int) {
 	c.restarts++
 	everybody := func(s *side) (said []string) {
@@ -335,7 +335,7 @@ func (c *comparison) resume(i int, wrong bool) {
 	}
 }
 
-// haunt goes on with a session elsewhere, and asks on the connection before.
+// haunt goes on with a session elsewhere, and then asks on the earlier connection.
 func (c *comparison) haunt(i int) {
 	m, write := c.rand.IntN(c.members), c.rand.IntN(2) == 0 && (c.members == 1 || c.rand.IntN(16) == 0)
 	c.both(fmt.Sprintf("c%d goes on at member %d, and then asks on the connection before (%v)", i, m, write), func(s *side) []string {

@@ -28,8 +28,8 @@ var openACL = []ACL{{permAll, "world", "anyone"}}
 // containerOwner is who a container belongs to.
 const containerOwner = math.MinInt64
 
-// stat is what ZooKeeper tells of a node. In a tree cversion counts the children that were made; what is told counts those
-// that have gone, too.
+// stat is what ZooKeeper tells of a node. In a tree, cversion counts the children that were made; what clients are told also
+// counts those that have gone.
 type stat struct {
 	czxid, mzxid, pzxid         int64
 	ctime, mtime                int64
@@ -54,7 +54,7 @@ func (n *node) told() stat {
 	return s
 }
 
-// txn is a change that all members make in the same order. What it comes to was decided by the leader.
+// txn is a change that all members make in the same order. The leader has decided what it comes to.
 type txn struct {
 	zxid     int64
 	at       int64 // ms
@@ -103,7 +103,7 @@ func newTree(modern bool) *tree {
 	return t
 }
 
-// names returns a node's children, the oldest first. ZooKeeper has no order of its own.
+// names returns a node's children, the oldest first. ZooKeeper has them in no order.
 func (t *tree) names(p string) []string {
 	all := make([]string, 0, len(t.nodes[p].names))
 	for name := range t.nodes[p].names {
@@ -122,7 +122,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// ephemerals returns the nodes of a session, the oldest first. ZooKeeper has no order of its own.
+// ephemerals returns the nodes of a session, the oldest first. ZooKeeper has them in no order.
 func (t *tree) ephemerals(session int64) (all []string) {
 	for p, n := range t.nodes {
 		if n.owner == session && session != 0 {
