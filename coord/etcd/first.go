@@ -28,12 +28,9 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 	}
 	v := d.watches.vigil(what, rev)
 	defer v.end()
+	v.deafFor = requestTimeout // a read then says why there is no stream
 	for {
-		patience := pollEvery/2 + rand.N(pollEvery)
-		if v.open == 0 {
-			patience = requestTimeout // no stream can be opened: read, which says why
-		}
-		if _, err := v.next(ctx, patience); err != nil {
+		if _, err := v.next(ctx, pollEvery/2+rand.N(pollEvery)); err != nil {
 			return driver.Node{}, err
 		}
 		if n, rev, err = d.first(ctx, line); err != nil || !same(n, *seen) {

@@ -116,18 +116,20 @@ func (e *ear) mayPass(err error) bool {
 // vigil is an ear with a bell of its own, for callers that listen to one thing only.
 type vigil struct {
 	*ear
-	looked time.Time
+	looked  time.Time
+	deafFor time.Duration // how long it may listen without a watch before it is time to read; 0: as long as its patience
 }
 
 func (ws *watches) vigil(what span, since int64) *vigil {
-	return &vigil{ws.listen(what, driverkit.NewBell(), since), time.Now()}
+	return &vigil{ear: ws.listen(what, driverkit.NewBell(), since), looked: time.Now()}
 }
 
-// next blocks until something has happened. If it returns no events, it is time to read: something may have been missed, or
-// nothing has been read for as long as patience.
+// next blocks until something has happened. If it returns no events, it is time to read: something may have been missed,
+// nothing has been read for as long as patience, or there has been no watch for deafFor.
 func (v *vigil) next(ctx context.Context, patience time.Duration) ([]event, error) {
 	timer := time.NewTimer(time.Until(v.looked.Add(patience)))
 	defer timer.Stop()
+	var deaf <-chan time.Time
 	for {
 		select {
 		case <-v.bell:
@@ -140,8 +142,17 @@ func (v *vigil) next(ctx context.Context, patience time.Duration) ([]event, erro
 			v.looked = time.Now()
 			return nil, nil
 		}
+		switch {
+		case v.answered():
+			deaf = nil
+		case deaf == nil && v.deafFor > 0:
+			deaf = time.After(v.deafFor)
+		}
 		select {
 		case <-v.bell:
+		case <-deaf:
+			v.looked = time.Now()
+			return nil, nil
 		case <-timer.C:
 			v.looked = time.Now()
 			return nil, nil
