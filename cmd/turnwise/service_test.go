@@ -60,6 +60,8 @@ func (r *running) code() int {
 			r.t.Fatal(err)
 		}
 	case <-time.After(time.Minute):
+		r.Process.Kill()
+		<-done
 		r.t.Fatal("it does not end: ", r.stderr.String())
 	}
 	r.t.Log(r.stderr.String())

@@ -97,7 +97,7 @@ func (w *shift) start() (err error) {
 		w.cgroup = c.Cgroup
 	}
 	if guarded {
-		w.child, err = guard.Start(c, w.name)
+		w.child, err = guard.Start(c, w.name, w.until)
 	} else {
 		w.child, err = run.Start(c)
 	}
@@ -106,7 +106,6 @@ func (w *shift) start() (err error) {
 		return unstarted(w.argv[0], err)
 	}
 	w.terminal.given = c.Foreground
-	w.limit()
 	return nil
 }
 
@@ -189,24 +188,38 @@ func (w *shift) verdict() error {
 }
 
 // limit tells the child's keeper until when the command may go on, if that has changed, and returns how soon to look again.
-//
-// It never tells a time later than the true one, because it reads the clock before the deadline.
 func (w *shift) limit() time.Duration {
+	if l, changed := w.until(); changed {
+		w.child.Limit(l)
+	}
+	if w.lease == 0 {
+		return time.Second
+	}
+	return min(max(w.lease/40, 10*time.Millisecond), 500*time.Millisecond)
+}
+
+// until returns until when the command may go on, and whether that has changed. A hold without a deadline has no limit.
+//
+// It never returns a time later than the true one, because it reads the clock before the deadline.
+func (w *shift) until() (l run.Limit, changed bool) {
 	now := run.Now()
 	left := time.Until(w.hold.Deadline())
-	if left <= 0 || left > endless {
-		return time.Second
+	switch {
+	case left <= 0 && w.deadline == 0: // it was lost before the command could be started
+		return run.Limit{Term: now, Kill: now, Last: now}, true
+	case left <= 0, left > endless:
+		return run.Limit{}, false
 	}
 	w.lease = max(w.lease, left)
 	deadline := now + run.Moment(left)
-	if deadline-w.deadline > run.Moment(time.Millisecond) {
-		w.deadline = deadline
-		// The command must be dead a little before the deadline. But it is not asked to end before half of the time has passed
-		// for which a hold is sure without news: otherwise a service that pauses for a moment would end it.
-		margin := min(w.lease/5, time.Second)
-		grace := min(w.grace, max(w.lease/2-margin, 0))
-		kill := deadline - run.Moment(margin)
-		w.child.Limit(run.Limit{Term: kill - run.Moment(grace), Kill: kill, Last: deadline - run.Moment(margin/2)})
+	if deadline-w.deadline <= run.Moment(time.Millisecond) {
+		return run.Limit{}, false
 	}
-	return min(max(w.lease/40, 10*time.Millisecond), 500*time.Millisecond)
+	w.deadline = deadline
+	// The command must be dead a little before the deadline. But it is not asked to end before half of the time has passed
+	// for which a hold is sure without news: otherwise a service that pauses for a moment would end it.
+	margin := min(w.lease/5, time.Second)
+	grace := min(w.grace, max(w.lease/2-margin, 0))
+	kill := deadline - run.Moment(margin)
+	return run.Limit{Term: kill - run.Moment(grace), Kill: kill, Last: deadline - run.Moment(margin/2)}, true
 }

@@ -30,7 +30,7 @@ const Name = "guardian"
 
 // order is what turnwise tells the guardian; one of its fields is set.
 type order struct {
-	Start  *run.Command   `json:",omitempty"`
+	Start  *run.Command   `json:",omitempty"` // with Limit
 	Files  []int          `json:",omitempty"` // with Start: the ones that the command inherits
 	Limit  *run.Limit     `json:",omitempty"`
 	Signal int            `json:",omitempty"`
@@ -57,8 +57,10 @@ type Remote struct {
 	late atomic.Bool // last has fired
 }
 
-// Start starts the guardian, which starts the command. name is shown beside it in a list of processes.
-func Start(c run.Command, name string) (*Remote, error) {
+// Start starts the guardian, which starts the command. name is shown beside it in a list of processes. limits returns until
+// when the command may go on, and whether that has changed. The first one goes along with the order to start, since this
+// process or the guardian may be stopped before either says anything more.
+func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)) (*Remote, error) {
 	run.Adopt()
 	ours, theirs, err := pair()
 	if err != nil {
@@ -75,11 +77,12 @@ func Start(c run.Command, name string) (*Remote, error) {
 		ours.Close()
 		return nil, err
 	}
-	defer passed()
 	p, err := os.StartProcess(program, []string{os.Args[0], Name, name, strconv.Itoa(numbers[0])}, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
+	passed()
+	theirs.Close() // so that the socket ends when the guardian does
 	if err != nil {
 		ours.Close()
 		return nil, fmt.Errorf("start the guardian: %w", err)
@@ -89,16 +92,23 @@ func Start(c run.Command, name string) (*Remote, error) {
 		r.late.Store(true)
 		r.dismiss()
 	})
-	r.last.Stop()
-	r.tell(order{Start: &c, Files: numbers[1:]})
+	limit, _ := limits()
+	r.rely(limit)
+	r.tell(order{Start: &c, Files: numbers[1:], Limit: &limit})
 	reports := json.NewDecoder(ours)
-	var first report
-	if err := reports.Decode(&first); err != nil {
+	first, err := r.first(reports, limits)
+	if err != nil {
+		if r.late.Load() { // listen ends what it may have started
+			go r.listen(reports)
+			return r, nil
+		}
+		r.stopTimer()
 		r.dismiss()
 		run.KillAll(r.cgroup)
 		return nil, fmt.Errorf("the guardian does not start: %w", err)
 	}
 	if first.Failed != "" {
+		r.stopTimer()
 		ours.Close()
 		_, _ = p.Wait()
 		return nil, &unstarted{first.Failed, syscall.Errno(first.Errno)}
@@ -106,6 +116,27 @@ func Start(c run.Command, name string) (*Remote, error) {
 	r.events <- first.Event
 	go r.listen(reports)
 	return r, nil
+}
+
+// first waits for the first report. Until then it tells the guardian of each new limit.
+func (r *Remote) first(reports *json.Decoder, limits func() (run.Limit, bool)) (first report, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = reports.Decode(&first)
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return first, err
+		case <-tick.C:
+			if l, changed := limits(); changed {
+				r.Limit(l)
+			}
+		}
+	}
 }
 
 // unstarted is the guardian's reason why the command could not be started.
@@ -183,12 +214,19 @@ func (r *Remote) stopTimer() {
 }
 
 func (r *Remote) Limit(l run.Limit) {
+	r.rely(l)
+	r.tell(order{Limit: &l})
+}
+
+// rely has the guardian dismissed when it is no longer relied on.
+func (r *Remote) rely(l run.Limit) {
 	r.mu.Lock()
-	if l.Last != 0 {
+	defer r.mu.Unlock()
+	if l.Last == 0 {
+		r.last.Stop()
+	} else {
 		r.last.Reset(max(l.Last.Until(), 0))
 	}
-	r.mu.Unlock()
-	r.tell(order{Limit: &l})
 }
 
 func (r *Remote) Signal(s os.Signal)      { r.tell(order{Signal: int(s.(syscall.Signal))}) }
@@ -215,14 +253,24 @@ func Main() int {
 		fmt.Fprintln(os.Stderr, "turnwise: the guardian is started by turnwise alone")
 		return 64
 	}
-	orders, reports := json.NewDecoder(conn), json.NewEncoder(conn)
-	var first order
-	if err := orders.Decode(&first); err != nil || first.Start == nil {
+	orders, reports := receive(conn), json.NewEncoder(conn)
+	first := <-orders
+	if first.Start == nil || first.Limit == nil {
 		return 0 // turnwise has gone
 	}
 	if first.Start.Alone { // they are only for the guardian, for as long as it lives
 		for _, n := range first.Files {
 			unix.CloseOnExec(n)
+		}
+	}
+	limit := latest(orders, *first.Limit)
+	for limit.Over() { // before it starts the command it hears whether the hold goes on
+		o, more := <-orders
+		if !more {
+			return 0
+		}
+		if o.Limit != nil {
+			limit = *o.Limit
 		}
 	}
 	first.Start.Mortal = true
@@ -233,6 +281,7 @@ func Main() int {
 		_ = reports.Encode(report{Failed: err.Error(), Errno: int(errno)})
 		return 0
 	}
+	tree.Limit(latest(orders, limit))
 	go obey(orders, tree)
 	for e := range tree.Events() {
 		_ = reports.Encode(report{Event: e})
@@ -258,13 +307,41 @@ func socket() (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-func obey(orders *json.Decoder, tree *run.Tree) {
-	for {
-		var o order
-		if err := orders.Decode(&o); err != nil {
-			tree.End(0)
-			return
+// receive returns the orders as they come. The channel is closed when turnwise is gone.
+func receive(conn net.Conn) <-chan order {
+	orders := make(chan order, 64)
+	go func() {
+		defer close(orders)
+		for decoder := json.NewDecoder(conn); ; {
+			var o order
+			if decoder.Decode(&o) != nil {
+				return
+			}
+			orders <- o
 		}
+	}()
+	return orders
+}
+
+// latest returns the last limit that has come by now. Nothing else comes before the first report.
+func latest(orders <-chan order, limit run.Limit) run.Limit {
+	for {
+		select {
+		case o, more := <-orders:
+			if !more {
+				return limit // obey ends the command
+			}
+			if o.Limit != nil {
+				limit = *o.Limit
+			}
+		default:
+			return limit
+		}
+	}
+}
+
+func obey(orders <-chan order, tree *run.Tree) {
+	for o := range orders {
 		switch {
 		case o.Limit != nil:
 			tree.Limit(*o.Limit)
@@ -274,6 +351,7 @@ func obey(orders *json.Decoder, tree *run.Tree) {
 			tree.End(*o.End)
 		}
 	}
+	tree.End(0)
 }
 
 // outlive keeps the guardian from ending by a signal that is meant for turnwise. Such signals are caught, not ignored: the

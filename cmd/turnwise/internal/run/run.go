@@ -48,6 +48,9 @@ type Limit struct {
 	Term, Kill, Last Moment
 }
 
+// Over reports whether the time has come at which the command is made to end.
+func (l Limit) Over() bool { return l.Kill != 0 && l.Kill.Until() <= 0 }
+
 // Event is something that has happened to a child.
 type Event struct {
 	What   What

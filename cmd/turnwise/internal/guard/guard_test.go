@@ -1,0 +1,149 @@
+//go:build linux || darwin
+
+package guard
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
+)
+
+// stops, if set, makes the guardian stop itself when it has started the command, before it reports that.
+const stops = "TURNWISE_TEST_GUARDIAN_STOPS"
+
+// TestMain is the guardian where Start starts this program as one.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) < 2 || os.Args[1] != Name:
+		os.Exit(m.Run())
+	case os.Getenv(stops) == "":
+		os.Exit(Main())
+	}
+	run.KeepThread()
+	conn, err := socket()
+	if err != nil {
+		panic(err)
+	}
+	var first order
+	if err := json.NewDecoder(conn).Decode(&first); err != nil {
+		panic(err)
+	}
+	first.Start.Mortal = true
+	if _, err := run.Start(*first.Start); err != nil {
+		panic(err)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	select {}
+}
+
+// endless is a command that ends only when it is killed, and writes its number into a file.
+func endless(t *testing.T) (c run.Command, started func() (pid int)) {
+	file := filepath.Join(t.TempDir(), "pid")
+	line := `trap "" TERM; echo $$ >"$0.new"; mv "$0.new" "$0"; while :; do sleep 0.05; done`
+	c = run.Command{Path: "/bin/sh", Args: []string{"sh", "-c", line, file}, Env: os.Environ()}
+	return c, func() int {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return 0
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		return pid
+	}
+}
+
+// once returns a limit that does not change.
+func once(l run.Limit) func() (run.Limit, bool) {
+	return func() (run.Limit, bool) { return l, false }
+}
+
+func in(d time.Duration) run.Limit {
+	return run.Limit{Term: run.In(d), Kill: run.In(d), Last: run.In(d + d/2)}
+}
+
+// told returns what has happened, once all of it is over.
+func told(t *testing.T, r *Remote) (what []run.What) {
+	for limit := time.After(time.Minute); ; {
+		select {
+		case e, more := <-r.Events():
+			if !more {
+				return what
+			}
+			what = append(what, e.What)
+		case <-limit:
+			t.Fatalf("it does not end; so far %v", what)
+		}
+	}
+}
+
+func dead(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
+
+// Whoever stops the guardian may do so at any time, even before it has said that the command runs.
+func TestAGuardianThatIsStoppedAtOnceIsNotReliedOn(t *testing.T) {
+	t.Setenv(stops, "yes")
+	c, pid := endless(t)
+	r, err := Start(c, "a test", once(in(2*time.Second)))
+	require.NoError(t, err)
+	assert.Equal(t, []run.What{run.Endangered, run.Exited, run.Gone}, told(t, r))
+	require.NotZero(t, pid(), "the command has not run")
+	assert.True(t, dead(pid()), "the command runs on")
+}
+
+// If turnwise is stopped before it can say more, the guardian knows the limit all the same.
+func TestTheLimitHoldsFromTheStart(t *testing.T) {
+	c, pid := endless(t)
+	r, err := Start(c, "a test", once(in(2*time.Second)))
+	require.NoError(t, err)
+	assert.Equal(t, []run.What{run.Started, run.Endangered, run.Exited, run.Gone}, told(t, r))
+	require.NotZero(t, pid(), "the command has not run")
+	assert.True(t, dead(pid()), "the command runs on")
+}
+
+func TestACommandWhoseTimeIsOverIsNotStarted(t *testing.T) {
+	c, pid := endless(t)
+	r, err := Start(c, "a test", once(run.Limit{Term: 1, Kill: 1, Last: run.In(time.Second)}))
+	require.NoError(t, err)
+	assert.Equal(t, []run.What{run.Endangered, run.Exited, run.Gone}, told(t, r))
+	assert.Zero(t, pid(), "the command has run")
+}
+
+// A hold may be sure for a moment only when it is granted, and for longer by the time that the guardian runs.
+func TestACommandStartsOnceTheHoldGoesOn(t *testing.T) {
+	c, pid := endless(t)
+	calls := 0
+	r, err := Start(c, "a test", func() (run.Limit, bool) {
+		if calls++; calls == 10 {
+			return run.Limit{}, true
+		}
+		return run.Limit{Term: 1, Kill: 1, Last: run.In(time.Minute)}, calls == 1
+	})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return pid() != 0 }, time.Minute, 10*time.Millisecond)
+	r.End(0)
+	assert.Equal(t, []run.What{run.Started, run.Endangered, run.Exited, run.Gone}, told(t, r))
+}
+
+func TestWithoutALimitNothingEndsIt(t *testing.T) {
+	c, pid := endless(t)
+	r, err := Start(c, "a test", once(run.Limit{}))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return pid() != 0 }, time.Minute, 10*time.Millisecond)
+	select {
+	case e := <-r.Events():
+		assert.Equal(t, run.Started, e.What)
+	case <-time.After(time.Minute):
+		t.Fatal("it is not started")
+	}
+	r.End(0)
+	assert.Equal(t, []run.What{run.Endangered, run.Exited, run.Gone}, told(t, r))
+}
