@@ -226,11 +226,12 @@ func tryTells(s *scene) {
 	holder, _ := s.client()
 	c, l := s.client()
 	h := s.acquire(holder)
-	if _, err := c.TryAcquire(s.ctx, s.line, "lock", nil, oneByOne); !errors.Is(err, coord.ErrBusy) {
+	try := func() (*coord.Hold, error) { return c.TryAcquire(s.ctx, s.line, "lock", nil, oneByOne) }
+	if _, err := s.tried(try); !errors.Is(err, coord.ErrBusy) {
 		s.Errorf("try in a busy line: %v, want ErrBusy", err)
 	}
 	s.release(h)
-	h, err := c.TryAcquire(s.ctx, s.line, "lock", nil, oneByOne)
+	h, err := s.tried(try)
 	if err != nil {
 		s.Fatalf("try in an empty line: %v", err)
 	}
@@ -238,7 +239,7 @@ func tryTells(s *scene) {
 	s.needs("freeze a link", l.Freeze == nil)
 	thaw := l.Freeze(Both)
 	defer thaw()
-	d := took(func() { _, err = c.TryAcquire(s.ctx, s.line, "lock", nil, oneByOne) })
+	d := took(func() { _, err = try() })
 	if !errors.Is(err, coord.ErrUnavailable) || errors.Is(err, coord.ErrBusy) {
 		s.Errorf("try out of reach: %v, want ErrUnavailable", err)
 	}
