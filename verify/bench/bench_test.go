@@ -81,8 +81,9 @@ func lacking(folder, program string) bool {
 	return missing != nil || err != nil
 }
 
-// checkRequests asserts what the budget says and noise cannot change. A renewal or two may fall into a window, and the
-// server may report its count a few turns early or late.
+// checkRequests asserts what the budget says, with half a request to spare: what the budget forbids would cost one more a
+// turn. A renewal or two may fall into a window, the server may report its count a few turns early or late, and on a busy
+// machine a node may have gone by the time that it is to be watched.
 func checkRequests(t *testing.T, book *Book) {
 	t.Helper()
 	for _, want := range []struct {
@@ -90,9 +91,9 @@ func checkRequests(t *testing.T, book *Book) {
 		service      Service
 		most         float64
 	}{
-		{"uncontended", "1 client", ZooKeeper, 3.3}, // create, its list, delete
-		{"uncontended", "1 client", Etcd, 2.3},      // two transactions
-		{"handoff", "8 contenders", ZooKeeper, 5.3}, // create, its list, a watch, a look, delete
+		{"uncontended", "1 client", ZooKeeper, 3.5}, // create, its list, delete
+		{"uncontended", "1 client", Etcd, 2.5},      // two transactions
+		{"handoff", "8 contenders", ZooKeeper, 5.5}, // create, its list, a watch, a look, delete
 		{"semaphore", "2 permits", ZooKeeper, 5.5},  // and a look
 	} {
 		r := book.find(want.work, want.prefix, want.service, "turnwise")
