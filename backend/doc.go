@@ -35,7 +35,7 @@
 //	root=NAME               redis, memcached: what all keys begin with
 //	master=NAME             redis: the hosts are sentinels, which know the master by this name
 //	table=NAME              postgres, mysql: the table, if it is not the usual one
-//	polling=yes             postgres, mysql: waiters poll, and need no connection to listen on
+//	polling=yes             postgres: waiters poll, and need no connection to listen on
 //	listen-url=URL          postgres: where to listen, if the host is a pooler
 //	sslmode=MODE            postgres: as in libpq, instead of tls
 //	evictions=yes           memcached: see memcached.WithEvictions

@@ -16,7 +16,7 @@ import (
 func init() { services["mysql"] = mysqls }
 
 func mysqls(t *target) (connect, error) {
-	table, polling := t.params.text("table"), t.params.yes("polling")
+	table := t.params.text("table")
 	host, err := t.address(3306)
 	password, passwordErr := t.password()
 	e, tlsErr := t.encryption()
@@ -47,9 +47,6 @@ func mysqls(t *target) (connect, error) {
 		opts := []mysql.Option{mysql.WithLogger(c.log), mysql.WithClient(c.client...), mysql.WithTTL(c.ttl)}
 		if table != "" {
 			opts = append(opts, mysql.WithTable(table))
-		}
-		if polling {
-			opts = append(opts, mysql.WithPolling())
 		}
 		return mysql.Connect(ctx, cfg.FormatDSN(), opts...)
 	}, nil

@@ -16,7 +16,6 @@ type Option func(*config)
 type config struct {
 	tableName string
 	conns     int
-	polling   bool
 	ttl       time.Duration
 	client    []coord.Option
 	log       *slog.Logger
@@ -34,9 +33,6 @@ func WithTable(name string) Option { return func(c *config) { c.tableName = name
 // WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
 // request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
-
-// WithPolling changes nothing: this store tells of nothing, and waiters always poll.
-func WithPolling() Option { return func(c *config) { c.polling = true } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. It is for Connect and
 // New.
