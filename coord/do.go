@@ -17,7 +17,8 @@ type Result struct {
 // or with ctx. fn should then stop; until it has returned, the node stays and is renewed. The hold is also released if
 // fn panics. fn is run once or not at all.
 //
-// The error is fn's, unchanged, or Release's, unchanged (ErrLost: the hold did not last to the end), or both joined.
+// The error is acquire's, fn's or Release's, each unchanged (ErrLost: the hold did not last to the end), or the last two
+// joined.
 func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn func(context.Context, *Hold) error) (err error) {
 	if fn == nil {
 		return &Error{Op: "do", Err: fmt.Errorf("%w: the function is nil", ErrInvalid)}

@@ -24,8 +24,8 @@ const (
 //
 // MaxWait does not bound its campaigns. Run returns nil when ctx ends while it stands in line; if the service was out
 // of reach just then, or refused, the error says so (coord.ErrUnavailable, and what the service said). Run also returns
-// an error that trying again cannot mend (coord.ErrDenied, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName, and
-// ErrHeld within a term of its own).
+// an error that trying again cannot mend (coord.ErrDenied, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName,
+// and ErrHeld or ErrUpgrade within a hold of its own).
 func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
