@@ -3,11 +3,15 @@ package zk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	gozk "github.com/go-zookeeper/zk"
+
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // makeDir makes a line's directory and those above it, where they are missing. They are containers, which the service
@@ -75,3 +79,147 @@ func (s *session) removeEmptyLines(ctx context.Context) {
 		_, _ = ask(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, c.Delete(d, -1) })
 	}
 }
+
+// Our rights protect what we create. A directory that already existed has the rights that its maker gave it, and these
+// decide about the nodes in it: CREATE lets somebody stand in line, DELETE end a hold, ADMIN take any right. So when there
+// are rights to protect, directories are checked before anybody is let in.
+const decisive = gozk.PermCreate | gozk.PermDelete | gozk.PermAdmin
+
+// maxVetted is how many directories a session remembers.
+const maxVetted = 4096
+
+// vetted is which directories a session has checked, and the transactions that made them. Only those who may change their
+// rights can have done so since.
+type vetted struct {
+	mu   sync.Mutex
+	dirs map[string]int64
+}
+
+func (v *vetted) knows(dir string, born int64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known, ok := v.dirs[dir]
+	return ok && (born == 0 || known == born)
+}
+
+func (v *vetted) add(dir string, born int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.dirs == nil || len(v.dirs) >= maxVetted {
+		v.dirs = make(map[string]int64)
+	}
+	v.dirs[dir] = born
+}
+
+// vet refuses a line's directory, or a root, in which others have rights that ours do not give them. It asks about each
+// directory once per session.
+func (s *session) vet(ctx context.Context, dir string, born int64) error {
+	if s.service.openToAll || s.vetted.knows(dir, born) {
+		return nil
+	}
+	if err := s.vetRoot(ctx); err != nil {
+		return err
+	}
+	return s.vetOne(ctx, dir, born)
+}
+
+// vetRoot is vet for the root. Somebody who may create in it can deny us a line that is not yet in use, and no more. So a
+// root whose rights we may not see is left to its owner.
+func (s *session) vetRoot(ctx context.Context) error {
+	root := s.service.root
+	if s.service.openToAll || root == "" || s.vetted.knows(root, 0) {
+		return nil
+	}
+	err := s.vetOne(ctx, root, 0)
+	if errors.Is(err, gozk.ErrNoAuth) {
+		return nil
+	}
+	return err
+}
+
+func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
+	var acl []gozk.ACL
+	var made int64
+	err := s.insist(ctx, func(c *gozk.Conn) error {
+		all, stat, err := c.GetACL(dir)
+		if err == nil {
+			acl, made = all, stat.Czxid
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, gozk.ErrNoNode), err == nil && born != 0 && born != made:
+		return gozk.ErrNoNode // the directory in question has gone
+	case err != nil:
+		return explain(err, "looking at the rights of", dir, "READ", "")
+	}
+	for _, entry := range acl {
+		if over := s.service.excess(entry); over != 0 {
+			return &openDir{dir, entry, over}
+		}
+	}
+	s.vetted.add(dir, made)
+	return nil
+}
+
+// excess returns the decisive rights in an entry that ours do not give to the same somebody.
+func (c *config) excess(entry gozk.ACL) int32 {
+	over := entry.Perms & decisive
+	// To clients without ADMIN, servers show no more of a digest than the name. So an entry with our name and ADMIN is not us.
+	name, masked := strings.CutSuffix(entry.ID, ":x")
+	masked = masked && entry.Scheme == "digest"
+	if masked && over&gozk.PermAdmin != 0 && slices.ContainsFunc(c.auth, func(a credential) bool { return a.user() == name }) {
+		return over
+	}
+	for _, t := range c.trusted {
+		same := t.Scheme == entry.Scheme && (t.ID == entry.ID || t.ID == "" || masked && strings.HasPrefix(t.ID, name+":"))
+		if same || t.Scheme == "world" {
+			over &^= t.Perms
+		}
+	}
+	return over
+}
+
+// trust works out what the access rights mean at the service, where "auth" stands for whoever the session was introduced
+// as, by name and password or by a certificate.
+func (c *config) trust() {
+	for _, a := range c.acl {
+		if a.Scheme != "auth" {
+			c.trusted = append(c.trusted, a)
+			continue
+		}
+		for _, credential := range c.auth {
+			name, password, _ := strings.Cut(string(credential.data), ":")
+			c.trusted = append(c.trusted, gozk.DigestACL(a.Perms, name, password)...)
+		}
+		if c.tls != nil { // only the service knows how it writes a certificate's name
+			c.trusted = append(c.trusted, gozk.ACL{Perms: a.Perms, Scheme: "x509"})
+		}
+	}
+}
+
+func (c credential) user() string {
+	name, _, _ := strings.Cut(string(c.data), ":")
+	return name
+}
+
+// openDir is the error about a directory that is open to others.
+type openDir struct {
+	dir  string
+	to   gozk.ACL
+	over int32
+}
+
+func (e *openDir) Error() string {
+	var rights []string
+	for i, name := range []string{"READ", "WRITE", "CREATE", "DELETE", "ADMIN"} {
+		if e.over&(1<<i) != 0 {
+			rights = append(rights, name)
+		}
+	}
+	return fmt.Sprintf("%s is open to others: %q has %s there, so the lines in it are not safe. Somebody else made it, or it is from "+
+		"before the access rights were set: correct it (setAcl), remove it, or name in WithACL whoever is to have these rights",
+		e.dir, e.to.Scheme+":"+e.to.ID, strings.Join(rights, ", "))
+}
+
+func (e *openDir) Unwrap() error { return driver.ErrDenied }

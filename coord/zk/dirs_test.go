@@ -2,13 +2,17 @@ package zk
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestTheServiceSweepsEmptyLines(t *testing.T) {
@@ -94,5 +98,161 @@ func TestHowOldServersRefuseContainers(t *testing.T) {
 	require.True(t, unimplemented(gozk.ErrShortBuffer))
 	for _, err := range []error{nil, gozk.ErrNoNode, gozk.ErrConnectionClosed, errors.New("unknown error: -4")} {
 		require.False(t, unimplemented(err))
+	}
+}
+
+// playGuarded has a root that belongs to alice, in which only alice may do anything. The admin is also alice.
+func playGuarded(t *testing.T, opts ...Option) *scene {
+	s := play(t, append([]Option{WithDigestAuth("alice", "secret")}, opts...)...)
+	require.NoError(t, s.admin.AddAuth("digest", []byte("alice:secret")))
+	s.raw(s.root, alice(gozk.PermAll))
+	return s
+}
+
+func alice(perms int32) []gozk.ACL { return gozk.DigestACL(perms, "alice", "secret") }
+
+// A stranger makes the line before its users do, open to all, and could end any hold.
+func TestALineThatAStrangerMadeIsRefused(t *testing.T) {
+	s := playGuarded(t)
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	for _, e := range []driver.Entry{entry("lock"), try(entry("lock"))} {
+		_, _, err := s.sess.Join(s.ctx, e)
+		require.ErrorIs(t, err, driver.ErrDenied)
+		require.ErrorContains(t, err, s.root+`/a is open to others: "world:anyone" has CREATE, DELETE, ADMIN there`)
+	}
+	require.Empty(t, s.stored(t, "a"))
+	_, err := s.sess.service.First(s.ctx, "a", nil)
+	require.ErrorIs(t, err, driver.ErrDenied, "who watches the line is not shown a false holder")
+
+	_, err = s.admin.SetACL(s.root+"/a", alice(gozk.PermAll), -1)
+	require.NoError(t, err)
+	me, _ := s.join(s.sess, "lock")
+	first, err := s.sess.service.First(s.ctx, "a", nil)
+	require.NoError(t, err)
+	require.Equal(t, me.Node().ID, first.ID)
+	s.leave(me, true)
+}
+
+// The stranger puts another directory in the place of ours.
+func TestALineThatAStrangerMakesAnewIsRefused(t *testing.T) {
+	s := playGuarded(t)
+	me, _ := s.join(s.sess, "lock")
+	s.leave(me, true)
+	if err := s.admin.Delete(s.root+"/a", -1); err != gozk.ErrNoNode { // it was swept
+		require.NoError(t, err)
+	}
+	s.raw(s.root+"/a", gozk.WorldACL(gozk.PermAll))
+	_, _, err := s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, "/a is open to others")
+}
+
+func TestARootThatAStrangerMadeIsRefused(t *testing.T) {
+	s := play(t, WithDigestAuth("alice", "secret"))
+	s.raw(s.root, gozk.WorldACL(gozk.PermAll))
+	_, err := Connect(s.ctx, s.cluster.Addrs(), WithRoot(s.root), WithDigestAuth("alice", "secret"))
+	require.ErrorIs(t, err, coord.ErrDenied)
+	require.ErrorContains(t, err, s.root+" is open to others")
+	require.ErrorContains(t, err, "setAcl")
+	_, _, err = s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, s.root+" is open to others")
+	_, err = s.admin.SetACL(s.root, alice(gozk.PermAll), -1)
+	require.NoError(t, err)
+	me, _ := s.join(s.sess, "lock")
+	s.leave(me, true)
+}
+
+// An idle root would be swept, and then anybody could make it.
+func TestARootOfOnesOwnStays(t *testing.T) {
+	s := play(t)
+	s.root += "/deep"
+	c, err := Connect(s.ctx, s.cluster.Addrs(), WithRoot(s.root), WithDigestAuth("alice", "secret"))
+	require.NoError(t, err)
+	h, err := c.Acquire(s.ctx, "a", "lock", nil, exclusive)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	require.NoError(t, c.Close())
+	may := adminConn(t, s.cluster.Addrs()) // newer servers show it only to those who may read it
+	require.NoError(t, may.AddAuth("digest", []byte("alice:secret")))
+	require.Eventually(t, func() bool {
+		_, stat, err := may.Exists(s.root)
+		return err == nil && stat.NumChildren == 0
+	}, patience, 20*time.Millisecond, "the line is swept")
+	time.Sleep(time.Second) // the servers sweep every 200 ms
+	there, _, err := may.Exists(s.root)
+	require.NoError(t, err)
+	require.True(t, there, "the root is not")
+	_, err = s.admin.SetACL(s.root, gozk.WorldACL(gozk.PermAll), -1)
+	require.ErrorIs(t, err, gozk.ErrNoAuth, "and it is alice's")
+}
+
+// An operator who made the directories is accepted once named in WithACL, even where the service hides the digests.
+func TestWhoIsNamedMayHaveRights(t *testing.T) {
+	operator := gozk.DigestACL(gozk.PermAll, "operator", "word")
+	dir := append(alice(gozk.PermAll&^gozk.PermAdmin), operator...)
+	s := play(t, WithDigestAuth("alice", "secret"), WithACL(dir...))
+	s.raw(s.root, dir)
+	me, _ := s.join(s.sess, "lock")
+	s.leave(me, true)
+
+	_, _, err := s.another(WithDigestAuth("alice", "secret")).Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, `"digest:operator`)
+}
+
+// The service shows clients without ADMIN only the name, which proves nothing.
+func TestAStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
+	s := play(t, WithDigestAuth("alice", "secret"))
+	s.raw(s.root, append(gozk.DigestACL(gozk.PermAll, "alice", "other"), alice(gozk.PermAll&^gozk.PermAdmin)...))
+	_, _, err := s.sess.Join(s.ctx, entry("lock"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, s.root+" is open to others")
+}
+
+// A directory that has been checked costs no second look.
+func TestADirectoryIsLookedAtOnce(t *testing.T) {
+	s := playGuarded(t)
+	var stay []driver.Place
+	for range 3 {
+		me, _ := s.join(s.sess, "lock")
+		stay = append(stay, me)
+	}
+	asked := 0
+	for _, p := range s.proxies {
+		asked += p.Requests(zkwire.GetACL)
+	}
+	require.Equal(t, 2, asked, "the root and the line")
+	for _, me := range stay {
+		s.leave(me, false)
+	}
+}
+
+func TestTheSessionForgetsWhatItHasLookedAt(t *testing.T) {
+	var v vetted
+	for i := range maxVetted + 1 {
+		v.add(strings.Repeat("x", i), 1)
+	}
+	require.LessOrEqual(t, len(v.dirs), maxVetted)
+}
+
+// Unless rights are set, everybody may do everything, and a warning says so.
+func TestLinesOpenToAllAreTold(t *testing.T) {
+	addrs := servers.ZooKeeper(t, servers.Shared()).Addrs()
+	for want, opts := range map[int][]Option{
+		1: nil,
+		0: {WithACL(gozk.WorldACL(gozk.PermAll)...)},
+	} {
+		var log logged
+		d, err := New(addrs, append(opts, WithLogger(log.logger()))...)
+		require.NoError(t, err)
+		for range 2 {
+			s, err := d.Open(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, s.Close(t.Context()))
+		}
+		require.Equal(t, want, log.count("level=WARN"), log.text.String())
+		require.Equal(t, want, log.count("WithDigestAuth"))
+		require.NoError(t, d.Close(t.Context()))
 	}
 }
