@@ -80,7 +80,7 @@ func (s *Service) Scheme() string { return s.target.scheme }
 // String returns the URL without secrets.
 func (s *Service) String() string { return s.target.shown }
 
-// Option sets up what Open returns.
+// Option sets up what Open returns. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {

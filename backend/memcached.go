@@ -19,7 +19,10 @@ func memcacheds(t *target) (connect, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, c config) (*coord.Client, error) {
-		opts := []memcached.Option{memcached.WithLogger(c.log), memcached.WithClient(c.client...), memcached.WithTTL(c.ttl)}
+		opts := []memcached.Option{memcached.WithLogger(c.log), memcached.WithClient(c.client...)}
+		if c.ttl > 0 {
+			opts = append(opts, memcached.WithTTL(c.ttl))
+		}
 		if root != "" {
 			opts = append(opts, memcached.WithRoot(root))
 		}

@@ -44,7 +44,10 @@ func mysqls(t *target) (connect, error) {
 				return nil, err
 			}
 		}
-		opts := []mysql.Option{mysql.WithLogger(c.log), mysql.WithClient(c.client...), mysql.WithTTL(c.ttl)}
+		opts := []mysql.Option{mysql.WithLogger(c.log), mysql.WithClient(c.client...)}
+		if c.ttl > 0 {
+			opts = append(opts, mysql.WithTTL(c.ttl))
+		}
 		if table != "" {
 			opts = append(opts, mysql.WithTable(table))
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Option sets up a driver, or with Connect a client.
+// Option sets up a driver, or with Connect a client. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -57,7 +57,9 @@ func WithClient(opts ...coord.Option) Option {
 func configure(opts []Option) (config, layout, error) {
 	c := config{ttl: defaultTTL, log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	fail := func(format string, args ...any) (config, layout, error) {
 		return config{}, layout{}, fmt.Errorf("turnwise: etcd: "+format, args...)

@@ -6,7 +6,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Option sets up a store.
+// Option sets up a store. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -43,7 +43,9 @@ func WithClient(opts ...coord.Option) Option {
 func configure(opts []Option) *config {
 	c := &config{log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
-		o(c)
+		if o != nil {
+			o(c)
+		}
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Option sets up a store, and what stands on it.
+// Option sets up a store, and what stands on it. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -39,8 +39,8 @@ func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(
 // then two hold at once. Use it only for locks that merely save work.
 func WithEvictions() Option { return func(c *config) { c.evictions = true } }
 
-// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. It is for Connect and
-// New.
+// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. Less than half a
+// second is refused. It is for Connect and New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
 // WithClient sets options of the client that Connect makes.
@@ -61,6 +61,9 @@ func configure(opts []Option) (config, error) {
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.ttl < register.MinTTL {
+		return c, fmt.Errorf("turnwise: memcached: WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
 	}
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if len(c.root) == 0 || len(c.root) > 100 || strings.Trim(c.root, allowed) != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Option sets up a store, and what stands on it.
+// Option sets up a store, and what stands on it. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -34,8 +34,8 @@ func WithTable(name string) Option { return func(c *config) { c.tableName = name
 // request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
-// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. It is for Connect and
-// New.
+// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. Less than half a
+// second is refused. It is for Connect and New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
 // WithClient sets options of the client that Connect makes.
@@ -56,6 +56,9 @@ func configure(opts []Option) (config, error) {
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.ttl < register.MinTTL {
+		return c, fmt.Errorf("turnwise: mysql: WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
 	}
 	_, err := tableOf(c.tableName)
 	return c, err

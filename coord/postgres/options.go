@@ -9,11 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Option sets up a store.
+// Option sets up a store. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -52,7 +51,8 @@ func WithPolling() Option { return func(c *config) { c.polling = true } }
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
-// long a live holder may be cut off. The default is 10 s. It is for [Connect] and [New].
+// long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more than a day. It
+// is for [Connect] and [New].
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithClient passes options on to the coord.Client that [Connect] makes.
@@ -63,14 +63,16 @@ func WithClient(opts ...coord.Option) Option {
 func configure(opts []Option) (config, error) {
 	c := config{table: defaultTable, conns: defaultConns, ttl: register.DefaultTTL}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.ttl < register.MinTTL || c.ttl > maxTTL {
-		return c, fmt.Errorf("turnwise: postgres: %w: WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
-			driver.ErrDenied, c.ttl, register.MinTTL, maxTTL)
+		return c, fmt.Errorf("turnwise: postgres: WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
+			c.ttl, register.MinTTL, maxTTL)
 	}
 	_, err := tableOf(c.table)
 	return c, err
@@ -85,8 +87,8 @@ func tableOf(name string) (pgx.Identifier, error) {
 	id := pgx.Identifier{schema, table}
 	for _, part := range id {
 		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
-			return nil, fmt.Errorf("turnwise: postgres: %w: WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
-				driver.ErrDenied, name, maxName)
+			return nil, fmt.Errorf("turnwise: postgres: WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+				name, maxName)
 		}
 	}
 	return id, nil

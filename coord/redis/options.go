@@ -13,7 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Option sets up a store.
+// Option sets up a store. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -32,7 +32,7 @@ const defaultRoot = "turnwise:"
 func WithRoot(prefix string) Option { return func(c *config) { c.root = prefix } }
 
 // WithTTL sets how long a session lasts when nothing is heard from its process: how soon a dead holder's line goes on, and
-// how long a live holder may be cut off. The default is 10 s, and the least is half a second. It is for Connect,
+// how long a live holder may be cut off. The default is 10 s. Less than half a second is refused. It is for Connect,
 // ConnectQuorum and New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
@@ -55,7 +55,9 @@ func WithCleartextPassword() Option { return func(c *config) { c.cleartext = tru
 func configure(opts []Option) (config, error) {
 	c := config{root: defaultRoot, ttl: register.DefaultTTL}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

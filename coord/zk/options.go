@@ -26,7 +26,7 @@ const (
 	minTTL = 200 * time.Millisecond
 )
 
-// Option sets up a driver.
+// Option sets up a driver. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -120,7 +120,9 @@ func configure(servers []string, opts []Option) (*config, error) {
 		lookup: net.DefaultResolver.LookupHost, connectFor: driverkit.ConnectFor, lineBytes: driverkit.LineBytes,
 	}
 	for _, o := range opts {
-		o(c)
+		if o != nil {
+			o(c)
+		}
 	}
 	if err := c.addServers(servers); err != nil {
 		return nil, err

@@ -48,6 +48,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
+func TestANilOptionChangesNothing(t *testing.T) {
+	_, err := New([]string{"a"}, nil)
+	require.NoError(t, err)
+}
+
 func TestWhereAPasswordMayGo(t *testing.T) {
 	auth := WithDigestAuth("u", "p")
 	for _, c := range []struct {

@@ -1,0 +1,22 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestANilOptionChangesNothing(t *testing.T) {
+	if _, err := configure([]Option{nil}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A TTL without its unit is one of nanoseconds.
+func TestATTLThatIsASlipIsRefused(t *testing.T) {
+	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond} {
+		if _, err := configure([]Option{WithTTL(slip)}); err == nil || !strings.Contains(err.Error(), "WithTTL") {
+			t.Errorf("WithTTL(%v): %v", slip, err)
+		}
+	}
+}
