@@ -178,7 +178,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	defer func() {
-		if h == nil && !errors.Is(err, driver.ErrRemoved) && !errors.Is(err, driver.ErrSessionEnded) {
+		if h == nil && !errors.Is(err, driver.ErrSessionEnded) {
 			a.leaveSoon(s, place)
 		}
 	}()

@@ -114,6 +114,26 @@ func TestATurnThatComesPastTheDeadlineIsNotTakenByOneThatWasRemoved(t *testing.T
 	})
 }
 
+// Leave frees what a driver keeps of a place.
+func TestAWaiterThatWasRemovedLeavesAllTheSame(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h := enter(t, s.Client())
+		left := 0
+		m := &meddler{leave: func(_ context.Context, held bool, do func() error) error {
+			assert.False(t, held)
+			left++
+			return do()
+		}}
+		turn := queue(t, m.client(s))
+		require.True(t, s.Remove(lineOf(t, s, "line")[1]))
+		r := <-turn
+		assert.ErrorIs(t, r.Err, coord.ErrRemoved)
+		synctest.Wait()
+		assert.Equal(t, 1, left)
+		require.NoError(t, h.Release())
+	})
+}
+
 func TestATurnThatComesPastTheDeadlineIsLostWithItsSession(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		m := &meddler{}

@@ -5,6 +5,9 @@
 // loop:
 //
 //	place, ahead, err := s.Join(ctx, entry)
+//	if err != nil {
+//		return err
+//	}
 //	for err == nil {
 //		wait := rule.WaitFor(place.Node(), ahead)
 //		if len(wait) == 0 {
@@ -12,7 +15,7 @@
 //		}
 //		ahead, _, err = place.Await(ctx, wait)
 //	}
-//	place.Leave(background, false)
+//	place.Leave(background, false) // unless the session has ended
 //
 // How a driver learns of a change is its own affair: from an event that says it all, from an event and a point read, or
 // by polling. So the budget of round trips is a matter of Join, Await and Leave, and the engine knows nothing of it.
@@ -117,7 +120,8 @@ type Session interface {
 // remember of it. Calls may come from several goroutines at once. The engine never has two Amends, or an Amend and a
 // Leave, under way together; but it may Watch meanwhile, and it may give up any call and then Leave.
 //
-// Its methods return as those of its Session do. After a Leave the only further call is another Leave.
+// Its methods return as those of its Session do. Every place is left, also after ErrRemoved, unless its session ends
+// first: Leave frees what the driver keeps of it. After a Leave only Node and Leave are called.
 type Place interface {
 	// Node is the contender as it joined or was last amended, with Owner and Data. Token and Line never change.
 	Node() Node
@@ -160,12 +164,13 @@ type Place interface {
 	Leave(ctx context.Context, held bool) error
 }
 
-// Change is what made an Await return, as far as the service told it.
+// Change is what made an Await return, as far as the service told it. Where anyone who may write to a line could claim to
+// have left as its holder, as at ZooKeeper and etcd, a driver says Gone.
 type Change int
 
 const (
 	Looked   Change = iota // nobody told of a change: the look shows what there is
-	HandedOn               // one of those waited for left as the holder: see Place.Leave
+	HandedOn               // one of those waited for left as the holder, and the service vouches for that: see Place.Leave
 	Gone                   // one left otherwise, or the service does not tell how
 	Amended                // one was amended
 )

@@ -25,8 +25,8 @@ func (s *session) pollPause() time.Duration {
 	return driverkit.Jitter(driverkit.PollPause(pollEvery, s.watches.size()))
 }
 
-// Await never says HandedOn or Gone. Only its owner knows whether a node that has left had its turn, and anyone who may
-// write to the line could claim that it had.
+// Await never says HandedOn. Only its owner knows whether a node that has left had its turn, and anyone who may write to the
+// line could claim that it had.
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
@@ -207,7 +207,7 @@ func (a *awaiting) changed(ctx context.Context, b *neighbour, ev event) (*findin
 	case !ev.deleted && ev.created == b.created:
 		return a.lookAgain(ctx, ev.rev, driver.Amended)
 	}
-	return a.lookAgain(ctx, ev.rev, driver.Looked)
+	return a.lookAgain(ctx, ev.rev, driver.Gone)
 }
 
 // lookAgain ends the waiting with a look.
@@ -237,7 +237,7 @@ func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 // cleared ends the waiting when nobody is left in sight.
 func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
 	a.remember(glance{})
-	return &finding{how: driver.Looked}, a.stillThere(ctx)
+	return &finding{how: driver.Gone}, a.stillThere(ctx)
 }
 
 // readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events report
@@ -267,8 +267,10 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 		switch {
 		case kv == nil && a.clears(b):
 			return a.cleared(ctx)
-		case kv == nil || kv.GetModRevision() != b.known:
-			return a.lookAgain(ctx, at, driver.Looked)
+		case kv == nil:
+			return a.lookAgain(ctx, at, driver.Gone)
+		case kv.GetModRevision() != b.known:
+			return a.lookAgain(ctx, at, driver.Amended)
 		}
 		b.caughtUp(at)
 	}
@@ -279,9 +281,9 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 // each. The first waiter for many permits waits for all holders. A line has only one such waiter, so there is no herd. The
 // watch also covers the waiter's own key.
 func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, error) {
-	awaited := make(map[string]bool, len(wait))
+	awaited := make(map[string]int64, len(wait)) // the create revision of each
 	for i := range wait {
-		awaited[keyOf(&wait[i])] = true
+		awaited[keyOf(&wait[i])] = int64(wait[i].Token)
 	}
 	seen, prefix := p.lastSeen(), p.d.keys.line(p.line)
 	v := p.watches.vigil(span{prefix, clientv3.GetPrefixRangeEnd(prefix)}, 0)
@@ -295,9 +297,9 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 			switch {
 			case ev.deleted && ev.key == p.key:
 				return nil, p.removed(ctx, ev.rev)
-			case awaited[ev.key]:
-				how := driver.Looked
-				if !ev.deleted {
+			case awaited[ev.key] != 0:
+				how := driver.Gone
+				if !ev.deleted && ev.created == awaited[ev.key] {
 					how = driver.Amended
 				}
 				ahead, _, err := p.look(ctx, ev.rev)

@@ -70,8 +70,8 @@ func TestAwaitTellsWhatItKnows(t *testing.T) {
 		}
 	}
 	ahead = told(last, ahead, amend, driver.Amended, 1)
-	told(middle, behindHead, func() { leave(t, head, true) }, driver.Looked, 0) // anybody could have written that it held
-	told(last, ahead, func() { leave(t, middle, true) }, driver.Looked, 0)
+	told(middle, behindHead, func() { leave(t, head, true) }, driver.Gone, 0) // anybody could have written that it held
+	told(last, ahead, func() { leave(t, middle, true) }, driver.Gone, 0)
 	leave(t, last, true)
 }
 

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -123,15 +122,6 @@ func (s *session) removed(ctx context.Context, rev int64) error {
 		return err
 	}
 	return driver.ErrRemoved
-}
-
-// removed also frees what the place used: nobody calls Leave for a node that was removed.
-func (p *place) removed(ctx context.Context, rev int64) error {
-	err := p.session.removed(ctx, rev)
-	if errors.Is(err, driver.ErrRemoved) {
-		p.free.Do(p.stoodDown)
-	}
-	return err
 }
 
 // watchOver listens for the lease being taken away unexpectedly: by an operator, or by a leader that was frozen and does
