@@ -47,7 +47,7 @@ var (
 
 	// ErrDenied: the service refuses the credentials, or they lack a permission, or what is stored at the service is open
 	// to others who must have no access (see docs/security.md). Trying again does not help.
-	ErrDenied = errors.New("denied by the service")
+	ErrDenied = driver.ErrDenied
 
 	// ErrTooWeak: the service promises less than the client was told to Require. The service was asked nothing.
 	ErrTooWeak = errors.New("the service promises too little")
@@ -63,7 +63,7 @@ var (
 // together with ErrBusy or ErrUnavailable, and what the service said last. Its text is safe to show: see Printable.
 type Error struct {
 	// Op is the call: "acquire", "try", "release", "amend", "do", "line" (Line, First and Watch), "lines", "break",
-	// "shutdown" or "close"; and of recipes "downgrade", "leader" and "run".
+	// "shutdown" or "close"; of recipes "downgrade", "leader" and "run"; and of fences "pass" and "send".
 	Op string
 
 	Line  string // "" if it concerns none

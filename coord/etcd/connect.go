@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -238,8 +237,7 @@ func (d *service) warnIfOpen(ctx context.Context) {
 
 func connectError(ctx context.Context, cfg clientv3.Config, err, obstacle error) error {
 	switch {
-	case errors.Is(err, driver.ErrDenied):
-		err = &denied{err}
+	case errors.Is(err, coord.ErrDenied):
 	case classify(err) == denial:
 		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
 	case ctx.Err() != nil:
@@ -259,8 +257,3 @@ type shown struct{ error }
 
 func (s *shown) Error() string { return coord.Printable(s.error.Error()) }
 func (s *shown) Unwrap() error { return s.error }
-
-// denied is an error that is also coord.ErrDenied, without repeating its words.
-type denied struct{ error }
-
-func (d *denied) Unwrap() []error { return []error{coord.ErrDenied, d.error} }

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -24,7 +23,7 @@ import (
 // error if it was not taken through this package.
 func Guard(h *coord.Hold) (clientv3.Cmp, error) {
 	if h == nil {
-		return clientv3.Cmp{}, errors.New("turnwise: etcd: Guard needs a hold")
+		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: Guard needs a hold: %w", coord.ErrInvalid)
 	}
 	if err := h.Err(); err != nil {
 		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: %w", h.Node().Line, err)
@@ -32,7 +31,7 @@ func Guard(h *coord.Hold) (clientv3.Cmp, error) {
 	n := h.Node()
 	key, created, ok := parseID(n.ID)
 	if own := key[strings.LastIndexByte(key, '/')+1:]; !ok || parseStock(own).lease == 0 {
-		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: the hold is not of this service", n.Line)
+		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: the hold is not of this service: %w", n.Line, coord.ErrInvalid)
 	}
 	return isIncarnation(key, created), nil
 }

@@ -2,8 +2,6 @@ package file
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -15,11 +13,6 @@ import (
 // Closing the client closes everything.
 func Connect(ctx context.Context, dir string, opts ...Option) (*coord.Client, error) {
 	s, err := Open(ctx, dir, opts...)
-	if errors.Is(err, driver.ErrDenied) {
-		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
-	} else if err != nil {
-		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
-	}
 	if err != nil {
 		return nil, err
 	}

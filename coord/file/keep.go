@@ -113,7 +113,7 @@ func (p *place) take(ctx context.Context, name string) (*os.File, error) {
 		}
 		f.Close()
 		if err == unix.EWOULDBLOCK {
-			return nil, fmt.Errorf("turnwise: file: %s is kept: %w", path, register.ErrConflict)
+			return nil, fmt.Errorf("file: %s is kept: %w", path, register.ErrConflict)
 		}
 		if err != nil {
 			return nil, trouble("lock "+path, err)

@@ -99,12 +99,12 @@ func (p *place) check() error {
 		p.forgot.Store(true)
 		return p.lost()
 	default:
-		return fmt.Errorf("turnwise: file: look at %s: %w", p.layout.Name(), err)
+		return fmt.Errorf("file: look at %s: %w", p.layout.Name(), err)
 	}
 }
 
 func (p *place) lost() error {
-	return fmt.Errorf("turnwise: file: %s was removed or replaced while it was in use: %w", p.path, register.ErrForgot)
+	return fmt.Errorf("file: %s was removed or replaced while it was in use: %w", p.path, register.ErrForgot)
 }
 
 // missing says why a file that has to be there is not.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -37,10 +38,21 @@ type Store struct {
 var _ register.Keeper = (*Store)(nil)
 
 // errClosed is what calls of a closed store return.
-var errClosed = fmt.Errorf("turnwise: file: the store is closed: %w", os.ErrClosed)
+var errClosed = fmt.Errorf("file: the store is closed: %w", os.ErrClosed)
 
 // Open opens a directory, and makes it if there is none. The directory above must be there.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
+	s, err := opened(ctx, dir, opts)
+	if err == nil {
+		return s, nil
+	}
+	if !errors.Is(err, driver.ErrDenied) {
+		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("turnwise: %w", err)
+}
+
+func opened(ctx context.Context, dir string, opts []Option) (*Store, error) {
 	if dir == "" {
 		return nil, denied("the directory has no name: give one, such as /var/lib/app/locks")
 	}
@@ -156,9 +168,9 @@ func (s *Store) Close() error {
 func trouble(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fmt.Errorf("turnwise: file: %s: the disk is full, and nothing was changed: make room: %w", what, err)
+		return fmt.Errorf("file: %s: the disk is full, and nothing was changed: make room: %w", what, err)
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("turnwise: file: %s: there are too many open files: raise the limit (ulimit -n): %w", what, err)
+		return fmt.Errorf("file: %s: there are too many open files: raise the limit (ulimit -n): %w", what, err)
 	}
 	return refusal(what, err)
 }

@@ -91,7 +91,7 @@ func unsynced(l *lock, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("turnwise: file: write %s to the disk: %w", l.dir.Name(), err)
+	return fmt.Errorf("file: write %s to the disk: %w", l.dir.Name(), err)
 }
 
 // version returns the version of what stands in a register. It needs the lock.

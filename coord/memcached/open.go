@@ -40,6 +40,9 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	}
 	if err := s.insist(ctx); err != nil {
 		s.Close()
+		if !errors.Is(err, driver.ErrDenied) {
+			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+		}
 		return nil, fmt.Errorf("turnwise: memcached: %s: %w", address, err)
 	}
 	if c.evictions {
@@ -82,11 +85,8 @@ func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client
 		return nil, fmt.Errorf("turnwise: memcached: connect: %w", err)
 	}
 	s, err := Open(ctx, address, opts...)
-	switch {
-	case errors.Is(err, driver.ErrDenied):
-		return nil, fmt.Errorf("%w: %w", coord.ErrDenied, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	if err != nil {
+		return nil, err
 	}
 	return coord.NewClient(s.driver(), s.client...), nil
 }

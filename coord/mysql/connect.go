@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/turnwise/turnwise/coord"
@@ -20,11 +19,8 @@ func Connect(ctx context.Context, dsn string, opts ...Option) (*coord.Client, er
 		return nil, fmt.Errorf("turnwise: mysql: connect: %w", err)
 	}
 	s, err := Open(ctx, dsn, opts...)
-	switch {
-	case errors.Is(err, driver.ErrDenied):
-		return nil, fmt.Errorf("%w: %w", coord.ErrDenied, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	if err != nil {
+		return nil, err
 	}
 	if err := coord.CheckStrength(s.Strength(), c.client...); err != nil { // now that the settings are known
 		s.Close()

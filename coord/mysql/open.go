@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
@@ -61,6 +62,9 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	s.sql = statementsFor(s.table)
 	if err := s.open(ctx); err != nil {
 		s.Close()
+		if !errors.Is(err, driver.ErrDenied) {
+			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+		}
 		return nil, &oneLine{fmt.Errorf("turnwise: mysql: %s, database %s: %w", cfg.Addr, cfg.DBName, err)}
 	}
 	return s, nil

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -15,11 +13,8 @@ import (
 // Connect returns a client on a database; see [Open] for the URL. Closing the client closes everything.
 func Connect(ctx context.Context, url string, opts ...Option) (*coord.Client, error) {
 	s, err := Open(ctx, url, opts...)
-	switch {
-	case errors.Is(err, driver.ErrDenied):
-		return nil, fmt.Errorf("%w: %w", coord.ErrDenied, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	if err != nil {
+		return nil, err
 	}
 	return coord.NewClient(s.driver(), s.client...), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
@@ -78,6 +79,9 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 	}
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
+		if !errors.Is(err, driver.ErrDenied) {
+			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+		}
 		return nil, &oneLine{fmt.Errorf("turnwise: postgres: %s: %w", where(cfg.ConnConfig), err)}
 	}
 	return s, nil
@@ -154,7 +158,7 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 		s.log.Warn("postgres: the server runs with fsync=off: after a restart it counts as having forgotten")
 	}
 	if !s.pooler {
-		if err := s.settle(ctx, c); err != nil {
+		if err := s.prepare(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/redis/rueidis"
 
@@ -23,7 +21,7 @@ func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client
 	}
 	s, err := Open(ctx, address, opts...)
 	if err != nil {
-		return nil, connectError(err)
+		return nil, err
 	}
 	return coord.NewClient(c.driver(s), c.client...), nil
 }
@@ -40,7 +38,7 @@ func ConnectQuorum(ctx context.Context, addresses []string, opts ...Option) (*co
 	}
 	q, err := OpenQuorum(ctx, addresses, opts...)
 	if err != nil {
-		return nil, connectError(err)
+		return nil, err
 	}
 	return coord.NewClient(c.driver(q), c.client...), nil
 }
@@ -60,15 +58,6 @@ func New(ctx context.Context, client rueidis.Client, opts ...Option) (driver.Dri
 
 func (c config) driver(s register.Store) driver.Driver {
 	return register.New(s, register.WithTTL(c.ttl), register.WithLogger(c.log))
-}
-
-// connectError returns err as an error of package coord that is safe to show.
-func connectError(err error) error {
-	is := coord.ErrUnavailable
-	if errors.Is(err, driver.ErrDenied) || errors.Is(err, errElse) {
-		is = coord.ErrDenied
-	}
-	return &shown{fmt.Errorf("%w: %w", is, err)}
 }
 
 // shown is an error with words of the service in it.

@@ -16,7 +16,14 @@ import (
 var errReplica = errors.New("the server is a replica and does not write")
 
 // errElse says that something else is at the address than what was asked for.
-var errElse = errors.New("wrong address")
+var errElse error = wrongAddress{}
+
+type wrongAddress struct{}
+
+func (wrongAddress) Error() string { return "wrong address" }
+
+// Is makes it one of the errors that no retry mends. It is the address that is wrong, not the service that denies anything.
+func (wrongAddress) Is(target error) bool { return target == driver.ErrDenied }
 
 const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
 

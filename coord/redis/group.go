@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
@@ -61,7 +62,7 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 		if err == nil {
 			return q, nil
 		}
-		if !errors.Is(err, driver.ErrDenied) && !errors.Is(err, errElse) {
+		if !errors.Is(err, driver.ErrDenied) {
 			c.log.Warn("redis: no quorum yet, trying on", "err", err)
 			if driverkit.Sleep(ctx, pause) == nil {
 				continue
@@ -69,9 +70,10 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 			if !errors.Is(err, ctx.Err()) {
 				err = fmt.Errorf("%w: %w", ctx.Err(), err)
 			}
+			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 		}
 		q.Close()
-		return nil, fmt.Errorf("turnwise: redis: open a quorum: %w", err)
+		return nil, &shown{fmt.Errorf("turnwise: redis: open a quorum: %w", err)}
 	}
 }
 
@@ -172,7 +174,7 @@ func (q *Quorum) assemble(ctx context.Context) error {
 	for i, m := range all {
 		if m.err != nil {
 			failed = append(failed, m.err)
-			if errors.Is(m.err, driver.ErrDenied) || errors.Is(m.err, errElse) {
+			if errors.Is(m.err, driver.ErrDenied) {
 				return m.err
 			}
 			continue
@@ -314,7 +316,7 @@ func (q *Quorum) Memory(ctx context.Context) (register.Memory, error) {
 		if err == nil {
 			err = errors.New("no majority votes")
 		}
-		return register.Memory{}, fmt.Errorf("turnwise: redis: memory: %w: %w", err, list(failed))
+		return register.Memory{}, fmt.Errorf("redis: memory: %w: %w", err, list(failed))
 	}
 	m.For = register.Forever
 	for _, one := range all {

@@ -19,7 +19,7 @@ import (
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	m, err := s.recall(ctx)
 	if err != nil {
-		return register.Memory{}, fmt.Errorf("turnwise: redis: memory: %w", err)
+		return register.Memory{}, fmt.Errorf("redis: memory: %w", err)
 	}
 	s.memory.Store(&m.ID)
 	s.forgot.Store(false)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -47,7 +48,7 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 		if err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, driver.ErrDenied) && !errors.Is(err, errElse) {
+		if !errors.Is(err, driver.ErrDenied) {
 			c.log.Warn("redis: cannot open yet, trying on", "address", name, "err", err)
 			if driverkit.Sleep(ctx, pause) == nil {
 				continue
@@ -55,8 +56,9 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 			if !errors.Is(err, ctx.Err()) {
 				err = fmt.Errorf("%w: %w", ctx.Err(), err)
 			}
+			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 		}
-		return nil, fmt.Errorf("turnwise: redis: open %s: %w", name, err)
+		return nil, &shown{fmt.Errorf("turnwise: redis: open %s: %w", name, err)}
 	}
 }
 

@@ -228,5 +228,5 @@ func fail(what, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("turnwise: redis: %s %q: %w", what, key, err)
+	return fmt.Errorf("redis: %s %q: %w", what, key, err)
 }

@@ -38,9 +38,7 @@ func Connect(ctx context.Context, servers []string, opts ...Option) (*coord.Clie
 		quick, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxDial)
 		defer cancel()
 		_ = d.Close(quick)
-		if errors.Is(err, driver.ErrDenied) {
-			err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
-		} else if isCtx(err) {
+		if isCtx(err) && !errors.Is(err, coord.ErrDenied) {
 			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 		}
 		return nil, fmt.Errorf("turnwise: zk: connect: %w", err)

@@ -27,6 +27,9 @@ import (
 // again. So give that right only to clients you trust with the data (WithDigestAuth, WithACL), or keep Hold.Token beside
 // the data and refuse smaller ones.
 func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
+	if h == nil {
+		return nil, fmt.Errorf("turnwise: zk: Guard needs a hold: %w", coord.ErrInvalid)
+	}
 	if err := h.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: zk: no guard for a hold that is over: %w", err)
 	}

@@ -81,11 +81,6 @@ func text(err error) string {
 		return ""
 	}
 	line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " ")
-	for _, cause := range []error{coord.ErrDenied, coord.ErrUnavailable} { // a driver says it, and so does the layer above
-		if rest, ok := strings.CutPrefix(line, cause.Error()+": "); ok && strings.Contains(rest, cause.Error()) {
-			line = rest
-		}
-	}
 	return "turnwise: " + line
 }
 
