@@ -92,7 +92,7 @@ var (
 )
 
 func (s *session) Abandon(ctx context.Context) {
-	s.life.Settle(ctx)
+	s.life.AwaitErrands(ctx)
 	s.end(errAbandoned)
 }
 

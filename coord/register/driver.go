@@ -1,15 +1,11 @@
 package register
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +80,50 @@ func (d *Driver) Strength() driver.Strength {
 	return s
 }
 
+// RequestTimeout is a little over a quarter of the TTL: half a second at least, and 2.5 s at most.
 func (d *Driver) RequestTimeout() time.Duration { return d.timeout + d.timeout/4 }
+
+func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if d.life.Over() {
+		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
+	}
+	lapses, err := d.remembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		d:        d,
+		id:       sessionID(NewVersion()),
+		life:     driverkit.NewLife(d.life.Context()),
+		deadline: driverkit.NewDeadline(),
+		stop:     func() {},
+		places:   make(map[uint64]*place),
+	}
+	if err := s.open(ctx); err != nil {
+		s.life.End(errUnopened)
+		s.free()
+		return nil, d.failed(ctx, err)
+	}
+	if !d.begin(s, lapses) {
+		s.life.End(errUnopened)
+		s.free()
+		return nil, fmt.Errorf("%w while the session was opened", ErrForgot)
+	}
+	if !d.life.Go(func() {
+		<-s.life.Done()
+		d.ended(s)
+	}) {
+		s.life.End(errClosed)
+		d.ended(s)
+		return nil, s.life.Why()
+	}
+	s.life.Go(s.keepUp)
+	d.sweep()
+	return s, nil
+}
 
 // request returns a context for one request that the driver makes by itself.
 func (d *Driver) request() (context.Context, context.CancelFunc) {
@@ -175,224 +214,6 @@ func (d *Driver) allSessions() []*session {
 		all = append(all, s)
 	}
 	return all
-}
-
-// read returns a line as it stands. It rides out trouble as long as ctx lasts.
-func (d *Driver) read(ctx context.Context, name string) (*line, error) {
-	it, err := d.readItem(ctx, lineKey+name)
-	if err != nil {
-		return nil, err
-	}
-	if it.Version.IsZero() {
-		return &line{}, nil
-	}
-	l, err := readLine(it.Value)
-	if err != nil {
-		return nil, fmt.Errorf("line %q: %w: %w", name, driver.ErrDenied, err)
-	}
-	return l, nil
-}
-
-func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
-	for tries := 0; ; tries++ {
-		if err := ctx.Err(); err != nil {
-			return Item{}, err
-		}
-		rctx, cancel := d.requestFor(ctx)
-		it, err := d.store.Read(rctx, key)
-		cancel()
-		switch {
-		case err == nil:
-			return it, nil
-		case errors.Is(err, driver.ErrDenied) || d.life.Over():
-			return Item{}, d.failed(ctx, err)
-		}
-		err = d.failed(ctx, err)
-		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
-			if errors.Is(err, ctx.Err()) {
-				return Item{}, err
-			}
-			return Item{}, fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-	}
-}
-
-// show returns up to most of a line's nodes, with all that they say. Data in a register of its own may be gone by the time
-// it is read, because its node has gone; then show looks at the line again.
-func (d *Driver) show(ctx context.Context, name string, most int) ([]driver.Node, *line, error) {
-	missing := make(map[string]bool) // registers
-look:
-	for {
-		l, err := d.read(ctx, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		var all []driver.Node
-		room := driverkit.NewRoom(driverkit.LineBytes)
-		for n := range l.nodes() {
-			if len(all) == most {
-				break
-			}
-			shown := l.full(name, n)
-			if n.aside > 0 {
-				it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
-				if err != nil {
-					return nil, nil, err
-				}
-				if it.Version.IsZero() && !missing[it.Key] {
-					missing[it.Key] = true
-					continue look
-				}
-				shown.Data = bytes.Clone(it.Value)
-			}
-			all = append(all, room.Keep(shown))
-		}
-		return all, l, nil
-	}
-}
-
-func (d *Driver) Line(ctx context.Context, name string) ([]driver.Node, error) {
-	all, _, err := d.show(ctx, name, driver.All)
-	return all, err
-}
-
-func (d *Driver) Lines(ctx context.Context, prefix string) ([]string, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	// A list may take longer than a request.
-	lctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.life.Context(), cancel)()
-	var names []string
-	err := d.store.List(lctx, lineKey+prefix, func(it Item) bool {
-		if l, err := parseLine(it.Value); err == nil && l.count > 0 {
-			names = append(names, strings.TrimPrefix(it.Key, lineKey))
-		}
-		return true
-	})
-	if err != nil {
-		return nil, d.failed(ctx, err)
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-func (d *Driver) Remove(ctx context.Context, n driver.Node) error {
-	id, ok := parseNodeID(n.ID)
-	if !ok {
-		return driver.ErrRemoved
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c, leave := d.clerk(n.Line)
-	defer leave()
-	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
-		switch {
-		case dr.remove(1, removed, func(n node) bool { return n.n == id.n && dr.members[n.member].id == id.session }):
-			return nil
-		case t.again: // an earlier try may have removed it
-			return nil
-		case t.fresh:
-			return driver.ErrRemoved
-		}
-		return errLook
-	})))
-}
-
-// EndSession ends a session, whoever owns it, and removes its nodes. An operator uses it to end all that a process holds and
-// waits for. The id is what the IDs of the session's nodes begin with, up to the hyphen.
-func (d *Driver) EndSession(ctx context.Context, id string) error {
-	sid, ok := parseSessionID(id)
-	if !ok {
-		return fmt.Errorf("register: %q is no session", id)
-	}
-	for {
-		rctx, cancel := d.requestFor(ctx)
-		it, err := d.store.Read(rctx, sid.key())
-		cancel()
-		if err == nil && !it.Version.IsZero() {
-			err = d.end(ctx, sid, it.Version)
-		}
-		switch {
-		case errors.Is(err, ErrConflict):
-		case err != nil:
-			return d.failed(ctx, err)
-		default:
-			_, err = d.sweepLines(ctx)
-			return err
-		}
-	}
-}
-
-// end ends a session unless it has been renewed since version.
-func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
-	rctx, cancel := d.requestFor(ctx)
-	defer cancel()
-	over := Note{id.key(), []byte{0, 0, allOver, 0}}
-	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: []Note{over}, By: d.self})
-	if err == nil {
-		d.buried(id)
-		if s := d.session(id); s != nil {
-			s.life.End(errEnded)
-		}
-	}
-	return err
-}
-
-// buried records that a session is over, so that its nodes can be removed.
-func (d *Driver) buried(id sessionID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dead[id] = time.Now()
-	if len(d.dead) > enough {
-		for id, at := range d.dead {
-			if time.Since(at) > time.Minute {
-				delete(d.dead, id)
-			}
-		}
-	}
-}
-
-func (d *Driver) isDead(id sessionID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, dead := d.dead[id]
-	return dead
-}
-
-// prune removes the nodes of all sessions that are known to be dead.
-func (d *Driver) prune(c *clerk) *wish {
-	return c.want(newWish(nil, func(dr *draft, t try) error {
-		if !dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) }) && !t.fresh {
-			return errLook
-		}
-		return nil
-	}))
-}
-
-func (d *Driver) First(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
-	if seen != nil {
-		return d.watchFirst(ctx, name, seen)
-	}
-	if d.life.Over() {
-		return driver.Node{}, errClosed
-	}
-	n, _, err := d.first(ctx, name)
-	return n, err
-}
-
-func (d *Driver) first(ctx context.Context, name string) (driver.Node, *line, error) {
-	all, l, err := d.show(ctx, name, 1)
-	if err != nil || len(all) == 0 {
-		return driver.Node{}, l, err
-	}
-	return all[0], l, nil
-}
-
-func differs(n driver.Node, seen *driver.Node) bool {
-	return seen == nil || n.ID != seen.ID || n.Kind != seen.Kind || !bytes.Equal(n.Data, seen.Data)
 }
 
 // Close ends all sessions and closes the store.

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -8,6 +9,29 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
+
+func (d *Driver) First(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
+	if seen != nil {
+		return d.watchFirst(ctx, name, seen)
+	}
+	if d.life.Over() {
+		return driver.Node{}, errClosed
+	}
+	n, _, err := d.first(ctx, name)
+	return n, err
+}
+
+func (d *Driver) first(ctx context.Context, name string) (driver.Node, *line, error) {
+	all, l, err := d.show(ctx, name, 1)
+	if err != nil || len(all) == 0 {
+		return driver.Node{}, l, err
+	}
+	return all[0], l, nil
+}
+
+func differs(n driver.Node, seen *driver.Node) bool {
+	return seen == nil || n.ID != seen.ID || n.Kind != seen.Kind || !bytes.Equal(n.Data, seen.Data)
+}
 
 // watchFirst waits until the first node of a line differs from seen. A line says whether it is watched; if it is, each swap
 // that changes the first node tells the line's topic. The flag is never taken back, since a note that nobody hears costs

@@ -54,48 +54,6 @@ const (
 // ages is how far away a session's deadline is in a store that knows whether its process lives.
 const ages = 100 * 365 * 24 * time.Hour
 
-func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if d.life.Over() {
-		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
-	}
-	lapses, err := d.remembers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &session{
-		d:        d,
-		id:       sessionID(NewVersion()),
-		life:     driverkit.NewLife(d.life.Context()),
-		deadline: driverkit.NewDeadline(),
-		stop:     func() {},
-		places:   make(map[uint64]*place),
-	}
-	if err := s.open(ctx); err != nil {
-		s.life.End(errUnopened)
-		s.free()
-		return nil, d.failed(ctx, err)
-	}
-	if !d.begin(s, lapses) {
-		s.life.End(errUnopened)
-		s.free()
-		return nil, fmt.Errorf("%w while the session was opened", ErrForgot)
-	}
-	if !d.life.Go(func() {
-		<-s.life.Done()
-		d.over(s)
-	}) {
-		s.life.End(errClosed)
-		d.over(s)
-		return nil, s.life.Why()
-	}
-	s.life.Go(s.keepUp)
-	d.sweep()
-	return s, nil
-}
-
 // open listens first, so that whatever is told to the session is heard from its beginning.
 func (s *session) open(ctx context.Context) (err error) {
 	if s.d.keeper != nil {
@@ -132,8 +90,8 @@ func (d *Driver) begin(s *session, lapses int) bool {
 	return true
 }
 
-// over is called after the end of a session.
-func (d *Driver) over(s *session) {
+// ended is called after the end of a session.
+func (d *Driver) ended(s *session) {
 	d.mu.Lock()
 	delete(d.sessions, s.id)
 	d.mu.Unlock()
@@ -382,6 +340,6 @@ func (s *session) unregister(ctx context.Context) error {
 }
 
 func (s *session) Abandon(ctx context.Context) {
-	s.life.Settle(ctx)
+	s.life.AwaitErrands(ctx)
 	s.life.End(errAbandoned)
 }

@@ -416,7 +416,7 @@ func (s *session) sayGoodbye(ctx context.Context) *wire.Conn {
 }
 
 func (s *session) Abandon(ctx context.Context) {
-	s.life.Settle(ctx)
+	s.life.AwaitErrands(ctx)
 	s.abandon(errAbandoned)
 }
 

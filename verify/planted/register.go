@@ -14,7 +14,7 @@ var register = []Bug{
 			time.Sleep(time.Duration(losses) * 100 * time.Microsecond)
 `, testsRegister("TestNobodyBacksOff")),
 	one("register: a session is ended, and not told",
-		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: []Note{over}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{over}[:0], By: d.self}`,
+		"coord/register/inspect.go", `Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{tell}[:0], By: d.self}`,
 		testsRegister("TestASessionThatIsEndedHearsOfItAtOnce")),
 	one("register: a removed node's owner is not told",
 		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`,
@@ -71,18 +71,18 @@ var register = []Bug{
 	one("register: a store that goes back is believed",
 		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
 	one("register: an amendment that changes nothing asks nobody",
-		"coord/register/place.go", `if me = n; !t.fresh {`, `if me = n; false {`, testsRegister("TestAnAmendmentThatChangesNothingAsksTheStore")),
+		"coord/register/amend.go", `if me = n; !t.fresh {`, `if me = n; false {`, testsRegister("TestAnAmendmentThatChangesNothingAsksTheStore")),
 	one("register: a watch's own doubt ends its look",
-		"coord/register/place.go", `		select {
+		"coord/register/await.go", `		select {
 		case <-p.bell: // else our own doubt would end the look that it asks for
 		default:
 		}
 `, ``, testsRegister("TestAHolderLooksByItself")),
 	one("register: what was told of a join's first try counts for the next",
 		"coord/register/join.go", `if p.turn <= p.seen {`, `if false {`, testsRegister("TestWhatWasToldOfAFirstTryIsNotAboutTheNext")),
-	one("register: who sweeps a line goes by what it knew of it",
-		"coord/register/driver.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
-	one("register: who watches a line goes by what it knew of it",
+	one("register: a sweep goes by what was known of the line",
+		"coord/register/inspect.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
+	one("register: a watch goes by what was known of the line",
 		"coord/register/first.go", `case !t.fresh: // it may have`, `case false: // it may have`, testsRegister("TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted")),
 	one("register: a session that has ended joins a line",
 		"coord/register/clerk.go", `if w.of != nil && w.of.life.Over() { // since`, `if w.of != nil && w.of.life.Over() && false { // since`, testsRegister("TestASessionThatHasEndedPutsNobodyIntoALine")),

@@ -167,7 +167,7 @@ func TestWhatIsOnItsWayIsWaitedForBeforeALifeIsEnded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLife(context.Background())
 				defer l.End(errExpired)
-				l.Settle(context.Background()) // there is nothing to wait for
+				l.AwaitErrands(context.Background()) // there is nothing to wait for
 				var done atomic.Bool
 				begin(l, func() {
 					time.Sleep(time.Second)
@@ -176,10 +176,10 @@ func TestWhatIsOnItsWayIsWaitedForBeforeALifeIsEnded(t *testing.T) {
 				synctest.Wait()
 				soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 				defer cancel()
-				if l.Settle(soon); done.Load() || soon.Err() == nil {
+				if l.AwaitErrands(soon); done.Load() || soon.Err() == nil {
 					t.Error("it did not wait as long as its context lasts")
 				}
-				if l.Settle(context.Background()); !done.Load() {
+				if l.AwaitErrands(context.Background()); !done.Load() {
 					t.Error("it did not wait")
 				}
 			})
@@ -193,7 +193,7 @@ func TestNothingIsWaitedForAtTheEndOfALife(t *testing.T) {
 		l.Errand(func() { time.Sleep(time.Hour) })
 		began := time.Now()
 		time.AfterFunc(time.Second, func() { l.End(errExpired) })
-		if l.Settle(context.Background()); time.Since(began) != time.Second {
+		if l.AwaitErrands(context.Background()); time.Since(began) != time.Second {
 			t.Errorf("it took %v", time.Since(began))
 		}
 		if l.Errand(func() {}) {

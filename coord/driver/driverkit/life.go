@@ -17,11 +17,11 @@ type Life struct {
 	idle chan func()  // to the goroutines that have nothing to do
 	rest atomic.Int32 // how many of those there are
 
-	mu      sync.Mutex
-	over    bool
-	work    sync.WaitGroup
-	errands int           // under way
-	settled chan struct{} // closed when there are none any more; nil: nobody waits for that
+	mu        sync.Mutex
+	over      bool
+	work      sync.WaitGroup
+	errands   int           // under way
+	noErrands chan struct{} // closed when there are none any more; nil: nobody waits for that
 }
 
 // A few goroutines that have nothing to do stay for a while: a stack that has grown for one request is large enough for
@@ -94,7 +94,7 @@ func (l *Life) Go(f func()) bool {
 	return true
 }
 
-// Errand is Go for work that Settle waits for: a node is being taken away, or may have to be.
+// Errand is Go for work that AwaitErrands waits for: a node is being taken away, or may have to be.
 func (l *Life) Errand(f func()) bool {
 	l.setOut()
 	if l.Go(func() { defer l.comeBack(); f() }) {
@@ -113,27 +113,27 @@ func (l *Life) setOut() {
 func (l *Life) comeBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.errands--; l.errands == 0 && l.settled != nil {
-		close(l.settled)
-		l.settled = nil
+	if l.errands--; l.errands == 0 && l.noErrands != nil {
+		close(l.noErrands)
+		l.noErrands = nil
 	}
 }
 
-// Settle waits until no Errand, Deliver or UntilGone is under way, or ctx or the life ends. Call it before you end the
+// AwaitErrands waits until no Errand, Deliver or UntilGone is under way, or ctx or the life ends. Call it before you end the
 // life of a session whose nodes stay at the service.
-func (l *Life) Settle(ctx context.Context) {
+func (l *Life) AwaitErrands(ctx context.Context) {
 	l.mu.Lock()
 	if l.errands == 0 {
 		l.mu.Unlock()
 		return
 	}
-	if l.settled == nil {
-		l.settled = make(chan struct{})
+	if l.noErrands == nil {
+		l.noErrands = make(chan struct{})
 	}
-	settled := l.settled
+	noErrands := l.noErrands
 	l.mu.Unlock()
 	select {
-	case <-settled:
+	case <-noErrands:
 	case <-l.Done():
 	case <-ctx.Done():
 	}

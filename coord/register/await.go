@@ -1,0 +1,104 @@
+package register
+
+import (
+	"context"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+	s := p.s
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	poll := s.d.polling()
+	watch := time.Now().Add(s.d.patience())
+	var stop func()
+	defer func() {
+		if stop != nil {
+			stop()
+		}
+	}()
+	for {
+		if err := s.life.Stopped(ctx); err != nil {
+			return nil, driver.Looked, err
+		}
+		turn, stale, removed := p.told()
+		switch {
+		case removed:
+			return nil, driver.Looked, driver.ErrRemoved
+		case turn:
+			return nil, driver.Gone, nil
+		case stale:
+			ahead, how, changed, err := p.look(ctx, wait, poll)
+			if changed || err != nil {
+				return ahead, how, err
+			}
+			continue
+		}
+		pause := poll.next()
+		if !poll.mute {
+			pause = driverkit.Jitter(driverkit.PollPause(poll.least, int(s.waiting.Load())))
+		}
+		if stop == nil {
+			pause = min(pause, max(time.Until(watch), 0))
+		}
+		if !p.rest(ctx, pause) {
+			continue
+		}
+		if stop == nil && !time.Now().Before(watch) {
+			stop = s.d.watchOver(p.clerk, wait)
+			continue
+		}
+		p.doubt()
+	}
+}
+
+// rest waits until something is told, or for pause. It reports whether the whole pause has passed.
+func (p *place) rest(ctx context.Context, pause time.Duration) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-p.bell:
+	case <-ctx.Done():
+	case <-p.s.life.Done():
+	case <-t.C:
+		return true
+	}
+	return false
+}
+
+func (p *place) Watch(ctx context.Context) error {
+	s := p.s
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	least := s.d.polling().least
+	for {
+		if err := s.life.Stopped(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-p.bell: // else our own doubt would end the look that it asks for
+		default:
+		}
+		_, stale, removed := p.told()
+		if removed {
+			return driver.ErrRemoved
+		}
+		if stale {
+			// It hears of a removal even while it looks.
+			err := p.bell.Unless(ctx, func(ctx context.Context) error {
+				_, _, err := p.find(ctx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if p.rest(ctx, driverkit.Jitter(driverkit.PollPause(least, int(s.waiting.Load())))) {
+			p.doubt()
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package register
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+)
+
+// look looks at the line. changed reports whether one of those waited for has gone, or is not as it was.
+func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ahead []driver.Node, how driver.Change, changed bool, err error) {
+	l, me, err := p.find(ctx)
+	if err != nil {
+		return nil, driver.Looked, false, err
+	}
+	p.mu.Lock()
+	p.seen = max(p.seen, l.seq)
+	p.mu.Unlock()
+	here, gone := make(map[string]bool, len(wait)), false
+	poll.further = -1
+	for n := range l.nodes() {
+		if n.token >= me.token {
+			break
+		}
+		poll.further++
+		for _, w := range wait {
+			if uint64(w.Token) == n.token {
+				here[w.ID] = l.id(n).String() == w.ID
+			}
+		}
+	}
+	for _, w := range wait {
+		same, stands := here[w.ID]
+		gone = gone || !stands
+		changed = changed || !same
+	}
+	if !changed {
+		return nil, driver.Looked, false, nil
+	}
+	if how = driver.Amended; gone {
+		how = driver.Gone
+	}
+	return l.ahead(p.clerk.name, me.token, p.sight), how, true, nil
+}
+
+// find looks for the place in the line. If it is not there it was removed, or its session is over.
+func (p *place) find(ctx context.Context) (*line, node, error) {
+	l, err := p.s.lookAt(ctx, p.clerk)
+	if err != nil {
+		return nil, node{}, err
+	}
+	if l != nil {
+		if me, ok := l.find(p.s.id, p.n); ok {
+			return l, me, nil
+		}
+	}
+	if err := driverkit.Doubt(ctx, p.s.life, p.s.alive); err != nil {
+		return nil, node{}, p.s.life.Verdict(err)
+	}
+	return nil, node{}, driver.ErrRemoved
+}
+
+// lookAt returns a line as it stands after the call was made; nil if its register is empty.
+func (s *session) lookAt(ctx context.Context, c *clerk) (*line, error) {
+	var l *line
+	w := newWish(s, func(d *draft, t try) error {
+		if !t.fresh {
+			return errLook
+		}
+		l = d.was
+		return nil
+	})
+	c.want(w)
+	if err := c.await(ctx, w); err != nil {
+		return nil, err // the clerk may be looking yet
+	}
+	return l, nil
+}
+
+// read returns a line as it stands. It rides out trouble as long as ctx lasts.
+func (d *Driver) read(ctx context.Context, name string) (*line, error) {
+	it, err := d.readItem(ctx, lineKey+name)
+	if err != nil {
+		return nil, err
+	}
+	if it.Version.IsZero() {
+		return &line{}, nil
+	}
+	l, err := readLine(it.Value)
+	if err != nil {
+		return nil, fmt.Errorf("line %q: %w: %w", name, driver.ErrDenied, err)
+	}
+	return l, nil
+}
+
+func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
+	for tries := 0; ; tries++ {
+		if err := ctx.Err(); err != nil {
+			return Item{}, err
+		}
+		rctx, cancel := d.requestFor(ctx)
+		it, err := d.store.Read(rctx, key)
+		cancel()
+		switch {
+		case err == nil:
+			return it, nil
+		case errors.Is(err, driver.ErrDenied) || d.life.Over():
+			return Item{}, d.failed(ctx, err)
+		}
+		err = d.failed(ctx, err)
+		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			if errors.Is(err, ctx.Err()) {
+				return Item{}, err
+			}
+			return Item{}, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// show returns up to most of a line's nodes, with all that they say. Data in a register of its own may be gone by the time
+// it is read, because its node has gone; then show looks at the line again.
+func (d *Driver) show(ctx context.Context, name string, most int) ([]driver.Node, *line, error) {
+	missing := make(map[string]bool) // registers
+look:
+	for {
+		l, err := d.read(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		var all []driver.Node
+		room := driverkit.NewRoom(driverkit.LineBytes)
+		for n := range l.nodes() {
+			if len(all) == most {
+				break
+			}
+			shown := l.full(name, n)
+			if n.aside > 0 {
+				it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
+				if err != nil {
+					return nil, nil, err
+				}
+				if it.Version.IsZero() && !missing[it.Key] {
+					missing[it.Key] = true
+					continue look
+				}
+				shown.Data = bytes.Clone(it.Value)
+			}
+			all = append(all, room.Keep(shown))
+		}
+		return all, l, nil
+	}
+}
