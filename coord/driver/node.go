@@ -22,7 +22,7 @@ type Node struct {
 	Token Token  // its place in the line
 	Owner Owner  // who put it there; empty for foreign contenders, and if the service does not let us know
 	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing, or as with Owner
-	Holds bool   // whether it is its turn; set by Client.Line for the kinds it knows
+	Holds bool   // whether it is its turn, if the kind is known; set by package coord
 }
 
 // Owner is who put a node into its line, according to the node: anyone who may write there may say anything. Show it,

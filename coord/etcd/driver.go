@@ -96,6 +96,7 @@ var strength = driver.Strength{
 	WakeUp:   driver.Told,
 }
 
+// RequestTimeout is 2 s.
 func (d *service) RequestTimeout() time.Duration { return requestTimeout }
 
 // Open grants a lease and puts the session's epoch key on it.

@@ -91,7 +91,7 @@ func parseLayout(text string) (layout, error) {
 }
 
 func denied(format string, args ...any) error {
-	return fmt.Errorf("turnwise: file: %w: %w", driver.ErrDenied, fmt.Errorf(format, args...))
+	return fmt.Errorf("file: %w: %w", driver.ErrDenied, fmt.Errorf(format, args...))
 }
 
 // refusal makes an error of what the system says. Trouble that passes by itself is no denial.
@@ -101,7 +101,7 @@ func refusal(what string, err error) error {
 		errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL):
 		return denied("%s: %w", what, err)
 	}
-	return fmt.Errorf("turnwise: file: %s: %w", what, err)
+	return fmt.Errorf("file: %s: %w", what, err)
 }
 
 // openPlace opens the directory, and makes it if it is not there.
@@ -131,14 +131,14 @@ func (p *place) open(ctx context.Context, c *config) (err error) {
 		p.shards[i].turn = make(chan struct{}, 1)
 	}
 	p.kept.turn = make(chan struct{}, 1)
-	if settled, err := p.settle(c, false); err != nil || settled {
+	if ready, err := p.ready(c, false); err != nil || ready {
 		return err
 	}
 	if err := p.lock(ctx, &p.kept); err != nil {
 		return err
 	}
 	defer p.unlock(&p.kept)
-	_, err = p.settle(c, true)
+	_, err = p.ready(c, true)
 	return err
 }
 
@@ -191,7 +191,7 @@ func (p *place) openRoot(c *config) error {
 	// The lock shows an operator that the directory is in use, and lets him lock it to remove it. It also makes
 	// systemd-tmpfiles leave it alone.
 	if err := flock(p.root, unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return fmt.Errorf("turnwise: file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
+		return fmt.Errorf("file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
 	} else if err != nil {
 		return refusal("lock "+p.path, err)
 	}
@@ -237,9 +237,9 @@ func (p *place) makeDir(in *os.File, name string) (*os.File, error) {
 	return d, nil
 }
 
-// settle reads which layout the directory has, and reports whether it is as it should be. With the lock of kept it makes it
+// ready reads which layout the directory has, and reports whether it is as it should be. With the lock of kept it makes it
 // so: a directory without a layout gets one, and one from before the machine was last started is cleared of what is left.
-func (p *place) settle(c *config, locked bool) (settled bool, err error) {
+func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 	boot := bootID()
 	text, err := os.ReadFile(filepath.Join(p.path, layoutFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,7 +273,7 @@ func (p *place) settle(c *config, locked bool) (settled bool, err error) {
 	return p.writeAndOpen(newLayout(boot, c.sync))
 }
 
-func (p *place) writeAndOpen(l layout) (settled bool, err error) {
+func (p *place) writeAndOpen(l layout) (ready bool, err error) {
 	if err := writeLayout(p.path, p.mode, l); err != nil {
 		return false, err
 	}
@@ -342,7 +342,7 @@ func flushDir(path string) error {
 }
 
 // openLayout keeps the layout open, and takes its number for the directory's.
-func (p *place) openLayout() (settled bool, err error) {
+func (p *place) openLayout() (ready bool, err error) {
 	name := filepath.Join(p.path, layoutFile)
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

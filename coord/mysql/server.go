@@ -22,7 +22,7 @@ type server struct {
 // these statements to any user, and leave out what they do not have.
 func introduce(ctx context.Context, c *conn) (*server, error) {
 	if !c.settled {
-		if err := settle(ctx, c); err != nil {
+		if err := prepare(ctx, c); err != nil {
 			return nil, err
 		}
 		c.settled = true
@@ -119,11 +119,11 @@ func (v *server) checkWrites() error {
 	return nil
 }
 
-// settle sets what our statements rely on, whatever the defaults of the server and the user are. The server waits only a few
+// prepare sets what our statements rely on, whatever the defaults of the server and the user are. The server waits only a few
 // seconds at a time for a lock that somebody holds by hand; then we look at our contexts.
 //
 // Of the comments, MySQL reads the first and MariaDB the second.
-func settle(ctx context.Context, c *conn) error {
+func prepare(ctx context.Context, c *conn) error {
 	for _, sql := range []string{
 		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
 			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615

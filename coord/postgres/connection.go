@@ -75,10 +75,10 @@ func (s *Store) greet(ctx context.Context, c *pgx.Conn) (g greeting, err error) 
 	return g, nil
 }
 
-// settle sets what our statements rely on, whatever the defaults of the server, the database and the role are. A swap is
+// prepare sets what our statements rely on, whatever the defaults of the server, the database and the role are. A swap is
 // right only under READ COMMITTED, an answer must mean that the disk has it, and our contexts are the only limits we want.
 // The server notices after some ten seconds that we are cut off, and gives up what we had under way.
-func (s *Store) settle(ctx context.Context, c *pgx.Conn) error {
+func (s *Store) prepare(ctx context.Context, c *pgx.Conn) error {
 	const set = `SELECT set_config(name, value, false) FROM (VALUES
 		('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),
 		('default_transaction_deferrable', 'off'), ('synchronous_commit', 'on'), ('row_security', 'off'),

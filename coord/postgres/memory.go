@@ -56,7 +56,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		return nil, err
 	}
 	if !g.pooler {
-		if err := s.settle(ctx, c); err != nil {
+		if err := s.prepare(ctx, c); err != nil {
 			return nil, err
 		}
 	}

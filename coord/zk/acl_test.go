@@ -236,7 +236,7 @@ func TestANodeThatMayNotBeReadIsShownAndWaitedFor(t *testing.T) {
 	case n := <-told:
 		require.Equal(t, me.Node().ID, n.ID)
 	case <-time.After(patience):
-		t.Fatal("who watches is not told")
+		t.Fatal("a watcher is not told")
 	}
 	s.leave(me, false)
 	tidy()

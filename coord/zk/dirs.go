@@ -154,8 +154,8 @@ func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
 		return explain(err, "looking at the rights of", dir, "READ", "")
 	}
 	for _, entry := range acl {
-		if over := s.service.excess(entry); over != 0 {
-			return &openDir{dir, entry, over}
+		if excess := s.service.excess(entry); excess != 0 {
+			return &openDir{dir, entry, excess}
 		}
 	}
 	s.vetted.add(dir, made)
@@ -164,20 +164,20 @@ func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
 
 // excess returns the decisive rights in an entry that ours do not give to the same somebody.
 func (c *config) excess(entry gozk.ACL) int32 {
-	over := entry.Perms & decisive
+	excess := entry.Perms & decisive
 	// To clients without ADMIN, servers show no more of a digest than the name. So an entry with our name and ADMIN is not us.
 	name, masked := strings.CutSuffix(entry.ID, ":x")
 	masked = masked && entry.Scheme == "digest"
-	if masked && over&gozk.PermAdmin != 0 && slices.ContainsFunc(c.auth, func(a credential) bool { return a.user() == name }) {
-		return over
+	if masked && excess&gozk.PermAdmin != 0 && slices.ContainsFunc(c.auth, func(a credential) bool { return a.user() == name }) {
+		return excess
 	}
 	for _, t := range c.trusted {
 		same := t.Scheme == entry.Scheme && (t.ID == entry.ID || t.ID == "" || masked && strings.HasPrefix(t.ID, name+":"))
 		if same || t.Scheme == "world" {
-			over &^= t.Perms
+			excess &^= t.Perms
 		}
 	}
-	return over
+	return excess
 }
 
 // trust works out what the access rights mean at the service, where "auth" stands for whoever the session was introduced
@@ -205,15 +205,15 @@ func (c credential) user() string {
 
 // openDir is the error about a directory that is open to others.
 type openDir struct {
-	dir  string
-	to   gozk.ACL
-	over int32
+	dir    string
+	to     gozk.ACL
+	excess int32
 }
 
 func (e *openDir) Error() string {
 	var rights []string
 	for i, name := range []string{"READ", "WRITE", "CREATE", "DELETE", "ADMIN"} {
-		if e.over&(1<<i) != 0 {
+		if e.excess&(1<<i) != 0 {
 			rights = append(rights, name)
 		}
 	}

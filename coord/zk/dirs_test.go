@@ -122,7 +122,7 @@ func TestALineThatAStrangerMadeIsRefused(t *testing.T) {
 	}
 	require.Empty(t, s.stored(t, "a"))
 	_, err := s.sess.service.First(s.ctx, "a", nil)
-	require.ErrorIs(t, err, driver.ErrDenied, "who watches the line is not shown a false holder")
+	require.ErrorIs(t, err, driver.ErrDenied, "a watcher of the line is not shown a false holder")
 
 	_, err = s.admin.SetACL(s.root+"/a", alice(gozk.PermAll), -1)
 	require.NoError(t, err)

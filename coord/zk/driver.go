@@ -148,6 +148,7 @@ var strength = driver.Strength{
 	WakeUp:   driver.Told,
 }
 
+// RequestTimeout is half the TTL, and 5 s at most.
 func (d *service) RequestTimeout() time.Duration { return min(d.ttl/2, 5*time.Second) }
 
 func (d *service) Close(ctx context.Context) error {

@@ -20,11 +20,11 @@ type lists struct {
 
 // sharedList is one list for all who want it.
 type sharedList struct {
-	fresh  bool          // the server must catch up with the leader first
-	wanted int           // by how many
-	over   chan struct{} // closed when there is an answer:
-	list   *wire.Listing
-	err    error
+	fresh    bool          // the server must catch up with the leader first
+	wanted   int           // by how many
+	answered chan struct{} // closed when there is an answer:
+	list     *wire.Listing
+	err      error
 }
 
 // listAfter sends requests, and has a list of a directory asked for after them: right behind them, if none is under way. It
@@ -35,7 +35,7 @@ func (s *session) listAfter(dir string, fresh bool, first ...wire.Request) *shar
 	defer t.mu.Unlock()
 	l, busy := t.next[dir]
 	if l == nil {
-		l = &sharedList{over: make(chan struct{})}
+		l = &sharedList{answered: make(chan struct{})}
 	}
 	l.fresh = l.fresh || fresh
 	l.wanted++
@@ -65,7 +65,7 @@ func (t *lists) start(s *session, dir string, l *sharedList, run func()) {
 	if !s.life.Go(run) {
 		delete(t.next, dir)
 		l.err = s.life.Why()
-		close(l.over)
+		close(l.answered)
 	}
 }
 
@@ -142,13 +142,13 @@ func (s *session) received(l *sharedList, room *listing, listed func() (*wire.Li
 		bytes = l.list.Bytes
 	}
 	s.window.exit(room, bytes)
-	close(l.over)
+	close(l.answered)
 }
 
 // wait waits for a list, or for the end of ctx or of the session.
 func (l *sharedList) wait(ctx context.Context, s *session) (*wire.Listing, error) {
 	select {
-	case <-l.over:
+	case <-l.answered:
 		return l.list, l.err
 	case <-ctx.Done():
 	case <-s.life.Done():
