@@ -110,11 +110,12 @@ test-release: ## Make a release that nobody sees, and use it
 	@scripts/release.sh --dry-run v0.0.1-test
 
 .PHONY: test-long
-test-long: ## Run the drivers' tests with crowds of ten thousand, and all recipes at once for ten minutes while servers restart
-	@set -e; for dir in coord coord/etcd coord/postgres; do \
-		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 60m ./...); \
+test-long: ## Run the drivers' tests with crowds of ten thousand, all recipes for ten minutes while servers restart, and the models to the end
+	@set -e; for dir in coord coord/etcd coord/mysql coord/postgres coord/redis; do \
+		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 90m ./...); \
 	done
 	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./mixed -mixed.length=10m
+	TURNWISE_LONG=1 go test -count=1 -timeout 120m ./verify/model/...
 
 .PHONY: test-quick
 test-quick: ## Run what needs no server, without the race detector

@@ -5,8 +5,8 @@
 // a process dies, its node goes, and the next one moves up.
 //
 // Most users want a recipe: mutex, rwlock, semaphore or election. Each is [Client.Acquire] with a rule, and gives you a
-// [Hold] for as long as it is your turn. Get a [Client] from a driver: zk.Connect, etcd.Connect, or mem for one
-// process.
+// [Hold] for as long as it is your turn. Get a [Client] from the Connect of a service's package (zk, etcd, file, redis,
+// postgres, mysql, memcached), from package backend by a URL, or from package mem within one process.
 //
 // # What a hold promises
 //

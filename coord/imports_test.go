@@ -40,7 +40,7 @@ func needsNoOther(t *testing.T, allowed []string, packages ...string) {
 		if !strings.HasPrefix(pkg, "github.com/turnwise/turnwise/") && !slices.Contains(allowed, pkg) {
 			t.Errorf("it needs %s", pkg)
 		}
-		for _, service := range []string{"/coord/zk", "/coord/etcd"} {
+		for _, service := range []string{"/coord/zk", "/coord/etcd", "/coord/memcached"} {
 			if strings.HasSuffix(pkg, service) {
 				t.Errorf("it knows the driver %s", pkg)
 			}

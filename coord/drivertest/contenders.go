@@ -38,7 +38,7 @@ func foreignersDoNotCount(s *scene) {
 		s.Errorf("Line shows %v, want %v", brief(nodes...), brief(p.ahead.Node(), p.behind.Node()))
 	}
 	s.leave(p.ahead, false)
-	s.turn(soon, waiter, "nobody but things of foreign make is ahead")
+	s.turn(soon, waiter, "nothing but foreign things is ahead")
 	me, ahead := s.join(p.aheadSess)
 	if len(ahead) != 1 || ahead[0].ID != p.behind.Node().ID {
 		s.Errorf("ahead are %v, want %v", brief(ahead...), brief(p.behind.Node()))

@@ -137,7 +137,7 @@ func TestWhatIsWrongIsFoundAndWhatIsNotIsNot(t *testing.T) {
 			a().had(100, "lock", 0, 10).had(200, "lock", 11, 20), b().had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, back},
 		"tokens went back under a holder": {traces{
 			a().had(100, "lock", 0, 35), b().had(1, "lock", 30, 40).had(2, "lock", 50, 60)}, []Fault{WentBack, TwoAtOnce}},
-		"tokens went back, and who holds does not know it yet": {traces{
+		"tokens went back, and the holder does not know it yet": {traces{
 			a().had(100, "lock", 0, 35), b().says(30, granted, 1, "lock")}, back},
 		"tokens went back, and one was lost before it was given": {traces{
 			a().had(100, "lock", 0, 1), b().had(1, "lock", 10, 30),

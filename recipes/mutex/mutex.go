@@ -66,8 +66,8 @@ func (m *Mutex) LockChan(ctx context.Context) <-chan coord.Result {
 	return coord.Chan(ctx, m.Lock)
 }
 
-// Do locks, runs fn and releases. fn's context ends with the hold or with ctx. The error is fn's, joined with
-// coord.ErrLost if the hold did not last until fn had returned.
+// Do locks, runs fn and releases. fn's context ends with the hold or with ctx. See coord.Do for the error: it is
+// coord.ErrLost, or joined with that, if the hold did not last until fn had returned.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *coord.Hold) error) error {
 	return coord.Do(ctx, m.Lock, fn)
 }

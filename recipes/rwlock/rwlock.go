@@ -113,8 +113,8 @@ func (l *RWLock) RLockChan(ctx context.Context) <-chan coord.Result {
 	return coord.Chan(ctx, l.RLock)
 }
 
-// Do locks for writing, runs fn and releases. fn's context ends with the hold or with ctx. The error is fn's, joined
-// with coord.ErrLost if the hold did not last until fn had returned.
+// Do locks for writing, runs fn and releases. fn's context ends with the hold or with ctx. See coord.Do for the error: it is
+// coord.ErrLost, or joined with that, if the hold did not last until fn had returned.
 func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *coord.Hold) error) error {
 	return coord.Do(ctx, l.Lock, fn)
 }
