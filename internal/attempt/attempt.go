@@ -25,7 +25,7 @@ func Patience() time.Duration {
 }
 
 // tries is how often Insist plays what was held up.
-const tries = 3
+const tries = 5
 
 // Insist plays f, and t fails as f does. But if f fails and the machine meanwhile gave this process no time for as long
 // as allowed at a stretch, that says nothing about what is under test: then f is played again, a few times, unless it
