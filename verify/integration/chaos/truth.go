@@ -29,8 +29,9 @@ type stamp struct {
 // A truth is what the service's own history says.
 type truth struct {
 	nodes  []*standing
-	stamps []stamp // by position, their times made to grow
-	acks   []stamp // of writes that had been answered by that time: what has no greater position happened before it
+	anew   [][2]int64 // when directories were made, and made again although they had not been deleted
+	stamps []stamp    // by position, their times made to grow
+	acks   []stamp    // of writes that had been answered by that time: what has no greater position happened before it
 }
 
 func (t *truth) order() {
@@ -68,7 +69,8 @@ type lapse struct {
 }
 
 // lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. ZooKeeper
-// numbers the nodes of a line, so two then have the same number. A majority has logged that part, so it had been agreed on.
+// numbers the nodes of a line, so two then have the same number, or the line's directory is made again although it is
+// there. A majority has logged that part, so it had been agreed on.
 // ZooKeeper is known to lose such things now and then (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
 func (t *truth) lapses() []lapse {
 	type place struct {
@@ -77,6 +79,9 @@ func (t *truth) lapses() []lapse {
 	}
 	sort.Slice(t.nodes, func(i, j int) bool { return t.nodes[i].born < t.nodes[j].born })
 	var found []lapse
+	for _, d := range t.anew {
+		found = append(found, lapse{t.notBefore(d[0]), t.notAfter(d[1]), [2]int64{d[0] >> 32, d[1] >> 32}})
+	}
 	first := map[place]*standing{}
 	for _, s := range t.nodes {
 		p := place{s.line, s.order}

@@ -113,6 +113,21 @@ func TestATransactionLogIsReplayed(t *testing.T) {
 	require.Error(t, complete(append(all[:3:3], all[5:]...)))
 }
 
+// ZooKeeper 3.8.0 did that after all its servers had been killed on a busy machine: they no longer agreed on what there was.
+func TestADirectoryThatIsMadeAgainWasForgotten(t *testing.T) {
+	tx := func(zxid int64, text string) transaction { return transaction{zxid, "0x1", text} }
+	truth := replay([]transaction{
+		tx(0x1_00000001, "createContainer /turnwise/a,,[31,s{'world,'anyone}"),
+		tx(0x1_00000002, "createContainer /turnwise/b,,[31,s{'world,'anyone}"),
+		tx(0x1_00000003, "deleteContainer '/turnwise/b"),
+		tx(0x2_00000001, "createContainer /turnwise/b,,[31,s{'world,'anyone}"),
+		tx(0x3_00000001, "createContainer /turnwise/a,,[31,s{'world,'anyone}"),
+	})
+	lapses := truth.lapses()
+	require.Len(t, lapses, 1)
+	require.Equal(t, [2]int64{1, 3}, lapses[0].epochs)
+}
+
 // A writer is a reader from its downgrade on, even if somebody else writes to its node later.
 func TestADowngradeIsWhenItWasMade(t *testing.T) {
 	h := &etcdHistory{stands: map[string]*standing{}}

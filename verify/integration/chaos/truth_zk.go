@@ -177,7 +177,7 @@ func parseDump(text []byte) []transaction {
 var (
 	// An operation within a transaction of several: its path follows a length that is not text.
 	operation = regexp.MustCompile(`(?:^multi |;)\s*(create|createContainer|create2|delete|setData):[^/]*(/[^\s,;\x00]+)`)
-	alone     = regexp.MustCompile(`^(create|createContainer|create2|delete|setData) '?(/[^\s,;\x00]+)(?:,(\d+),)?`)
+	alone     = regexp.MustCompile(`^(create|createContainer|create2|delete|deleteContainer|setData) '?(/[^\s,;\x00]+)(?:,(\d+),)?`)
 	contender = regexp.MustCompile(`^(.*)/_c_[0-9a-f]{32}-(lock|lead|R|W|S\dof\d)-(-?\d+)$`)
 )
 
@@ -187,6 +187,7 @@ func replay(all []transaction) *truth {
 	stands := map[string]*standing{}
 	bySession := map[string]map[string]bool{}
 	born := map[string]int64{} // directories
+	stood := map[string]bool{} // those that have not been deleted since
 	for _, tx := range all {
 		operations := operation.FindAllStringSubmatch(tx.text, -1)
 		if !strings.HasPrefix(tx.text, "multi ") {
@@ -200,7 +201,12 @@ func replay(all []transaction) *truth {
 				sent, _ := strconv.ParseInt(o[3], 10, 64)
 				t.stamps = append(t.stamps, stamp{tx.zxid, time.Duration(sent)})
 			case place == nil && strings.HasPrefix(what, "create"):
-				born[path] = tx.zxid
+				if what == "createContainer" && stood[path] {
+					t.anew = append(t.anew, [2]int64{born[path], tx.zxid})
+				}
+				born[path], stood[path] = tx.zxid, true
+			case place == nil && strings.HasPrefix(what, "delete"):
+				delete(stood, path)
 			case place != nil && strings.HasPrefix(what, "create"):
 				number, _ := strconv.ParseInt(place[3], 10, 64)
 				line := strings.TrimPrefix(strings.TrimPrefix(place[1], "/turnwise/"), "/peer/")
