@@ -62,7 +62,7 @@ func configure(opts []Option) (config, layout, error) {
 		}
 	}
 	fail := func(format string, args ...any) (config, layout, error) {
-		return config{}, layout{}, fmt.Errorf("turnwise: etcd: "+format, args...)
+		return config{}, layout{}, fmt.Errorf("turnwise: etcd: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

@@ -63,11 +63,15 @@ func configure(opts []Option) (config, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.ttl < register.MinTTL {
-		return c, fmt.Errorf("turnwise: memcached: WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
+		return c, invalid("WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
 	}
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if len(c.root) == 0 || len(c.root) > 100 || strings.Trim(c.root, allowed) != "" {
-		return c, fmt.Errorf("turnwise: memcached: WithRoot(%q): write 1 to 100 letters, digits, hyphens and underscores", c.root)
+		return c, invalid("WithRoot(%q): write 1 to 100 letters, digits, hyphens and underscores", c.root)
 	}
 	return c, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("turnwise: memcached: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
 }

@@ -1,9 +1,12 @@
 package memcached
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnwise/turnwise/coord"
 )
 
 func TestANilOptionChangesNothing(t *testing.T) {
@@ -15,7 +18,7 @@ func TestANilOptionChangesNothing(t *testing.T) {
 // A TTL without its unit is one of nanoseconds.
 func TestATTLThatIsASlipIsRefused(t *testing.T) {
 	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond} {
-		if _, err := configure([]Option{WithTTL(slip)}); err == nil || !strings.Contains(err.Error(), "WithTTL") {
+		if _, err := configure([]Option{WithTTL(slip)}); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
 			t.Errorf("WithTTL(%v): %v", slip, err)
 		}
 	}

@@ -58,7 +58,7 @@ func configure(opts []Option) (config, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.ttl < register.MinTTL {
-		return c, fmt.Errorf("turnwise: mysql: WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
+		return c, invalid("WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
 	}
 	_, err := tableOf(c.tableName)
 	return c, err
@@ -75,7 +75,7 @@ func tableOf(name string) (table, error) {
 		ok = ok && part != "" && len(part) <= maxName && !strings.ContainsAny(part, "`?\x00") && strings.TrimSpace(part) == part
 	}
 	if !ok {
-		return nil, fmt.Errorf("turnwise: mysql: WithTable(%q): write table or database.table, each of 1 to %d bytes "+
+		return nil, invalid("WithTable(%q): write table or database.table, each of 1 to %d bytes "+
 			"without backquotes and question marks", name, maxName)
 	}
 	return parts, nil
@@ -88,3 +88,7 @@ func (t table) String() string { return strings.Join(t, ".") }
 
 // quoted returns the name as SQL has it.
 func (t table) quoted() string { return "`" + strings.Join(t, "`.`") + "`" }
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("turnwise: mysql: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
+}

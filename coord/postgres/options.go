@@ -71,7 +71,7 @@ func configure(opts []Option) (config, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.ttl < register.MinTTL || c.ttl > maxTTL {
-		return c, fmt.Errorf("turnwise: postgres: WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
+		return c, invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
 			c.ttl, register.MinTTL, maxTTL)
 	}
 	_, err := tableOf(c.table)
@@ -87,7 +87,7 @@ func tableOf(name string) (pgx.Identifier, error) {
 	id := pgx.Identifier{schema, table}
 	for _, part := range id {
 		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
-			return nil, fmt.Errorf("turnwise: postgres: WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+			return nil, invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
 				name, maxName)
 		}
 	}
@@ -96,3 +96,7 @@ func tableOf(name string) (pgx.Identifier, error) {
 
 // maxName is how long PostgreSQL lets a name be: it cuts off the rest, and two names may become one.
 const maxName = 63
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("turnwise: postgres: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
+}

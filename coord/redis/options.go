@@ -67,11 +67,15 @@ func configure(opts []Option) (config, error) {
 	}
 	switch {
 	case c.root == ":":
-		return c, fmt.Errorf("turnwise: redis: WithRoot(\"\"): the root must not be empty, lest keys mix with what others keep")
+		return c, invalid("WithRoot(\"\"): the root must not be empty, lest keys mix with what others keep")
 	case c.ttl < register.MinTTL:
-		return c, fmt.Errorf("turnwise: redis: WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
+		return c, invalid("WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
 	case !utf8.ValidString(c.root) || strings.IndexFunc(c.root, unicode.IsControl) >= 0:
-		return c, fmt.Errorf("turnwise: redis: WithRoot(%q): it must be valid UTF-8 without control characters", c.root)
+		return c, invalid("WithRoot(%q): it must be valid UTF-8 without control characters", c.root)
 	}
 	return c, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("turnwise: redis: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -132,14 +131,14 @@ func configure(servers []string, opts []Option) (*config, error) {
 	}
 	switch {
 	case c.ttl < minTTL:
-		return nil, fmt.Errorf("turnwise: zk: a TTL of %v is too short, %v is the least", c.ttl, minTTL)
+		return nil, invalid("a TTL of %v is too short, %v is the least", c.ttl, minTTL)
 	case c.way < 0 || c.way > Kazoo:
-		return nil, fmt.Errorf("turnwise: zk: there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
+		return nil, invalid("there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
 	}
 	if len(c.auth) > 0 && c.tls == nil && !c.cleartext {
 		for _, s := range c.servers {
 			if c.dial != nil || !driverkit.OnThisMachine(s) {
-				return nil, fmt.Errorf("turnwise: zk: WithDigestAuth would send the password to %s in clear: "+
+				return nil, invalid("WithDigestAuth would send the password to %s in clear: "+
 					"use WithTLS, or WithCleartextPassword if nobody can listen on the way", s)
 			}
 		}
@@ -166,19 +165,19 @@ func (c *config) addServers(servers []string) error {
 		s = strings.TrimSpace(s)
 		if hosts, path, ok := strings.Cut(s, "/"); ok {
 			if i < len(servers)-1 {
-				return fmt.Errorf("turnwise: zk: server %q has a path, which only the last one may have: use WithRoot", s)
+				return invalid("server %q has a path, which only the last one may have: use WithRoot", s)
 			}
 			s, c.chroot = hosts, "/"+path
 		}
 		for host := range strings.SplitSeq(s, ",") {
 			if host = strings.TrimSpace(host); host == "" {
-				return fmt.Errorf("turnwise: zk: the list of servers %q has an empty address", servers)
+				return invalid("the list of servers %q has an empty address", servers)
 			}
 			c.servers = append(c.servers, host)
 		}
 	}
 	if len(c.servers) == 0 {
-		return errors.New("turnwise: zk: the list of servers is empty: give at least one host:port")
+		return invalid("the list of servers is empty: give at least one host:port")
 	}
 	c.servers = slices.Compact(gozk.FormatServers(c.servers))
 	return nil
@@ -194,8 +193,12 @@ func (c *config) placeRoot() error {
 	}
 	for segment := range strings.SplitSeq(strings.TrimPrefix(c.root, "/"), "/") {
 		if c.root[0] != '/' || segment == "" || segment == "." || segment == ".." || escape(segment) != segment {
-			return fmt.Errorf("turnwise: zk: the root %q is no ZooKeeper path such as /app/locks", c.root)
+			return invalid("the root %q is no ZooKeeper path such as /app/locks", c.root)
 		}
 	}
 	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("turnwise: zk: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
 }

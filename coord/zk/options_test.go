@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -45,6 +46,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	} {
 		_, err := f()
 		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, coord.ErrInvalid)
 	}
 }
 
