@@ -121,7 +121,7 @@ test-long: ## Run the drivers' tests with crowds of ten thousand, all recipes fo
 test-quick: ## Run what needs no server, without the race detector
 	go test -short $(QUICK)
 
-QUICK = ./coord ./coord/driver/... ./coord/mem ./internal/... ./recipes/...
+QUICK = ./coord ./coord/driver/... ./coord/mem ./coord/register ./coord/trace ./fence/... ./internal/... ./recipes/...
 
 .PHONY: test-oldest-go
 test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, and run what needs no server
