@@ -121,7 +121,7 @@ type Session interface {
 // Leave, under way together; but it may Watch meanwhile, and it may give up any call and then Leave.
 //
 // Its methods return as those of its Session do. Every place is left, also after ErrRemoved, unless its session ends
-// first: Leave frees what the driver keeps of it. After a Leave only Node and Leave are called.
+// first or its owner never lets go: Leave frees what the driver keeps of it. After a Leave only Node and Leave are called.
 type Place interface {
 	// Node is the contender as it joined or was last amended, with Owner and Data. Token and Line never change.
 	Node() Node

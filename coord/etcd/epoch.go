@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -122,6 +123,16 @@ func (s *session) removed(ctx context.Context, rev int64) error {
 		return err
 	}
 	return driver.ErrRemoved
+}
+
+// removed also frees what the place used. Nothing is left for Leave to do then.
+func (p *place) removed(ctx context.Context, rev int64) error {
+	err := p.session.removed(ctx, rev)
+	if errors.Is(err, driver.ErrRemoved) {
+		p.wasRemoved.Store(true)
+		p.free.Do(p.stoodDown)
+	}
+	return err
 }
 
 // watchOver listens for the lease being taken away unexpectedly: by an operator, or by a leader that was frozen and does

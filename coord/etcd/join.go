@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -26,6 +27,8 @@ type place struct {
 	last     bool
 	joined   time.Time // when it began to join
 	free     sync.Once // for when it is known to have gone
+
+	wasRemoved atomic.Bool // by somebody else, while the session lived
 
 	mu       sync.Mutex
 	node     driver.Node

@@ -14,6 +14,9 @@ import (
 
 // Leave leaves no mark: those behind find out by themselves whether it is their turn, see clears.
 func (p *place) Leave(ctx context.Context, _ bool) error {
+	if p.wasRemoved.Load() {
+		return p.life.Why()
+	}
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
 	return p.untilGone(ctx, p.depart)

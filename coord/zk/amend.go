@@ -27,7 +27,11 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 			return err
 		}
 		err = amendError(p.amendAt(ctx, now, me, note), now)
-		if latest || !errors.Is(err, driver.ErrRemoved) {
+		if !errors.Is(err, driver.ErrRemoved) {
+			return err
+		}
+		if latest {
+			p.gone()
 			return err
 		}
 		// An earlier amendment, which got no answer, has since moved it.
