@@ -50,7 +50,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// judged runs a plan again if the service itself forgot what it had confirmed: that says nothing of the recipes.
+// judged runs a plan again if the service itself forgot what it had confirmed, and something was wrong then: that says
+// nothing of the recipes. A stale write that was taken is a failure all the same: tokens are for just that.
 func judged(t *testing.T, p plan) {
 	for tries := 1; ; tries++ {
 		p.seed, p.workers, p.session = uint64(time.Now().UnixNano()), 4, 2*time.Second
@@ -60,10 +61,12 @@ func judged(t *testing.T, p plan) {
 		var report strings.Builder
 		v.write(&report, s.recoveries)
 		t.Log("\n" + report.String())
-		if len(v.lapses) > 0 && tries < 3 {
+		wrong := v.failures(s.recoveries)
+		if len(wrong) > 0 && len(v.lapses) > 0 && len(v.stale) == 0 && tries < 3 {
+			t.Log("the service itself forgot, so this is run again:", wrong)
 			continue
 		}
-		require.Empty(t, v.failures(s.recoveries), "seed %d", p.seed)
+		require.Empty(t, wrong, "seed %d", p.seed)
 		return
 	}
 }

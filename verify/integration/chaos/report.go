@@ -102,14 +102,18 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 	if len(v.lapses) > 0 {
 		from := slices.MinFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.from, b.from) }).from
 		to := slices.MaxFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.to, b.to) }).to
-		fmt.Fprintf(out, "\nBetween %v and %v the service forgot what it had confirmed: %d nodes came to have the number of another. "+
+		fmt.Fprintf(out, "\nBetween %v and %v the service forgot what it had confirmed, as %d nodes with the number of another, or directories that were made twice, show. "+
 			"%d findings of that time, and of 10 s after it, are not counted.\n", round(from), round(to), len(v.lapses), v.lapsed)
 	}
 	fmt.Fprintf(out, "\nThe audit of the traces: %v.\n", strings.ReplaceAll(v.audit.String(), "\n", "; "))
 	v.histogram(out)
 	for _, r := range v.readings {
-		fmt.Fprintf(out, "\nThe history of %s, %d steps, is %s.", r.line, r.length, map[porcupine.CheckResult]string{
-			porcupine.Ok: "linearizable", porcupine.Illegal: "NOT linearizable", porcupine.Unknown: "too long to be checked"}[r.result])
+		is := map[porcupine.CheckResult]string{porcupine.Ok: "linearizable", porcupine.Illegal: "NOT linearizable",
+			porcupine.Unknown: "too long to be checked"}[r.result]
+		if r.result == porcupine.Illegal && len(v.lapses) > 0 {
+			is += ", which is not counted: the service has forgotten a part of it"
+		}
+		fmt.Fprintf(out, "\nThe history of %s, %d steps, is %s.", r.line, r.length, is)
 	}
 	fmt.Fprintf(out, "\n\n| fault | times | a grant again after the heal: median | p99 | max |\n|---|---|---|---|---|\n")
 	byFault := map[string][]time.Duration{}

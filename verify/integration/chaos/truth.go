@@ -29,7 +29,7 @@ type stamp struct {
 // A truth is what the service's own history says.
 type truth struct {
 	nodes  []*standing
-	anew   [][2]int64 // when directories were made, and made again although they had not been deleted
+	anew   [][2]int64 // when directories were last used, and made again although they had not been deleted
 	stamps []stamp    // by position, their times made to grow
 	acks   []stamp    // of writes that had been answered by that time: what has no greater position happened before it
 }

@@ -188,6 +188,7 @@ func replay(all []transaction) *truth {
 	bySession := map[string]map[string]bool{}
 	born := map[string]int64{} // directories
 	stood := map[string]bool{} // those that have not been deleted since
+	used := map[string]int64{} // when somebody last came to a directory, or left it: it was there then
 	for _, tx := range all {
 		operations := operation.FindAllStringSubmatch(tx.text, -1)
 		if !strings.HasPrefix(tx.text, "multi ") {
@@ -196,15 +197,18 @@ func replay(all []transaction) *truth {
 		for _, o := range operations {
 			what, path := o[1], o[2]
 			place := contender.FindStringSubmatch(path)
+			if place != nil {
+				used[place[1]] = tx.zxid
+			}
 			switch {
 			case path == stampPath && what == "setData" && len(o) > 3:
 				sent, _ := strconv.ParseInt(o[3], 10, 64)
 				t.stamps = append(t.stamps, stamp{tx.zxid, time.Duration(sent)})
 			case place == nil && strings.HasPrefix(what, "create"):
 				if what == "createContainer" && stood[path] {
-					t.anew = append(t.anew, [2]int64{born[path], tx.zxid})
+					t.anew = append(t.anew, [2]int64{used[path], tx.zxid})
 				}
-				born[path], stood[path] = tx.zxid, true
+				born[path], used[path], stood[path] = tx.zxid, tx.zxid, true
 			case place == nil && strings.HasPrefix(what, "delete"):
 				delete(stood, path)
 			case place != nil && strings.HasPrefix(what, "create"):
