@@ -43,8 +43,8 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
 	if to, clear := sendsInClear(cfg); clear && !c.cleartext {
-		return nil, fmt.Errorf("turnwise: etcd: connect: the password or token would go to %s in clear: use TLS with endpoints that "+
-			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", to)
+		return nil, fmt.Errorf("turnwise: etcd: connect: %w: the password or token would go to %s in clear: use TLS with endpoints that "+
+			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", coord.ErrInvalid, to)
 	}
 	if _, bound := ctx.Deadline(); !bound {
 		var cancel context.CancelFunc

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -48,31 +49,32 @@ func TestWhatOpenRefuses(t *testing.T) {
 		url  string
 		opts []Option
 		says string
+		is   error
 	}{
-		"no URL":           {"postgres://[", nil, "cannot parse"},
-		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "schema.table"},
-		"a TTL of nothing": {m.URL(), []Option{WithTTL(30)}, "nanoseconds"},
-		"a wrong password": {as(t, m.URL(), "postgres", "wrong", ""), nil, "password is wrong"},
-		"no such role":     {as(t, m.URL(), "nobody", "x", ""), nil, "password is wrong"},
-		"no such database": {as(t, m.URL(), "", "", "nowhere"), nil, "CREATE DATABASE"},
-		"may not create":   {as(t, m.URL(), "poor", "poor", ""), nil, `postgres.Schema("public.turnwise_register")`},
-		"no such schema":   {m.URL(), []Option{WithTable("no.where")}, `postgres.Schema("no.where")`},
-		"may only read":    {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("readable")}, "GRANT SELECT, INSERT, UPDATE, DELETE"},
-		"another's table":  {m.URL(), []Option{WithTable("alien")}, "another layout"},
-		"a newer layout":   {m.URL(), []Option{WithTable("newer")}, "another version of turnwise"},
-		"an empty crash":   {m.URL(), []Option{WithTable("volatile")}, "SET LOGGED"},
-		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table"},
-		"hidden rows":      {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("hidden")}, "DISABLE ROW LEVEL SECURITY"},
-		"a standby":        {standby.URL(), nil, "URL of the primary"},
-		"a wrong echo":     {m.URL(), []Option{WithTable("echo"), WithListenURL("postgres://[")}, "WithListenURL"},
+		"no URL":           {"postgres://[", nil, "cannot parse", driver.ErrDenied},
+		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "schema.table", coord.ErrInvalid},
+		"a TTL of nothing": {m.URL(), []Option{WithTTL(30)}, "nanoseconds", coord.ErrInvalid},
+		"a wrong password": {as(t, m.URL(), "postgres", "wrong", ""), nil, "password is wrong", driver.ErrDenied},
+		"no such role":     {as(t, m.URL(), "nobody", "x", ""), nil, "password is wrong", driver.ErrDenied},
+		"no such database": {as(t, m.URL(), "", "", "nowhere"), nil, "CREATE DATABASE", driver.ErrDenied},
+		"may not create":   {as(t, m.URL(), "poor", "poor", ""), nil, `postgres.Schema("public.turnwise_register")`, driver.ErrDenied},
+		"no such schema":   {m.URL(), []Option{WithTable("no.where")}, `postgres.Schema("no.where")`, driver.ErrDenied},
+		"may only read":    {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("readable")}, "GRANT SELECT, INSERT, UPDATE, DELETE", driver.ErrDenied},
+		"another's table":  {m.URL(), []Option{WithTable("alien")}, "another layout", driver.ErrDenied},
+		"a newer layout":   {m.URL(), []Option{WithTable("newer")}, "another version of turnwise", driver.ErrDenied},
+		"an empty crash":   {m.URL(), []Option{WithTable("volatile")}, "SET LOGGED", driver.ErrDenied},
+		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table", driver.ErrDenied},
+		"hidden rows":      {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("hidden")}, "DISABLE ROW LEVEL SECURITY", driver.ErrDenied},
+		"a standby":        {standby.URL(), nil, "URL of the primary", driver.ErrDenied},
+		"a wrong echo":     {m.URL(), []Option{WithTable("echo"), WithListenURL("postgres://[")}, "WithListenURL", driver.ErrDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.url, append(c.opts, WithLogger(logger(t)))...)
 			switch {
 			case err == nil:
 				t.Fatal("it opens")
-			case !errors.Is(err, driver.ErrDenied):
-				t.Errorf("not ErrDenied: %v", err)
+			case !errors.Is(err, c.is):
+				t.Errorf("not %v: %v", c.is, err)
 			case !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n"):
 				t.Errorf("it says %v, want %q in one line", err, c.says)
 			case strings.Contains(err.Error(), "secret"):

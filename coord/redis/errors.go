@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -16,14 +17,23 @@ import (
 var errReplica = errors.New("the server is a replica and does not write")
 
 // errElse says that something else is at the address than what was asked for.
-var errElse error = wrongAddress{}
+var errElse = errors.New("wrong address")
 
-type wrongAddress struct{}
+// isLasting reports whether trying again does not help when a store is opened. Later, an answer that is not Redis's may be
+// that of a proxy in between, and passes.
+func isLasting(err error) bool { return errors.Is(err, driver.ErrDenied) || errors.Is(err, errElse) }
 
-func (wrongAddress) Error() string { return "wrong address" }
-
-// Is makes it one of the errors that no retry mends. It is the address that is wrong, not the service that denies anything.
-func (wrongAddress) Is(target error) bool { return target == driver.ErrDenied }
+// unopened gives an error of opening a store its class, and makes it safe to show.
+func unopened(what string, err error) error {
+	switch {
+	case errors.Is(err, driver.ErrDenied):
+	case errors.Is(err, errElse):
+		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
+	default:
+		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	return &shown{fmt.Errorf("turnwise: redis: open %s: %w", what, err)}
+}
 
 const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
 

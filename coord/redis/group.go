@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
@@ -31,7 +30,7 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 		return nil, err
 	}
 	if len(addresses) < 3 || len(addresses) > 9 {
-		return nil, fmt.Errorf("turnwise: redis: a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
+		return nil, invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
 	}
 	if _, bound := ctx.Deadline(); !bound {
 		var cancel context.CancelFunc
@@ -62,7 +61,7 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 		if err == nil {
 			return q, nil
 		}
-		if !errors.Is(err, driver.ErrDenied) {
+		if !isLasting(err) {
 			c.log.Warn("redis: no quorum yet, trying on", "err", err)
 			if driverkit.Sleep(ctx, pause) == nil {
 				continue
@@ -70,10 +69,9 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 			if !errors.Is(err, ctx.Err()) {
 				err = fmt.Errorf("%w: %w", ctx.Err(), err)
 			}
-			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 		}
 		q.Close()
-		return nil, &shown{fmt.Errorf("turnwise: redis: open a quorum: %w", err)}
+		return nil, unopened("a quorum", err)
 	}
 }
 
@@ -83,11 +81,11 @@ func newAcceptor(ctx context.Context, address string, c config) (*acceptor, erro
 		return nil, err
 	}
 	if option.Sentinel.MasterSet != "" {
-		return nil, fmt.Errorf("turnwise: redis: %s: behind sentinels another Redis takes over that may lack votes: name one Redis itself", name)
+		return nil, invalid("%s: behind sentinels another Redis takes over that may lack votes: name one Redis itself", name)
 	}
 	client, cut, err := dial(ctx, option, new(atomic.Bool))
 	if err != nil {
-		return nil, fmt.Errorf("turnwise: redis: open %s: %w", name, explain(err))
+		return nil, unopened(name, explain(err))
 	}
 	s := newStore(client, c)
 	s.cut, s.release = cut, client.Close
@@ -174,7 +172,7 @@ func (q *Quorum) assemble(ctx context.Context) error {
 	for i, m := range all {
 		if m.err != nil {
 			failed = append(failed, m.err)
-			if errors.Is(m.err, driver.ErrDenied) {
+			if isLasting(m.err) {
 				return m.err
 			}
 			continue

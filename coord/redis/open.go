@@ -12,8 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -48,7 +46,7 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 		if err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, driver.ErrDenied) {
+		if !isLasting(err) {
 			c.log.Warn("redis: cannot open yet, trying on", "address", name, "err", err)
 			if driverkit.Sleep(ctx, pause) == nil {
 				continue
@@ -56,9 +54,8 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 			if !errors.Is(err, ctx.Err()) {
 				err = fmt.Errorf("%w: %w", ctx.Err(), err)
 			}
-			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 		}
-		return nil, &shown{fmt.Errorf("turnwise: redis: open %s: %w", name, err)}
+		return nil, unopened(name, err)
 	}
 }
 
@@ -140,13 +137,13 @@ func (s *Store) check(ctx context.Context) error {
 func dialOption(address string, c config) (option rueidis.ClientOption, name string, err error) {
 	if !strings.Contains(address, "://") {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return option, "", fmt.Errorf("turnwise: redis: %q is neither host:port nor a URL such as redis://host:6379/0", address)
+			return option, "", invalid("%q is neither host:port nor a URL such as redis://host:6379/0", address)
 		}
 		option.InitAddress = []string{address}
 	} else if option, err = rueidis.ParseURL(address); err != nil {
 		scheme, _, _ := strings.Cut(address, "://") // the rest may hold a password, and so may the error
-		return option, "", fmt.Errorf("turnwise: redis: the URL %s://… is not one of the kind redis://user:password@host:6379/0, "+
-			"rediss://… or unix:///…", scheme)
+		return option, "", invalid("the URL %q is not one of the kind redis://user:password@host:6379/0, "+
+			"rediss://… or unix:///…", scheme+"://…")
 	}
 	if c.tls != nil {
 		option.TLSConfig = c.tls
@@ -154,7 +151,7 @@ func dialOption(address string, c config) (option rueidis.ClientOption, name str
 	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
 		for _, a := range option.InitAddress {
 			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
-				return option, "", fmt.Errorf("turnwise: redis: open %s: %w", a, errClear)
+				return option, "", invalid("open %s: %w", a, errClear)
 			}
 		}
 	}
