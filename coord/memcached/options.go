@@ -39,8 +39,8 @@ func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(
 // then two hold at once. Use it only for locks that merely save work.
 func WithEvictions() Option { return func(c *config) { c.evictions = true } }
 
-// WithTTL sets how long a session lasts if nothing is heard from its process; see [register.WithTTL]. Less than half a
-// second is refused. It is for Connect and New.
+// WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
+// long a live holder may be cut off. The default is 10 s. Less than half a second is refused. It is for Connect and New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
 // WithClient sets options of the client that Connect makes.
