@@ -99,9 +99,9 @@ func (p *pool) close() {
 
 // conn is a connection to the server.
 type conn struct {
-	conn    driver.Conn
-	settled bool
-	known   *memory // what it was seen to lead to
+	conn     driver.Conn
+	prepared bool
+	known    *memory // what it was seen to lead to
 }
 
 func dial(ctx context.Context, connect func(ctx context.Context) (driver.Conn, error)) (*conn, error) {

@@ -21,11 +21,11 @@ type server struct {
 // introduce asks a connection which server it leads to, and settles it first if that is not done yet. Both dialects answer
 // these statements to any user, and leave out what they do not have.
 func introduce(ctx context.Context, c *conn) (*server, error) {
-	if !c.settled {
+	if !c.prepared {
 		if err := prepare(ctx, c); err != nil {
 			return nil, err
 		}
-		c.settled = true
+		c.prepared = true
 	}
 	v := &server{values: make(map[string]string)}
 	note := func(row []driver.Value) error {

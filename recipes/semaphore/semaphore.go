@@ -84,8 +84,8 @@ func (s *Semaphore) AcquireChan(ctx context.Context, n int64) <-chan coord.Resul
 	return coord.Chan(ctx, func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) })
 }
 
-// Do acquires n permits, runs fn and gives them back. fn's context ends with the hold or with ctx. See coord.Do for the error: it is
-// coord.ErrLost, or joined with that, if the hold did not last until fn had returned.
+// Do acquires n permits, runs fn and gives them back. fn's context ends with the hold or with ctx. See coord.Do for the
+// error: it is coord.ErrLost, or joined with that, if the hold did not last until fn had returned.
 func (s *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context, h *coord.Hold) error) error {
 	return coord.Do(ctx, func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) }, fn)
 }

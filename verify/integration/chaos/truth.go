@@ -70,8 +70,8 @@ type lapse struct {
 
 // lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. ZooKeeper
 // numbers the nodes of a line, so two then have the same number, or the line's directory is made again although it is
-// there. A majority has logged that part, so it had been agreed on.
-// ZooKeeper is known to lose such things now and then (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
+// there. A majority has logged that part, so it had been agreed on. ZooKeeper is known to lose such things now and then
+// (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
 func (t *truth) lapses() []lapse {
 	type place struct {
 		line  string
