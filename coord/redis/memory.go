@@ -17,9 +17,18 @@ import (
 // restart. So the first clients that ever use a database wait for a TTL as well: it may be empty because somebody has just
 // emptied it.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	m, err := s.remember(ctx)
+	if err != nil {
+		err = fmt.Errorf("redis: memory: %w", err)
+	}
+	return m, err
+}
+
+// remember recalls what the server remembers, and goes by that from now on.
+func (s *Store) remember(ctx context.Context) (register.Memory, error) {
 	m, err := s.recall(ctx)
 	if err != nil {
-		return register.Memory{}, fmt.Errorf("redis: memory: %w", err)
+		return register.Memory{}, err
 	}
 	s.memory.Store(&m.ID)
 	s.forgot.Store(false)

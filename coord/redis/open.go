@@ -125,11 +125,9 @@ func (s *Store) check(ctx context.Context) error {
 	if err := s.inspect(ctx); err != nil {
 		return err
 	}
-	m, err := s.recall(ctx)
-	if err != nil {
+	if _, err := s.remember(ctx); err != nil {
 		return err
 	}
-	s.memory.Store(&m.ID)
 	return s.rehearse(ctx)
 }
 

@@ -253,6 +253,30 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 	}
 }
 
+// A server may be emptied while it is tried whether it can do all that is needed. Then it is checked again later.
+func TestOneThatIsEmptiedWhileItIsCheckedIsCheckedAgain(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openQuorum(t, cluster)
+	a, err := newAcceptor(t.Context(), cluster.Addrs()[0], config{root: q.all[0].root, log: q.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.inspect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.remember(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, a.address, "FLUSHALL")
+	if err := a.rehearse(t.Context()); !errors.Is(err, register.ErrForgot) {
+		t.Fatalf("the rehearsal on an emptied server: %v", err)
+	}
+	if err := a.ready(t.Context()); err != nil {
+		t.Errorf("checked again: %v", err)
+	}
+}
+
 func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openQuorum(t, cluster)
