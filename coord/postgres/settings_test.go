@@ -18,7 +18,7 @@ import (
 // hostile are defaults of a role that would break a swap, or make an answer mean less than it says.
 var hostile = []string{
 	"default_transaction_isolation = 'serializable'", "default_transaction_read_only = on", "default_transaction_deferrable = on",
-	"synchronous_commit = off", "statement_timeout = '500ms'", "lock_timeout = '1ms'", "idle_session_timeout = '1s'",
+	"synchronous_commit = off", "statement_timeout = '3s'", "lock_timeout = '1ms'", "idle_session_timeout = '1s'",
 	"idle_in_transaction_session_timeout = '50ms'", "bytea_output = 'escape'", "search_path = trap, public", "row_security = off",
 	`client_min_messages = debug1`, "DateStyle = 'German'", "TimeZone = 'Asia/Kathmandu'", "extra_float_digits = -15",
 }
@@ -68,7 +68,7 @@ func (s *Store) takesLong(t *testing.T, m *servers.Member, it register.Item) {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
-	time.AfterFunc(time.Second, func() {
+	time.AfterFunc(4*time.Second, func() {
 		_ = tx.Rollback(ctx)
 		close(over)
 	})
