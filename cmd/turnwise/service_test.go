@@ -98,7 +98,7 @@ func TestTheServiceFallsSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster := servers.Redis(t)
-			r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s", "a", "sh", "-c", c.line)
+			r := start(t, "redis://"+cluster.Addrs()[0]+"?session=10s", "a", "sh", "-c", c.line) // a second to kill all in
 			if c.guardian != 0 {
 				require.NoError(t, syscall.Kill(r.guardian(), c.guardian))
 			}

@@ -217,9 +217,10 @@ func (w *shift) until() (l run.Limit, changed bool) {
 	}
 	w.deadline = deadline
 	// The command must be dead a little before the deadline. But it is not asked to end before half of the time has passed
-	// for which a hold is sure without news: otherwise a service that pauses for a moment would end it.
+	// for which a hold is sure without news: otherwise a service that pauses for a moment would end it. A guardian that has
+	// not killed it soon is stopped, perhaps, and the rest of the margin is for this process to do so.
 	margin := min(w.lease/5, time.Second)
 	grace := min(w.grace, max(w.lease/2-margin, 0))
 	kill := deadline - run.Moment(margin)
-	return run.Limit{Term: kill - run.Moment(grace), Kill: kill, Last: deadline - run.Moment(margin/2)}, true
+	return run.Limit{Term: kill - run.Moment(grace), Kill: kill, Last: kill + run.Moment(margin/4)}, true
 }
