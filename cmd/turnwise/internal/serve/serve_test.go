@@ -307,9 +307,7 @@ func TestABrowserHearsOfChanges(t *testing.T) {
 	require.NoError(t, h.Release())
 	until(func(c change) bool { return len(c.Gone) == 1 && c.Gone[0] == "b" })
 	before := c.Time
-	_, c, err = r.next()
-	require.NoError(t, err)
-	assert.True(t, c.Time.After(before))
+	until(func(c change) bool { return c.Time.After(before) }) // two boards may be of the same millisecond
 	assert.Empty(t, c.Lines, "what has not changed is not said again")
 }
 
