@@ -18,7 +18,7 @@ type server struct {
 	version [2]int
 }
 
-// introduce asks a connection which server it leads to, and settles it first if that is not done yet. Both dialects answer
+// introduce asks a connection which server it leads to, and prepares it first if that is not done yet. Both dialects answer
 // these statements to any user, and leave out what they do not have.
 func introduce(ctx context.Context, c *conn) (*server, error) {
 	if !c.prepared {

@@ -30,7 +30,6 @@ func TestConformance(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return service(t, 2*time.Second) })
 }
 
-// Nothing in recipes needs short sessions, and a busy machine holds up one of 2 s.
 func TestRecipes(t *testing.T) {
 	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return service(t, 6*time.Second) })
 }

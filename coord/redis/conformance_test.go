@@ -125,7 +125,7 @@ func TestQuorumRecipes(t *testing.T) {
 	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return patient(t, quorum(t)) })
 }
 
-// patient is for recipes: nothing in them needs short sessions, and a busy machine holds up one of 2 s.
+// patient is for recipes; see storetest.System.
 func patient(t testing.TB, sys *storetest.System) *drivertest.Service {
 	sys.TTL = 6 * time.Second
 	return storetest.Service(t, sys)

@@ -28,7 +28,8 @@ type System struct {
 	// Limit is the size in bytes of the largest value that the stores can keep. Zero: 1 MB is not too much.
 	Limit int
 
-	// TTL is how long Service's sessions live. Zero: a second. Give servers two, since a busy machine may hold them up.
+	// TTL is how long Service's sessions live. Zero: a second. Give servers two, since a busy machine may hold them up,
+	// and six for recipes, which need no short sessions.
 	TTL time.Duration
 
 	// Restart ends the system with kill -9 and starts it again, on its data and at its address. It returns when the
