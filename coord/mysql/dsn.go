@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // parse reads a DSN or a URL.
@@ -21,7 +19,7 @@ func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 		err = cfg.Apply(mysql.Charset("utf8mb4", "")) // in some other charsets the last byte of a letter may be a quote
 	}
 	if err != nil {
-		return nil, fmt.Errorf("turnwise: mysql: %w: %w", driver.ErrDenied, err)
+		return nil, pkg.Invalid("the address: %w", err)
 	}
 	cfg.InterpolateParams = true // a request is one trip
 	cfg.MultiStatements = false

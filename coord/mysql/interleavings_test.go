@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // meddler is a transaction of somebody else on the same table.
@@ -81,7 +82,7 @@ func TestAConflictBringsWhatTheOtherHasLeft(t *testing.T) {
 			a := <-done
 			want := register.Item{Key: it.Key}
 			if what == "changed" {
-				want.Value, want.Version = []byte("theirs"), versionOf(77)
+				want.Value, want.Version = []byte("theirs"), storekit.Version(77)
 			}
 			if !errors.Is(a.err, register.ErrConflict) || a.it.Version != want.Version || string(a.it.Value) != string(want.Value) {
 				t.Errorf("it returns %+v, %v; want %+v", a.it, a.err, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // memory is one stretch of time in which a server has forgotten nothing.
@@ -59,6 +60,15 @@ func (p place) is(q place) bool {
 	return p.server == q.server && (p.started == 0) == (q.started == 0) && max(p.started-q.started, q.started-p.started) <= 2
 }
 
+func (m *memory) ID() string { return m.id }
+
+func (m *memory) For() time.Duration {
+	if m.stamp == 0 {
+		return register.Forever
+	}
+	return m.age
+}
+
 // look asks a connection for the memory that it leads to.
 func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	v, err := introduce(ctx, c)
@@ -73,7 +83,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	marked := false
 	err = c.query(ctx, s.sql.look, nil, func(row []driver.Value) error {
 		m.table, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
-		m.recorded, m.stamp, m.age = placeOf(text(row[1])), integer(row[2]), ageOf(row[3])
+		m.recorded, m.stamp, m.age = placeOf(text(row[1])), integer(row[2]), storekit.Age(integer(row[3]))
 		if v.forgetful() != "" {
 			m.here.started = integer(row[4])/1e6 - v.number("uptime")
 		}
@@ -83,7 +93,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		return nil, s.explain(err)
 	}
 	if m.table != "" && !strings.HasPrefix(m.table, layout) {
-		return nil, denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
+		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
 	}
 	if marked {
 		m.id = fmt.Sprintf("%s/%s/%x", m.recorded, strings.TrimPrefix(m.table, layout), uint64(m.stamp))
@@ -100,10 +110,10 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	found, err := s.look(ctx, c)
 	switch {
 	case err != nil:
-		c.hangUp()
+		c.HangUp()
 		return err
 	case found.id != known.id, !found.recorded.is(found.here), found.lsn < before:
-		return s.forgot(known, fmt.Sprintf("%s at %s, and its log at %d after %d", found.id, found.here, found.lsn, before))
+		return s.forgot(known, "is", found.id, "at", found.here, "log", found.lsn, "before", before)
 	}
 	known.log.Saw(found.lsn)
 	c.known = known
@@ -111,10 +121,10 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 }
 
 // forgot makes all calls fail until Memory is called.
-func (s *Store) forgot(known *memory, found string) error {
-	if s.known.CompareAndSwap(known, nil) {
-		s.log.Warn("mysql: the server may have forgotten what it had stored", "was", known.id, "is", found)
-		s.pool.drop()
+func (s *Store) forgot(known *memory, is ...any) error {
+	if s.known.Forget(known) {
+		s.Log.Warn("mysql: the server may have forgotten what it had stored", append([]any{"was", known.id}, is...)...)
+		s.pool.Drop()
 	}
 	return register.ErrForgot
 }
@@ -122,79 +132,50 @@ func (s *Store) forgot(known *memory, found string) error {
 // Memory says Forever, unless the server is another than the one where the table was made, or was restarted and may have
 // forgotten something: then it has remembered since that was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
-	mem, err := s.memory(ctx)
-	if err != nil {
-		return register.Memory{}, s.failed(ctx, "look at the server", err)
-	}
-	return mem, nil
+	mem, err := s.recall(ctx)
+	return mem, s.failed(ctx, err, "look at the server")
 }
 
-func (s *Store) memory(ctx context.Context) (register.Memory, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return register.Memory{}, ctx.Err()
-	}
-	var m *memory
-	for cuts := 0; ; cuts++ {
-		c, err := s.pool.get(ctx)
-		if err != nil {
-			return register.Memory{}, s.explain(err)
-		}
-		if m, err = s.remember(ctx, c); err == nil {
-			s.pool.put(c)
-			break
-		}
-		c.hangUp()
-		s.pool.put(c)
-		s.pool.drop()
-		if !isCut(err) || cuts >= maxCuts || ctx.Err() != nil {
-			return register.Memory{}, err
-		}
-	}
-	if s.last == nil || m.id != s.last.id {
-		if s.last != nil {
-			s.since = time.Now()
-		}
-		s.last = m
-	} else {
-		s.last.log.Saw(m.lsn)
-	}
-	s.known.Store(s.last)
-	mem := register.Memory{ID: m.id, For: register.Forever}
-	if m.stamp != 0 {
-		mem.For = m.age
-	}
-	if !s.since.IsZero() {
-		mem.For = min(mem.For, time.Since(s.since))
-	}
-	return mem, nil
+func (s *Store) recall(ctx context.Context) (register.Memory, error) {
+	return s.known.Recall(ctx, func(last *memory) (m *memory, err error) {
+		err = storekit.Query(ctx, func() error {
+			return s.pool.Do(ctx, func(c *conn) (err error) {
+				if m, err = s.remember(ctx, c, last); err != nil {
+					c.HangUp()
+				}
+				return err
+			})
+		}, storekit.Never, isCut)
+		return m, s.explain(err)
+	})
 }
 
 // remember looks, and writes down what is new.
-func (s *Store) remember(ctx context.Context, c *conn) (*memory, error) {
+func (s *Store) remember(ctx context.Context, c *conn, last *memory) (*memory, error) {
 	for range 100 {
 		before := int64(0)
-		if s.last != nil {
-			before = s.last.log.Load()
+		if last != nil {
+			before = last.log.Load()
 		}
 		m, err := s.look(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		wentBack := m.lsn < before && s.last != nil && s.last.here.is(m.here) && s.last.stamp == m.stamp
-		stamp := number(register.NewVersion())
+		wentBack := m.lsn < before && last != nil && last.here.is(m.here) && last.stamp == m.stamp
+		stamp := storekit.Number(register.NewVersion())
 		switch {
 		case m.id == "": // emptied
 			_, err = c.exec(ctx, s.sql.refill, stamp)
 		case m.recorded.server == "" && m.stamp == 0: // nobody has used it yet
 			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), int64(0), m.stamp, m.raw)
 		case !m.recorded.is(m.here), wentBack:
-			s.log.Warn("mysql: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here)
+			s.Log.Warn("mysql: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here)
 			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), stamp, m.stamp, m.raw)
 		default:
 			m.log.Saw(m.lsn)
+			if last != nil && last.id == m.id {
+				last.log.Saw(m.lsn)
+			}
 			return m, nil
 		}
 		if err != nil && !undone(err) {

@@ -1,24 +1,24 @@
 package mysql
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
+
+// pkg begins the errors of this package.
+const pkg storekit.Package = "mysql"
 
 // Option sets up a store, and what stands on it. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
+	storekit.Settings
 	tableName string
 	conns     int
-	ttl       time.Duration
-	client    []coord.Option
-	log       *slog.Logger
 }
 
 const (
@@ -35,32 +35,25 @@ func WithTable(name string) Option { return func(c *config) { c.tableName = name
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
-// long a live holder may be cut off. The default is 10 s. Less than half a second is refused. It is for Connect and New.
-func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
+// long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more than a day. It
+// is for [Connect].
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } }
 
 // WithClient sets options of the client that Connect makes.
 func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.client = append(c.client, opts...) }
+	return func(c *config) { c.Client = append(c.Client, opts...) }
 }
 
 // WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
 // nothing is logged.
-func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
-func configure(opts []Option) (config, error) {
-	c := config{tableName: defaultTable, conns: defaultConns, ttl: register.DefaultTTL}
-	for _, o := range opts {
-		if o != nil {
-			o(&c)
-		}
+func configure(opts []Option) (c config, err error) {
+	c = config{tableName: defaultTable, conns: defaultConns}
+	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+		return c, err
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	if c.ttl < register.MinTTL {
-		return c, invalid("WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
-	}
-	_, err := tableOf(c.tableName)
+	_, err = tableOf(c.tableName)
 	return c, err
 }
 
@@ -75,7 +68,7 @@ func tableOf(name string) (table, error) {
 		ok = ok && part != "" && len(part) <= maxName && !strings.ContainsAny(part, "`?\x00") && strings.TrimSpace(part) == part
 	}
 	if !ok {
-		return nil, invalid("WithTable(%q): write table or database.table, each of 1 to %d bytes "+
+		return nil, pkg.Invalid("WithTable(%q): write table or database.table, each of 1 to %d bytes "+
 			"without backquotes and question marks", name, maxName)
 	}
 	return parts, nil
@@ -88,7 +81,3 @@ func (t table) String() string { return strings.Join(t, ".") }
 
 // quoted returns the name as SQL has it.
 func (t table) quoted() string { return "`" + strings.Join(t, "`.`") + "`" }
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("turnwise: mysql: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
-}

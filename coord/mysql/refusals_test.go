@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -67,13 +68,18 @@ func TestWhatOpenRefuses(t *testing.T) {
 		if name == "another engine" && !otherEngines {
 			continue
 		}
+		class := driver.ErrDenied
+		switch name {
+		case "no DSN", "a URL's setting", "a table's name": // the server was not asked
+			class = coord.ErrInvalid
+		}
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.dsn, append(c.opts, WithLogger(logger(t)))...)
 			switch {
 			case err == nil:
 				t.Fatal("it opens")
-			case !errors.Is(err, driver.ErrDenied) && name != "a table's name":
-				t.Errorf("not ErrDenied: %v", err)
+			case !errors.Is(err, class):
+				t.Errorf("not %q: %v", class, err)
 			case !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n"):
 				t.Errorf("it says %v, want %q in one line", err, c.says)
 			case strings.Contains(err.Error(), "secret"):

@@ -5,6 +5,8 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"strings"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Schema returns the SQL that makes the table, for use where the user may not create one. It does nothing if the table is
@@ -76,9 +78,9 @@ func (s *Store) inspectTable(ctx context.Context, c *conn) (there bool, err erro
 	case !there:
 		return false, nil
 	case kind != "BASE TABLE":
-		return false, denied("%s is no plain table: name another one with WithTable", s.table.quoted())
+		return false, storekit.Denied("%s is no plain table: name another one with WithTable", s.table.quoted())
 	case !strings.EqualFold(engine, "InnoDB"):
-		return false, denied("the table %s is kept by %s, which does not do what we need: ALTER TABLE %[1]s ENGINE = InnoDB", s.table.quoted(), engine)
+		return false, storekit.Denied("the table %s is kept by %s, which does not do what we need: ALTER TABLE %[1]s ENGINE = InnoDB", s.table.quoted(), engine)
 	}
 	return true, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	turnwise "github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // server is what a server says of itself.
@@ -100,13 +100,13 @@ func (v *server) check() error {
 	}
 	switch {
 	case v.version[0] < oldest[0] || v.version[0] == oldest[0] && v.version[1] < oldest[1]:
-		return denied("the server's version is %s, and we need %s %d.%d or newer", v.values["version"], name, oldest[0], oldest[1])
+		return storekit.Denied("the server's version is %s, and we need %s %d.%d or newer", v.values["version"], name, oldest[0], oldest[1])
 	case v.isOn("wsrep_on"):
-		return denied("the server is part of a Galera cluster, whose nodes lag behind each other: use a server of its own")
+		return storekit.Denied("the server is part of a Galera cluster, whose nodes lag behind each other: use a server of its own")
 	case v.values["group_replication_group_name"] != "" && !v.isOn("group_replication_single_primary_mode"):
-		return denied("the server is part of a group with several primaries, which lag behind each other: set group_replication_single_primary_mode")
+		return storekit.Denied("the server is part of a group with several primaries, which lag behind each other: set group_replication_single_primary_mode")
 	case v.isOn("log_bin") && strings.EqualFold(v.values["binlog_format"], "STATEMENT"):
-		return denied("the server cannot log what we do with binlog_format=STATEMENT: set it to ROW or MIXED")
+		return storekit.Denied("the server cannot log what we do with binlog_format=STATEMENT: set it to ROW or MIXED")
 	}
 	return v.checkWrites()
 }
@@ -157,8 +157,4 @@ func integer(v driver.Value) int64 {
 	}
 	n, _ := strconv.ParseInt(text(v), 10, 64)
 	return n
-}
-
-func denied(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", turnwise.ErrDenied, fmt.Sprintf(format, args...))
 }

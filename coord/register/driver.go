@@ -71,10 +71,13 @@ func New(store Store, opts ...Option) *Driver {
 	return d
 }
 
-func (d *Driver) Strength() driver.Strength {
-	s := d.store.Strength()
+func (d *Driver) Strength() driver.Strength { return Strength(d.store) }
+
+// Strength returns what a driver on a store promises. The store need not be open.
+func Strength(store Store) driver.Strength {
+	s := store.Strength()
 	s.Order, s.Death = driver.FirstCome, driver.ByTTL
-	if d.keeper != nil {
+	if _, ok := store.(Keeper); ok {
 		s.Death = driver.ByKernel
 	}
 	return s

@@ -11,6 +11,14 @@ import (
 // ConnectFor is how long a driver's Connect tries if its context has no deadline.
 const ConnectFor = 30 * time.Second
 
+// BoundConnect returns ctx, with a deadline ConnectFor from now if it has none.
+func BoundConnect(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bound := ctx.Deadline(); bound {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, ConnectFor)
+}
+
 // Bell wakes one waiter. If it is rung several times before it is heard, it wakes once.
 type Bell chan struct{}
 

@@ -1,0 +1,30 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// page is how many registers List asks for at a time.
+const page = 200
+
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	err := storekit.Pages(prefix, page, func(from, to []byte) (found []register.Item, err error) {
+		err = s.query(ctx, func(c *conn, known *memory) error {
+			found = found[:0]
+			err := c.query(ctx, s.sql.list, []any{from, to, int64(page)}, func(row []driver.Value) error {
+				found = append(found, itemOf(text(row[0]), row[1:]))
+				return nil
+			})
+			if err == nil && len(found) < page {
+				_, _, err = s.content(ctx, c, known, "", 0) // is it still the table that we know?
+			}
+			return err
+		})
+		return found, err
+	}, yield)
+	return s.failed(ctx, err, "list %q", prefix)
+}

@@ -1,0 +1,72 @@
+package storekit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Connect opens a store and returns a client on it. If the client requires more than unopened promises, which is a store
+// with the same settings that has not been opened, Connect refuses before open is called. It asks once more when the store
+// is open, and knows how its server is set up. Closing the client closes the store.
+func Connect[S register.Store](ctx context.Context, p Package, s Settings, unopened S, open func(context.Context) (S, error)) (*coord.Client, error) {
+	if err := p.checkStrength(unopened, s); err != nil {
+		return nil, err
+	}
+	store, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkStrength(store, s); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return coord.NewClient(s.Driver(store), s.Client...), nil
+}
+
+func (p Package) checkStrength(store register.Store, s Settings) error {
+	if err := coord.CheckStrength(register.Strength(store), s.Client...); err != nil {
+		return fmt.Errorf("turnwise: %s: connect: %w", p, err)
+	}
+	return nil
+}
+
+// Open takes the steps by which a store is opened, one after the other. Each is tried again until it succeeds, unless its
+// error is driver.ErrDenied or coord.ErrInvalid. The tries end with ctx, or after driverkit.ConnectFor if ctx has no
+// deadline. The error names the address, which must be free of secrets, and has a class: if it is no other, it is
+// coord.ErrUnavailable.
+func (p Package) Open(ctx context.Context, address string, log *slog.Logger, steps ...func(context.Context) error) error {
+	ctx, cancel := driverkit.BoundConnect(ctx)
+	defer cancel()
+	for _, step := range steps {
+		if err := p.insist(ctx, address, log, step); err != nil {
+			return p.unopened(address, err)
+		}
+	}
+	return nil
+}
+
+func (p Package) insist(ctx context.Context, address string, log *slog.Logger, step func(context.Context) error) error {
+	var said string
+	for tries := 0; ; tries++ {
+		err := step(ctx)
+		if err == nil || isLasting(err) {
+			return err
+		}
+		if text := err.Error(); ctx.Err() == nil && text != said {
+			log.Warn(string(p)+": not ready, trying on", "address", address, "err", OneLine(err))
+			said = text
+		}
+		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return withEnd(ctx, err)
+		}
+	}
+}
+
+// ErrClosed is what calls of a closed store return.
+var ErrClosed = errors.New("the store is closed")

@@ -1,0 +1,73 @@
+package storekit
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Denied returns the error for what no retry mends: driver.ErrDenied.
+func Denied(format string, args ...any) error {
+	return &explained{fmt.Errorf("%w: "+format, append([]any{driver.ErrDenied}, args...)...)}
+}
+
+// Explain adds to an error of the service what it means and what to do about it, unless it says so already. advise returns
+// that, or "", and the class that the error then has: driver.ErrDenied if the service has refused for good, so nothing was
+// done; nil if it may pass.
+func Explain(err error, advise func(error) (class error, advice string)) error {
+	var before *explained
+	if err == nil || errors.As(err, &before) || errors.Is(err, driver.ErrDenied) {
+		return err
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return &explained{fmt.Errorf("%w: its TLS certificate is not to be trusted: %w", driver.ErrDenied, err)}
+	}
+	class, advice := advise(err)
+	switch {
+	case class != nil && advice != "":
+		return &explained{fmt.Errorf("%w: %s: %w", class, advice, err)}
+	case class != nil:
+		return &explained{fmt.Errorf("%w: %w", class, err)}
+	case advice != "":
+		return &explained{fmt.Errorf("%s: %w", advice, err)}
+	}
+	return err
+}
+
+// explained is an error that already says what to do.
+type explained struct{ error }
+
+func (e *explained) Unwrap() error { return e.error }
+
+// OneLine returns an error whose text has one line and is safe to show: some libraries write several, and a server may say
+// anything.
+func OneLine(err error) error { return &oneLine{err} }
+
+type oneLine struct{ error }
+
+func (e *oneLine) Unwrap() error { return e.error }
+
+func (e *oneLine) Error() string {
+	var b strings.Builder
+	for i, part := range strings.FieldsFunc(e.error.Error(), isBreak) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		for _, r := range part {
+			if unicode.IsPrint(r) {
+				b.WriteRune(r)
+			} else {
+				b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+			}
+		}
+	}
+	return b.String()
+}
+
+func isBreak(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }

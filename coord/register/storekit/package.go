@@ -1,0 +1,48 @@
+package storekit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Package is the name of a store's package. Its errors begin with it.
+type Package string
+
+// Invalid returns the error for an option or an address that no service could make sense of: coord.ErrInvalid.
+func (p Package) Invalid(format string, args ...any) error {
+	return fmt.Errorf("turnwise: %s: %w: "+format, append([]any{p, coord.ErrInvalid}, args...)...)
+}
+
+// Failed says what was tried when err came, in one line. It keeps the error of a ctx that has ended in the chain. It returns
+// nil if err is nil.
+func (p Package) Failed(ctx context.Context, err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return OneLine(fmt.Errorf("%s: %s: %w", p, fmt.Sprintf(format, args...), withEnd(ctx, err)))
+}
+
+// unopened says what could not be opened. An error that has no class yet means that the service is out of reach.
+func (p Package) unopened(address string, err error) error {
+	if !isLasting(err) {
+		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	return OneLine(fmt.Errorf("turnwise: %s: open %s: %w", p, address, err))
+}
+
+// isLasting reports whether trying again would not help.
+func isLasting(err error) bool {
+	return errors.Is(err, driver.ErrDenied) || errors.Is(err, coord.ErrInvalid)
+}
+
+// withEnd puts the error of a ctx that has ended into the chain of err.
+func withEnd(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}

@@ -1,0 +1,44 @@
+package storekit
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Number returns a version as a database keeps it: a signed number.
+func Number(v register.Version) int64 { return int64(binary.BigEndian.Uint64(v[:])) }
+
+// Version returns the version that Number made n of.
+func Version(n int64) (v register.Version) {
+	binary.BigEndian.PutUint64(v[:], uint64(n))
+	return v
+}
+
+// Age returns an age in microseconds. It is never negative, even if the server's clock was set back.
+func Age(us int64) time.Duration { return time.Duration(max(us, 0)) * time.Microsecond }
+
+// Pages lists the registers whose keys begin with prefix in the order of their keys. read returns those from one key up to,
+// and without, another: the first ones, size at most. No connection is in use while yield is called.
+func Pages(prefix string, size int, read func(from, to []byte) ([]register.Item, error), yield func(register.Item) bool) error {
+	from, to := []byte(prefix), append([]byte(prefix), 0xff) // keys are UTF-8, so none of their bytes is 0xff
+	if prefix == "" {
+		from = []byte{' '} // keys have no control characters
+	}
+	for {
+		found, err := read(from, to)
+		if err != nil {
+			return err
+		}
+		for _, it := range found {
+			if !yield(it) {
+				return nil
+			}
+		}
+		if len(found) < size {
+			return nil
+		}
+		from = append([]byte(found[len(found)-1].Key), 0) // there is no key in between
+	}
+}

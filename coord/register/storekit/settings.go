@@ -1,0 +1,42 @@
+package storekit
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// Settings are what the user of any store may set. A store's own configuration embeds them.
+type Settings struct {
+	TTL    time.Duration  // of sessions
+	Log    *slog.Logger   // never nil after Configure
+	Client []coord.Option // of the client that Connect makes
+}
+
+// MaxTTL is the longest TTL: nobody waits longer for a holder that has died, or after a store has forgotten.
+const MaxTTL = 24 * time.Hour
+
+// Configure applies options to a configuration whose defaults are set, and checks the settings in it. A nil option changes
+// nothing. Without a TTL it is register.DefaultTTL, and without a logger nothing is logged.
+func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error {
+	s.TTL = register.DefaultTTL
+	for _, o := range opts {
+		if o != nil {
+			o(c)
+		}
+	}
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.TTL < register.MinTTL || s.TTL > MaxTTL {
+		return p.Invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", s.TTL, register.MinTTL, MaxTTL)
+	}
+	return nil
+}
+
+// Driver returns register's driver on a store.
+func (s *Settings) Driver(store register.Store) *register.Driver {
+	return register.New(store, register.WithTTL(s.TTL), register.WithLogger(s.Log))
+}
