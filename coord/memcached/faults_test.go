@@ -102,20 +102,15 @@ func TestAServerThatWasEmptiedHasForgotten(t *testing.T) {
 func TestWhatALateOneLeavesCountsAsNotThere(t *testing.T) {
 	m := server(t)
 	late, s := opened(t, m.Addr()), opened(t, m.Addr())
-	old := late.known.Load()
+	old := knownBy(t, late)
 	telnet(t, m.Addr(), "flush_all")
 	if _, err := s.Memory(within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.pool.get(within(t, time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := register.Swap{Key: "k", Next: register.NewVersion(), Value: []byte("late")}
-	if a, err := c.ask(within(t, time.Second), add(s.keyOf("k"), encode(old, "k", w.Next, w.Value))); err != nil || a[0].code != "HD" {
-		t.Fatal(a, err)
+	if a := answers(t, s, add(s.keyOf("k"), encode(old, "k", w.Next, w.Value))); a[0].code != "HD" {
+		t.Fatal(a)
 	}
-	s.pool.put(c)
 	if got := read(t, s, "k"); !got.Version.IsZero() {
 		t.Errorf("there stands %+v", got)
 	}
@@ -239,16 +234,8 @@ func TestTheDirectoryForgetsWhatIsGoneAndNothingElse(t *testing.T) {
 		listed(t, s, "")
 		left = 0
 		for n := range shelves {
-			c, err := s.pool.get(within(t, time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := c.ask(within(t, time.Second), get(s.shelfKey(n)))
-			s.pool.put(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			keys, err := decodeShelf(s.known.Load(), a[0])
+			a := answers(t, s, get(s.shelfKey(n)))
+			keys, err := decodeShelf(knownBy(t, s), a[0])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // memory is one stretch of time in which the server has forgotten nothing. It has a mark, an item that a client puts there
@@ -33,56 +34,38 @@ func (s *Store) check(known *memory, mark reply) error {
 	return s.forgot(known)
 }
 
+func (m *memory) ID() string         { return m.id }
+func (m *memory) For() time.Duration { return m.age }
+
 // forgot makes all calls fail until Memory is called.
 func (s *Store) forgot(known *memory) error {
-	if s.known.CompareAndSwap(known, nil) {
-		s.log.Warn("memcached: the server has forgotten what it had stored", "was", known.id)
-		s.pool.drop()
+	if s.known.Forget(known) {
+		s.Log.Warn("memcached: the server has forgotten what it had stored", "was", known.id)
+		s.pool.Drop()
 	}
 	return register.ErrForgot
 }
 
 // Memory says that the server has remembered everything since it was started or emptied.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
-	m, err := s.memory(ctx)
-	if err != nil {
-		return register.Memory{}, s.failed(ctx, "look at the server", err)
-	}
-	return register.Memory{ID: m.id, For: m.age}, nil
+	mem, err := s.recall(ctx)
+	return mem, pkg.Failed(ctx, err, "look at the server")
 }
 
-func (s *Store) memory(ctx context.Context) (*memory, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	var m *memory
-	for cuts := 0; ; cuts++ {
-		c, err := s.pool.get(ctx)
-		if err != nil {
-			return nil, err
+func (s *Store) recall(ctx context.Context) (register.Memory, error) {
+	return s.known.Recall(ctx, func(last *memory) (m *memory, err error) {
+		err = storekit.Query(ctx, func() error {
+			return s.pool.Do(ctx, func(c *conn) (err error) {
+				m, err = s.look(ctx, c)
+				return err
+			})
+		}, storekit.Never, isCut)
+		if err == nil && last != nil && last.id != m.id {
+			s.forgot(last)
+			s.seen.clear()
 		}
-		m, err = s.look(ctx, c)
-		s.pool.put(c)
-		if err == nil {
-			break
-		}
-		s.pool.drop()
-		if !c.broken || cuts >= maxCuts || ctx.Err() != nil {
-			return nil, err
-		}
-	}
-	known := s.known.Load()
-	if known == nil || known.id != m.id {
-		if known != nil {
-			s.forgot(known)
-		}
-		s.seen.clear()
-		s.known.Store(m)
-	}
-	return m, nil
+		return m, err
+	})
 }
 
 // look finds out which memory there is, or begins one.
@@ -108,7 +91,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 			m := &memory{raw: raw}
 			began, mark, ok := parseMark(raw)
 			if !ok {
-				return nil, denied("the lines there are of another version of turnwise, or the keys are not ours: name another root with WithRoot")
+				return nil, storekit.Denied("the lines there are of another version of turnwise, or the keys are not ours: name another root with WithRoot")
 			}
 			m.mark = mark
 			m.id = hex.EncodeToString(mark[:])
@@ -141,13 +124,13 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 	fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	switch {
 	case version == "" || settings["item_size_max"] == "":
-		return denied("the server does not say its version or its settings: is it a proxy? Name the server itself")
+		return storekit.Denied("the server does not say its version or its settings: is it a proxy? Name the server itself")
 	case v[0] < 1 || v[0] == 1 && (v[1] < 6 || v[1] == 6 && v[2] < 12):
-		return denied("the server's version is %q, and we need memcached 1.6.12 or newer", version)
+		return storekit.Denied("the server's version is %q, and we need memcached 1.6.12 or newer", version)
 	case settings["cas_enabled"] == "no":
-		return denied("the server was started with -C, and does not tell one content from another: start it without")
+		return storekit.Denied("the server was started with -C, and does not tell one content from another: start it without")
 	case settings["evictions"] == "on" && !s.evictions:
-		return denied("the server throws items away when it is full, lines too, and then two hold at once: start it with -M, or see memcached.WithEvictions")
+		return storekit.Denied("the server throws items away when it is full, lines too, and then two hold at once: start it with -M, or see memcached.WithEvictions")
 	}
 	s.largest.Store(max(number(settings["item_size_max"])-4<<10, 1))
 	return nil
@@ -171,6 +154,6 @@ func (s *Store) kept(ctx context.Context, c *conn, known *memory, a reply) error
 	if _, err := c.ask(ctx, remove(s.markKey(), 0)); err != nil {
 		return err
 	}
-	s.log.Error("memcached: the server is full, and may have thrown away what stood there: all begin anew", "err", why)
+	s.Log.Error("memcached: the server is full, and may have thrown away what stood there: all begin anew", "err", why)
 	return fmt.Errorf("%w: %w", s.forgot(known), full(why))
 }

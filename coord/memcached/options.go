@@ -1,25 +1,25 @@
 package memcached
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
+
+// pkg begins the errors of this package.
+const pkg storekit.Package = "memcached"
 
 // Option sets up a store, and what stands on it. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
+	storekit.Settings
 	root      string
 	conns     int
 	evictions bool
-	ttl       time.Duration
-	client    []coord.Option
-	log       *slog.Logger
 }
 
 const (
@@ -40,38 +40,27 @@ func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(
 func WithEvictions() Option { return func(c *config) { c.evictions = true } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
-// long a live holder may be cut off. The default is 10 s. Less than half a second is refused. It is for Connect and New.
-func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
+// long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more than a day. It
+// is for [Connect].
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } }
 
 // WithClient sets options of the client that Connect makes.
 func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.client = append(c.client, opts...) }
+	return func(c *config) { c.Client = append(c.Client, opts...) }
 }
 
 // WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
 // nothing is logged.
-func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
 func configure(opts []Option) (config, error) {
-	c := config{root: defaultRoot, conns: defaultConns, ttl: register.DefaultTTL}
-	for _, o := range opts {
-		if o != nil {
-			o(&c)
-		}
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	if c.ttl < register.MinTTL {
-		return c, invalid("WithTTL(%v): at least %v; a bare number counts nanoseconds", c.ttl, register.MinTTL)
+	c := config{root: defaultRoot, conns: defaultConns}
+	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+		return c, err
 	}
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if len(c.root) == 0 || len(c.root) > 100 || strings.Trim(c.root, allowed) != "" {
-		return c, invalid("WithRoot(%q): write 1 to 100 letters, digits, hyphens and underscores", c.root)
+		return c, pkg.Invalid("WithRoot(%q): write 1 to 100 letters, digits, hyphens and underscores", c.root)
 	}
 	return c, nil
-}
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("turnwise: memcached: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
 }

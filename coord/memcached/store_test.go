@@ -37,6 +37,29 @@ func opened(t testing.TB, address string, opts ...Option) *Store {
 	return s
 }
 
+// answers is what the server answers to requests, on a connection of the store's.
+func answers(t testing.TB, s *Store, requests ...request) (all []reply) {
+	t.Helper()
+	ctx := within(t, 10*time.Second)
+	if err := s.pool.Do(ctx, func(c *conn) (err error) {
+		all, err = c.ask(ctx, requests...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// knownBy is the memory that the store goes by.
+func knownBy(t testing.TB, s *Store) *memory {
+	t.Helper()
+	m, err := s.known.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

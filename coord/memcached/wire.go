@@ -7,22 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
-
-// conn is a connection.
-type conn struct {
-	nc     net.Conn
-	r      *bufio.Reader
-	w      *bufio.Writer
-	broken bool
-	used   time.Time
-}
 
 // reply is what a meta command was answered with.
 type reply struct {
@@ -32,26 +21,6 @@ type reply struct {
 }
 
 func (r reply) found() bool { return r.code == "VA" }
-
-var past = time.Unix(1, 0)
-
-// during runs do, and breaks it off when ctx ends. After any error the connection is of no more use: answers may be under
-// way.
-func (c *conn) during(ctx context.Context, do func() error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, func() { c.nc.SetDeadline(past) })
-	err := do()
-	if !stop() || err != nil {
-		c.broken = true
-	}
-	c.used = time.Now()
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return err
-}
 
 // ask sends meta commands and returns their answers.
 func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, err error) {
@@ -103,7 +72,7 @@ func (c *conn) read() (reply, error) {
 		return a, nil
 	default:
 		if strings.Contains(text, "unauthenticated") {
-			return a, denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+			return a, storekit.Denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
 		}
 		return a, fmt.Errorf("the server answers %.100q", text)
 	}
@@ -175,19 +144,20 @@ func (c *conn) stats(ctx context.Context, which string) (all map[string]string, 
 			case fields[0] == "STAT" && len(fields) == 3:
 				all[fields[1]] = fields[2]
 			case strings.Contains(line, "unauthenticated"):
-				return denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+				return storekit.Denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
 			case strings.Contains(line, "Too many open connections"):
 				return errors.New("the server has no connection to spare: raise its -c")
 			case fields[0] == "SERVER_ERROR":
 				return errors.New(strings.TrimSpace(line))
 			case fields[0] != "STAT":
-				return denied("this is no memcached: it answers %.60q", strings.TrimSpace(line))
+				return storekit.Denied("this is no memcached: it answers %.60q", strings.TrimSpace(line))
 			}
 		}
 	})
 	return all, err
 }
 
-func denied(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", driver.ErrDenied, fmt.Sprintf(format, args...))
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return n
 }

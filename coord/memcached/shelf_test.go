@@ -29,22 +29,14 @@ func TestARegisterThatIsMadeBetweenTheLookAndThePruningIsListed(t *testing.T) {
 	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
 	goneForLong(t, s, pruning, "k")
 	n := s.shelf("k")
-	c, err := pruning.pool.get(within(t, time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := c.ask(within(t, time.Second), get(pruning.shelfKey(n)))
-	pruning.pool.put(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := decodeShelf(pruning.known.Load(), a[0])
+	a := answers(t, pruning, get(pruning.shelfKey(n)))
+	keys, err := decodeShelf(knownBy(t, pruning), a[0])
 	if err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}
 
 	put(t, s, register.Item{Key: "k"}, "again")
-	pruning.prune(within(t, time.Second), pruning.known.Load(), n, a[0], keys, map[string]bool{"k": true})
+	pruning.prune(within(t, time.Second), knownBy(t, pruning), n, a[0], keys, map[string]bool{"k": true})
 	if got := listed(t, s, ""); len(got) != 1 {
 		t.Errorf("it stands, and is not listed: %q", got)
 	}
@@ -55,13 +47,13 @@ func TestARegisterThatIsAboutToBeMadeStaysAnnounced(t *testing.T) {
 	m := server(t)
 	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
 	goneForLong(t, s, pruning, "k")
-	known := s.known.Load()
-	_, err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error { return s.announce(t.Context(), c, known, "k") })
+	known := knownBy(t, s)
+	err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error { return s.announce(t.Context(), c, known, "k") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	listed(t, pruning, "")
-	_, err = s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
+	err = s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
 		_, _, err := s.apply(t.Context(), c, known, add(s.keyOf("k"), encode(known, "k", register.NewVersion(), nil)))
 		return err
 	})
@@ -79,7 +71,7 @@ func TestAKeyThatIsNotNeededGoes(t *testing.T) {
 	s, pruning := opened(t, m.Addr()), opened(t, m.Addr())
 	goneForLong(t, s, pruning, "k")
 	listed(t, pruning, "")
-	_, err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error {
+	err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error {
 		a, err := c.ask(t.Context(), get(s.shelfKey(s.shelf("k"))))
 		if err != nil {
 			return err

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys of
@@ -55,7 +54,7 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	}
 	b := a.value
 	if len(b) < 9 || b[0] != format {
-		return nil, denied("a key of ours holds something else: name another root with WithRoot")
+		return nil, storekit.Denied("a key of ours holds something else: name another root with WithRoot")
 	}
 	if [8]byte(b[1:9]) != m.mark {
 		return nil, nil
@@ -123,81 +122,6 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 	}
 }
 
-// page is how many registers List asks for at a time.
-const page = 100
-
-func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	var of *memory
-	var read []reply // the shelves
-	var keys [shelves][]entry
-	var all []entry
-	err := s.query(ctx, func(c *conn, known *memory) error {
-		of, all = known, nil
-		var requests []request
-		for n := range shelves {
-			requests = append(requests, get(s.shelfKey(n)))
-		}
-		var err error
-		if read, err = c.ask(ctx, append(requests, get(s.markKey()))...); err == nil {
-			err = s.check(known, read[shelves])
-		}
-		for n := 0; n < shelves && err == nil; n++ {
-			keys[n], err = decodeShelf(known, read[n])
-			all = append(all, keys[n]...)
-		}
-		return err
-	})
-	all = slices.DeleteFunc(all, func(e entry) bool { return !strings.HasPrefix(e.key, prefix) })
-	gone := make(map[string]bool)
-	for some := range slices.Chunk(all, page) {
-		if err != nil {
-			break
-		}
-		var found []register.Item
-		err = s.query(ctx, func(c *conn, known *memory) (err error) {
-			found, err = s.fetch(ctx, c, known, some)
-			return err
-		})
-		for _, it := range found {
-			if it.Version.IsZero() {
-				gone[it.Key] = true
-			} else if err == nil && !yield(it) {
-				return nil
-			}
-		}
-	}
-	if err != nil {
-		return s.failed(ctx, "list", err)
-	}
-	for n := range shelves {
-		s.prune(ctx, of, n, read[n], keys[n], gone)
-	}
-	return nil
-}
-
-// fetch reads the registers of some keys.
-func (s *Store) fetch(ctx context.Context, c *conn, known *memory, some []entry) (found []register.Item, err error) {
-	var requests []request
-	for _, e := range some {
-		requests = append(requests, get(s.keyOf(e.key)))
-	}
-	a, err := c.ask(ctx, append(requests, get(s.markKey()))...)
-	if err == nil {
-		err = s.check(known, a[len(some)])
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, e := range some {
-		it, _, err := s.standing(known, e.key, a[i])
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, it)
-	}
-	return found, nil
-}
-
 // pruner remembers since when List has found no register for a key.
 type pruner struct {
 	mu     sync.Mutex
@@ -229,7 +153,7 @@ func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys 
 	if len(stay) == len(keys) {
 		return
 	}
-	_, err := s.with(ctx, func(c *conn, known *memory) error {
+	err := s.with(ctx, func(c *conn, known *memory) error {
 		if known != of { // the shelf is another one, and may have the same number
 			return nil
 		}
@@ -237,6 +161,6 @@ func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys 
 		return err
 	})
 	if err != nil {
-		s.log.Debug("memcached: keys of removed registers are not taken away yet", "err", err)
+		s.Log.Debug("memcached: keys of removed registers are not taken away yet", "err", err)
 	}
 }

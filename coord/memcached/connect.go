@@ -1,0 +1,19 @@
+package memcached
+
+import (
+	"context"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// Connect returns a client on a server; see [Open] for the address. Closing the client closes everything.
+func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
+		return Open(ctx, address, opts...)
+	})
+}
