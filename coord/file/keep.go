@@ -82,7 +82,7 @@ func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, erro
 	k := &keeping{s: s, place: p, name: name, file: f}
 	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // left by a dead process
 	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
-		s.config.log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
+		s.Log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
 	}
 	return k, nil
 }

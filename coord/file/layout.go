@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // What is in the directory.
@@ -88,20 +86,6 @@ func parseLayout(text string) (layout, error) {
 		}
 	}
 	return l, nil
-}
-
-func denied(format string, args ...any) error {
-	return fmt.Errorf("file: %w: %w", driver.ErrDenied, fmt.Errorf(format, args...))
-}
-
-// refusal makes an error of what the system says. Trouble that passes by itself is no denial.
-func refusal(what string, err error) error {
-	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR),
-		errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL):
-		return denied("%s: %w", what, err)
-	}
-	return fmt.Errorf("file: %s: %w", what, err)
 }
 
 // openPlace opens the directory, and makes it if it is not there.
@@ -269,7 +253,7 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 	if !locked {
 		return false, nil
 	}
-	p.clear(c.log)
+	p.clear(c.Log)
 	return p.writeAndOpen(newLayout(boot, c.sync))
 }
 

@@ -4,17 +4,21 @@ import (
 	"log/slog"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
+
+// pkg begins the errors of this package.
+const pkg storekit.Package = "file"
 
 // Option sets up a store. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
-	sync   bool
-	group  bool
-	anyFS  bool
-	log    *slog.Logger
-	client []coord.Option
+	storekit.Settings // the TTL is of no use: the kernel knows who lives
+	sync              bool
+	group             bool
+	anyFS             bool
 }
 
 // WithSync has each swap written to the disk before it is answered, so that not even a power cut takes one back. Each swap
@@ -33,22 +37,22 @@ func WithGroup() Option { return func(c *config) { c.group = true } }
 func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
 
 // WithLogger sets where the store logs that something is wrong with the directory. Without it nothing is logged.
-func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
 // WithClient sets options for the client that Connect makes: it passes them on to coord.NewClient.
 func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.client = append(c.client, opts...) }
+	return func(c *config) { c.Client = append(c.Client, opts...) }
 }
 
-func configure(opts []Option) *config {
-	c := &config{log: slog.New(slog.DiscardHandler)}
-	for _, o := range opts {
-		if o != nil {
-			o(c)
-		}
+func configure(opts []Option) (c config, err error) {
+	err = storekit.Configure(pkg, &c, &c.Settings, opts)
+	return c, err
+}
+
+// strength is what files promise.
+func (c *config) strength() driver.Strength {
+	if c.sync {
+		return driver.Strength{Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told}
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	return c
+	return driver.Strength{Restart: driver.ForgetsOpenly, Failover: driver.NoFailover, WakeUp: driver.Told}
 }

@@ -3,7 +3,7 @@ package file
 import "testing"
 
 func TestANilOptionChangesNothing(t *testing.T) {
-	if c := configure([]Option{nil}); c.log == nil {
+	if c, err := configure([]Option{nil}); err != nil || c.Log == nil {
 		t.Error("there is no logger")
 	}
 }

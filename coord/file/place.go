@@ -60,15 +60,6 @@ func (p *place) use() bool {
 	}
 }
 
-// remembers says what is remembered here, and for how long.
-func (p *place) remembers() register.Memory {
-	m := register.Memory{ID: p.memory, For: register.Forever}
-	if !p.since.IsZero() {
-		m.For = max(time.Since(p.since), 0)
-	}
-	return m
-}
-
 func (p *place) leave() {
 	if p.users.Add(-1) == 0 {
 		p.close()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -161,75 +160,5 @@ func readAt(fd int, b []byte, at int64) (n int, err error) {
 		if n, err = unix.Pread(fd, b, at); err != unix.EINTR {
 			return max(n, 0), err
 		}
-	}
-}
-
-// List reads one directory after the other. It reads the names with the directory locked: otherwise it might miss one whose
-// file is exchanged meanwhile.
-func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	p, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer p.leave()
-	begin := beginOf(prefix)
-	for i := range shards {
-		l, err := p.shard(ctx, i)
-		if err != nil {
-			return err
-		}
-		names, err := namesIn(l.dir)
-		p.unlock(l)
-		if err != nil {
-			return trouble("list "+l.dir.Name(), err)
-		}
-		for _, name := range names {
-			if strings.HasPrefix(name, ".") || !strings.HasPrefix(name, begin) && !strings.Contains(name, "~") {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			item, err := p.read(ctx, l, name, "")
-			if err != nil {
-				return err
-			}
-			if item.Version.IsZero() {
-				continue
-			}
-			if strings.HasPrefix(item.Key, prefix) && !yield(item) {
-				return nil
-			}
-		}
-	}
-	return p.check()
-}
-
-// namesIn lists a directory.
-func namesIn(dir *os.File) ([]string, error) {
-	fd, err := openAt(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	return namesOf(fd)
-}
-
-// namesOf lists a directory that nobody else reads through the same descriptor.
-func namesOf(fd int) (names []string, err error) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for {
-		n, err := unix.ReadDirent(fd, *buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return names, err
-		}
-		_, _, names = unix.ParseDirent((*buf)[:n], -1, names)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -111,7 +112,11 @@ func TestWhatIsWrongIsSaidInOneLine(t *testing.T) {
 			t.Errorf("%s is opened", c.what)
 			continue
 		}
-		if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+		class := driver.ErrDenied
+		if c.dir == "" {
+			class = coord.ErrInvalid
+		}
+		if !errors.Is(err, class) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}

@@ -14,11 +14,16 @@ import (
 )
 
 // Store does not exist on this system.
-type Store struct{ register.Keeper }
+type Store struct {
+	register.Keeper
+	config
+}
+
+// Strength returns what files promise elsewhere.
+func (s *Store) Strength() driver.Strength { return s.strength() }
 
 // Open returns an error: a store of files needs Linux or macOS.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
-	configure(opts)
 	return nil, fmt.Errorf("turnwise: file: %w: a store of files needs Linux or macOS, and this is %s", driver.ErrDenied, runtime.GOOS)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -164,4 +165,10 @@ func TestAServerWithoutAConnectionToSpare(t *testing.T) {
 		c.Close()
 	}
 	opened(t, m.Addr())
+}
+
+func TestConnectRefusesBeforeItDials(t *testing.T) {
+	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
+		return Connect(ctx, address, WithClient(o))
+	})
 }

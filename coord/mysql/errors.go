@@ -35,6 +35,9 @@ type advice struct {
 func explain(err error, a advice) error { return storekit.Explain(err, a.on) }
 
 func (a advice) on(err error) (class error, says string) {
+	if storekit.IsUntrusted(err) {
+		return driver.ErrDenied, "its TLS certificate is not to be trusted; see tls in the DSN"
+	}
 	if errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrCleartextPassword) || errors.Is(err, mysql.ErrNativePassword) ||
 		errors.Is(err, mysql.ErrOldPassword) || errors.Is(err, mysql.ErrUnknownPlugin) || errors.Is(err, mysql.ErrOldProtocol) {
 		return driver.ErrDenied, ""

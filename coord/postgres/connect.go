@@ -7,27 +7,27 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Connect returns a client on a database; see [Open] for the URL. Closing the client closes everything.
 func Connect(ctx context.Context, url string, opts ...Option) (*coord.Client, error) {
-	s, err := Open(ctx, url, opts...)
+	c, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
-	return coord.NewClient(s.driver(), s.client...), nil
+	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
+		return Open(ctx, url, opts...)
+	})
 }
 
-// New returns a driver that connects as a pool of the user's does, with connections of its own; see [NewFromPool].
+// New returns a driver that connects as a pool of the user's does, but with connections of its own. Otherwise work that has
+// all of the pool's connections and waits for a lock would wait for ever, and the renewal of a session would be stuck behind
+// slow queries. So the settings of the pool's connections do not matter either. The pool stays open.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (driver.Driver, error) {
-	s, err := NewFromPool(ctx, pool, opts...)
+	s, err := openLike(ctx, pool, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return s.driver(), nil
-}
-
-func (s *Store) driver() driver.Driver {
-	return register.New(s, register.WithTTL(s.ttl), register.WithLogger(s.log))
+	return s.Driver(s), nil
 }

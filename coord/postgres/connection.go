@@ -8,45 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/turnwise/turnwise/coord/register"
 )
-
-// with runs do on a connection to the server that we know. A connection is looked at when it is new, and again when the
-// memory has changed.
-func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
-	known := s.known.Load()
-	if known == nil {
-		return register.ErrForgot
-	}
-	pc, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer pc.Release()
-	c := pc.Conn()
-	if seen := c.PgConn().CustomData(); seen[customKey] != known {
-		if err := s.recognize(ctx, c, known); err != nil {
-			return err
-		}
-		seen[customKey] = known
-	}
-	err = do(c, known)
-	switch {
-	case isState(err, notTheOne):
-		hangUp(c) // the pooler has taken us elsewhere: the next try finds out
-		s.pool.Reset()
-	case err != nil && c.IsClosed() && ctx.Err() == nil:
-		s.pool.Reset() // a server that has gone takes all of them along
-		err = &broken{err}
-	}
-	return err
-}
-
-// broken is an error after which the connection is gone.
-type broken struct{ error }
-
-func (b *broken) Unwrap() error { return b.error }
 
 // customKey is where a connection says which memory it was seen to have.
 const customKey = "turnwise memory"

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
@@ -71,7 +70,7 @@ func TestConnectGivesAClientThatLocks(t *testing.T) {
 }
 
 func TestConnectSaysWhichKindOfErrorItIs(t *testing.T) {
-	if _, err := Connect(within(t, 10*time.Second), "postgres://["); !errors.Is(err, coord.ErrDenied) || !errors.Is(err, driver.ErrDenied) {
+	if _, err := Connect(within(t, 10*time.Second), "postgres://["); !errors.Is(err, coord.ErrInvalid) {
 		t.Errorf("connect: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // meddler is a transaction of somebody else on the same table.
@@ -93,7 +94,7 @@ func TestAConflictBringsWhatTheOtherHasLeft(t *testing.T) {
 				a := <-done
 				want := register.Item{Key: it.Key}
 				if what == "changed" {
-					want.Value, want.Version = []byte("theirs"), versionOf(77)
+					want.Value, want.Version = []byte("theirs"), storekit.Version(77)
 				}
 				if !errors.Is(a.err, register.ErrConflict) || a.it.Version != want.Version || string(a.it.Value) != string(want.Value) {
 					t.Errorf("it returns %+v, %v; want %+v", a.it, a.err, want)
@@ -143,7 +144,7 @@ func TestOfTwoThatMakeARegisterOneIsToldOfTheOther(t *testing.T) {
 				return
 			}
 			m.commit()
-			if a := <-done; !errors.Is(a.err, register.ErrConflict) || a.it.Version != versionOf(77) {
+			if a := <-done; !errors.Is(a.err, register.ErrConflict) || a.it.Version != storekit.Version(77) {
 				t.Errorf("it returns %+v, %v", a.it, a.err)
 			}
 		})
@@ -169,7 +170,7 @@ func TestARegisterThatWasInTheWayForAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	s, err := NewFromPool(within(t, 20*time.Second), pool, WithTable(table))
+	s, err := openLike(within(t, 20*time.Second), pool, WithTable(table))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 const (
@@ -66,17 +67,13 @@ func (e *ear) tell(note []byte) {
 }
 
 func (s *Store) Listen(ctx context.Context, name string, hear func([]byte)) (stop func(), err error) {
-	switch {
-	case s.listener == nil:
+	if s.listener == nil {
 		return nil, register.ErrMute
-	case s.known.Load() == nil:
-		return nil, register.ErrForgot
 	}
-	stop, err = s.listener.listen(ctx, name, hear)
-	if err != nil {
-		return nil, s.failed(ctx, "listen", err)
+	if _, err = s.known.Memory(); err == nil {
+		stop, err = s.listener.listen(ctx, name, hear)
 	}
-	return stop, nil
+	return stop, s.failed(ctx, err, "listen to %q", name)
 }
 
 // beginListening listens and finds out whether notes come.
@@ -85,7 +82,7 @@ func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
 	if s.listenURL != "" {
 		var err error
 		if direct, err = pgxpool.ParseConfig(s.listenURL); err != nil {
-			return fmt.Errorf("WithListenURL: %w: %w", driver.ErrDenied, err)
+			return fmt.Errorf("%w: WithListenURL: %w", coord.ErrInvalid, err)
 		}
 		setUp(direct, s.config)
 	}
@@ -103,7 +100,7 @@ func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
 		return err
 	case !came:
 		l.close()
-		s.log.Warn("postgres: notes do not come back, so whoever waits polls: is there a pooler in transaction mode? Give WithListenURL an address of the server itself")
+		s.Log.Warn("postgres: notes do not come back, so whoever waits polls: is there a pooler in transaction mode? Give WithListenURL an address of the server itself")
 		return nil
 	}
 	s.listener = l
@@ -177,7 +174,7 @@ func (l *listener) listen(ctx context.Context, name string, hear func([]byte)) (
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-l.life.Done():
-		err = errClosed
+		err = storekit.ErrClosed
 	}
 	stop()
 	l.mu.Lock()
@@ -187,8 +184,6 @@ func (l *listener) listen(ctx context.Context, name string, hear func([]byte)) (
 	}
 	return nil, err
 }
-
-var errClosed = errors.New("closed")
 
 func (t *topic) without(e *ear) {
 	var rest []*ear
@@ -211,7 +206,7 @@ func (l *listener) bell() {
 }
 
 func (l *listener) close() {
-	l.life.End(errClosed)
+	l.life.End(storekit.ErrClosed)
 	_ = l.life.Rest(context.Background())
 }
 
@@ -229,7 +224,7 @@ func (l *listener) run() {
 			tries, said = 0, ""
 		}
 		if text := err.Error(); text != said && err != errElsewhere {
-			l.store.log.Warn("postgres: the listening is interrupted, trying on", "err", &oneLine{err})
+			l.store.Log.Warn("postgres: the listening is interrupted, trying on", "err", storekit.OneLine(err))
 			said = text
 		}
 		_ = driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries)))
@@ -252,9 +247,9 @@ var errElsewhere = errors.New("the server is another one now")
 
 // serve listens on one connection until that fails.
 func (l *listener) serve(ctx context.Context) error {
-	known := l.store.known.Load()
-	if known == nil {
-		return register.ErrForgot
+	known, err := l.store.known.Memory()
+	if err != nil {
+		return err
 	}
 	l.channels = make(map[string]*topic)
 	c, err := l.connect(ctx, known)
@@ -263,7 +258,7 @@ func (l *listener) serve(ctx context.Context) error {
 	}
 	defer hangUp(c)
 	for {
-		if now := l.store.known.Load(); now != nil && now.id != known.id {
+		if now, err := l.store.known.Memory(); err == nil && now.id != known.id {
 			return errElsewhere
 		}
 		if err := l.adjust(ctx, c, known); err != nil {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // memory is one stretch of time in which a server has forgotten nothing.
@@ -31,6 +31,15 @@ type memory struct {
 	lsn      int64
 	pooled   bool
 	log      driverkit.Max // how far the server's log is known to have come
+}
+
+func (m *memory) ID() string { return m.id }
+
+func (m *memory) For() time.Duration {
+	if m.stamp == 0 {
+		return register.Forever
+	}
+	return m.age
 }
 
 // here returns what the row must say.
@@ -83,10 +92,10 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		m.recorded = *recorded
 	}
 	if first != nil && !strings.HasPrefix(m.table, layout) {
-		return nil, denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.Sanitize())
+		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.Sanitize())
 	}
 	if stamp != nil {
-		m.stamp, m.age = *stamp, time.Duration(*age)*time.Microsecond
+		m.stamp, m.age = *stamp, storekit.Age(*age)
 	}
 	if first != nil && recorded != nil {
 		m.id = fmt.Sprintf("%s/%s/%x", m.here(), strings.TrimPrefix(m.table, layout), uint64(m.stamp))
@@ -109,104 +118,85 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error
 		hangUp(c)
 		return errOldPrimary
 	case found.id != known.id, found.recorded != known.here(), found.lsn < before:
-		s.forgot(known, found)
-		return register.ErrForgot
+		return s.forgot(known, "is", found.id)
 	}
 	known.log.Saw(found.lsn)
 	return nil
 }
 
-func (s *Store) forgot(known, found *memory) {
-	if s.known.CompareAndSwap(known, nil) {
-		s.log.Warn("postgres: the server may have forgotten what it had stored", "was", known.id, "is", found.id)
+// forgot makes all calls fail until Memory is called.
+func (s *Store) forgot(known *memory, is ...any) error {
+	if s.known.Forget(known) {
+		s.Log.Warn("postgres: the server may have forgotten what it had stored", append([]any{"was", known.id}, is...)...)
 	}
+	return register.ErrForgot
 }
 
 // Memory says Forever, unless the server is another than the one where the table was made: then it has remembered since that
 // was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
-	mem, err := s.memory(ctx)
-	if err != nil {
-		return register.Memory{}, s.failed(ctx, "look at the server", err)
-	}
-	return mem, nil
+	mem, err := s.recall(ctx)
+	return mem, s.failed(ctx, err, "look at the server")
 }
 
-func (s *Store) memory(ctx context.Context) (register.Memory, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return register.Memory{}, ctx.Err()
-	}
-	var m *memory
-	for cut := 0; ; cut++ {
-		pc, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return register.Memory{}, s.explain(err)
-		}
-		if m, err = s.remember(ctx, pc.Conn()); err == nil {
-			pc.Release()
-			break
-		}
-		wasCut := pc.Conn().IsClosed()
-		hangUp(pc.Conn())
-		pc.Release()
-		if s.pool.Reset(); !wasCut || cut >= maxCuts || ctx.Err() != nil {
-			return register.Memory{}, err
-		}
-	}
-	if s.last == nil || m.id != s.last.id {
-		if s.last != nil {
-			s.since = time.Now()
-		}
-		s.last = m
-	} else {
-		s.last.log.Saw(m.lsn)
-	}
-	s.known.Store(s.last)
-	if s.listener != nil {
+func (s *Store) recall(ctx context.Context) (register.Memory, error) {
+	mem, err := s.known.Recall(ctx, func(last *memory) (m *memory, err error) {
+		err = storekit.Query(ctx, func() error {
+			pc, err := s.pool.Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			defer pc.Release()
+			if m, err = s.remember(ctx, pc.Conn(), last); err == nil {
+				return nil
+			}
+			if pc.Conn().IsClosed() {
+				err = &broken{err}
+			}
+			hangUp(pc.Conn())
+			s.pool.Reset()
+			return err
+		}, storekit.Never, isBroken)
+		return m, s.explain(err)
+	})
+	if err == nil && s.listener != nil {
 		s.listener.bell() // it may listen in the wrong place
 	}
-	mem := register.Memory{ID: m.id, For: register.Forever}
-	if m.stamp != 0 {
-		mem.For = max(m.age, 0)
-	}
-	if !s.since.IsZero() {
-		mem.For = min(mem.For, time.Since(s.since))
-	}
-	return mem, nil
+	return mem, err
 }
 
 // remember looks, and writes down what is new.
-func (s *Store) remember(ctx context.Context, c *pgx.Conn) (*memory, error) {
+func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memory, error) {
 	for range 100 {
 		before := int64(0)
-		if s.last != nil {
-			before = s.last.log.Load()
+		if last != nil {
+			before = last.log.Load()
 		}
 		m, err := s.look(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		wentBack := m.lsn < before && s.last != nil && s.last.here() == m.here() && s.last.stamp == m.stamp
+		wentBack := m.lsn < before && last != nil && last.here() == m.here() && last.stamp == m.stamp
 		stamp := register.NewVersion()
 		write := func(sql string, args ...any) error {
 			_, err := s.run(ctx, c, m, sql, args, nil)
 			return err
 		}
 		switch {
-		case m.isBehind(s.last):
+		case m.isBehind(last):
 			return nil, errOldPrimary
 		case m.id == "": // emptied
-			err = write(s.sql.refill, layout, number(stamp))
+			err = write(s.sql.refill, layout, storekit.Number(stamp))
 		case m.recorded == "" && m.stamp == 0: // nobody has used it yet
 			err = write(s.sql.remember, []byte(m.here()), int64(0), m.stamp, []byte(m.recorded))
 		case m.recorded != m.here(), wentBack:
-			s.log.Warn("postgres: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here())
-			err = write(s.sql.remember, []byte(m.here()), number(stamp), m.stamp, []byte(m.recorded))
+			s.Log.Warn("postgres: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here())
+			err = write(s.sql.remember, []byte(m.here()), storekit.Number(stamp), m.stamp, []byte(m.recorded))
 		default:
 			m.log.Saw(m.lsn)
+			if last != nil && last.id == m.id {
+				last.log.Saw(m.lsn)
+			}
 			return m, nil
 		}
 		if err != nil {
@@ -214,11 +204,4 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		}
 	}
 	return nil, errors.New("the row that says where the table was made does not change: is there a rule or a trigger on the table?")
-}
-
-func number(v register.Version) int64 { return int64(binary.BigEndian.Uint64(v[:])) }
-
-func versionOf(n int64) (v register.Version) {
-	binary.BigEndian.PutUint64(v[:], uint64(n))
-	return v
 }

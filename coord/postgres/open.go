@@ -4,39 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/driver/driverkit"
-	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
-
-// Store keeps registers as rows of one table. It is a [register.Store].
-type Store struct {
-	config
-	table pgx.Identifier
-	sql   statements
-
-	pool     *pgxpool.Pool
-	pooler   bool              // something between us and the server hands our statements to any connection it has
-	plain    pgx.QueryExecMode // for statements that are rare, and before we know whether there is a pooler
-	listener *listener         // nil if the store tells of nothing
-
-	known atomic.Pointer[memory] // nil once the server may have forgotten, until Memory is called
-	turn  chan struct{}          // held by whoever uses what Memory remembers:
-	last  *memory
-	since time.Time // when another memory was noticed; zero: never
-
-	closed atomic.Bool
-}
-
-var _ register.Store = (*Store)(nil)
 
 // Open connects to a server and makes the table if it is not there. The URL is what pgx takes:
 // postgres://user@host/database, possibly with several hosts, or key=value pairs. The PG… variables of the environment fill
@@ -44,15 +19,13 @@ var _ register.Store = (*Store)(nil)
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("turnwise: postgres: %w: %w", driver.ErrDenied, err)
+		return nil, storekit.OneLine(pkg.Invalid("the address: %w", err))
 	}
 	return open(ctx, cfg, opts)
 }
 
-// NewFromPool makes a store that connects as a pool of the user's does, but with connections of its own. Otherwise work that
-// has all of the pool's connections and waits for a lock would wait for ever, and the renewal of a session would be stuck
-// behind slow queries. So the settings of the pool's connections do not matter either. The pool stays open.
-func NewFromPool(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
+// openLike opens a store that connects as a pool does.
+func openLike(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	cfg := pool.Config()
 	// These are made for the user's connections, not for ours.
 	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // also instead of BeforeAcquire
@@ -65,30 +38,27 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 	if err != nil {
 		return nil, err
 	}
-	if _, bound := ctx.Deadline(); !bound {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, openFor)
-		defer cancel()
-	}
-	s := &Store{config: c, plain: pgx.QueryExecModeExec, turn: make(chan struct{}, 1)}
-	s.table, _ = tableOf(c.table)
+	s := &Store{config: c, plain: pgx.QueryExecModeExec, known: storekit.NewKnown[*memory]()}
+	s.table, _ = tableOf(c.tableName)
 	s.sql = statementsFor(s.table)
 	setUp(cfg, c)
 	if cfg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
 		s.plain = pgx.QueryExecModeSimpleProtocol
 	}
-	if err := s.open(ctx, cfg); err != nil {
+	steps := []func(context.Context) error{
+		func(ctx context.Context) error { return s.meet(ctx, cfg) },
+		func(ctx context.Context) error { return s.fillPool(ctx, cfg) },
+		s.remembers,
+	}
+	if !s.polling {
+		steps = append(steps, func(ctx context.Context) error { return s.beginListening(ctx, cfg) })
+	}
+	if err := pkg.Open(ctx, where(cfg.ConnConfig), s.Log, steps...); err != nil {
 		s.Close()
-		if !errors.Is(err, driver.ErrDenied) {
-			err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
-		}
-		return nil, &oneLine{fmt.Errorf("turnwise: postgres: %s: %w", where(cfg.ConnConfig), err)}
+		return nil, err
 	}
 	return s, nil
 }
-
-// openFor is how long Open tries if ctx has no deadline.
-const openFor = 30 * time.Second
 
 // setUp sets what we need and the user has left open.
 func setUp(cfg *pgxpool.Config, c config) {
@@ -112,29 +82,23 @@ func where(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d, database %s", c.Host, c.Port, c.Database)
 }
 
-func (s *Store) open(ctx context.Context, cfg *pgxpool.Config) error {
-	if err := s.insist(ctx, func() error { return s.meet(ctx, cfg) }); err != nil {
-		return err
-	}
+// fillPool makes the pool, as it suits what we have met.
+func (s *Store) fillPool(ctx context.Context, cfg *pgxpool.Config) (err error) {
 	if s.pooler {
 		switch cfg.ConnConfig.DefaultQueryExecMode {
 		case pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec:
 			// What is prepared on one of the pooler's connections is not known on the next.
 			cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		}
-		s.log.Info("postgres: there is a pooler in front of the server: each request is a transaction of its own")
+		s.Log.Info("postgres: there is a pooler in front of the server: each request is a transaction of its own")
 	}
-	var err error
-	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg); err != nil {
-		return err
-	}
-	if err := s.insist(ctx, func() error { _, err := s.memory(ctx); return err }); err != nil {
-		return err
-	}
-	if s.polling {
-		return nil
-	}
-	return s.insist(ctx, func() error { return s.beginListening(ctx, cfg) })
+	s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
+	return err
+}
+
+func (s *Store) remembers(ctx context.Context) error {
+	_, err := s.recall(ctx)
+	return err
 }
 
 // meet makes a first connection, to see who answers and whether the table is there.
@@ -151,11 +115,11 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 	case err != nil:
 		return err
 	case met.version < oldest:
-		return denied("the server's version is %d, and we need %d or newer", met.version/10000, oldest/10000)
+		return storekit.Denied("the server's version is %d, and we need %d or newer", met.version/10000, oldest/10000)
 	}
 	s.pooler = met.pooler
 	if !met.fsync {
-		s.log.Warn("postgres: the server runs with fsync=off: after a restart it counts as having forgotten")
+		s.Log.Warn("postgres: the server runs with fsync=off: after a restart it counts as having forgotten")
 	}
 	if !s.pooler {
 		if err := s.prepare(ctx, c); err != nil {
@@ -178,48 +142,3 @@ func dial(ctx context.Context, cfg *pgxpool.Config) (*pgx.Conn, error) {
 	}
 	return pgx.ConnectConfig(ctx, cc)
 }
-
-// insist tries until it works, no retry would help, or ctx ends.
-func (s *Store) insist(ctx context.Context, do func() error) error {
-	var said string
-	for tries := 0; ; tries++ {
-		err := do()
-		if err == nil || errors.Is(err, driver.ErrDenied) {
-			return err
-		}
-		if ctx.Err() != nil {
-			if !errors.Is(err, ctx.Err()) {
-				err = fmt.Errorf("%w: %w", ctx.Err(), err)
-			}
-			return err
-		}
-		if text := err.Error(); text != said {
-			s.log.Warn("postgres: not ready, trying on", "err", &oneLine{err})
-			said = text
-		}
-		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-	}
-}
-
-// Strength returns what PostgreSQL promises.
-func (s *Store) Strength() driver.Strength {
-	return driver.Strength{Restart: driver.Remembers, Failover: driver.ForgetsOpenly, WakeUp: driver.Told}
-}
-
-// Close ends the listening and closes the connections.
-func (s *Store) Close() error {
-	if s.closed.Swap(true) {
-		return nil
-	}
-	if s.listener != nil {
-		s.listener.close()
-	}
-	if s.pool != nil {
-		s.pool.Close()
-	}
-	return nil
-}
-
-func (s *Store) name() string { return strings.Join(s.table, ".") }

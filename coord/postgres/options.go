@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -9,31 +8,31 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
+
+// pkg begins the errors of this package.
+const pkg storekit.Package = "postgres"
 
 // Option sets up a store. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
-	table     string
+	storekit.Settings
+	tableName string
 	conns     int32
 	listenURL string
 	polling   bool
-	log       *slog.Logger
-	ttl       time.Duration
-	client    []coord.Option
 }
 
 const (
-	maxTTL       = 24 * time.Hour
 	defaultTable = "public.turnwise_register"
 	defaultConns = 4
 )
 
 // WithTable sets the table: "schema.name", or a name in the schema public. Only processes that use the same table of the
 // same database meet in a line, so search_path does not count. The default is "public.turnwise_register".
-func WithTable(name string) Option { return func(c *config) { c.table = name } }
+func WithTable(name string) Option { return func(c *config) { c.tableName = name } }
 
 // WithConnections sets how many connections a store may have besides the one that it listens on. The default is 4. A
 // connection is used for the time of one request; waiting in a line uses none.
@@ -48,33 +47,24 @@ func WithPolling() Option { return func(c *config) { c.polling = true } }
 
 // WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
 // nothing is logged.
-func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
 // long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more than a day. It
 // is for [Connect] and [New].
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+func WithTTL(d time.Duration) Option { return func(c *config) { c.TTL = d } }
 
 // WithClient passes options on to the coord.Client that [Connect] makes.
 func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.client = append(c.client, opts...) }
+	return func(c *config) { c.Client = append(c.Client, opts...) }
 }
 
-func configure(opts []Option) (config, error) {
-	c := config{table: defaultTable, conns: defaultConns, ttl: register.DefaultTTL}
-	for _, o := range opts {
-		if o != nil {
-			o(&c)
-		}
+func configure(opts []Option) (c config, err error) {
+	c = config{tableName: defaultTable, conns: defaultConns}
+	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+		return c, err
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	if c.ttl < register.MinTTL || c.ttl > maxTTL {
-		return c, invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds",
-			c.ttl, register.MinTTL, maxTTL)
-	}
-	_, err := tableOf(c.table)
+	_, err = tableOf(c.tableName)
 	return c, err
 }
 
@@ -87,7 +77,7 @@ func tableOf(name string) (pgx.Identifier, error) {
 	id := pgx.Identifier{schema, table}
 	for _, part := range id {
 		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
-			return nil, invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+			return nil, pkg.Invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
 				name, maxName)
 		}
 	}
@@ -96,7 +86,3 @@ func tableOf(name string) (pgx.Identifier, error) {
 
 // maxName is how long PostgreSQL lets a name be: it cuts off the rest, and two names may become one.
 const maxName = 63
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("turnwise: postgres: %w: "+format, append([]any{coord.ErrInvalid}, args...)...)
-}

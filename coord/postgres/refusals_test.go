@@ -51,7 +51,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		says string
 		is   error
 	}{
-		"no URL":           {"postgres://[", nil, "cannot parse", driver.ErrDenied},
+		"no URL":           {"postgres://[", nil, "cannot parse", coord.ErrInvalid},
 		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "schema.table", coord.ErrInvalid},
 		"a TTL of nothing": {m.URL(), []Option{WithTTL(30)}, "nanoseconds", coord.ErrInvalid},
 		"a wrong password": {as(t, m.URL(), "postgres", "wrong", ""), nil, "password is wrong", driver.ErrDenied},
@@ -66,7 +66,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table", driver.ErrDenied},
 		"hidden rows":      {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("hidden")}, "DISABLE ROW LEVEL SECURITY", driver.ErrDenied},
 		"a standby":        {standby.URL(), nil, "URL of the primary", driver.ErrDenied},
-		"a wrong echo":     {m.URL(), []Option{WithTable("echo"), WithListenURL("postgres://[")}, "WithListenURL", driver.ErrDenied},
+		"a wrong echo":     {m.URL(), []Option{WithTable("echo"), WithListenURL("postgres://[")}, "WithListenURL", coord.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.url, append(c.opts, WithLogger(logger(t)))...)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Schema returns the SQL that makes the table, for use where the role may not create one. It does nothing if the table is
@@ -89,11 +91,11 @@ func (s *Store) inspectTable(ctx context.Context, c *pgx.Conn) (there bool, err 
 	case err != nil:
 		return false, s.explain(err)
 	case kind != "r":
-		return false, denied("%s is no plain table: name another one with WithTable", s.table.Sanitize())
+		return false, storekit.Denied("%s is no plain table: name another one with WithTable", s.table.Sanitize())
 	case persistence != "p":
-		return false, denied("the table %s is UNLOGGED or temporary and would be empty after a crash: ALTER TABLE %[1]s SET LOGGED", s.table.Sanitize())
+		return false, storekit.Denied("the table %s is UNLOGGED or temporary and would be empty after a crash: ALTER TABLE %[1]s SET LOGGED", s.table.Sanitize())
 	case hidden:
-		return false, denied("row security hides rows of %s from the role: ALTER TABLE %[1]s DISABLE ROW LEVEL SECURITY", s.table.Sanitize())
+		return false, storekit.Denied("row security hides rows of %s from the role: ALTER TABLE %[1]s DISABLE ROW LEVEL SECURITY", s.table.Sanitize())
 	}
 	return true, nil
 }

@@ -183,7 +183,7 @@ func TestAStoreDoesNotWaitForTheUsersPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	s, err := NewFromPool(within(t, 20*time.Second), pool, WithTable(freshTable()), WithLogger(logger(t)))
+	s, err := openLike(within(t, 20*time.Second), pool, WithTable(freshTable()), WithLogger(logger(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func statementsFor(table pgx.Identifier) statements {
 
 		first: fill(`SELECT convert_from(value, 'UTF8') FROM {t} WHERE key = ''::bytea`),
 		read:  fill(`SELECT ` + content + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
-		list:  fill(`SELECT key, ` + content + ` FROM {t} WHERE key >= $1::bytea AND ($2::bytea IS NULL OR key < $2::bytea) ORDER BY key LIMIT $3::int`),
+		list:  fill(`SELECT key, ` + content + ` FROM {t} WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
 		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR reserved_until < clock_timestamp())
 			RETURNING ` + content + `, false`),

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/docs"
 )
@@ -11,4 +14,10 @@ func TestTheTableOfEnginesHasItsLabel(t *testing.T) {
 	if row := docs.MissingInEngines("coord/postgres", register.New(&Store{}).Strength()); row != "" {
 		t.Errorf("engines.md lacks\n%s", row)
 	}
+}
+
+func TestConnectRefusesBeforeItDials(t *testing.T) {
+	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
+		return Connect(ctx, "postgres://user@"+address+"/d", WithClient(o))
+	})
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -287,4 +289,13 @@ func TestACertificateThatIsNotToBeTrustedIsSaidAtOnce(t *testing.T) {
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("it came back after %v", took)
 	}
+}
+
+func TestConnectRefusesBeforeItDials(t *testing.T) {
+	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
+		return Connect(ctx, address, WithClient(o))
+	})
+	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
+		return ConnectQuorum(ctx, []string{address, "127.0.0.1:1", "127.0.0.1:2"}, WithClient(o))
+	})
 }

@@ -24,10 +24,6 @@ func Explain(err error, advise func(error) (class error, advice string)) error {
 	if err == nil || errors.As(err, &before) || errors.Is(err, driver.ErrDenied) {
 		return err
 	}
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
-		return &explained{fmt.Errorf("%w: its TLS certificate is not to be trusted: %w", driver.ErrDenied, err)}
-	}
 	class, advice := advise(err)
 	switch {
 	case class != nil && advice != "":
@@ -38,6 +34,12 @@ func Explain(err error, advise func(error) (class error, advice string)) error {
 		return &explained{fmt.Errorf("%s: %w", advice, err)}
 	}
 	return err
+}
+
+// IsUntrusted reports whether a server's TLS certificate is not to be trusted.
+func IsUntrusted(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	return errors.As(err, &untrusted)
 }
 
 // explained is an error that already says what to do.

@@ -1,0 +1,51 @@
+//go:build linux || darwin
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// Open opens a directory, and makes it if there is none. The directory above must be there.
+func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return nil, pkg.Invalid("the directory has no name: give one, such as /var/lib/app/locks")
+	}
+	s, err := opened(ctx, dir, c)
+	if err == nil {
+		return s, nil
+	}
+	if !errors.Is(err, driver.ErrDenied) {
+		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("turnwise: %w", err)
+}
+
+func opened(ctx context.Context, dir string, c config) (*Store, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, refusal("find the directory "+dir, err)
+	}
+	s := &Store{
+		path: path, config: c,
+		listeners: make(map[*listener]struct{}), kept: make(map[*keeping]struct{}),
+	}
+	p, err := openPlace(ctx, path, &s.config)
+	if err != nil {
+		return nil, err
+	}
+	s.place.Store(p)
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.running.Go(s.watch)
+	return s, nil
+}

@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// page is how many registers List asks for at a time.
+const page = 200
+
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	err := storekit.Pages(prefix, page, func(from, to []byte) (found []register.Item, err error) {
+		err = s.query(ctx, func(c *pgx.Conn, known *memory) error {
+			found = found[:0]
+			_, err := s.run(ctx, c, known, s.sql.list, []any{from, to, page}, func(r pgx.Rows) error {
+				var key, value []byte
+				var version, age int64
+				if err := r.Scan(&key, &version, &value, &age); err != nil {
+					return err
+				}
+				found = append(found, register.Item{Key: string(key), Value: value, Version: storekit.Version(version), Age: storekit.Age(age)})
+				return nil
+			})
+			if err == nil && len(found) < page {
+				err = s.confirm(ctx, c, known)
+			}
+			return err
+		})
+		return found, err
+	}, yield)
+	return s.failed(ctx, err, "list %q", prefix)
+}

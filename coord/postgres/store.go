@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// Store keeps registers as rows of one table. It is a [register.Store].
+type Store struct {
+	config
+	table pgx.Identifier
+	sql   statements
+
+	pool     *pgxpool.Pool
+	pooler   bool              // something between us and the server hands our statements to any connection it has
+	plain    pgx.QueryExecMode // for statements that are rare, and before we know whether there is a pooler
+	listener *listener         // nil if the store tells of nothing
+
+	known  *storekit.Known[*memory]
+	closed atomic.Bool
+}
+
+var _ register.Store = (*Store)(nil)
+
+// Strength returns what PostgreSQL promises.
+func (s *Store) Strength() driver.Strength {
+	return driver.Strength{Restart: driver.Remembers, Failover: driver.ForgetsOpenly, WakeUp: driver.Told}
+}
+
+// Close ends the listening and closes the connections.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if s.listener != nil {
+		s.listener.close()
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	return nil
+}
+
+func (s *Store) name() string { return strings.Join(s.table, ".") }
+
+// with runs do on a connection to the server that we know. A connection is looked at when it is new, and again when the
+// memory has changed.
+func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
+	known, err := s.known.Memory()
+	if err != nil {
+		return err
+	}
+	pc, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer pc.Release()
+	c := pc.Conn()
+	if seen := c.PgConn().CustomData(); seen[customKey] != known {
+		if err := s.recognize(ctx, c, known); err != nil {
+			return err
+		}
+		seen[customKey] = known
+	}
+	err = do(c, known)
+	switch {
+	case isState(err, notTheOne):
+		hangUp(c) // the pooler has taken us elsewhere: the next try finds out
+		s.pool.Reset()
+	case err != nil && c.IsClosed() && ctx.Err() == nil:
+		s.pool.Reset() // a server that has gone takes all of them along
+		err = &broken{err}
+	}
+	return err
+}
+
+// broken is an error after which the connection is gone.
+type broken struct{ error }
+
+func (b *broken) Unwrap() error { return b.error }
+
+func isBroken(err error) bool {
+	var b *broken
+	return errors.As(err, &b)
+}
+
+// query repeats what changes nothing, if others were in its way or it was sent on a connection that had been cut.
+func (s *Store) query(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
+	return storekit.Query(ctx, func() error { return s.with(ctx, do) }, undone, isBroken)
+}
