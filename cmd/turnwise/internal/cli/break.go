@@ -50,7 +50,7 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 	}
 	c.Flags().Var(&ifOlder, "if-older", "only if it came longer ago than this `time`")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	names(s, c)
+	completeNames(s, c)
 	first := c.ValidArgsFunction
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) != 1 {

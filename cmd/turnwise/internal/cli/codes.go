@@ -69,6 +69,9 @@ type ended struct {
 
 func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }
 
+// errSilent is for an exit code that needs no message: that of a signal, or one that nobody wants explained.
+var errSilent = errors.New("the exit code says it")
+
 // silent reports whether the exit code alone is enough.
 func silent(err error) bool {
 	var own *ended

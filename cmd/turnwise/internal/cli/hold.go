@@ -5,14 +5,12 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +48,7 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 	j.traceFlag(f)
 	f.IntVar(&pid, "pid", 0, "until this `process` ends (default: the one that has called)")
 	f.Var(&duration, "for", "for this time, whatever becomes of the one that has called")
-	names(s, c)
+	completeNames(s, c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		j.name, j.argv = args[0], []string{"hold"}
 		j.lock(shared)
@@ -87,13 +85,6 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 		return j.keep(until)
 	}
 	return c
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // inBackground starts this program again, in a session of its own, and returns when the new process holds or has failed.
@@ -208,54 +199,4 @@ func (j *job) announce(token coord.Token) error {
 		}
 	}
 	return nil
-}
-
-func releaseCommand(s *service) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "release NAME",
-		Short: "Give back a lock that 'turnwise hold' has on this machine",
-		Args:  exactly("NAME"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			ctx, stop := interruptible()
-			defer stop()
-			return s.look(ctx, func(ctx context.Context, c *coord.Client) error { return release(ctx, c, args[0]) })
-		},
-	}
-	names(s, c)
-	return c
-}
-
-func release(ctx context.Context, c *coord.Client, name string) error {
-	line, err := c.Line(ctx, name)
-	if err != nil {
-		return refused(err)
-	}
-	host, _ := os.Hostname()
-	var ours []coord.Node
-	for _, n := range line {
-		if n.Holds && n.Owner.Host == host && isHolder(n.Owner.PID) {
-			if fmt.Sprint(n.Token) == os.Getenv(tokenVariable(name)) { // the hold that this shell has
-				ours = []coord.Node{n}
-				break
-			}
-			ours = append(ours, n)
-		}
-	}
-	switch {
-	case len(ours) == 0:
-		return fail(1, "no 'turnwise hold' of yours on this machine has %q", name)
-	case len(ours) > 1:
-		return fail(1, "%d of 'turnwise hold' have %q: say which by %s", len(ours), name, tokenVariable(name))
-	}
-	if err := syscall.Kill(ours[0].Owner.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fail(codeDenied, "process %d, which has %q: %w", ours[0].Owner.PID, name, err)
-	}
-	for ctx.Err() == nil {
-		line, err := c.Line(ctx, name)
-		if err == nil && !slices.ContainsFunc(line, func(n coord.Node) bool { return n.Token == ours[0].Token }) {
-			return nil
-		}
-		sleep(ctx, 20*time.Millisecond)
-	}
-	return refused(ctx.Err())
 }

@@ -24,6 +24,12 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
+const commandHelp = `
+The command gets the terminal, its name, mode and fencing token in TURNWISE_NAME, TURNWISE_MODE and TURNWISE_TOKEN, and all
+signals. The line is given back when the command and all that it has started is gone. If the hold is in danger they are ended
+before it is lost. Exit codes: the command's own; 128+n for signal n; 64 usage, 69 out of reach, 70 lost and stopped in time,
+71 lost, 73 unusable, 75 somebody has it, 76 taken away by an operator, 77 denied, 78 configuration, 126 and 127 not runnable.`
+
 // job is a command to run under a hold: what lock, sem and elect have in common.
 type job struct {
 	service *service

@@ -77,7 +77,7 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 	}
 	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold (default: TURNWISE_TOKEN)")
 	c.Flags().Uint32Var(&epoch, "epoch", 0, "raise this `number` when the line moves to another service, where tokens start again")
-	names(s, c)
+	completeNames(s, c)
 	second := c.ValidArgsFunction
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

@@ -4,11 +4,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"syscall"
 
@@ -83,29 +81,4 @@ func version() string {
 		return info.Main.Version
 	}
 	return "unknown"
-}
-
-// interruptible returns a context for a command that only looks. A signal ends it; the cause is the exit code for that
-// signal.
-func interruptible() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		defer signal.Stop(caught)
-		select {
-		case s := <-caught:
-			cancel(fail(codeSignal+int(s.(syscall.Signal)), "%w", errSilent))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// unlessInterrupted returns err, or the exit code for the signal that has ended ctx.
-func unlessInterrupted(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
-		return cause
-	}
-	return err
 }

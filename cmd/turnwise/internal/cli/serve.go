@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,32 +55,6 @@ Any address that is not of the loopback interface needs --token-file: the file's
 	c.Flags().StringVar(&address, "http", "127.0.0.1:4646", "the `address` to listen on; port 0 takes any")
 	c.Flags().StringVar(&tokenFile, "token-file", "", "only those may look who have the token in this `file`")
 	return c
-}
-
-// stay connects for a command that goes on looking, and calls f with the place where it looks. It does not wait for the
-// session to end at the service: there is nothing to give back.
-func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord.Client, at string) error) error {
-	to, _, err := s.find()
-	if err != nil {
-		return err
-	}
-	reach, cancel := context.WithTimeout(ctx, reachFor)
-	defer cancel()
-	client, err := s.open(reach, to)
-	if err != nil {
-		return err
-	}
-	err = f(ctx, client, to.String())
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		client.Close()
-	}()
-	select {
-	case <-closed:
-	case <-time.After(200 * time.Millisecond):
-	}
-	return err
 }
 
 // leastToken is how many characters a token must have, since anybody can guess as often as they like.

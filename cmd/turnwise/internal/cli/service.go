@@ -130,3 +130,29 @@ func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord
 
 // reachFor is how long a command that only looks tries to reach the service.
 const reachFor = 10 * time.Second
+
+// stay connects for a command that goes on looking, and calls f with the place where it looks. It does not wait for the
+// session to end at the service: there is nothing to give back.
+func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord.Client, at string) error) error {
+	to, _, err := s.find()
+	if err != nil {
+		return err
+	}
+	reach, cancel := context.WithTimeout(ctx, reachFor)
+	defer cancel()
+	client, err := s.open(reach, to)
+	if err != nil {
+		return err
+	}
+	err = f(ctx, client, to.String())
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		client.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(200 * time.Millisecond):
+	}
+	return err
+}

@@ -9,12 +9,10 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 )
-
-// errSilent is for an exit code that needs no message: that of a signal, or one that nobody wants explained.
-var errSilent = errors.New("the exit code says it")
 
 // signals is the signals that turnwise gets, and where it stands meanwhile.
 type signals struct {
@@ -94,5 +92,37 @@ func (s *signals) waiting(me coord.Node) {
 	select {
 	case s.me <- me:
 	default:
+	}
+}
+
+// interruptible returns a context for a command that only looks. A signal ends it; the cause is the exit code for that
+// signal.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(caught)
+		select {
+		case s := <-caught:
+			cancel(fail(codeSignal+int(s.(syscall.Signal)), "%w", errSilent))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// unlessInterrupted returns err, or the exit code for the signal that has ended ctx.
+func unlessInterrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
+		return cause
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }

@@ -123,3 +123,16 @@ func (w *shift) resume() {
 	}
 	w.child.Signal(syscall.SIGCONT)
 }
+
+// canDraw reports whether there is a terminal that can be redrawn.
+func canDraw() bool {
+	kind := os.Getenv("TERM")
+	return term.IsTerminal(0) && term.IsTerminal(1) && kind != "" && kind != "dumb"
+}
+
+func drawn(err error) error {
+	if err != nil {
+		return fail(codeUnusable, "this terminal cannot be drawn on (%w): append | cat for plain lines", err)
+	}
+	return nil
+}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/top"
@@ -37,17 +36,4 @@ in place: q ends it, the arrows move, / filters, Enter opens a line and Esc leav
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as a line of JSON at each change")
 	return c
-}
-
-// canDraw reports whether there is a terminal that can be redrawn.
-func canDraw() bool {
-	kind := os.Getenv("TERM")
-	return term.IsTerminal(0) && term.IsTerminal(1) && kind != "" && kind != "dumb"
-}
-
-func drawn(err error) error {
-	if err != nil {
-		return fail(codeUnusable, "this terminal cannot be drawn on (%w): append | cat for plain lines", err)
-	}
-	return nil
 }

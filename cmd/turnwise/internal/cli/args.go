@@ -1,0 +1,100 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// exactly demands one argument; what says what that is.
+func exactly(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usage("there is no %s", strings.ToLower(what))
+		case len(args) > 1:
+			return usage("%s is one argument too many", coord.Printable(args[1]))
+		}
+		return nil
+	}
+}
+
+func atMost(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usage("%s is one argument too many", coord.Printable(args[n]))
+		}
+		return nil
+	}
+}
+
+// seconds is a duration that may be written as a bare number of seconds, as for flock(1).
+type seconds struct{ time.Duration }
+
+func (s *seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		if n < 0 || n > 1e9 {
+			return fmt.Errorf("%s seconds: write a number from 0 on, or a duration such as 30s", text)
+		}
+		s.Duration = time.Duration(n * float64(time.Second))
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("write seconds, or a duration such as 30s")
+	}
+	s.Duration = d
+	return nil
+}
+
+func (s *seconds) Type() string { return "duration" }
+
+// String returns what help shows as the default; nothing if there is none.
+func (s *seconds) String() string {
+	if s.Duration == 0 {
+		return ""
+	}
+	return s.Duration.String()
+}
+
+// completeNames completes the names of lines.
+func completeNames(s *service, c *cobra.Command) {
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return s.complete(func(ctx context.Context, c *coord.Client) ([]string, error) { return c.Lines(ctx, begun) })
+	}
+}
+
+// complete asks the service for completions. There are none if the service does not answer at once.
+func (s *service) complete(ask func(ctx context.Context, c *coord.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	found := make(chan []string, 1)
+	go func() {
+		defer close(found)
+		ctx, cancel := context.WithTimeout(context.Background(), completeFor)
+		defer cancel()
+		_ = s.look(ctx, func(ctx context.Context, c *coord.Client) error {
+			all, err := ask(ctx, c)
+			found <- all
+			return err
+		})
+	}()
+	select {
+	case all := <-found:
+		return all, cobra.ShellCompDirectiveNoFileComp
+	case <-time.After(completeFor):
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFor is how long Tab may take at most.
+const completeFor = 200 * time.Millisecond

@@ -1,0 +1,36 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// contender is a contender in a line, as --json shows it.
+type contender struct {
+	*status.Holder
+	Kind      string `json:"kind"`
+	Mode      string `json:"mode"`
+	Holds     bool   `json:"holds"`
+	Value     string `json:"value,omitempty"`     // of a candidate
+	Processes []int  `json:"processes,omitempty"` // on a directory: the processes that the kernel keeps the line for
+}
+
+func contenderOf(n coord.Node) contender {
+	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: string(n.Data)}
+}
+
+func (c contender) who() string {
+	if c.Host == "" {
+		return "?"
+	}
+	text := fmt.Sprintf("%s/%d", coord.Printable(c.Host), c.PID)
+	if c.Label != "" {
+		text += " " + coord.Printable(strconv.Quote(c.Label))
+	}
+	return text
+}

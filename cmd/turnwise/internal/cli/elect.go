@@ -1,0 +1,51 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/election"
+)
+
+func electCommand(s *service) *cobra.Command {
+	j := newJob(s)
+	var value, restart string
+	c := &cobra.Command{
+		Use:   "elect [flags] NAME [--] COMMAND [ARGUMENT...]",
+		Short: "Run a command while this one is the leader",
+		Long: "Run a command while this one is the leader of all who stand for NAME. --value is shown to those who ask who leads.\n" +
+			"--restart says when to stand again: never, on-failure (the command failed, or the seat was lost), or always.\n" + commandHelp,
+		Example: `  turnwise elect --value "$(hostname):8080" --restart always scheduler -- ./scheduler`,
+	}
+	c.Flags().StringVar(&value, "value", "", "what to `show` to those who ask for the leader")
+	c.Flags().StringVar(&restart, "restart", "never", "stand again `when` the command has ended: always, on-failure or never")
+	completeNames(s, c)
+	j.commands(c, func() error {
+		switch restart {
+		case "never", "on-failure", "always":
+		default:
+			return usage("--restart %s: write always, on-failure or never", coord.Printable(restart))
+		}
+		if len(value) > coord.MaxData {
+			return usage("--value has %d bytes, at most %d are allowed", len(value), coord.MaxData)
+		}
+		j.mode, j.restart = "leader", restart
+		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+			var opts []election.Option
+			if try {
+				opts = append(opts, election.MaxWait(0))
+			}
+			t, err := election.New(c, j.name, opts...).Campaign(ctx, []byte(value))
+			if err != nil {
+				return nil, err
+			}
+			return t.Hold, nil
+		}
+		return nil
+	})
+	return c
+}

@@ -1,0 +1,59 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/rwlock"
+)
+
+func lockCommand(s *service) *cobra.Command {
+	j := newJob(s)
+	var shared, exclusive bool
+	c := &cobra.Command{
+		Use:   "lock [flags] NAME [--] COMMAND [ARGUMENT...]",
+		Short: "Run a command while nobody else has the lock of that name",
+		Long:  "Run a command while nobody else has the lock of that name, or with -s while nobody has it exclusively.\n" + commandHelp,
+		Example: `  turnwise lock nightly-backup -- ./backup.sh
+  turnwise lock -n reindex -- ./reindex            not at all if somebody else does
+  turnwise lock -w 30s -c 'cat a >>b' journal      wait for half a minute; a line for the shell`,
+	}
+	f := c.Flags()
+	f.BoolVarP(&shared, "shared", "s", false, "share it with others who do")
+	f.BoolVarP(&exclusive, "exclusive", "x", false, "share it with nobody (as without it)")
+	f.BoolVarP(&exclusive, "exclusively", "e", false, "the same")
+	_ = f.MarkHidden("exclusively")
+	completeNames(s, c)
+	j.commands(c, func() error {
+		if shared && exclusive {
+			return usage("-s and -x exclude each other")
+		}
+		j.lock(shared)
+		return nil
+	})
+	return c
+}
+
+// lock makes the job want a lock, which it may share with others or not.
+func (j *job) lock(shared bool) {
+	j.mode = "exclusive"
+	if shared {
+		j.mode = "shared"
+	}
+	j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+		l := rwlock.New(c, j.name)
+		switch {
+		case shared && try:
+			return l.TryRLock(ctx)
+		case shared:
+			return l.RLock(ctx)
+		case try:
+			return l.TryLock(ctx)
+		}
+		return l.Lock(ctx)
+	}
+}

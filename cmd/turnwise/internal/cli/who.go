@@ -1,0 +1,78 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/file"
+)
+
+func whoCommand(s *service) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "who NAME",
+		Short: "Show who has a line and who waits in it, in order",
+		Long: `Show who has a line and who waits in it, in order. On a directory it also shows for which processes the kernel keeps the line:
+the holder, and what its command has started.`,
+		Args: exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			ctx, stop := interruptible()
+			defer stop()
+			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
+				line, err := c.Line(ctx, args[0])
+				if err != nil {
+					return refused(err)
+				}
+				all := make([]contender, len(line))
+				for i, n := range line {
+					all[i] = contenderOf(n)
+					if n.Holds {
+						all[i].Processes, _ = file.Keepers(c, n) // none on other services
+					}
+				}
+				if asJSON {
+					return printJSON(all)
+				}
+				return printLine(all)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	completeNames(s, c)
+	return c
+}
+
+func printLine(all []contender) error {
+	if len(all) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "\tWHO\tHAS OR WANTS\tCAME\tTOKEN\tID\t")
+	for _, c := range all {
+		state, came, more := "waits", "", ""
+		if c.Holds {
+			state = "holds"
+		}
+		if !c.Since.IsZero() {
+			came = status.Age(c.Since) + " ago"
+		}
+		if c.Value != "" {
+			more = coord.Printable(strconv.Quote(c.Value))
+		}
+		if len(c.Processes) > 1 {
+			more = strings.TrimSpace(more + " kept by processes " + strings.Trim(fmt.Sprint(c.Processes), "[]"))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, c.who(), c.Mode, came, c.Token, coord.Printable(c.ID), more)
+	}
+	return unwritten(w.Flush())
+}
