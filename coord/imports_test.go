@@ -15,7 +15,7 @@ import (
 
 // A program that imports a recipe gets the standard library and nothing else.
 func TestTheCoreNeedsTheStandardLibraryAlone(t *testing.T) {
-	needsNoOther(t, nil, "coord", "coord/driver", "coord/register", "coord/mem", "coord/trace", "recipes/...", "fence/...",
+	needsNoOther(t, nil, "coord", "coord/driver", "coord/driver/deadlines", "coord/register", "coord/mem", "coord/trace", "recipes/...", "fence/...",
 		"sharedfile")
 }
 
