@@ -1,0 +1,277 @@
+package storekit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+const pkg Package = "kit"
+
+type config struct{ Settings }
+
+func configured(ttl time.Duration) (c config, err error) {
+	set := func(c *config) { c.TTL = ttl }
+	err = Configure(pkg, &c, &c.Settings, []func(*config){nil, set, nil})
+	return c, err
+}
+
+func TestSettings(t *testing.T) {
+	if c, err := configured(time.Second); err != nil || c.TTL != time.Second || c.Log == nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	var c config
+	if err := Configure[config, func(*config)](pkg, &c, &c.Settings, nil); err != nil || c.TTL != register.DefaultTTL {
+		t.Errorf("without options: %+v, %v", c, err)
+	}
+	// A TTL without its unit is one of nanoseconds.
+	for _, slip := range []time.Duration{0, -time.Second, 30, register.MinTTL - 1, MaxTTL + 1} {
+		if _, err := configured(slip); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "kit") {
+			t.Errorf("WithTTL(%v): %v", slip, err)
+		}
+	}
+}
+
+func TestOpenTriesEachStepUntilItSucceeds(t *testing.T) {
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	var took []string
+	step := func(name string, failures int) func(context.Context) error {
+		return func(context.Context) error {
+			took = append(took, name)
+			if failures--; failures >= 0 {
+				return errors.New("not yet")
+			}
+			return nil
+		}
+	}
+	if err := pkg.Open(t.Context(), "here", log, step("a", 2), step("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "a", "a", "b", "b"}; !slices.Equal(took, want) {
+		t.Errorf("it took %v, want %v", took, want)
+	}
+	if n := strings.Count(said.String(), "not yet"); n != 2 {
+		t.Errorf("the same trouble of a step was said %d times for two steps:\n%s", n, &said)
+	}
+}
+
+func TestOpenGivesAnErrorItsClass(t *testing.T) {
+	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	for _, lasting := range []error{Denied("no such user"), fmt.Errorf("%w: no such host", coord.ErrInvalid)} {
+		err := pkg.Open(t.Context(), "here", slog.New(slog.DiscardHandler), fails(lasting))
+		if !errors.Is(err, lasting) || errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), "open here") {
+			t.Errorf("%v became %v", lasting, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	err := pkg.Open(ctx, "here", slog.New(slog.DiscardHandler), fails(errors.New("two\nlines\x1b[2J")))
+	if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) {
+		t.Errorf("out of reach: %v", err)
+	}
+	if !strings.Contains(err.Error(), `two lines\x1b[2J`) {
+		t.Errorf("it is not safe to show: %q", err.Error())
+	}
+}
+
+func TestAnErrorIsExplainedOnce(t *testing.T) {
+	answer := errors.New("error 42")
+	advise := func(err error) (error, string) {
+		if errors.Is(err, answer) {
+			return driver.ErrDenied, "grant it"
+		}
+		return nil, ""
+	}
+	first := Explain(answer, advise)
+	again := Explain(fmt.Errorf("make the table: %w", first), advise)
+	if !errors.Is(again, driver.ErrDenied) || !errors.Is(again, answer) || strings.Count(again.Error(), "grant it") != 1 {
+		t.Errorf("explained twice: %v", again)
+	}
+	if other := errors.New("other"); Explain(other, advise) != other || Explain(nil, advise) != nil {
+		t.Error("what nobody can explain is changed")
+	}
+}
+
+type stretch struct {
+	id    string
+	lasts time.Duration
+}
+
+func (s *stretch) ID() string         { return s.id }
+func (s *stretch) For() time.Duration { return s.lasts }
+
+func TestAMemoryIsForgottenOnceAndThenRecalled(t *testing.T) {
+	k := NewKnown[*stretch]()
+	if _, err := k.Memory(); !errors.Is(err, register.ErrForgot) {
+		t.Errorf("before anything was recalled: %v", err)
+	}
+	recall := func(m *stretch) register.Memory {
+		t.Helper()
+		mem, err := k.Recall(t.Context(), func(*stretch) (*stretch, error) { return m, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mem
+	}
+	first := &stretch{"one", register.Forever}
+	if mem := recall(first); mem.ID != "one" || mem.For != register.Forever {
+		t.Errorf("%+v", mem)
+	}
+	recall(&stretch{"one", register.Forever})
+	if known, err := k.Memory(); err != nil || known != first {
+		t.Errorf("the same memory is another value: %v, %v", known, err)
+	}
+	if !k.Forget(first) || k.Forget(first) {
+		t.Error("it is not news once")
+	}
+	if _, err := k.Memory(); !errors.Is(err, register.ErrForgot) {
+		t.Errorf("after it was forgotten: %v", err)
+	}
+	// Another memory may be old by the server's clock: those who have not noticed count from now.
+	if mem := recall(&stretch{"two", time.Hour}); mem.For > time.Minute {
+		t.Errorf("another memory counts as having lasted for %v", mem.For)
+	}
+	if k.Forget(first) {
+		t.Error("a memory that is not gone by was forgotten")
+	}
+	if _, err := k.Recall(t.Context(), func(last *stretch) (*stretch, error) { return nil, fmt.Errorf("last %s", last.id) }); err == nil ||
+		err.Error() != "last two" {
+		t.Errorf("look hears of %v", err)
+	}
+	if known, err := k.Memory(); err != nil || known.id != "two" {
+		t.Errorf("a look that failed has changed what is known: %v, %v", known, err)
+	}
+}
+
+// wire is a connection that nobody is at the end of.
+type wire struct{ dead, broken, closed bool }
+
+func (w *wire) Alive(context.Context) bool { return !w.dead }
+func (w *wire) Usable() bool               { return !w.broken }
+func (w *wire) HangUp()                    { w.closed = true }
+
+func TestAPool(t *testing.T) {
+	var all []*wire
+	p := NewPool(2, func(context.Context) (*wire, error) {
+		all = append(all, new(wire))
+		return all[len(all)-1], nil
+	})
+	use := func(do func(w *wire) error) error { return p.Do(t.Context(), do) }
+	both := func() {
+		t.Helper()
+		if err := use(func(*wire) error {
+			return use(func(*wire) error {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				if err := p.Do(ctx, func(*wire) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("a third is given out: %v", err)
+				}
+				return nil
+			})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both()
+	both()
+	if len(all) != 2 {
+		t.Fatalf("%d were dialled", len(all))
+	}
+	all[0].dead, all[1].dead = true, true
+	both()
+	if len(all) != 4 || !all[0].closed || !all[1].closed {
+		t.Errorf("%d were dialled after the server had hung up on two", len(all))
+	}
+	_ = use(func(w *wire) error { w.broken = true; return errors.New("cut") })
+	if !all[2].closed || !all[3].closed {
+		t.Error("one was broken, and the idle one stayed")
+	}
+	_ = use(func(*wire) error { p.Close(); return nil })
+	if last := all[len(all)-1]; !last.closed {
+		t.Error("one that was in use is open after Close")
+	}
+	if err := use(func(*wire) error { return nil }); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestWhatIsTriedAgain(t *testing.T) {
+	inTheWay, hungUp, final := errors.New("in the way"), errors.New("hung up"), errors.New("final")
+	undone := func(err error) bool { return err == inTheWay }
+	cut := func(err error) bool { return err == hungUp }
+	for _, c := range []struct {
+		all          []error
+		change, read error // what comes out
+	}{
+		{[]error{nil}, nil, nil},
+		{[]error{inTheWay, inTheWay, nil}, nil, nil},
+		{[]error{inTheWay, final}, final, final},
+		{[]error{hungUp, hungUp, nil}, hungUp, nil},
+		{[]error{hungUp, hungUp, hungUp, nil}, hungUp, hungUp},
+		{slices.Repeat([]error{inTheWay}, 100), inTheWay, inTheWay},
+	} {
+		next := func() func() error {
+			i := 0
+			return func() error { i++; return c.all[i-1] }
+		}
+		if err := Change(next(), undone); err != c.change {
+			t.Errorf("a change after %v: %v", c.all, err)
+		}
+		if err := Query(t.Context(), next(), undone, cut); err != c.read {
+			t.Errorf("a query after %v: %v", c.all, err)
+		}
+	}
+}
+
+func TestPagesShowEachRegisterOnce(t *testing.T) {
+	var all []string
+	for i := range 25 {
+		all = append(all, fmt.Sprintf("line/%02d", i))
+	}
+	keys := append(append([]string{"data/x"}, all...), "session/y")
+	read := func(from, to []byte) (found []register.Item, err error) {
+		for _, k := range keys {
+			if k >= string(from) && k < string(to) && len(found) < 10 {
+				found = append(found, register.Item{Key: k})
+			}
+		}
+		return found, nil
+	}
+	list := func(prefix string, most int) (got []string) {
+		if err := Pages(prefix, 10, read, func(it register.Item) bool {
+			got = append(got, it.Key)
+			return len(got) < most
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := list("line/", 100); !slices.Equal(got, all) {
+		t.Errorf("with a prefix: %q", got)
+	}
+	if got := list("", 100); !slices.Equal(got, keys) {
+		t.Errorf("without: %q", got)
+	}
+	if got := list("line/", 12); len(got) != 12 {
+		t.Errorf("it goes on after yield has said no: %q", got)
+	}
+}
+
+func TestAVersionIsANumberAndBack(t *testing.T) {
+	for range 100 {
+		if v := register.NewVersion(); Version(Number(v)) != v {
+			t.Errorf("%x became %x", v, Version(Number(v)))
+		}
+	}
+}
