@@ -242,8 +242,8 @@ func (a *acceptor) vote(ctx context.Context, what *script, keys, args []string) 
 		if err != nil {
 			return reply, err
 		}
-		if now.ID != *memory && a.voting.CompareAndSwap(memory, nil) {
-			a.log.Warn("redis: it has forgotten its votes, and does not vote until it is healed", "address", a.address)
+		if now.id != *memory && a.voting.CompareAndSwap(memory, nil) {
+			a.Log.Warn("redis: it has forgotten its votes, and does not vote until it is healed", "address", a.address)
 		}
 	}
 	return reply, errNoVote

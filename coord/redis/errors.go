@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +8,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // errReplica says that the server follows another one, as after a fail-over. It may pass.
@@ -19,21 +18,16 @@ var errReplica = errors.New("the server is a replica and does not write")
 // errElse says that something else is at the address than what was asked for.
 var errElse = errors.New("wrong address")
 
-// isLasting reports whether trying again does not help when a store is opened. Later, an answer that is not Redis's may be
-// that of a proxy in between, and passes.
-func isLasting(err error) bool { return errors.Is(err, driver.ErrDenied) || errors.Is(err, errElse) }
-
-// unopened gives an error of opening a store its class, and makes it safe to show.
-func unopened(what string, err error) error {
-	switch {
-	case errors.Is(err, driver.ErrDenied):
-	case errors.Is(err, errElse):
-		err = fmt.Errorf("%w: %w", coord.ErrDenied, err)
-	default:
-		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+// atOpening has the tries to open a store end if something else is at the address. Later, an answer that is not Redis's may
+// be that of a proxy in between, and passes.
+func atOpening(err error) error {
+	if errors.Is(err, errElse) {
+		return fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	}
-	return &shown{fmt.Errorf("turnwise: redis: open %s: %w", what, err)}
+	return err
 }
+
+var errStrange = errors.New("the server's answer is not what was asked for")
 
 const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
 
@@ -53,14 +47,12 @@ var denials = []struct{ says, hint string }{
 	{"This instance has cluster support", "it is part of a cluster"},
 }
 
-// explain wraps an error of the server or the connection with what it means.
-func explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
-		return fmt.Errorf("its TLS certificate is not to be trusted: %w: %w", driver.ErrDenied, err)
+// explain says what an error of the server or the connection means.
+func explain(err error) error { return storekit.Explain(err, advise) }
+
+func advise(err error) (class error, says string) {
+	if storekit.IsUntrusted(err) {
+		return driver.ErrDenied, "its TLS certificate is not to be trusted"
 	}
 	text := err.Error()
 	if answer, ok := rueidis.IsRedisErr(err); ok {
@@ -68,13 +60,13 @@ func explain(err error) error {
 		for _, d := range denials {
 			// In 6.2 a refusal within a script begins with other words.
 			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) || strings.Contains(text, ": "+d.says) {
-				return fmt.Errorf("%s: %w: %w", d.hint, driver.ErrDenied, err)
+				return driver.ErrDenied, d.hint
 			}
 		}
 		if strings.HasPrefix(text, "READONLY") {
-			return fmt.Errorf("%w: %w", errReplica, err)
+			return errReplica, ""
 		}
-		return err
+		return nil, ""
 	}
 	for _, riddle := range []struct{ says, hint string }{
 		{"unknown message type", "what answers there is not Redis"},
@@ -83,11 +75,11 @@ func explain(err error) error {
 		{"tls: bad certificate", "it does not take the client's certificate"},
 	} {
 		if strings.Contains(text, riddle.says) {
-			return fmt.Errorf("%s: %w: %w", riddle.hint, errElse, err)
+			return errElse, riddle.hint
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("it hangs up, as a server may that speaks TLS (rediss://): %w", err)
+		return nil, "it hangs up, as a server may that speaks TLS (rediss://)"
 	}
-	return err
+	return nil, ""
 }

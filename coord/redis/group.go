@@ -14,6 +14,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 const defaultQuorumRoot = "turnwise-quorum:"
@@ -30,17 +31,14 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 		return nil, err
 	}
 	if len(addresses) < 3 || len(addresses) > 9 {
-		return nil, invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
+		return nil, pkg.Invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
 	}
-	if _, bound := ctx.Deadline(); !bound {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, openFor)
-		defer cancel()
-	}
+	ctx, cancel := driverkit.BoundConnect(ctx)
+	defer cancel()
 	me := register.NewVersion()
 	q := &Quorum{
 		root:      c.root,
-		log:       c.log,
+		log:       c.Log,
 		me:        hex.EncodeToString(me[:]),
 		mine:      make(map[string]promised),
 		open:      make(map[register.Version]struct{}),
@@ -56,23 +54,11 @@ func OpenQuorum(ctx context.Context, addresses []string, opts ...Option) (*Quoru
 		}
 		q.all = append(q.all, a)
 	}
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := q.assemble(ctx)
-		if err == nil {
-			return q, nil
-		}
-		if !isLasting(err) {
-			c.log.Warn("redis: no quorum yet, trying on", "err", err)
-			if driverkit.Sleep(ctx, pause) == nil {
-				continue
-			}
-			if !errors.Is(err, ctx.Err()) {
-				err = fmt.Errorf("%w: %w", ctx.Err(), err)
-			}
-		}
+	if err := pkg.Open(ctx, "a quorum", c.Log, func(ctx context.Context) error { return atOpening(q.assemble(ctx)) }); err != nil {
 		q.Close()
-		return nil, unopened("a quorum", err)
+		return nil, err
 	}
+	return q, nil
 }
 
 func newAcceptor(ctx context.Context, address string, c config) (*acceptor, error) {
@@ -81,11 +67,11 @@ func newAcceptor(ctx context.Context, address string, c config) (*acceptor, erro
 		return nil, err
 	}
 	if option.Sentinel.MasterSet != "" {
-		return nil, invalid("%s: behind sentinels another Redis takes over that may lack votes: name one Redis itself", name)
+		return nil, pkg.Invalid("%s: behind sentinels another Redis takes over that may lack votes: name one Redis itself", name)
 	}
 	client, cut, err := dial(ctx, option, new(atomic.Bool))
 	if err != nil {
-		return nil, unopened(name, explain(err))
+		return nil, pkg.Failed(ctx, explain(err), "open %s", name)
 	}
 	s := newStore(client, c)
 	s.cut, s.release = cut, client.Close
@@ -122,7 +108,7 @@ func (q *Quorum) survey(ctx context.Context, enough func([]member) bool) ([]memb
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
-		return nil, errClosed
+		return nil, storekit.ErrClosed
 	}
 	for _, a := range q.all {
 		q.running.Go(func() {
@@ -172,7 +158,7 @@ func (q *Quorum) assemble(ctx context.Context) error {
 	for i, m := range all {
 		if m.err != nil {
 			failed = append(failed, m.err)
-			if isLasting(m.err) {
+			if errors.Is(atOpening(m.err), driver.ErrDenied) {
 				return m.err
 			}
 			continue
@@ -289,7 +275,7 @@ func (q *Quorum) lookAgain(a *acceptor) {
 func (q *Quorum) canServe() error {
 	switch {
 	case q.closed:
-		return errClosed
+		return storekit.ErrClosed
 	case q.forgot.Load():
 		return register.ErrForgot
 	}

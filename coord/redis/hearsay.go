@@ -103,11 +103,11 @@ func (h *hearsay) doubted(what string, r *rumour) {
 func (q *Quorum) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
 	stop, err = q.listen(ctx, topic, hear)
 	if err != nil {
-		return nil, fail("listen to", topic, err)
+		return nil, pkg.Failed(ctx, err, "listen to %q", topic)
 	}
 	if _, err := q.read(ctx, topic); err != nil { // it may have forgotten, and then the caller has to know
 		stop()
-		return nil, fail("listen to", topic, err)
+		return nil, pkg.Failed(ctx, err, "listen to %q", topic)
 	}
 	return stop, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // A connection to the server is made when it is needed, and made again after it was lost. The client library would do that
@@ -38,10 +40,7 @@ func newConnection(client rueidis.Client, hooks rueidis.PubSubHooks) *connection
 	return &connection{client: client, hooks: hooks}
 }
 
-var (
-	errClosed = errors.New("the store is closed")
-	errLost   = errors.New("the connection was lost")
-)
+var errLost = errors.New("the connection was lost")
 
 // get returns the connection, and makes it if there is none.
 func (c *connection) get(ctx context.Context) (*link, error) {
@@ -51,7 +50,7 @@ func (c *connection) get(ctx context.Context) (*link, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, errClosed
+		return nil, storekit.ErrClosed
 	}
 	if up := c.up.Load(); up != nil {
 		c.mu.Unlock()
@@ -92,7 +91,7 @@ func (c *connection) dial() {
 	defer c.mu.Unlock()
 	defer func() { close(c.dialing); c.dialing = nil }()
 	if c.failed = err; err == nil && c.closed {
-		err = errClosed
+		err = storekit.ErrClosed
 	}
 	dropped := make(chan struct{})
 	up := &link{dedicated, make(chan struct{}), sync.OnceFunc(func() { close(dropped) })}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // ears hear the notes of all topics on one connection.
@@ -54,11 +55,11 @@ func newEars(client rueidis.Client, log *slog.Logger) *ears {
 func (s *Store) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
 	stop, err = s.ears.listen(ctx, s.channels+topic, hear)
 	if err != nil {
-		return nil, fail("listen to", topic, err)
+		return nil, pkg.Failed(ctx, err, "listen to %q", topic)
 	}
 	if _, err := s.read(ctx, topic); err != nil { // it may have forgotten, and then the caller has to know
 		stop()
-		return nil, fail("listen to", topic, err)
+		return nil, pkg.Failed(ctx, err, "listen to %q", topic)
 	}
 	return stop, nil
 }
@@ -88,7 +89,7 @@ func (e *ears) listen(ctx context.Context, channel string, hear func([]byte)) (s
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-e.life.Done():
-		err = errClosed
+		err = storekit.ErrClosed
 	}
 	if err != nil {
 		stop()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Memory returns what this database remembers, as far as that can be known: it is another memory after a restart, after a
@@ -18,25 +19,25 @@ import (
 // emptied it.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	m, err := s.remember(ctx)
-	if err != nil {
-		err = fmt.Errorf("redis: memory: %w", err)
-	}
-	return m, err
+	return m, pkg.Failed(ctx, err, "look at the server")
 }
 
 // remember recalls what the server remembers, and goes by that from now on.
 func (s *Store) remember(ctx context.Context) (register.Memory, error) {
-	m, err := s.recall(ctx)
-	if err != nil {
-		return register.Memory{}, err
-	}
-	s.memory.Store(&m.ID)
-	s.forgot.Store(false)
-	return m, nil
+	return s.known.Recall(ctx, func(*memory) (*memory, error) { return s.recall(ctx) })
 }
 
+// memory is one stretch of time in which the database has forgotten nothing.
+type memory struct {
+	id    string
+	lasts time.Duration
+}
+
+func (m *memory) ID() string         { return m.id }
+func (m *memory) For() time.Duration { return m.lasts }
+
 // recall asks what the server remembers, and has it write a mark if that is unknown.
-func (s *Store) recall(ctx context.Context) (register.Memory, error) {
+func (s *Store) recall(ctx context.Context) (*memory, error) {
 	kept := "0"
 	if s.keeps(ctx) {
 		kept = "1"
@@ -44,27 +45,27 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 	id := register.NewVersion()
 	up, err := s.conn.get(ctx)
 	if err != nil {
-		return register.Memory{}, explain(err)
+		return nil, explain(err)
 	}
 	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(1).Key(s.mark).Arg(hex.EncodeToString(id[:]), kept).Build()).ToMessage()
 	if err != nil {
-		return register.Memory{}, explain(err)
+		return nil, explain(err)
 	}
 	if reply.IsInt64() {
 		// A client that goes by sentinels is led to the new master by a new connection.
 		up.end()
-		return register.Memory{}, errReplica
+		return nil, errReplica
 	}
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) != 3 {
-		return register.Memory{}, fmt.Errorf("%w: %w", errStrange, err)
+		return nil, fmt.Errorf("%w: %w", errStrange, err)
 	}
 	name, err := parts[0].ToString()
 	if err != nil {
-		return register.Memory{}, err
+		return nil, err
 	}
 	us, err := parts[1].AsInt64()
-	return register.Memory{ID: name, For: time.Duration(us) * time.Microsecond}, err
+	return &memory{name, storekit.Age(us)}, err
 }
 
 // keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false.

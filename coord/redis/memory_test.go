@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-func memory(t *testing.T, s register.Store) register.Memory {
+func remembered(t *testing.T, s register.Store) register.Memory {
 	t.Helper()
 	m, err := s.Memory(within(t, 20*time.Second))
 	if err != nil {
@@ -62,21 +62,21 @@ func TestARestartWithoutADiskForgets(t *testing.T) {
 	cluster := servers.Redis(t)
 	s, other := open1(t, cluster.Addrs()[0]), open1(t, cluster.Addrs()[0])
 	put(t, s, "a", "one")
-	before := memory(t, s)
-	if other := memory(t, other); other.ID != before.ID || other.For < before.For {
+	before := remembered(t, s)
+	if other := remembered(t, other); other.ID != before.ID || other.For < before.For {
 		t.Errorf("%v, and to another %v", before, other)
 	}
 	cluster.Member(0).Restart(t)
 	forgets(t, s)
 	forgets(t, other)
-	after := memory(t, s)
+	after := remembered(t, s)
 	if after.ID == before.ID || after.For > before.For+time.Second {
 		t.Errorf("%v, then %v", before, after)
 	}
 	if it := read(t, s, "a"); !it.Version.IsZero() {
 		t.Errorf("it holds %v", it)
 	}
-	if other := memory(t, other); other.ID != after.ID {
+	if other := remembered(t, other); other.ID != after.ID {
 		t.Errorf("%v, and to another %v", after, other)
 	}
 }
@@ -85,13 +85,13 @@ func TestARestartWithWhatWasSavedASecondAgoForgets(t *testing.T) {
 	cluster := servers.Redis(t, servers.AppendOnly("everysec"))
 	s := open1(t, cluster.Addrs()[0])
 	put(t, s, "a", "one")
-	before := memory(t, s)
+	before := remembered(t, s)
 	time.Sleep(2 * time.Second)
 	cluster.Member(0).Kill()
 	time.Sleep(1200 * time.Millisecond)
 	cluster.Member(0).Restart(t)
 	forgets(t, s)
-	after := memory(t, s)
+	after := remembered(t, s)
 	if after.ID == before.ID || after.For > 3*time.Second {
 		t.Errorf("%v, then %v", before, after)
 	}
@@ -104,13 +104,13 @@ func TestARestartAfterTheDiskWasWaitedForForgetsNothing(t *testing.T) {
 	cluster := servers.Redis(t, servers.AppendOnly("always"))
 	s := open1(t, cluster.Addrs()[0])
 	h, _ := listen(t, s, "a")
-	before := memory(t, s)
+	before := remembered(t, s)
 	for _, text := range []string{"one", "two", "three"} {
 		put(t, s, "a", text)
 		cluster.Member(0).Restart(t)
 		remembers(t, s, "a", text)
 	}
-	if after := memory(t, s); after.ID != before.ID || after.For < before.For {
+	if after := remembered(t, s); after.ID != before.ID || after.For < before.For {
 		t.Errorf("%v, then %v", before, after)
 	}
 	h.await(t, "lost")
@@ -129,11 +129,11 @@ func TestAnEmptiedDatabaseHasForgotten(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			cluster := servers.Redis(t, servers.AppendOnly("always"))
 			s := open1(t, cluster.Addrs()[0])
-			before := memory(t, s)
+			before := remembered(t, s)
 			time.Sleep(time.Second)
 			cli(t, cluster.Addrs()[0], how)
 			forgets(t, s)
-			if after := memory(t, s); after.ID == before.ID || after.For > time.Second {
+			if after := remembered(t, s); after.ID == before.ID || after.For > time.Second {
 				t.Errorf("%v, then %v", before, after)
 			}
 		})
@@ -176,10 +176,10 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			proxy := forward(t, a)
 			s := open1(t, proxy.addr())
 			time.Sleep(3 * time.Second)
-			before := memory(t, s)
+			before := remembered(t, s)
 			follow(t, b, a)
 			put(t, s, "a", "one")
-			if now := memory(t, s); now.ID != before.ID {
+			if now := remembered(t, s); now.ID != before.ID {
 				t.Errorf("a replica attached: %v, then %v", before, now)
 			}
 			eventually(t, "the replica to have it", func() bool { return len(cli(t, b, "GET", "turnwise:a")) > 0 })
@@ -187,7 +187,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			follow(t, b, "")
 			proxy.to(b)
 			forgets(t, s)
-			after := memory(t, s)
+			after := remembered(t, s)
 			if after.ID == before.ID || after.For > 2*time.Second {
 				t.Errorf("%v, then %v", before, after)
 			}
@@ -205,7 +205,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			})
 			follow(t, a, "")
 			forgets(t, s)
-			if again := memory(t, s); again.ID == after.ID || again.ID == before.ID {
+			if again := remembered(t, s); again.ID == after.ID || again.ID == before.ID {
 				t.Errorf("%v, %v, then %v", before, after, again)
 			}
 		})
@@ -224,7 +224,7 @@ func TestAMasterThatFollowedForAMomentHasForgotten(t *testing.T) {
 	follow(t, a, b)
 	follow(t, a, "")
 	forgets(t, s)
-	memory(t, s)
+	remembered(t, s)
 	if it := read(t, s, "a"); string(it.Value) == "two" {
 		t.Errorf("it was not lost after all: %v; this shows nothing", it)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Open returns a store in the Redis or Valkey at an address: host:port, or a URL as in
@@ -36,33 +37,17 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, bound := ctx.Deadline(); !bound {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, openFor)
-		defer cancel()
+	var s *Store
+	if err := pkg.Open(ctx, name, c.Log, func(ctx context.Context) (err error) {
+		s, err = open(ctx, option, c)
+		return atOpening(err)
+	}); err != nil {
+		return nil, err
 	}
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		s, err := open(ctx, option, c)
-		if err == nil {
-			return s, nil
-		}
-		if !isLasting(err) {
-			c.log.Warn("redis: cannot open yet, trying on", "address", name, "err", err)
-			if driverkit.Sleep(ctx, pause) == nil {
-				continue
-			}
-			if !errors.Is(err, ctx.Err()) {
-				err = fmt.Errorf("%w: %w", ctx.Err(), err)
-			}
-		}
-		return nil, unopened(name, err)
-	}
+	return s, nil
 }
 
 var errClear = errors.New("the password would go there in clear: use rediss://, or WithCleartextPassword if nobody can listen on the way")
-
-// openFor is how long Open tries if ctx has no deadline.
-const openFor = 30 * time.Second
 
 func open(ctx context.Context, option rueidis.ClientOption, c config) (*Store, error) {
 	var reached atomic.Bool
@@ -86,10 +71,8 @@ func open(ctx context.Context, option rueidis.ClientOption, c config) (*Store, e
 	return s, nil
 }
 
-// OpenWith returns a store on a client that the caller has made, and closes. Any client will do, except one of a cluster.
-// ctx governs only the check, and nothing is tried again. The store takes two connections from the client's pool for
-// blocking commands, and keeps them.
-func OpenWith(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
+// openOn opens a store on the caller's client.
+func openOn(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
 	c, err := configure(opts)
 	if err != nil {
 		return nil, err
@@ -109,12 +92,12 @@ func OpenWith(ctx context.Context, client rueidis.Client, opts ...Option) (*Stor
 
 func newStore(client rueidis.Client, c config) *Store {
 	return &Store{
-		root:    c.root,
+		config:  c,
+		known:   storekit.NewKnown[*memory](),
 		mark:    strings.TrimSuffix(c.root, ":") + ".memory",
 		index:   strings.TrimSuffix(c.root, ":") + ".keys",
-		log:     c.log,
 		conn:    newConnection(client, rueidis.PubSubHooks{}),
-		ears:    newEars(client, c.log),
+		ears:    newEars(client, c.Log),
 		cut:     func() {},
 		release: func() {},
 	}
@@ -135,12 +118,12 @@ func (s *Store) check(ctx context.Context) error {
 func dialOption(address string, c config) (option rueidis.ClientOption, name string, err error) {
 	if !strings.Contains(address, "://") {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return option, "", invalid("%q is neither host:port nor a URL such as redis://host:6379/0", address)
+			return option, "", pkg.Invalid("%q is neither host:port nor a URL such as redis://host:6379/0", address)
 		}
 		option.InitAddress = []string{address}
 	} else if option, err = rueidis.ParseURL(address); err != nil {
 		scheme, _, _ := strings.Cut(address, "://") // the rest may hold a password, and so may the error
-		return option, "", invalid("the URL %q is not one of the kind redis://user:password@host:6379/0, "+
+		return option, "", pkg.Invalid("the URL %q is not one of the kind redis://user:password@host:6379/0, "+
 			"rediss://… or unix:///…", scheme+"://…")
 	}
 	if c.tls != nil {
@@ -149,7 +132,7 @@ func dialOption(address string, c config) (option rueidis.ClientOption, name str
 	if option.Password != "" && option.TLSConfig == nil && !c.cleartext {
 		for _, a := range option.InitAddress {
 			if !strings.HasPrefix(a, "/") && !driverkit.OnThisMachine(a) {
-				return option, "", invalid("open %s: %w", a, errClear)
+				return option, "", pkg.Invalid("open %s: %w", a, errClear)
 			}
 		}
 	}

@@ -260,7 +260,7 @@ func TestTheCallersClientDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	s, err := OpenWith(t.Context(), client, WithRoot(t.Name()))
+	s, err := openOn(t.Context(), client, WithRoot(t.Name()))
 	if err != nil {
 		t.Fatal(err)
 	}

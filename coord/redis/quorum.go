@@ -326,7 +326,7 @@ func (q *Quorum) item(key string, a accepted) register.Item {
 // first.
 func (q *Quorum) Read(ctx context.Context, key string) (register.Item, error) {
 	a, err := q.read(ctx, key)
-	return q.item(key, a), fail("read", key, err)
+	return q.item(key, a), pkg.Failed(ctx, err, "read %q", key)
 }
 
 func (q *Quorum) read(ctx context.Context, key string) (accepted, error) {
@@ -360,7 +360,8 @@ func (q *Quorum) settle(ctx context.Context, key string, votes []vote) (accepted
 
 func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
 	if len(s.Value) > maxValue {
-		return register.Item{}, fail("swap", s.Key, fmt.Errorf("%w: it has %d bytes, and %d are the most", register.ErrTooLarge, len(s.Value), maxValue))
+		err := fmt.Errorf("%w: it has %d bytes, and %d are the most", register.ErrTooLarge, len(s.Value), maxValue)
+		return register.Item{}, pkg.Failed(ctx, err, "swap %q", s.Key)
 	}
 	var next content
 	var outcome error
@@ -399,7 +400,7 @@ func (q *Quorum) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 	if err = cmp.Or(err, outcome); err != nil && !errors.Is(err, register.ErrConflict) {
 		q.leaveOpen(s.Next)
 	}
-	return q.item(s.Key, a), fail("swap", s.Key, err)
+	return q.item(s.Key, a), pkg.Failed(ctx, err, "swap %q", s.Key)
 }
 
 // wasOpen reports whether it is open if an earlier try of a swap was applied. Then the past of the register may tell.
@@ -459,7 +460,7 @@ func (q *Quorum) Close() error {
 
 // List shows what a majority has, and where none agrees, makes one agree first.
 func (q *Quorum) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	return fail("list", prefix, q.list(ctx, prefix, yield))
+	return pkg.Failed(ctx, q.list(ctx, prefix, yield), "list %q", prefix)
 }
 
 func (q *Quorum) list(ctx context.Context, prefix string, yield func(register.Item) bool) error {

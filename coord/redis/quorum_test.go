@@ -71,7 +71,7 @@ func TestAQuorumKeepsRegisters(t *testing.T) {
 		t.Errorf("a swap that came after the register was deleted: %v, %v", it, err)
 	}
 	put(t, q, "a", "three")
-	if m, o := memory(t, q), memory(t, other); m.ID != o.ID || m.ID == "" {
+	if m, o := remembered(t, q), remembered(t, other); m.ID != o.ID || m.ID == "" {
 		t.Errorf("%v and %v", m, o)
 	}
 }
@@ -158,7 +158,7 @@ func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
 	for i, a := range q.all {
 		eventually(t, "it to vote", func() bool { return a.voting.Load() != nil })
 		cluster.Member(i).Freeze()
-		memory(t, q)
+		remembered(t, q)
 		if a.voting.Load() == nil {
 			t.Errorf("%s votes no more", a.address)
 		}
@@ -283,7 +283,7 @@ func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openQuorum(t, cluster)
 	put(t, q, "a", "one")
-	before := memory(t, q)
+	before := remembered(t, q)
 	for i := range 3 {
 		cli(t, cluster.Addrs()[i], "FLUSHALL")
 	}
@@ -300,8 +300,8 @@ func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 		}
 		return errors.Is(err, register.ErrForgot)
 	})
-	after := memory(t, q)
-	if after.ID == before.ID || after.ID != memory(t, other).ID || after.For > 10*time.Second {
+	after := remembered(t, q)
+	if after.ID == before.ID || after.ID != remembered(t, other).ID || after.For > 10*time.Second {
 		t.Errorf("%v, then %v", before, after)
 	}
 	if it := read(t, q, "a"); !it.Version.IsZero() {

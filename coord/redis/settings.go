@@ -44,17 +44,17 @@ func (s *Store) inspect(ctx context.Context) error {
 			"CONFIG SET maxmemory-policy noeviction", policy)
 	}
 	if info["maxmemory_policy"] == "" {
-		s.log.Warn("redis: the server does not say what it does when memory is short; make sure that maxmemory-policy is noeviction")
+		s.Log.Warn("redis: the server does not say what it does when memory is short; make sure that maxmemory-policy is noeviction")
 	}
 	if info["connected_slaves"] != "0" && info["min_slaves_good_slaves"] == "" {
-		s.log.Warn("redis: the server has replicas and writes without them: if one takes its place while it still answers, two may hold " +
+		s.Log.Warn("redis: the server has replicas and writes without them: if one takes its place while it still answers, two may hold " +
 			"one lock; set min-replicas-to-write to the number of its replicas")
 	}
 	if err := s.nameChannels(ctx); err != nil {
 		return explain(err)
 	}
 	if !s.keeps(ctx) {
-		s.log.Info("redis: a restart of the server may take away what it has answered, or CONFIG GET is not allowed and it cannot be known; " +
+		s.Log.Info("redis: a restart of the server may take away what it has answered, or CONFIG GET is not allowed and it cannot be known; " +
 			"then all sessions end and nobody is granted for a TTL")
 	}
 	return nil
