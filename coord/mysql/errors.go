@@ -34,49 +34,49 @@ type advice struct {
 // also if the statement was killed (1317) or the server stops (1053).
 func explain(err error, a advice) error { return storekit.Explain(err, a.on) }
 
-func (a advice) on(err error) (class error, says string) {
+func (a advice) on(err error) (says string, class error) {
 	if storekit.IsUntrusted(err) {
-		return driver.ErrDenied, "its TLS certificate is not to be trusted; see tls in the DSN"
+		return "its TLS certificate is not to be trusted; see tls in the DSN", driver.ErrDenied
 	}
 	if errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrCleartextPassword) || errors.Is(err, mysql.ErrNativePassword) ||
 		errors.Is(err, mysql.ErrOldPassword) || errors.Is(err, mysql.ErrUnknownPlugin) || errors.Is(err, mysql.ErrOldProtocol) {
-		return driver.ErrDenied, ""
+		return "", driver.ErrDenied
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
-		return nil, ""
+		return "", nil
 	}
 	switch e.Number {
 	case 1045, 1698:
-		return driver.ErrDenied, "the password is wrong, or there is no such user"
+		return "the password is wrong, or there is no such user", driver.ErrDenied
 	case 1130, 1524, 1251, 1862, 1820, 4151, 3118:
-		return driver.ErrDenied, "the server does not let this user in from here"
+		return "the server does not let this user in from here", driver.ErrDenied
 	case 1044, 1142, 1143, 1227, 1370:
-		return driver.ErrDenied, a.denied
+		return a.denied, driver.ErrDenied
 	case 1049:
-		return driver.ErrDenied, "there is no such database: make it with CREATE DATABASE, or name another one"
+		return "there is no such database: make it with CREATE DATABASE, or name another one", driver.ErrDenied
 	case 1046:
-		return driver.ErrDenied, "name a database in the DSN, or with WithTable(\"database.table\")"
+		return "name a database in the DSN, or with WithTable(\"database.table\")", driver.ErrDenied
 	case 1146, 1932:
-		return driver.ErrDenied, a.missing
+		return a.missing, driver.ErrDenied
 	case 1054, 1136, 1364, 1366:
-		return driver.ErrDenied, "the table has another layout: name another one with WithTable"
+		return "the table has another layout: name another one with WithTable", driver.ErrDenied
 	case 1071, 1709:
-		return driver.ErrDenied, "the server's pages are too small for keys of 1,100 bytes: innodb_page_size must be 16k or more"
+		return "the server's pages are too small for keys of 1,100 bytes: innodb_page_size must be 16k or more", driver.ErrDenied
 	case 1153, 1118, 1406, 1301:
-		return register.ErrTooLarge, ""
+		return "", register.ErrTooLarge
 	case 1290, 1792, 1836, 3100:
-		return nil, "the server takes no writes at present: is it a replica?"
+		return "the server takes no writes at present: is it a replica?", nil
 	case 1021, 1114, 1030:
-		return nil, "is the server's disk full? Nothing was changed"
+		return "is the server's disk full? Nothing was changed", nil
 	case 1040, 1203, 1226:
-		return nil, "the server has no connection to spare: raise max_connections, or see WithConnections"
+		return "the server has no connection to spare: raise max_connections, or see WithConnections", nil
 	case 1129:
-		return nil, "the server blocks this host after too many bad connections: FLUSH HOSTS there"
+		return "the server blocks this host after too many bad connections: FLUSH HOSTS there", nil
 	case 1205:
-		return nil, "somebody keeps the row or the table locked; nothing was changed"
+		return "somebody keeps the row or the table locked; nothing was changed", nil
 	}
-	return nil, ""
+	return "", nil
 }
 
 func (s *Store) explain(err error) error {

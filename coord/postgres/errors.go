@@ -27,41 +27,41 @@ type advice struct {
 // (53100), the swap was certainly not applied; the caller tries it again all the same.
 func explain(err error, a advice) error { return storekit.Explain(err, a.on) }
 
-func (a advice) on(err error) (class error, says string) {
+func (a advice) on(err error) (says string, class error) {
 	if storekit.IsUntrusted(err) {
-		return driver.ErrDenied, "its TLS certificate is not to be trusted; see sslrootcert and sslmode in the URL"
+		return "its TLS certificate is not to be trusted; see sslrootcert and sslmode in the URL", driver.ErrDenied
 	}
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
-		return nil, ""
+		return "", nil
 	}
 	switch e.Code {
 	case "28P01":
-		return driver.ErrDenied, "the password is wrong, or the role has none"
+		return "the password is wrong, or the role has none", driver.ErrDenied
 	case "28000":
-		return driver.ErrDenied, "the server does not let this role in from here: see its pg_hba.conf, and sslmode in the URL"
+		return "the server does not let this role in from here: see its pg_hba.conf, and sslmode in the URL", driver.ErrDenied
 	case "3D000":
-		return driver.ErrDenied, "there is no such database: make it with CREATE DATABASE, or name another one in the URL"
+		return "there is no such database: make it with CREATE DATABASE, or name another one in the URL", driver.ErrDenied
 	case "42501":
-		return driver.ErrDenied, a.denied
+		return a.denied, driver.ErrDenied
 	case "42P01", "3F000":
-		return driver.ErrDenied, a.missing
+		return a.missing, driver.ErrDenied
 	case "42703", "42804", "42883", "42P10", "23502", "22P02":
-		return driver.ErrDenied, "the table has another layout: name another one with WithTable"
+		return "the table has another layout: name another one with WithTable", driver.ErrDenied
 	case "25006":
-		return nil, "the server takes no writes at present: is it a standby, or its disk full?"
+		return "the server takes no writes at present: is it a standby, or its disk full?", nil
 	case "53100":
-		return nil, "the server's disk is full: nothing was changed"
+		return "the server's disk is full: nothing was changed", nil
 	case "53300":
-		return nil, "the server has no connection to spare: raise max_connections, or see WithConnections"
+		return "the server has no connection to spare: raise max_connections, or see WithConnections", nil
 	case "54000":
-		return nil, "if the queue of notes is full, some session listens and stays in a transaction: see pg_stat_activity"
+		return "if the queue of notes is full, some session listens and stays in a transaction: see pg_stat_activity", nil
 	case "26000", "42P05":
-		return nil, "is there a pooler in transaction mode? Add default_query_exec_mode=exec to the URL"
+		return "is there a pooler in transaction mode? Add default_query_exec_mode=exec to the URL", nil
 	case "08P01":
-		return nil, "is it a pooler that does not take what the URL asks for?"
+		return "is it a pooler that does not take what the URL asks for?", nil
 	}
-	return nil, ""
+	return "", nil
 }
 
 func (s *Store) explain(err error) error {

@@ -50,9 +50,9 @@ var denials = []struct{ says, hint string }{
 // explain says what an error of the server or the connection means.
 func explain(err error) error { return storekit.Explain(err, advise) }
 
-func advise(err error) (class error, says string) {
+func advise(err error) (says string, class error) {
 	if storekit.IsUntrusted(err) {
-		return driver.ErrDenied, "its TLS certificate is not to be trusted"
+		return "its TLS certificate is not to be trusted", driver.ErrDenied
 	}
 	text := err.Error()
 	if answer, ok := rueidis.IsRedisErr(err); ok {
@@ -60,13 +60,13 @@ func advise(err error) (class error, says string) {
 		for _, d := range denials {
 			// In 6.2 a refusal within a script begins with other words.
 			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) || strings.Contains(text, ": "+d.says) {
-				return driver.ErrDenied, d.hint
+				return d.hint, driver.ErrDenied
 			}
 		}
 		if strings.HasPrefix(text, "READONLY") {
-			return errReplica, ""
+			return "", errReplica
 		}
-		return nil, ""
+		return "", nil
 	}
 	for _, riddle := range []struct{ says, hint string }{
 		{"unknown message type", "what answers there is not Redis"},
@@ -75,11 +75,11 @@ func advise(err error) (class error, says string) {
 		{"tls: bad certificate", "it does not take the client's certificate"},
 	} {
 		if strings.Contains(text, riddle.says) {
-			return errElse, riddle.hint
+			return riddle.hint, errElse
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		return nil, "it hangs up, as a server may that speaks TLS (rediss://)"
+		return "it hangs up, as a server may that speaks TLS (rediss://)", nil
 	}
-	return nil, ""
+	return "", nil
 }

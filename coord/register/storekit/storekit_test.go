@@ -87,11 +87,11 @@ func TestOpenGivesAnErrorItsClass(t *testing.T) {
 
 func TestAnErrorIsExplainedOnce(t *testing.T) {
 	answer := errors.New("error 42")
-	advise := func(err error) (error, string) {
+	advise := func(err error) (string, error) {
 		if errors.Is(err, answer) {
-			return driver.ErrDenied, "grant it"
+			return "grant it", driver.ErrDenied
 		}
-		return nil, ""
+		return "", nil
 	}
 	first := Explain(answer, advise)
 	again := Explain(fmt.Errorf("make the table: %w", first), advise)
