@@ -71,7 +71,7 @@ func newAcceptor(ctx context.Context, address string, c config) (*acceptor, erro
 	}
 	client, cut, err := dial(ctx, option, new(atomic.Bool))
 	if err != nil {
-		return nil, pkg.Failed(ctx, explain(err), "open %s", name)
+		return nil, pkg.Unopened(name, atOpening(explain(err)))
 	}
 	s := newStore(client, c)
 	s.cut, s.release = cut, client.Close

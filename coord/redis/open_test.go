@@ -299,3 +299,15 @@ func TestConnectRefusesBeforeItDials(t *testing.T) {
 		return ConnectQuorum(ctx, []string{address, "127.0.0.1:1", "127.0.0.1:2"}, WithClient(o))
 	})
 }
+
+// Whichever step the end of ctx cuts short, the error has the same class.
+func TestAQuorumThatIsNotOpenedInTimeIsOutOfReach(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		_, err := OpenQuorum(ctx, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"})
+		if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "turnwise: redis: open") {
+			t.Fatalf("open: %v", err)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (p Package) Open(ctx context.Context, address string, log *slog.Logger, ste
 	defer cancel()
 	for _, step := range steps {
 		if err := p.insist(ctx, address, log, step); err != nil {
-			return p.unopened(address, err)
+			return p.Unopened(address, err)
 		}
 	}
 	return nil

@@ -26,8 +26,8 @@ func (p Package) Failed(ctx context.Context, err error, format string, args ...a
 	return OneLine(fmt.Errorf("%s: %s: %w", p, fmt.Sprintf(format, args...), withEnd(ctx, err)))
 }
 
-// unopened says what could not be opened. An error that has no class yet means that the service is out of reach.
-func (p Package) unopened(address string, err error) error {
+// Unopened says what could not be opened, in one line. An error that has no class yet means that the service is out of reach.
+func (p Package) Unopened(address string, err error) error {
 	if !isLasting(err) {
 		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 	}
