@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
@@ -92,7 +93,9 @@ func (s *Store) fillPool(ctx context.Context, cfg *pgxpool.Config) (err error) {
 		}
 		s.Log.Info("postgres: there is a pooler in front of the server: each request is a transaction of its own")
 	}
-	s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
+	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg); err != nil { // it has dialled nobody yet
+		err = fmt.Errorf("%w: %w", coord.ErrInvalid, err)
+	}
 	return err
 }
 
