@@ -46,11 +46,8 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w: the password or token would go to %s in clear: use TLS with endpoints that "+
 			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", coord.ErrInvalid, to)
 	}
-	if _, bound := ctx.Deadline(); !bound {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, driverkit.ConnectFor)
-		defer cancel()
-	}
+	ctx, cancel := driverkit.BoundConnect(ctx)
+	defer cancel()
 	tells := inquire(ctx, cfg, c.log)
 	client, err := dial(ctx, cfg)
 	if err != nil {
