@@ -114,13 +114,7 @@ func (s *service) open(ctx context.Context, to *backend.Service, opts ...backend
 
 // look connects for a command that only looks, and calls f.
 func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord.Client) error) error {
-	to, _, err := s.find()
-	if err != nil {
-		return err
-	}
-	reach, cancel := context.WithTimeout(ctx, reachFor)
-	defer cancel()
-	client, err := s.open(reach, to)
+	client, _, err := s.reach(ctx)
 	if err != nil {
 		return unlessInterrupted(ctx, err)
 	}
@@ -131,20 +125,26 @@ func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord
 // reachFor is how long a command that only looks tries to reach the service.
 const reachFor = 10 * time.Second
 
+// reach connects for a command that only looks, and says where that is.
+func (s *service) reach(ctx context.Context) (c *coord.Client, at string, err error) {
+	to, _, err := s.find()
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachFor)
+	defer cancel()
+	c, err = s.open(ctx, to)
+	return c, to.String(), err
+}
+
 // stay connects for a command that goes on looking, and calls f with the place where it looks. It does not wait for the
 // session to end at the service: there is nothing to give back.
 func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord.Client, at string) error) error {
-	to, _, err := s.find()
+	client, at, err := s.reach(ctx)
 	if err != nil {
 		return err
 	}
-	reach, cancel := context.WithTimeout(ctx, reachFor)
-	defer cancel()
-	client, err := s.open(reach, to)
-	if err != nil {
-		return err
-	}
-	err = f(ctx, client, to.String())
+	err = f(ctx, client, at)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
