@@ -121,15 +121,15 @@ func (l *Links) keep(c Link) {
 // How often links are needed, in parts of the timeout. Three that are a seventh of it apart, a little more for round trips,
 // leave at least 0.42 of it at any time.
 const (
-	perSecurity = 100
-	apart       = 14 // while something depends on the session
-	apartIdle   = 28 // while nothing does
-	enough      = 34 // if less is left of the timeout, a link that helps is due at once
-	patience    = 6  // how long to wait for a gap
-	commits     = 32 // each link that comes so long after the latest commit was sent is to be one
+	timeoutParts  = 100
+	linkEvery     = 14 // while something depends on the session
+	idleLinkEvery = 28 // while nothing does
+	leastLeft     = 34 // if less is left of the timeout, a link that helps is due at once
+	gapWait       = 6  // how long to wait for a gap
+	commitEvery   = 32 // each link that comes so long after the latest commit was sent is to be one
 )
 
-func (l *Links) part(p int) time.Duration { return l.timeout * time.Duration(p) / perSecurity }
+func (l *Links) part(p int) time.Duration { return l.timeout * time.Duration(p) / timeoutParts }
 
 // Next returns when the next link is due, and whether it has to be a commit or may be a sync; zero: at once. Links of the
 // application count, so a session that is busy needs no others. Call it again after each answer. The link that it asks for is
@@ -145,17 +145,17 @@ func (l *Links) Next(needed bool) (at time.Duration, commit bool) {
 	}
 	last := l.links[n-1]
 	if !needed {
-		return max(last.Sent+l.part(apartIdle), last.Answered+l.gap()+1), false
+		return max(last.Sent+l.part(idleLinkEvery), last.Answered+l.gap()+1), false
 	}
-	at = last.Sent + l.part(apart)
+	at = last.Sent + l.part(linkEvery)
 	for _, a := range l.links {
-		if met := a.Answered + l.gap() + 1; met > at && met <= last.Sent+l.part(apart+patience) {
+		if met := a.Answered + l.gap() + 1; met > at && met <= last.Sent+l.part(linkEvery+gapWait) {
 			at = met
 			break
 		}
 	}
 	if a, found := l.chainTo(Link{Sent: last.Answered + 1}); found && a.Sent > l.touched {
-		at = min(at, max(last.Answered+1, l.Until()-l.part(enough)))
+		at = min(at, max(last.Answered+1, l.Until()-l.part(leastLeft)))
 	}
-	return at, at > l.commit+l.part(commits)
+	return at, at > l.commit+l.part(commitEvery)
 }
