@@ -55,7 +55,7 @@ lint-vulns:
 
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
-	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/register/... ./verify/integration/... ./coord/postgres \
+	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/redis/quorum ./coord/register/... ./verify/integration/... ./coord/postgres \
 		./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./verify/browser/... ./verify/simulation/... ./...
 
 .PHONY: test-model

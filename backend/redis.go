@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/redis"
+	"github.com/turnwise/turnwise/coord/redis/quorum"
 )
 
 func init() { services["redis"] = redises }
@@ -69,6 +70,6 @@ func redises(t *target) (connect, error) {
 		for i, host := range hosts {
 			all[i] = one(host).String()
 		}
-		return redis.ConnectQuorum(ctx, all, opts...)
+		return quorum.Connect(ctx, all, opts...)
 	}, nil
 }

@@ -77,4 +77,4 @@ fetch
 [ "${1:-}" = --fetch ] && exit
 cd "$repository"
 TURNWISE_SERVERS=$newer TURNWISE_REQUIRE_SERVERS=1 go test -race -count=1 -timeout 30m -p 1 \
-	./coord/zk ./coord/redis ./coord/mysql ./verify/integration/fences
+	./coord/zk ./coord/redis ./coord/redis/quorum ./coord/mysql ./verify/integration/fences

@@ -1,4 +1,5 @@
-// Package redis carries turnwise's recipes on one Redis or Valkey, 6.2 or newer, or on several that agree.
+// Package redis carries turnwise's recipes on one Redis or Valkey, 6.2 or newer. If one server is too few to rely on, see
+// [github.com/turnwise/turnwise/coord/redis/quorum], which takes three or five that agree.
 //
 //	locks, err := redis.Connect(ctx, "redis://localhost:6379/0")
 //	if err != nil {
@@ -21,26 +22,6 @@
 // It does not promise that tokens go on rising after Redis has forgotten. Nor does it promise to notice a backup that was
 // put in place of the data, unless the server was restarted without appendfsync always. And it believes the server's wall
 // clock in one thing: after Redis has forgotten, a clock that is set forward ends the pause too early.
-//
-// # Several that agree
-//
-//	locks, err := redis.ConnectQuorum(ctx, []string{"redis-a:6379", "redis-b:6379", "redis-c:6379"})
-//
-// These are three or five Redis servers that know nothing of one another: no replicas, no sentinels, no cluster. What counts
-// is what a majority has agreed to (CASPaxos), so any minority may be killed, stopped or emptied, and nobody notices. Use it
-// where you would have used Redlock: it does not rely on clocks, and it has tokens. Each change takes one request to each
-// server, or two if several processes take turns at changing the same register.
-//
-// A server that may have forgotten its votes, because it was emptied or restarted without appendfsync always, does not vote
-// until [Quorum.Heal] has given it what the others know. That takes 10 s and a program of a few lines:
-//
-//	q, err := redis.OpenQuorum(ctx, addresses)
-//	if err == nil {
-//		err = q.Heal(ctx)
-//	}
-//
-// If a majority has forgotten, nobody is granted anything. Empty the other servers as well (FLUSHALL); the next process that
-// opens them founds the group again. Each register that is deleted leaves a mark of some 300 bytes for ever.
 //
 // # Settings to check
 //
@@ -69,7 +50,7 @@
 //	min-replicas-to-write 1          as many as it has replicas
 //	min-replicas-max-lag 3           less than the sentinels' down-after-milliseconds, by more than a second
 //
-// Then it also stops when a replica is down. Three Redis that agree have neither problem.
+// Then it also stops when a replica is down. Three Redis that agree (package quorum) have neither problem.
 //
 // # Rights
 //
@@ -87,8 +68,7 @@
 //	turnwise:session/1f0c…        a process
 //	turnwise:0:line/orders/4711   channels, with the number of the database
 //
-// A quorum has "turnwise-quorum" instead of "turnwise". Its servers also have turnwise-quorum.member, which says whether the
-// server votes (v), and in which group. Keys do not expire. To remove everything while nobody uses it:
+// Keys do not expire. To remove everything while nobody uses it:
 //
 //	redis-cli --scan --pattern 'turnwise*' | xargs redis-cli del
 package redis

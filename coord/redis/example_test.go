@@ -27,13 +27,3 @@ func Example() {
 		log.Fatal(err)
 	}
 }
-
-func ExampleConnectQuorum() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	locks, err := redis.ConnectQuorum(ctx, []string{"redis-a:6379", "redis-b:6379", "redis-c:6379"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
-}

@@ -7,18 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
 )
-
-func remembered(t *testing.T, s register.Store) register.Memory {
-	t.Helper()
-	m, err := s.Memory(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // forgets waits until each call says that the store may have forgotten, and does nothing.
 func forgets(t *testing.T, s *Store) {
@@ -27,7 +20,7 @@ func forgets(t *testing.T, s *Store) {
 		_, err := s.Swap(ctx, register.Swap{Key: "forgets", Next: register.NewVersion()})
 		return err
 	}
-	eventually(t, "a swap to end with ErrForgot", func() bool {
+	redistest.Eventually(t, "a swap to end with ErrForgot", func() bool {
 		err := swap(t.Context())
 		if err == nil || errors.Is(err, register.ErrConflict) {
 			t.Fatalf("a swap ended with %v", err)
@@ -49,7 +42,7 @@ func forgets(t *testing.T, s *Store) {
 // remembers waits until a register is read, and fails if anything was forgotten.
 func remembers(t *testing.T, s *Store, key, text string) {
 	t.Helper()
-	eventually(t, "to read "+key, func() bool {
+	redistest.Eventually(t, "to read "+key, func() bool {
 		it, err := s.Read(t.Context(), key)
 		if errors.Is(err, register.ErrForgot) || err == nil && string(it.Value) != text {
 			t.Fatalf("%v, %v", it, err)
@@ -61,22 +54,22 @@ func remembers(t *testing.T, s *Store, key, text string) {
 func TestARestartWithoutADiskForgets(t *testing.T) {
 	cluster := servers.Redis(t)
 	s, other := open1(t, cluster.Addrs()[0]), open1(t, cluster.Addrs()[0])
-	put(t, s, "a", "one")
-	before := remembered(t, s)
-	if other := remembered(t, other); other.ID != before.ID || other.For < before.For {
+	redistest.Put(t, s, "a", "one")
+	before := redistest.Remembered(t, s)
+	if other := redistest.Remembered(t, other); other.ID != before.ID || other.For < before.For {
 		t.Errorf("%v, and to another %v", before, other)
 	}
 	cluster.Member(0).Restart(t)
 	forgets(t, s)
 	forgets(t, other)
-	after := remembered(t, s)
+	after := redistest.Remembered(t, s)
 	if after.ID == before.ID || after.For > before.For+time.Second {
 		t.Errorf("%v, then %v", before, after)
 	}
-	if it := read(t, s, "a"); !it.Version.IsZero() {
+	if it := redistest.Read(t, s, "a"); !it.Version.IsZero() {
 		t.Errorf("it holds %v", it)
 	}
-	if other := remembered(t, other); other.ID != after.ID {
+	if other := redistest.Remembered(t, other); other.ID != after.ID {
 		t.Errorf("%v, and to another %v", after, other)
 	}
 }
@@ -84,18 +77,18 @@ func TestARestartWithoutADiskForgets(t *testing.T) {
 func TestARestartWithWhatWasSavedASecondAgoForgets(t *testing.T) {
 	cluster := servers.Redis(t, servers.AppendOnly("everysec"))
 	s := open1(t, cluster.Addrs()[0])
-	put(t, s, "a", "one")
-	before := remembered(t, s)
+	redistest.Put(t, s, "a", "one")
+	before := redistest.Remembered(t, s)
 	time.Sleep(2 * time.Second)
 	cluster.Member(0).Kill()
 	time.Sleep(1200 * time.Millisecond)
 	cluster.Member(0).Restart(t)
 	forgets(t, s)
-	after := remembered(t, s)
+	after := redistest.Remembered(t, s)
 	if after.ID == before.ID || after.For > 3*time.Second {
 		t.Errorf("%v, then %v", before, after)
 	}
-	if it := read(t, s, "a"); string(it.Value) != "one" {
+	if it := redistest.Read(t, s, "a"); string(it.Value) != "one" {
 		t.Errorf("it holds %v", it) // this time it was on the disk
 	}
 }
@@ -103,24 +96,24 @@ func TestARestartWithWhatWasSavedASecondAgoForgets(t *testing.T) {
 func TestARestartAfterTheDiskWasWaitedForForgetsNothing(t *testing.T) {
 	cluster := servers.Redis(t, servers.AppendOnly("always"))
 	s := open1(t, cluster.Addrs()[0])
-	h, _ := listen(t, s, "a")
-	before := remembered(t, s)
+	h, _ := redistest.Listen(t, s, "a")
+	before := redistest.Remembered(t, s)
 	for _, text := range []string{"one", "two", "three"} {
-		put(t, s, "a", text)
+		redistest.Put(t, s, "a", text)
 		cluster.Member(0).Restart(t)
 		remembers(t, s, "a", text)
 	}
-	if after := remembered(t, s); after.ID != before.ID || after.For < before.For {
+	if after := redistest.Remembered(t, s); after.ID != before.ID || after.For < before.For {
 		t.Errorf("%v, then %v", before, after)
 	}
-	h.await(t, "lost")
+	h.Await(t, "lost")
 }
 
 func TestARestartOfAServerThatNoLongerWaitsForItsDiskForgets(t *testing.T) {
 	cluster := servers.Redis(t, servers.AppendOnly("always"))
 	s := open1(t, cluster.Addrs()[0])
 	cluster.Member(0).Restart(t)
-	cli(t, cluster.Addrs()[0], "CONFIG", "SET", "appendfsync", "everysec")
+	redistest.CLI(t, cluster.Addrs()[0], "CONFIG", "SET", "appendfsync", "everysec")
 	forgets(t, s)
 }
 
@@ -129,11 +122,11 @@ func TestAnEmptiedDatabaseHasForgotten(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			cluster := servers.Redis(t, servers.AppendOnly("always"))
 			s := open1(t, cluster.Addrs()[0])
-			before := remembered(t, s)
+			before := redistest.Remembered(t, s)
 			time.Sleep(time.Second)
-			cli(t, cluster.Addrs()[0], how)
+			redistest.CLI(t, cluster.Addrs()[0], how)
 			forgets(t, s)
-			if after := remembered(t, s); after.ID == before.ID || after.For > time.Second {
+			if after := redistest.Remembered(t, s); after.ID == before.ID || after.For > time.Second {
 				t.Errorf("%v, then %v", before, after)
 			}
 		})
@@ -143,22 +136,22 @@ func TestAnEmptiedDatabaseHasForgotten(t *testing.T) {
 func TestAServerWithoutItsScriptsIsGivenThemAgain(t *testing.T) {
 	cluster := servers.Redis(t)
 	s := open1(t, cluster.Addrs()[0])
-	put(t, s, "a", "one")
-	cli(t, cluster.Addrs()[0], "SCRIPT", "FLUSH")
+	redistest.Put(t, s, "a", "one")
+	redistest.CLI(t, cluster.Addrs()[0], "SCRIPT", "FLUSH")
 	remembers(t, s, "a", "one")
-	put(t, s, "a", "two")
+	redistest.Put(t, s, "a", "two")
 }
 
 func follow(t *testing.T, follower, leader string) {
 	t.Helper()
 	if leader == "" {
-		cli(t, follower, "REPLICAOF", "NO", "ONE")
+		redistest.CLI(t, follower, "REPLICAOF", "NO", "ONE")
 		return
 	}
 	host, port, _ := net.SplitHostPort(leader)
-	cli(t, follower, "REPLICAOF", host, port)
-	eventually(t, "the replica to have caught up", func() bool {
-		info := cli(t, follower, "INFO", "replication")
+	redistest.CLI(t, follower, "REPLICAOF", host, port)
+	redistest.Eventually(t, "the replica to have caught up", func() bool {
+		info := redistest.CLI(t, follower, "INFO", "replication")
 		return containsAll(info, "role:slave", "master_link_status:up", "master_sync_in_progress:0")
 	})
 }
@@ -176,36 +169,36 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			proxy := forward(t, a)
 			s := open1(t, proxy.addr())
 			time.Sleep(3 * time.Second)
-			before := remembered(t, s)
+			before := redistest.Remembered(t, s)
 			follow(t, b, a)
-			put(t, s, "a", "one")
-			if now := remembered(t, s); now.ID != before.ID {
+			redistest.Put(t, s, "a", "one")
+			if now := redistest.Remembered(t, s); now.ID != before.ID {
 				t.Errorf("a replica attached: %v, then %v", before, now)
 			}
-			eventually(t, "the replica to have it", func() bool { return len(cli(t, b, "GET", "turnwise:a")) > 0 })
+			redistest.Eventually(t, "the replica to have it", func() bool { return len(redistest.CLI(t, b, "GET", "turnwise:a")) > 0 })
 
 			follow(t, b, "")
 			proxy.to(b)
 			forgets(t, s)
-			after := remembered(t, s)
+			after := redistest.Remembered(t, s)
 			if after.ID == before.ID || after.For > 2*time.Second {
 				t.Errorf("%v, then %v", before, after)
 			}
-			put(t, s, "a", "two")
+			redistest.Put(t, s, "a", "two")
 
 			// And back to the first, which still runs, and may have something that was never swapped at the second.
 			follow(t, a, b)
 			proxy.to(a)
-			eventually(t, "a replica not to do", func() bool {
+			redistest.Eventually(t, "a replica not to do", func() bool {
 				_, err := s.Read(t.Context(), "a")
 				if err == nil {
 					t.Fatal("a replica was read")
 				}
-				return errors.Is(err, errReplica)
+				return errors.Is(err, server.ErrReplica)
 			})
 			follow(t, a, "")
 			forgets(t, s)
-			if again := remembered(t, s); again.ID == after.ID || again.ID == before.ID {
+			if again := redistest.Remembered(t, s); again.ID == after.ID || again.ID == before.ID {
 				t.Errorf("%v, %v, then %v", before, after, again)
 			}
 		})
@@ -218,14 +211,14 @@ func TestAMasterThatFollowedForAMomentHasForgotten(t *testing.T) {
 	a, b := cluster.Addrs()[0], cluster.Addrs()[1]
 	s := open1(t, a)
 	follow(t, b, a)
-	put(t, s, "a", "one")
+	redistest.Put(t, s, "a", "one")
 	follow(t, b, "")
-	put(t, s, "a", "two") // only the first has it
+	redistest.Put(t, s, "a", "two") // only the first has it
 	follow(t, a, b)
 	follow(t, a, "")
 	forgets(t, s)
-	remembered(t, s)
-	if it := read(t, s, "a"); string(it.Value) == "two" {
+	redistest.Remembered(t, s)
+	if it := redistest.Read(t, s, "a"); string(it.Value) == "two" {
 		t.Errorf("it was not lost after all: %v; this shows nothing", it)
 	}
 }

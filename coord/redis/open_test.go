@@ -17,6 +17,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -25,7 +27,7 @@ import (
 func refused(t *testing.T, d time.Duration, address string, opts ...Option) error {
 	t.Helper()
 	begun := time.Now()
-	s, err := Open(within(t, d), address, opts...)
+	s, err := Open(redistest.Within(t, d), address, opts...)
 	if err == nil {
 		s.Close()
 		t.Fatalf("%s was opened", address)
@@ -50,12 +52,12 @@ func wants(t *testing.T, err error, says string, is error) {
 func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(2))
 	address, other := cluster.Addrs()[0], cluster.Addrs()[1]
-	cli(t, address, "CONFIG", "SET", "maxmemory", "100mb")
+	redistest.CLI(t, address, "CONFIG", "SET", "maxmemory", "100mb")
 	for _, policy := range []string{"allkeys-lru", "allkeys-random"} {
-		cli(t, address, "CONFIG", "SET", "maxmemory-policy", policy)
+		redistest.CLI(t, address, "CONFIG", "SET", "maxmemory-policy", policy)
 		wants(t, refused(t, 20*time.Second, address), "CONFIG SET maxmemory-policy noeviction", driver.ErrDenied)
 	}
-	cli(t, address, "CONFIG", "SET", "maxmemory", "0")
+	redistest.CLI(t, address, "CONFIG", "SET", "maxmemory", "0")
 	open1(t, address)
 	follow(t, other, address)
 	wants(t, refused(t, 20*time.Second, other), "replica of 127.0.0.1", driver.ErrDenied)
@@ -63,7 +65,7 @@ func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 	// A master that writes without its replicas may be replaced without knowing it. This is logged but not refused: it may be
 	// intended.
 	for _, least := range []string{"0", "1"} {
-		cli(t, address, "CONFIG", "SET", "min-replicas-to-write", least)
+		redistest.CLI(t, address, "CONFIG", "SET", "min-replicas-to-write", least)
 		var log strings.Builder
 		open1(t, address, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Close()
 		if warned := strings.Contains(log.String(), "min-replicas-to-write"); warned != (least == "0") {
@@ -76,7 +78,7 @@ func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
 	cluster := servers.Redis(t, servers.Config("maxmemory 4mb", "maxmemory-policy volatile-lru"))
 	s := open1(t, cluster.Addrs()[0])
-	put(t, s, "a", "one")
+	redistest.Put(t, s, "a", "one")
 	value := []byte(strings.Repeat("x", 100_000))
 	full := false
 	for i := range 200 {
@@ -91,7 +93,7 @@ func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
 	if !full {
 		t.Fatal("memory was not short")
 	}
-	if it := read(t, s, "a"); string(it.Value) != "one" {
+	if it := redistest.Read(t, s, "a"); string(it.Value) != "one" {
 		t.Errorf("it holds %v", it)
 	}
 }
@@ -141,7 +143,7 @@ func altered(t *testing.T, target string, changes ...string) string {
 func TestAnOlderRedisIsRefused(t *testing.T) {
 	address := servers.Redis(t, servers.Shared()).Addrs()[0]
 	open1(t, altered(t, address))
-	major := strings.Split(strings.Split(cli(t, address, "INFO", "server"), "redis_version:")[1], ".")[0]
+	major := strings.Split(strings.Split(redistest.CLI(t, address, "INFO", "server"), "redis_version:")[1], ".")[0]
 	old := altered(t, address, "redis_version:"+major, "redis_version:5", "CLIENT\r\n$4\r\nINFO", "CLIENT\r\n$4\r\nNONE")
 	wants(t, refused(t, 20*time.Second, old), "it takes 6.2 or newer, or Valkey", driver.ErrDenied)
 }
@@ -169,21 +171,21 @@ func TestAUserNeedsTheDocumentedRights(t *testing.T) {
 	cluster := servers.Redis(t)
 	address := cluster.Addrs()[0]
 	acl := func(rules string) {
-		cli(t, address, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">sesame"}, strings.Fields(rules)...)...)
+		redistest.CLI(t, address, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">sesame"}, strings.Fields(rules)...)...)
 	}
 	acl(documented)
 	s := open1(t, "redis://u:sesame@"+address)
-	h, _ := listen(t, s, "a")
-	put(t, s, "a", "one", register.Note{Topic: "a", Text: []byte("x")})
-	h.await(t, "x")
+	h, _ := redistest.Listen(t, s, "a")
+	redistest.Put(t, s, "a", "one", register.Note{Topic: "a", Text: []byte("x")})
+	h.Await(t, "x")
 	for _, right := range strings.Fields(documented) {
 		if strings.HasPrefix(right, "+") {
 			t.Run("without "+right, func(t *testing.T) {
 				acl(strings.Replace(documented+" ", right+" ", "", 1))
-				s, err := Open(within(t, 20*time.Second), "redis://u:sesame@"+address)
+				s, err := Open(redistest.Within(t, 20*time.Second), "redis://u:sesame@"+address)
 				if err == nil {
 					defer s.Close()
-					_, err = s.Listen(within(t, 20*time.Second), "a", func([]byte) {})
+					_, err = s.Listen(redistest.Within(t, 20*time.Second), "a", func([]byte) {})
 				}
 				if (right == "+unsubscribe" || right == "+config|get") && err == nil { // it works without these
 					return
@@ -245,7 +247,7 @@ func TestWhatIsNoAddress(t *testing.T) {
 	for _, address := range []string{"", "localhost", "redis://u:sesame@host:port/x", "http://host:1", "redis://host/1/2"} {
 		refused(t, time.Second, address)
 	}
-	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379"), "in clear", errClear)
+	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379"), "in clear", coord.ErrInvalid)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Open(ctx, "127.0.0.1:1"); !errors.Is(err, context.Canceled) {
@@ -260,13 +262,17 @@ func TestTheCallersClientDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	s, err := openOn(t.Context(), client, WithRoot(t.Name()))
+	c, err := server.Configure(defaultRoot, []Option{WithRoot(t.Name())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, _ := listen(t, s, "a")
-	put(t, s, "a", "one", register.Note{Topic: "a", Text: []byte("x")})
-	h.await(t, "x")
+	s, err := openOn(t.Context(), client, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := redistest.Listen(t, s, "a")
+	redistest.Put(t, s, "a", "one", register.Note{Topic: "a", Text: []byte("x")})
+	h.Await(t, "x")
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -282,7 +288,7 @@ func TestACertificateThatIsNotToBeTrustedIsSaidAtOnce(t *testing.T) {
 	stranger := httptest.NewTLSServer(nil)
 	defer stranger.Close()
 	begun := time.Now()
-	_, err := Open(within(t, 20*time.Second), "rediss://"+stranger.Listener.Addr().String())
+	_, err := Open(redistest.Within(t, 20*time.Second), "rediss://"+stranger.Listener.Addr().String())
 	if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "TLS certificate") {
 		t.Errorf("open: %v", err)
 	}
@@ -295,19 +301,4 @@ func TestConnectRefusesBeforeItDials(t *testing.T) {
 	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
 		return Connect(ctx, address, WithClient(o))
 	})
-	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
-		return ConnectQuorum(ctx, []string{address, "127.0.0.1:1", "127.0.0.1:2"}, WithClient(o))
-	})
-}
-
-// Whichever step the end of ctx cuts short, the error has the same class.
-func TestAQuorumThatIsNotOpenedInTimeIsOutOfReach(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 20 {
-		_, err := OpenQuorum(ctx, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"})
-		if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "turnwise: redis: open") {
-			t.Fatalf("open: %v", err)
-		}
-	}
 }

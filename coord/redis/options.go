@@ -3,40 +3,33 @@ package redis
 import (
 	"crypto/tls"
 	"log/slog"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // pkg begins the errors of this package.
 const pkg storekit.Package = "redis"
 
-// Option sets up a store. A nil Option changes nothing.
+// Option sets up a store, here and in package quorum. A nil Option changes nothing.
 type Option func(*config)
 
-type config struct {
-	storekit.Settings
-	root      string // what keys begin with
-	cleartext bool
-	tls       *tls.Config
-}
+type config = server.Config
 
 const defaultRoot = "turnwise:"
 
 // WithRoot sets what all keys and channels begin with. The default is "turnwise:", and for a quorum "turnwise-quorum:". A
 // colon is added if prefix does not end with one. Redis grants rights by prefix, so each root can have users of its own.
-func WithRoot(prefix string) Option { return func(c *config) { c.root = prefix } }
+func WithRoot(prefix string) Option { return func(c *config) { c.Root = prefix } }
 
 // WithTTL sets how long a session lasts when nothing is heard from its process: how soon a dead holder's line goes on, and
 // how long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more
-// than a day. It is for Connect, ConnectQuorum and New.
+// than a day. It is for Connect and New.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } }
 
-// WithClient passes options on to the coord.Client that Connect and ConnectQuorum make.
+// WithClient passes options on to the coord.Client that Connect makes.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.Client = append(c.Client, opts...) }
 }
@@ -46,25 +39,8 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
 // WithTLS encrypts the connections, as an address that begins with rediss:// does, but with the caller's configuration. An
 // empty ServerName is taken from each address. It has no effect on [New], whose client is the caller's.
-func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
+func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.TLS = cfg } }
 
 // WithCleartextPassword lets a password go to another machine over connections that are not encrypted: anybody who can
 // listen on the way then has it.
-func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
-
-func configure(opts []Option) (config, error) {
-	c := config{root: defaultRoot}
-	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
-		return c, err
-	}
-	if !strings.HasSuffix(c.root, ":") {
-		c.root += ":"
-	}
-	switch {
-	case c.root == ":":
-		return c, pkg.Invalid("WithRoot(\"\"): the root must not be empty, lest keys mix with what others keep")
-	case !utf8.ValidString(c.root) || strings.IndexFunc(c.root, unicode.IsControl) >= 0:
-		return c, pkg.Invalid("WithRoot(%q): it must be valid UTF-8 without control characters", c.root)
-	}
-	return c, nil
-}
+func WithCleartextPassword() Option { return func(c *config) { c.Cleartext = true } }

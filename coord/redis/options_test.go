@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 )
 
 func TestANilOptionChangesNothing(t *testing.T) {
-	if _, err := configure([]Option{nil}); err != nil {
+	if _, err := server.Configure(defaultRoot, []Option{nil}); err != nil {
 		t.Error(err)
 	}
 }
@@ -18,7 +19,7 @@ func TestANilOptionChangesNothing(t *testing.T) {
 // A TTL without its unit is one of nanoseconds.
 func TestATTLThatIsASlipIsRefused(t *testing.T) {
 	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond} {
-		if _, err := configure([]Option{WithTTL(slip)}); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
+		if _, err := server.Configure(defaultRoot, []Option{WithTTL(slip)}); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
 			t.Errorf("WithTTL(%v): %v", slip, err)
 		}
 	}

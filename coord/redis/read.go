@@ -7,51 +7,48 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
+// Read is a script: most proxies send those to the master, and a replica refuses it.
 func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 	it, err := s.read(ctx, key)
 	return it, pkg.Failed(ctx, err, "read %q", key)
 }
 
 func (s *Store) read(ctx context.Context, key string) (register.Item, error) {
-	reply, err := s.run(ctx, readScript, func(memory string) ([]string, []string) {
-		return []string{s.mark, s.root + key}, []string{memory}
-	})
+	reply, err := s.run(ctx, readScript, []string{s.server.Root + key}, nil)
 	if err != nil {
 		return register.Item{}, err
 	}
-	it, err := item(key, reply)
-	return it, err
+	return item(key, reply)
 }
 
 // item returns what stands in a register, from {it, age}.
 func item(key string, reply rueidis.RedisMessage) (register.Item, error) {
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) != 2 {
-		return register.Item{}, fmt.Errorf("%w: %w", errStrange, err)
+		return register.Item{}, fmt.Errorf("%w: %w", server.ErrStrange, err)
 	}
-	return parse(key, parts[0], parts[1])
+	if parts[0].IsNil() {
+		return register.Item{Key: key}, nil
+	}
+	text, err := parts[0].AsBytes()
+	if err != nil {
+		return register.Item{}, err
+	}
+	return parse(key, text, server.Age(parts[1]))
 }
 
-func parse(key string, text, since rueidis.RedisMessage) (register.Item, error) {
+// parse returns what stands in a register, from its bytes.
+func parse(key string, text []byte, age time.Duration) (register.Item, error) {
 	it := register.Item{Key: key}
-	if text.IsNil() {
-		return it, nil
-	}
-	b, err := text.AsBytes()
-	if err != nil || len(b) < headSize {
+	if len(text) < headSize { // we never write so little
 		return it, storekit.Denied("something else stands under its key: use another root")
 	}
-	copy(it.Version[:], b)
-	it.Value, it.Age = b[headSize:], age(since)
+	copy(it.Version[:], text)
+	it.Value, it.Age = text[headSize:], age
 	return it, nil
-}
-
-// age is never negative, even if the server's clock was set back.
-func age(us rueidis.RedisMessage) time.Duration {
-	n, _ := us.AsInt64()
-	return storekit.Age(n)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -45,13 +46,13 @@ func watched(t *testing.T, master string, downAfter time.Duration) (sentinel, na
 			t.Fatal(err)
 		}
 		t.Cleanup(process.Kill)
-		eventually(t, "the sentinel to serve, and to know the replica", func() bool {
+		redistest.Eventually(t, "the sentinel to serve, and to know the replica", func() bool {
 			conn, err := net.Dial("tcp", sentinel)
 			if err != nil {
 				return !process.Alive()
 			}
 			conn.Close()
-			return !process.Alive() || containsAll(cli(t, sentinel, "INFO", "sentinel"), "name="+name+",status=ok", "slaves=1")
+			return !process.Alive() || containsAll(redistest.CLI(t, sentinel, "INFO", "sentinel"), "name="+name+",status=ok", "slaves=1")
 		})
 		if process.Alive() {
 			return sentinel, name
@@ -91,7 +92,7 @@ func belief(hold *coord.Hold) (until func() time.Time) {
 
 func locked(t *testing.T, c *coord.Client) *coord.Hold {
 	t.Helper()
-	h, err := mutex.New(c, "orders").Lock(within(t, time.Minute))
+	h, err := mutex.New(c, "orders").Lock(redistest.Within(t, time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func locked(t *testing.T, c *coord.Client) *coord.Hold {
 
 func connected(t *testing.T, address string, ttl time.Duration) *coord.Client {
 	t.Helper()
-	c, err := Connect(within(t, 30*time.Second), address, WithTTL(ttl), WithCleartextPassword())
+	c, err := Connect(redistest.Within(t, 30*time.Second), address, WithTTL(ttl), WithCleartextPassword())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestAFailOverBySentinelsLetsNobodyInBesideTheHolder(t *testing.T) {
 			if how == "the master is killed" {
 				cluster.Member(0).Kill()
 			} else {
-				cli(t, sentinel, "SENTINEL", "FAILOVER", name)
+				redistest.CLI(t, sentinel, "SENTINEL", "FAILOVER", name)
 			}
 			next := locked(t, second)
 			granted := time.Now()
@@ -133,7 +134,7 @@ func TestAFailOverBySentinelsLetsNobodyInBesideTheHolder(t *testing.T) {
 			if waited := granted.Sub(begun); waited < ttl {
 				t.Errorf("somebody was granted after %v: the new master may lack a hold, and not all TTLs had passed", waited)
 			}
-			if info := cli(t, replica, "INFO", "replication"); !containsAll(info, "role:master") {
+			if info := redistest.CLI(t, replica, "INFO", "replication"); !containsAll(info, "role:master") {
 				t.Errorf("the replica did not take over: %s", info)
 			}
 			if err := next.Release(); err != nil {
@@ -155,11 +156,11 @@ func TestAMasterThatIsCutOffMustStopBeforeAnotherTakesItsPlace(t *testing.T) {
 			const ttl = 2 * time.Second
 			_, master, replica := replicated(t)
 			for _, a := range []string{master, replica} {
-				cli(t, a, "ACL", "SETUSER", "u", "on", ">sesame", "~*", "&*", "+@all")
+				redistest.CLI(t, a, "ACL", "SETUSER", "u", "on", ">sesame", "~*", "&*", "+@all")
 			}
 			if !alone { // as the documentation says
-				cli(t, master, "CONFIG", "SET", "min-replicas-to-write", "1")
-				cli(t, master, "CONFIG", "SET", "min-replicas-max-lag", "1")
+				redistest.CLI(t, master, "CONFIG", "SET", "min-replicas-to-write", "1")
+				redistest.CLI(t, master, "CONFIG", "SET", "min-replicas-max-lag", "1")
 			}
 			watched(t, master, 4*time.Second)
 			until := belief(locked(t, connected(t, "redis://u:sesame@"+master, ttl)))
@@ -176,8 +177,8 @@ func TestAMasterThatIsCutOffMustStopBeforeAnotherTakesItsPlace(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, "another to take its place", func() bool { // a replica is refused
-				s, err := Open(within(t, 5*time.Second), replica)
+			redistest.Eventually(t, "another to take its place", func() bool { // a replica is refused
+				s, err := Open(redistest.Within(t, 5*time.Second), replica)
 				if err == nil {
 					s.Close()
 				}

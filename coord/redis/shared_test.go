@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -23,7 +24,7 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 	defer client.Close()
 	var on []*coord.Client
 	for range 2 {
-		d, err := New(within(t, 20*time.Second), client, WithTTL(ttl))
+		d, err := New(redistest.Within(t, 20*time.Second), client, WithTTL(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +32,7 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 		defer c.Close()
 		on = append(on, c)
 	}
-	elsewhere, err := Connect(within(t, 20*time.Second), address, WithTTL(ttl))
+	elsewhere, err := Connect(redistest.Within(t, 20*time.Second), address, WithTTL(ttl))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +41,13 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 	handsOver(t, on[0], on[1])
 	handsOver(t, on[1], on[0])
 
-	held, err := mutex.New(on[1], "kept").Lock(within(t, 20*time.Second))
+	held, err := mutex.New(on[1], "kept").Lock(redistest.Within(t, 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	waits := make(chan error, 1)
 	go func() {
-		_, err := mutex.New(on[0], "kept").Lock(within(t, 20*time.Second))
+		_, err := mutex.New(on[0], "kept").Lock(redistest.Within(t, 20*time.Second))
 		waits <- err
 	}()
 	time.Sleep(ttl / 4)
@@ -76,13 +77,13 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 // handsOver has one client hold a lock, and the other one wait for it.
 func handsOver(t *testing.T, from, to *coord.Client) {
 	t.Helper()
-	h, err := mutex.New(from, "orders").Lock(within(t, 20*time.Second))
+	h, err := mutex.New(from, "orders").Lock(redistest.Within(t, 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	granted := make(chan error, 1)
 	go func() {
-		next, err := mutex.New(to, "orders").Lock(within(t, 20*time.Second))
+		next, err := mutex.New(to, "orders").Lock(redistest.Within(t, 20*time.Second))
 		if err == nil {
 			err = next.Release()
 		}

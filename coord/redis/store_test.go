@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -28,7 +28,7 @@ func shared(t *testing.T, opts ...Option) *Store {
 
 func open1(t *testing.T, address string, opts ...Option) *Store {
 	t.Helper()
-	s, err := Open(within(t, 20*time.Second), address, opts...)
+	s, err := Open(redistest.Within(t, 20*time.Second), address, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,57 +36,13 @@ func open1(t *testing.T, address string, opts ...Option) *Store {
 	return s
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// put swaps a text in over whatever stands there.
-func put(t *testing.T, s register.Store, key, text string, notes ...register.Note) register.Item {
-	t.Helper()
-	it, err := s.Read(within(t, 10*time.Second), key)
-	if err == nil {
-		it, err = s.Swap(within(t, 10*time.Second), register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: []byte(text), Notes: notes})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return it
-}
-
-func read(t *testing.T, s register.Store, key string) register.Item {
-	t.Helper()
-	it, err := s.Read(within(t, 10*time.Second), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return it
-}
-
-// cli sends a command to a server as an operator would.
-func cli(t *testing.T, address string, command ...string) string {
-	t.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	reply, err := c.Do(within(t, 10*time.Second), c.B().Arbitrary(command...).Build()).ToMessage()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatalf("%v: %v", command, err)
-	}
-	text, _ := reply.ToString()
-	return text
-}
-
 func TestASwapNeedsTheVersionThatStands(t *testing.T) {
 	s, ctx := shared(t), t.Context()
-	if it := read(t, s, "a"); !it.Version.IsZero() || it.Value != nil || it.Key != "a" {
+	if it := redistest.Read(t, s, "a"); !it.Version.IsZero() || it.Value != nil || it.Key != "a" {
 		t.Errorf("an empty register holds %v", it)
 	}
-	first := put(t, s, "a", "one")
-	if it := read(t, s, "a"); it.Version != first.Version || string(it.Value) != "one" || it.Age < 0 || it.Age > 10*time.Second {
+	first := redistest.Put(t, s, "a", "one")
+	if it := redistest.Read(t, s, "a"); it.Version != first.Version || string(it.Value) != "one" || it.Age < 0 || it.Age > 10*time.Second {
 		t.Errorf("it holds %v", it)
 	}
 	it, err := s.Swap(ctx, register.Swap{Key: "a", Next: register.NewVersion(), Value: []byte("late")})
@@ -112,9 +68,9 @@ func TestASwapNeedsTheVersionThatStands(t *testing.T) {
 
 func TestAgeIsSinceTheSwap(t *testing.T) {
 	s := shared(t)
-	it := put(t, s, "a", "one")
+	it := redistest.Put(t, s, "a", "one")
 	time.Sleep(50 * time.Millisecond)
-	if age := read(t, s, "a").Age; age < 50*time.Millisecond || age > 20*time.Second {
+	if age := redistest.Read(t, s, "a").Age; age < 50*time.Millisecond || age > 20*time.Second {
 		t.Errorf("after 50 ms it is %v", age)
 	}
 	again, err := s.Swap(t.Context(), register.Swap{Key: "a", Next: it.Version, Value: it.Value})
@@ -125,7 +81,7 @@ func TestAgeIsSinceTheSwap(t *testing.T) {
 	if !errors.Is(err, register.ErrConflict) || late.Age < 50*time.Millisecond {
 		t.Errorf("a conflict: %v, %v", late, err)
 	}
-	if age := read(t, s, "a").Age; age < 50*time.Millisecond {
+	if age := redistest.Read(t, s, "a").Age; age < 50*time.Millisecond {
 		t.Errorf("after it was reserved it is %v", age)
 	}
 }
@@ -134,30 +90,30 @@ func TestAnyBytesComeBack(t *testing.T) {
 	s := shared(t)
 	for _, key := range []string{"a", "line/a*[b]?\\", "line/ä b%s{c}", strings.Repeat("k", 1100)} {
 		for _, value := range []string{"", "\x00\xff\r\n", strings.Repeat("x", 100_000)} {
-			put(t, s, key, value)
-			if it := read(t, s, key); string(it.Value) != value || it.Value == nil {
+			redistest.Put(t, s, key, value)
+			if it := redistest.Read(t, s, key); string(it.Value) != value || it.Value == nil {
 				t.Errorf("%.20q: %.20q came back as %.20q", key, value, it.Value)
 			}
 		}
 	}
-	_, err := s.Swap(t.Context(), register.Swap{Key: "a", Next: register.NewVersion(), Value: make([]byte, maxValue+1)})
+	_, err := s.Swap(t.Context(), register.Swap{Key: "a", Next: register.NewVersion(), Value: make([]byte, server.MaxValue+1)})
 	if !errors.Is(err, register.ErrTooLarge) {
-		t.Errorf("%d bytes: %v", maxValue+1, err)
+		t.Errorf("%d bytes: %v", server.MaxValue+1, err)
 	}
 }
 
 func TestAListHasAllOfAPrefix(t *testing.T) {
 	s := shared(t)
 	var want []string
-	for i := range 3*pageSize + 1 {
+	for i := range 3*server.PageSize + 1 {
 		key := fmt.Sprintf("line/%03d", i)
-		put(t, s, key, key)
+		redistest.Put(t, s, key, key)
 		want = append(want, key)
 	}
-	put(t, s, "lime", "x")
-	put(t, s, "line", "x")
-	put(t, s, "linf", "x")
-	gone := put(t, s, "line/gone", "x")
+	redistest.Put(t, s, "lime", "x")
+	redistest.Put(t, s, "line", "x")
+	redistest.Put(t, s, "linf", "x")
+	gone := redistest.Put(t, s, "line/gone", "x")
 	if _, err := s.Swap(t.Context(), register.Swap{Key: "line/gone", Old: gone.Version}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,77 +133,30 @@ func TestAListHasAllOfAPrefix(t *testing.T) {
 	}
 }
 
-// heard collects notes; a nil is "lost".
-type heard struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (h *heard) hear(note []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if note == nil {
-		h.all = append(h.all, "lost")
-	} else {
-		h.all = append(h.all, string(note))
-	}
-}
-
-func (h *heard) notes() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.all)
-}
-
-func (h *heard) await(t *testing.T, what string) {
-	t.Helper()
-	eventually(t, "to hear "+what, func() bool { return slices.Contains(h.notes(), what) })
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for it in vain: %s", what)
-		}
-	}
-}
-
-func listen(t *testing.T, s register.Store, topic string) (h *heard, stop func()) {
-	t.Helper()
-	h = &heard{}
-	stop, err := s.Listen(within(t, 20*time.Second), topic, h.hear)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	return h, stop
-}
-
 func TestNotesComeInOrderToEachListener(t *testing.T) {
 	s := shared(t)
 	other := shared(t)
-	a, _ := listen(t, s, "a")
-	again, stopAgain := listen(t, s, "a")
-	b, _ := listen(t, other, "b")
+	a, _ := redistest.Listen(t, s, "a")
+	again, stopAgain := redistest.Listen(t, s, "a")
+	b, _ := redistest.Listen(t, other, "b")
 	var want []string
 	for i := range 100 {
 		text := fmt.Sprint(i)
-		put(t, s, "r", text, register.Note{Topic: "a", Text: []byte(text)}, register.Note{Topic: "b", Text: []byte("b" + text)})
+		redistest.Put(t, s, "r", text, register.Note{Topic: "a", Text: []byte(text)}, register.Note{Topic: "b", Text: []byte("b" + text)})
 		want = append(want, text)
 	}
 	// A swap that is not applied tells nothing.
 	s.Swap(t.Context(), register.Swap{Key: "r", Next: register.NewVersion(), Notes: []register.Note{{Topic: "a", Text: []byte("no")}}})
-	a.await(t, "99")
-	again.await(t, "99")
-	b.await(t, "b99")
-	if !slices.Equal(a.notes(), want) || !slices.Equal(again.notes(), want) || len(b.notes()) != 100 {
-		t.Errorf("heard %v, %v, %v", a.notes(), again.notes(), b.notes())
+	a.Await(t, "99")
+	again.Await(t, "99")
+	b.Await(t, "b99")
+	if !slices.Equal(a.Notes(), want) || !slices.Equal(again.Notes(), want) || len(b.Notes()) != 100 {
+		t.Errorf("heard %v, %v, %v", a.Notes(), again.Notes(), b.Notes())
 	}
 	stopAgain()
-	put(t, s, "r", "", register.Note{Topic: "a", Text: []byte("end")})
-	a.await(t, "end")
-	if slices.Contains(again.notes(), "end") {
+	redistest.Put(t, s, "r", "", register.Note{Topic: "a", Text: []byte("end")})
+	a.Await(t, "end")
+	if slices.Contains(again.Notes(), "end") {
 		t.Error("one that was stopped heard something")
 	}
 }
@@ -255,27 +164,30 @@ func TestNotesComeInOrderToEachListener(t *testing.T) {
 func TestListeningBeginsAnewAfterItWasStopped(t *testing.T) {
 	s := shared(t)
 	for i := range 50 {
-		h, stop := listen(t, s, "a")
+		h, stop := redistest.Listen(t, s, "a")
 		text := fmt.Sprint(i)
-		put(t, s, "r", text, register.Note{Topic: "a", Text: []byte(text)})
-		h.await(t, text)
-		if len(h.notes()) != 1 {
-			t.Errorf("heard %v", h.notes())
+		redistest.Put(t, s, "r", text, register.Note{Topic: "a", Text: []byte(text)})
+		h.Await(t, text)
+		if len(h.Notes()) != 1 {
+			t.Errorf("heard %v", h.Notes())
 		}
 		stop()
 	}
-	eventually(t, "to be unsubscribed", func() bool { s.ears.mu.Lock(); defer s.ears.mu.Unlock(); return len(s.ears.topics) == 0 })
+	address := servers.Redis(t, servers.Shared()).Addrs()[0]
+	redistest.Eventually(t, "to be unsubscribed", func() bool {
+		return redistest.CLI(t, address, "PUBSUB", "CHANNELS", t.Name()+":*") == ""
+	})
 }
 
 func TestNotesInAnotherDatabaseAreOthers(t *testing.T) {
 	address := servers.Redis(t, servers.Shared()).Addrs()[0]
 	zero := open1(t, "redis://"+address+"/0", WithRoot(t.Name()))
 	one := open1(t, "redis://"+address+"/1", WithRoot(t.Name()))
-	h, _ := listen(t, zero, "a")
-	put(t, one, "r", "", register.Note{Topic: "a", Text: []byte("one")})
-	put(t, zero, "r", "", register.Note{Topic: "a", Text: []byte("zero")})
-	h.await(t, "zero")
-	if slices.Contains(h.notes(), "one") {
+	h, _ := redistest.Listen(t, zero, "a")
+	redistest.Put(t, one, "r", "", register.Note{Topic: "a", Text: []byte("one")})
+	redistest.Put(t, zero, "r", "", register.Note{Topic: "a", Text: []byte("zero")})
+	h.Await(t, "zero")
+	if slices.Contains(h.Notes(), "one") {
 		t.Error("heard what was told in another database")
 	}
 }
@@ -285,30 +197,30 @@ func TestWhoHearsTooSlowlyIsToldThatSomeMayBeLost(t *testing.T) {
 	s := open1(t, cluster.Addrs()[0])
 	var once sync.Once
 	slow := make(chan struct{})
-	h := &heard{}
+	h := &redistest.Heard{}
 	if _, err := s.Listen(t.Context(), "a", func(note []byte) {
 		once.Do(func() { <-slow })
-		h.hear(note)
+		h.Hear(note)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	text := bytes.Repeat([]byte("x"), 7000)
 	for range 3000 { // 21 MB, more than the sockets hold
-		put(t, s, "r", "", register.Note{Topic: "a", Text: text})
+		redistest.Put(t, s, "r", "", register.Note{Topic: "a", Text: text})
 	}
 	close(slow)
-	h.await(t, "lost")
-	put(t, s, "r", "", register.Note{Topic: "a", Text: []byte("on")})
-	h.await(t, "on")
+	h.Await(t, "lost")
+	redistest.Put(t, s, "r", "", register.Note{Topic: "a", Text: []byte("on")})
+	h.Await(t, "on")
 }
 
 func TestAConnectionThatIsKilledIsMadeAnew(t *testing.T) {
 	cluster := servers.Redis(t)
 	s := open1(t, cluster.Addrs()[0])
-	h, _ := listen(t, s, "a")
+	h, _ := redistest.Listen(t, s, "a")
 	for _, kind := range []string{"pubsub", "normal"} {
-		cli(t, cluster.Addrs()[0], "CLIENT", "KILL", "TYPE", kind)
-		eventually(t, "a swap after that", func() bool {
+		redistest.CLI(t, cluster.Addrs()[0], "CLIENT", "KILL", "TYPE", kind)
+		redistest.Eventually(t, "a swap after that", func() bool {
 			it, err := s.Read(t.Context(), "r")
 			if err == nil {
 				_, err = s.Swap(t.Context(), register.Swap{Key: "r", Old: it.Version, Next: register.NewVersion()})
@@ -319,15 +231,15 @@ func TestAConnectionThatIsKilledIsMadeAnew(t *testing.T) {
 			return err == nil
 		})
 	}
-	h.await(t, "lost")
-	put(t, s, "r", "", register.Note{Topic: "a", Text: []byte("on")})
-	h.await(t, "on")
+	h.Await(t, "lost")
+	redistest.Put(t, s, "r", "", register.Note{Topic: "a", Text: []byte("on")})
+	h.Await(t, "on")
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
 	cluster := servers.Redis(t)
 	s := open1(t, cluster.Addrs()[0])
-	it := put(t, s, "a", "one")
+	it := redistest.Put(t, s, "a", "one")
 	cluster.Member(0).Freeze()
 	t.Cleanup(cluster.Member(0).Thaw) // after the parallel ones
 	for name, call := range map[string]func(context.Context) error{
@@ -366,7 +278,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 // A client far away would never win against one that swaps in a tight loop.
 func TestWhoReservesTheNextSwapGetsIt(t *testing.T) {
 	near, far := shared(t), shared(t)
-	it := put(t, near, "a", "")
+	it := redistest.Put(t, near, "a", "")
 	stop := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -411,9 +323,9 @@ func TestWhoReservesTheNextSwapGetsIt(t *testing.T) {
 		t.Error("it lost in spite of its reservation")
 	}
 	if eventuallyWins := func() bool { // near goes on at once
-		before := read(t, far, "a").Version
+		before := redistest.Read(t, far, "a").Version
 		time.Sleep(100 * time.Millisecond)
-		return read(t, far, "a").Version != before
+		return redistest.Read(t, far, "a").Version != before
 	}; !eventuallyWins() {
 		t.Error("the reservation outlived its use")
 	}
@@ -421,7 +333,7 @@ func TestWhoReservesTheNextSwapGetsIt(t *testing.T) {
 
 func TestAReservationEnds(t *testing.T) {
 	s := shared(t)
-	it := put(t, s, "a", "")
+	it := redistest.Put(t, s, "a", "")
 	me, other := register.NewVersion(), register.NewVersion()
 	late := register.Swap{Key: "a", Old: register.NewVersion(), Next: register.NewVersion(), By: me, Reserve: 300 * time.Millisecond}
 	if _, err := s.Swap(t.Context(), late); !errors.Is(err, register.ErrConflict) {
@@ -432,7 +344,7 @@ func TestAReservationEnds(t *testing.T) {
 	late.By, late.Reserve = other, time.Hour
 	s.Swap(t.Context(), late)
 	swap := register.Swap{Key: "a", Old: it.Version, Next: register.NewVersion(), By: other}
-	eventually(t, "the reservation to end", func() bool {
+	redistest.Eventually(t, "the reservation to end", func() bool {
 		_, err := s.Swap(t.Context(), swap)
 		return err == nil
 	})

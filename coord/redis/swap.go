@@ -2,37 +2,32 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// maxValue is the largest value. Redis takes 512 MB, but a value holds up everybody else long before it is that large.
-const maxValue = 8 << 20
-
+// Swap is one script: it compares, writes, and tells the notes, or does nothing.
 func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
 	it, err := s.swap(ctx, w)
 	return it, pkg.Failed(ctx, err, "swap %q", w.Key)
 }
 
 func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error) {
-	if len(w.Value) > maxValue {
-		return register.Item{}, fmt.Errorf("%w: it has %d bytes, and %d are the most", register.ErrTooLarge, len(w.Value), maxValue)
+	if err := server.CheckValue(w.Value); err != nil {
+		return register.Item{}, err
 	}
-	reserve := "0"
+	reserve := "0" // nothing can be kept for a nameless one
 	if w.Reserve > 0 && !w.By.IsZero() {
 		reserve = strconv.FormatInt(max(1, w.Reserve.Microseconds()), 10)
 	}
-	args := make([]string, 6, 6+2*len(w.Notes))
-	args[1], args[2], args[3], args[4], args[5] = version(w.Old), version(w.Next), string(w.By[:]), reserve, string(w.Value)
+	args := make([]string, 0, 5+2*len(w.Notes))
+	args = append(args, version(w.Old), version(w.Next), string(w.By[:]), reserve, string(w.Value))
 	for _, n := range w.Notes {
-		args = append(args, s.channels+n.Topic, string(n.Text))
+		args = append(args, s.server.Channel(n.Topic), string(n.Text))
 	}
-	reply, err := s.run(ctx, swapScript, func(memory string) ([]string, []string) {
-		args[0] = memory
-		return []string{s.mark, s.index, s.root + w.Key}, args
-	})
+	reply, err := s.run(ctx, swapScript, []string{s.server.Index(), s.server.Root + w.Key}, args)
 	if err != nil {
 		return register.Item{}, err
 	}
@@ -40,12 +35,12 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 	if !w.Next.IsZero() {
 		now.Value, now.Version = w.Value, w.Next
 	}
-	if reply.IsInt64() {
+	if reply.IsInt64() { // swapped just now
 		return now, nil
 	}
 	parts, err := reply.ToArray()
-	if err == nil && len(parts) == 1 {
-		now.Age = age(parts[0])
+	if err == nil && len(parts) == 1 { // an earlier try was applied
+		now.Age = server.Age(parts[0])
 		return now, nil
 	}
 	it, err := item(w.Key, reply)

@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/turnwise/turnwise/coord/redis"
+	"github.com/turnwise/turnwise/coord/redis/quorum"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -87,11 +87,11 @@ func flush(m *servers.Member) error {
 	return errors.Join(c.FlushAll(ctx).Err(), c.Close())
 }
 
-// healQuorum does what an operator does, as the documentation of package redis says.
+// healQuorum does what an operator does, as the documentation of coord/redis/quorum says.
 func healQuorum(addrs []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	q, err := redis.OpenQuorum(ctx, addrs)
+	q, err := quorum.Open(ctx, addrs)
 	if err != nil {
 		return err
 	}

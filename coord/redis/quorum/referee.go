@@ -1,4 +1,4 @@
-package redis
+package quorum
 
 import (
 	"context"
@@ -7,44 +7,22 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 )
 
 // A turn is the right to disturb others at a register, given by one of the acceptors. It decides nothing: it saves
 // proposers from disturbing each other again and again.
 type turn struct {
-	q       *Quorum
+	q       *Store
 	key     string
 	referee *acceptor     // nil: we do not have it
 	reserve time.Duration // keep it for that long
 }
 
-// KEYS: the turn. ARGV: who, for how long in ms. It returns 1 if the turn is theirs.
-var turnScript = newScript(`
-local has = redis.call('GET', KEYS[1])
-if has and has ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-`)
-
-// KEYS: the turn. ARGV: who.
-var turnEndScript = newScript(`
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
-return 1
-`)
-
 // referee returns the turn of a key, which is ours only if it was reserved.
-func (q *Quorum) referee(key string) *turn {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	t := &turn{q: q, key: key, referee: q.turns[key]}
-	delete(q.turns, key)
-	return t
+func (q *Store) referee(key string) *turn {
+	return &turn{q: q, key: key, referee: q.ledger.takeTurn(key)}
 }
-
-// usual is how long a trip takes.
-func (q *Quorum) usual() time.Duration { return time.Duration(q.trip.Load()) + 20*time.Microsecond }
-
-func (t *turn) name(a *acceptor) []string { return []string{a.mark + ".turn:" + t.key} }
 
 // take waits for the turn, but not for ever: whoever has it may have died.
 func (t *turn) take(ctx context.Context) error {
@@ -52,11 +30,12 @@ func (t *turn) take(ctx context.Context) error {
 	if t.referee != nil { // somebody disturbs us without a turn
 		return driverkit.Sleep(ctx, rand.N(usual))
 	}
-	for i := range t.q.all {
-		a := t.q.all[(hash(t.key)+uint64(i))%uint64(len(t.q.all))]
-		if a.voting.Load() == nil || a.waiting.Load() > maxWaiting/2 {
+	for i := range t.q.all { // all processes begin with the same one
+		a := t.acceptor(i)
+		if !a.seat.isTaken() || a.isBusy() {
 			continue
 		}
+		// Whoever has it may be slow: after a while we go on without, and disturb others.
 		for limit := time.Now().Add(max(50*usual, 100*time.Millisecond)); time.Now().Before(limit); {
 			asked, cancel := context.WithTimeout(ctx, 4*usual+50*time.Millisecond)
 			n, err := t.ask(asked, a, turnScript, strconv.FormatInt(max(5, 10*usual.Milliseconds()), 10))
@@ -80,30 +59,34 @@ func (t *turn) take(ctx context.Context) error {
 	return driverkit.Sleep(ctx, rand.N(usual))
 }
 
-func (t *turn) ask(ctx context.Context, a *acceptor, what *script, args ...string) (int64, error) {
-	reply, err := a.conn.run(ctx, what, t.name(a), append([]string{t.q.me}, args...))
+// acceptor returns the one that gives turns at this key, or the i-th after it.
+func (t *turn) acceptor(i int) *acceptor {
+	all := t.q.all
+	return all[(hash(t.key)+uint64(i))%uint64(len(all))]
+}
+
+func (t *turn) ask(ctx context.Context, a *acceptor, what *server.Script, args ...string) (int64, error) {
+	reply, err := a.Do(ctx, what, a.Beside("memory.turn:"+t.key), t.q.me, args...)
 	if err != nil {
 		return 0, err
 	}
 	return reply.AsInt64()
 }
 
-// end gives the turn back, or keeps it.
+// end gives the turn back, or has it kept for us. Nobody waits for that: a turn that is not given back ends by itself.
 func (t *turn) end() {
 	q, a := t.q, t.referee
 	if t.reserve > 0 && a == nil {
-		a = q.all[hash(t.key)%uint64(len(q.all))]
+		a = t.acceptor(0)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if a == nil || q.closed {
+	if a == nil {
 		return
 	}
-	if t.reserve > 0 && len(q.turns) < maxPromised {
-		q.turns[t.key] = a
+	if t.reserve > 0 {
+		q.ledger.keepTurn(t.key, a)
 	}
-	q.running.Go(func() {
-		ctx, cancel := context.WithTimeout(q.life, time.Second)
+	q.life.Go(func() {
+		ctx, cancel := context.WithTimeout(q.life.Context(), time.Second)
 		defer cancel()
 		if t.reserve > 0 {
 			t.ask(ctx, a, turnScript, strconv.FormatInt(max(1, t.reserve.Milliseconds()), 10))

@@ -1,41 +1,13 @@
-package redis
+package quorum
 
 import (
 	"encoding/binary"
-	"fmt"
-	"math/rand/v2"
-	"strconv"
+	"hash/fnv"
+	"time"
 
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 )
-
-// A ballot orders what is proposed for a register: 16 digits that count and 16 that tell rounds apart. They are digits
-// because Lua compares texts by the rules of the server's language.
-type ballot struct{ count, round uint64 }
-
-const (
-	ballotSize = 32
-	ballotEnd  = 1e15 // a Lua number holds more than this exactly
-)
-
-func newBallot(count uint64) ballot { return ballot{count, 1 + rand.Uint64N(ballotEnd)} }
-
-// next is the ballot that an acceptor promises together with what it accepts.
-func (b ballot) next() ballot { return ballot{b.count + 1, b.round} }
-
-func (b ballot) String() string { return fmt.Sprintf("%016d%016d", b.count, b.round) }
-
-func parseBallot(s string) (b ballot) {
-	if len(s) >= ballotSize {
-		b.count, _ = strconv.ParseUint(s[:16], 10, 64)
-		b.round, _ = strconv.ParseUint(s[16:ballotSize], 10, 64)
-	}
-	return b
-}
-
-func (b ballot) less(c ballot) bool {
-	return b.count < c.count || b.count == c.count && b.round < c.round
-}
 
 // content is what is proposed: what a register holds, and how it came to that.
 type content struct {
@@ -87,10 +59,11 @@ func (c content) encode() string {
 	return string(append(b, c.value...))
 }
 
+// decodeContent reads what encode wrote. It trusts no length: the server may be somebody else's.
 func decodeContent(s string) (c content, err error) {
 	const fixed = 16 + 8*pastSize + 4
 	if len(s) < fixed {
-		return c, errStrange
+		return c, server.ErrStrange
 	}
 	copy(c.id[:], s)
 	copy(c.version[:], s[8:])
@@ -103,18 +76,18 @@ func decodeContent(s string) (c content, err error) {
 	}
 	size := int(binary.BigEndian.Uint32([]byte(s[fixed-4 : fixed])))
 	if len(s) < fixed+size {
-		return c, errStrange
+		return c, server.ErrStrange
 	}
 	notes, value := s[fixed:fixed+size], s[fixed+size:]
 	for len(notes) > 0 {
 		var part [2]string
 		for i := range part {
 			if len(notes) < 4 {
-				return c, errStrange
+				return c, server.ErrStrange
 			}
 			n := int(binary.BigEndian.Uint32([]byte(notes[:4])))
 			if len(notes) < 4+n {
-				return c, errStrange
+				return c, server.ErrStrange
 			}
 			part[i], notes = notes[4:4+n], notes[4+n:]
 		}
@@ -124,4 +97,47 @@ func decodeContent(s string) (c content, err error) {
 		c.value = []byte(value)
 	}
 	return c, nil
+}
+
+// accepted is what an acceptor has accepted for a register.
+type accepted struct {
+	ballot  ballot // zero: nothing
+	content content
+	age     time.Duration
+}
+
+// item returns what stands in a register of which that was accepted.
+func (a accepted) item(key string) register.Item {
+	if a.content.version.IsZero() {
+		return register.Item{Key: key}
+	}
+	return register.Item{Key: key, Value: a.content.value, Version: a.content.version, Age: a.age}
+}
+
+// parseAccepted reads what follows the promised ballot.
+func parseAccepted(s string) (a accepted, err error) {
+	if len(s) < ballotSize+timeSize {
+		return a, server.ErrStrange
+	}
+	if a.ballot = parseBallot(s); a.ballot == (ballot{}) {
+		return a, nil // only promised
+	}
+	a.content, err = decodeContent(s[ballotSize+timeSize:])
+	return a, err
+}
+
+// tag says to which proposal a note belongs: the ballot, the swap, the register, and which of the swap's notes it is.
+func tag(p accepted, key string, i int) string {
+	b := append([]byte(p.ballot.String()), p.content.id[:]...)
+	b = binary.BigEndian.AppendUint64(b, hash(key))
+	return string(append(b, byte(i)))
+}
+
+const tagSize = ballotSize + 8 + 8 + 1
+
+// hash is the same for a key in every process.
+func hash(key string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(key))
+	return h.Sum64()
 }

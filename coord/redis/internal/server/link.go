@@ -1,4 +1,4 @@
-package redis
+package server
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (c *connection) get(ctx context.Context) (*link, error) {
 		c.mu.Unlock()
 		return up, nil
 	}
-	if c.dialing == nil {
+	if c.dialing == nil { // all who wait share one attempt
 		c.dialing = make(chan struct{})
 		c.running.Go(c.dial)
 	}
@@ -78,8 +78,10 @@ func (c *connection) get(ctx context.Context) (*link, error) {
 	return nil, errLost
 }
 
+// dialTimeout bounds an attempt to connect, and a subscription. No caller's ctx does: others wait for the same.
 const dialTimeout = 5 * time.Second
 
+// dial makes a connection, and has it closed when it is lost or dropped. The library connects at the first command.
 func (c *connection) dial() {
 	dedicated, _ := c.client.Dedicate()
 	lost := dedicated.SetPubSubHooks(c.hooks)
@@ -111,6 +113,7 @@ func (c *connection) dial() {
 	})
 }
 
+// close drops the connection, and waits until nothing uses the client any more: that may be the caller's.
 func (c *connection) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -122,21 +125,22 @@ func (c *connection) close() {
 	c.running.Wait()
 }
 
-// run has the server run a script. An error leaves open whether it did.
-func (c *connection) run(ctx context.Context, s *script, keys, args []string) (rueidis.RedisMessage, error) {
+// run has the server run a script whose first argument is first. An error leaves open whether it did.
+func (c *connection) run(ctx context.Context, s *Script, keys []string, first string, args []string) (rueidis.RedisMessage, error) {
 	up, err := c.get(ctx)
 	if err != nil {
-		return rueidis.RedisMessage{}, err
+		return rueidis.RedisMessage{}, explain(err)
 	}
-	reply, err := up.Do(ctx, up.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToMessage()
+	n := int64(len(keys))
+	reply, err := up.Do(ctx, up.B().Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(first).Arg(args...).Build()).ToMessage()
 	if answer, ok := rueidis.IsRedisErr(err); ok && answer.IsNoScript() {
-		reply, err = up.Do(ctx, up.B().Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToMessage()
+		reply, err = up.Do(ctx, up.B().Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(first).Arg(args...).Build()).ToMessage()
 	}
 	if err != nil {
 		if _, answered := rueidis.IsRedisErr(err); !answered && ctx.Err() == nil {
-			up.end()
+			up.end() // it may be half dead: the next request makes a new one
 		}
-		return rueidis.RedisMessage{}, err
+		return rueidis.RedisMessage{}, explain(err)
 	}
 	return reply, nil
 }

@@ -1,4 +1,4 @@
-package redis
+package server
 
 import (
 	"errors"
@@ -12,24 +12,25 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// errReplica says that the server follows another one, as after a fail-over. It may pass.
-var errReplica = errors.New("the server is a replica and does not write")
+// ErrReplica says that the server follows another one, as after a fail-over. It may pass.
+var ErrReplica = errors.New("the server is a replica and does not write")
 
 // errElse says that something else is at the address than what was asked for.
 var errElse = errors.New("wrong address")
 
-// atOpening has the tries to open a store end if something else is at the address. Later, an answer that is not Redis's may
+// AtOpening has the tries to open a store end if something else is at the address. Later, an answer that is not Redis's may
 // be that of a proxy in between, and passes.
-func atOpening(err error) error {
+func AtOpening(err error) error {
 	if errors.Is(err, errElse) {
 		return fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	}
 	return err
 }
 
-var errStrange = errors.New("the server's answer is not what was asked for")
+// ErrStrange is for an answer that no Redis gives: something in between may have changed it, and it may pass.
+var ErrStrange = errors.New("the server's answer is not what was asked for")
 
-const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of this package"
+const noRights = "the user may not do all that is needed; see \"Rights\" in the documentation of coord/redis"
 
 // denials are the first words of the refusals that no retry mends (the library takes ERR away), and what to do about them.
 // All others may pass by themselves: LOADING, BUSY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, READONLY.
@@ -64,7 +65,7 @@ func advise(err error) (says string, class error) {
 			}
 		}
 		if strings.HasPrefix(text, "READONLY") {
-			return "", errReplica
+			return "", ErrReplica
 		}
 		return "", nil
 	}

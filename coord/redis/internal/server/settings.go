@@ -1,25 +1,20 @@
-package redis
+package server
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/register"
 )
 
-var errCluster = fmt.Errorf("it is part of a cluster, which has no memory that can be watched as a whole, and a script there sees "+
+// ErrCluster says why a cluster is refused.
+var ErrCluster = fmt.Errorf("it is part of a cluster, which has no memory that can be watched as a whole, and a script there sees "+
 	"one of its parts only: use a Redis of its own: %w", driver.ErrDenied)
 
-// inspect refuses a server on which registers would not be safe.
-func (s *Store) inspect(ctx context.Context) error {
+// Inspect refuses a server on which registers would not be safe.
+func (s *Server) Inspect(ctx context.Context) error {
 	info, err := s.info(ctx)
 	if err != nil {
 		return explain(err)
@@ -33,9 +28,11 @@ func (s *Store) inspect(ctx context.Context) error {
 	if !atLeast(info["redis_version"], 6, 2) {
 		return refuse("it is Redis %s; it takes 6.2 or newer, or Valkey", info["redis_version"])
 	}
+	// A script in a cluster may touch keys of one slot only, and no server knows what the others forget.
 	if info["cluster_enabled"] == "1" {
-		return errCluster
+		return ErrCluster
 	}
+	// It may become a master later, but whoever named it as its address is mistaken.
 	if info["role"] != "master" {
 		return refuse("it is a replica of %s:%s and does not write: use that one", info["master_host"], info["master_port"])
 	}
@@ -46,6 +43,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	if info["maxmemory_policy"] == "" {
 		s.Log.Warn("redis: the server does not say what it does when memory is short; make sure that maxmemory-policy is noeviction")
 	}
+	// This one may be intended, so it is only said.
 	if info["connected_slaves"] != "0" && info["min_slaves_good_slaves"] == "" {
 		s.Log.Warn("redis: the server has replicas and writes without them: if one takes its place while it still answers, two may hold " +
 			"one lock; set min-replicas-to-write to the number of its replicas")
@@ -61,7 +59,7 @@ func (s *Store) inspect(ctx context.Context) error {
 }
 
 // info returns what the server says of itself.
-func (s *Store) info(ctx context.Context) (map[string]string, error) {
+func (s *Server) info(ctx context.Context) (map[string]string, error) {
 	up, err := s.conn.get(ctx)
 	if err != nil {
 		return nil, err
@@ -80,7 +78,7 @@ func (s *Store) info(ctx context.Context) (map[string]string, error) {
 }
 
 // nameChannels puts the number of the database into the names of channels: all databases of a server share their channels.
-func (s *Store) nameChannels(ctx context.Context) error {
+func (s *Server) nameChannels(ctx context.Context) error {
 	up, err := s.conn.get(ctx)
 	if err != nil {
 		return err
@@ -91,15 +89,16 @@ func (s *Store) nameChannels(ctx context.Context) error {
 	}
 	for _, field := range strings.Fields(client) {
 		if n, ok := strings.CutPrefix(field, "db="); ok {
-			s.channels = s.root + n + ":"
+			s.channels = s.Root + n + ":"
 		}
 	}
 	if s.channels == "" {
-		return fmt.Errorf("%w: CLIENT INFO names no database", errStrange)
+		return fmt.Errorf("%w: CLIENT INFO names no database", ErrStrange)
 	}
 	return nil
 }
 
+// atLeast compares the first two numbers of a version.
 func atLeast(version string, major, minor int) bool {
 	var is [2]int
 	for i, part := range strings.SplitN(version, ".", 3) {
@@ -108,32 +107,4 @@ func atLeast(version string, major, minor int) bool {
 		}
 	}
 	return is[0] > major || is[0] == major && is[1] >= minor
-}
-
-const rehearsals = "rehearsal/"
-
-// rehearse does once all that is done later, to find out now what the user may not do.
-func (s *Store) rehearse(ctx context.Context) error {
-	first, by := register.NewVersion(), register.NewVersion()
-	key := rehearsals + hex.EncodeToString(first[:])
-	note := register.Note{Topic: key, Text: []byte("x")}
-	if _, err := s.swap(ctx, register.Swap{Key: key, Next: first, Value: []byte("x"), Notes: []register.Note{note}}); err != nil {
-		return err
-	}
-	late := register.Swap{Key: key, Old: by, Next: register.NewVersion(), By: by, Reserve: time.Microsecond}
-	if _, err := s.swap(ctx, late); !errors.Is(err, register.ErrConflict) {
-		return fmt.Errorf("a swap that came too late: %w", cmp.Or(err, errStrange))
-	}
-	if it, err := s.read(ctx, key); err != nil || !bytes.Equal(it.Value, []byte("x")) || it.Version != first {
-		return errors.Join(fmt.Errorf("%w: %v instead of what was written", errStrange, it), err)
-	}
-	found := false
-	err := s.list(ctx, key, func(register.Item) bool { found = true; return true })
-	if err == nil && !found {
-		err = fmt.Errorf("%w: a register is not listed", errStrange)
-	}
-	if err == nil {
-		_, err = s.swap(ctx, register.Swap{Key: key, Old: first, By: by})
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package redis
+package quorum
 
 import (
 	"context"
@@ -6,19 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/redis"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-func openQuorum(t *testing.T, cluster *servers.Cluster, opts ...Option) *Quorum {
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+
+func openOn(t testing.TB, cluster *servers.Cluster, opts ...redis.Option) *Store {
 	t.Helper()
-	q, err := OpenQuorum(within(t, 20*time.Second), cluster.Addrs(), opts...)
+	q, err := Open(redistest.Within(t, 20*time.Second), cluster.Addrs(), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,32 +34,32 @@ func openQuorum(t *testing.T, cluster *servers.Cluster, opts ...Option) *Quorum 
 
 func TestAQuorumKeepsRegisters(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
-	q, other := openQuorum(t, cluster), openQuorum(t, cluster)
+	q, other := openOn(t, cluster), openOn(t, cluster)
 	ctx := t.Context()
-	if it := read(t, q, "a"); !it.Version.IsZero() || it.Key != "a" {
+	if it := redistest.Read(t, q, "a"); !it.Version.IsZero() || it.Key != "a" {
 		t.Errorf("an empty register holds %v", it)
 	}
-	first := put(t, q, "a", "one")
-	if it := read(t, other, "a"); it.Version != first.Version || string(it.Value) != "one" || it.Age < 0 || it.Age > 10*time.Second {
+	first := redistest.Put(t, q, "a", "one")
+	if it := redistest.Read(t, other, "a"); it.Version != first.Version || string(it.Value) != "one" || it.Age < 0 || it.Age > 10*time.Second {
 		t.Errorf("it holds %v", it)
 	}
 	late := register.Swap{Key: "a", Next: register.NewVersion(), Value: []byte("late")}
-	for _, q := range []*Quorum{q, other} {
+	for _, q := range []*Store{q, other} {
 		if it, err := q.Swap(ctx, late); !errors.Is(err, register.ErrConflict) || string(it.Value) != "one" {
 			t.Errorf("a late swap: %v, %v", it, err)
 		}
 	}
 	second := register.Swap{Key: "a", Old: first.Version, Next: register.NewVersion(), Value: []byte("two")}
-	for _, q := range []*Quorum{q, q, other} { // the second time it comes again
+	for _, q := range []*Store{q, q, other} { // the second time it comes again
 		if it, err := q.Swap(ctx, second); err != nil || string(it.Value) != "two" || it.Version != second.Next {
 			t.Errorf("%v, %v", it, err)
 		}
 	}
 	time.Sleep(50 * time.Millisecond)
-	if it := read(t, q, "a"); it.Age < 40*time.Millisecond || it.Age > 20*time.Second {
+	if it := redistest.Read(t, q, "a"); it.Age < 40*time.Millisecond || it.Age > 20*time.Second {
 		t.Errorf("after 50 ms it is %v old", it.Age)
 	}
-	put(t, q, "b", "x")
+	redistest.Put(t, q, "b", "x")
 	var keys []string
 	if err := other.List(ctx, "", func(it register.Item) bool { keys = append(keys, it.Key); return true }); err != nil {
 		t.Error(err)
@@ -62,7 +68,7 @@ func TestAQuorumKeepsRegisters(t *testing.T) {
 		t.Errorf("listed: %q", keys)
 	}
 	away := register.Swap{Key: "a", Old: second.Next}
-	for _, q := range []*Quorum{other, other, q} {
+	for _, q := range []*Store{other, other, q} {
 		if it, err := q.Swap(ctx, away); err != nil || !it.Version.IsZero() || it.Value != nil {
 			t.Errorf("%v, %v", it, err)
 		}
@@ -70,40 +76,40 @@ func TestAQuorumKeepsRegisters(t *testing.T) {
 	if it, err := q.Swap(ctx, second); !errors.Is(err, register.ErrConflict) || !it.Version.IsZero() {
 		t.Errorf("a swap that came after the register was deleted: %v, %v", it, err)
 	}
-	put(t, q, "a", "three")
-	if m, o := remembered(t, q), remembered(t, other); m.ID != o.ID || m.ID == "" {
+	redistest.Put(t, q, "a", "three")
+	if m, o := redistest.Remembered(t, q), redistest.Remembered(t, other); m.ID != o.ID || m.ID == "" {
 		t.Errorf("%v and %v", m, o)
 	}
 }
 
 func TestAQuorumTellsOfSwaps(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
-	q, other := openQuorum(t, cluster), openQuorum(t, cluster)
-	a, _ := listen(t, q, "a")
-	b, stopB := listen(t, other, "a")
+	q, other := openOn(t, cluster), openOn(t, cluster)
+	a, _ := redistest.Listen(t, q, "a")
+	b, stopB := redistest.Listen(t, other, "a")
 	var want []string
 	for i := range 100 {
 		text := fmt.Sprint(i)
-		put(t, []*Quorum{q, other}[i%2], "r", text, register.Note{Topic: "a", Text: []byte(text)}, register.Note{Topic: "a", Text: []byte(text + "'")})
+		redistest.Put(t, []*Store{q, other}[i%2], "r", text, register.Note{Topic: "a", Text: []byte(text)}, register.Note{Topic: "a", Text: []byte(text + "'")})
 		want = append(want, text, text+"'")
 	}
-	a.await(t, "99'")
-	b.await(t, "99'")
-	for _, h := range []*heard{a, b} {
-		got := slices.DeleteFunc(h.notes(), func(s string) bool { return s == "lost" })
-		if len(got) == len(h.notes()) && !slices.Equal(got, want) || !slices.IsSorted(numbers(got)) {
-			t.Errorf("heard %v", h.notes())
+	a.Await(t, "99'")
+	b.Await(t, "99'")
+	for _, h := range []*redistest.Heard{a, b} {
+		got := slices.DeleteFunc(h.Notes(), func(s string) bool { return s == "lost" })
+		if len(got) == len(h.Notes()) && !slices.Equal(got, want) || !slices.IsSorted(numbers(got)) {
+			t.Errorf("heard %v", h.Notes())
 		}
 	}
 	stopB()
 	cluster.Member(0).Kill()
-	put(t, q, "r", "", register.Note{Topic: "a", Text: []byte("end")})
-	a.await(t, "end")
-	if slices.Contains(b.notes(), "end") {
+	redistest.Put(t, q, "r", "", register.Note{Topic: "a", Text: []byte("end")})
+	a.Await(t, "end")
+	if slices.Contains(b.Notes(), "end") {
 		t.Error("one that was stopped heard something")
 	}
 	cluster.Member(0).Restart(t)
-	a.await(t, "lost")
+	a.Await(t, "lost")
 }
 
 func numbers(texts []string) (all []int) {
@@ -117,8 +123,8 @@ func numbers(texts []string) (all []int) {
 
 func TestAMinorityMayBeMissing(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
-	q := openQuorum(t, cluster)
-	put(t, q, "a", "one")
+	q := openOn(t, cluster)
+	redistest.Put(t, q, "a", "one")
 	for i := range 3 {
 		m := cluster.Member(i)
 		for _, how := range []string{"killed", "frozen"} {
@@ -127,9 +133,9 @@ func TestAMinorityMayBeMissing(t *testing.T) {
 			} else {
 				m.Freeze()
 			}
-			put(t, q, "a", fmt.Sprint(how, i))
-			q2 := openQuorum(t, cluster)
-			if it := read(t, q2, "a"); string(it.Value) != fmt.Sprint(how, i) {
+			redistest.Put(t, q, "a", fmt.Sprint(how, i))
+			q2 := openOn(t, cluster)
+			if it := redistest.Read(t, q2, "a"); string(it.Value) != fmt.Sprint(how, i) {
 				t.Errorf("%d %s: it holds %q", i, how, it.Value)
 			}
 			q2.Close()
@@ -138,7 +144,7 @@ func TestAMinorityMayBeMissing(t *testing.T) {
 			} else {
 				m.Thaw()
 			}
-			eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+			redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 		}
 	}
 	cluster.Member(0).Kill()
@@ -154,13 +160,13 @@ func TestAMinorityMayBeMissing(t *testing.T) {
 // A majority is enough to learn what the group remembers. The server that has not answered is a member as before.
 func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
-	q := openQuorum(t, cluster)
+	q := openOn(t, cluster)
 	for i, a := range q.all {
-		eventually(t, "it to vote", func() bool { return a.voting.Load() != nil })
+		redistest.Eventually(t, "it to vote", func() bool { return a.seat.isTaken() })
 		cluster.Member(i).Freeze()
-		remembered(t, q)
-		if a.voting.Load() == nil {
-			t.Errorf("%s votes no more", a.address)
+		redistest.Remembered(t, q)
+		if !a.seat.isTaken() {
+			t.Errorf("%s votes no more", a.Address)
 		}
 		cluster.Member(i).Thaw()
 	}
@@ -170,23 +176,23 @@ func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
 // yet.
 func TestAVoteWaitsForOneThatHasNotSaidWhatItIs(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
-	openQuorum(t, cluster)
+	openOn(t, cluster)
 	cluster.Member(0).Freeze()
-	q := openQuorum(t, cluster)
+	q := openOn(t, cluster)
 	cluster.Member(1).Kill()
 	time.AfterFunc(300*time.Millisecond, cluster.Member(0).Thaw)
-	put(t, q, "a", "one")
+	redistest.Put(t, q, "a", "one")
 }
 
 // voters asks for a vote, and counts.
-func voters(q *Quorum) (n int) {
+func voters(q *Store) (n int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, a := range q.all {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			v := a.ask(ctx, lookScript, []string{a.mark, q.root + "voters"}, nil)
+			v := a.ask(ctx, lookScript, []string{q.root + "voters"}, nil)
 			if errors.Is(v.err, errNoVote) {
 				q.lookAgain(a)
 			}
@@ -206,26 +212,26 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			cluster := servers.Redis(t, servers.Members(3))
-			q, other := openQuorum(t, cluster), openQuorum(t, cluster)
+			q, other := openOn(t, cluster), openOn(t, cluster)
 			q.healAfter = time.Second
-			put(t, q, "a", "one")
-			gone := put(t, q, "gone", "x")
+			redistest.Put(t, q, "a", "one")
+			gone := redistest.Put(t, q, "gone", "x")
 			if _, err := q.Swap(t.Context(), register.Swap{Key: "gone", Old: gone.Version}); err != nil {
 				t.Fatal(err)
 			}
 			m := cluster.Member(0)
 			switch how {
 			case "emptied":
-				cli(t, m.Addr(), "FLUSHALL")
+				redistest.CLI(t, m.Addr(), "FLUSHALL")
 			case "restarted":
 				m.Restart(t)
 			case "restarted from a dump":
-				cli(t, m.Addr(), "SAVE")
-				put(t, q, "a", "two")
+				redistest.CLI(t, m.Addr(), "SAVE")
+				redistest.Put(t, q, "a", "two")
 				m.Restart(t)
 			}
-			put(t, q, "a", "three")
-			eventually(t, "two votes", func() bool { return voters(q) == 2 && voters(other) == 2 })
+			redistest.Put(t, q, "a", "three")
+			redistest.Eventually(t, "two votes", func() bool { return voters(q) == 2 && voters(other) == 2 })
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			cluster.Member(1).Freeze()
@@ -234,20 +240,20 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 			}
 			cluster.Member(1).Thaw()
 
-			if err := q.Heal(within(t, 20*time.Second)); err != nil {
+			if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "three votes", func() bool { return voters(q) == 3 && voters(other) == 3 })
+			redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 && voters(other) == 3 })
 			cluster.Member(1).Kill()
 			cluster.Member(1).Restart(t) // so the healed one and the third are the majority
-			for _, q := range []*Quorum{q, other} {
-				if it := read(t, q, "a"); string(it.Value) != "three" {
+			for _, q := range []*Store{q, other} {
+				if it := redistest.Read(t, q, "a"); string(it.Value) != "three" {
 					t.Errorf("it holds %v", it)
 				}
-				if it := read(t, q, "gone"); !it.Version.IsZero() {
+				if it := redistest.Read(t, q, "gone"); !it.Version.IsZero() {
 					t.Errorf("what was deleted is there again: %v", it)
 				}
-				put(t, q, "b", "x")
+				redistest.Put(t, q, "b", "x")
 			}
 		})
 	}
@@ -255,23 +261,28 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 
 // A server may be emptied in the middle of its check. Then a later check succeeds.
 func TestOneThatIsEmptiedWhileItIsCheckedIsCheckedAgain(t *testing.T) {
-	c, err := configure(nil)
+	c, err := server.Configure(defaultRoot, []redis.Option(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := newAcceptor(t.Context(), servers.Redis(t).Addrs()[0], c)
+	at, err := server.Parse(servers.Redis(t).Addrs()[0], c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newAcceptor(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if err := a.inspect(t.Context()); err != nil {
+	if err := a.Inspect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.remember(t.Context()); err != nil {
+	m, err := a.Recall(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	cli(t, a.address, "FLUSHALL")
-	if err := a.rehearse(t.Context()); !errors.Is(err, register.ErrForgot) {
+	redistest.CLI(t, a.Address, "FLUSHALL")
+	if err := a.Rehearse(t.Context(), m); !errors.Is(err, register.ErrForgot) {
 		t.Fatalf("the rehearsal on an emptied server: %v", err)
 	}
 	if err := a.ready(t.Context()); err != nil {
@@ -281,30 +292,30 @@ func TestOneThatIsEmptiedWhileItIsCheckedIsCheckedAgain(t *testing.T) {
 
 func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
-	q := openQuorum(t, cluster)
-	put(t, q, "a", "one")
-	before := remembered(t, q)
+	q := openOn(t, cluster)
+	redistest.Put(t, q, "a", "one")
+	before := redistest.Remembered(t, q)
 	for i := range 3 {
-		cli(t, cluster.Addrs()[i], "FLUSHALL")
+		redistest.CLI(t, cluster.Addrs()[i], "FLUSHALL")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := q.Read(ctx, "a"); err == nil {
 		t.Error("it was read although all have forgotten")
 	}
-	other := openQuorum(t, cluster)
-	eventually(t, "to know that all was forgotten", func() bool {
+	other := openOn(t, cluster)
+	redistest.Eventually(t, "to know that all was forgotten", func() bool {
 		_, err := q.Read(t.Context(), "a")
 		if err == nil {
 			t.Fatal("it went on with another group")
 		}
 		return errors.Is(err, register.ErrForgot)
 	})
-	after := remembered(t, q)
-	if after.ID == before.ID || after.ID != remembered(t, other).ID || after.For > 10*time.Second {
+	after := redistest.Remembered(t, q)
+	if after.ID == before.ID || after.ID != redistest.Remembered(t, other).ID || after.For > 10*time.Second {
 		t.Errorf("%v, then %v", before, after)
 	}
-	if it := read(t, q, "a"); !it.Version.IsZero() {
+	if it := redistest.Read(t, q, "a"); !it.Version.IsZero() {
 		t.Errorf("it holds %v", it)
 	}
 }
@@ -316,7 +327,7 @@ func TestManyFoundOneGroup(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			q, err := OpenQuorum(within(t, 20*time.Second), cluster.Addrs())
+			q, err := Open(redistest.Within(t, 20*time.Second), cluster.Addrs())
 			if err != nil {
 				t.Error(err)
 				return
@@ -340,11 +351,11 @@ func TestCountersOnAQuorumAgree(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
 			for _, a := range cluster.Addrs() {
-				cli(t, a, "PING")
+				redistest.CLI(t, a, "PING")
 			}
 			stop := make(chan struct{})
 			var meddling sync.WaitGroup
-			healer := openQuorum(t, cluster)
+			healer := openOn(t, cluster)
 			healer.healAfter = 500 * time.Millisecond
 			meddling.Go(func() { meddle(t, how, cluster, healer, stop) })
 			count(t, cluster, 4*time.Second)
@@ -354,7 +365,7 @@ func TestCountersOnAQuorumAgree(t *testing.T) {
 	}
 }
 
-func meddle(t *testing.T, how string, cluster *servers.Cluster, healer *Quorum, stop <-chan struct{}) {
+func meddle(t *testing.T, how string, cluster *servers.Cluster, healer *Store, stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -375,8 +386,8 @@ func meddle(t *testing.T, how string, cluster *servers.Cluster, healer *Quorum, 
 			time.Sleep(rand.N(150 * time.Millisecond))
 			m.Restart(t)
 		case "emptied":
-			cli(t, m.Addr(), "FLUSHALL")
-			if err := healer.Heal(within(t, 20*time.Second)); err != nil {
+			redistest.CLI(t, m.Addr(), "FLUSHALL")
+			if err := healer.Heal(redistest.Within(t, 20*time.Second)); err != nil {
 				t.Errorf("heal: %v", err)
 				return
 			}
@@ -398,7 +409,7 @@ func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
 	}
 	var all sync.WaitGroup
 	for i := range 8 {
-		q := openQuorum(t, cluster)
+		q := openOn(t, cluster)
 		all.Go(func() {
 			var it register.Item
 			for end := time.Now().Add(length); time.Now().Before(end); {
@@ -443,7 +454,7 @@ func count(t *testing.T, cluster *servers.Cluster, length time.Duration) {
 		})
 	}
 	all.Wait()
-	final := number(read(t, openQuorum(t, cluster), "counter"))
+	final := number(redistest.Read(t, openOn(t, cluster), "counter"))
 	shares := make([]int, 8)
 	for _, i := range seen {
 		shares[i]++

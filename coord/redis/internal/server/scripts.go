@@ -1,0 +1,110 @@
+package server
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// Script is a program that the server runs in one go.
+type Script struct{ text, sha string }
+
+// NewScript returns a script that runs whatever the server remembers; see [Server.Do].
+func NewScript(text string) *Script {
+	sum := sha1.Sum([]byte(text))
+	return &Script{text, hex.EncodeToString(sum[:])}
+}
+
+// NewGuarded returns a script that does nothing unless the server has the memory that its caller knows; see [Server.RunIn].
+// Its KEYS[1] is the mark, and its ARGV[1] the memory.
+func NewGuarded(text string) *Script { return NewScript(guard + text) }
+
+// The mark says what this database remembers. It is a text:
+//
+//	<id, 16> <replication id of the server, 40> <kept on disk, 1> <remembers since, 16 digits, us> <run id of the server, 40>
+//
+// The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (ARGV[1]),
+// and that the server has neither been restarted nor followed another one since the mark was written: either gives it
+// another replication id. A memory that was promised to outlast a restart ends when there is a replica, since that could be
+// promoted. The answer 0 says that nothing was done, and that the caller has to look at the mark.
+const guard = `
+local mark = redis.call('GET', KEYS[1])
+if not mark or string.sub(mark, 1, 16) ~= ARGV[1] then return 0 end
+local info = redis.call('INFO', 'replication')
+if not string.find(info, 'role:master\r\n', 1, true)
+or not string.find(info, 'master_replid:' .. string.sub(mark, 18, 57), 1, true)
+or string.sub(mark, 59, 59) == '1' and not string.find(info, 'connected_slaves:0\r\n', 1, true) then return 0 end
+`
+
+// KEYS: mark. ARGV: the id of a new memory, 1 if the server now keeps all that it answers.
+// It returns {id, for how long it has remembered, in us, 1 if kept}, or 0 on a server that follows another.
+//
+// A server goes on with the memory of the mark if the mark is from its present run. Within a run the replication id changes
+// when the first replica attaches, or after an hour without one, but also when the server has followed another: then there
+// is a second id, that of the other server. A new run goes on with the memory if all was kept on disk and the server has not
+// followed another.
+//
+// A mark that is missing may have been flushed a moment ago, so nothing is remembered then.
+const recallScript = `
+local info = redis.call('INFO', 'replication')
+if not string.find(info, 'role:master\r\n', 1, true) then return 0 end
+local server = redis.call('INFO', 'server')
+local replid = string.match(info, 'master_replid:(%x+)')
+local alone = string.find(info, 'connected_slaves:0\r\n', 1, true)
+local followed = string.match(info, 'master_replid2:(%x+)') ~= string.rep('0', 40)
+local run = string.match(server, 'run_id:(%x+)')
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local id, kept, since = ARGV[1], ARGV[2], now
+if not alone then kept = '0' end
+local mark = redis.call('GET', KEYS[1])
+if mark then
+  local markkept = string.sub(mark, 59, 59)
+  local samerun = string.sub(mark, 78, 117) == run
+  if string.sub(mark, 18, 57) == replid or not followed and (samerun or markkept == '1' and kept == '1') then
+    id = string.sub(mark, 1, 16)
+    since = math.min(now, tonumber(string.sub(mark, 61, 76)))
+  elseif not followed then
+    since = now - (tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) - 1) * 1000000
+    since = math.min(now, since)
+  end
+end
+local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run
+if new ~= mark then redis.call('SET', KEYS[1], new) end
+return {id, now - since, tonumber(kept)}
+`
+
+// KEYS: mark, index, a register that is nobody's. ARGV: memory, a value, a channel. It uses each command that other scripts
+// use, and returns {the value, what the index has}. What takes things away comes first: if that is not allowed, nothing stays.
+var rehearsalScript = NewGuarded(`
+redis.call('DEL', KEYS[3])
+redis.call('ZREM', KEYS[2], KEYS[3])
+redis.call('PUBLISH', ARGV[3], '')
+local t = redis.call('TIME')
+redis.call('SET', KEYS[3], t[1], 'PX', 60000)
+redis.call('SETRANGE', KEYS[3], 0, ARGV[2])
+local value = redis.call('GETRANGE', KEYS[3], 0, #ARGV[2] - 1)
+if redis.call('GET', KEYS[3]) == false then value = '' end
+redis.call('ZADD', KEYS[2], 0, KEYS[3])
+local keys = redis.call('ZRANGEBYLEX', KEYS[2], '[' .. KEYS[3], '[' .. KEYS[3])
+redis.call('ZREM', KEYS[2], KEYS[3])
+redis.call('DEL', KEYS[3])
+return {value, keys[1] or ''}
+`)
+
+// KEYS: mark, index. ARGV: memory, from, to, how many at most, where in a register its time is (16 digits, us; counted from
+// 1). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on.
+var listScript = NewGuarded(`
+local keys = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
+local all = {keys[#keys] or false}
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+for _, key in ipairs(keys) do
+  local s = redis.call('GET', key)
+  if s and #s >= ARGV[5] + 15 then
+    all[#all + 1] = key
+    all[#all + 1] = s
+    all[#all + 1] = now - tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
+  end
+end
+return all
+`)

@@ -1,0 +1,269 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
+)
+
+// An acceptor is one Redis of several. It votes only while it remembers all of its votes. So its place in the group is bound
+// to its memory's id, which stands under the member key: "<state> <group, 16> <memory, 16> <since, 16 digits, us>". The state
+// is v if it votes, f while the group is founded, h while it is healed.
+type acceptor struct {
+	*server.Server
+	seat    seat
+	waiting atomic.Int64 // for its answers
+
+	checking chan struct{} // held while it is checked
+	checked  bool
+
+	mu     sync.Mutex
+	looked time.Time     // when its membership was last looked at
+	look   chan struct{} // closed when that look is over
+}
+
+// newAcceptor returns the acceptor at an address, which need not answer yet.
+func newAcceptor(ctx context.Context, at server.Address) (*acceptor, error) {
+	if at.HasSentinels() {
+		return nil, pkg.Invalid("%s: behind sentinels another Redis takes over that may lack votes: name one Redis itself", at.Name)
+	}
+	one, err := at.Dial(ctx)
+	if err != nil {
+		return nil, pkg.Unopened(at.Name, server.AtOpening(err))
+	}
+	a := &acceptor{Server: one, checking: make(chan struct{}, 1)}
+	a.seat.lost = func() {
+		a.Log.Warn("redis/quorum: it has forgotten its votes, and does not vote until it is healed", "address", a.Address)
+	}
+	return a, nil
+}
+
+// A seat is an acceptor's place in the group: the memory that it votes by. It is the Known of the scripts that ask for votes,
+// so an acceptor that has another memory than that does not vote.
+type seat struct {
+	memory atomic.Pointer[server.Memory] // nil: it does not vote
+	lost   func()                        // called when it has forgotten
+}
+
+func (s *seat) take(m server.Memory) { s.memory.Store(&m) }
+func (s *seat) leave()               { s.memory.Store(nil) }
+func (s *seat) isTaken() bool        { return s.memory.Load() != nil }
+
+func (s *seat) Memory() (m server.Memory, err error) {
+	if p := s.memory.Load(); p != nil {
+		return *p, nil
+	}
+	return m, errNoVote
+}
+
+func (s *seat) Forget(m server.Memory) bool {
+	p := s.memory.Load()
+	if p == nil || p.ID() != m.ID() || !s.memory.CompareAndSwap(p, nil) {
+		return false
+	}
+	s.lost()
+	return true
+}
+
+// ready checks the server once, when it is reached for the first time.
+func (a *acceptor) ready(ctx context.Context) error {
+	select {
+	case a.checking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-a.checking }()
+	if a.checked {
+		return nil
+	}
+	err := a.Check(ctx)
+	a.checked = err == nil
+	return err
+}
+
+// A member is what an acceptor says of itself.
+type member struct {
+	*acceptor
+	memory server.Memory
+	group  string // it votes there; empty: it does not vote
+	since  time.Duration
+	err    error // it says nothing
+}
+
+// membership finds out whether the acceptor votes, in which group, and for how long it has been in that.
+func (a *acceptor) membership(ctx context.Context) member {
+	m := member{acceptor: a}
+	if m.err = a.ready(ctx); m.err == nil {
+		if m.memory, m.err = a.Recall(ctx); m.err == nil {
+			m.err = m.ask(ctx)
+		}
+	}
+	if m.err != nil {
+		m.err = fmt.Errorf("%s: %w", a.Address, m.err)
+	}
+	return m
+}
+
+func (m *member) ask(ctx context.Context) error {
+	reply, err := m.RunIn(ctx, m.memory, memberScript, []string{m.key()}, nil)
+	if err != nil {
+		return err
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 2 {
+		return fmt.Errorf("%w: %w", server.ErrStrange, err)
+	}
+	text, err := parts[0].ToString()
+	if err != nil {
+		return err
+	}
+	f := strings.Fields(text)
+	if len(f) != 4 || f[0] != "v" || f[2] != m.memory.ID() {
+		m.seat.leave()
+		return nil
+	}
+	begun, err := strconv.ParseInt(f[3], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: %w", server.ErrStrange, err)
+	}
+	now, err := parts[1].AsInt64()
+	m.group, m.since = f[1], time.Duration(max(0, now-begun))*time.Microsecond
+	return err
+}
+
+// key is the member key.
+func (a *acceptor) key() string { return a.Beside("member") }
+
+// enrol has the acceptor change its state if what stands under the member key begins with before, and returns what stands
+// there afterwards. It is bound to the memory in which the acceptor said what it is.
+func (m *member) enrol(ctx context.Context, before, after string) (string, error) {
+	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key()}, []string{before, after + " " + m.memory.ID()})
+	stands := ""
+	if err == nil {
+		stands, err = reply.ToString()
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.Address, err)
+	}
+	return stands, nil
+}
+
+// beginLook begins a look at the acceptor's membership, unless the last one was a moment ago. The caller calls over when the
+// look is over. Time is measured by the monotonic clock: a wall clock that is set back would put the next look off.
+func (a *acceptor) beginLook() (over func(), ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.looked.IsZero() && time.Since(a.looked) < time.Second {
+		return nil, false
+	}
+	look := make(chan struct{})
+	a.looked, a.look = time.Now(), look
+	return func() { close(look) }, true
+}
+
+// votes reports whether the acceptor votes. If a look at its membership is under way it waits for that first: until then
+// nothing that depends on the server's settings may be asked.
+func (a *acceptor) votes(ctx context.Context) bool {
+	if a.seat.isTaken() {
+		return true
+	}
+	a.mu.Lock()
+	look := a.look
+	a.mu.Unlock()
+	if look != nil {
+		select {
+		case <-look:
+		case <-ctx.Done():
+		}
+	}
+	return a.seat.isTaken()
+}
+
+// A vote is an acceptor's answer: what it has accepted, or the higher ballot that it has promised.
+type vote struct {
+	from     *acceptor
+	accepted accepted
+	higher   ballot
+	refused  bool
+	err      error
+}
+
+// maxWaiting is how many requests to an acceptor may be without an answer. No more are sent, since the server may be frozen.
+const maxWaiting = 256
+
+func (a *acceptor) isBusy() bool { return a.waiting.Load() > maxWaiting/2 }
+
+// ask asks for a vote by a script that sees registers.
+func (a *acceptor) ask(ctx context.Context, what *server.Script, keys, args []string) vote {
+	if a.waiting.Add(1) > maxWaiting {
+		a.waiting.Add(-1)
+		return vote{from: a, err: errBusy}
+	}
+	defer a.waiting.Add(-1)
+	reply, err := a.Run(ctx, &a.seat, what, keys, args)
+	if err != nil {
+		return vote{from: a, err: err}
+	}
+	v, err := parseVote(reply)
+	v.from, v.err = a, err
+	return v
+}
+
+// parseVote reads an answer: a number if the acceptor has agreed, {what it has accepted or nil, age}, or {a higher ballot}.
+func parseVote(reply rueidis.RedisMessage) (v vote, err error) {
+	if reply.IsInt64() {
+		return v, nil
+	}
+	parts, err := reply.ToArray()
+	switch {
+	case err != nil:
+		return v, err
+	case len(parts) == 1:
+		higher, err := parts[0].ToString()
+		v.refused, v.higher = true, parseBallot(higher)
+		return v, err
+	case len(parts) != 2:
+		return v, server.ErrStrange
+	case parts[0].IsNil():
+		return v, nil
+	}
+	text, err := parts[0].ToString()
+	if err == nil {
+		v.accepted, err = parseAccepted(text)
+	}
+	v.accepted.age = server.Age(parts[1])
+	return v, err
+}
+
+// kept is what an acceptor keeps for a register.
+type kept struct {
+	promised ballot
+	accepted accepted
+}
+
+// dump returns what the acceptor keeps for the registers of a prefix.
+func (a *acceptor) dump(ctx context.Context, prefix string) (map[string]kept, error) {
+	all := make(map[string]kept)
+	err := a.List(ctx, &a.seat, prefix, timeAt, func(key string, text []byte, age time.Duration) (more bool, err error) {
+		if len(text) < timeAt {
+			return false, server.ErrStrange
+		}
+		k := kept{promised: parseBallot(string(text))}
+		k.accepted, err = parseAccepted(string(text[ballotSize:]))
+		k.accepted.age = age
+		all[key] = k
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Address, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,35 @@
+package quorum
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+)
+
+// A ballot orders what is proposed for a register: 16 digits that count and 16 that tell rounds apart. They are digits
+// because Lua compares texts by the rules of the server's language.
+type ballot struct{ count, round uint64 }
+
+const (
+	ballotSize = 32
+	ballotEnd  = 1e15 // a Lua number holds more than this exactly
+)
+
+func newBallot(count uint64) ballot { return ballot{count, 1 + rand.Uint64N(ballotEnd)} }
+
+// next is the ballot that an acceptor promises together with what it accepts.
+func (b ballot) next() ballot { return ballot{b.count + 1, b.round} }
+
+func (b ballot) String() string { return fmt.Sprintf("%016d%016d", b.count, b.round) }
+
+func parseBallot(s string) (b ballot) {
+	if len(s) >= ballotSize {
+		b.count, _ = strconv.ParseUint(s[:16], 10, 64)
+		b.round, _ = strconv.ParseUint(s[16:ballotSize], 10, 64)
+	}
+	return b
+}
+
+func (b ballot) less(c ballot) bool {
+	return b.count < c.count || b.count == c.count && b.round < c.round
+}

@@ -1,0 +1,59 @@
+// Package quorum carries turnwise's recipes on several Redis or Valkey, 6.2 or newer, that agree by majority. Use it where you
+// would have used Redlock: it does not rely on clocks, and it has tokens.
+//
+//	locks, err := quorum.Connect(ctx, []string{"redis-a:6379", "redis-b:6379", "redis-c:6379"})
+//	if err != nil {
+//		return err
+//	}
+//	defer locks.Close()
+//	m := mutex.New(locks, "orders/4711")
+//	hold, err := m.Lock(ctx)
+//
+// Take three or five servers that know nothing of one another: no replicas, no sentinels, no cluster. Addresses and options
+// are those of [github.com/turnwise/turnwise/coord/redis], and so are the settings that each server should have and the
+// rights that a user needs.
+//
+// # What it promises
+//
+//   - Turns come in the order in which they were asked for. The next waiter is told, and until then asks only now and then.
+//   - A process that is dead, stopped or cut off loses what it holds after a TTL.
+//   - Any minority may be killed, stopped or emptied, and nobody notices. Nothing that was answered is forgotten, and tokens
+//     rise for ever.
+//   - If a majority has forgotten, nobody is granted anything.
+//
+// What counts is what a majority has agreed to (CASPaxos). Each change takes one request to each server, or two if several
+// processes take turns at changing the same register. Each register that is deleted leaves a mark of some 300 bytes for ever.
+//
+// # The group
+//
+// The first process that opens the servers founds a group of them. For that all must be there, and empty. From then on every
+// process must name the same servers.
+//
+// A server that may have forgotten its votes does not vote: after it was emptied, or restarted without appendfsync always. The
+// log says so. [Store.Heal] gives it what the others know, so that it votes again. That takes 10 s and a program of a few
+// lines:
+//
+//	q, err := quorum.Open(ctx, addresses)
+//	if err == nil {
+//		err = q.Heal(ctx)
+//	}
+//
+// With this setting a restart forgets nothing, and there is nothing to heal:
+//
+//	appendonly yes
+//	appendfsync always
+//
+// If a majority has forgotten, empty the other servers as well (FLUSHALL). The next process that opens them founds the group
+// again, and all sessions end.
+//
+// # What an operator sees
+//
+// Each server has this; the names begin with "turnwise-quorum" unless WithRoot says otherwise:
+//
+//	turnwise-quorum.member               whether the server votes (v), in which group, in which memory, since when (us)
+//	turnwise-quorum.memory               what the database remembers, as in package redis
+//	turnwise-quorum.memory.turn:…        who may disturb others at a register; it expires by itself
+//	turnwise-quorum.keys                 the names of all registers, a sorted set
+//	turnwise-quorum:line/orders/4711     promised (32 digits), accepted (32 digits), since when (16 digits, us), what was accepted
+//	turnwise-quorum:0:line/orders/4711   channels, with the number of the database
+package quorum

@@ -1,0 +1,45 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// pkg begins the errors of this package, but for those about options and addresses, which are coord/redis's.
+const pkg storekit.Package = "redis/quorum"
+
+// What may be wrong with one of them.
+var (
+	errNoVote = errors.New("it has forgotten its votes, and does not vote until it is healed")
+	errBusy   = errors.New("it does not answer")
+)
+
+// What may come of a round.
+var (
+	errRefused = errors.New("another proposer stands in the way")
+	errSlow    = errors.New("it took too long to count")
+)
+
+// What may be found out about a swap whose round came to nothing.
+var (
+	errApplied = errors.New("it was applied, and swapped again")
+	errOpen    = errors.New("it was swapped again and again meanwhile, and it is open whether it was applied")
+)
+
+// together joins errors in one line. A denial counts only if all are denied: the others may pass, and leave a majority.
+func together(all []error) error {
+	var texts []string
+	denied := len(all) > 0
+	for _, err := range all {
+		texts = append(texts, err.Error())
+		denied = denied && errors.Is(err, driver.ErrDenied)
+	}
+	if denied {
+		return fmt.Errorf("%w: %s", driver.ErrDenied, strings.Join(texts, "; "))
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

@@ -1,0 +1,182 @@
+package quorum
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// survey asks all acceptors for their membership, until enough says that it has heard enough. The others are not waited for:
+// a server that is frozen would hold up everybody.
+func (q *Store) survey(ctx context.Context, enough func([]member) bool) ([]member, error) {
+	answers := make(chan member, len(q.all))
+	for _, a := range q.all {
+		if !q.life.Go(func() { answers <- q.membership(a) }) {
+			return nil, storekit.ErrClosed
+		}
+	}
+	var all []member
+	for len(all) < len(q.all) && !enough(all) {
+		select {
+		case m := <-answers:
+			all = append(all, m)
+		case <-ctx.Done():
+			return all, ctx.Err()
+		}
+	}
+	return all, nil
+}
+
+// membershipFor is how long an acceptor may take to say what it is. It is asked on no caller's ctx: it is checked first, and
+// what is found out then is for all.
+const membershipFor = 5 * time.Second
+
+func (q *Store) membership(a *acceptor) member {
+	ctx, cancel := context.WithTimeout(q.life.Context(), membershipFor)
+	defer cancel()
+	return a.membership(ctx)
+}
+
+// groupOf returns the group that a majority votes in, if any.
+func (q *Store) groupOf(all []member) (group string) {
+	count := make(map[string]int)
+	for _, m := range all {
+		if m.err == nil && m.group != "" {
+			if count[m.group]++; count[m.group] >= q.majority() {
+				return m.group
+			}
+		}
+	}
+	return ""
+}
+
+// assemble finds the group that the acceptors belong to, or founds one.
+func (q *Store) assemble(ctx context.Context) error {
+	all, err := q.survey(ctx, func(all []member) bool { return q.groupOf(all) != "" })
+	if err := unfit(all); err != nil {
+		return err
+	}
+	if group := q.groupOf(all); group != "" {
+		q.join(group, all)
+		return nil
+	}
+	silent := nonVoters(all)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", err, together(silent))
+	case !slices.ContainsFunc(all, func(m member) bool { return m.err != nil || m.group != "" }):
+		return q.found(ctx, all)
+	}
+	return fmt.Errorf("%d of %d can vote: %w", len(all)-len(silent), len(q.all), together(silent))
+}
+
+// unfit returns why these can make no quorum, however long somebody waits.
+func unfit(all []member) error {
+	for i, m := range all {
+		if errors.Is(server.AtOpening(m.err), driver.ErrDenied) {
+			return m.err
+		}
+		for _, o := range all[:i] { // with two votes of its own, one server could outvote another
+			if m.err == nil && o.err == nil && o.memory.ID() == m.memory.ID() {
+				return fmt.Errorf("%s and %s lead to one Redis: %w", o.Address, m.Address, driver.ErrDenied)
+			}
+		}
+	}
+	return nil
+}
+
+// nonVoters returns what keeps each of those from voting that do not.
+func nonVoters(all []member) (why []error) {
+	for _, m := range all {
+		switch {
+		case m.err != nil:
+			why = append(why, m.err)
+		case m.group == "":
+			why = append(why, fmt.Errorf("%s: %w", m.Address, errNoVote))
+		}
+	}
+	return why
+}
+
+// join lets those acceptors vote that are members of the group. Those that have not answered go on as they were.
+func (q *Store) join(group string, all []member) {
+	if was := q.group.Swap(&group); was == nil || *was != group {
+		for _, a := range q.all {
+			a.seat.leave()
+		}
+	}
+	for _, m := range all {
+		switch {
+		case m.err != nil:
+		case m.group == group:
+			m.seat.take(m.memory)
+		default:
+			m.seat.leave()
+		}
+	}
+	for _, a := range q.all {
+		if !a.seat.isTaken() {
+			q.lookAgain(a) // perhaps it has not answered yet
+		}
+	}
+}
+
+// found founds a group of acceptors none of which votes. Each is enrolled first, and votes only when all are. So an acceptor
+// that is not enrolled while another votes has forgotten that it was. Processes that found a group at the same time begin
+// with the same acceptor.
+func (q *Store) found(ctx context.Context, all []member) error {
+	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
+	name := register.NewVersion()
+	stands, err := all[0].enrol(ctx, "", "f "+hex.EncodeToString(name[:]))
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(stands, "f ") || len(stands) < 18 {
+		return errors.New("it is being founded by somebody else")
+	}
+	group := stands[2:18] // ours, or that of who was first
+	for _, step := range []struct{ before, after string }{{"*", "f " + group}, {"f " + group, "v " + group}} {
+		for _, m := range all {
+			stands, err := m.enrol(ctx, step.before, step.after)
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(stands, step.after) && !strings.HasPrefix(stands, "v "+group) {
+				return errors.New("it is being founded by somebody else")
+			}
+		}
+	}
+	q.log.Info("redis/quorum: a group is founded", "group", group)
+	return errors.New("it was founded just now") // and assembles at the next try
+}
+
+// lookAgain looks, at most once a second, whether an acceptor that did not vote does so now.
+func (q *Store) lookAgain(a *acceptor) {
+	over, ok := a.beginLook()
+	if !ok {
+		return
+	}
+	if !q.life.Go(func() { defer over(); q.readmit(q.membership(a)) }) {
+		over()
+	}
+}
+
+// readmit lets an acceptor vote that is a member of our group.
+func (q *Store) readmit(m member) {
+	switch {
+	case m.err != nil || m.group == "":
+	case m.group == *q.group.Load():
+		m.seat.take(m.memory)
+	default: // another group is founded only when a majority has forgotten all
+		q.forgot.Store(true)
+	}
+}

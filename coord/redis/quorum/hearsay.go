@@ -1,0 +1,113 @@
+package quorum
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// hearsay hears the acceptors, and believes a note that a majority has told for one ballot: then the swap was applied.
+type hearsay struct {
+	majority int
+	patience func() time.Duration // with a note that too few have told
+
+	mu      sync.Mutex // held while hear is called
+	hear    func([]byte)
+	stopped bool
+	rumours map[string]*rumour
+	told    map[string]struct{}
+	order   []string          // of told
+	latest  map[string]ballot // by register
+}
+
+// A rumour is a note that too few have told so far.
+type rumour struct {
+	ballot ballot
+	from   uint64 // one bit for each acceptor
+	doubt  *time.Timer
+}
+
+// maxTold bounds what is remembered to keep notes from being heard twice, or out of order: acceptors that tell one so much
+// later than a majority have lost their connection in between, and that is said as well.
+const maxTold = 1024
+
+func newHearsay(majority int, hear func([]byte), patience func() time.Duration) *hearsay {
+	return &hearsay{
+		majority: majority,
+		patience: patience,
+		hear:     hear,
+		rumours:  make(map[string]*rumour),
+		told:     make(map[string]struct{}),
+		latest:   make(map[string]ballot),
+	}
+}
+
+// say is called with what an acceptor tells. A note counts once a majority has told it for one ballot. Until then its swap
+// may yet turn out not to be applied, and a listener must not believe that it has a turn.
+func (h *hearsay) say(from int, note []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return
+	}
+	if len(note) < tagSize {
+		h.hear(nil) // lost, or not ours
+		return
+	}
+	what, key := string(note[ballotSize:tagSize]), string(note[ballotSize+8:ballotSize+16])
+	if _, told := h.told[what]; told {
+		return
+	}
+	at := parseBallot(string(note[:ballotSize]))
+	r := h.rumours[what]
+	if r == nil {
+		r = &rumour{ballot: at}
+		r.doubt = time.AfterFunc(h.patience(), func() { h.doubted(what, r) })
+		h.rumours[what] = r
+	}
+	if r.ballot.less(at) { // the swap is proposed again: votes for the earlier ballot do not add up
+		r.ballot, r.from = at, 0
+	} else if at.less(r.ballot) {
+		return
+	}
+	r.from |= 1 << from
+	if bits.OnesCount64(r.from) < h.majority {
+		return
+	}
+	r.doubt.Stop()
+	delete(h.rumours, what)
+	h.told[what] = struct{}{}
+	if h.order = append(h.order, what); len(h.order) > maxTold {
+		delete(h.told, h.order[0])
+		h.order = h.order[1:]
+	}
+	if at.less(h.latest[key]) {
+		h.hear(nil) // a later one came first
+		return
+	}
+	if len(h.latest) > maxTold {
+		clear(h.latest)
+	}
+	h.latest[key] = at
+	h.hear(note[tagSize:])
+}
+
+// stop has it say nothing more, not even that something was doubted.
+func (h *hearsay) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	for _, r := range h.rumours {
+		r.doubt.Stop()
+	}
+}
+
+// doubted is called when too few have told a note: its swap was not applied, or others who told it were not heard.
+func (h *hearsay) doubted(what string, r *rumour) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rumours[what] == r && !h.stopped {
+		delete(h.rumours, what)
+		h.hear(nil)
+	}
+}

@@ -1,0 +1,80 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// List shows what a majority has, and where none agrees, makes one agree first.
+func (q *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	return pkg.Failed(ctx, q.list(ctx, prefix, yield), "list %q", prefix)
+}
+
+// list asks a majority for all that it keeps. What a majority has accepted, at least one of another majority has too, so no
+// register that stands is missing.
+func (q *Store) list(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	if q.forgot.Load() { // a group that was founded since has other registers
+		return register.ErrForgot
+	}
+	dumps, err := q.dump(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	byKey := make(map[string][]vote)
+	for _, d := range dumps {
+		for key, k := range d {
+			byKey[key] = append(byKey[key], vote{accepted: k.accepted})
+		}
+	}
+	for key, votes := range byKey {
+		for len(votes) < len(dumps) { // who has nothing there has a say as well
+			votes = append(votes, vote{})
+		}
+		a, err := q.settle(ctx, key, votes)
+		if err != nil {
+			return err
+		}
+		if !a.content.version.IsZero() && !yield(a.item(key)) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// dump returns what each of a majority of all acceptors keeps for the registers of a prefix.
+func (q *Store) dump(ctx context.Context, prefix string) (dumps []map[string]kept, err error) {
+	type result struct {
+		from *acceptor
+		kept map[string]kept
+		err  error
+	}
+	results := make(chan result, len(q.all)) // has room for those that nobody waits for any more
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, a := range q.all {
+		go func() {
+			a.votes(ctx) // if it does not, it says so
+			kept, err := a.dump(ctx, prefix)
+			results <- result{a, kept, err}
+		}()
+	}
+	var failed []error
+	for range q.all {
+		select {
+		case r := <-results:
+			if errors.Is(r.err, errNoVote) {
+				q.lookAgain(r.from)
+			}
+			if r.err != nil {
+				failed = append(failed, r.err)
+			} else if dumps = append(dumps, r.kept); len(dumps) == q.majority() {
+				return dumps, nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, together(failed)
+}

@@ -1,0 +1,106 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// A round that takes longer does not count. An acceptor that has forgotten its votes is healed only after more than twice
+// that: by then, what it had promised and accepted either counts, and is found at others, or never will.
+const (
+	roundLimit = 4 * time.Second
+	healPause  = 10 * time.Second
+)
+
+// poll asks all acceptors, and returns when a majority has agreed, or no longer can. The requests to the others go on. The
+// error is errRefused if only other proposers stood in the way.
+func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, a *acceptor) vote) (tally, error) {
+	t := tally{of: len(q.all)}
+	if err := ctx.Err(); err != nil {
+		return t, err
+	}
+	if err := q.canServe(); err != nil {
+		return t, err
+	}
+	begun := time.Now()
+	votes := make(chan vote, len(q.all))
+	for _, a := range q.all {
+		if !q.life.Go(func() { votes <- q.askOne(a, ask) }) {
+			return t, storekit.ErrClosed
+		}
+	}
+	var enough <-chan time.Time
+	for t.counted() < t.of {
+		select {
+		case v := <-votes:
+			t.count(v)
+			if errors.Is(v.err, errNoVote) {
+				q.lookAgain(v.from)
+			}
+		case <-ctx.Done():
+			return t, ctx.Err()
+		case <-enough:
+			return t, errRefused
+		}
+		if len(t.yes) == q.majority() {
+			trip := time.Since(begun)
+			if trip > roundLimit {
+				return t, errSlow
+			}
+			q.took(trip)
+			return t, nil
+		}
+		if enough == nil && t.refused > 0 && t.of-t.refused-len(t.failed) < q.majority() {
+			// The others are about to answer; then it is known whether any has agreed.
+			patience := time.NewTimer(q.usual())
+			defer patience.Stop()
+			enough = patience.C
+		}
+	}
+	if t.refused > 0 && len(t.failed) < q.majority() {
+		return t, errRefused
+	}
+	return t, fmt.Errorf("%d of %d do not vote: %w", len(t.failed), t.of, together(t.failed))
+}
+
+// askOne asks one acceptor. It does not end with the caller's ctx: what one acceptor has, all should have.
+func (q *Store) askOne(a *acceptor, ask func(ctx context.Context, a *acceptor) vote) vote {
+	ctx, cancel := context.WithTimeout(q.life.Context(), roundLimit)
+	defer cancel()
+	if !a.votes(ctx) {
+		return vote{from: a, err: errNoVote}
+	}
+	return ask(ctx, a)
+}
+
+// tally is what has come of a round so far.
+type tally struct {
+	of      int // how many were asked
+	yes     []vote
+	refused int
+	higher  ballot // the highest that stood in the way
+	failed  []error
+}
+
+func (t *tally) count(v vote) {
+	switch {
+	case v.err != nil:
+		t.failed = append(t.failed, fmt.Errorf("%s: %w", v.from.Address, v.err))
+	case v.refused:
+		if t.refused++; t.higher.less(v.higher) {
+			t.higher = v.higher
+		}
+	default:
+		t.yes = append(t.yes, v)
+	}
+}
+
+// counted is how many have answered.
+func (t *tally) counted() int { return len(t.yes) + t.refused + len(t.failed) }
+
+// isVain reports whether nobody has agreed, and nobody will.
+func (t *tally) isVain() bool { return t.refused == t.of }

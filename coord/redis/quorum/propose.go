@@ -1,0 +1,161 @@
+package quorum
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// An edit says what is to stand in a register, given what is there. It returns content with the same id to leave that as it
+// is. tried says that an earlier round may have had its edit accepted already. If the edit also returns a time, nobody else
+// is to disturb the register for that long.
+type edit func(now content, tried bool) (_ content, reserve time.Duration)
+
+// A proposal gets an edit of one register agreed upon, in as many rounds as it takes.
+type proposal struct {
+	q    *Store
+	key  string
+	edit edit
+	turn *turn
+	last ballot // of what somebody may have accepted from us; zero: nobody has
+}
+
+// change runs rounds until a majority has accepted what an edit makes of what is there.
+func (q *Store) change(ctx context.Context, key string, e edit) (accepted, error) {
+	p := &proposal{q: q, key: key, edit: e, turn: q.referee(key)}
+	defer p.turn.end()
+	for {
+		settled, err := p.round(ctx)
+		if err != nil {
+			return accepted{}, err
+		}
+		if settled != nil {
+			return *settled, nil
+		}
+	}
+}
+
+func (p *proposal) tried() bool { return p.last != ballot{} }
+
+// round proposes once. It returns nothing if another proposer disturbed the round, and it is our turn to try again.
+func (p *proposal) round(ctx context.Context) (*accepted, error) {
+	q := p.q
+	at, now, ok := q.ledger.take(p.key)
+	if !ok {
+		// Well above the others' ballots: a quick proposer goes on while we ask.
+		at = newBallot(at.count + 1000)
+		votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
+			return a.ask(ctx, prepareScript, q.keys(a, p.key), []string{at.String()})
+		})
+		if err != nil {
+			return p.refused(ctx, at, votes.higher, err)
+		}
+		now = latest(votes.yes)
+	}
+	next, reserve := p.edit(now.content, p.tried())
+	proposed := accepted{ballot: at, content: next}
+	if next.id == now.content.id {
+		proposed.age = now.age
+	}
+	votes, err := q.poll(ctx, q.accept(p.key, proposed))
+	if err == nil {
+		q.ledger.put(p.key, promised{at.next(), proposed, time.Now()})
+		p.turn.reserve = reserve
+		return &proposed, nil
+	}
+	if !votes.isVain() {
+		p.last = at
+	}
+	return p.refused(ctx, at, votes.higher, err)
+}
+
+// refused is called after a round has failed. If the edit leaves what there is now as it is, refused returns that: there is
+// nothing to try. Otherwise it waits for our turn.
+func (p *proposal) refused(ctx context.Context, at, higher ballot, err error) (*accepted, error) {
+	if at.less(higher) {
+		at = higher
+	}
+	p.q.ledger.put(p.key, promised{ballot: at})
+	if err != errRefused {
+		return nil, err
+	}
+	// Looking disturbs nobody. What a majority has accepted above our last proposal has outlived that.
+	for range 5 {
+		votes, err := p.q.look(ctx, p.key)
+		if err != nil {
+			break
+		}
+		if agree(votes) && (!p.tried() || p.last.less(votes[0].accepted.ballot)) {
+			now := latest(votes)
+			if next, reserve := p.edit(now.content, p.tried()); next.id == now.content.id {
+				p.turn.reserve = reserve
+				return &now, nil
+			}
+			break
+		}
+		if !p.tried() {
+			break // there is nothing to find out before others have gone too far
+		}
+	}
+	return nil, p.turn.take(ctx)
+}
+
+// look asks what acceptors have accepted.
+func (q *Store) look(ctx context.Context, key string) ([]vote, error) {
+	votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
+		return a.ask(ctx, lookScript, []string{q.root + key}, nil)
+	})
+	return votes.yes, err
+}
+
+// accept returns how to ask an acceptor to accept something. Each publishes the notes itself, on channels of its own.
+func (q *Store) accept(key string, p accepted) func(context.Context, *acceptor) vote {
+	const fixed = 4
+	args := []string{p.ballot.String(), p.ballot.next().String(), strconv.FormatInt(p.age.Microseconds(), 10), p.content.encode()}
+	for i, n := range p.content.notes {
+		args = append(args, n.Topic, tag(p, key, i)+string(n.Text))
+	}
+	return func(ctx context.Context, a *acceptor) vote {
+		args := slices.Clone(args)
+		for i := fixed; i < len(args); i += 2 {
+			args[i] = a.Channel(args[i])
+		}
+		return a.ask(ctx, acceptScript, q.keys(a, key), args)
+	}
+}
+
+func (q *Store) keys(a *acceptor, key string) []string { return []string{a.Index(), q.root + key} }
+
+// settle returns what the votes of a majority agree on. If they do not, it makes a majority agree first.
+func (q *Store) settle(ctx context.Context, key string, votes []vote) (accepted, error) {
+	if !agree(votes) {
+		return q.change(ctx, key, func(now content, _ bool) (content, time.Duration) { return now, 0 })
+	}
+	return latest(votes), nil
+}
+
+// latest returns what a new proposal has to go on from. Its age is the smallest that any acceptor gives.
+func latest(votes []vote) (best accepted) {
+	for _, v := range votes {
+		if best.ballot.less(v.accepted.ballot) {
+			best = v.accepted
+		}
+	}
+	for _, v := range votes {
+		if v.accepted.content.id == best.content.id && v.accepted.ballot != (ballot{}) {
+			best.age = min(best.age, v.accepted.age)
+		}
+	}
+	return best
+}
+
+// agree reports whether all have accepted the same. Then that is what stands, and nothing has to be written back.
+func agree(votes []vote) bool {
+	for _, v := range votes {
+		if v.accepted.ballot != votes[0].accepted.ballot {
+			return false
+		}
+	}
+	return true
+}

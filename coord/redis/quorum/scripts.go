@@ -1,0 +1,96 @@
+package quorum
+
+import "github.com/turnwise/turnwise/coord/redis/internal/server"
+
+// For each register an acceptor keeps a string: the ballot below which it has promised to accept nothing (32 digits), the
+// ballot of what it has accepted (32 digits), when that came (16 digits, us), and what it has accepted.
+const (
+	timeAt   = 2 * ballotSize
+	timeSize = 16
+)
+
+// KEYS: mark, index, register. ARGV: memory, ballot. It promises to accept nothing below the ballot, and returns
+// {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
+var prepareScript = server.NewGuarded(`
+local promised = redis.call('GETRANGE', KEYS[3], 0, 31)
+if promised == '' then
+  redis.call('SET', KEYS[3], ARGV[2] .. string.rep('0', 48))
+  redis.call('ZADD', KEYS[2], 0, KEYS[3])
+  return {false, 0}
+end
+if ARGV[2] <= promised then return {promised} end
+redis.call('SETRANGE', KEYS[3], 0, ARGV[2])
+local t = redis.call('TIME')
+local s = redis.call('GETRANGE', KEYS[3], 32, -1)
+return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
+`)
+
+// KEYS: mark, index, register. ARGV: memory, ballot, the next ballot, age in us, content, then channels and texts. It
+// accepts, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already
+// keeps its age.
+var acceptScript = server.NewGuarded(`
+local s = redis.call('GETRANGE', KEYS[3], 0, 87)
+if s == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
+if s ~= '' and ARGV[2] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
+local since = string.sub(s, 65, 80)
+if string.sub(s, 81, 88) ~= string.sub(ARGV[5], 1, 8) then
+  local t = redis.call('TIME')
+  since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[4]))
+end
+redis.call('SET', KEYS[3], ARGV[3] .. ARGV[2] .. since .. ARGV[5])
+for i = 6, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
+return 1
+`)
+
+// KEYS: mark, register. ARGV: memory. It returns {what it has accepted or nil, age}.
+var lookScript = server.NewGuarded(`
+local s = redis.call('GETRANGE', KEYS[2], 32, -1)
+if s == '' then return {false, 0} end
+local t = redis.call('TIME')
+return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
+`)
+
+// KEYS: mark, the member key. ARGV: memory. It returns {the member key's content, the time in us}.
+var memberScript = server.NewGuarded(`
+local t = redis.call('TIME')
+return {redis.call('GET', KEYS[2]) or '', t[1] * 1000000 + t[2]}
+`)
+
+// KEYS: mark, the member key. ARGV: memory, what may stand there before (* for anything but a member), what is to stand
+// there. The time is added. It returns what stands there afterwards.
+var enrolScript = server.NewGuarded(`
+local old = redis.call('GET', KEYS[2]) or ''
+local may = string.sub(old, 1, #ARGV[2]) == ARGV[2]
+if ARGV[2] == '*' then may = string.sub(old, 1, 1) ~= 'v' or string.sub(old, 20, 35) ~= ARGV[1] end
+if ARGV[2] == '' then may = old == '' or string.sub(old, 20, 35) ~= ARGV[1] end
+if not may then return old end
+local t = redis.call('TIME')
+local new = ARGV[3] .. ' ' .. t[1] .. string.format('%06d', t[2])
+redis.call('SET', KEYS[2], new)
+return new
+`)
+
+// KEYS: mark, index, register, the member key. ARGV: memory, what the member key begins with, what is to stand there but
+// for the time, age in us. It returns 1, or 2 if the member key says something else.
+var healScript = server.NewGuarded(`
+if string.sub(redis.call('GET', KEYS[4]) or '', 1, #ARGV[2]) ~= ARGV[2] then return 2 end
+local t = redis.call('TIME')
+local since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[4]))
+redis.call('SET', KEYS[3], string.sub(ARGV[3], 1, 64) .. since .. string.sub(ARGV[3], 65))
+redis.call('ZADD', KEYS[2], 0, KEYS[3])
+return 1
+`)
+
+// KEYS: the turn. ARGV: who, for how long in ms. It returns 1 if the turn is theirs.
+var turnScript = server.NewScript(`
+local has = redis.call('GET', KEYS[1])
+if has and has ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+`)
+
+// KEYS: the turn. ARGV: who.
+var turnEndScript = server.NewScript(`
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1
+`)
