@@ -17,6 +17,10 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storetest"
 )
 
+// Rights is what the documentation says that a user needs.
+const Rights = "~turnwise* resetchannels &turnwise* +ping +info +client|info +config|get +subscribe +unsubscribe +publish +eval +evalsha +time " +
+	"+get +getrange +set +setrange +del +zadd +zrem +zrangebylex"
+
 // Within returns a context that lasts for d, or until the test and all that it cleans up has ended.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)

@@ -1,4 +1,4 @@
-// What a user of the store in Redis may write. It is run without a server, and says so.
+// What a user of the stores in Redis may write. It is run without a server, and says so.
 package main
 
 import (
@@ -9,13 +9,21 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/redis"
+	"github.com/turnwise/turnwise/coord/redis/quorum"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 func main() {
+	lock(func(ctx context.Context) (*coord.Client, error) { return redis.Connect(ctx, "127.0.0.1:1") })
+	lock(func(ctx context.Context) (*coord.Client, error) {
+		return quorum.Connect(ctx, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, redis.WithTTL(time.Minute))
+	})
+}
+
+func lock(connect func(context.Context) (*coord.Client, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	client, err := redis.Connect(ctx, "127.0.0.1:1")
+	client, err := connect(ctx)
 	if err != nil {
 		fmt.Println("no server:", err)
 		return
