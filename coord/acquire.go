@@ -224,7 +224,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 			a.observer.waiting(node, len(ahead))
 		}
 		var err error
-		if ahead, _, err = place.Await(ctx, wait); err != nil {
+		if ahead, err = place.Await(ctx, wait); err != nil {
 			return nil, waited, err
 		}
 		a.observer.woken(node)

@@ -13,7 +13,7 @@
 //		if len(wait) == 0 {
 //			return grant(place)
 //		}
-//		ahead, _, err = place.Await(ctx, wait)
+//		ahead, err = place.Await(ctx, wait)
 //	}
 //	place.Leave(background, false) // unless the session has ended
 //
@@ -134,8 +134,6 @@ type Place interface {
 	// through a change: what happened between the caller's look and this call counts. Now and then it looks without having
 	// been told of a change.
 	//
-	// how says what became of the nodes waited for, as far as the service told.
-	//
 	// When my own node has been removed while the session lives, it returns ErrRemoved, at once and before any answer that
 	// might let me in.
 	//
@@ -144,7 +142,7 @@ type Place interface {
 	// standing in line themselves, must never be mistaken for it.
 	//
 	// When ctx ends, nothing may stay behind that would pile up: share watches by node.
-	Await(ctx context.Context, wait []Node) (ahead []Node, how Change, err error)
+	Await(ctx context.Context, wait []Node) (ahead []Node, err error)
 
 	// Watch is for a place that waits for nobody: it blocks until my own node has been removed while the session lives
 	// (ErrRemoved), or the session or ctx ends. The engine uses it for a node that is held, and only if it is held for
@@ -162,21 +160,6 @@ type Place interface {
 	// gone. On any error the driver goes on in the background until the node is gone or the session has ended. However
 	// often it tries, it removes this incarnation only.
 	Leave(ctx context.Context, held bool) error
-}
-
-// Change is what made an Await return, as far as the service told it. Where anyone who may write to a line could claim to
-// have left as its holder, as at ZooKeeper and etcd, a driver says Gone.
-type Change int
-
-const (
-	Looked   Change = iota // nobody told of a change: the look shows what there is
-	HandedOn               // one of those waited for left as the holder, and the service vouches for that: see Place.Leave
-	Gone                   // one left otherwise, or the service does not tell how
-	Amended                // one was amended
-)
-
-func (c Change) String() string {
-	return [...]string{"looked", "handed on", "gone", "amended"}[c]
 }
 
 // Errors that a Driver, a Session or a Place may return. Wrap them together with the service's own words.

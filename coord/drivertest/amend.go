@@ -31,7 +31,6 @@ func kindWakes(s *scene) {
 	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].Token != old.Token || a.ahead[0].Kind != "R" || a.ahead[0].ID != changed.ID {
 		s.Fatalf("ahead %v, error %v; want %v", brief(a.ahead...), a.err, brief(changed))
 	}
-	s.became(a.how, driver.Amended)
 	nodes := s.look(p.behindLink)
 	if len(nodes) != 2 || nodes[0].ID != changed.ID || string(nodes[0].Data) != string(changed.Data) || nodes[0].Owner.Label != old.Owner.Label {
 		s.Errorf("Line shows %+v, want %+v first", nodes, changed)

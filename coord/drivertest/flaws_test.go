@@ -109,7 +109,6 @@ var caughtBy = map[flaw][]string{
 	blindLook:           {"14 the nearest of some kinds", "14 all of them", "15 many at once: one at most"},
 	firstByID:           {"17 as it changes"},
 	firstWaits:          {"17 that the service is out of reach"},
-	changeInvented:      {"04 the node dies", "13 another kind wakes those behind"},
 	amendNotAsked:       {"13 of a node that was removed"},
 	claimsTTL:           {"19 a process that is not heard of", "03 a session that is not heard of ends", "07 nothing passes"},
 	claimsKernel:        {"19 a process that is killed", "19 a process that is not heard of", "03 a session that is not heard of ends", "07 nothing passes"},

@@ -108,7 +108,7 @@ func waitsGivenUp(s *scene) {
 	s.grows(200, func() {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
 		defer cancel()
-		if _, _, err := p.behind.Await(ctx, []driver.Node{p.ahead.Node()}); !isCtx(err) {
+		if _, err := p.behind.Await(ctx, []driver.Node{p.ahead.Node()}); !isCtx(err) {
 			s.Fatalf("Await: %v, want the context's error", err)
 		}
 	})

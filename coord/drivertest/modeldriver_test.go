@@ -60,7 +60,6 @@ const (
 	waitOutlivesSession flaw = "a wait goes on when its session ends"
 	blindLook           flaw = "a join does not see the node right ahead"
 	removalDoubted      flaw = "a holder told of its removal believes until the service has confirmed it"
-	changeInvented      flaw = "a wait says of one that died that it handed on"
 	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
 	dataCut             flaw = "data is cut at 60 KiB"
 
@@ -635,11 +634,11 @@ func within(sight driver.Sight, nodes []driver.Node) []driver.Node {
 }
 
 func (p *modelPlace) Watch(ctx context.Context) error {
-	_, _, err := p.Await(ctx, nil)
+	_, err := p.Await(ctx, nil)
 	return err
 }
 
-func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	s, me := p.modelLiveness, p.Node()
 	ctx, cancel := s.in(ctx)
 	defer cancel()
@@ -666,7 +665,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		seen, err := request(asking, s.d, Reading, 0, func() []driver.Node { return s.d.svc.look(s.d, me.Line, watched...) })
 		if told && err != nil && asking.Err() != nil && ctx.Err() == nil {
 			cancelAsking()
-			return nil, driver.Looked, driver.ErrRemoved
+			return nil, driver.ErrRemoved
 		}
 		cancelAsking()
 		if err != nil {
@@ -675,7 +674,7 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		at := slices.IndexFunc(seen, func(n driver.Node) bool { return n.ID == me.ID })
 		if at < 0 {
 			if s.d.flaw != removalIgnored {
-				return nil, driver.Looked, s.removed(ctx)
+				return nil, s.removed(ctx)
 			}
 			if at = len(seen); len(wait) == 0 {
 				<-ctx.Done()
@@ -684,20 +683,13 @@ func (p *modelPlace) Await(ctx context.Context, wait []driver.Node) ([]driver.No
 		}
 		ahead := seen[:at]
 		if !(s.d.flaw == wakeUpLost && first) && changed(ahead, wait) {
-			return within(p.sight, ahead), s.how(), nil
+			return within(p.sight, ahead), nil
 		}
 		if s.listen(ctx, sub, broken, me, ahead, wait) {
-			return nil, driver.HandedOn, nil
+			return nil, nil
 		}
 	}
-	return nil, driver.Looked, s.because(ctx)
-}
-
-func (s *modelLiveness) how() driver.Change {
-	if s.d.flaw == changeInvented {
-		return driver.HandedOn
-	}
-	return driver.Looked
+	return nil, s.because(ctx)
 }
 
 // removed distinguishes a node that was removed from one that went with its session.

@@ -58,7 +58,7 @@ func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.
 		},
 		"Watch": mine.Watch,
 		"Await": func(ctx context.Context) error {
-			_, _, err := waiting.Await(ctx, []driver.Node{mine.Node()})
+			_, err := waiting.Await(ctx, []driver.Node{mine.Node()})
 			return err
 		},
 		"Amend":         func(ctx context.Context) error { return waiting.Amend(ctx, "lock", nil) },

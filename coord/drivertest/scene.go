@@ -180,7 +180,6 @@ func (s *scene) lookAt(l *Link, line string) []driver.Node {
 // answer is what an Await, or a Watch, returned, and when.
 type answer struct {
 	ahead []driver.Node
-	how   driver.Change
 	err   error
 	at    time.Time
 }
@@ -193,8 +192,8 @@ func (s *scene) await(me driver.Place, wait ...driver.Node) <-chan answer {
 func (s *scene) awaitIn(ctx context.Context, me driver.Place, wait ...driver.Node) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
-		ahead, how, err := me.Await(ctx, wait)
-		c <- answer{ahead, how, err, time.Now()}
+		ahead, err := me.Await(ctx, wait)
+		c <- answer{ahead, err, time.Now()}
 	}()
 	return c
 }
@@ -212,25 +211,16 @@ func (s *scene) watchIn(ctx context.Context, me driver.Place) <-chan answer {
 func (s *scene) queue(me driver.Place, ahead []driver.Node, wakeUps *atomic.Int64) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
-		var how driver.Change
 		var err error
 		for err == nil && len(ahead) > 0 {
-			ahead, how, err = me.Await(s.ctx, ahead[len(ahead)-1:])
+			ahead, err = me.Await(s.ctx, ahead[len(ahead)-1:])
 			if wakeUps != nil {
 				wakeUps.Add(1)
 			}
 		}
-		c <- answer{ahead, how, err, time.Now()}
+		c <- answer{ahead, err, time.Now()}
 	}()
 	return c
-}
-
-// became checks that an Await said what happened to those waited for, or that it does not know.
-func (s *scene) became(how driver.Change, done driver.Change) {
-	s.Helper()
-	if how != driver.Looked && how != done && !(how == driver.Gone && done == driver.HandedOn) {
-		s.Errorf("Await says %v of one that was %v", how, done)
-	}
 }
 
 // within returns the answer, which must come in time.

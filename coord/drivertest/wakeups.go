@@ -97,8 +97,7 @@ func aheadDies(s *scene) {
 	waiter := s.await(p.behind, p.ahead.Node())
 	time.Sleep(50 * time.Millisecond)
 	p.aheadLink.Expire(s, p.aheadSess)
-	a := s.turn(soon, waiter, "the node ahead has died")
-	s.became(a.how, driver.Gone)
+	s.turn(soon, waiter, "the node ahead has died")
 }
 
 func aheadGivesUp(s *scene) {
@@ -107,7 +106,6 @@ func aheadGivesUp(s *scene) {
 	waiter := s.await(third, ahead[len(ahead)-1])
 	s.leave(p.behind, false)
 	a := s.within(soon, waiter, "the node in between gives up")
-	s.became(a.how, driver.Gone)
 	if a.err != nil || len(a.ahead) != 1 || a.ahead[0].ID != p.ahead.Node().ID {
 		s.Fatalf("ahead %v, error %v; want the head of the line, %v", brief(a.ahead...), a.err, brief(p.ahead.Node()))
 	}

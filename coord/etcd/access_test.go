@@ -68,7 +68,7 @@ func TestPermissionOnTheRootIsEnough(t *testing.T) {
 		me, ahead := join(t, s, reader)
 		c := make(chan error, 1)
 		go func() {
-			_, _, err := me.Await(within(t, 20*time.Second), ahead)
+			_, err := me.Await(within(t, 20*time.Second), ahead)
 			c <- err
 		}()
 		time.Sleep(50 * time.Millisecond)
@@ -164,7 +164,7 @@ func TestPermissionTakenAway(t *testing.T) {
 		t.Errorf("it is told %d times that the departure was refused: %s", n, log.String())
 	}
 	mu.Unlock()
-	if _, _, err := behind.Await(within(t, 10*time.Second), ahead); !errors.Is(err, driver.ErrDenied) {
+	if _, err := behind.Await(within(t, 10*time.Second), ahead); !errors.Is(err, driver.ErrDenied) {
 		t.Errorf("await: %v", err)
 	}
 	if _, err := s.d.Line(within(t, 10*time.Second), "taken away"); !errors.Is(err, driver.ErrDenied) {

@@ -25,9 +25,9 @@ func (s *session) pollPause() time.Duration {
 	return driverkit.Jitter(driverkit.PollPause(pollEvery, s.watches.size()))
 }
 
-// Await never says HandedOn. Only its owner knows whether a node that has left had its turn, and anyone who may write to the
-// line could claim that it had.
-func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+// Await does not ask whether a node that has left had its turn: only its owner knows, and anyone who may write to the line
+// could claim that it had.
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
 	var found *finding
@@ -38,15 +38,14 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, d
 		found, err = p.awaitFew(ctx, wait)
 	}
 	if err != nil {
-		return nil, driver.Looked, p.life.Verdict(err)
+		return nil, p.life.Verdict(err)
 	}
-	return found.ahead, found.how, nil
+	return found.ahead, nil
 }
 
 // finding is what ends the waiting.
 type finding struct {
 	ahead []driver.Node
-	how   driver.Change
 }
 
 // awaiting is an Await that listens to each node it waits for.
@@ -118,7 +117,7 @@ func (a *awaiting) run(ctx context.Context) (*finding, error) {
 		found, err := a.hear(ctx)
 		if found != nil && err == nil && a.self == nil && time.Since(a.joined) > watchOwnAfter { // looking took long
 			a.listenToItself()
-			return a.lookAgain(ctx, 0, found.how)
+			return a.lookAgain(ctx, 0)
 		}
 		if found != nil || err != nil {
 			return found, err
@@ -201,22 +200,19 @@ func deletion(events []event) int64 {
 }
 
 func (a *awaiting) changed(ctx context.Context, b *neighbour, ev event) (*finding, error) {
-	switch {
-	case ev.deleted && a.clears(b):
+	if ev.deleted && a.clears(b) {
 		return a.handOff(ctx, ev.rev)
-	case !ev.deleted && ev.created == b.created:
-		return a.lookAgain(ctx, ev.rev, driver.Amended)
 	}
-	return a.lookAgain(ctx, ev.rev, driver.Gone)
+	return a.lookAgain(ctx, ev.rev)
 }
 
 // lookAgain ends the waiting with a look.
-func (a *awaiting) lookAgain(ctx context.Context, rev int64, how driver.Change) (*finding, error) {
+func (a *awaiting) lookAgain(ctx context.Context, rev int64) (*finding, error) {
 	ahead, _, err := a.look(ctx, rev)
 	if err == nil {
 		err = a.stillThere(ctx)
 	}
-	return &finding{ahead, how}, err
+	return &finding{ahead}, err
 }
 
 // handOff finds out, with a point read at the revision of the last deletion ahead, whether my own node still stands. For a
@@ -237,7 +233,7 @@ func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 // cleared ends the waiting when nobody is left in sight.
 func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
 	a.remember(glance{})
-	return &finding{how: driver.Gone}, a.stillThere(ctx)
+	return &finding{}, a.stillThere(ctx)
 }
 
 // readAhead finds out by point reads whether some of those ahead, and my own node, stand now. From then on, events report
@@ -267,10 +263,8 @@ func (a *awaiting) readAhead(ctx context.Context, some []*neighbour) (*finding, 
 		switch {
 		case kv == nil && a.clears(b):
 			return a.cleared(ctx)
-		case kv == nil:
-			return a.lookAgain(ctx, at, driver.Gone)
-		case kv.GetModRevision() != b.known:
-			return a.lookAgain(ctx, at, driver.Amended)
+		case kv == nil || kv.GetModRevision() != b.known:
+			return a.lookAgain(ctx, at)
 		}
 		b.caughtUp(at)
 	}
@@ -298,12 +292,8 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 			case ev.deleted && ev.key == p.key:
 				return nil, p.removed(ctx, ev.rev)
 			case awaited[ev.key] != 0:
-				how := driver.Gone
-				if !ev.deleted && ev.created == awaited[ev.key] {
-					how = driver.Amended
-				}
 				ahead, _, err := p.look(ctx, ev.rev)
-				return &finding{ahead, how}, err
+				return &finding{ahead}, err
 			}
 		}
 		if len(events) > 0 {
@@ -317,7 +307,7 @@ func (p *place) awaitAny(ctx context.Context, wait []driver.Node) (*finding, err
 			return nil, err
 		}
 		if differ(wait, ahead, seen.amended, p.lastSeen().amended) {
-			return &finding{ahead: ahead}, nil
+			return &finding{ahead}, nil
 		}
 		v.caughtUp(at)
 	}

@@ -48,19 +48,18 @@ func silent(t testing.TB, c <-chan error, d time.Duration, what string) {
 	}
 }
 
-// Await says what ended the wait only if that is known.
-func TestAwaitTellsWhatItKnows(t *testing.T) {
+func TestAwaitEndsWhenTheOneAheadIsAmendedOrLeaves(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))
 	head, _ := join(t, s, entry("told", "W"))
 	middle, behindHead := join(t, s, entry("told", "W"))
 	last, ahead := join(t, s, entry("told", "W"))
-	told := func(p driver.Place, wait []driver.Node, do func(), want driver.Change, left int) []driver.Node {
+	told := func(p driver.Place, wait []driver.Node, do func(), left int) []driver.Node {
 		t.Helper()
 		time.AfterFunc(50*time.Millisecond, do)
-		ahead, how, err := p.Await(within(t, 10*time.Second), wait)
-		if err != nil || how != want || len(ahead) != left {
-			t.Errorf("%d ahead, %v, %v; want %d, %v", len(ahead), how, err, left, want)
+		ahead, err := p.Await(within(t, 10*time.Second), wait)
+		if err != nil || len(ahead) != left {
+			t.Errorf("%d ahead, %v; want %d", len(ahead), err, left)
 		}
 		return ahead
 	}
@@ -69,9 +68,9 @@ func TestAwaitTellsWhatItKnows(t *testing.T) {
 			t.Errorf("amend: %v", err)
 		}
 	}
-	ahead = told(last, ahead, amend, driver.Amended, 1)
-	told(middle, behindHead, func() { leave(t, head, true) }, driver.Gone, 0) // anybody could have written that it held
-	told(last, ahead, func() { leave(t, middle, true) }, driver.Gone, 0)
+	ahead = told(last, ahead, amend, 1)
+	told(middle, behindHead, func() { leave(t, head, true) }, 0)
+	told(last, ahead, func() { leave(t, middle, true) }, 0)
 	leave(t, last, true)
 }
 
@@ -126,7 +125,7 @@ func TestWhoHadLeftBeforeTheWaitIsNotSeenAgain(t *testing.T) {
 	me, ahead := join(t, s, e)
 	await := func() []driver.Node {
 		t.Helper()
-		ahead, _, err := me.Await(within(t, 3*time.Second), ahead)
+		ahead, err := me.Await(within(t, 3*time.Second), ahead)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +382,7 @@ func TestWaitForOneOfManyNodes(t *testing.T) {
 	for i, gone := range []int{n - 1, 0, n / 2} {
 		c := make(chan []driver.Node, 1)
 		go func() {
-			ahead, _, err := me.Await(within(t, 20*time.Second), ahead)
+			ahead, err := me.Await(within(t, 20*time.Second), ahead)
 			if err != nil {
 				t.Errorf("await: %v", err)
 			}
@@ -413,7 +412,7 @@ func TestWaitersThatGiveUpLeaveNoWatch(t *testing.T) {
 	me, ahead := join(t, s, entry("quitters", "lock"))
 	for range 200 {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
-		if _, _, err := me.Await(ctx, ahead); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := me.Await(ctx, ahead); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("await: %v", err)
 		}
 		cancel()

@@ -57,7 +57,7 @@ func leave(t testing.TB, me driver.Place, held bool) {
 // turn waits until nobody is ahead, as a mutex does, and counts how often it was woken.
 func turn(ctx context.Context, me driver.Place, ahead []driver.Node) (wakeUps int, err error) {
 	for len(ahead) > 0 {
-		ahead, _, err = me.Await(ctx, ahead[len(ahead)-1:])
+		ahead, err = me.Await(ctx, ahead[len(ahead)-1:])
 		if err != nil {
 			return wakeUps, err
 		}

@@ -199,7 +199,7 @@ func TestJoinThatIsSentTwiceIsOneNode(t *testing.T) {
 			if len(ahead) != 1 || ahead[0].ID != head.Node().ID {
 				t.Errorf("ahead is %v, want %v", ahead, head.Node())
 			}
-			if _, _, err := me.Await(within(t, 300*time.Millisecond), ahead); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := me.Await(within(t, 300*time.Millisecond), ahead); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("await: %v", err)
 			}
 			stays(t, root, "twice", 2, 0)
@@ -492,7 +492,7 @@ func TestReadersPassByDowngradedWriter(t *testing.T) {
 	}
 	answer := make(chan error, 1)
 	go func() {
-		ahead, _, err := waiting.Await(within(t, 20*time.Second), ahead)
+		ahead, err := waiting.Await(within(t, 20*time.Second), ahead)
 		if err == nil && len(ahead) > 0 {
 			err = fmt.Errorf("still ahead: %v", ahead)
 		}

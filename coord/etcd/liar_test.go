@@ -107,7 +107,7 @@ func useAll(t *testing.T, d driver.Driver, line string, each time.Duration) {
 		}
 		work.Go(func() {
 			if len(ahead) > 0 {
-				_, _, _ = me.Await(short(), ahead)
+				_, _ = me.Await(short(), ahead)
 			}
 			_ = me.Watch(short())
 			_ = me.Amend(short(), e.Kind, []byte("x"))

@@ -227,7 +227,7 @@ func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 	handsOn := func(first, second driver.Place, ahead []driver.Node) {
 		t.Helper()
 		leave(t, first, true)
-		if left, _, err := second.Await(within(t, 20*time.Second), ahead); err != nil || len(left) > 0 {
+		if left, err := second.Await(within(t, 20*time.Second), ahead); err != nil || len(left) > 0 {
 			t.Errorf("the one behind sees %v, %v", left, err)
 		}
 		leave(t, second, true)

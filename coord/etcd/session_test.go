@@ -103,7 +103,7 @@ func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 		answers <- err
 	}()
 	go func() { // etcd #11456, #11051: Campaign returned as the leader after its lease had gone
-		_, _, err := behind.Await(within(t, 20*time.Second), ahead)
+		_, err := behind.Await(within(t, 20*time.Second), ahead)
 		answers <- err
 	}()
 	time.Sleep(50 * time.Millisecond)

@@ -146,7 +146,7 @@ func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
 	reader, ahead := join(t, s, reads)
 	waiting := make(chan error, 1)
 	go func() {
-		ahead, _, err := reader.Await(ctx, ahead)
+		ahead, err := reader.Await(ctx, ahead)
 		if err == nil && len(ahead) > 0 {
 			err = fmt.Errorf("%v stand in the way of a reader", ahead)
 		}

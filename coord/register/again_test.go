@@ -92,11 +92,11 @@ func TestWhatWasToldOfAFirstTryIsNotAboutTheNext(t *testing.T) {
 
 				soon, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
-				if _, _, err := me.Await(soon, []driver.Node{holder.Node()}); soon.Err() == nil {
+				if _, err := me.Await(soon, []driver.Node{holder.Node()}); soon.Err() == nil {
 					t.Fatalf("Await beside a holder: %v", err)
 				}
 				leave(t, holder)
-				if ahead, _, err := me.Await(t.Context(), []driver.Node{holder.Node()}); err != nil || len(ahead) > 0 {
+				if ahead, err := me.Await(t.Context(), []driver.Node{holder.Node()}); err != nil || len(ahead) > 0 {
 					t.Errorf("Await: %v, %v", ahead, err)
 				}
 				leave(t, me)

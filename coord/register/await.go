@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	s := p.s
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
@@ -22,18 +22,18 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, d
 	}()
 	for {
 		if err := s.life.Stopped(ctx); err != nil {
-			return nil, driver.Looked, err
+			return nil, err
 		}
 		turn, stale, removed := p.told()
 		switch {
 		case removed:
-			return nil, driver.Looked, driver.ErrRemoved
+			return nil, driver.ErrRemoved
 		case turn:
-			return nil, driver.Gone, nil
+			return nil, nil
 		case stale:
-			ahead, how, changed, err := p.look(ctx, wait, poll)
+			ahead, changed, err := p.look(ctx, wait, poll)
 			if changed || err != nil {
-				return ahead, how, err
+				return ahead, err
 			}
 			continue
 		}

@@ -91,7 +91,7 @@ func BenchmarkDrain(b *testing.B) {
 				for i, p := range places {
 					for ahead := aheads[i]; len(ahead) > 0; {
 						var err error
-						if ahead, _, err = p.Await(b.Context(), ahead); err != nil {
+						if ahead, err = p.Await(b.Context(), ahead); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -11,15 +11,15 @@ import (
 )
 
 // look looks at the line. changed reports whether one of those waited for has gone, or is not as it was.
-func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ahead []driver.Node, how driver.Change, changed bool, err error) {
+func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ahead []driver.Node, changed bool, err error) {
 	l, me, err := p.find(ctx)
 	if err != nil {
-		return nil, driver.Looked, false, err
+		return nil, false, err
 	}
 	p.mu.Lock()
 	p.seen = max(p.seen, l.seq)
 	p.mu.Unlock()
-	here, gone := make(map[string]bool, len(wait)), false
+	here := make(map[string]bool, len(wait))
 	poll.further = -1
 	for n := range l.nodes() {
 		if n.token >= me.token {
@@ -33,17 +33,12 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 		}
 	}
 	for _, w := range wait {
-		same, stands := here[w.ID]
-		gone = gone || !stands
-		changed = changed || !same
+		changed = changed || !here[w.ID]
 	}
 	if !changed {
-		return nil, driver.Looked, false, nil
+		return nil, false, nil
 	}
-	if how = driver.Amended; gone {
-		how = driver.Gone
-	}
-	return l.ahead(p.clerk.name, me.token, p.sight), how, true, nil
+	return l.ahead(p.clerk.name, me.token, p.sight), true, nil
 }
 
 // find looks for the place in the line. If it is not there it was removed, or its session is over.

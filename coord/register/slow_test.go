@@ -44,7 +44,7 @@ func TestNobodyIsLetInBeforeTheSwap(t *testing.T) {
 		left := time.Now()
 		go holder.Leave(t.Context(), true)
 		for len(ahead) > 0 && err == nil {
-			ahead, _, err = waiter.Await(t.Context(), ahead)
+			ahead, err = waiter.Await(t.Context(), ahead)
 		}
 		if err != nil || time.Since(left) < 300*time.Millisecond {
 			t.Errorf("it has its turn %v after the holder began to leave, which takes 300ms: %v", time.Since(left), err)

@@ -17,7 +17,7 @@ import (
 
 // Await sets watches on the waiter's own node and on those it waits for, and sleeps. When one of those has gone it looks at
 // the line again, unless the departure already says all that matters.
-func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	a := p.awaiting()
 	defer a.quit()
 	if len(wait) > rules.Few {
@@ -36,7 +36,7 @@ func (p *place) Watch(ctx context.Context) error {
 	a := p.awaiting()
 	defer a.quit()
 	a.holds = true
-	_, _, err := a.sleep(ctx)
+	_, err := a.sleep(ctx)
 	return err
 }
 
@@ -96,31 +96,31 @@ func (a *awaiting) watchSecond() {
 }
 
 // sleep waits for news. It does not rely on the watches alone: once in a while it polls.
-func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, error) {
+func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, error) {
 	s := a.session
 	again := time.NewTimer(a.firstPoll())
 	defer again.Stop()
 	for {
 		if err := s.stopped(ctx); err != nil {
-			return nil, driver.Looked, err
+			return nil, err
 		}
 		switch what, of := a.news(); what {
 		case ownGone:
 			if err := a.whereAmI(ctx); err != nil {
-				return nil, driver.Looked, err
+				return nil, err
 			}
 			continue
 		case myTurn:
-			return nil, driver.Gone, nil
+			return nil, nil
 		case moved:
-			return a.look(ctx, of)
+			return a.list(ctx)
 		case nearer:
 			ahead, err := a.lookEarly(ctx)
 			if err != nil {
-				return nil, driver.Looked, err
+				return nil, err
 			}
 			if !stillAhead([]driver.Node{{ID: of.path}}, ahead) {
-				return ahead, driver.Looked, nil
+				return ahead, nil
 			}
 			continue
 		}
@@ -130,7 +130,7 @@ func (a *awaiting) sleep(ctx context.Context) ([]driver.Node, driver.Change, err
 		case <-again.C:
 			// A waiter must hear the news even while its poll stalls.
 			if err := a.bell.Unless(ctx, a.poll); err != nil {
-				return nil, driver.Looked, err
+				return nil, err
 			}
 			again.Reset(a.nextPoll())
 		case <-s.life.Done():
@@ -211,18 +211,9 @@ func (a *awaiting) news() (news, *watch) {
 	return nothing, nil
 }
 
-// look reads the line after somebody has moved.
-func (a *awaiting) look(ctx context.Context, of *watch) ([]driver.Node, driver.Change, error) {
-	ahead, names, err := a.list(ctx)
-	if err != nil {
-		return nil, driver.Looked, err
-	}
-	return ahead, a.session.watches.change(of, names), nil
-}
-
 // lookEarly reads the line although the one right ahead has not moved.
 func (a *awaiting) lookEarly(ctx context.Context) ([]driver.Node, error) {
-	ahead, _, err := a.list(ctx)
+	ahead, err := a.list(ctx)
 	if err == nil {
 		a.since, _ = a.seen()
 		a.watchSecond()
@@ -231,20 +222,20 @@ func (a *awaiting) lookEarly(ctx context.Context) ([]driver.Node, error) {
 }
 
 // list reads the line until our own node is in it, or has surely gone.
-func (a *awaiting) list(ctx context.Context) (ahead []driver.Node, names []string, err error) {
+func (a *awaiting) list(ctx context.Context) ([]driver.Node, error) {
 	for {
 		l, err := a.session.children(ctx, a.dir)
 		if errors.Is(err, gozk.ErrNoNode) { // the line has gone, and our own node before it
 			l, err = new(wire.Listing), nil
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if ahead, _, found := a.pick(l); found {
-			return ahead, l.Names, nil
+			return ahead, nil
 		}
 		if err := a.whereAmI(ctx); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 }
@@ -357,7 +348,7 @@ func (s *session) missed(w *watch) {
 // would be told of each one that leaves, long after it was itself let in. So it watches the line as a whole, and reads it
 // again whenever somebody has come or gone. A line has only one such waiter, so there is no herd. An amendment of data
 // alone goes unnoticed, which does no harm: nodes ahead are shown without data.
-func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.Node, driver.Change, error) {
+func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	t := &a.session.watches
 	line := a.join(a.dir)
 	defer t.quit(line, a.bell)
@@ -369,11 +360,11 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 			l, err = new(wire.Listing), nil
 		}
 		if err != nil {
-			return nil, driver.Looked, err
+			return nil, err
 		}
 		ahead, _, found := a.pick(l)
 		if found && (before.gone || !stillAhead(wait, ahead)) {
-			return ahead, driver.Looked, nil
+			return ahead, nil
 		}
 		if found {
 			err = a.sleepUnless(ctx, func() bool { return t.state(line) != before || t.state(a.own).gone })
@@ -381,7 +372,7 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 			err = a.whereAmI(ctx)
 		}
 		if err != nil {
-			return nil, driver.Looked, err
+			return nil, err
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (n *neighbourhood) wait(me driver.Place, ahead []driver.Node) <-chan woken 
 	go func() {
 		var err error
 		for len(ahead) > 0 && err == nil {
-			ahead, _, err = me.Await(n.ctx, ahead[len(ahead)-1:])
+			ahead, err = me.Await(n.ctx, ahead[len(ahead)-1:])
 		}
 		c <- woken{ahead: ahead, err: err}
 	}()
@@ -285,7 +285,7 @@ func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 		require.Equal(t, []string{want}, lines)
 	}
 	s.leave(me, true)
-	ahead, _, err = behind.Await(s.ctx, ahead)
+	ahead, err = behind.Await(s.ctx, ahead)
 	require.NoError(t, err)
 	require.Empty(t, ahead)
 	s.leave(behind, true)

@@ -78,15 +78,14 @@ func (s *scene) leave(me driver.Place, held bool) {
 
 type woken struct {
 	ahead []driver.Node
-	how   driver.Change
 	err   error
 }
 
 func (s *scene) await(me driver.Place, wait ...driver.Node) <-chan woken {
 	c := make(chan woken, 1)
 	go func() {
-		ahead, how, err := me.Await(s.ctx, wait)
-		c <- woken{ahead, how, err}
+		ahead, err := me.Await(s.ctx, wait)
+		c <- woken{ahead, err}
 	}()
 	return c
 }

@@ -2,13 +2,11 @@ package zk
 
 import (
 	"errors"
-	"path"
 	"sync"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
@@ -194,16 +192,6 @@ func (t *watches) state(w *watch) state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return state{w.changes, w.gone, t.connection}
-}
-
-// change says what became of a node, given the names that now stand in its line.
-func (t *watches) change(w *watch, names []string) driver.Change {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !w.gone || amendedIn(names, path.Base(w.path)) {
-		return driver.Amended
-	}
-	return driver.Gone
 }
 
 // handsOver records that a holder of this session is about to leave.
