@@ -17,7 +17,7 @@ import (
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
-// untouchable has a label, and panics when it is asked for anything else.
+// untouchable has a strength, and panics when it is asked for anything else.
 type untouchable struct{ driver.Driver }
 
 func (untouchable) Strength() driver.Strength {
@@ -71,9 +71,9 @@ func TestAServiceThatPromisesEnoughIsTaken(t *testing.T) {
 
 func TestEachOfSeveralRequirementsIsToBeMet(t *testing.T) {
 	weak, met := coord.Require(durable), coord.Require(driver.Strength{Death: driver.ByTTL})
-	label := untouchable{}.Strength()
-	assert.ErrorIs(t, coord.CheckStrength(label, weak, met), coord.ErrTooWeak)
-	assert.ErrorIs(t, coord.CheckStrength(label, nil, met, weak), coord.ErrTooWeak)
-	assert.NoError(t, coord.CheckStrength(label, met, coord.WithOwnerLabel("a label"), nil))
+	promised := untouchable{}.Strength()
+	assert.ErrorIs(t, coord.CheckStrength(promised, weak, met), coord.ErrTooWeak)
+	assert.ErrorIs(t, coord.CheckStrength(promised, nil, met, weak), coord.ErrTooWeak)
+	assert.NoError(t, coord.CheckStrength(promised, met, coord.WithOwnerLabel("a label"), nil))
 	assert.NoError(t, coord.CheckStrength(driver.Strength{}))
 }

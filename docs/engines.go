@@ -11,7 +11,7 @@ import (
 //go:embed engines.md
 var engines string
 
-// MissingInEngines returns the row of the table in engines.md that a driver's label makes, or "" if the table has it. It is for
+// MissingInEngines returns the row of the table in engines.md that a driver's strength makes, or "" if the table has it. It is for
 // the tests of drivers, which may be in modules of their own.
 func MissingInEngines(name string, s driver.Strength) string {
 	row := "| `" + name + "`"

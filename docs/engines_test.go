@@ -16,12 +16,12 @@ import (
 func TestTheTableOfEnginesIsThatOfTheLabels(t *testing.T) {
 	service := mem.New()
 	defer service.Close()
-	label := service.Client().Driver().Strength()
-	if row := MissingInEngines("coord/mem", label); row != "" {
+	strength := service.Client().Driver().Strength()
+	if row := MissingInEngines("coord/mem", strength); row != "" {
 		t.Errorf("engines.md lacks\n%s", row)
 	}
 	head := "|"
-	for about := range label.Aspects() {
+	for about := range strength.Aspects() {
 		head += " | " + about
 	}
 	if !strings.Contains(engines, "\n"+head+" |\n") {
@@ -36,13 +36,13 @@ func TestEveryDriverHasARowAndEveryRowADriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	label := regexp.MustCompile(`(?m)^func \(.+\) Strength\(\) driver\.Strength`)
+	method := regexp.MustCompile(`(?m)^func \(.+\) Strength\(\) driver\.Strength`)
 	for _, file := range sources {
-		if !strings.HasSuffix(file, "_test.go") && label.MatchString(read(t, file)) {
+		if !strings.HasSuffix(file, "_test.go") && method.MatchString(read(t, file)) {
 			drivers["coord/"+filepath.Base(filepath.Dir(file))] = true
 		}
 	}
-	delete(drivers, "coord/register") // it has the labels of its stores
+	delete(drivers, "coord/register") // it has the strengths of its stores
 	rows := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(engines, -1) {
 		if rows[row[1]] = true; !drivers[row[1]] {

@@ -61,7 +61,7 @@ type Driver interface {
 	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
 
-	// Strength is the driver's label: what its service promises beyond this contract. It asks nobody and never changes: a
+	// Strength is what the driver's service promises beyond this contract. It asks nobody and never changes: a
 	// driver knows it before it has reached the service.
 	Strength() Strength
 

@@ -85,35 +85,35 @@ func ValidKind(kind string) bool {
 	return true
 }
 
-// A note is what a node carries at the service: a line of text that shows an operator, in the service's own tool, who
+// A card is what a node carries at the service: a line of text that shows an operator, in the service's own tool, who
 // stands there, followed by the owner's data as it is.
 //
 //	turnwise 1 "host" 4711 "label" 2026-01-02T15:04:05.123Z
 //
 // It is encoded by hand rather than as JSON because every acquire writes one.
-const noteHead = "turnwise 1 "
+const cardHead = "turnwise 1 "
 
-const noteTime = "2006-01-02T15:04:05.000Z"
+const cardTime = "2006-01-02T15:04:05.000Z"
 
-// EncodeNote returns the bytes to store with a node.
-func EncodeNote(o Owner, data []byte) []byte {
-	b := make([]byte, 0, len(noteHead)+len(o.Host)+len(o.Label)+len(data)+48)
-	b = append(b, noteHead...)
+// EncodeCard returns the card to store with a node.
+func EncodeCard(o Owner, data []byte) []byte {
+	b := make([]byte, 0, len(cardHead)+len(o.Host)+len(o.Label)+len(data)+48)
+	b = append(b, cardHead...)
 	b = strconv.AppendQuote(b, o.Host)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, int64(o.PID), 10)
 	b = append(b, ' ')
 	b = strconv.AppendQuote(b, o.Label)
 	b = append(b, ' ')
-	b = o.Since.UTC().AppendFormat(b, noteTime)
+	b = o.Since.UTC().AppendFormat(b, cardTime)
 	b = append(b, '\n')
 	return append(b, data...)
 }
 
-// DecodeNote takes a note apart. Bytes that are not a note come from a foreign contender: the Owner is empty, and they
+// DecodeCard takes a card apart. Bytes that are no card come from a foreign contender: the Owner is empty, and they
 // are all Data.
-func DecodeNote(b []byte) (Owner, []byte) {
-	rest, ok := bytes.CutPrefix(b, []byte(noteHead))
+func DecodeCard(b []byte) (Owner, []byte) {
+	rest, ok := bytes.CutPrefix(b, []byte(cardHead))
 	if !ok {
 		return Owner{}, nonEmpty(b)
 	}
@@ -143,7 +143,7 @@ func parseOwner(s string) (o Owner, ok bool) {
 	if o.Label, s, ok = cutQuoted(s); !ok {
 		return Owner{}, false
 	}
-	if o.Since, err = time.Parse(noteTime, s); err != nil {
+	if o.Since, err = time.Parse(cardTime, s); err != nil {
 		return Owner{}, false
 	}
 	return o, true

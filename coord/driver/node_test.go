@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-func TestANoteTellsOwnerAndData(t *testing.T) {
+func TestACardTellsOwnerAndData(t *testing.T) {
 	o := Owner{Host: `host "x"`, PID: 4711, Label: "a b\n\x00ü", Since: time.Date(2026, 1, 2, 15, 4, 5, 123e6, time.UTC)}
 	for _, data := range [][]byte{nil, []byte("10.0.0.1:80"), []byte("\n\nturnwise 1 ")} {
-		owner, got := DecodeNote(EncodeNote(o, data))
+		owner, got := DecodeCard(EncodeCard(o, data))
 		if owner != o || !bytes.Equal(got, data) {
 			t.Errorf("%+v %q, want %+v %q", owner, got, o, data)
 		}
 	}
 }
 
-func TestWhatIsNoNoteIsForeignData(t *testing.T) {
+func TestWhatIsNoCardIsForeignData(t *testing.T) {
 	for _, raw := range []string{"", "x", "turnwise 1 ", "turnwise 1 \"h\" x \"l\" now\n", "turnwise 2 \"h\" 1 \"l\"\n"} {
-		owner, data := DecodeNote([]byte(raw))
+		owner, data := DecodeCard([]byte(raw))
 		if owner != (Owner{}) || string(data) != raw {
 			t.Errorf("%q: %+v %q", raw, owner, data)
 		}
 	}
 }
 
-func FuzzNotes(f *testing.F) {
-	f.Add(EncodeNote(Owner{Host: "h", PID: 1, Label: "l"}, []byte("data")))
+func FuzzCards(f *testing.F) {
+	f.Add(EncodeCard(Owner{Host: "h", PID: 1, Label: "l"}, []byte("data")))
 	f.Add([]byte("turnwise 1 \"h\" 1 \"l\" 2026-01-02T15:04:05.123Z\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		owner, data := DecodeNote(raw)
-		again, same := DecodeNote(EncodeNote(owner, data))
+		owner, data := DecodeCard(raw)
+		again, same := DecodeCard(EncodeCard(owner, data))
 		if owner != (Owner{}) && (again != owner || !bytes.Equal(same, data)) {
 			t.Errorf("%+v %q became %+v %q", owner, data, again, same)
 		}

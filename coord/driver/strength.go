@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Strength is what a service promises beyond the contract of this package: its label. A program asks for what it needs
-// with coord.Require, and gets an error instead of a service that promises less. docs/engines.md shows the labels of
+// Strength is what a service promises beyond the contract of this package. A program asks for what it needs
+// with coord.Require, and gets an error instead of a service that promises less. docs/engines.md shows the strengths of
 // all drivers, and coord/drivertest checks that they are true: what is promised is kept, and what is not promised is
 // seen to fail.
 //
-// In a label the zero value of a field promises nothing; in a requirement it asks for nothing. A label is true of a
+// In a driver's strength the zero value of a field promises nothing; in a requirement it asks for nothing. It is true of a
 // service that is set up as the driver's documentation asks. It says nothing about a lost disk, or a restored backup.
 type Strength struct {
 	Order    Order
@@ -102,7 +102,7 @@ func word[T ~int](n T, words ...string) string {
 	return words[n]
 }
 
-// Aspects yields what each field of the label is about, and what it says about that, in the order of the fields.
+// Aspects yields what each field is about, and what it says about that, in the order of the fields.
 // Together the two read as a sentence: "a restart", "forgets silently".
 func (s Strength) Aspects() iter.Seq2[string, string] {
 	return func(yield func(about, says string) bool) {

@@ -10,9 +10,9 @@
 // makes the faults of the link and of the service; the suite itself knows no particular service. [RunRecipes] does the same
 // for the recipes.
 //
-// What differs from service to service is in the driver's label, driver.Strength, and the suite goes by it: where the label
-// denies something, the suite checks the opposite. Because of the label it skips only checks that count the requests of
-// waiters, if the waiters poll.
+// What differs from service to service is in the driver's Strength, and the suite goes by it: where it denies something,
+// the suite checks the opposite. Because of it the suite skips only checks that count the requests of waiters, if the
+// waiters poll.
 //
 // With TURNWISE_LONG=1 in the environment the crowds are ten times as large. TURNWISE_PATIENCE=4s is for a driver that is
 // meant to fail: the suite then waits 4 s instead of 20 s for what must happen however busy the machine is. Without it, a
@@ -115,7 +115,7 @@ var obligations = []obligation{
 	{"16 round trips are within the budget", budgets},
 	{"17 a watcher is told of the first in line", firsts},
 	{"18 clients keep what they promise", clients},
-	{"19 the label is true", labels},
+	{"19 the strength is true", strengths},
 	{"20 what somebody else writes to a node changes nothing", meddlings},
 }
 

@@ -32,14 +32,14 @@ func TestModelRecipes(t *testing.T) {
 	RunRecipes(t, modelHarness(flawless))
 }
 
-// TestModelsOfOtherStrength shows that a driver whose service promises something else passes, as long as its label says so.
+// TestModelsOfOtherStrength shows that a driver whose service promises something else passes, as long as its strength says so.
 func TestModelsOfOtherStrength(t *testing.T) {
 	for name, change := range map[string]func(s *driver.Strength){
 		"forgets":             func(s *driver.Strength) { s.Restart = driver.Forgets },
 		"forgets, tokens too": func(s *driver.Strength) { s.Restart, s.Tokens = driver.Forgets, driver.RiseWhileRemembered },
 		"forgets openly":      func(s *driver.Strength) { s.Restart = driver.ForgetsOpenly },
 	} {
-		t.Run(name, func(t *testing.T) { run(t, modelOf(change), []obligation{{"19 the label is true", labels}}) })
+		t.Run(name, func(t *testing.T) { run(t, modelOf(change), []obligation{{"19 the strength is true", strengths}}) })
 	}
 }
 
@@ -59,7 +59,7 @@ func TestModelOfBothDeaths(t *testing.T) {
 	run(t, modelOf(func(s *driver.Strength) { s.Death = driver.ByTTL | driver.ByKernel }), []obligation{
 		{"03 a dead session's nodes go", deadSessions},
 		{"07 the deadline is never late", deadlines},
-		{"19 the label is true", labels},
+		{"19 the strength is true", strengths},
 	})
 }
 

@@ -21,7 +21,7 @@ func idleCrowdIsQuiet(s *scene) {
 	l := c.links[0]
 	s.needs("count traffic", l.Traffic == nil)
 	if !waitQuietly(l) {
-		s.Skip("the label says that waiters poll")
+		s.Skip("the strength says that waiters poll")
 	}
 	time.Sleep(s.svc.TTL) // until all that is due soon after a join is over
 	const idle = 2 * time.Second

@@ -63,62 +63,62 @@ const (
 	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
 	dataCut             flaw = "data is cut at 60 KiB"
 
-	claimsTTL       flaw = "the label says that a TTL ends a session, and only the kernel does"
-	claimsKernel    flaw = "the label says that the kernel tells of a death, and only a TTL does"
-	claimsTold      flaw = "the label says that waiters are told, and they poll"
-	claimsMemory    flaw = "the label says that a restart remembers, and it forgets"
-	claimsOpenness  flaw = "the label says that a restart says what it forgets, and it does not"
-	claimsForEver   flaw = "the label says that tokens rise for ever, and a restart takes them back"
-	concealsOrder   flaw = "the label denies the order of joining, and it is kept"
-	concealsTold    flaw = "the label denies that waiters are told, and they are"
-	concealsMemory  flaw = "the label denies that a restart remembers, and it does"
-	concealsOpen    flaw = "the label denies that a restart says what it forgets, and it does"
-	concealsForEver flaw = "the label denies that tokens rise for ever, and they do"
+	claimsTTL       flaw = "the strength says that a TTL ends a session, and only the kernel does"
+	claimsKernel    flaw = "the strength says that the kernel tells of a death, and only a TTL does"
+	claimsTold      flaw = "the strength says that waiters are told, and they poll"
+	claimsMemory    flaw = "the strength says that a restart remembers, and it forgets"
+	claimsOpenness  flaw = "the strength says that a restart says what it forgets, and it does not"
+	claimsForEver   flaw = "the strength says that tokens rise for ever, and a restart takes them back"
+	concealsOrder   flaw = "the strength denies the order of joining, and it is kept"
+	concealsTold    flaw = "the strength denies that waiters are told, and they are"
+	concealsMemory  flaw = "the strength denies that a restart remembers, and it does"
+	concealsOpen    flaw = "the strength denies that a restart says what it forgets, and it does"
+	concealsForEver flaw = "the strength denies that tokens rise for ever, and they do"
 )
 
-// modelStrength is the label of the model, and describes what it does.
+// modelStrength is the strength of the model, and describes what it does.
 var modelStrength = driver.Strength{
 	Order: driver.FirstCome, Death: driver.ByTTL, Restart: driver.Remembers, Failover: driver.NoFailover, Tokens: driver.RiseForEver, WakeUp: driver.Told,
 }
 
-// strengths returns what the model does and what its label says.
-func (f flaw) strengths() (nature, label driver.Strength) {
-	nature, label = modelStrength, modelStrength
+// strengths returns what the model does and what its strength says.
+func (f flaw) strengths() (nature, claimed driver.Strength) {
+	nature, claimed = modelStrength, modelStrength
 	switch f {
 	case claimsTTL:
 		nature.Death = driver.ByKernel
 	case claimsKernel:
-		label.Death = driver.ByKernel
+		claimed.Death = driver.ByKernel
 	case claimsTold:
 		nature.WakeUp = driver.Polled
 	case claimsMemory:
 		nature.Restart = driver.Forgets
 	case claimsOpenness:
-		nature.Restart, label.Restart = driver.Forgets, driver.ForgetsOpenly
+		nature.Restart, claimed.Restart = driver.Forgets, driver.ForgetsOpenly
 	case claimsForEver:
-		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
+		nature.Restart, claimed.Restart = driver.Forgets, driver.Forgets
 		nature.Tokens = driver.RiseWhileRemembered
 	case concealsOrder:
-		label.Order = driver.AnyOrder
+		claimed.Order = driver.AnyOrder
 	case concealsTold:
-		label.WakeUp = driver.Polled
+		claimed.WakeUp = driver.Polled
 	case concealsMemory:
-		label.Restart = driver.Forgets
+		claimed.Restart = driver.Forgets
 	case concealsOpen:
-		nature.Restart, label.Restart = driver.ForgetsOpenly, driver.Forgets
+		nature.Restart, claimed.Restart = driver.ForgetsOpenly, driver.Forgets
 	case concealsForEver:
-		nature.Restart, label.Restart = driver.Forgets, driver.Forgets
-		label.Tokens = driver.RiseWhileRemembered
+		nature.Restart, claimed.Restart = driver.Forgets, driver.Forgets
+		claimed.Tokens = driver.RiseWhileRemembered
 	}
-	return nature, label
+	return nature, claimed
 }
 
 // modelDriver is a driver for modelService: correct, except for the flaw planted in it.
 type modelDriver struct {
-	svc   *modelService
-	link  *FaultLink
-	label driver.Strength
-	flaw  flaw
+	svc     *modelService
+	link    *FaultLink
+	claimed driver.Strength
+	flaw    flaw
 
 	mu       sync.Mutex
 	every    []int64 // the sessions that were opened
@@ -131,13 +131,13 @@ type modelDriver struct {
 	life     context.Context
 }
 
-func newModelDriver(svc *modelService, l *FaultLink, label driver.Strength, f flaw) *modelDriver {
-	d := &modelDriver{svc: svc, link: l, label: label, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
+func newModelDriver(svc *modelService, l *FaultLink, claimed driver.Strength, f flaw) *modelDriver {
+	d := &modelDriver{svc: svc, link: l, claimed: claimed, flaw: f, sessions: map[*modelLiveness]bool{}, subs: map[string]map[*modelSub]bool{}}
 	d.life, d.stop = context.WithCancel(context.Background())
 	return d
 }
 
-func (d *modelDriver) Strength() driver.Strength { return d.label }
+func (d *modelDriver) Strength() driver.Strength { return d.claimed }
 
 // kernel reports whether a session ends only with the process that has it.
 func (d *modelDriver) kernel() bool { return d.svc.nature.Death == driver.ByKernel }

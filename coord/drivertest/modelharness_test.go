@@ -10,12 +10,12 @@ import (
 
 // modelHarness is the suite's harness for the model, with or without a flaw.
 func modelHarness(f flaw) func(t testing.TB) *Service {
-	nature, label := f.strengths()
-	return modelHarnessAs(nature, label, f)
+	nature, claimed := f.strengths()
+	return modelHarnessAs(nature, claimed, f)
 }
 
 // modelHarnessAs is the harness for a model whose nature is not modelStrength.
-func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *Service {
+func modelHarnessAs(nature, claimed driver.Strength, f flaw) func(t testing.TB) *Service {
 	return func(t testing.TB) *Service {
 		svc := newModelService(time.Second, nature, f)
 		t.Cleanup(func() { close(svc.stop) })
@@ -30,7 +30,7 @@ func modelHarnessAs(nature, label driver.Strength, f flaw) func(t testing.TB) *S
 				svc.mu.Lock()
 				svc.links = append(svc.links, l)
 				svc.mu.Unlock()
-				d := newModelDriver(svc, l, label, f)
+				d := newModelDriver(svc, l, claimed, f)
 				t.Cleanup(func() {
 					closeLink(d, l)
 					d.die()

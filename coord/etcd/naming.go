@@ -206,24 +206,24 @@ const amendedHead = "turnwise kind "
 
 // encodeValue returns the value of a contender's key. keyKind is the kind in the key.
 func (l layout) encodeValue(keyKind string, n *driver.Node) string {
-	note := string(n.Data) // what the package concurrency's Election reads
+	card := string(n.Data) // what the package concurrency's Election reads
 	if l.names == Isolated {
-		note = string(driver.EncodeNote(n.Owner, n.Data))
+		card = string(driver.EncodeCard(n.Owner, n.Data))
 	}
 	if n.Kind != keyKind {
-		return amendedHead + n.Kind + "\n" + note
+		return amendedHead + n.Kind + "\n" + card
 	}
-	return note
+	return card
 }
 
 // decodeValue completes a node whose Kind comes from its key.
 func (l layout) decodeValue(n *driver.Node, value []byte) {
 	// With stock names a lock's value may be another tool's, and tells nothing.
-	if kind, note, ok := cutAmended(value); ok && (l.names == Isolated || n.Kind != stockKind) {
-		n.Kind, value = kind, note
+	if kind, card, ok := cutAmended(value); ok && (l.names == Isolated || n.Kind != stockKind) {
+		n.Kind, value = kind, card
 	}
 	if l.names == Isolated {
-		n.Owner, n.Data = driver.DecodeNote(value)
+		n.Owner, n.Data = driver.DecodeCard(value)
 	} else if len(value) > 0 {
 		n.Data = value
 	}
@@ -237,16 +237,16 @@ func (l layout) decodeKind(n *driver.Node, value []byte) {
 	}
 }
 
-func cutAmended(value []byte) (kind string, note []byte, ok bool) {
+func cutAmended(value []byte) (kind string, card []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(value, []byte(amendedHead))
 	if !ok {
 		return "", nil, false
 	}
-	head, note, ok := bytes.Cut(rest, []byte{'\n'})
+	head, card, ok := bytes.Cut(rest, []byte{'\n'})
 	if !ok || !driver.ValidKind(string(head)) {
 		return "", nil, false
 	}
-	return string(head), note, true
+	return string(head), card, true
 }
 
 // numbers tell the contenders of a session apart. They are reused, the smallest first: new keys each time would stay in

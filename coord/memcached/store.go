@@ -34,11 +34,11 @@ var strength = driver.Strength{
 
 // Strength returns what a memcached promises.
 func (s *Store) Strength() driver.Strength {
-	label := strength
+	promised := strength
 	if s.evictions {
-		label.Restart = driver.Forgets
+		promised.Restart = driver.Forgets
 	}
-	return label
+	return promised
 }
 
 // Close closes the connections.

@@ -25,11 +25,11 @@ var _ register.Store = (*Store)(nil)
 
 // Strength returns what the server promises with the settings that it had when the store was opened.
 func (s *Store) Strength() driver.Strength {
-	label := strength
+	promised := strength
 	if s.forgetful {
-		label.Restart = driver.ForgetsOpenly
+		promised.Restart = driver.ForgetsOpenly
 	}
-	return label
+	return promised
 }
 
 // strength is that of a server that writes to disk before it answers, as it does by default.

@@ -17,16 +17,16 @@ import (
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	me := p.Node()
 	me.Kind, me.Data = kind, data
-	note := driver.EncodeNote(me.Owner, me.Data)
-	if len(note) > maxBytes {
-		return fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(note), me.ID, maxBytes)
+	card := driver.EncodeCard(me.Owner, me.Data)
+	if len(card) > maxBytes {
+		return fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(card), me.ID, maxBytes)
 	}
 	for {
 		now, latest, err := p.whereIs(ctx)
 		if err != nil {
 			return err
 		}
-		err = amendError(p.amendAt(ctx, now, me, note), now)
+		err = amendError(p.amendAt(ctx, now, me, card), now)
 		if !errors.Is(err, driver.ErrRemoved) {
 			return err
 		}
@@ -53,12 +53,12 @@ func (p *place) whereIs(ctx context.Context) (now string, latest bool, err error
 }
 
 // amendAt amends the node where it stands.
-func (p *place) amendAt(ctx context.Context, now string, me driver.Node, note []byte) error {
+func (p *place) amendAt(ctx context.Context, now string, me driver.Node, card []byte) error {
 	c, _ := parseContender(path.Base(now))
 	if c.kind == me.Kind {
 		me.ID = now
 		err := p.session.insist(ctx, func(conn *gozk.Conn) error {
-			_, err := conn.Set(now, note, -1)
+			_, err := conn.Set(now, card, -1)
 			return err
 		})
 		if err == nil {
@@ -70,7 +70,7 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, note []
 	c.kind, c.guid = me.Kind, newGUID() // a path is never used again
 	me.ID = p.dir + "/" + c.name()
 	p.amending(me.ID)
-	err := p.session.replace(ctx, now, me.ID, note, written)
+	err := p.session.replace(ctx, now, me.ID, card, written)
 	switch {
 	case err == nil:
 		p.amended(me, true)
@@ -83,13 +83,13 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, note []
 
 // replace puts a new node in the place of the present one. With written it also writes to the present one, for those who
 // watch it: see watches.
-func (s *session) replace(ctx context.Context, now, next string, note []byte, written bool) error {
+func (s *session) replace(ctx context.Context, now, next string, card []byte, written bool) error {
 	var ops []any
 	if written {
 		ops = append(ops, &gozk.SetDataRequest{Path: now, Version: -1})
 	}
 	ops = append(ops,
-		&gozk.CreateRequest{Path: next, Data: note, Acl: s.service.acl, Flags: gozk.FlagEphemeral},
+		&gozk.CreateRequest{Path: next, Data: card, Acl: s.service.acl, Flags: gozk.FlagEphemeral},
 		&gozk.DeleteRequest{Path: now, Version: -1})
 	err := s.insist(ctx, func(conn *gozk.Conn) error {
 		_, err := conn.Multi(ops...)

@@ -31,10 +31,10 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		entry:     e,
 		dir:       s.service.path(e.Line),
 		contender: contender{guid: newGUID(), kind: e.Kind, way: s.service.way},
-		note:      driver.EncodeNote(e.Owner, e.Data),
+		card:      driver.EncodeCard(e.Owner, e.Data),
 	}
-	if len(j.note) > maxBytes {
-		return nil, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.note), j.dir, maxBytes)
+	if len(j.card) > maxBytes {
+		return nil, nil, fmt.Errorf("%d bytes of data for a node in %s: at most %d are allowed", len(j.card), j.dir, maxBytes)
 	}
 	if e.Free != nil {
 		if err := j.lookFirst(ctx); err != nil {
@@ -62,7 +62,7 @@ type joining struct {
 	entry      driver.Entry
 	dir        string
 	contender  contender // without its number
-	note       []byte
+	card       []byte
 	wanted     func() bool // somebody still waits for the result
 	unanswered bool        // a create got no answer
 }
@@ -156,7 +156,7 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 		s.exit()
 		return "", nil, err
 	}
-	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.note, s.service.acl)
+	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.card, s.service.acl)
 	list := s.listAfter(j.dir, false, create)
 	c := <-created // each request is answered, at the latest when the connection ends
 	s.exit()

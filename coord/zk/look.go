@@ -98,6 +98,6 @@ func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone 
 	if err != nil {
 		return n, false, explain(err, "reading", n.ID, "READ", "")
 	}
-	n.Owner, n.Data = driver.DecodeNote(data)
+	n.Owner, n.Data = driver.DecodeCard(data)
 	return n, false, nil
 }

@@ -190,9 +190,9 @@ func TestANeighbourWhoMayAdministerTheLine(t *testing.T) {
 
 func TestANeighbourWhoMayReadTheNodes(t *testing.T) {
 	n := playNeighbours(t, rights{nodes: gozk.PermRead})
-	note, _, err := n.bob.Get(n.holder.Node().ID)
+	card, _, err := n.bob.Get(n.holder.Node().ID)
 	require.NoError(t, err)
-	owner, _ := driver.DecodeNote(note)
+	owner, _ := driver.DecodeCard(card)
 	require.Equal(t, "h", owner.Host, "he sees who stands there, and what they say")
 	n.handsOver()
 }
@@ -201,7 +201,7 @@ func TestANeighbourWhoMayReadTheNodes(t *testing.T) {
 // It lets nobody in.
 func TestANeighbourWhoMayWriteTheNodes(t *testing.T) {
 	n := playNeighbours(t, rights{nodes: gozk.PermWrite})
-	_, err := n.bob.Set(n.holder.Node().ID, driver.EncodeNote(driver.Owner{Host: "h"}, []byte("forged")), -1)
+	_, err := n.bob.Set(n.holder.Node().ID, driver.EncodeCard(driver.Owner{Host: "h"}, []byte("forged")), -1)
 	require.NoError(t, err)
 	first, err := n.sess.service.First(n.ctx, "a", nil)
 	require.NoError(t, err)

@@ -173,13 +173,13 @@ func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	return register.Memory{For: register.Forever}, ctx.Err()
 }
 
-// Strength returns the label of a store that ends with its process.
+// Strength returns the strength of a store that ends with its process.
 func (s *Store) Strength() driver.Strength {
-	label := driver.Strength{Failover: driver.NoFailover, WakeUp: driver.Told}
+	promised := driver.Strength{Failover: driver.NoFailover, WakeUp: driver.Told}
 	if s.mute {
-		label.WakeUp = driver.Polled
+		promised.WakeUp = driver.Polled
 	}
-	return label
+	return promised
 }
 
 func (s *Store) Close() error { return nil }

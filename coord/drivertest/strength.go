@@ -7,10 +7,10 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// What the driver's label promises must be shown to hold, and what it denies not to hold (see driver.Strength). A label
+// What the driver promises must be shown to hold, and what it denies not to hold (see driver.Strength). A strength
 // that promises too little is as wrong as one that promises too much, since programs choose by it.
-var labels = []scenario{
-	{name: "it says one thing that can be", run: labelIsConstant},
+var strengths = []scenario{
+	{name: "it says one thing that can be", run: strengthIsConstant},
 	{name: "turns come in the order of joining, or not", run: orderAcrossProcesses},
 	{name: "a process that is not heard of", run: deathUnheard},
 	{name: "a process that is killed", run: deathByKill},
@@ -30,13 +30,13 @@ func (s *scene) silenceEnds(l *Link, wrong func() string) bool {
 	stood := len(s.svc.Stored(s, s.line))
 	for until := time.Now().Add(s.svc.TTL + s.svc.grace()); time.Now().Before(until); time.Sleep(tick) {
 		if stands := s.svc.Stored(s, s.line); len(stands) != stood {
-			s.Fatalf("the label says that only the kernel ends a session, and its node has gone: of %d there are %q", stood, stands)
+			s.Fatalf("the strength says that only the kernel ends a session, and its node has gone: of %d there are %q", stood, stands)
 		}
 		if wrong == nil {
 			continue
 		}
 		if what := wrong(); what != "" {
-			s.Fatalf("the label says that only the kernel ends a session, and %s", what)
+			s.Fatalf("the strength says that only the kernel ends a session, and %s", what)
 		}
 	}
 	return false
@@ -69,7 +69,7 @@ func answered[T any](c <-chan T, what string) func() string {
 	}
 }
 
-func labelIsConstant(s *scene) {
+func strengthIsConstant(s *scene) {
 	one, other := s.connect(), s.connect()
 	before := one.Strength()
 	s.join(s.open(one))
@@ -84,17 +84,17 @@ func labelIsConstant(s *scene) {
 	}
 	if before.Lacks(before) != "" || before.Order > driver.FirstCome || before.Death > driver.ByTTL|driver.ByKernel || before.Restart > driver.Remembers ||
 		before.Failover > driver.Remembers || before.Tokens > driver.RiseForEver || before.WakeUp > driver.Told {
-		s.Errorf("there is no such label: %v", before)
+		s.Errorf("there is no such strength: %v", before)
 	}
 }
 
 // Each joins after the previous one has joined.
 func orderAcrossProcesses(s *scene) {
 	var sessions []driver.Session
-	var label driver.Strength
+	var claimed driver.Strength
 	for range 3 {
 		sess, l := s.session()
-		sessions, label = append(sessions, sess), l.Strength()
+		sessions, claimed = append(sessions, sess), l.Strength()
 	}
 	overtaken := 0
 	for range 5 {
@@ -113,10 +113,10 @@ func orderAcrossProcesses(s *scene) {
 		}
 	}
 	switch {
-	case label.Order == driver.FirstCome && overtaken > 0:
+	case claimed.Order == driver.FirstCome && overtaken > 0:
 		s.Errorf("%d times somebody was overtaken by one who joined later", overtaken)
-	case label.Order == driver.AnyOrder && overtaken == 0:
-		s.Error("the label denies that who joined first goes first, and nobody was overtaken")
+	case claimed.Order == driver.AnyOrder && overtaken == 0:
+		s.Error("the strength denies that who joined first goes first, and nobody was overtaken")
 	}
 }
 
@@ -127,7 +127,7 @@ func deathUnheard(s *scene) {
 	thaw := p.aheadLink.Freeze(Both)
 	defer thaw()
 	if s.silenceEnds(p.aheadLink, answered(waiter, "who waits behind it has its turn")) {
-		s.turn(s.outlives(), waiter, "the label says that a TTL ends the session ahead")
+		s.turn(s.outlives(), waiter, "the strength says that a TTL ends the session ahead")
 		return
 	}
 	thaw()
@@ -149,8 +149,8 @@ func deathByKill(s *scene) {
 		kill()
 		if p.aheadLink.Strength().Death&driver.ByKernel == 0 {
 			// The session was renewed within about the last third of the TTL.
-			s.noAnswer(s.svc.TTL/5, waiter, "the label denies that the kernel tells of a death")
-			s.turn(s.outlives(), waiter, "the label says that a TTL ends the session of the dead")
+			s.noAnswer(s.svc.TTL/5, waiter, "the strength denies that the kernel tells of a death")
+			s.turn(s.outlives(), waiter, "the strength says that a TTL ends the session of the dead")
 			return
 		}
 		if a, ok := arrives(min(soon, s.svc.TTL/2), waiter); ok {
@@ -162,7 +162,7 @@ func deathByKill(s *scene) {
 		s.turn(s.outlives(), waiter, "the one ahead is dead")
 		s.leave(p.behind, true)
 	}
-	s.Error("the label says that the kernel tells of a death at once, and it took longer")
+	s.Error("the strength says that the kernel tells of a death at once, and it took longer")
 }
 
 // A waiter that is told asks only now and then, because it does not rely on its watch alone, but not ten times a second.
@@ -182,11 +182,11 @@ func waitersToldOrPoll(s *scene) {
 	case driver.Told:
 		// The waiter's own look may have been quicker than the news.
 		if !s.happens(s.patience, func() bool { return events() > 0 }) || asked > 10*int(2*soon/time.Second) {
-			s.Errorf("the label says that waiters are told: there were %d events, and %d reads in %v before", events(), asked, 2*soon)
+			s.Errorf("the strength says that waiters are told: there were %d events, and %d reads in %v before", events(), asked, 2*soon)
 		}
 	case driver.Polled:
 		if told := events(); told > 0 || asked == 0 {
-			s.Errorf("the label denies that waiters are told: there were %d events, and %d reads in %v before", told, asked, 2*soon)
+			s.Errorf("the strength denies that waiters are told: there were %d events, and %d reads in %v before", told, asked, 2*soon)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func afterFailover(s *scene) {
 	recall := s.connect().Strength().Failover
 	if recall == driver.NoFailover {
 		if s.svc.Failover != nil {
-			s.Error("the label denies that anybody takes over, and the harness can make that happen")
+			s.Error("the strength denies that anybody takes over, and the harness can make that happen")
 		}
 		return
 	}
@@ -238,20 +238,20 @@ func (s *scene) recallsOnce(strike func(), recall driver.Recall) (failure string
 	next, ahead := s.joinAs(sess, e)
 	entered := time.Now()
 	stands := standsIn(ahead, p.ahead.Node())
-	label := l.Strength()
+	claimed := l.Strength()
 
 	switch {
-	case label.Tokens == driver.RiseForEver && next.Node().Token <= last:
-		s.Fatalf("the label says that tokens rise for ever: %d comes after %d", next.Node().Token, last)
+	case claimed.Tokens == driver.RiseForEver && next.Node().Token <= last:
+		s.Fatalf("the strength says that tokens rise for ever: %d comes after %d", next.Node().Token, last)
 	case recall == driver.Remembers && next.Node().Token <= last:
-		s.Fatalf("the label says that it remembers every answered write: token %d comes after %d", next.Node().Token, last)
-	case label.Tokens == driver.RiseWhileRemembered && recall < driver.Remembers && next.Node().Token > last:
-		failure = fmt.Sprintf("the label denies that tokens rise for ever, and they did: %d, then %d", last, next.Node().Token)
+		s.Fatalf("the strength says that it remembers every answered write: token %d comes after %d", next.Node().Token, last)
+	case claimed.Tokens == driver.RiseWhileRemembered && recall < driver.Remembers && next.Node().Token > last:
+		failure = fmt.Sprintf("the strength denies that tokens rise for ever, and they did: %d, then %d", last, next.Node().Token)
 	}
 	switch recall {
 	case driver.Remembers:
 		if !stands || len(ahead) != 2 || ended(p.aheadSess) || ended(p.behindSess) {
-			return fmt.Sprintf("the label says that it remembers every answered write: of two in line there are %v", brief(ahead...))
+			return fmt.Sprintf("the strength says that it remembers every answered write: of two in line there are %v", brief(ahead...))
 		}
 		s.leave(p.ahead, true)
 		s.turn(2*soon, s.queue(p.behind, []driver.Node{p.ahead.Node()}, nil), "the holder of before has left")
@@ -260,18 +260,18 @@ func (s *scene) recallsOnce(strike func(), recall driver.Recall) (failure string
 		return failure
 	case driver.ForgetsOpenly:
 		if stands {
-			return fmt.Sprintf("the label says that it forgets, and it remembers %v", brief(ahead...))
+			return fmt.Sprintf("the strength says that it forgets, and it remembers %v", brief(ahead...))
 		}
 		if entered.Before(p.aheadSess.Deadline()) && !ended(p.aheadSess) {
-			s.Fatalf("the label says that nobody is granted beside a holder: it believes for another %v", time.Until(p.aheadSess.Deadline()))
+			s.Fatalf("the strength says that nobody is granted beside a holder: it believes for another %v", time.Until(p.aheadSess.Deadline()))
 		}
 		s.wait(s.outlives(), p.aheadSess.Done(), "the session of before ends")
 	case driver.Forgets:
 		if stands {
-			return fmt.Sprintf("the label says that it forgets, and it remembers %v", brief(ahead...))
+			return fmt.Sprintf("the strength says that it forgets, and it remembers %v", brief(ahead...))
 		}
 		if !entered.Before(believes) {
-			return "the label denies that it says what it forgets, and nobody was let in beside the holder"
+			return "the strength denies that it says what it forgets, and nobody was let in beside the holder"
 		}
 	}
 	s.leave(next, false)
