@@ -47,7 +47,6 @@ func TestAnErrorSaysWhoItComesFromOnce(t *testing.T) {
 			h.Release():                         `turnwise: release "line": hold lost: the node was removed`,
 			context.Cause(h.Context()):          `hold lost: the node was removed`,
 			h.Err():                             `hold lost: the node was removed`,
-			coord.NewFence(3).Pass(2):           `turnwise: token is stale: 2, and 3 has been seen`,
 			&coord.Error{Op: "do", Err: io.EOF}: `turnwise: do: EOF`,
 			&coord.Error{Op: "line", Line: strings.Repeat("x", 70), Err: io.EOF}: `turnwise: line "` + strings.Repeat("x", 61) + `...": EOF`,
 		} {

@@ -46,28 +46,6 @@ func Example() {
 	// when the track is free: <nil>
 }
 
-// A holder that was paused for too long writes with a token that has been overtaken.
-func ExampleFence() {
-	service := mem.New()
-	defer service.Close()
-	ctx := context.Background()
-	exclusive := coord.Rule{WaitFor: func(_ coord.Node, ahead []coord.Node) []coord.Node { return ahead }}
-
-	var file coord.Fence // beside what is written to
-	paused := service.Client()
-	old, _ := paused.Acquire(ctx, "file", "lock", nil, exclusive)
-	fmt.Println("the holder writes:", file.Pass(old.Token()))
-
-	service.Expire(paused) // while it is paused
-	next, _ := service.Client().Acquire(ctx, "file", "lock", nil, exclusive)
-	fmt.Println("the next one writes:", file.Pass(next.Token()))
-	fmt.Println("the old one is refused:", errors.Is(file.Pass(old.Token()), coord.ErrStale))
-	// Output:
-	// the holder writes: <nil>
-	// the next one writes: <nil>
-	// the old one is refused: true
-}
-
 // An operator looks up who holds and who waits.
 func ExampleClient_Line() {
 	service := mem.New()

@@ -5,7 +5,7 @@
 // to can. So each write brings the token of its hold, and the place refuses tokens that are smaller than one it has
 // seen. That is a fence. A write that is refused gets the error [coord.ErrStale].
 //
-// coord.Fence is one for a place in the same process. The packages here are fences for other places:
+// [Local] is one for a place in the same process. These are fences for other places:
 //
 //	sqlfence            a row in the same database, in the transaction that writes (database/sql)
 //	redisfence          a key in the same Redis, in the script that writes

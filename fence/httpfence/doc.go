@@ -12,7 +12,7 @@
 //
 // The server puts [Require] before the handler that writes:
 //
-//	http.Handle("PUT /orders", httpfence.Require(new(fence.Memory), httpfence.Line("orders"), save))
+//	http.Handle("PUT /orders", httpfence.Require(new(fence.Local), httpfence.Line("orders"), save))
 //
 // # The header
 //
@@ -28,7 +28,7 @@
 //	412 Precondition Failed    the token is stale
 //	428 Precondition Required  there is no token for the line
 //	400 Bad Request            the header makes no sense
-//	503 Service Unavailable    nobody knows: the keeper returned an error, or an older request did not end in time
+//	503 Service Unavailable    nobody knows: the fence returned an error, or an older request did not end in time
 //
 // # How much it keeps out
 //
@@ -36,8 +36,8 @@
 // contexts, their bodies and their connections. The newer request then waits until their handlers have returned. A
 // handler that goes on after its context has ended holds up the newer ones, but never writes after them.
 //
-// Over a restart, and among several servers, as much as the [fence.Keeper] remembers: fence.Memory forgets at a
-// restart, the keepers of sqlfence and redisfence do not. A handler that is paused on one server can still write after
+// Over a restart, and among several servers, as much as the [fence.Fence] remembers: fence.Local forgets at a
+// restart, sqlfence and redisfence do not. A handler that is paused on one server can still write after
 // one on another. Only a fence where the data is can prevent that: give what [Stamp] returns to sqlfence or redisfence,
 // in the same transaction or script as the write.
 package httpfence

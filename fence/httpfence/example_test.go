@@ -19,7 +19,7 @@ import (
 // A client that holds a lock writes to a server, which refuses the write if somebody else holds the lock by now.
 func Example() {
 	ledger := http.NewServeMux()
-	ledger.Handle("PUT /orders/{id}", httpfence.Require(new(fence.Memory),
+	ledger.Handle("PUT /orders/{id}", httpfence.Require(new(fence.Local),
 		func(r *http.Request) string { return "orders/" + r.PathValue("id") },
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, _ := io.ReadAll(r.Body)

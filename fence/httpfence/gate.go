@@ -9,7 +9,7 @@ import (
 )
 
 // gate sees to it that no request runs beside one with another stamp of the same line. It remembers a line only while
-// requests for it are inside: the keeper remembers the rest.
+// requests for it are inside: the fence remembers the rest.
 type gate struct {
 	mu    sync.Mutex
 	lines map[string]*passage

@@ -23,8 +23,8 @@ import (
 )
 
 // serve starts a server with a fence before the handler.
-func serve(t *testing.T, k fence.Keeper, handler http.HandlerFunc) (url string) {
-	s := httptest.NewServer(httpfence.Require(k, httpfence.Line("orders"), handler))
+func serve(t *testing.T, f fence.Fence, handler http.HandlerFunc) (url string) {
+	s := httptest.NewServer(httpfence.Require(f, httpfence.Line("orders"), handler))
 	t.Cleanup(s.Close)
 	return s.URL
 }
@@ -51,7 +51,7 @@ func done(http.ResponseWriter, *http.Request) {}
 
 func TestAStaleTokenIsRefused(t *testing.T) {
 	var seen []fence.Stamp
-	url := serve(t, new(fence.Memory), func(_ http.ResponseWriter, r *http.Request) {
+	url := serve(t, new(fence.Local), func(_ http.ResponseWriter, r *http.Request) {
 		s, ok := httpfence.Stamp(r.Context())
 		assert.True(t, ok)
 		seen = append(seen, s)
@@ -65,7 +65,7 @@ func TestAStaleTokenIsRefused(t *testing.T) {
 }
 
 func TestARequestWithoutAUsableTokenIsRefused(t *testing.T) {
-	url := serve(t, new(fence.Memory), func(http.ResponseWriter, *http.Request) { t.Error("it was let through") })
+	url := serve(t, new(fence.Local), func(http.ResponseWriter, *http.Request) { t.Error("it was let through") })
 	for header, want := range map[string]int{
 		"":                                      428,
 		"line=other&token=5":                    428,
@@ -103,7 +103,7 @@ func TestTheHeaderTakesAnyNameAndSeveralLines(t *testing.T) {
 		httpfence.Set(h, line, fence.Stamp{Epoch: 2, Token: 7}) // replaces the first
 		assert.Len(t, h[httpfence.Header], 2)
 		var got fence.Stamp
-		handler := httpfence.Require(new(fence.Memory), httpfence.Line(line), http.HandlerFunc(
+		handler := httpfence.Require(new(fence.Local), httpfence.Line(line), http.HandlerFunc(
 			func(_ http.ResponseWriter, r *http.Request) { got, _ = httpfence.Stamp(r.Context()) }))
 		for _, header := range []http.Header{h, {httpfence.Header: {strings.Join(h[httpfence.Header], ",")}}} {
 			r := httptest.NewRequest(http.MethodPut, "/", nil)
@@ -116,7 +116,7 @@ func TestTheHeaderTakesAnyNameAndSeveralLines(t *testing.T) {
 
 func TestTheLineIsTheServersToSay(t *testing.T) {
 	mux := http.NewServeMux()
-	mux.Handle("PUT /orders/{id}", httpfence.Require(new(fence.Memory), func(r *http.Request) string {
+	mux.Handle("PUT /orders/{id}", httpfence.Require(new(fence.Local), func(r *http.Request) string {
 		return "orders/" + r.PathValue("id")
 	}, http.HandlerFunc(done)))
 	put := func(path, header string) int {
@@ -132,12 +132,12 @@ func TestTheLineIsTheServersToSay(t *testing.T) {
 	assert.Equal(t, 428, put("/orders/%2e%2e", "line=orders/1&token=9"), "no line can have this name")
 }
 
-type keeper func(ctx context.Context, line string, s fence.Stamp) error
+type passing func(ctx context.Context, line string, s fence.Stamp) error
 
-func (k keeper) Pass(ctx context.Context, line string, s fence.Stamp) error { return k(ctx, line, s) }
+func (p passing) Pass(ctx context.Context, line string, s fence.Stamp) error { return p(ctx, line, s) }
 
 func TestNobodyIsLetThroughWhileTheKeeperIsAway(t *testing.T) {
-	url := serve(t, keeper(func(context.Context, string, fence.Stamp) error { return errors.New("password=secret") }),
+	url := serve(t, passing(func(context.Context, string, fence.Stamp) error { return errors.New("password=secret") }),
 		func(http.ResponseWriter, *http.Request) { t.Error("it was let through") })
 	r, err := http.NewRequest(http.MethodPut, url, nil)
 	require.NoError(t, err)
@@ -152,14 +152,14 @@ func TestNobodyIsLetThroughWhileTheKeeperIsAway(t *testing.T) {
 }
 
 func TestOneWhoIsOvertakenWhileTheKeeperIsAskedIsRefused(t *testing.T) {
-	memory, asked := new(fence.Memory), make(chan struct{})
-	url := serve(t, keeper(func(ctx context.Context, line string, s fence.Stamp) error {
+	local, asked := new(fence.Local), make(chan struct{})
+	url := serve(t, passing(func(ctx context.Context, line string, s fence.Stamp) error {
 		if s.Token == 1 {
 			close(asked)
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		return memory.Pass(ctx, line, s)
+		return local.Pass(ctx, line, s)
 	}), func(_ http.ResponseWriter, r *http.Request) {
 		if s, _ := httpfence.Stamp(r.Context()); s.Token == 1 {
 			t.Error("it was let through")
@@ -195,7 +195,7 @@ func (h *running) serve(_ http.ResponseWriter, r *http.Request) {
 // A handler that is slow, or paused, has ended before a newer one begins.
 func TestANewerRequestWaitsForOlderOnesToEnd(t *testing.T) {
 	h := newRunning()
-	url := serve(t, new(fence.Memory), h.serve)
+	url := serve(t, new(fence.Local), h.serve)
 	statuses := make(chan int, 3)
 	for range 2 { // side by side
 		go func() { statuses <- send(t, url, fence.Stamp{Token: 1}, nil) }()
@@ -222,7 +222,7 @@ func TestANewerRequestWaitsForOlderOnesToEnd(t *testing.T) {
 
 func TestOneWhoWaitsIsRefusedWhenAnEvenNewerComes(t *testing.T) {
 	h := newRunning()
-	url := serve(t, new(fence.Memory), h.serve)
+	url := serve(t, new(fence.Local), h.serve)
 	first, second, third := make(chan int, 1), make(chan int, 1), make(chan int, 1)
 	go func() { first <- send(t, url, fence.Stamp{Token: 1}, nil) }()
 	<-h.begun
@@ -239,7 +239,7 @@ func TestOneWhoWaitsIsRefusedWhenAnEvenNewerComes(t *testing.T) {
 
 func TestOneWhoWaitsGoesWithItsContext(t *testing.T) {
 	h := newRunning()
-	handler := httpfence.Require(new(fence.Memory), httpfence.Line("orders"), http.HandlerFunc(h.serve))
+	handler := httpfence.Require(new(fence.Local), httpfence.Line("orders"), http.HandlerFunc(h.serve))
 	serve := func(ctx context.Context, s fence.Stamp) int {
 		r, w := httptest.NewRequestWithContext(ctx, http.MethodPut, "/", nil), httptest.NewRecorder()
 		httpfence.Set(r.Header, "orders", s)
@@ -262,7 +262,7 @@ func TestOneWhoWaitsGoesWithItsContext(t *testing.T) {
 // The client is stopped while it sends its body: it would hold up everybody for as long as it stays stopped.
 func TestAClientThatIsStoppedInItsBodyHoldsUpNobody(t *testing.T) {
 	begun, took := make(chan struct{}, 2), make(chan error, 2)
-	url := serve(t, new(fence.Memory), func(_ http.ResponseWriter, r *http.Request) {
+	url := serve(t, new(fence.Local), func(_ http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		_, err := io.ReadAll(r.Body)
 		took <- err
@@ -281,7 +281,7 @@ func TestAClientThatIsStoppedInItsBodyHoldsUpNobody(t *testing.T) {
 // Here the client takes no more of the answer.
 func TestAClientThatIsStoppedInItsAnswerHoldsUpNobody(t *testing.T) {
 	begun := make(chan struct{}, 2)
-	url := serve(t, new(fence.Memory), func(w http.ResponseWriter, r *http.Request) {
+	url := serve(t, new(fence.Local), func(w http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		if s, _ := httpfence.Stamp(r.Context()); s.Token == 1 {
 			for err := error(nil); err == nil; {
@@ -301,7 +301,7 @@ func TestAClientThatIsStoppedInItsAnswerHoldsUpNobody(t *testing.T) {
 // A connection is used again after a request on it was shut out.
 func TestAConnectionIsNoWorseForARequestThatWasShutOut(t *testing.T) {
 	begun := make(chan struct{}, 1)
-	url := serve(t, new(fence.Memory), func(w http.ResponseWriter, r *http.Request) {
+	url := serve(t, new(fence.Local), func(w http.ResponseWriter, r *http.Request) {
 		switch s, _ := httpfence.Stamp(r.Context()); s.Token {
 		case 1:
 			begun <- struct{}{}
@@ -331,7 +331,7 @@ func TestAConnectionIsNoWorseForARequestThatWasShutOut(t *testing.T) {
 }
 
 func TestAPanicLeavesNobodyInside(t *testing.T) {
-	handler := httpfence.Require(new(fence.Memory), httpfence.Line("orders"), http.HandlerFunc(
+	handler := httpfence.Require(new(fence.Local), httpfence.Line("orders"), http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
 			if s, _ := httpfence.Stamp(r.Context()); s.Token == 1 {
 				panic(http.ErrAbortHandler)
@@ -353,7 +353,7 @@ func TestATransportSendsTheTokenOfTheHold(t *testing.T) {
 	defer service.Close()
 	locks := service.Client()
 	var seen fence.Stamp
-	url := serve(t, new(fence.Memory), func(_ http.ResponseWriter, r *http.Request) { seen, _ = httpfence.Stamp(r.Context()) })
+	url := serve(t, new(fence.Local), func(_ http.ResponseWriter, r *http.Request) { seen, _ = httpfence.Stamp(r.Context()) })
 	client := &http.Client{Transport: &httpfence.Transport{Client: locks, Line: "orders", Epoch: 3}}
 	put := func(ctx context.Context) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("body"))
@@ -386,9 +386,9 @@ func FuzzHeader(f *testing.F) {
 	f.Add("line=orders&token=5&epoch=1,line=a%2Fb&token=7")
 	f.Add("&&==;,%")
 	f.Fuzz(func(t *testing.T, header string) {
-		keeper := new(fence.Memory)
-		assert.NoError(t, keeper.Pass(t.Context(), "orders", fence.Stamp{Token: 5}))
-		handler := httpfence.Require(keeper, httpfence.Line("orders"), http.HandlerFunc(
+		seen := new(fence.Local)
+		assert.NoError(t, seen.Pass(t.Context(), "orders", fence.Stamp{Token: 5}))
+		handler := httpfence.Require(seen, httpfence.Line("orders"), http.HandlerFunc(
 			func(_ http.ResponseWriter, r *http.Request) {
 				if s, ok := httpfence.Stamp(r.Context()); !ok || s.Compare(fence.Stamp{Token: 5}) < 0 {
 					t.Errorf("%q lets %v through", header, s)

@@ -21,17 +21,17 @@ func Line(name string) func(*http.Request) string {
 // request itself, as the package comment says. Requests with the same token are let through side by side. It is the
 // server that says which line a request is for; a token of another line is worth nothing.
 //
-// The keeper remembers the tokens. Handlers that write to the same place must share one Require: otherwise one that is
+// The fence remembers the tokens. Handlers that write to the same place must share one Require: otherwise one that is
 // paused can still write after a newer one.
-func Require(k fence.Keeper, line func(*http.Request) string, next http.Handler) http.Handler {
-	return &required{keeper: k, line: line, next: next}
+func Require(f fence.Fence, line func(*http.Request) string, next http.Handler) http.Handler {
+	return &required{fence: f, line: line, next: next}
 }
 
 type required struct {
-	keeper fence.Keeper
-	line   func(*http.Request) string
-	next   http.Handler
-	gate   gate
+	fence fence.Fence
+	line  func(*http.Request) string
+	next  http.Handler
+	gate  gate
 }
 
 type stampKey struct{}
@@ -57,15 +57,15 @@ func (q *required) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, leave, err := q.gate.enter(r.Context(), line, s)
 	if err == nil {
 		defer leave()
-		err = q.keeper.Pass(ctx, line, s)
-		if ctx.Err() != nil { // whatever the keeper says to that
+		err = q.fence.Pass(ctx, line, s)
+		if ctx.Err() != nil { // whatever the fence says to that
 			err = context.Cause(ctx)
 		}
 	}
 	switch {
 	case errors.Is(err, coord.ErrStale):
 		http.Error(w, Header+": the token is stale: somebody else holds the lock by now", http.StatusPreconditionFailed)
-	case err != nil: // its text may tell of the keeper's internals
+	case err != nil: // its text may tell of the fence's internals
 		http.Error(w, Header+": whether the token is stale cannot be told now: try again", http.StatusServiceUnavailable)
 	default:
 		defer q.cutWhenStale(ctx, w)()

@@ -126,21 +126,22 @@ func (f *Fence) explain(err error) error {
 	return err
 }
 
-// Keeper returns the fence for callers that write elsewhere, such as httpfence: each Pass is a transaction of its own.
-func (f *Fence) Keeper(db *sql.DB) fence.Keeper { return keeper{f, db} }
+// On returns the fence for callers that write elsewhere, such as httpfence: each Pass is a transaction of its own on db.
+func (f *Fence) On(db *sql.DB) fence.Fence { return alone{f, db} }
 
-type keeper struct {
+// alone is a Fence whose transactions do nothing else.
+type alone struct {
 	*Fence
 	db *sql.DB
 }
 
-func (k keeper) Pass(ctx context.Context, line string, s fence.Stamp) error {
-	tx, err := k.db.BeginTx(ctx, nil)
+func (a alone) Pass(ctx context.Context, line string, s fence.Stamp) error {
+	tx, err := a.db.BeginTx(ctx, nil)
 	if err != nil {
 		return &coord.Error{Op: "pass", Line: line, Err: err}
 	}
 	defer tx.Rollback()
-	if err := k.Fence.Pass(ctx, tx, line, s); err != nil {
+	if err := a.Fence.Pass(ctx, tx, line, s); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/fence"
 )
 
 // A register is what the holders write to. It lives outside all workers, has a fence for each line, and remembers every
@@ -16,7 +18,7 @@ type register struct {
 	listener net.Listener
 
 	mu     sync.Mutex
-	fences map[string]*coord.Fence
+	fence  fence.Local
 	writes []write
 }
 
@@ -34,7 +36,7 @@ func newRegister() (*register, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &register{listener: l, fences: map[string]*coord.Fence{}}
+	r := &register{listener: l}
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -67,13 +69,8 @@ func (r *register) serve(conn net.Conn) {
 func (r *register) take(w *write) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fence := r.fences[w.line]
-	if fence == nil {
-		fence = coord.NewFence(0)
-		r.fences[w.line] = fence
-	}
 	w.at = mono()
-	w.accepted = w.token == 0 || fence.Pass(coord.Token(w.token)) == nil
+	w.accepted = w.token == 0 || r.fence.Pass(context.Background(), w.line, fence.Stamp{Token: coord.Token(w.token)}) == nil
 	r.writes = append(r.writes, *w)
 	return w.accepted
 }

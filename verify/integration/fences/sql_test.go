@@ -89,7 +89,7 @@ func (d *database) begin(opts *sql.TxOptions) *sql.Tx {
 
 // pass passes in a transaction of its own.
 func (d *database) pass(line string, s fence.Stamp) error {
-	return d.fences.Keeper(d.db).Pass(d.Context(), line, s)
+	return d.fences.On(d.db).Pass(d.Context(), line, s)
 }
 
 func TestSQLRefusesWhatIsStaleLineByLine(t *testing.T) {
@@ -239,7 +239,7 @@ func TestSQLWaitsNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(d.Context(), 100*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		err := d.fences.Keeper(d.db).Pass(ctx, "a", fence.Stamp{Token: 2})
+		err := d.fences.On(d.db).Pass(ctx, "a", fence.Stamp{Token: 2})
 		assert.Error(d, err)
 		assert.NotErrorIs(d, err, coord.ErrStale)
 		assert.Less(d, time.Since(start), 20*time.Second)
@@ -315,7 +315,7 @@ func TestSQLSaysWhatToDoAboutAMissingTable(t *testing.T) {
 	onEveryDatabase(t, func(d *database) {
 		f, err := sqlfence.New(d.dialect, "nowhere")
 		require.NoError(d, err)
-		err = f.Keeper(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 1})
+		err = f.On(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 1})
 		assert.ErrorContains(d, err, "(make the table with Create, or run what Schema returns)")
 		assert.NotErrorIs(d, err, coord.ErrStale)
 	})
@@ -344,10 +344,10 @@ func TestSQLMakesItsTableOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		assert.NoError(d, f.Keeper(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 2}))
+		assert.NoError(d, f.On(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 2}))
 		_, err = d.db.Exec(f.Schema())
 		assert.NoError(d, err, "it is there already")
-		assert.ErrorIs(d, f.Keeper(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 1}), coord.ErrStale)
+		assert.ErrorIs(d, f.On(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 1}), coord.ErrStale)
 	})
 }
 
@@ -363,8 +363,8 @@ func TestSQLTakesTablesOfASchema(t *testing.T) {
 		f, err := sqlfence.New(d.dialect, schema+".order")
 		require.NoError(d, err)
 		require.NoError(d, f.Create(d.Context(), d.db))
-		assert.NoError(d, f.Keeper(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 2}))
-		assert.ErrorIs(d, f.Keeper(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 1}), coord.ErrStale)
+		assert.NoError(d, f.On(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 2}))
+		assert.ErrorIs(d, f.On(d.db).Pass(d.Context(), "a", fence.Stamp{Token: 1}), coord.ErrStale)
 	})
 }
 
@@ -387,8 +387,8 @@ func TestSQLNeedsNoRightToMakeTables(t *testing.T) {
 	_, err = d.db.Exec("GRANT SELECT, INSERT, UPDATE ON " + table + " TO " + role)
 	require.NoError(t, err)
 	assert.NoError(t, f.Create(t.Context(), app))
-	assert.NoError(t, f.Keeper(app).Pass(t.Context(), "a", fence.Stamp{Token: 2}))
-	assert.ErrorIs(t, f.Keeper(app).Pass(t.Context(), "a", fence.Stamp{Token: 1}), coord.ErrStale)
+	assert.NoError(t, f.On(app).Pass(t.Context(), "a", fence.Stamp{Token: 2}))
+	assert.ErrorIs(t, f.On(app).Pass(t.Context(), "a", fence.Stamp{Token: 1}), coord.ErrStale)
 }
 
 // A trigger that drops the row does not let everybody through.
@@ -398,11 +398,11 @@ func TestSQLLetsNobodyPassIfTheTableKeepsNothing(t *testing.T) {
 	f, err := sqlfence.New(sqlfence.Postgres, table)
 	require.NoError(t, err)
 	require.NoError(t, f.Create(t.Context(), db))
-	require.NoError(t, f.Keeper(db).Pass(t.Context(), "a", fence.Stamp{Token: 1}))
+	require.NoError(t, f.On(db).Pass(t.Context(), "a", fence.Stamp{Token: 1}))
 	_, err = db.Exec("CREATE FUNCTION drop_it() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; " +
 		"CREATE TRIGGER drop_it BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION drop_it()")
 	require.NoError(t, err)
-	err = f.Keeper(db).Pass(t.Context(), "a", fence.Stamp{Token: 2})
+	err = f.On(db).Pass(t.Context(), "a", fence.Stamp{Token: 2})
 	assert.ErrorContains(t, err, "has not kept the stamp 2")
-	assert.Error(t, f.Keeper(db).Pass(t.Context(), "b", fence.Stamp{Token: 2}))
+	assert.Error(t, f.On(db).Pass(t.Context(), "b", fence.Stamp{Token: 2}))
 }

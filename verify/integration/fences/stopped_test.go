@@ -99,7 +99,7 @@ func ledger(t *testing.T) (url string) {
 		defer mu.Unlock()
 		_, _ = io.WriteString(w, value)
 	})
-	mux.Handle("PUT /", httpfence.Require(new(fence.Memory), httpfence.Line(line), http.HandlerFunc(
+	mux.Handle("PUT /", httpfence.Require(new(fence.Local), httpfence.Line(line), http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
 			text, err := io.ReadAll(r.Body)
 			if err != nil {

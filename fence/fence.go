@@ -7,33 +7,34 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Keeper remembers the greatest stamp of each line.
-type Keeper interface {
+// Fence remembers the greatest stamp of each line.
+type Fence interface {
 	// Pass lets s through, or returns coord.ErrStale if a greater stamp of the line has passed before. After any other
 	// error nobody knows whether s has passed, and the caller must not write.
 	Pass(ctx context.Context, line string, s Stamp) error
 }
 
-// Memory is a Keeper that forgets when the process ends. It keeps one stamp for each line, for ever. The zero Memory has
-// seen nothing. It is safe for concurrent use.
-type Memory struct {
+// Local is a Fence for what lives in this process, and forgets when that ends. It keeps one stamp for each line, for ever.
+// The zero Local has seen nothing. It is safe for concurrent use. If the data outlives the process, write a [Stamp] beside
+// it instead, and compare with [Stamp.After].
+type Local struct {
 	mu   sync.Mutex
 	last map[string]Stamp
 }
 
 // Pass lets s through, or returns coord.ErrStale if a greater stamp of the line has passed before.
-func (m *Memory) Pass(_ context.Context, line string, s Stamp) error {
+func (f *Local) Pass(_ context.Context, line string, s Stamp) error {
 	if err := coord.CheckName(line); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := s.After(m.last[line]); err != nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := s.After(f.last[line]); err != nil {
 		return &coord.Error{Op: "pass", Line: line, Err: err}
 	}
-	if m.last == nil {
-		m.last = make(map[string]Stamp)
+	if f.last == nil {
+		f.last = make(map[string]Stamp)
 	}
-	m.last[line] = s
+	f.last[line] = s
 	return nil
 }
