@@ -15,7 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Store keeps registers in a directory. It is a [register.Keeper].
+// Store keeps registers in a directory. It is a [register.Presence].
 type Store struct {
 	config
 	path  string
@@ -31,7 +31,7 @@ type Store struct {
 	running sync.WaitGroup
 }
 
-var _ register.Keeper = (*Store)(nil)
+var _ register.Presence = (*Store)(nil)
 
 // errClosed is what calls of a closed store return.
 var errClosed = fmt.Errorf("file: the store is closed: %w", os.ErrClosed)

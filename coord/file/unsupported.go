@@ -15,7 +15,7 @@ import (
 
 // Store does not exist on this system.
 type Store struct {
-	register.Keeper
+	register.Presence
 	config
 }
 

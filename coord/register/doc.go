@@ -10,7 +10,7 @@
 // swap, and a hand-off is one note and no look.
 //
 // A session is a register as well, which its process renews four times in a TTL. A client that finds it not renewed for a
-// TTL deletes it and removes its nodes. A store that knows by itself whether a process lives (a [Keeper]) needs no TTL.
+// TTL deletes it and removes its nodes. A store that knows by itself whether a process lives (a [Presence]) needs no TTL.
 //
 // # What it promises
 //

@@ -16,13 +16,13 @@ import (
 
 // Driver carries turnwise's recipes on a Store.
 type Driver struct {
-	store   Store
-	keeper  Keeper // nil if the store is none
-	cfg     config
-	self    Version // By in all its swaps
-	timeout time.Duration
-	life    *driverkit.Life
-	mute    atomic.Bool // the store does not tell of swaps
+	store    Store
+	presence Presence // nil if the store is none
+	cfg      config
+	self     Version // By in all its swaps
+	timeout  time.Duration
+	life     *driverkit.Life
+	mute     atomic.Bool // the store does not tell of swaps
 
 	mu       sync.Mutex
 	clerks   map[string]*clerk
@@ -67,7 +67,7 @@ func New(store Store, opts ...Option) *Driver {
 		dead:     make(map[sessionID]time.Time),
 		asked:    make(map[sessionID]time.Time),
 	}
-	d.keeper, _ = store.(Keeper)
+	d.presence, _ = store.(Presence)
 	return d
 }
 
@@ -77,7 +77,7 @@ func (d *Driver) Strength() driver.Strength { return Strength(d.store) }
 func Strength(store Store) driver.Strength {
 	s := store.Strength()
 	s.Order, s.Death = driver.FirstCome, driver.ByTTL
-	if _, ok := store.(Keeper); ok {
+	if _, ok := store.(Presence); ok {
 		s.Death = driver.ByKernel
 	}
 	return s

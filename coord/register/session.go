@@ -23,7 +23,7 @@ type session struct {
 	life     *driverkit.Life
 	deadline *driverkit.Deadline
 	stop     func() // listening
-	release  func() // the keeping; nil without a Keeper
+	release  func() // the keeping; nil without a Presence
 	joined   atomic.Uint64
 	usual    atomic.Int64 // ns that a join takes
 	waiting  atomic.Int64 // how many wait
@@ -56,10 +56,10 @@ const ages = 100 * 365 * 24 * time.Hour
 
 // open listens first, so that whatever is told to the session is heard from its beginning.
 func (s *session) open(ctx context.Context) (err error) {
-	if s.d.keeper != nil {
+	if s.d.presence != nil {
 		kctx, cancel := s.d.requestFor(ctx)
 		defer cancel()
-		if s.release, err = s.d.keeper.Keep(kctx, s.id.key()); err != nil {
+		if s.release, err = s.d.presence.Keep(kctx, s.id.key()); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func parseHeartbeat(value []byte) (h heartbeat, ok bool) {
 }
 
 func (s *session) renewed(sent time.Time) {
-	if s.d.keeper != nil {
+	if s.d.presence != nil {
 		s.deadline.Renewed(sent, ages)
 		return
 	}
@@ -175,7 +175,7 @@ func (s *session) keepUp() {
 func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
-	if s.d.keeper != nil {
+	if s.d.presence != nil {
 		return s.stands(s.life.Context())
 	}
 	ctx, cancel := s.d.requestFor(s.life.Context())

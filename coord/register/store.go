@@ -115,9 +115,9 @@ type Memory struct {
 // Forever is the memory of a store that does not forget.
 const Forever time.Duration = math.MaxInt64
 
-// Keeper is a Store that knows by itself whether a process lives, because the kernel tells it. A session in it needs no
+// Presence is a Store that knows by itself whether a process lives, because the kernel tells it. A session in it needs no
 // renewal and has no TTL: it lasts as long as the process that opened it.
-type Keeper interface {
+type Presence interface {
 	Store
 
 	// Keep keeps a key until release is called or this process ends, however it ends. It returns ErrConflict if the key is kept

@@ -50,7 +50,7 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 	case it.Version.IsZero():
 		d.buried(id)
 		return true
-	case d.keeper != nil:
+	case d.presence != nil:
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
 	}
 	h, ok := parseHeartbeat(it.Value)
@@ -72,5 +72,5 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 func (d *Driver) unkept(ctx context.Context, id sessionID) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 	defer cancel()
-	return d.keeper.Unkept(ctx, id.key()) == nil
+	return d.presence.Unkept(ctx, id.key()) == nil
 }

@@ -148,7 +148,7 @@ func (s *sweeper) round(ctx context.Context) error {
 			s.seen[id] = seen
 		}
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
-		if is, _ := seen.see(it, sent, time.Now()); is || s.d.keeper != nil { // a keeper is asked below
+		if is, _ := seen.see(it, sent, time.Now()); is || s.d.presence != nil { // the presence is asked below
 			dead = append(dead, candidate{id, it.Version})
 		}
 		return true
@@ -164,7 +164,7 @@ func (s *sweeper) round(ctx context.Context) error {
 		}
 	}
 	for _, c := range dead {
-		if s.d.keeper != nil && !s.d.unkept(ctx, c.id) {
+		if s.d.presence != nil && !s.d.unkept(ctx, c.id) {
 			continue
 		}
 		switch err := s.d.end(ctx, c.id, c.version); {

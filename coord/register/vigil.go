@@ -17,7 +17,7 @@ type vigil struct {
 
 // patience is how long a wait lasts before its vigil begins: most waits are over by then.
 func (d *Driver) patience() time.Duration {
-	if d.keeper != nil {
+	if d.presence != nil {
 		return 2 * time.Millisecond
 	}
 	return d.cfg.ttl / 16
@@ -87,8 +87,8 @@ func (d *Driver) keepVigil(ctx context.Context, id sessionID, v *vigil) {
 
 // awaitEnd waits until a session is over. If the session is dead, awaitEnd ends it.
 func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
-	if d.keeper != nil {
-		if err := d.keeper.Unkept(ctx, id.key()); err != nil {
+	if d.presence != nil {
+		if err := d.presence.Unkept(ctx, id.key()); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 			return nil
 		}
 		dead, again := s.see(it, sent, time.Now())
-		if d.keeper != nil || dead {
+		if d.presence != nil || dead {
 			if err := d.end(ctx, id, it.Version); err == nil || !errors.Is(err, ErrConflict) {
 				return err
 			}

@@ -118,8 +118,8 @@ func (s *scene) useAll(store register.Store) {
 			e.end()
 		}
 	}
-	if keeper, ok := store.(register.Keeper); ok {
-		s.keep(keeper, s.key("kept"))()
+	if presence, ok := store.(register.Presence); ok {
+		s.keep(presence, s.key("kept"))()
 	}
 	s.remove(store, stands)
 }

@@ -55,15 +55,15 @@ func (s *scene) calls(store register.Store, sw register.Swap) map[string]func(ct
 			return err
 		},
 	}
-	if keeper, ok := store.(register.Keeper); ok {
+	if presence, ok := store.(register.Presence); ok {
 		all["Keep"] = func(ctx context.Context) error {
-			release, err := keeper.Keep(ctx, s.key("kept"))
+			release, err := presence.Keep(ctx, s.key("kept"))
 			if err == nil {
 				release()
 			}
 			return err
 		}
-		all["Unkept"] = func(ctx context.Context) error { return keeper.Unkept(ctx, s.key("unkept")) }
+		all["Unkept"] = func(ctx context.Context) error { return presence.Unkept(ctx, s.key("unkept")) }
 	}
 	return all
 }

@@ -26,7 +26,7 @@
 //
 //	func service(t testing.TB) *drivertest.Service { return storetest.Service(t, system(t)) }
 //
-// A store that is a register.Keeper needs a TestMain as well, since the suite kills a process that keeps a key: see [Main].
+// A store that is a register.Presence needs a TestMain as well, since the suite kills a process that keeps a key: see [Main].
 //
 // There is a subtest for each thing that a Store owes, and below it a scenario for each way of showing it. A scenario that
 // needs what the System leaves out is skipped, and says so. Run the suite with -v once to see that nothing is skipped that

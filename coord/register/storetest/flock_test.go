@@ -83,11 +83,11 @@ func flockSystem(t testing.TB, name string) *System {
 	}
 }
 
-func TestAKeeperInAnotherProcess(t *testing.T) {
+func TestAKeyIsKeptInAnotherProcess(t *testing.T) {
 	find(t, "12 a process that is killed keeps nothing").show(t, flockSystem(t, "good"))
 }
 
-func TestSuiteCatchesAKeeperThatOutlivesItsProcess(t *testing.T) {
+func TestSuiteCatchesAKeepingThatOutlivesItsProcess(t *testing.T) {
 	t.Setenv(attempt.PatienceVariable, "3s")
 	a := attempt.Play(t, func(t testing.TB) {
 		find(t, "12 a process that is killed keeps nothing").play(t, flockSystem(t, "inherit"))

@@ -21,7 +21,7 @@ import (
 type Link struct {
 	*drivertest.FaultLink
 
-	// Store is the store as the driver sees it. It is a register.Keeper if the store at the end is one. Faults of the link do
+	// Store is the store as the driver sees it. It is a register.Presence if the store at the end is one. Faults of the link do
 	// not affect what it keeps, since that is between the process and the kernel.
 	Store register.Store
 
@@ -42,8 +42,8 @@ func NewLink(store register.Store) *Link {
 	l.FaultLink = drivertest.NewFaultLink(drivertest.FaultLinkConfig{Beside: true, Connected: l.reconnected})
 	far := &linked{l: l, store: store}
 	l.Store = far
-	if keeper, ok := store.(register.Keeper); ok {
-		l.Store = &linkedKeeper{far, keeper}
+	if presence, ok := store.(register.Presence); ok {
+		l.Store = &linkedPresence{far, presence}
 	}
 	return l
 }
@@ -280,16 +280,16 @@ func (s *linked) Close() error {
 	return s.store.Close()
 }
 
-type linkedKeeper struct {
+type linkedPresence struct {
 	*linked
-	keeper register.Keeper
+	presence register.Presence
 }
 
-func (k *linkedKeeper) Keep(ctx context.Context, key string) (release func(), err error) {
+func (k *linkedPresence) Keep(ctx context.Context, key string) (release func(), err error) {
 	there, err := ask(ctx, k.l, drivertest.Upkeep, len(key), func() (func(), error) {
 		ctx, cancel := k.l.request()
 		defer cancel()
-		return k.keeper.Keep(ctx, key)
+		return k.presence.Keep(ctx, key)
 	}, func(func()) int { return 0 }, func(release func()) { release() })
 	if err != nil {
 		return nil, err
@@ -307,11 +307,11 @@ func (k *linkedKeeper) Keep(ctx context.Context, key string) (release func(), er
 	}, nil
 }
 
-func (k *linkedKeeper) Unkept(ctx context.Context, key string) error {
+func (k *linkedPresence) Unkept(ctx context.Context, key string) error {
 	_, err := ask(ctx, k.l, drivertest.Upkeep, len(key), func() (struct{}, error) {
 		ctx, cancel := k.l.look(ctx)
 		defer cancel()
-		return struct{}{}, k.keeper.Unkept(ctx, key)
+		return struct{}{}, k.presence.Unkept(ctx, key)
 	}, func(struct{}) int { return 0 }, nil)
 	return err
 }

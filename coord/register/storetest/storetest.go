@@ -48,7 +48,7 @@ type System struct {
 	// Connections stay open and nothing is answered.
 	Freeze func(t testing.TB) (thaw func())
 
-	// Address is what another process opens a store with; see Main. It is for a register.Keeper only.
+	// Address is what another process opens a store with; see Main. It is for a register.Presence only.
 	Address string
 }
 
@@ -103,7 +103,7 @@ var obligations = []obligation{
 	{"09 the age is that of the last swap", ages},
 	{"10 a store that forgets says so", memories},
 	{"11 nothing leaks", closings},
-	{"12 a key is kept as long as its process lives", keepers},
+	{"12 a key is kept as long as its process lives", presences},
 }
 
 // playTogether plays the scenarios that do not disturb each other, as many at once as there are places.

@@ -49,7 +49,7 @@ func TestDriverOnMuteMemory(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return Service(t, memorySystem(memory.NewMuteStore())) })
 }
 
-func TestDriverOnAKeeper(t *testing.T) {
+func TestDriverOnAPresence(t *testing.T) {
 	drivertest.Run(t, func(t testing.TB) *drivertest.Service {
 		return Service(t, &System{Open: flawedSystem(t, flawless).Open})
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-var keepers = []scenario{
+var presences = []scenario{
 	{name: "one keeps it at a time", run: oneKeeps},
 	{name: "of many one keeps it", run: oneOfManyKeeps},
 	{name: "those who wait hear of the release", run: waitUnkept},
@@ -25,11 +25,11 @@ var keepers = []scenario{
 	{name: "a process that is killed keeps nothing", alone: true, run: killedKeepsNothing},
 }
 
-// keepers returns n stores that are keepers.
-func (s *scene) keepers(n int) (all []register.Keeper) {
+// presences returns n stores that know who lives.
+func (s *scene) presences(n int) (all []register.Presence) {
 	s.Helper()
 	for _, store := range s.opened(n) {
-		k, ok := store.(register.Keeper)
+		k, ok := store.(register.Presence)
 		s.needs("keep a key", !ok)
 		all = append(all, k)
 	}
@@ -37,7 +37,7 @@ func (s *scene) keepers(n int) (all []register.Keeper) {
 }
 
 // keep keeps a key, which must be possible.
-func (s *scene) keep(k register.Keeper, key string) (release func()) {
+func (s *scene) keep(k register.Presence, key string) (release func()) {
 	s.Helper()
 	ctx, cancel := s.while()
 	defer cancel()
@@ -50,7 +50,7 @@ func (s *scene) keep(k register.Keeper, key string) (release func()) {
 	return release
 }
 
-func (s *scene) kept(k register.Keeper, key string) {
+func (s *scene) kept(k register.Presence, key string) {
 	s.Helper()
 	ctx, cancel := s.while()
 	defer cancel()
@@ -67,7 +67,7 @@ func (s *scene) kept(k register.Keeper, key string) {
 	}
 }
 
-func (s *scene) unkept(k register.Keeper, key string) {
+func (s *scene) unkept(k register.Presence, key string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
@@ -77,7 +77,7 @@ func (s *scene) unkept(k register.Keeper, key string) {
 }
 
 func oneKeeps(s *scene) {
-	all := s.keepers(3)
+	all := s.presences(3)
 	key := s.key("k")
 	for _, k := range all {
 		s.unkept(k, key)
@@ -108,7 +108,7 @@ func oneKeeps(s *scene) {
 }
 
 func oneOfManyKeeps(s *scene) {
-	all := s.keepers(3)
+	all := s.presences(3)
 	for range 10 {
 		var keep atomic.Int64
 		var releases []func()
@@ -139,7 +139,7 @@ func oneOfManyKeeps(s *scene) {
 }
 
 func waitUnkept(s *scene) {
-	all := s.keepers(3)
+	all := s.presences(3)
 	release := s.keep(all[0], s.key("k"))
 	ctx, cancel := s.while()
 	defer cancel()
@@ -167,7 +167,7 @@ func waitUnkept(s *scene) {
 }
 
 func keepOutlivesContext(s *scene) {
-	all := s.keepers(2)
+	all := s.presences(2)
 	ctx, cancel := context.WithCancel(s.ctx)
 	release, err := all[0].Keep(ctx, s.key("k"))
 	if err != nil {
@@ -181,7 +181,7 @@ func keepOutlivesContext(s *scene) {
 }
 
 func keptKeys(s *scene) {
-	all := s.keepers(2)
+	all := s.presences(2)
 	var releases []func()
 	names := append([]string{strings.Repeat("l", 1000), strings.Repeat("l", 999) + "m"}, alike...)
 	for _, name := range names {
@@ -207,7 +207,7 @@ const (
 	idleVariable    = "TURNWISE_STORETEST_IDLE"    // a child of that child only waits
 )
 
-// Main is for the TestMain of a package whose store is a register.Keeper:
+// Main is for the TestMain of a package whose store is a register.Presence:
 //
 //	func TestMain(m *testing.M) {
 //		storetest.Main(func(address string) (register.Store, error) { return file.Open(…, address) })
@@ -234,11 +234,11 @@ func keepUntilKilled(open func(address string) (register.Store, error), key stri
 	if err != nil {
 		return err
 	}
-	keeper, ok := store.(register.Keeper)
+	presence, ok := store.(register.Presence)
 	if !ok {
-		return errors.New("the store is not a register.Keeper")
+		return errors.New("the store is not a register.Presence")
 	}
-	if _, err := keeper.Keep(context.Background(), key); err != nil {
+	if _, err := presence.Keep(context.Background(), key); err != nil {
 		return err
 	}
 	// What a process keeps does not live on in its children.
@@ -253,7 +253,7 @@ func keepUntilKilled(open func(address string) (register.Store, error), key stri
 }
 
 func killedKeepsNothing(s *scene) {
-	all := s.keepers(2)
+	all := s.presences(2)
 	s.needs("be opened by another process: there is no Address", s.sys.Address == "")
 	for range 3 {
 		kill := s.keeperProcess(s.key("k"))
