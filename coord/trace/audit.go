@@ -24,8 +24,8 @@ type Audit struct {
 	authors map[string]*author
 	texts   map[string]string // each text is kept once
 
-	broken int   // how many lines cannot be read
-	first  Place // of them
+	broken int      // how many lines cannot be read
+	first  position // of them
 	why    error
 }
 
@@ -36,13 +36,13 @@ func NewAudit(skew time.Duration) *Audit {
 	return &Audit{skew: max(skew, 0), authors: map[string]*author{}, texts: map[string]string{}}
 }
 
-// Place is where something is written.
-type Place struct {
+// position is where something is written.
+type position struct {
 	File string
 	Line int // counted from 1
 }
 
-func (p Place) String() string { return fmt.Sprintf("%s:%d", coord.Printable(p.File), p.Line) }
+func (p position) String() string { return fmt.Sprintf("%s:%d", coord.Printable(p.File), p.Line) }
 
 // author is one Observer.
 type author struct {
@@ -127,7 +127,7 @@ func (a *Audit) Read(name string, r io.Reader) error {
 					first, why = numeral, wrong
 				}
 				if a.broken++; a.why == nil {
-					a.first, a.why = Place{name, numeral}, wrong
+					a.first, a.why = position{name, numeral}, wrong
 				}
 			}
 		}
@@ -177,7 +177,7 @@ type turn struct {
 	ended    moment // until when it was held for sure
 	why      string // it was lost; empty: released
 
-	begins, ends      Place // where it says so
+	begins, ends      position // where it says so
 	hasBegin, hasEnd  bool
 	hasSoftened, lost bool
 }
@@ -203,7 +203,7 @@ func (a *Audit) turns() map[name][]*turn {
 				lines[e.line] = append(lines[e.line], t)
 			}
 			t.last = e.kind
-			here := Place{a.files[e.file], e.numeral}
+			here := position{a.files[e.file], e.numeral}
 			switch {
 			case e.what == granted:
 				t.hasBegin, t.begins, t.granted, t.asked = true, here, e.at, e.at.minus(e.waited)
@@ -217,8 +217,8 @@ func (a *Audit) turns() map[name][]*turn {
 	return lines
 }
 
-// place is where the trace tells of the turn.
-func (t *turn) place() Place {
+// where is the part of a trace that tells of the turn.
+func (t *turn) where() position {
 	if t.hasBegin {
 		return t.begins
 	}

@@ -38,7 +38,7 @@ func (a *Audit) tokens(turns []*turn, add func(Fault, string)) bool {
 	for i := 1; i < len(begun); i++ {
 		if x, y := begun[i-1], begun[i]; x.token == y.token {
 			ordered = false
-			add(GivenTwice, fmt.Sprintf("%d, to %s (%v) and to %s (%v)", x.token, x.who, x.place(), y.who, y.place()))
+			add(GivenTwice, fmt.Sprintf("%d, to %s (%v) and to %s (%v)", x.token, x.who, x.where(), y.who, y.where()))
 		}
 	}
 	var first, before *turn
@@ -59,7 +59,7 @@ func (a *Audit) tokens(turns []*turn, add func(Fault, string)) bool {
 		}
 		add(WentBack, fmt.Sprintf("from %d, which %s had at %v (%v), to %d, which %s asked for later and had at %v (%v)%s: the service has "+
 			"forgotten, or a backup of it was restored, or these are two services",
-			before.token, before.who, before.granted, before.place(), first.token, first.who, first.granted, first.place(), more))
+			before.token, before.who, before.granted, before.where(), first.token, first.who, first.granted, first.where(), more))
 	}
 	return ordered
 }
@@ -244,7 +244,7 @@ func (a *Audit) judge(t *turn, ahead []*turn, add func(Fault, string)) {
 		apart = apart || e.granted.clock != t.granted.clock && e.ended.clock != t.granted.clock
 		how := fmt.Sprintf("%s with token %d as %s", e.who, e.token, coord.Printable(nodes[i].Kind))
 		if _, later := a.after(e.granted, t.granted); e.hasBegin && later {
-			others = append(others, fmt.Sprintf("%s, which came first and had it only at %v (%v)", how, e.granted, e.place()))
+			others = append(others, fmt.Sprintf("%s, which came first and had it only at %v (%v)", how, e.granted, e.where()))
 			continue
 		}
 		held = append(held, nodes[i])
@@ -269,7 +269,7 @@ func (a *Audit) judge(t *turn, ahead []*turn, add func(Fault, string)) {
 		others = append(others[:3], fmt.Sprintf("%d more", len(others)-3))
 	}
 	text := fmt.Sprintf("%s was let in with token %d as %s at %v (%v) before %s",
-		t.who, t.token, t.kind, t.granted, t.place(), strings.Join(others, "; and "))
+		t.who, t.token, t.kind, t.granted, t.where(), strings.Join(others, "; and "))
 	if apart {
 		text += fmt.Sprintf("; if the clocks of the machines differ by %v at most", a.skew)
 	}
