@@ -46,6 +46,16 @@ func Example() {
 	// when the track is free: <nil>
 }
 
+// A program that its configuration leads to any service says what it needs of it.
+func ExampleRequire() {
+	service := mem.New() // it forgets everything when its process ends
+	defer service.Close()
+	c := service.Client(coord.Require(coord.Strength{Order: coord.FirstCome, Restart: coord.Remembers}))
+	_, err := c.Line(context.Background(), "orders")
+	fmt.Println(errors.Is(err, coord.ErrTooWeak))
+	// Output: true
+}
+
 // An operator looks up who holds and who waits.
 func ExampleClient_Line() {
 	service := mem.New()

@@ -21,14 +21,14 @@ import (
 type untouchable struct{ driver.Driver }
 
 func (untouchable) Strength() driver.Strength {
-	return driver.Strength{Death: driver.ByTTL, Restart: driver.Forgets, WakeUp: driver.Told}
+	return coord.Strength{Death: coord.ByTTL, Restart: driver.Forgets, WakeUp: coord.Told}
 }
 
 func (untouchable) RequestTimeout() time.Duration { return time.Second }
 
 func (untouchable) Close(context.Context) error { return nil }
 
-var durable = driver.Strength{Restart: driver.Remembers, WakeUp: driver.Told}
+var durable = coord.Strength{Restart: coord.Remembers, WakeUp: coord.Told}
 
 func TestAServiceThatPromisesTooLittleIsAskedNothing(t *testing.T) {
 	const says = "the service promises too little: asked for: a restart remembers every answered write; promised: a restart forgets silently"
@@ -64,16 +64,16 @@ func TestAServiceThatPromisesTooLittleIsAskedNothing(t *testing.T) {
 
 func TestAServiceThatPromisesEnoughIsTaken(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		c := s.Client(coord.Require(driver.Strength{Order: driver.FirstCome, Death: driver.ByTTL}), coord.Require(driver.Strength{WakeUp: driver.Told}))
+		c := s.Client(coord.Require(coord.Strength{Order: coord.FirstCome, Death: coord.ByTTL}), coord.Require(coord.Strength{WakeUp: coord.Told}))
 		enter(t, c).Release()
 	})
 }
 
 func TestEachOfSeveralRequirementsIsToBeMet(t *testing.T) {
-	weak, met := coord.Require(durable), coord.Require(driver.Strength{Death: driver.ByTTL})
+	weak, met := coord.Require(durable), coord.Require(coord.Strength{Death: coord.ByTTL})
 	promised := untouchable{}.Strength()
 	assert.ErrorIs(t, coord.CheckStrength(promised, weak, met), coord.ErrTooWeak)
 	assert.ErrorIs(t, coord.CheckStrength(promised, nil, met, weak), coord.ErrTooWeak)
 	assert.NoError(t, coord.CheckStrength(promised, met, coord.WithOwnerLabel("a label"), nil))
-	assert.NoError(t, coord.CheckStrength(driver.Strength{}))
+	assert.NoError(t, coord.CheckStrength(coord.Strength{}))
 }

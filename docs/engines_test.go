@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
@@ -68,7 +67,7 @@ func TestEveryDriverHasARowAndEveryRowADriver(t *testing.T) {
 func TestTheRefusalInTheTextIsTheOneThatIsReturned(t *testing.T) {
 	service := mem.New()
 	defer service.Close()
-	c := service.Client(coord.Require(driver.Strength{Restart: driver.Remembers, Death: driver.ByTTL}))
+	c := service.Client(coord.Require(coord.Strength{Restart: coord.Remembers, Death: coord.ByTTL}))
 	_, err := mutex.New(c, "orders").Lock(t.Context())
 	if err == nil || !strings.Contains(engines, "\n    "+err.Error()+"\n") {
 		t.Errorf("engines.md does not show: %v", err)

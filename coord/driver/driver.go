@@ -1,8 +1,7 @@
 // Package driver defines what a service must be able to do to carry turnwise's recipes.
 //
-// It is for authors of drivers; users of the recipes need only its [Strength], for coord.Require. The comments are the
-// contract, and coord/drivertest checks it. The engine in coord is the only caller, and all of its waiting is this
-// loop:
+// It is for authors of drivers. The comments are the contract, and coord/drivertest checks it. The engine in coord is the
+// only caller, and all of its waiting is this loop:
 //
 //	place, ahead, err := s.Join(ctx, entry)
 //	if err != nil {
