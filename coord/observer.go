@@ -93,11 +93,11 @@ func (t *teller) rest() {
 	t.tell(func() { close(told) })
 	select {
 	case <-told:
-	case <-time.After(restFor):
+	case <-time.After(hookPatience):
 	}
 }
 
-const restFor = time.Second
+const hookPatience = time.Second
 
 func (t *teller) sessionOpened() {
 	at := time.Now()

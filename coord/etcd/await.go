@@ -51,7 +51,7 @@ type finding struct {
 // awaiting is an Await that listens to each node it waits for.
 type awaiting struct {
 	*place
-	seen  sighting // what the caller saw
+	seen  lastLook // what the caller saw
 	bell  driverkit.Bell
 	ahead []*neighbour // in order
 	self  *ear         // listens to its own key; nil: not yet
@@ -92,7 +92,7 @@ func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
 // clears reports whether nobody is in sight once that node has gone, however it went: it was the nearest, and those ahead
 // of it have gone, or there were none. When one process drains a line, each hand-off works like this, without a look.
 func (a *awaiting) clears(b *neighbour) bool {
-	return b.only || b.nearest && a.standing.gone.Load() >= b.created
+	return b.only || b.nearest && a.ours.gone.Load() >= b.created
 }
 
 func (a *awaiting) end() {
@@ -343,7 +343,7 @@ func (p *place) Watch(ctx context.Context) error {
 			err = v.bell.Unless(ctx, func(ctx context.Context) error {
 				err := p.readSelf(ctx, v.ear)
 				if errors.Is(err, driver.ErrDenied) {
-					err = driverkit.Sleep(ctx, restFor)
+					err = driverkit.Sleep(ctx, refusalRest)
 				}
 				return err
 			})

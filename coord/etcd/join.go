@@ -20,20 +20,20 @@ import (
 type place struct {
 	*session
 	view
-	standing *standing
-	key      string
-	number   int64 // in the key
-	created  int64 // the key's create revision
-	last     bool
-	joined   time.Time // when it began to join
-	free     sync.Once // for when it is known to have gone
+	ours    *ourLine
+	key     string
+	number  int64 // in the key
+	created int64 // the key's create revision
+	last    bool
+	joined  time.Time // when it began to join
+	free    sync.Once // for when it is known to have gone
 
 	wasRemoved atomic.Bool // by somebody else, while the session lived
 
 	mu       sync.Mutex
 	node     driver.Node
 	modified int64    // the mod revision, as far as we know
-	seen     sighting // what the last look saw
+	seen     lastLook // what the last look saw
 }
 
 func (p *place) Node() driver.Node {
@@ -71,7 +71,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 }
 
 func (s *session) joining(e driver.Entry) *joining {
-	p := &place{session: s, view: view{e.Line, e.Sight}, standing: s.lines.enter(e.Line), joined: time.Now()}
+	p := &place{session: s, view: view{e.Line, e.Sight}, ours: s.lines.enter(e.Line), joined: time.Now()}
 	p.takeNumber(e.Kind)
 	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
 	return &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil}

@@ -48,11 +48,11 @@ func (p *place) depart(ctx context.Context) error {
 }
 
 const (
-	// alone is how many at a time leave in transactions of their own.
-	alone = 8
+	// mostAlone is how many at a time leave in transactions of their own.
+	mostAlone = 8
 
-	// together is how many of the others share one transaction. By default etcd accepts 128 operations.
-	together = 64
+	// perTransaction is how many of the others share one transaction. By default etcd accepts 128 operations.
+	perTransaction = 64
 )
 
 // departures takes keys away. When a crowd leaves, such as readers or the holders of permits, most of them share
@@ -77,7 +77,7 @@ var errTogether = errors.New("refused to one of many")
 // try tries once to take a key away, which may go on after ctx has ended.
 func (d *departures) try(ctx context.Context, me departure) error {
 	d.mu.Lock()
-	if d.sent < alone {
+	if d.sent < mostAlone {
 		d.sent++
 		d.mu.Unlock()
 		err := d.commit(ctx, me)
@@ -101,7 +101,7 @@ func (d *departures) try(ctx context.Context, me departure) error {
 // next sends waiting departures in place of a transaction that has been answered.
 func (d *departures) next() {
 	d.mu.Lock()
-	n := min(len(d.waiting), together)
+	n := min(len(d.waiting), perTransaction)
 	many := slices.Clone(d.waiting[:n])
 	d.waiting = slices.Delete(d.waiting, 0, n)
 	if n == 0 {

@@ -140,7 +140,7 @@ func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (
 			which = append(which, n)
 		}
 	}
-	for some := range slices.Chunk(which, together) {
+	for some := range slices.Chunk(which, perTransaction) {
 		answer, _, err := s.readAt(ctx, "read the kinds", rev, func(opts ...clientv3.OpOption) (ops []clientv3.Op) {
 			for _, n := range some {
 				ops = append(ops, clientv3.OpGet(keyOf(n), opts...))
@@ -236,31 +236,31 @@ func (p *place) readOwn(opts ...clientv3.OpOption) clientv3.Op {
 	return clientv3.OpGet(p.key, append(slices.Clone(opts), clientv3.WithKeysOnly())...)
 }
 
-// sighting is what an Await must know of the look before it.
-type sighting struct {
+// lastLook is what an Await must know of the look before it.
+type lastLook struct {
 	nearest string           // the ID of the nearest in sight
 	only    bool             // and nobody else in sight was ahead
 	amended map[string]int64 // the mod revisions, by ID, of those in sight that had been amended
 }
 
 func (p *place) remember(g glance) {
-	seen := sighting{amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
+	seen := lastLook{amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
 	if len(g.nodes) > 0 {
 		seen.nearest = g.nodes[len(g.nodes)-1].ID
 	}
 	switch {
 	case len(p.sight.Ignore) > 0: // then it tells nothing of the others
 	case len(g.nodes) == 0:
-		p.standing.gone.Saw(p.created)
+		p.ours.gone.Saw(p.created)
 	case g.all == int64(len(g.nodes)) || p.sight.Nearest == driver.All:
-		p.standing.gone.Saw(int64(g.nodes[0].Token))
+		p.ours.gone.Saw(int64(g.nodes[0].Token))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen = seen
 }
 
-func (p *place) lastSeen() sighting {
+func (p *place) lastSeen() lastLook {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.seen
@@ -269,23 +269,23 @@ func (p *place) lastSeen() sighting {
 // lines is what a session knows of the lines that it stands in.
 type lines struct {
 	mu  sync.Mutex
-	all map[string]*standing
+	all map[string]*ourLine
 }
 
-// standing is a line in which places of ours stand.
-type standing struct {
+// ourLine is a line in which places of ours stand.
+type ourLine struct {
 	name   string
 	places int           // guarded by lines.mu
 	gone   driverkit.Max // all who joined before this revision have gone; nobody ever joins ahead of others
 }
 
 // enter adds a place to a line.
-func (l *lines) enter(name string) *standing {
+func (l *lines) enter(name string) *ourLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.all[name]
 	if st == nil {
-		st = &standing{name: name}
+		st = &ourLine{name: name}
 		l.all[name] = st
 	}
 	st.places++
@@ -297,7 +297,7 @@ func (p *place) stoodDown() {
 	p.numbers.giveBack(p.number)
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	if p.standing.places--; p.standing.places == 0 {
-		delete(p.lines.all, p.standing.name)
+	if p.ours.places--; p.ours.places == 0 {
+		delete(p.lines.all, p.ours.name)
 	}
 }

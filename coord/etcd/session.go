@@ -48,7 +48,7 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
 		deadline: driverkit.NewDeadline(),
 		epoch:    epoch{writing: make(gate, 1)},
-		lines:    lines{all: make(map[string]*standing)},
+		lines:    lines{all: make(map[string]*ourLine)},
 		joins:    make(gate, maxJoins),
 		looks:    make(gate, maxLooks),
 	}

@@ -163,13 +163,13 @@ func (ws *watches) askNext() {
 }
 
 const (
-	// restFor is how long a refused watch rests before it is asked for again.
-	restFor = silence / 4
+	// refusalRest is how long a refused watch rests before it is asked for again.
+	refusalRest = silence / 4
 
-	// freshFor is how many refusals of a watch count as news. Of the watches that were refused more often, only staleAsk at a
-	// time are asked for again, until one of them is permitted.
-	freshFor = 3
-	staleAsk = 100
+	// freshRefusals is how many refusals of a watch count as news. Of the watches that were refused more often, only
+	// staleAtOnce at a time are asked for again, until one of them is permitted.
+	freshRefusals = 3
+	staleAtOnce   = 100
 )
 
 // askAgain asks once more for watches that have been refused, but for at most stale of those that are not fresh.
@@ -178,10 +178,10 @@ func (ws *watches) askAgain(stale int) {
 	for _, w := range ws.refused {
 		switch {
 		case ws.keys[w.span] != w: // nobody listens to it any more
-		case time.Since(w.latest) < restFor, w.refusals > freshFor && stale == 0:
+		case time.Since(w.latest) < refusalRest, w.refusals > freshRefusals && stale == 0:
 			later = append(later, w)
 		default:
-			if w.refusals > freshFor {
+			if w.refusals > freshRefusals {
 				stale--
 			}
 			ws.request(w)
@@ -347,7 +347,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 			pinged = time.Now()
 			ws.ping()
 		}
-		ws.askAgain(staleAsk)
+		ws.askAgain(staleAtOnce)
 		ws.mu.Unlock()
 		if silent || idle {
 			return

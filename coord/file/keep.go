@@ -252,11 +252,11 @@ func (p *place) isKept(name string) (bool, error) {
 // tidy removes the file of a key that nobody keeps, unless somebody is just about to keep it.
 func (p *place) tidy(name string, f *os.File) {
 	select {
-	case p.kept.turn <- struct{}{}:
+	case p.kept.inside <- struct{}{}:
 	default:
 		return
 	}
-	defer func() { <-p.kept.turn }()
+	defer func() { <-p.kept.inside }()
 	if flock(p.kept.dir, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}

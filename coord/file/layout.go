@@ -112,9 +112,9 @@ func (p *place) open(ctx context.Context, c *config) (err error) {
 		}
 	}
 	for i := range p.shards {
-		p.shards[i].turn = make(chan struct{}, 1)
+		p.shards[i].inside = make(chan struct{}, 1)
 	}
-	p.kept.turn = make(chan struct{}, 1)
+	p.kept.inside = make(chan struct{}, 1)
 	if ready, err := p.ready(c, false); err != nil || ready {
 		return err
 	}

@@ -14,20 +14,20 @@ import (
 
 // lock is a directory that one process at a time may have locked, with flock(2), and one goroutine in that process.
 type lock struct {
-	turn chan struct{} // holds a value while somebody in this process has the lock, or waits for the others
-	dir  *os.File      // of a shard: only after open
-	open atomic.Bool
-	head [headLength + longestKey + 1]byte // for whoever has the lock
-	next []byte
+	inside chan struct{} // holds a value while somebody in this process has the lock, or waits for the others
+	dir    *os.File      // of a shard: only after open
+	open   atomic.Bool
+	head   [headLength + longestKey + 1]byte // for whoever has the lock
+	next   []byte
 }
 
 // lock takes a lock of the place. Another process may be stopped while it has the lock, so the wait ends with ctx.
 func (p *place) lock(ctx context.Context, l *lock) error {
 	select {
-	case l.turn <- struct{}{}:
+	case l.inside <- struct{}{}:
 	default:
 		select {
-		case l.turn <- struct{}{}:
+		case l.inside <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -37,7 +37,7 @@ func (p *place) lock(ctx context.Context, l *lock) error {
 		return p.waitFor(ctx, l)
 	}
 	if err != nil {
-		<-l.turn
+		<-l.inside
 		return refusal("lock "+l.dir.Name(), err)
 	}
 	return nil
@@ -54,7 +54,7 @@ func (p *place) waitFor(ctx context.Context, l *lock) error {
 	case err = <-locked:
 		p.leave()
 		if err != nil {
-			<-l.turn
+			<-l.inside
 			return refusal("lock "+l.dir.Name(), err)
 		}
 		return nil
@@ -63,7 +63,7 @@ func (p *place) waitFor(ctx context.Context, l *lock) error {
 			if <-locked == nil {
 				_ = flock(l.dir, unix.LOCK_UN)
 			}
-			<-l.turn
+			<-l.inside
 			p.leave()
 		}()
 		return ctx.Err()
@@ -72,7 +72,7 @@ func (p *place) waitFor(ctx context.Context, l *lock) error {
 
 func (p *place) unlock(l *lock) {
 	_ = flock(l.dir, unix.LOCK_UN)
-	<-l.turn
+	<-l.inside
 }
 
 // shard returns one of the directories of registers, open and locked.
@@ -98,8 +98,8 @@ func (p *place) openShard(ctx context.Context, i int) error {
 		return nil
 	}
 	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
+	case l.inside <- struct{}{}:
+		defer func() { <-l.inside }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

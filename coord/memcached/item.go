@@ -28,8 +28,8 @@ func encode(m *memory, key string, v register.Version, value []byte) []byte {
 // overhead is the size of what an item has beside the key and the value.
 const overhead = 1 + 8 + 8 + 2
 
-// decode reads an item. standing is false if the item is of another memory.
-func decode(m *memory, b []byte) (it register.Item, standing bool, err error) {
+// decode reads an item. current is false if the item is of another memory.
+func decode(m *memory, b []byte) (it register.Item, current bool, err error) {
 	if len(b) < overhead || b[0] != format {
 		return it, false, storekit.Denied("a key of ours holds something else: give it a root of its own with WithRoot")
 	}

@@ -74,7 +74,7 @@ func (s *Store) fetch(ctx context.Context, c *conn, known *memory, some []entry)
 		return nil, err
 	}
 	for i, e := range some {
-		it, _, err := s.standing(known, e.key, a[i])
+		it, _, err := s.current(known, e.key, a[i])
 		if err != nil {
 			return nil, err
 		}

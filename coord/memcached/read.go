@@ -28,17 +28,17 @@ func (s *Store) read(ctx context.Context, c *conn, known *memory, key string) (i
 	if err != nil {
 		return it, 0, err
 	}
-	return s.standing(known, key, a[0])
+	return s.current(known, key, a[0])
 }
 
-func (s *Store) standing(known *memory, key string, a reply) (it register.Item, cas uint64, err error) {
+func (s *Store) current(known *memory, key string, a reply) (it register.Item, cas uint64, err error) {
 	absent := register.Item{Key: key}
 	if !a.found() {
 		return absent, 0, nil
 	}
-	it, standing, err := decode(known, a.value)
+	it, current, err := decode(known, a.value)
 	switch {
-	case err != nil || !standing:
+	case err != nil || !current:
 		return absent, a.cas, err
 	case it.Key != key:
 		return absent, 0, storekit.Denied("the keys %.100q and %.100q have the same place", key, it.Key)

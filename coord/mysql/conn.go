@@ -2,13 +2,13 @@ package mysql
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"io"
 
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-func newPool(size int, connector driver.Connector) *storekit.Pool[*conn] {
+func newPool(size int, connector sqldriver.Connector) *storekit.Pool[*conn] {
 	return storekit.NewPool(size, func(ctx context.Context) (*conn, error) {
 		c, err := connector.Connect(ctx)
 		if err != nil {
@@ -20,23 +20,23 @@ func newPool(size int, connector driver.Connector) *storekit.Pool[*conn] {
 
 // conn is a connection to the server.
 type conn struct {
-	conn     driver.Conn
+	conn     sqldriver.Conn
 	prepared bool
 	known    *memory // what it was seen to lead to
 }
 
 func (c *conn) Alive(ctx context.Context) bool {
-	return c.conn.(driver.SessionResetter).ResetSession(ctx) == nil
+	return c.conn.(sqldriver.SessionResetter).ResetSession(ctx) == nil
 }
 
-func (c *conn) Usable() bool { return c.conn.(driver.Validator).IsValid() }
+func (c *conn) Usable() bool { return c.conn.(sqldriver.Validator).IsValid() }
 
 // HangUp says goodbye, and waits for no answer.
 func (c *conn) HangUp() { c.conn.Close() }
 
 // exec runs a statement and returns how many rows it has changed.
 func (c *conn) exec(ctx context.Context, sql string, args ...any) (int64, error) {
-	r, err := c.conn.(driver.ExecerContext).ExecContext(ctx, sql, named(args))
+	r, err := c.conn.(sqldriver.ExecerContext).ExecContext(ctx, sql, named(args))
 	if err != nil {
 		return 0, refused(err)
 	}
@@ -44,8 +44,8 @@ func (c *conn) exec(ctx context.Context, sql string, args ...any) (int64, error)
 }
 
 // query runs a statement and calls scan with each row. The values in a row are good until scan returns.
-func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row []driver.Value) error) (err error) {
-	rows, err := c.conn.(driver.QueryerContext).QueryContext(ctx, sql, named(args))
+func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row []sqldriver.Value) error) (err error) {
+	rows, err := c.conn.(sqldriver.QueryerContext).QueryContext(ctx, sql, named(args))
 	if err != nil {
 		return refused(err)
 	}
@@ -54,7 +54,7 @@ func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row 
 			err = e
 		}
 	}()
-	row := make([]driver.Value, len(rows.Columns()))
+	row := make([]sqldriver.Value, len(rows.Columns()))
 	for {
 		if err := rows.Next(row); err == io.EOF {
 			return nil
@@ -69,16 +69,16 @@ func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row 
 
 // refused makes an error for a statement that is longer than the server takes: the library would send it in two trips.
 func refused(err error) error {
-	if err == driver.ErrSkip {
+	if err == sqldriver.ErrSkip {
 		return errPacket
 	}
 	return err
 }
 
-func named(args []any) []driver.NamedValue {
-	all := make([]driver.NamedValue, len(args))
+func named(args []any) []sqldriver.NamedValue {
+	all := make([]sqldriver.NamedValue, len(args))
 	for i, a := range args {
-		all[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
+		all[i] = sqldriver.NamedValue{Ordinal: i + 1, Value: a}
 	}
 	return all
 }

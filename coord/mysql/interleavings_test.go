@@ -3,7 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -192,7 +192,7 @@ func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 		t.Errorf("list: %d, %v", n, err)
 	}
 	if err := s.with(within(t, 10*time.Second), func(c *conn, _ *memory) error {
-		return c.query(t.Context(), "SELECT @@"+isolation, nil, func(row []driver.Value) error {
+		return c.query(t.Context(), "SELECT @@"+isolation, nil, func(row []sqldriver.Value) error {
 			if text(row[0]) != "READ-COMMITTED" {
 				t.Errorf("transactions are %s", text(row[0]))
 			}

@@ -2,7 +2,7 @@ package mysql
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -15,7 +15,7 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 	err := storekit.Pages(prefix, page, func(from, to []byte) (found []register.Item, err error) {
 		err = s.query(ctx, func(c *conn, known *memory) error {
 			found = found[:0]
-			err := c.query(ctx, s.sql.list, []any{from, to, int64(page)}, func(row []driver.Value) error {
+			err := c.query(ctx, s.sql.list, []any{from, to, int64(page)}, func(row []sqldriver.Value) error {
 				found = append(found, itemOf(text(row[0]), row[1:]))
 				return nil
 			})

@@ -2,7 +2,7 @@ package mysql
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -81,7 +81,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	s.largest.Store(largest(v.number("max_allowed_packet")))
 	m := &memory{here: place{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
 	marked := false
-	err = c.query(ctx, s.sql.look, nil, func(row []driver.Value) error {
+	err = c.query(ctx, s.sql.look, nil, func(row []sqldriver.Value) error {
 		m.table, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
 		m.recorded, m.stamp, m.age = placeOf(text(row[1])), integer(row[2]), storekit.Age(integer(row[3]))
 		if v.forgetful() != "" {

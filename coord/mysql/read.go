@@ -3,7 +3,7 @@ package mysql
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -23,7 +23,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 // content reads a register, and whether it is reserved by somebody else.
 func (s *Store) content(ctx context.Context, c *conn, known *memory, key string, by int64) (cur register.Item, reserved bool, err error) {
 	cur.Key = key
-	err = c.query(ctx, s.sql.read, []any{by, []byte(key)}, func(row []driver.Value) error {
+	err = c.query(ctx, s.sql.read, []any{by, []byte(key)}, func(row []sqldriver.Value) error {
 		if integer(row[0]) != known.number || text(row[1]) != known.table {
 			return s.forgot(known, "server number", integer(row[0]), "table", text(row[1]))
 		}
@@ -38,12 +38,12 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string,
 }
 
 // itemOf returns the register that a row shows: version, value and age.
-func itemOf(key string, row []driver.Value) register.Item {
+func itemOf(key string, row []sqldriver.Value) register.Item {
 	return register.Item{Key: key, Version: storekit.Version(integer(row[0])), Value: bytesOf(row[1]), Age: storekit.Age(integer(row[2]))}
 }
 
 // bytesOf copies bytes of an answer, since the next answer overwrites them.
-func bytesOf(v driver.Value) []byte {
+func bytesOf(v sqldriver.Value) []byte {
 	if b, ok := v.([]byte); ok {
 		return bytes.Clone(b)
 	}

@@ -2,7 +2,7 @@ package mysql
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"strings"
 
@@ -68,7 +68,7 @@ func (s *Store) inspectTable(ctx context.Context, c *conn) (there bool, err erro
 		sql, args = `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?`, []any{s.table[0], s.table[1]}
 	}
 	var kind, engine string
-	err = c.query(ctx, sql, args, func(row []driver.Value) error {
+	err = c.query(ctx, sql, args, func(row []sqldriver.Value) error {
 		there, kind, engine = true, text(row[0]), text(row[1])
 		return nil
 	})

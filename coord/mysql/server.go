@@ -3,7 +3,7 @@ package mysql
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +28,7 @@ func introduce(ctx context.Context, c *conn) (*server, error) {
 		c.prepared = true
 	}
 	v := &server{values: make(map[string]string)}
-	note := func(row []driver.Value) error {
+	note := func(row []sqldriver.Value) error {
 		v.values[strings.ToLower(text(row[0]))] = text(row[1])
 		return nil
 	}
@@ -138,7 +138,7 @@ func prepare(ctx context.Context, c *conn) error {
 	return nil
 }
 
-func text(v driver.Value) string {
+func text(v sqldriver.Value) string {
 	switch v := v.(type) {
 	case []byte:
 		return string(v)
@@ -151,7 +151,7 @@ func text(v driver.Value) string {
 }
 
 // integer is the number in an answer; 0 if it is NULL.
-func integer(v driver.Value) int64 {
+func integer(v sqldriver.Value) int64 {
 	if n, ok := v.(int64); ok {
 		return n
 	}

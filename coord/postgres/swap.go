@@ -84,7 +84,7 @@ func (s *Store) swap(ctx context.Context, c *pgx.Conn, known *memory, w *registe
 			return register.Item{Key: w.Key, Value: w.Value, Version: w.Next}, nil
 		}
 	}
-	cur, reserved, err := s.standing(ctx, c, known, w)
+	cur, reserved, err := s.obstacle(ctx, c, known, w)
 	switch {
 	case err != nil:
 		return cur, err
@@ -96,8 +96,8 @@ func (s *Store) swap(ctx context.Context, c *pgx.Conn, known *memory, w *registe
 	return cur, register.ErrConflict
 }
 
-// standing returns what is in the way of a swap, and reserves it if that is asked for.
-func (s *Store) standing(ctx context.Context, c *pgx.Conn, known *memory, w *register.Swap) (cur register.Item, reserved bool, err error) {
+// obstacle returns what is in the way of a swap, and reserves it if that is asked for.
+func (s *Store) obstacle(ctx context.Context, c *pgx.Conn, known *memory, w *register.Swap) (cur register.Item, reserved bool, err error) {
 	if w.Reserve > 0 && !w.By.IsZero() {
 		cur, _, err = s.content(ctx, c, known, s.sql.reserve, w.Key, storekit.Number(w.By), w.Reserve.Microseconds())
 		if err != nil || !cur.Version.IsZero() {

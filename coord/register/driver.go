@@ -165,8 +165,9 @@ func (d *Driver) saw(err error) {
 	}
 }
 
-// enough is how many clerks are kept although they have nothing to do: they know what their lines looked like last.
-const enough = 1000
+// mostRemembered is how many of a kind are kept although nobody needs them: clerks, which know what their lines looked like
+// last, sessions that are over, and sessions that were asked for.
+const mostRemembered = 1000
 
 // clerk returns the clerk of a line. It is kept until leave is called.
 func (d *Driver) clerk(name string) (c *clerk, leave func()) {
@@ -192,7 +193,7 @@ func (d *Driver) clerk(name string) (c *clerk, leave func()) {
 func (d *Driver) thinOut() {
 	looks := 0
 	for name, c := range d.clerks {
-		if looks++; len(d.clerks) < enough || looks > 8 {
+		if looks++; len(d.clerks) < mostRemembered || looks > 8 {
 			return
 		}
 		c.mu.Lock()

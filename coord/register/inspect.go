@@ -107,7 +107,7 @@ func (d *Driver) buried(id sessionID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dead[id] = time.Now()
-	if len(d.dead) > enough {
+	if len(d.dead) > mostRemembered {
 		for id, at := range d.dead {
 			if time.Since(at) > time.Minute {
 				delete(d.dead, id)

@@ -32,7 +32,7 @@ func (d *Driver) mayAsk(id sessionID) bool {
 	if time.Since(d.asked[id]) < d.cfg.ttl/renewals/2 {
 		return false
 	}
-	if len(d.asked) > enough {
+	if len(d.asked) > mostRemembered {
 		clear(d.asked)
 	}
 	d.asked[id] = time.Now()

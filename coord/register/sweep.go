@@ -36,9 +36,9 @@ const (
 	lateAtMost = time.Hour
 
 	// The lines are looked through when a session was found to be over, and about once in a TTL anyway: a swap that a session
-	// sent before it ended may be applied after its nodes were removed. These regular sweeps take at most one part in ofTheTime
-	// of the time.
-	ofTheTime = 20
+	// sent before it ended may be applied after its nodes were removed. These regular sweeps take at most one part in
+	// sweepPart of the time.
+	sweepPart = 20
 )
 
 // sweep starts the sweeper, once.
@@ -176,7 +176,7 @@ func (s *sweeper) round(ctx context.Context) error {
 			return err
 		}
 	}
-	if pause := max(s.d.cfg.ttl, ofTheTime*s.took); !found && time.Since(s.swept) < pause {
+	if pause := max(s.d.cfg.ttl, sweepPart*s.took); !found && time.Since(s.swept) < pause {
 		return nil
 	}
 	s.swept = time.Now()

@@ -160,19 +160,19 @@ func (a *awaiting) nextPoll() time.Duration {
 
 // arm asks to be told what matters: that our own node goes, and that the others go or change.
 func (a *awaiting) arm() {
-	wishes := make([]wish, 1, 3)
-	wishes[0] = wish{a.own, ofChildren}
+	interests := make([]interest, 1, 3)
+	interests[0] = interest{a.own, ofChildren}
 	if a.ownSince > a.since {
-		a.session.arm(a.ownSince, wishes...)
-		wishes = wishes[:0]
+		a.session.arm(a.ownSince, interests...)
+		interests = interests[:0]
 	}
 	for _, w := range a.others {
-		wishes = append(wishes, wish{w.watch, ofData})
+		interests = append(interests, interest{w.watch, ofData})
 	}
 	if a.second != nil {
-		wishes = append(wishes, wish{a.second, ofData})
+		interests = append(interests, interest{a.second, ofData})
 	}
-	a.session.arm(a.since, wishes...)
+	a.session.arm(a.since, interests...)
 }
 
 type news int
@@ -353,7 +353,7 @@ func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.
 	line := a.join(a.dir)
 	defer t.quit(line, a.bell)
 	for {
-		a.session.arm(a.ownSince, wish{a.own, ofChildren})
+		a.session.arm(a.ownSince, interest{a.own, ofChildren})
 		before := t.state(line)
 		l, err := a.session.watchedChildren(ctx, a.dir)
 		if errors.Is(err, gozk.ErrNoNode) {

@@ -113,7 +113,7 @@ func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 		}
 		if wait {
 			o.watch(target)
-			s.arm(l.AsOf, wish{o.on, aspect})
+			s.arm(l.AsOf, interest{o.on, aspect})
 		}
 		if len(all) == 0 {
 			return driver.Node{}, nil

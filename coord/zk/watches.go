@@ -215,30 +215,30 @@ func (t *watches) notice(w *watch) bool {
 	return true
 }
 
-// wish is what a waiter wants to be told about a node.
-type wish struct {
+// interest is what a waiter wants to be told about a node.
+type interest struct {
 	*watch
 	aspect aspect
 }
 
-// wished is a wish on its way.
-type wished struct {
-	wish
+// asked is an interest on its way.
+type asked struct {
+	interest
 	changes int // how often the node had changed by then
 }
 
-// arm sends one request that sets watches for all wishes not yet covered. Whatever happened after transaction since rings
+// arm sends one request that sets watches for all interests not yet covered. Whatever happened after transaction since rings
 // at once. It does not wait for the answer. After a reconnect, or an error, all waiters are rung, and arm again.
-func (s *session) arm(since int64, wishes ...wish) {
+func (s *session) arm(since int64, interests ...interest) {
 	t := &s.watches
 	t.mu.Lock()
 	connection := t.connection
-	var all []wished
+	var all []asked
 	var paths [aspects][]string
-	for _, w := range wishes {
+	for _, w := range interests {
 		if setting := &w.settings[w.aspect]; !w.gone && !setting.tells(since) {
 			setting.begin(since)
-			all = append(all, wished{w, w.changes})
+			all = append(all, asked{w, w.changes})
 			paths[w.aspect] = append(paths[w.aspect], w.path)
 		}
 	}
@@ -255,7 +255,7 @@ func (s *session) arm(since int64, wishes ...wish) {
 }
 
 // answered records the answer to a request for watches.
-func (t *watches) answered(all []wished, connection uint64, err error) {
+func (t *watches) answered(all []asked, connection uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if connection != t.connection {
@@ -270,7 +270,7 @@ func (t *watches) answered(all []wished, connection uint64, err error) {
 	}
 }
 
-func (t *watches) ring(all []wished) {
+func (t *watches) ring(all []asked) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, w := range all {

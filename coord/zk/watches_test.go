@@ -70,7 +70,7 @@ func TestADeletionIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
 	w.settings[ofData].begin(7)
 	ws.dataChanged(w.path)
 	require.True(t, rang(by), "it is news")
-	ws.answered([]wished{{wish{w, ofData}, 0}}, ws.connection, nil)
+	ws.answered([]asked{{interest{w, ofData}, 0}}, ws.connection, nil)
 	require.False(t, w.settings[ofData].set, "it was used up")
 	ws.deleted(w.path)
 	require.False(t, w.left)
@@ -80,7 +80,7 @@ func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
 	ws, w, _ := watched(lockPath("lock"))
 	ws.reconnected()
 	w.settings[ofData].begin(7)
-	old := []wished{{wish{w, ofData}, 0}}
+	old := []asked{{interest{w, ofData}, 0}}
 	connection := ws.connection
 	ws.reconnected()
 	ws.answered(old, connection, nil)

@@ -49,7 +49,7 @@ var etcd = []Bug{
 	one("etcd: word of a former node with the same key counts",
 		"coord/etcd/listen.go", `return ev.rev <= e.since`, `return false`, testsEtcd("TestWordOfTheFormerNodeIsNoRemoval")),
 	one("etcd: the end of the node right ahead lets in, whoever else is ahead",
-		"coord/etcd/await.go", `b.only || b.nearest && a.standing.gone.Load() >= b.created`, `b.nearest`, hunt("etcd")),
+		"coord/etcd/await.go", `b.only || b.nearest && a.ours.gone.Load() >= b.created`, `b.nearest`, hunt("etcd")),
 	one("etcd: a reader that sees no writer takes all ahead of it for gone",
 		"coord/etcd/look.go", `case len(p.sight.Ignore) > 0: // then`, `case false: // then`, testsEtcd("TestAReaderTellsNothingOfThoseAhead")),
 	{"etcd: the own key is not looked at before entering", []Edit{
@@ -81,7 +81,7 @@ var etcd = []Bug{
 		"coord/etcd/watches.go", `	ws.refused = append(ws.refused, w)
 `, ``, scriptsEtcd("refused")),
 	one("etcd: a watch that was refused waits until another is allowed",
-		"coord/etcd/watches.go", `		ws.askAgain(staleAsk)
+		"coord/etcd/watches.go", `		ws.askAgain(staleAtOnce)
 `, ``, testsEtcd("TestPermissionAwayForAMoment")),
 	one("etcd: a release that is refused gives up",
 		"coord/etcd/leave.go", `		return err
