@@ -1,16 +1,13 @@
 package coord
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // Hold is what you have while it is your turn.
@@ -47,9 +44,6 @@ type acquired struct {
 	client *Client
 	line   string
 }
-
-// watchAfter is how long a hold must last before its node is worth watching.
-const watchAfter = 100 * time.Millisecond
 
 // Why a hold was lost.
 var (
@@ -233,177 +227,5 @@ func (h *Hold) leave() {
 	}
 	if *h.end.Load() == ErrReleased {
 		c.observer.released(h.until, h.Node, time.Since(h.since))
-	}
-}
-
-// Amend replaces the kind and the data of the node: what it asks for, and what it says about itself. Token and place
-// stay, and those that wait for the node look again. It is for recipes: a writer becomes a reader, a leader changes its
-// value. The new kind must never ask for more than is held. Nested holds that need more than the new kind end with
-// ErrLost.
-//
-// From the moment that the service is asked, the line is held as the new kind. If no answer comes, it stays so, as
-// others may have been let in, and Amend returns ErrUnsettled. To settle what the node is at the service, amend it to
-// the same kind again; until then any other kind is ErrInvalid. After any other error nothing has changed, unless the
-// hold is lost.
-func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
-	fail := func(err error) error {
-		return &Error{Op: "amend", Line: h.acquired.line, Err: err}
-	}
-	if h.outer != nil {
-		return fail(fmt.Errorf("%w: a nested hold shares its node with the outer one", ErrInvalid))
-	}
-	if err := checkEntry(kind, data, Rule{WaitFor: func(Node, []Node) []Node { return nil }}); err != nil {
-		return fail(err)
-	}
-	ctx, cancel := h.With(ctx)
-	defer cancel()
-	if err := h.beginChange(ctx); err != nil {
-		return fail(err)
-	}
-	defer func() { <-h.changing }()
-	if h.granted != "" && kind == h.joined {
-		kind = h.granted
-	}
-	if open := h.open.Load(); open != nil && *open != kind {
-		return fail(fmt.Errorf("%w: it is held as %s until that is settled", ErrInvalid, *open))
-	}
-	err := h.amend(ctx, kind, bytes.Clone(data))
-	if err == nil {
-		return nil
-	}
-	if end := h.Err(); end != nil {
-		return fail(end)
-	}
-	return fail(fmt.Errorf("%w: %w", ErrUnsettled, translate(err)))
-}
-
-// beginChange takes changing, unless ctx or the hold ends first.
-func (h *Hold) beginChange(ctx context.Context) error {
-	select {
-	case h.changing <- struct{}{}:
-		err := h.Err()
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			<-h.changing
-		}
-		return err
-	case <-ctx.Done():
-		if err := h.Err(); err != nil {
-			return err
-		}
-		return ctx.Err()
-	}
-}
-
-// Unsettled reports whether the node is being amended to another kind, or such an amendment returned ErrUnsettled and
-// has not been settled since.
-func (h *Hold) Unsettled() bool { return h.outermost().open.Load() != nil }
-
-// amend is called with changing taken. Its error is the driver's.
-func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
-	h.endWatch()
-	was := h.place.Node().Kind
-	if kind != was {
-		h.alone = false // what is left behind is not what was granted
-		if kind != h.granted {
-			at, again := time.Now(), h.open.Load() != nil
-			h.open.Store(&kind)
-			if !again {
-				h.acquired.client.observer.amended(at, h.Node)
-			}
-			h.downgrade(kind)
-		}
-	}
-	err := h.place.Amend(ctx, kind, data)
-	switch {
-	case err == nil:
-		h.open.Store(nil)
-	case errors.Is(err, driver.ErrRemoved):
-		h.lose(lostRemoved)
-	case errors.Is(err, driver.ErrSessionEnded):
-		h.lose(lostSession)
-	}
-	if h.end.Load() == nil && h.timer != nil {
-		h.timer.Reset(watchAfter)
-	}
-	return err
-}
-
-// announce lets those that wait for my turn know that it has come. A node tells them when it is announced, when its
-// owner amends it, and when it leaves. announce goes on after the hold is lost: until its owner lets go, the node
-// stands and keeps those behind it waiting.
-func (h *Hold) announce() {
-	for tries := 0; ; tries++ {
-		select {
-		case h.changing <- struct{}{}:
-		case <-h.left:
-			return
-		}
-		err := h.announceOnce()
-		<-h.changing
-		if err == nil || errors.Is(err, driver.ErrRemoved) || errors.Is(err, driver.ErrSessionEnded) {
-			return
-		}
-		select {
-		case <-time.After(driverkit.Pause(tries)):
-		case <-h.left:
-		case <-h.session.Done():
-		}
-	}
-}
-
-// announceOnce is called with changing taken.
-func (h *Hold) announceOnce() error {
-	select {
-	case <-h.left:
-		return nil
-	default:
-	}
-	now, kind := h.place.Node(), h.granted
-	if open := h.open.Load(); open != nil {
-		kind = *open
-	} else if now.Kind != h.joined {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())
-	defer cancel()
-	return h.amend(ctx, kind, now.Data)
-}
-
-// startWatch watches the node of a hold that lasts, to hear if it is removed.
-func (h *Hold) startWatch() {
-	h.changing <- struct{}{}
-	if h.end.Load() != nil || h.unwatch != nil {
-		<-h.changing
-		return
-	}
-	var ctx context.Context
-	ctx, h.unwatch = context.WithCancel(h.ctx)
-	<-h.changing
-
-	for ctx.Err() == nil {
-		err := h.place.Watch(ctx)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, driver.ErrSessionEnded):
-			return // the session's keeper deals with it
-		case errors.Is(err, driver.ErrRemoved):
-			h.lose(lostRemoved)
-			return
-		}
-		select {
-		case <-time.After(watchAfter):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// endWatch is called with changing taken.
-func (h *Hold) endWatch() {
-	h.timer.Stop()
-	if h.unwatch != nil {
-		h.unwatch()
-		h.unwatch = nil
 	}
 }
