@@ -75,6 +75,7 @@ type joined struct {
 var (
 	errGivenUp   = errors.New("given up")
 	errJoinAgain = errors.New("join again") // nothing of ours is in line; try once more
+	errUsedUp    = errors.New("used up")    // the directory has no more numbers to give
 )
 
 func (j *joining) unlessGivenUp() error {
@@ -112,36 +113,46 @@ func (j *joining) run(ctx context.Context) (joined, error) {
 
 // once makes a node and looks at the line. After an error there is no node.
 func (j *joining) once(ctx context.Context) (*place, []driver.Node, error) {
-	s := j.session
 	mine, seen, err := j.create(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	me := driver.Node{Line: j.entry.Line, ID: mine, Kind: j.entry.Kind, Owner: j.entry.Owner, Data: j.entry.Data}
-	p := &place{session: s, dir: j.dir, sight: j.entry.Sight, node: me, paths: []string{mine}}
-	ahead, seen, err := j.look(p, seen)
+	p := &place{session: j.session, dir: j.dir, sight: j.entry.Sight, node: me, paths: []string{mine}}
+	ahead, born, err := j.stand(p, seen)
+	if err == nil {
+		return p, ahead, nil
+	}
+	j.session.discard(mine)
+	if err == errUsedUp {
+		err = j.beginAnew(ctx, born)
+	}
+	return nil, nil, err
+}
+
+// stand finds out who is ahead of a node that was made, and whether it may stay. born tells this directory of the line
+// from the next one.
+func (j *joining) stand(p *place, seen *wire.Listing) (ahead []driver.Node, born int64, err error) {
+	s := j.session
+	ahead, seen, err = j.look(p, seen)
 	if err != nil {
-		s.discard(mine)
-		return nil, nil, err
+		return nil, 0, err
 	}
 	if err := s.vet(s.life.Context(), j.dir, seen.Born); err != nil {
-		s.discard(mine)
 		if errors.Is(err, gozk.ErrNoNode) {
 			err = driver.ErrRemoved
 		}
-		return nil, nil, err
+		return nil, 0, err
 	}
-	c, _ := parseContender(path.Base(mine))
+	c, _ := parseContender(path.Base(p.node.ID))
 	p.node.Token = token(seen.Born, c)
 	if s.service.nearEnd(j.entry.Line, c.seq) || int64(p.node.Token) > s.zxids.Load() {
-		s.discard(mine)
-		return nil, nil, j.beginAnew(ctx, seen.Born)
+		return nil, seen.Born, errUsedUp
 	}
 	if j.entry.InVain(ahead) {
-		s.discard(mine)
-		return nil, nil, driver.ErrBusy
+		return nil, 0, driver.ErrBusy
 	}
-	return p, ahead, nil
+	return ahead, seen.Born, nil
 }
 
 // create makes the node, and lists the line in the same round trip: the list is asked for right behind the create, on the
