@@ -46,7 +46,12 @@ func (a advice) on(err error) (says string, class error) {
 	if !errors.As(err, &e) {
 		return "", nil
 	}
-	switch e.Number {
+	return a.of(e.Number)
+}
+
+// of says what an error of that number means.
+func (a advice) of(number uint16) (says string, class error) {
+	switch number {
 	case 1045, 1698:
 		return "the password is wrong, or there is no such user", driver.ErrDenied
 	case 1130, 1524, 1251, 1862, 1820, 4151, 3118:

@@ -30,16 +30,10 @@ type emptied struct {
 	since   time.Time
 }
 
-const (
-	// A line is deleted when it has been empty for longer than any request may be late. A late request to make the line would
-	// otherwise find it missing, as it expects.
-	lateAtMost = time.Hour
-
-	// The lines are looked through when a session was found to be over, and about once in a TTL anyway: a swap that a session
-	// sent before it ended may be applied after its nodes were removed. These regular sweeps take at most one part in
-	// sweepPart of the time.
-	sweepPart = 20
-)
+// sweepPart is for the regular sweeps, which take at most one part in sweepPart of the time. The lines are looked through
+// when a session was found to be over, and about once in a TTL anyway: a swap that a session sent before it ended may be
+// applied after its nodes were removed.
+const sweepPart = 20
 
 // sweep starts the sweeper, once.
 func (d *Driver) sweep() {
@@ -126,14 +120,39 @@ func (s *sweeper) resign() {
 
 // round ends the sessions that are dead, and removes what they leave behind.
 func (s *sweeper) round(ctx context.Context) error {
-	standing := make(map[sessionID]bool)
-	type candidate struct {
-		id      sessionID
-		version Version
+	dead, gone, err := s.look(ctx)
+	if err != nil {
+		return err
 	}
-	var dead []candidate
+	ended, err := s.end(ctx, dead)
+	if err != nil {
+		return err
+	}
+	if pause := max(s.d.cfg.ttl, sweepPart*s.took); !gone && !ended && time.Since(s.swept) < pause {
+		return nil
+	}
+	s.swept = time.Now()
+	empty, err := s.d.sweepLines(ctx)
+	if errors.Is(err, driver.ErrDenied) {
+		s.d.saw(err)
+	} else if err != nil {
+		return err
+	}
+	s.took = time.Since(s.swept)
+	return s.reap(ctx, empty)
+}
+
+// candidate is a session that seems to be dead, and the version at which it does.
+type candidate struct {
+	id      sessionID
+	version Version
+}
+
+// look looks at all sessions. gone reports that one has ended since the last look: it may have left nodes.
+func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err error) {
+	standing := make(map[sessionID]bool)
 	sent := time.Now()
-	err := s.d.store.List(ctx, sessionKey, func(it Item) bool {
+	err = s.d.store.List(ctx, sessionKey, func(it Item) bool {
 		id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey))
 		if !ok {
 			return true
@@ -148,166 +167,37 @@ func (s *sweeper) round(ctx context.Context) error {
 			s.seen[id] = seen
 		}
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
-		if is, _ := seen.see(it, sent, time.Now()); is || s.d.presence != nil { // the presence is asked below
+		if is, _ := seen.see(it, sent, time.Now()); is || s.d.presence != nil { // the presence is asked when it is ended
 			dead = append(dead, candidate{id, it.Version})
 		}
 		return true
 	})
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	found := false
 	for id := range s.seen {
 		if !standing[id] {
 			delete(s.seen, id)
-			found = true // it has ended, and may have left nodes
+			gone = true
 		}
 	}
+	return dead, gone, nil
+}
+
+// end ends those sessions that are still as they were, and reports whether it ended any.
+func (s *sweeper) end(ctx context.Context, dead []candidate) (ended bool, err error) {
 	for _, c := range dead {
 		if s.d.presence != nil && !s.d.unkept(ctx, c.id) {
 			continue
 		}
 		switch err := s.d.end(ctx, c.id, c.version); {
 		case err == nil:
-			found = true
+			ended = true
 		case errors.Is(err, driver.ErrDenied): // perhaps another user's; that must not keep us from the others
 			s.d.saw(err)
 		case !errors.Is(err, ErrConflict):
-			return err
+			return ended, err
 		}
 	}
-	if pause := max(s.d.cfg.ttl, sweepPart*s.took); !found && time.Since(s.swept) < pause {
-		return nil
-	}
-	s.swept = time.Now()
-	empty, err := s.d.sweepLines(ctx)
-	if errors.Is(err, driver.ErrDenied) {
-		s.d.saw(err)
-	} else if err != nil {
-		return err
-	}
-	s.took = time.Since(s.swept)
-	return s.reap(ctx, empty)
-}
-
-// sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are
-// empty. If something is denied it does the rest all the same.
-func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err error) {
-	lines := make(map[string]map[sessionID]bool)
-	empty = make(map[string]Version)
-	var data []Item
-	// First the lines, then the sessions: a session is there before its nodes, so one that is missing is over.
-	err = d.store.List(ctx, lineKey, func(it Item) bool {
-		name := strings.TrimPrefix(it.Key, lineKey)
-		switch l, err := readLine(it.Value); {
-		case err != nil: // not ours to sweep
-		case l.count > 0:
-			members := make(map[sessionID]bool)
-			for n := range l.nodes() {
-				members[l.members[n.member].id] = true
-			}
-			lines[name] = members
-		case len(l.value) == 0:
-			empty[name] = it.Version
-		}
-		return true
-	})
-	for _, prefix := range []string{dataKey, suspectKey} {
-		if err == nil {
-			err = d.store.List(ctx, prefix, func(it Item) bool {
-				data = append(data, Item{Key: it.Key, Version: it.Version})
-				return true
-			})
-		}
-	}
-	standing := make(map[sessionID]bool)
-	if err == nil {
-		err = d.store.List(ctx, sessionKey, func(it Item) bool {
-			if id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey)); ok {
-				standing[id] = true
-			}
-			return true
-		})
-	}
-	if err != nil {
-		return nil, err
-	}
-	var denied error
-	for name, members := range lines {
-		prune := false
-		for id := range members {
-			if !standing[id] {
-				d.buried(id)
-				prune = true
-			}
-		}
-		if prune {
-			c, leave := d.clerk(name)
-			err := c.await(ctx, d.prune(c))
-			leave()
-			if errors.Is(err, driver.ErrDenied) {
-				denied = err
-			} else if err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, it := range data {
-		if !standing[sessionOf(it.Key)] {
-			rctx, cancel := d.requestFor(ctx)
-			_, err := d.store.Swap(rctx, Swap{Key: it.Key, Old: it.Version, By: d.self})
-			cancel()
-			if errors.Is(err, driver.ErrDenied) {
-				denied = err
-			} else if err != nil && !errors.Is(err, ErrConflict) {
-				return nil, err
-			}
-		}
-	}
-	return empty, denied
-}
-
-// reap deletes lines that have been empty for long.
-func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
-	still := make(map[string]emptied)
-	for name, version := range empty {
-		e := s.empty[name]
-		if e.version != version {
-			e = emptied{version, time.Now()}
-		}
-		if still[name] = e; time.Since(e.since) > lateAtMost {
-			if err := s.d.reap(ctx, name, version); err != nil {
-				return err
-			}
-		}
-	}
-	s.empty = still
-	return nil
-}
-
-// reap deletes a line's register if that is still the version that was seen to be empty for long: the sweep took a while.
-func (d *Driver) reap(ctx context.Context, name string, version Version) error {
-	c, leave := d.clerk(name)
-	defer leave()
-	it, err := d.readItem(ctx, c.key)
-	if err != nil || it.Version != version {
-		return err
-	}
-	l, err := parseLine(it.Value)
-	if err != nil {
-		return err
-	}
-	// A process that makes the line again reads the epoch after this.
-	if err := d.passEpoch(max(epochOf(l.next), l.seq>>36)); err != nil {
-		return err
-	}
-	passed := l.seq
-	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
-		if dr.was != nil && dr.count == 0 && dr.seq == passed {
-			dr.dropped, dr.changed = true, true
-		} else if !t.fresh {
-			return errLook
-		}
-		return nil
-	})))
+	return ended, nil
 }

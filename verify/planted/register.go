@@ -42,11 +42,11 @@ var register = []Bug{
 	one("register: a line that is made anew begins with the first epoch",
 		"coord/register/clerk.go", `c.draft(k, batch, epoch)`, `c.draft(k, batch, min(epoch, 1))`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
 	one("register: a line is deleted, and the epoch stays",
-		"coord/register/sweep.go", `d.passEpoch(max(epochOf(l.next), l.seq>>36))`, `d.passEpoch(0)`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
+		"coord/register/remains.go", `d.passEpoch(max(epochOf(l.next), l.seq>>36))`, `d.passEpoch(0)`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
 	one("register: a line is deleted as soon as it is empty",
-		"coord/register/sweep.go", `lateAtMost = time.Hour`, `lateAtMost = time.Second`, testsRegister("TestALineStaysForAnHourWhenItIsEmpty")),
+		"coord/register/remains.go", `lateAtMost = time.Hour`, `lateAtMost = time.Second`, testsRegister("TestALineStaysForAnHourWhenItIsEmpty")),
 	one("register: a line with a memo is deleted",
-		"coord/register/sweep.go", `case len(l.value) == 0:`, `default:`, testsRegister("TestALineWithAMemoIsNotDeleted")),
+		"coord/register/remains.go", `case len(l.value) == 0:`, `default:`, testsRegister("TestALineWithAMemoIsNotDeleted")),
 	one("register: the deadline counts from the receipt of a renewal",
 		"coord/register/session.go", `		s.version = version
 		clear(tries)
