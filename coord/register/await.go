@@ -89,7 +89,7 @@ func (p *place) Watch(ctx context.Context) error {
 		if stale {
 			// It hears of a removal even while it looks.
 			err := p.bell.Unless(ctx, func(ctx context.Context) error {
-				_, _, err := p.find(ctx)
+				_, _, err := p.find(ctx, func(ctx context.Context) error { return driverkit.Doubt(ctx, s.life, s.alive) })
 				return err
 			})
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // look looks at the line. changed reports whether one of those waited for has gone, or is not as it was.
 func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ahead []driver.Node, changed bool, err error) {
-	l, me, err := p.find(ctx)
+	l, me, err := p.find(ctx, p.s.alive)
 	if err != nil {
 		return nil, false, err
 	}
@@ -41,8 +41,8 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	return l.ahead(p.clerk.name, me.token, p.sight), true, nil
 }
 
-// find looks for the place in the line. If it is not there it was removed, or its session is over.
-func (p *place) find(ctx context.Context) (*line, node, error) {
+// find looks for the place in the line. If it is not there it was removed, or its session is over: that is asked then.
+func (p *place) find(ctx context.Context, ask func(context.Context) error) (*line, node, error) {
 	l, err := p.s.lookAt(ctx, p.clerk)
 	if err != nil {
 		return nil, node{}, err
@@ -52,7 +52,7 @@ func (p *place) find(ctx context.Context) (*line, node, error) {
 			return l, me, nil
 		}
 	}
-	if err := driverkit.Doubt(ctx, p.s.life, p.s.alive); err != nil {
+	if err := ask(ctx); err != nil {
 		return nil, node{}, p.s.life.Verdict(err)
 	}
 	return nil, node{}, driver.ErrRemoved

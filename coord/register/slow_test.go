@@ -89,6 +89,44 @@ func slowed(t *testing.T, store register.Store) (*register.Driver, driver.Sessio
 	return d, s, id
 }
 
+// A holder must not believe in its hold until a slow store answers. A waiter has time to ask, and joins again if its session
+// is over.
+func TestAWaiterTellsTheEndOfItsSessionFromARemovalOnASlowStore(t *testing.T) {
+	for what, want := range map[string]error{"its session ends": driver.ErrSessionEnded, "it is removed": driver.ErrRemoved} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.NewMuteStore()
+				other, os := open(t, store)
+				defer shut(t, other)
+				holder := join(t, os, "line")
+				d, s, id := slowed(t, store)
+				defer shut(t, d)
+				waiter, ahead, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+				if err != nil {
+					t.Fatal(err)
+				}
+				told := make(chan error, 1)
+				go func() {
+					_, err := waiter.Await(t.Context(), ahead)
+					told <- err
+				}()
+				if want == driver.ErrSessionEnded {
+					err = other.EndSession(t.Context(), id)
+				} else {
+					err = other.Remove(t.Context(), waiter.Node())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := <-told; !errors.Is(err, want) {
+					t.Errorf("Await: %v, want %v", err, want)
+				}
+				leave(t, holder)
+			})
+		})
+	}
+}
+
 func TestAJoinThatTookLongMakesSureOfItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewMuteStore() // so that nobody tells the session that it has ended
