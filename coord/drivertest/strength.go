@@ -222,6 +222,20 @@ func (s *scene) recalls(strike func(), recall driver.Recall) {
 	s.Error(failure)
 }
 
+// risesAsClaimed checks a token that comes after another, and after what the service remembers only in part.
+func (s *scene) risesAsClaimed(claimed driver.Rise, recall driver.Recall, last, next driver.Token) (failure string) {
+	s.Helper()
+	switch {
+	case claimed == driver.RiseForEver && next <= last:
+		s.Fatalf("the strength says that tokens rise for ever: %d comes after %d", next, last)
+	case recall == driver.Remembers && next <= last:
+		s.Fatalf("the strength says that it remembers every answered write: token %d comes after %d", next, last)
+	case claimed == driver.RiseWhileRemembered && recall < driver.Remembers && next > last:
+		return fmt.Sprintf("the strength denies that tokens rise for ever, and they did: %d, then %d", last, next)
+	}
+	return ""
+}
+
 func (s *scene) recallsOnce(strike func(), recall driver.Recall) (failure string) {
 	p := s.pair()
 	for range 5 { // so that tokens that start over are not just as great by chance
@@ -238,16 +252,7 @@ func (s *scene) recallsOnce(strike func(), recall driver.Recall) (failure string
 	next, ahead := s.joinAs(sess, e)
 	entered := time.Now()
 	stands := standsIn(ahead, p.ahead.Node())
-	claimed := l.Strength()
-
-	switch {
-	case claimed.Tokens == driver.RiseForEver && next.Node().Token <= last:
-		s.Fatalf("the strength says that tokens rise for ever: %d comes after %d", next.Node().Token, last)
-	case recall == driver.Remembers && next.Node().Token <= last:
-		s.Fatalf("the strength says that it remembers every answered write: token %d comes after %d", next.Node().Token, last)
-	case claimed.Tokens == driver.RiseWhileRemembered && recall < driver.Remembers && next.Node().Token > last:
-		failure = fmt.Sprintf("the strength denies that tokens rise for ever, and they did: %d, then %d", last, next.Node().Token)
-	}
+	failure = s.risesAsClaimed(l.Strength().Tokens, recall, last, next.Node().Token)
 	switch recall {
 	case driver.Remembers:
 		if !stands || len(ahead) != 2 || ended(p.aheadSess) || ended(p.behindSess) {

@@ -140,6 +140,26 @@ func listNests(s *scene) {
 	}
 }
 
+// history remembers which versions stood in which registers.
+type history struct {
+	mu   sync.Mutex
+	keys map[register.Version]string
+}
+
+// of takes down what a swap is about to write, and returns the swap.
+func (h *history) of(sw register.Swap) register.Swap {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.keys[sw.Next] = sw.Key
+	return sw
+}
+
+func (h *history) stood(it register.Item) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.keys[it.Version] == it.Key
+}
+
 // Some registers stand still, some are swapped all the time, and some come and go.
 func listsWhileSwapped(s *scene) {
 	stores := s.opened(3)
@@ -147,80 +167,81 @@ func listsWhileSwapped(s *scene) {
 	busy := s.putMany(stores, 30, "busy")
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	var mu sync.Mutex
-	versions := map[register.Version]string{} // that stood in a register, and its key
-	note := func(sw register.Swap) register.Swap {
-		mu.Lock()
-		defer mu.Unlock()
-		versions[sw.Next] = sw.Key
-		return sw
-	}
+	past := &history{keys: map[register.Version]string{}}
 	for _, it := range busy {
-		note(register.Swap{Key: it.Key, Next: it.Version})
+		past.of(register.Swap{Key: it.Key, Next: it.Version})
 	}
 	var others sync.WaitGroup
-	for i := range 3 {
-		others.Go(func() { // each has its own registers
-			mine := map[string]register.Item{}
-			for k := i; k < len(busy); k += 3 {
-				key := s.key(fmt.Sprintf("busy%d", k))
-				mine[key] = busy[key]
-			}
-			for n := 0; ctx.Err() == nil; n++ {
-				for key, it := range mine {
-					sw := note(register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: fmt.Append(nil, n)})
-					next, err := s.insist(stores[i], sw)
-					if err != nil {
-						s.Errorf("Swap: %v", err)
-						return
-					}
-					mine[key] = next
-				}
-			}
-		})
-		others.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				sw := note(register.Swap{Key: s.key(fmt.Sprintf("fleeting%d-%d", i, n%50)), Next: register.NewVersion(), Value: []byte("x")})
-				it, err := s.insist(stores[i], sw)
-				if err == nil {
-					_, err = s.insist(stores[i], register.Swap{Key: it.Key, Old: it.Version})
-				}
-				if err != nil {
-					s.Errorf("Swap: %v", err)
-					return
-				}
-			}
-		})
+	for i, store := range stores {
+		mine := map[string]register.Item{} // each has its own registers
+		for k := i; k < len(busy); k += len(stores) {
+			key := s.key(fmt.Sprintf("busy%d", k))
+			mine[key] = busy[key]
+		}
+		others.Go(func() { s.swapAll(ctx, store, mine, past) })
+		others.Go(func() { s.comeAndGo(ctx, store, fmt.Sprintf("fleeting%d", i), past) })
 	}
 	for range 20 {
-		got := map[string]register.Item{}
-		err := stores[0].List(s.ctx, s.prefix, func(it register.Item) bool {
-			got[it.Key] = it
-			return true
-		})
-		if err != nil {
-			s.Errorf("List: %v", err)
-			break
-		}
-		for key, it := range still {
-			s.same("what List showed of one that stands still", got[key], it)
-		}
-		for key := range busy {
-			if _, ok := got[key]; !ok {
-				s.Errorf("List does not show %q, which is swapped and stands all the time", key)
-			}
-		}
-		mu.Lock()
-		for key, it := range got {
-			if _, ok := still[key]; !ok && versions[it.Version] != key {
-				s.Errorf("List shows a version that never stood there: %s", brief(it))
-			}
-		}
-		mu.Unlock()
+		s.listAmongSwaps(stores[0], still, busy, past)
 		if s.Failed() {
 			break
 		}
 	}
 	cancel()
 	others.Wait()
+}
+
+// swapAll swaps registers until ctx ends.
+func (s *scene) swapAll(ctx context.Context, store register.Store, mine map[string]register.Item, past *history) {
+	for n := 0; ctx.Err() == nil; n++ {
+		for key, it := range mine {
+			next, err := s.insist(store, past.of(register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: fmt.Append(nil, n)}))
+			if err != nil {
+				s.Errorf("Swap: %v", err)
+				return
+			}
+			mine[key] = next
+		}
+	}
+}
+
+// comeAndGo makes and deletes registers until ctx ends.
+func (s *scene) comeAndGo(ctx context.Context, store register.Store, name string, past *history) {
+	for n := 0; ctx.Err() == nil; n++ {
+		key := s.key(fmt.Sprintf("%s-%d", name, n%50))
+		it, err := s.insist(store, past.of(register.Swap{Key: key, Next: register.NewVersion(), Value: []byte("x")}))
+		if err == nil {
+			_, err = s.insist(store, register.Swap{Key: it.Key, Old: it.Version})
+		}
+		if err != nil {
+			s.Errorf("Swap: %v", err)
+			return
+		}
+	}
+}
+
+// listAmongSwaps lists once, and checks what List shows.
+func (s *scene) listAmongSwaps(store register.Store, still, busy map[string]register.Item, past *history) {
+	got := map[string]register.Item{}
+	err := store.List(s.ctx, s.prefix, func(it register.Item) bool {
+		got[it.Key] = it
+		return true
+	})
+	if err != nil {
+		s.Errorf("List: %v", err)
+		return
+	}
+	for key, it := range still {
+		s.same("what List showed of one that stands still", got[key], it)
+	}
+	for key := range busy {
+		if _, ok := got[key]; !ok {
+			s.Errorf("List does not show %q, which is swapped and stands all the time", key)
+		}
+	}
+	for key, it := range got {
+		if _, ok := still[key]; !ok && !past.stood(it) {
+			s.Errorf("List shows a version that never stood there: %s", brief(it))
+		}
+	}
 }
