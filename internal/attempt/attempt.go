@@ -35,8 +35,8 @@ func Insist(t testing.TB, allowed time.Duration, f func(t testing.TB)) {
 	toFail := os.Getenv(PatienceVariable) != ""
 	for left := tries; ; left-- {
 		a := Play(t, f)
-		if a.Failed() && a.HeldUp >= allowed && left > 1 && !toFail {
-			t.Logf("the machine stood still for %v, so this is played again: %q", a.HeldUp, a.failures)
+		if a.Failed() && a.heldUp >= allowed && left > 1 && !toFail {
+			t.Logf("the machine stood still for %v, so this is played again: %q", a.heldUp, a.failures)
 			continue
 		}
 		for _, failure := range a.failures {
@@ -53,8 +53,8 @@ func Insist(t testing.TB, allowed time.Duration, f func(t testing.TB)) {
 type Attempt struct {
 	testing.TB
 
-	// HeldUp is the longest stretch in which this process got no time.
-	HeldUp time.Duration
+	// heldUp is the longest stretch in which this process got no time.
+	heldUp time.Duration
 
 	mu       sync.Mutex
 	failures []string
@@ -102,7 +102,7 @@ func (a *Attempt) watch(over <-chan struct{}) {
 			return
 		}
 		now := time.Now()
-		a.HeldUp = max(a.HeldUp, now.Sub(last)-nap)
+		a.heldUp = max(a.heldUp, now.Sub(last)-nap)
 		last = now
 		tick.Reset(nap)
 	}

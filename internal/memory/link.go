@@ -36,7 +36,7 @@ type cut struct{ _ byte }
 // Cut cuts the link once everything that was told before has been heard. The function that it returns heals this cut,
 // and no later one.
 func (l *Link) Cut() (heal func()) {
-	l.AllHeard()
+	l.allHeard()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut == nil {
@@ -56,11 +56,11 @@ func (l *Link) Cut() (heal func()) {
 
 // During has something done of which the client sees only the result: nothing passes the link meanwhile.
 func (l *Link) During(do func()) {
-	l.AllHeard()
+	l.allHeard()
 	l.pause(1)
 	do()
 	l.pause(-1)
-	l.AllHeard()
+	l.allHeard()
 }
 
 func (l *Link) pause(n int) {
@@ -97,8 +97,8 @@ func (l *Link) pass(done <-chan struct{}) bool {
 	}
 }
 
-// AllHeard waits until all listeners have heard what they were told before, unless nothing passes.
-func (l *Link) AllHeard() {
+// allHeard waits until all listeners have heard what they were told before, unless nothing passes.
+func (l *Link) allHeard() {
 	l.mu.Lock()
 	all := slices.Collect(maps.Keys(l.listeners))
 	l.mu.Unlock()

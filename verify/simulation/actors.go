@@ -27,8 +27,8 @@ type contender struct {
 	late   func() // a write that it has not sent yet
 }
 
-// wish is one way of asking for a turn.
-type wish struct {
+// approach is one way of asking for a turn.
+type approach struct {
 	acquire func(ctx context.Context) (*coord.Hold, error)
 	try     bool
 	inside  func(ctx context.Context, h *coord.Hold) // what to do while it holds; may be nil
@@ -45,7 +45,7 @@ func (c *contender) run(ctx context.Context) {
 }
 
 func (c *contender) once(ctx context.Context) {
-	w := c.wish()
+	w := c.chooses()
 	asking, cancel := ctx, context.CancelFunc(func() {})
 	limit := time.Time{}
 	if c.rand.IntN(4) == 0 { // it will not wait forever
@@ -120,13 +120,13 @@ func (c *contender) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (c *contender) wish() wish {
+func (c *contender) chooses() approach {
 	try := c.rand.IntN(5) == 0
-	pick := func(lock, tryLock func(context.Context) (*coord.Hold, error)) wish {
+	pick := func(lock, tryLock func(context.Context) (*coord.Hold, error)) approach {
 		if try {
-			return wish{acquire: tryLock, try: true}
+			return approach{acquire: tryLock, try: true}
 		}
-		return wish{acquire: lock}
+		return approach{acquire: lock}
 	}
 	switch c.cfg.Recipe {
 	case "mutex":
@@ -152,7 +152,7 @@ func (c *contender) wish() wish {
 			func(ctx context.Context) (*coord.Hold, error) { return s.TryAcquire(ctx, n) })
 	default:
 		e := election.New(c.client.Client, c.line)
-		return wish{
+		return approach{
 			acquire: func(ctx context.Context) (*coord.Hold, error) {
 				t, err := e.Campaign(ctx, []byte(c.name))
 				if err != nil {

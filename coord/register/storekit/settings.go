@@ -15,8 +15,8 @@ type Settings struct {
 	Client []coord.Option // of the client that Connect makes
 }
 
-// MaxTTL is the longest TTL: nobody waits longer for a holder that has died, or after a store has forgotten.
-const MaxTTL = 24 * time.Hour
+// maxTTL is the longest TTL: nobody waits longer for a holder that has died, or after a store has forgotten.
+const maxTTL = 24 * time.Hour
 
 // Configure applies options to a configuration whose defaults are set, and checks the settings in it. A nil option changes
 // nothing. Without a TTL it is register.DefaultTTL, and without a logger nothing is logged.
@@ -30,8 +30,8 @@ func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	if s.TTL < register.MinTTL || s.TTL > MaxTTL {
-		return p.Invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", s.TTL, register.MinTTL, MaxTTL)
+	if s.TTL < register.MinTTL || s.TTL > maxTTL {
+		return p.Invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", s.TTL, register.MinTTL, maxTTL)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("without options: %+v, %v", c, err)
 	}
 	// A TTL without its unit is one of nanoseconds.
-	for _, slip := range []time.Duration{0, -time.Second, 30, register.MinTTL - 1, MaxTTL + 1} {
+	for _, slip := range []time.Duration{0, -time.Second, 30, register.MinTTL - 1, maxTTL + 1} {
 		if _, err := configured(slip); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "kit") {
 			t.Errorf("WithTTL(%v): %v", slip, err)
 		}

@@ -2,4 +2,4 @@
 
 package main
 
-func flockPeer(*worker) []wish { return nil }
+func flockPeer(*worker) []errand { return nil }

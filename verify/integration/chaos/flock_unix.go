@@ -10,9 +10,9 @@ import (
 )
 
 // flockPeer locks a file as flock(1) does. It takes no context.
-func flockPeer(w *worker) []wish {
+func flockPeer(w *worker) []errand {
 	path := filepath.Join(filepath.Dir(w.job.Journal), "flock")
-	return []wish{locks("flock", func(context.Context) (*claim, error) {
+	return []errand{locks("flock", func(context.Context) (*claim, error) {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, err

@@ -28,9 +28,9 @@ func (w *worker) runOurs() {
 		return
 	}
 	var all sync.WaitGroup
-	for i, wish := range ourWishes(client, quiet) {
+	for i, errand := range ourErrands(client, quiet) {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
-		all.Go(func() { w.pursue(wish, random) })
+		all.Go(func() { w.pursue(errand, random) })
 	}
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -82,14 +82,14 @@ func weight(kind string) int64 {
 	return 1
 }
 
-// ourWishes has a separate client for the mutex: a client that asks for nothing else while it holds or waits learns of
+// ourErrands has a separate client for the mutex: a client that asks for nothing else while it holds or waits learns of
 // trouble only if it looks for it.
-func ourWishes(client, quiet *coord.Client) []wish {
+func ourErrands(client, quiet *coord.Client) []errand {
 	m, try := mutex.New(quiet, "mutex"), mutex.New(client, "try-mutex")
 	rw := rwlock.New(client, "rwlock")
 	sem, trySem := semaphore.New(client, "semaphore", permits), semaphore.New(client, "try-semaphore", permits)
 	seat := election.New(client, "election")
-	return []wish{
+	return []errand{
 		{line: "mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
 			return ours(m.Lock(ctx))
 		}},

@@ -16,14 +16,14 @@ import (
 // runPeers competes for the lines of the stock libraries, used as their documentation shows.
 func (w *worker) runPeers() {
 	var all sync.WaitGroup
-	for i, wish := range w.peerWishes() {
+	for i, errand := range w.peerErrands() {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
-		all.Go(func() { w.pursue(wish, random) })
+		all.Go(func() { w.pursue(errand, random) })
 	}
 	all.Wait()
 }
 
-func (w *worker) peerWishes() []wish {
+func (w *worker) peerErrands() []errand {
 	if s, ok := stores[w.job.Service]; ok {
 		return s.peers(w)
 	}
@@ -32,7 +32,7 @@ func (w *worker) peerWishes() []wish {
 		if err != nil {
 			panic(err)
 		}
-		return []wish{{line: "zk.Lock", kind: always("lock"), acquire: func(context.Context, string) (*claim, error) {
+		return []errand{{line: "zk.Lock", kind: always("lock"), acquire: func(context.Context, string) (*claim, error) {
 			lock := gozk.NewLock(conn, "/peer/zk.Lock", gozk.WorldACL(gozk.PermAll))
 			if err := lock.Lock(); err != nil { // it takes no context
 				return nil, err
@@ -49,7 +49,7 @@ func (w *worker) peerWishes() []wish {
 		panic(err)
 	}
 	sessions := &peerSessions{client: client, ttl: int(w.job.Session / time.Second)}
-	return []wish{
+	return []errand{
 		{line: "concurrency.Mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
 			s, err := sessions.get(ctx)
 			if err != nil {

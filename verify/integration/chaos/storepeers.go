@@ -27,19 +27,19 @@ const brief = 5 * time.Second
 // unaware is the answer of a lock that never tells of its loss.
 func unaware() bool { return true }
 
-// locks is a wish for a peer's lock in a line of the peer's name.
-func locks(peer string, acquire func(context.Context) (*claim, error)) wish {
-	return wish{line: peer, kind: always("lock"), acquire: func(ctx context.Context, _ string) (*claim, error) { return acquire(ctx) }}
+// locks is an errand for a peer's lock in a line of the peer's name.
+func locks(peer string, acquire func(context.Context) (*claim, error)) errand {
+	return errand{line: peer, kind: always("lock"), acquire: func(ctx context.Context, _ string) (*claim, error) { return acquire(ctx) }}
 }
 
 // redsyncPeer tries for as long as it takes, renews its lock, and believes in it until its validity ends.
-func redsyncPeer(w *worker) []wish {
+func redsyncPeer(w *worker) []errand {
 	var pools []redsyncdriver.Pool
 	for _, addr := range w.job.Servers {
 		pools = append(pools, redsyncredis.NewPool(goredis.NewClient(&goredis.Options{Addr: addr})))
 	}
 	sync := redsync.New(pools...)
-	return []wish{locks("redsync", func(ctx context.Context) (*claim, error) {
+	return []errand{locks("redsync", func(ctx context.Context) (*claim, error) {
 		m := sync.NewMutex("peer/redsync", redsync.WithExpiry(w.job.Session), redsync.WithTries(1<<20))
 		if err := m.LockContext(ctx); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func redsyncPeer(w *worker) []wish {
 }
 
 // redisPeers adds rueidislock, as its documentation shows it for one Redis. It tells of a loss by a context.
-func redisPeers(w *worker) []wish {
+func redisPeers(w *worker) []errand {
 	var locker rueidislock.Locker
 	return append(redsyncPeer(w), locks("rueidislock", func(ctx context.Context) (_ *claim, err error) {
 		if locker == nil { // it dials at once, and the server may be down just now
@@ -140,10 +140,10 @@ func (b *backed) claim(then string, args ...any) *claim {
 	}}
 }
 
-func postgresPeers(w *worker) []wish {
+func postgresPeers(w *worker) []errand {
 	advisory, row := &backed{addr: w.job.Servers[0]}, &backed{addr: w.job.Servers[0]}
 	made := false
-	return []wish{
+	return []errand{
 		locks("pg_advisory_lock", func(ctx context.Context) (*claim, error) {
 			if err := advisory.exec(ctx, "SELECT pg_advisory_lock(4711)"); err != nil {
 				return nil, err
@@ -171,14 +171,14 @@ func postgresPeers(w *worker) []wish {
 	}
 }
 
-func mysqlPeers(w *worker) []wish {
+func mysqlPeers(w *worker) []errand {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.Timeout = "root", "tcp", w.job.Servers[0], brief
 	db, err := sql.Open("mysql", cfg.FormatDSN())
 	if err != nil {
 		panic(err)
 	}
-	return []wish{locks("GET_LOCK", func(ctx context.Context) (*claim, error) {
+	return []errand{locks("GET_LOCK", func(ctx context.Context) (*claim, error) {
 		conn, err := db.Conn(ctx) // the lock belongs to it
 		if err != nil {
 			return nil, err

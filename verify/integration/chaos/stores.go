@@ -17,7 +17,7 @@ type store struct {
 	start   func(ctx context.Context, dir string, opts ...servers.Option) (*servers.Cluster, error) // nil: there is no server
 	options []servers.Option
 	url     string // %s: the addresses, or the folder; parameters follow
-	peers   func(*worker) []wish
+	peers   func(*worker) []errand
 	forgets bool // all, when it is restarted
 }
 

@@ -80,8 +80,8 @@ type claim struct {
 	downgrade func() error
 }
 
-// A wish is a line that a worker's goroutine wants again and again.
-type wish struct {
+// An errand is a line that a worker's goroutine wants again and again.
+type errand struct {
 	line    string
 	kind    func(*rand.Rand) string
 	fenced  bool
@@ -89,32 +89,32 @@ type wish struct {
 	always  bool // never give up waiting
 }
 
-// pursue follows the wish until the worker drains.
-func (w *worker) pursue(wish wish, random *rand.Rand) {
+// pursue follows the errand until the worker drains.
+func (w *worker) pursue(errand errand, random *rand.Rand) {
 	for {
 		select {
 		case <-w.draining:
 			return
 		case <-time.After(time.Duration(5+random.IntN(40)) * time.Millisecond):
 		}
-		w.once(wish, random)
+		w.once(errand, random)
 	}
 }
 
-func (w *worker) once(wish wish, random *rand.Rand) {
+func (w *worker) once(errand errand, random *rand.Rand) {
 	n := w.wants.Add(1)
-	kind := wish.kind(random)
+	kind := errand.kind(random)
 	note := func(e Event) {
-		e.Want, e.Line, e.Kind = n, wish.line, kind
+		e.Want, e.Line, e.Kind = n, errand.line, kind
 		w.journal.note(e)
 	}
 	ctx, cancel := context.Background(), func() {}
-	if !wish.always && random.IntN(5) == 0 { // some lose patience
+	if !errand.always && random.IntN(5) == 0 { // some lose patience
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(10+random.IntN(500))*time.Millisecond)
 	}
 	defer cancel()
 	note(Event{What: want})
-	c, err := wish.acquire(ctx, kind)
+	c, err := errand.acquire(ctx, kind)
 	switch {
 	case errors.Is(err, coord.ErrBusy):
 		note(Event{What: busy})
@@ -124,8 +124,8 @@ func (w *worker) once(wish wish, random *rand.Rand) {
 		return
 	}
 	note(Event{What: granted, Node: c.node, Token: c.token})
-	if wish.fenced && kind != "R" {
-		w.write(wish.line, c.token)
+	if errand.fenced && kind != "R" {
+		w.write(errand.line, c.token)
 	}
 	hold := time.Duration(random.IntN(15)) * time.Millisecond
 	switch random.IntN(20) {
@@ -141,8 +141,8 @@ func (w *worker) once(wish wish, random *rand.Rand) {
 			ok = w.believe(c, hold, note)
 		}
 	}
-	if ok && wish.fenced && kind != "R" && c.downgrade == nil {
-		w.write(wish.line, c.token)
+	if ok && errand.fenced && kind != "R" && c.downgrade == nil {
+		w.write(errand.line, c.token)
 	}
 	if !ok {
 		note(Event{What: lost})
