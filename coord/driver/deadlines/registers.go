@@ -14,7 +14,7 @@ func Silence(ttl time.Duration) time.Duration { return ttl/4 + ttl/8 }
 // Standstill is what somebody who waits has seen of a session that it finds at the same version each time.
 type Standstill struct {
 	First time.Duration // when the first look that showed this version was answered
-	Since time.Duration // when the session was renewed, at the latest: see ByClocks and Samples
+	Since time.Duration // when the session was renewed, at the latest: see Samples
 }
 
 // Left returns how long it takes, from a look that was sent at that time and showed the same version again, until the session
@@ -23,82 +23,61 @@ func (s Standstill) Left(looked, ttl time.Duration) time.Duration {
 	return max(Silence(ttl)-(looked-s.First), ttl-(looked-s.Since), 0)
 }
 
-// ByClocks returns when a session was renewed, at the latest, as far as clocks tell: its age by the store's clock, and the
-// difference between our wall clock and that of its owner, which wrote down the time. Whichever says less is believed. So
-// this is wrong only if both are, as after a step of the one clock of a machine that is store and client.
-func ByClocks(answered, store, walls time.Duration) time.Duration {
-	return answered - max(min(store, walls), 0)
-}
-
 // Sample is what the store's clock said when we asked.
 type Sample struct {
 	Sent, Answered time.Duration
-	Store          time.Duration // by the store's clock, since any moment, which is the same for all samples
+	Store          time.Duration // by the store's clock, since any moment that is the same for all samples
 }
 
 // Samples are one's own readings of the store's clock. They tell when a session was renewed without anybody's wall clock: the
-// store's clock only says which of them it had taken already, and the time since then is measured by one's own clock. A store
-// whose clock was set is found out, since two samples then differ by more or less than the time between them. The samples
-// before that are forgotten.
+// store's clock only says which of them it had taken already, and the time since then is measured by one's own clock.
 //
-// A sample that took longer than a 64th of the TTL to get is not kept. Two that are further apart than half a TTL do not tell
-// whether the clock was set in between, nor does a clock that is set and set back between two. So sample each quarter of the
-// TTL: each renewal of one's own session may bring one.
-type Samples struct {
-	ttl time.Duration
-	all []Sample // in order
-}
+// The store's clock may be set. Between two samples it should have gone on as ours did. If it did not, by more than 3 %, it
+// was set, and the samples before that are of no use. What two samples cannot tell is assumed to have happened: that the
+// clock was set back by as much as their answers took, and by those 3 % and 2 % for the rates of both clocks. A clock that is
+// set, and set back by as much between two samples, is not found out. So samples that are further apart than half a TTL are
+// of no use either. Take one each quarter of the TTL: each renewal of one's own session brings one.
+//
+// The zero Samples has none.
+type Samples struct{ all []Sample } // in order
 
-// NewSamples returns samples for sessions with that TTL.
-func NewSamples(ttl time.Duration) *Samples { return &Samples{ttl: ttl} }
-
-// Add takes a sample. They come in the order in which they were sent, one after another.
-func (s *Samples) Add(n Sample) {
-	if n.Answered-n.Sent > s.ttl/64 {
-		return
-	}
-	if last := len(s.all) - 1; last >= 0 && !s.all[last].agrees(n, s.ttl) {
-		s.all = s.all[:0]
-	}
+// Add takes a sample. Those that are older than keep are dropped.
+func (s *Samples) Add(n Sample, keep time.Duration) {
 	old := 0
-	for old < len(s.all) && s.all[old].Answered < n.Sent-2*s.ttl {
+	for old < len(s.all) && s.all[old].Answered < n.Sent-keep {
 		old++
 	}
-	s.all = append(s.all[:0], s.all[old:]...)
-	if n2 := len(s.all); n2 > 1 && n.Sent-s.all[n2-2].Sent < s.ttl/16 {
-		s.all[n2-1] = n
-		return
-	}
-	s.all = append(s.all, n)
+	s.all = append(s.all[:0], append(s.all[old:], n)...)
 }
 
-// agrees reports whether the store's clock went on between two samples as ours did, but for 3 %.
-func (s Sample) agrees(n Sample, ttl time.Duration) bool {
+// compare returns by how much the store's clock may have been set between two samples unnoticed. set says that it was set by
+// more than that.
+func (s Sample) compare(n Sample) (unnoticed time.Duration, set bool) {
 	least, most, moved := n.Sent-s.Answered, n.Answered-s.Sent, n.Store-s.Store
-	return most <= ttl/2 && moved >= least-least*3/100 && moved <= most+most*3/100
+	tolerance := most * 3 / 100
+	return most - least + most*5/100, moved < least-tolerance || moved > most+tolerance
 }
 
-// Renewed returns when a session was renewed, at the latest, that a look has found, of which sample is the one that the look
-// itself has brought. stamp is when the store took the renewal, by its clock. If the look's sample cannot be used, that is
-// when the look was answered.
-func (s *Samples) Renewed(look Sample, stamp time.Duration) (since time.Duration) {
+// Renewed returns when a session with that TTL was renewed, at the latest, that a look has found; look is the sample that came
+// with it. stamp is when the store took the renewal, by its clock. If the samples do not tell, that is when the look was
+// answered.
+func (s *Samples) Renewed(look Sample, stamp, ttl time.Duration) (since time.Duration) {
 	since = look.Answered
-	next := look
+	next, unnoticed := look, time.Duration(0)
 	for i := len(s.all) - 1; i >= 0; i-- {
 		was := s.all[i]
-		if was == look {
-			continue
-		}
-		if look.Answered-look.Sent > s.ttl/64 || !was.agrees(next, s.ttl) || was.Store <= stamp {
+		more, set := was.compare(next)
+		if set || next.Answered-was.Sent > ttl/2 || was.Store <= stamp {
 			break
 		}
-		since, next = was.Answered, was
+		unnoticed += more
+		since, next = min(since, was.Answered+unnoticed), was
 	}
 	return since
 }
 
 // Suspect reports whether a session looks dead to somebody who does not wait, and so cannot look on: the clocks say that it
-// was not renewed for a ttl (see ByClocks, by its age). It then leaves a suspicion in the store, for the next one that tries.
+// was not renewed for a ttl. It then leaves a suspicion in the store, for the next one that tries.
 func Suspect(store, walls, ttl time.Duration) bool { return min(store, walls) >= ttl }
 
 // Convict reports whether a session that looks dead may be ended by somebody who finds a suspicion of the same version, which
