@@ -20,9 +20,9 @@ func TestStore(t *testing.T) {
 	keepCopy(t, m)
 	storetest.Run(t, func(t testing.TB) *storetest.System {
 		return &storetest.System{
-			Open:    func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
-			Mute:    true,
-			Clock:   true,
+			Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
+			Mute: true,
+			Ages: true, Clock: true,
 			Limit:   int(largest(4 << 20)),
 			Restart: func(t testing.TB) { m.Restart(t) },
 			Forget:  func(t testing.TB) { putBack(t, m) },
@@ -66,10 +66,10 @@ func copyFolder(t testing.TB, from, to string) {
 func system(t testing.TB) *storetest.System {
 	m, table := sharedServer(t), freshTable()
 	return &storetest.System{
-		TTL:   2 * time.Second,
-		Open:  func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
-		Mute:  true,
-		Clock: true,
+		TTL:  2 * time.Second,
+		Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
+		Mute: true,
+		Ages: true, Clock: true,
 	}
 }
 

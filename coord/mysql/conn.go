@@ -36,11 +36,20 @@ func (c *conn) HangUp() { c.conn.Close() }
 
 // exec runs a statement and returns how many rows it has changed.
 func (c *conn) exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	n, _, err := c.execTold(ctx, sql, args...)
+	return n, err
+}
+
+// execTold also returns what the statement has told with LAST_INSERT_ID.
+func (c *conn) execTold(ctx context.Context, sql string, args ...any) (n, told int64, err error) {
 	r, err := c.conn.(sqldriver.ExecerContext).ExecContext(ctx, sql, named(args))
 	if err != nil {
-		return 0, refused(err)
+		return 0, 0, refused(err)
 	}
-	return r.RowsAffected()
+	if n, err = r.RowsAffected(); err == nil {
+		told, err = r.LastInsertId()
+	}
+	return n, told, err
 }
 
 // query runs a statement and calls scan with each row. The values in a row are good until scan returns.

@@ -31,7 +31,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string,
 			return nil
 		}
 		cur = itemOf(key, row[2:])
-		reserved = integer(row[5]) != 0
+		cur.Clock, reserved = storekit.Age(integer(row[5])), integer(row[6]) != 0
 		return nil
 	})
 	return cur, reserved, err

@@ -25,11 +25,12 @@ func statementsFor(t table) statements {
 	const (
 		free    = `(reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6))`
 		content = `r.version, r.value, TIMESTAMPDIFF(MICROSECOND, r.since, UTC_TIMESTAMP(6))`
+		clock   = `TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6))`
 	)
 	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", t.quoted()) }
 	return statements{
 		look: fill(`SELECT own.value, m.value, m.version, TIMESTAMPDIFF(MICROSECOND, m.since, UTC_TIMESTAMP(6)),
-			TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6)) FROM (SELECT 1) AS always
+			` + clock + ` FROM (SELECT 1) AS always
 			LEFT JOIN {t} AS own ON own.name = '' LEFT JOIN {t} AS m ON m.name = x'00'`),
 		remember: fill(`UPDATE {t} SET value = ?, version = ?, since = UTC_TIMESTAMP(6) WHERE name = x'00' AND version = ? AND value = ?`),
 		refill: fill(`INSERT IGNORE INTO {t} (name, version, since, value) VALUES ('', 0, UTC_TIMESTAMP(6), CONCAT('` + layout + `', UUID())),
@@ -37,15 +38,16 @@ func statementsFor(t table) statements {
 
 		// It always returns one row: a register counts as absent only if this is the table that we know.
 		read: fill(`SELECT @@global.server_id, own.value, ` + content + `,
-			COALESCE(r.reserved_by <> ? AND r.reserved_until >= UTC_TIMESTAMP(6), 0)
+			` + clock + `, COALESCE(r.reserved_by <> ? AND r.reserved_until >= UTC_TIMESTAMP(6), 0)
 			FROM (SELECT 1) AS always LEFT JOIN {t} AS own ON own.name = '' LEFT JOIN {t} AS r ON r.name = ?`),
 		list: fill(`SELECT r.name, ` + content + ` FROM {t} AS r WHERE r.name >= ? AND r.name < ? ORDER BY r.name LIMIT ?`),
 
 		reserve: fill(`UPDATE {t} SET reserved_by = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
 			WHERE name = ? AND (reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6)) AND @@global.server_id = ?`),
 
+		// The server tells of LAST_INSERT_ID with its answer: so the clock comes with the update.
 		update: fill(`UPDATE {t} SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
-			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`),
+			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ? AND LAST_INSERT_ID(` + clock + `) > 0`),
 		insert: fill(`INSERT INTO {t} (name, version, since, value) SELECT ?, ?, UTC_TIMESTAMP(6), ? FROM {t} AS own
 			WHERE own.name = '' AND own.value = ? AND @@global.server_id = ? ON DUPLICATE KEY UPDATE {t}.version = {t}.version`),
 		remove: fill(`DELETE FROM {t} WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`),

@@ -39,7 +39,7 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 	if value == nil {
 		value = []byte{}
 	}
-	var n int64
+	var n, clock int64
 	var err error
 	switch {
 	case w.Old.IsZero() && w.Next.IsZero():
@@ -48,13 +48,13 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 	case w.Next.IsZero():
 		n, err = c.exec(ctx, s.sql.remove, key, old, by, known.number)
 	default:
-		n, err = c.exec(ctx, s.sql.update, next, value, key, old, by, known.number)
+		n, clock, err = c.execTold(ctx, s.sql.update, next, value, key, old, by, known.number)
 	}
 	if err != nil {
 		return register.Item{}, err
 	}
 	if n > 0 {
-		return register.Item{Key: w.Key, Value: w.Value, Version: w.Next}, nil
+		return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Clock: storekit.Age(clock)}, nil
 	}
 	if w.Reserve > 0 && !w.By.IsZero() {
 		if _, err := c.exec(ctx, s.sql.reserve, by, w.Reserve.Microseconds(), key, by, known.number); err != nil {

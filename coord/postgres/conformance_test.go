@@ -18,8 +18,8 @@ func TestStore(t *testing.T) {
 	keepCopy(t, m)
 	storetest.Run(t, func(t testing.TB) *storetest.System {
 		return &storetest.System{
-			Open:    func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
-			Clock:   true,
+			Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
+			Ages: true, Clock: true,
 			Restart: func(t testing.TB) { m.Restart(t) },
 			Forget:  func(t testing.TB) { putBack(t, m) },
 			Freeze:  func(testing.TB) (thaw func()) { m.Freeze(); return m.Thaw },

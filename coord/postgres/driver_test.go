@@ -19,9 +19,9 @@ import (
 func service(t testing.TB, ttl time.Duration) *drivertest.Service {
 	m, table := sharedServer(t), freshTable()
 	return storetest.Service(t, &storetest.System{
-		TTL:   ttl,
-		Open:  func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
-		Clock: true,
+		TTL:  ttl,
+		Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
+		Ages: true, Clock: true,
 	})
 }
 

@@ -67,9 +67,9 @@ func TestStoreBehindAPooler(t *testing.T) {
 	pooler := servers.PgBouncer(t, m, servers.Config("default_pool_size = 5", "max_client_conn = 500")).Member(0)
 	storetest.Run(t, func(t testing.TB) *storetest.System {
 		return &storetest.System{
-			Open:  func(t testing.TB) register.Store { return opened(t, pooler.URL(), WithPolling()) },
-			Clock: true,
-			Mute:  true,
+			Open: func(t testing.TB) register.Store { return opened(t, pooler.URL(), WithPolling()) },
+			Ages: true, Clock: true,
+			Mute: true,
 		}
 	})
 }

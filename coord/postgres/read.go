@@ -27,11 +27,11 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 func (s *Store) content(ctx context.Context, c *pgx.Conn, known *memory, sql, key string, args ...any) (cur register.Item, reserved bool, err error) {
 	cur.Key = key
 	_, err = s.run(ctx, c, known, sql, append([]any{[]byte(key)}, args...), func(r pgx.Rows) error {
-		var version, age int64
-		if err := r.Scan(&version, &cur.Value, &age, &reserved); err != nil {
+		var version, age, clock int64
+		if err := r.Scan(&version, &cur.Value, &age, &clock, &reserved); err != nil {
 			return err
 		}
-		cur.Version, cur.Age = storekit.Version(version), storekit.Age(age)
+		cur.Version, cur.Age, cur.Clock = storekit.Version(version), storekit.Age(age), storekit.Age(clock)
 		return nil
 	})
 	return cur, reserved, err

@@ -29,6 +29,7 @@ func statementsFor(table pgx.Identifier) statements {
 	const (
 		free    = `(reserved_until IS NULL OR reserved_by = $3::bigint OR reserved_until < clock_timestamp())`
 		content = `version, value, floor(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint`
+		clock   = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 		held    = `coalesce(reserved_by <> $2::bigint AND reserved_until >= clock_timestamp(), false)`
 		update  = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
 			WHERE key = $1::bytea AND version = $2::bigint AND ` + free
@@ -52,13 +53,13 @@ func statementsFor(table pgx.Identifier) statements {
 			(decode('00', 'hex'), $2::bigint, ''::bytea) ON CONFLICT DO NOTHING`),
 
 		first: fill(`SELECT convert_from(value, 'UTF8') FROM {t} WHERE key = ''::bytea`),
-		read:  fill(`SELECT ` + content + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
+		read:  fill(`SELECT ` + content + `, ` + clock + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
 		list:  fill(`SELECT key, ` + content + ` FROM {t} WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
 		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR reserved_until < clock_timestamp())
-			RETURNING ` + content + `, false`),
+			RETURNING ` + content + `, ` + clock + `, false`),
 
-		update:        fill(update),
+		update:        fill(update + ` RETURNING ` + clock),
 		updateAndTell: fill(with(update, `unnest($6::text[], $7::text[]) AS told (channel, note)`)),
 		insert:        fill(insert),
 		insertAndTell: fill(with(insert, `unnest($5::text[], $6::text[]) AS told (channel, note)`)),

@@ -76,12 +76,22 @@ func either(tell bool, with, without string) string {
 func (s *Store) swap(ctx context.Context, c *pgx.Conn, known *memory, w *register.Swap) (register.Item, error) {
 	sql, args := s.swapSQL(w, known)
 	if sql != "" {
-		n, err := s.run(ctx, c, known, sql, args, nil)
+		now := register.Item{Key: w.Key, Value: w.Value, Version: w.Next}
+		var scan func(pgx.Rows) error
+		if sql == s.sql.update {
+			scan = func(r pgx.Rows) error {
+				var clock int64
+				err := r.Scan(&clock)
+				now.Clock = storekit.Age(clock)
+				return err
+			}
+		}
+		n, err := s.run(ctx, c, known, sql, args, scan)
 		if err != nil {
 			return register.Item{}, err
 		}
 		if n > 0 {
-			return register.Item{Key: w.Key, Value: w.Value, Version: w.Next}, nil
+			return now, nil
 		}
 	}
 	cur, reserved, err := s.obstacle(ctx, c, known, w)

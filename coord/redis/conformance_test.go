@@ -26,6 +26,7 @@ func system(t testing.TB, opts ...servers.Option) *storetest.System {
 			t.Cleanup(func() { s.Close() })
 			return s
 		},
+		Ages:    true,
 		Clock:   true,
 		Limit:   server.MaxValue,
 		Restart: m.Restart,

@@ -26,10 +26,10 @@ func (s *Store) read(ctx context.Context, key string) (register.Item, error) {
 	return item(key, reply)
 }
 
-// item returns what stands in a register, from {it, age}.
+// item returns what stands in a register, from {it, age, the time}.
 func item(key string, reply rueidis.RedisMessage) (register.Item, error) {
 	parts, err := reply.ToArray()
-	if err != nil || len(parts) != 2 {
+	if err != nil || len(parts) != 3 {
 		return register.Item{}, fmt.Errorf("%w: %w", server.ErrStrange, err)
 	}
 	if parts[0].IsNil() {
@@ -39,7 +39,9 @@ func item(key string, reply rueidis.RedisMessage) (register.Item, error) {
 	if err != nil {
 		return register.Item{}, err
 	}
-	return parse(key, text, server.Age(parts[1]))
+	it, err := parse(key, text, server.Age(parts[1]))
+	it.Clock = server.Age(parts[2])
+	return it, err
 }
 
 // parse returns what stands in a register, from its bytes.

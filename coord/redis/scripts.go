@@ -10,7 +10,8 @@ const (
 )
 
 // KEYS: mark, index, register. ARGV: memory, old, next, by, reserve in us, value, then topics and texts.
-// It returns 1 if it has swapped, {age} if an earlier try has, and {what stands there, age} for a conflict.
+// It returns the time in us if it has swapped, {age} if an earlier try has, and {what stands there, age, the time} for a
+// conflict.
 var swapScript = server.NewGuarded(`
 local head = redis.call('GETRANGE', KEYS[3], 0, 47)
 local version = string.sub(head, 1, 8)
@@ -28,23 +29,24 @@ if version == ARGV[2] then
       if version == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
     end
     for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
-    return 1
+    return now
   end
 elseif version == ARGV[3] then
   if version == '' then return {0} end
   return {now - tonumber(string.sub(head, 9, 24))}
 end
-if head == '' then return {false, 0} end
+if head == '' then return {false, 0, now} end
 if free and ARGV[5] ~= '0' then
   redis.call('SETRANGE', KEYS[3], 24, ARGV[4] .. string.format('%016.0f', now + ARGV[5]))
 end
-return {redis.call('GET', KEYS[3]), now - tonumber(string.sub(head, 9, 24))}
+return {redis.call('GET', KEYS[3]), now - tonumber(string.sub(head, 9, 24)), now}
 `)
 
-// KEYS: mark, register. ARGV: memory. It returns {what stands there or nil, age}.
+// KEYS: mark, register. ARGV: memory. It returns {what stands there or nil, age, the time in us}.
 var readScript = server.NewGuarded(`
 local s = redis.call('GET', KEYS[2])
-if not s then return {false, 0} end
 local t = redis.call('TIME')
-return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 9, 24))}
+local now = t[1] * 1000000 + t[2]
+if not s then return {false, 0, now} end
+return {s, now - tonumber(string.sub(s, 9, 24)), now}
 `)

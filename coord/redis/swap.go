@@ -36,6 +36,7 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 		now.Value, now.Version = w.Value, w.Next
 	}
 	if reply.IsInt64() { // swapped just now
+		now.Clock = server.Age(reply)
 		return now, nil
 	}
 	parts, err := reply.ToArray()

@@ -23,6 +23,7 @@ type Driver struct {
 	timeout  time.Duration
 	life     *driverkit.Life
 	mute     atomic.Bool // the store does not tell of swaps
+	clock    clock
 
 	mu       sync.Mutex
 	clerks   map[string]*clerk
@@ -66,6 +67,7 @@ func New(store Store, opts ...Option) *Driver {
 		vigils:   make(map[sessionID]*vigil),
 		dead:     make(map[sessionID]time.Time),
 		asked:    make(map[sessionID]time.Time),
+		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
 	}
 	d.presence, _ = store.(Presence)
 	return d

@@ -10,6 +10,9 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
+// drift is the part of a TTL by which two clocks may differ after it.
+const drift = 20
+
 // remembers waits until nobody can believe in a hold that the store has forgotten: for the longest TTL after the store may
 // have forgotten something.
 func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {

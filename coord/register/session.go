@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/deadlines"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -44,12 +45,8 @@ var (
 	errUnopened  = errors.New("it could not be opened")
 )
 
-// A session is renewed four times in a TTL, and counts as lost a little before others may end it, since no two clocks run
-// alike.
-const (
-	renewals = 4
-	drift    = 20 // the part of a TTL by which two clocks may differ after it
-)
+// renewals is how often a session is renewed in a TTL.
+const renewals = 4
 
 // ages is how far away a session's deadline is in a store that knows whether its process lives.
 const ages = 100 * 365 * 24 * time.Hour
@@ -71,9 +68,11 @@ func (s *session) open(ctx context.Context) (err error) {
 	sctx, cancel := s.d.requestFor(ctx)
 	defer cancel()
 	// If its outcome stays open it may be applied yet. Nobody knows the id, so the sweeper takes the session for dead.
-	if _, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self}); err != nil {
+	it, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self})
+	if err != nil {
 		return err
 	}
+	s.d.clock.sampled(it, sent, time.Now())
 	s.version = version
 	s.renewed(sent)
 	return nil
@@ -142,7 +141,7 @@ func (s *session) renewed(sent time.Time) {
 		s.deadline.Renewed(sent, ages)
 		return
 	}
-	s.deadline.Renewed(sent, s.d.cfg.ttl-s.d.cfg.ttl/drift)
+	s.deadline.Renewed(sent, deadlines.Swapped(0, s.d.cfg.ttl))
 }
 
 func (s *session) Deadline() time.Time   { return s.deadline.Time() }
@@ -186,6 +185,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self})
 	switch {
 	case err == nil:
+		s.d.clock.sampled(cur, sent, time.Now())
 		s.version = version
 		clear(tries)
 		s.renewed(sent)

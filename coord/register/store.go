@@ -61,6 +61,12 @@ type Item struct {
 	// Age is how long ago it was swapped in, by the store's own clock, rounded down. It is negative if the store has no clock.
 	// It tells a client that comes late how long a session has been silent.
 	Age time.Duration
+
+	// Clock is what the store's clock said when it answered: since any moment that is the same for all answers. It comes with a
+	// Read of a register that is there, and with a Swap without notes that replaces one value by another, such as the renewal of
+	// a session; elsewhere it may be zero. It is always zero if the store has not one clock, but none or several. Who asks
+	// often can tell by it which of two things came first, and whether the clock was set meanwhile.
+	Clock time.Duration
 }
 
 // Swap is the change of one register.

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/deadlines"
 )
 
 // A try does not wait, so it cannot keep looking at a session that stands in its way until that is surely dead. If the
 // session looks dead, the try writes down which version it saw, in a separate register. A later try finds that, and the
 // session still at the same version: so the session has been seen to stand still for as long as if one process had looked on
-// all the time. If a job is tried every minute and one run has crashed, the second try after that goes on.
+// all the time. Unlike somebody who waits, a try has clocks alone to go by: that of the store and the wall clocks must both be
+// wrong before it ends a session that lives. If a job is tried every minute and one run has crashed, the second try after that goes on.
 
 // clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
 func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {
@@ -54,7 +56,7 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
 	}
 	h, ok := parseHeartbeat(it.Value)
-	if !ok || h.age(it, time.Now()) < h.ttl {
+	if !ok || !deadlines.Suspect(it.Age, h.age(time.Now()), h.ttl) {
 		return false
 	}
 	said, err := d.store.Read(rctx, suspectKey+id.String())
@@ -65,8 +67,11 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 		d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: it.Version[:], By: d.self})
 		return false
 	}
-	return said.Age >= h.silence() && d.end(ctx, id, it.Version) == nil
+	return deadlines.Convict(it.Age, h.age(time.Now()), said.Age, h.ttl) && d.end(ctx, id, it.Version) == nil
 }
+
+// age is how long ago a session was renewed, by the wall clocks of its owner and of this process.
+func (h heartbeat) age(now time.Time) time.Duration { return now.Round(0).Sub(h.at) }
 
 // unkept reports whether nobody keeps a session just now.
 func (d *Driver) unkept(ctx context.Context, id sessionID) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/deadlines"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -79,9 +80,9 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 		}
 		if !it.Version.IsZero() {
 			if s.other.version != it.Version {
-				s.other = sighting{version: it.Version, first: time.Now()}
+				s.other = sighting{version: it.Version, still: deadlines.Standstill{First: s.d.clock.own(time.Now())}}
 			}
-			if h, ok := parseHeartbeat(it.Value); !ok || sent.Sub(s.other.first) < 3*max(sweepPause(h.ttl), s.pause()) {
+			if h, ok := parseHeartbeat(it.Value); !ok || s.d.clock.own(sent)-s.other.still.First < 3*max(sweepPause(h.ttl), s.pause()) {
 				return false, nil
 			}
 		}
@@ -167,7 +168,7 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 			s.seen[id] = seen
 		}
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
-		if is, _ := seen.see(it, sent, time.Now()); is || s.d.presence != nil { // the presence is asked when it is ended
+		if is, _ := seen.see(&s.d.clock, it, sent, time.Now()); is || s.d.presence != nil { // the presence is asked when it is ended
 			dead = append(dead, candidate{id, it.Version})
 		}
 		return true

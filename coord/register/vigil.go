@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/deadlines"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -105,7 +106,7 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 			d.buried(id)
 			return nil
 		}
-		dead, again := s.see(it, sent, time.Now())
+		dead, again := s.see(&d.clock, it, sent, time.Now())
 		if d.presence != nil || dead {
 			if err := d.end(ctx, id, it.Version); err == nil || !errors.Is(err, ErrConflict) {
 				return err
@@ -121,34 +122,20 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 // sighting is how long a session has been seen to stand still.
 type sighting struct {
 	version Version
-	first   time.Time // when it was seen first
-	since   time.Time // when it was renewed last, at the latest
+	still   deadlines.Standstill
 }
 
-// see takes in what a read has shown. The session is dead if, by the clocks, it was not renewed for a TTL, and if we
-// ourselves have seen it stand still for longer than a living one does. The clocks alone do not tell: they are set forward,
-// and machines that slept wake up, and then a session that was renewed a moment ago looks old. again is how long to wait
-// until the next look can tell.
-func (s *sighting) see(it Item, sent, answered time.Time) (dead bool, again time.Duration) {
+// see takes in what a read has shown. The session is dead if it was not renewed for a TTL, and if we ourselves have seen it
+// stand still for longer than a living one does. again is how long to wait until the next look can tell.
+func (s *sighting) see(c *clock, it Item, sent, answered time.Time) (dead bool, again time.Duration) {
 	h, ok := parseHeartbeat(it.Value)
 	if !ok {
 		return false, time.Minute // another layout: not ours to end
 	}
 	if s.version != it.Version {
-		*s = sighting{version: it.Version, first: answered, since: answered.Add(-h.age(it, answered))}
+		s.version = it.Version
+		s.still = deadlines.Standstill{First: c.own(answered), Since: c.renewed(it, sent, answered, h.ttl)}
 	}
-	looked, stood := sent.Sub(s.first), sent.Sub(s.since)
-	if looked >= h.silence() && stood >= h.ttl {
-		return true, 0
-	}
-	return false, max(h.silence()-looked, h.ttl-stood, time.Millisecond)
+	left := s.still.Left(c.own(sent), h.ttl)
+	return left == 0, max(left, time.Millisecond)
 }
-
-// age is how long ago a session was renewed, by the store's clock and by the wall clocks of its owner and of this process;
-// whichever says less is believed.
-func (h heartbeat) age(it Item, now time.Time) time.Duration {
-	return max(min(it.Age, now.Round(0).Sub(h.at)), 0)
-}
-
-// silence is longer than a living session that is not cut off is ever silent.
-func (h heartbeat) silence() time.Duration { return h.ttl/renewals + h.ttl/renewals/2 }

@@ -5,42 +5,78 @@ import (
 	"time"
 )
 
-// seen is what a look shows of a session with a TTL of 10 s that was renewed that long ago, by the store's clock and by its
-// owner's.
-func seen(version byte, byStore, byOwner time.Duration, now time.Time) Item {
-	h := heartbeat{ttl: 10 * time.Second, at: now.Add(-byOwner)}
-	return Item{Version: Version{version}, Value: h.encode(), Age: byStore}
+const tenSeconds = 10 * time.Second
+
+// looking is a process that looks at a session with a TTL of ten seconds from its beginning on.
+type looking struct {
+	clock clock
+	seen  sighting
+	began time.Time
+	store func(after time.Duration) time.Duration // what the store's clock says
+}
+
+// look looks at a version that the store took when its clock said so.
+func (l *looking) look(after time.Duration, version byte, taken time.Duration) (dead bool, again time.Duration) {
+	h := heartbeat{ttl: tenSeconds, at: time.Now().Add(-time.Hour)} // wall clocks do not count
+	it := Item{Version: Version{version}, Value: h.encode(), Age: -1}
+	if now := l.store(after); now > 0 {
+		it.Clock, it.Age = now, max(0, now-taken)
+	}
+	return l.seen.see(&l.clock, it, l.began.Add(after), l.began.Add(after))
+}
+
+// newLooking returns a process that has looked at the store's clock for so long already, as the renewals of its own session do.
+func newLooking(store func(time.Duration) time.Duration, up time.Duration) *looking {
+	l := &looking{store: store, began: time.Now()}
+	l.clock = clock{base: l.began.Add(-time.Hour), keep: 2 * tenSeconds}
+	for before := up; before > 0; before -= tenSeconds / renewals {
+		at := l.began.Add(-before)
+		l.clock.sampled(Item{Clock: store(-before)}, at, at)
+	}
+	return l
 }
 
 func TestWhenASessionIsTakenForDead(t *testing.T) {
-	const long = time.Hour
+	const hour = time.Hour
+	steady := func(after time.Duration) time.Duration { return hour + after }
+	setAt := func(when, by time.Duration) func(time.Duration) time.Duration {
+		return func(after time.Duration) time.Duration {
+			if after >= when {
+				after += by
+			}
+			return hour + after
+		}
+	}
 	for name, c := range map[string]struct {
-		byStore, byOwner time.Duration
-		after            time.Duration // of looking on
+		store    func(time.Duration) time.Duration
+		up       time.Duration // for how long the process has looked at the store's clock
+		silent   time.Duration // for how long the session has been, by the store's clock
+		earliest time.Duration // when it may be taken for dead
+		latest   time.Duration
 	}{
-		"both clocks say that it has been silent for long": {long, long, 3750 * time.Millisecond},
-		"it was renewed six seconds ago":                   {6 * time.Second, 6 * time.Second, 4 * time.Second},
-		"it was renewed a second ago":                      {time.Second, time.Second, 9 * time.Second},
-		"the store's clock was set forward":                {long, 0, 10 * time.Second},
-		"the owner's clock is behind":                      {0, long, 10 * time.Second},
-		"the store has no clock":                           {-1, long, 10 * time.Second},
-		"the owner's clock is ahead":                       {long, -long, 10 * time.Second},
+		"silent for long":                  {steady, hour, 20 * time.Second, 3750 * time.Millisecond, 4 * time.Second},
+		"silent for six seconds":           {steady, hour, 6 * time.Second, 4 * time.Second, 7 * time.Second},
+		"renewed a moment ago":             {steady, hour, 0, tenSeconds, tenSeconds},
+		"the process has just begun":       {steady, 0, hour, tenSeconds, tenSeconds},
+		"the store has no clock":           {func(time.Duration) time.Duration { return 0 }, hour, 0, tenSeconds, tenSeconds},
+		"its clock was set ahead just now": {setAt(0, hour), hour, hour + time.Second, tenSeconds, tenSeconds},
+		"its clock was set back just now":  {setAt(0, -30*time.Minute), hour, time.Minute, tenSeconds, tenSeconds},
+		"its clock was set a while ago":    {setAt(-6*time.Second, hour), hour, hour + 7*time.Second, 5 * time.Second, 7500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			var s sighting
-			for looked := time.Duration(0); looked <= 11*time.Second; looked += 250 * time.Millisecond {
-				now := began.Add(looked)
-				age := c.byStore
-				if age >= 0 {
-					age += looked
-				}
-				dead, again := s.see(seen(1, age, c.byOwner+looked, now), now, now)
-				if dead != (looked >= c.after) {
-					t.Fatalf("after %v: dead is %v, and it was to be taken for dead after %v", looked, dead, c.after)
-				}
-				if !dead && again <= 0 {
-					t.Fatalf("after %v it says to look again in %v", looked, again)
+			l := newLooking(c.store, c.up)
+			taken := c.store(0) - c.silent
+			for after := time.Duration(0); ; after += 250 * time.Millisecond {
+				dead, again := l.look(after, 1, taken)
+				switch {
+				case dead && after < c.earliest:
+					t.Fatalf("it is taken for dead after %v, and %v is the earliest", after, c.earliest)
+				case dead:
+					return
+				case after >= c.latest:
+					t.Fatalf("it is not taken for dead after %v", after)
+				case again <= 0:
+					t.Fatalf("after %v it says to look again in %v", after, again)
 				}
 			}
 		})
@@ -49,11 +85,9 @@ func TestWhenASessionIsTakenForDead(t *testing.T) {
 
 // Clocks are set forward, and machines that slept wake up; a session that is renewed goes on.
 func TestASessionThatIsRenewedIsNeverTakenForDead(t *testing.T) {
-	began := time.Now()
-	var s sighting
+	l := newLooking(func(after time.Duration) time.Duration { return time.Hour + 3*after }, time.Hour)
 	for i := range 100 {
-		now := began.Add(time.Duration(i) * 2500 * time.Millisecond)
-		if dead, _ := s.see(seen(byte(i+1), time.Hour, time.Hour, now), now, now); dead {
+		if dead, _ := l.look(time.Duration(i)*tenSeconds/renewals, byte(i+1), time.Minute); dead {
 			t.Fatal("it is taken for dead")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 // Store is a store in this process.
 type Store struct {
+	began     time.Time
 	mu        sync.Mutex
 	registers map[string]kept
 	listeners map[string]map[*listener]struct{} // by topic
@@ -38,7 +39,7 @@ type kept struct {
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{registers: make(map[string]kept), listeners: make(map[string]map[*listener]struct{})}
+	return &Store{began: time.Now(), registers: make(map[string]kept), listeners: make(map[string]map[*listener]struct{})}
 }
 
 // NewMuteStore returns an empty store that does not tell of swaps.
@@ -73,11 +74,12 @@ func (s *Store) stands(key string) bool {
 
 // item needs mu.
 func (s *Store) item(key string) register.Item {
-	k, ok := s.registers[key]
-	if !ok {
-		return register.Item{Key: key}
+	now := time.Now()
+	it := register.Item{Key: key, Clock: now.Sub(s.began) + 1} // zero would mean that there is no clock
+	if k, ok := s.registers[key]; ok {
+		it.Value, it.Version, it.Age = k.value, k.version, now.Sub(k.since)
 	}
-	return register.Item{Key: key, Value: k.value, Version: k.version, Age: time.Since(k.since)}
+	return it
 }
 
 func (s *Store) Swap(ctx context.Context, sw register.Swap) (register.Item, error) {

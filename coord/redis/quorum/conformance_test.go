@@ -27,7 +27,7 @@ func system(t testing.TB) *storetest.System {
 	return &storetest.System{
 		TTL:   2 * time.Second,
 		Open:  open,
-		Clock: true,
+		Ages:  true,
 		Limit: server.MaxValue,
 		Restart: func(t testing.TB) {
 			for _, m := range cluster.Members() {

@@ -9,10 +9,11 @@ import (
 var ages = []scenario{
 	{name: "without a clock it is negative", run: noAge},
 	{name: "grows as time goes by", run: ageGrows},
+	{name: "the clock that it is by is told", run: clockGoesOn},
 }
 
 func noAge(s *scene) {
-	if s.sys.Clock {
+	if s.sys.Ages {
 		s.Skip("the system has a clock")
 	}
 	a := s.open()
@@ -36,7 +37,7 @@ func (s *scene) aged(what string, age, least, most time.Duration) {
 }
 
 func ageGrows(s *scene) {
-	s.needs("tell an age", !s.sys.Clock)
+	s.needs("tell an age", !s.sys.Ages)
 	a, b := s.open(), s.open()
 	first := s.put(a, s.key("k"), register.Version{}, "x")
 	time.Sleep(1500 * time.Millisecond)
@@ -74,4 +75,28 @@ func ageGrows(s *scene) {
 	s.put(b, it.Key, register.Version{}, "anew")
 	answered = time.Now()
 	check("Read of one that was made anew", func() register.Item { return s.read(a, last.Key) })
+}
+
+// clockGoesOn has a swap and some time later each of several looks tell what the clock says.
+func clockGoesOn(s *scene) {
+	s.needs("tell what its clock says", !s.sys.Clock)
+	a, b := s.open(), s.open()
+	key := s.key("k")
+	began := time.Now()
+	it := s.put(a, key, s.put(a, key, register.Version{}, "x").Version, "x")
+	sure := time.Now()
+	time.Sleep(1500 * time.Millisecond)
+	check := func(what string, look func() register.Item) {
+		s.Helper()
+		least := time.Since(sure)
+		now := look()
+		went, most := now.Clock-it.Clock, time.Since(began)
+		if it.Clock <= 0 || went < least-least/20-20*time.Millisecond || went > most+most/20+20*time.Millisecond {
+			s.Errorf("%s: the clock said %v, then %v, and it went on for %v to %v", what, it.Clock, now.Clock, least, most)
+		}
+	}
+	check("Read", func() register.Item { return s.read(b, key) })
+	check("Read by a store that was opened just now", func() register.Item { return s.read(s.open(), key) })
+	check("Swap", func() register.Item { return s.put(b, key, it.Version, "y") })
+	check("Read of a new value", func() register.Item { return s.read(a, key) })
 }

@@ -14,7 +14,7 @@
 //				t.Cleanup(func() { _ = store.Close() })
 //				return store
 //			},
-//			Clock:   true,
+//			Ages: true, Clock: true,
 //			Restart: server.Restart,
 //			Freeze:  server.Freeze,
 //		}

@@ -110,6 +110,7 @@ var caughtBy = map[flaw][]string{
 	reservedBeforeRetry:   {"08 a second try of another is a success all the same"},
 	ageOfCreation:         {"09 grows as time goes by"},
 	ageWithoutClock:       {"09 without a clock it is negative"},
+	clockStandsStill:      {"09 the clock that it is by is told"},
 	forgetsInSilence:      {"10 a store that has forgotten says so until it is asked for its memory", "10 after a restart all is there, or the store says that it may have forgotten"},
 	goroutineLeak:         {"11 goroutines after use and Close", "11 listening that comes and goes"},
 	closeWaitsForEver:     {"11 one who listens may stop after Close"},

@@ -79,7 +79,7 @@ func flockSystem(t testing.TB, name string) *System {
 			}
 			return store
 		},
-		Clock: true, Address: dir,
+		Ages: true, Address: dir,
 	}
 }
 

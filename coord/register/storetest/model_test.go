@@ -62,6 +62,7 @@ const (
 	reservedBeforeRetry   flaw = "a reservation is looked at before the versions"
 	ageOfCreation         flaw = "the age is that of the register"
 	ageWithoutClock       flaw = "a store without a clock says an age of zero"
+	clockStandsStill      flaw = "the clock is that of the last swap"
 	forgetsInSilence      flaw = "a store forgets and does not say so"
 	goroutineLeak         flaw = "each listening leaves a goroutine"
 	closeWaitsForEver     flaw = "a stop after Close hangs"
@@ -86,6 +87,7 @@ type model struct {
 	ears      map[string]map[*modelEar]bool
 	keeping   map[string]chan struct{} // closed when it is released
 	memory    int
+	began     time.Time
 	since     time.Time
 	down      bool
 	thawed    chan struct{} // nil: not frozen
@@ -103,7 +105,7 @@ type modelRegister struct {
 func flawedSystem(t testing.TB, f flaw) *System {
 	m := &model{
 		flaw: f, registers: map[string]*modelRegister{}, replica: map[string]register.Item{}, ears: map[string]map[*modelEar]bool{},
-		keeping: map[string]chan struct{}{}, since: time.Now(),
+		keeping: map[string]chan struct{}{}, began: time.Now(), since: time.Now(),
 	}
 	return &System{
 		Open: func(t testing.TB) register.Store {
@@ -114,7 +116,8 @@ func flawedSystem(t testing.TB, f flaw) *System {
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		},
-		Clock:   f != ageWithoutClock,
+		Ages:    f != ageWithoutClock,
+		Clock:   true,
 		Limit:   modelLimit,
 		Restart: func(testing.TB) { m.restart() },
 		Forget:  func(testing.TB) { m.forget() },
@@ -245,8 +248,10 @@ func (m *model) item(key string) register.Item {
 	}
 	it := r.item
 	it.Key = key
-	it.Age = time.Since(r.at)
+	it.Age, it.Clock = time.Since(r.at), time.Since(m.began)
 	switch m.flaw {
+	case clockStandsStill:
+		it.Clock -= it.Age
 	case ageOfCreation:
 		it.Age = time.Since(r.made)
 	case valueEndsAtZero:

@@ -22,8 +22,8 @@ type System struct {
 	// Mute says that the stores cannot tell: Listen returns ErrMute.
 	Mute bool
 
-	// Clock says that the stores tell the age of an item.
-	Clock bool
+	// Ages says that the stores tell the age of an item, and Clock that they also tell what their clock says.
+	Ages, Clock bool
 
 	// Limit is the size in bytes of the largest value that the stores can keep. Zero: 1 MB is not too much.
 	Limit int

@@ -38,7 +38,7 @@ func TestMuteMemory(t *testing.T) {
 }
 
 func memorySystem(m *memory.Store) *System {
-	return &System{Open: func(testing.TB) register.Store { return m.Link() }, Clock: true, Mute: m.Strength().WakeUp == driver.Polled}
+	return &System{Open: func(testing.TB) register.Store { return m.Link() }, Ages: true, Clock: true, Mute: m.Strength().WakeUp == driver.Polled}
 }
 
 func TestDriverOnMemory(t *testing.T) {
