@@ -35,7 +35,7 @@
 // state of some three seconds before. Fencing tokens protect what you write to. An operator who empties the table while
 // there are holders lets the next one in before the holders have noticed.
 //
-// The server's clock tells the age of a heartbeat. It should be slewed, not set.
+// A try that does not wait goes by the server's clock. It should be slewed, not set.
 //
 // # What is stored
 //
