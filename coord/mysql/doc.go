@@ -15,8 +15,9 @@
 // # What it promises
 //
 // All that package coord promises: turns in the order of joining, holds that end before anybody else is let in, tokens that
-// rise. A death is noticed when the session's TTL has passed (10 s unless WithTTL says otherwise), by the clock of
-// whoever looks. Only a try that does not wait goes by the server's. So a server that was down for a while does not end sessions when it is back.
+// rise. A death is noticed when the session's TTL has passed (10 s unless WithTTL says otherwise), by the clock of whoever
+// looks on; only a try that does not wait goes by the server's. So a server that was down for a while does not end sessions
+// when it is back.
 //
 // A restart forgets nothing if the server writes to disk before it answers. It does with
 //
