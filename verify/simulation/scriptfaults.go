@@ -55,6 +55,9 @@ var kinds = []*Kind{
 	{name: "outage", needs: nothing, breaks: freezeAll(outlastsSessions)},
 	// The same, and the service's clock is slow.
 	{name: "slowclock", needs: nothing, breaks: freezeAll(outlastsSessions), slowClock: true},
+	// A store's clock is set forward by a TTL, for good; and back.
+	{name: "ahead", needs: aStore, breaks: setClock(scriptTTL)},
+	{name: "back", needs: aStore, breaks: setClock(-scriptTTL)},
 	// The service ends the session out of the blue.
 	{name: "expires", needs: anything, breaks: func(s *script, p parcel) {
 		s.takeAway(func() { s.service.ExpireLink(p.link) })
@@ -143,6 +146,9 @@ func repeatable(s *script, p parcel) bool {
 // aServer is true where there are several servers, so that one may be cut off from the others.
 func aServer(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile.hasServers() }
 
+// aStore is true where a driver goes by a store's clock.
+func aStore(s *script, p parcel) bool { return anything(s, p) && s.cfg.Profile == Register }
+
 // aWatch is true for what a service may refuse: on ZooKeeper requests for watches, elsewhere any request.
 func aWatch(s *script, p parcel) bool {
 	return p.dir == toService && (strings.HasPrefix(p.what, "watch") || s.cfg.Profile == Register || s.cfg.Profile == Etcd)
@@ -206,6 +212,10 @@ func stall(dir direction) func(*script, parcel) {
 
 func (s *script) delayAnswers(p parcel) {
 	s.scheduler.delayAnswers(p.link, s.tardy(), outlastsSessions)
+}
+
+func setClock(by time.Duration) func(*script, parcel) {
+	return func(s *script, _ parcel) { s.service.(*registers).clock.set(by) }
 }
 
 func freezeAll(d time.Duration) func(*script, parcel) {
