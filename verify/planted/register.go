@@ -58,7 +58,7 @@ var register = []Bug{
 	one("register: the clocks are believed without a look of one's own",
 		"coord/driver/deadlines/registers.go", `max(Silence(ttl)-(looked-s.First), ttl-(looked-s.Since), 0)`, `max(ttl-(looked-s.Since), 0)`, testsRegister("TestWhenASessionIsTakenForDead")),
 	one("register: samples of the store's clock are not compared",
-		"coord/driver/deadlines/registers.go", `if set || next.Answered`, `if next.Answered`, testsRegister("TestWhenASessionIsTakenForDead")),
+		"coord/driver/deadlines/registers.go", `if set || next.Answered`, `if set && i < 0 || next.Answered`, testsRegister("TestWhenASessionIsTakenForDead")),
 	one("register: the store's clock is not looked at by renewals",
 		"coord/register/clock.go", `c.samples.Add(`, `new(deadlines.Samples).Add(`, testsRegister("TestWhenASessionIsTakenForDead")),
 	one("register: a join that took long does not ask for its session",
