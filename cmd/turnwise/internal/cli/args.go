@@ -14,6 +14,16 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
+// some demands at least one argument; missing says what to write.
+func some(missing string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s", missing)
+		}
+		return nil
+	}
+}
+
 // exactly demands one argument; what says what that is.
 func exactly(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
@@ -37,21 +47,27 @@ func atMost(n int) cobra.PositionalArgs {
 }
 
 // seconds is a duration that may be written as a bare number of seconds, as for flock(1).
-type seconds struct{ time.Duration }
+type seconds struct {
+	time.Duration
+	given bool
+}
+
+// isZero reports whether somebody wrote 0.
+func (s *seconds) isZero() bool { return s.given && s.Duration == 0 }
 
 func (s *seconds) Set(text string) error {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		if n < 0 || n > 1e9 {
 			return fmt.Errorf("%s seconds: write a number from 0 on, or a duration such as 30s", text)
 		}
-		s.Duration = time.Duration(n * float64(time.Second))
+		*s = seconds{time.Duration(n * float64(time.Second)), true}
 		return nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
 		return fmt.Errorf("write seconds, or a duration such as 30s")
 	}
-	s.Duration = d
+	*s = seconds{d, true}
 	return nil
 }
 

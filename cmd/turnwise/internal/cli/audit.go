@@ -25,12 +25,7 @@ Processes of one Linux machine share a clock. Those of others do not, and their 
 is too large less is found, if it is too small what is found may not be true.`,
 		Example: `  turnwise lock --trace here.jsonl nightly-backup -- ./backup.sh
   turnwise audit here.jsonl there.jsonl`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("there is no file: write those that --trace has written, or - for standard input")
-			}
-			return nil
-		},
+		Args: some("there is no file: write those that --trace has written, or - for standard input"),
 	}
 	skew.Duration = trace.DefaultSkew
 	c.Flags().Var(&skew, "skew", "by how much the clocks of machines may differ")

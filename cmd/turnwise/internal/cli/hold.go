@@ -15,17 +15,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
-	"github.com/turnwise/turnwise/coord"
 )
 
-// holderVariable tells the program that it is the one in the background, and which process it holds for.
-const holderVariable = "TURNWISE_HOLDER_FOR"
+// holder is a lock to hold in the background, and until when.
+type holder struct {
+	request
+	pid      int
+	duration seconds
+}
 
 func holdCommand(s *service) *cobra.Command {
-	j := newJob(s)
+	h := &holder{}
 	var shared bool
-	var pid int
-	var duration seconds
 	c := &cobra.Command{
 		Use:   "hold [flags] NAME",
 		Short: "Hold a lock in the background, until it is released",
@@ -39,52 +40,41 @@ shell if the hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' bef
 	}
 	f := c.Flags()
 	f.BoolVarP(&shared, "shared", "s", false, "share it with others who do")
-	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait at all")
-	f.VarP(&j.wait, "wait", "w", "wait no longer than this")
-	f.IntVarP(&j.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
-	f.Var(&j.ttl, "ttl", "how long the service keeps the place if nothing is heard")
-	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of the wait")
-	f.StringVar(&j.label, "label", "hold", "what others see of this one beside host and process")
-	j.traceFlag(f)
-	f.IntVar(&pid, "pid", 0, "until this `process` ends (default: the one that has called)")
-	f.Var(&duration, "for", "for this time, whatever becomes of the one that has called")
+	h.flags(f)
+	f.StringVar(&h.label, "label", "hold", "what others see of this one beside host and process")
+	f.IntVar(&h.pid, "pid", 0, "until this `process` ends (default: the one that has called)")
+	f.Var(&h.duration, "for", "for this time, whatever becomes of the one that has called")
 	completeNames(s, c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		j.name, j.argv = args[0], []string{"hold"}
-		j.lock(shared)
-		if f.Changed("wait") {
-			j.try = j.try || j.wait.Duration == 0
-		} else {
-			j.wait.Duration = -1
+		h.name = args[0]
+		askForLock(&h.request, shared)
+		if err := h.check(f.Changed("pid")); err != nil {
+			return err
 		}
-		switch err := coord.CheckName(j.name); {
-		case err != nil:
-			return &failure{codeUsage, err}
-		case f.Changed("pid") && f.Changed("for"):
-			return usage("--pid and --for exclude each other")
-		case f.Changed("pid") && (pid <= 0 || syscall.Kill(pid, 0) == syscall.ESRCH):
-			return usage("--pid %d: there is no such process", pid)
-		case f.Changed("for") && duration.Duration == 0:
-			return usage("--for 0: it must be positive")
-		case f.Changed("ttl") && j.ttl.Duration == 0:
-			return usage("--ttl 0: it must be positive")
+		w, err := newWaiter(s, &h.request)
+		if err != nil {
+			return err
 		}
 		if os.Getenv(holderVariable) == "" {
-			if _, _, err := s.find(); err != nil {
-				return err
-			}
 			return inBackground()
 		}
-		until := func(ctx context.Context) { sleep(ctx, duration.Duration) }
-		if duration.Duration == 0 {
-			if pid == 0 {
-				_, _ = fmt.Sscan(os.Getenv(holderVariable), &pid)
-			}
-			until = func(ctx context.Context) { outlived(ctx, pid) }
-		}
-		return j.keep(until)
+		return h.keep(w)
 	}
 	return c
+}
+
+func (h *holder) check(ofProcess bool) error {
+	switch err := h.request.check(); {
+	case err != nil:
+		return err
+	case ofProcess && h.duration.given:
+		return usage("--pid and --for exclude each other")
+	case ofProcess && (h.pid <= 0 || syscall.Kill(h.pid, 0) == syscall.ESRCH):
+		return usage("--pid %d: there is no such process", h.pid)
+	case h.duration.isZero():
+		return usage("--for 0: it must be positive")
+	}
+	return nil
 }
 
 // inBackground starts this program again, in a session of its own, and returns when the new process holds or has failed.
@@ -140,46 +130,50 @@ func inBackground() error {
 	return fail(code, "%w", errSilent)
 }
 
-// keep holds until a signal comes, the hold is lost, or until returns.
-func (j *job) keep(until func(ctx context.Context)) error {
-	var err error
-	if j.to, j.url, err = j.service.find(); err != nil {
-		return err
-	}
+// keep holds until a signal comes, the hold is lost, or there is no more reason to.
+func (h *holder) keep(w *waiter) error {
 	people := os.Stderr
-	if j.quiet {
+	if h.quiet {
 		people = nil
 	}
-	j.reports = status.New(j.name, j.mode, people, false, nil)
-	j.signals = catch()
-	if err := j.open(); err != nil {
+	if err := w.connect(status.New(h.name, h.mode, people, false, nil)); err != nil {
 		return err
 	}
-	hold, err := j.take()
+	hold, err := w.take()
 	if err != nil {
-		j.close(err)
-		if codeOf(err) == codeBusy {
-			return taken(j.busyCode, err)
-		}
+		w.close(err)
 		return err
 	}
-	if err := j.announce(hold.Token()); err != nil {
+	if err := announce(variables(&h.request, w.url, hold.Token())); err != nil {
 		hold.Release()
-		j.close(nil)
+		w.close(nil)
 		return &failure{codeUnusable, err}
 	}
-	over, cancel := j.signals.untilEnd(hold.Context())
+	over, cancel := w.signals.untilEnd(hold.Context())
 	defer cancel()
-	until(over)
+	h.last(over)
 	err = hold.Release()
-	j.close(nil)
+	w.close(nil)
 	return err
 }
 
+// last returns when the time is over, the process has ended, or ctx has.
+func (h *holder) last(ctx context.Context) {
+	if h.duration.given {
+		sleep(ctx, h.duration.Duration)
+		return
+	}
+	pid := h.pid
+	if pid == 0 {
+		_, _ = fmt.Sscan(os.Getenv(holderVariable), &pid)
+	}
+	outlived(ctx, pid)
+}
+
 // announce prints what the shell is to evaluate, and lets the calling process go on.
-func (j *job) announce(token coord.Token) error {
+func announce(variables []string) error {
 	var b strings.Builder
-	all := append(j.variables(token), fmt.Sprintf("TURNWISE_HOLDER=%d", os.Getpid()))
+	all := append(variables, fmt.Sprintf("TURNWISE_HOLDER=%d", os.Getpid()))
 	slices.Sort(all)
 	for _, v := range all {
 		name, value, _ := strings.Cut(v, "=")

@@ -32,20 +32,20 @@ func lockCommand(s *service) *cobra.Command {
 		if shared && exclusive {
 			return usage("-s and -x exclude each other")
 		}
-		j.lock(shared)
+		askForLock(&j.request, shared)
 		return nil
 	})
 	return c
 }
 
-// lock makes the job want a lock, which it may share with others or not.
-func (j *job) lock(shared bool) {
-	j.mode = "exclusive"
+// askForLock makes the request be for a lock, which it may share with others or not.
+func askForLock(r *request, shared bool) {
+	r.mode = "exclusive"
 	if shared {
-		j.mode = "shared"
+		r.mode = "shared"
 	}
-	j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
-		l := rwlock.New(c, j.name)
+	r.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+		l := rwlock.New(c, r.name)
 		switch {
 		case shared && try:
 			return l.TryRLock(ctx)

@@ -5,6 +5,8 @@ package cli
 import (
 	"encoding/json"
 	"os"
+
+	"golang.org/x/term"
 )
 
 func printJSON(v any) error {
@@ -17,6 +19,20 @@ func printJSON(v any) error {
 func unwritten(err error) error {
 	if err != nil {
 		return &failure{codeUnusable, err}
+	}
+	return nil
+}
+
+// canDraw reports whether there is a terminal that can be redrawn.
+func canDraw() bool {
+	kind := os.Getenv("TERM")
+	return term.IsTerminal(0) && term.IsTerminal(1) && kind != "" && kind != "dumb"
+}
+
+// drawn gives an error of drawing its exit code.
+func drawn(err error) error {
+	if err != nil {
+		return fail(codeUnusable, "this terminal cannot be drawn on (%w): append | cat for plain lines", err)
 	}
 	return nil
 }

@@ -33,12 +33,7 @@ token is stale: nothing was written that anybody will read.
 Under 'turnwise lock' and after 'turnwise hold' NAME and --token need not be said. All that comes until standard input ends is the
 version: if what makes it may fail, let it write to a file of its own first.`,
 		Example: `  turnwise lock prices -- sh -c './compute >new && turnwise publish prices.json <new'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("there is no file: write FILE [NAME], and give it the new version on standard input")
-			}
-			return atMost(2)(nil, args)
-		},
+		Args:    cobra.MatchAll(some("there is no file: write FILE [NAME], and give it the new version on standard input"), atMost(2)),
 		RunE: func(c *cobra.Command, args []string) error {
 			line, held, err := heldLine(args[1:])
 			if err != nil {

@@ -21,7 +21,7 @@ func Main(args []string) int {
 	if len(args) > 1 && args[1] == guard.Name {
 		return guard.Main()
 	}
-	root := command()
+	root := rootCommand()
 	root.SetArgs(args[1:])
 	c, err := root.ExecuteC()
 	if err == nil {
@@ -44,7 +44,7 @@ func Main(args []string) int {
 	return code
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	s := &service{}
 	root := &cobra.Command{
 		Use:   "turnwise",

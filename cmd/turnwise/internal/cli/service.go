@@ -145,14 +145,19 @@ func (s *service) stay(ctx context.Context, f func(ctx context.Context, c *coord
 		return err
 	}
 	err = f(ctx, client, at)
+	closeWithin(client, 200*time.Millisecond)
+	return err
+}
+
+// closeWithin ends a client's session, and waits for that no longer than d.
+func closeWithin(c *coord.Client, d time.Duration) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		client.Close()
+		c.Close()
 	}()
 	select {
 	case <-closed:
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(d):
 	}
-	return err
 }

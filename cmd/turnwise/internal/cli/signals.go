@@ -10,16 +10,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/turnwise/turnwise/coord"
 )
 
-// signals is the signals that turnwise gets, and where it stands meanwhile.
+// signals is the signals that turnwise gets while it waits, and while the command runs.
 type signals struct {
 	pass  chan os.Signal      // for the command, once it runs
 	end   chan syscall.Signal // one that ends the wait
 	asked atomic.Int32        // the first of those that end the wait
-	me    chan coord.Node     // where it stands in line
 }
 
 // Signals that end the wait. Those that were ignored from the start, as with nohup, stay ignored, and the command ignores
@@ -30,7 +27,7 @@ var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscal
 var passed = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP}
 
 func catch() *signals {
-	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1), me: make(chan coord.Node, 1)}
+	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1)}
 	caught := make(chan os.Signal, 64)
 	for _, sig := range ending {
 		if !signal.Ignored(sig) {
@@ -66,6 +63,14 @@ func (s *signals) passOn() (stop func()) {
 	return func() { signal.Stop(s.pass) }
 }
 
+// ended returns the exit code for the first signal that has ended the wait; nil: there was none.
+func (s *signals) ended() error {
+	if asked := s.asked.Load(); asked != 0 {
+		return fail(codeSignal+int(asked), "%w", errSilent)
+	}
+	return nil
+}
+
 // untilEnd returns a context that also ends when a signal ends the wait.
 func (s *signals) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -81,18 +86,6 @@ func (s *signals) untilEnd(ctx context.Context) (context.Context, context.Cancel
 		}
 	}()
 	return ctx, cancel
-}
-
-// waiting remembers where we stand; the newest place counts.
-func (s *signals) waiting(me coord.Node) {
-	select {
-	case <-s.me:
-	default:
-	}
-	select {
-	case s.me <- me:
-	default:
-	}
 }
 
 // interruptible returns a context for a command that only looks. A signal ends it; the cause is the exit code for that

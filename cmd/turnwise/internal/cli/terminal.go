@@ -10,15 +10,20 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 )
 
 // terminal is where the command is in the foreground while it runs, if turnwise was, so that what is typed reaches only the
-// command.
+// command. Signals go to the command through it, because some of them stop and resume both, or neither.
 type terminal struct {
 	own   int  // our process group
 	ours  bool // we were in the foreground of a terminal that is our input and our output
 	given bool
-	child int // the process group of the command
+
+	child  run.Child // the command
+	group  int       // its process group
+	paused int       // how many SIGTSTP of our own are on their way
 }
 
 func openTerminal() *terminal {
@@ -26,8 +31,6 @@ func openTerminal() *terminal {
 	t.ours = term.IsTerminal(0) && term.IsTerminal(1) && foreground() == t.own
 	return t
 }
-
-func (t *terminal) isOurs() bool { return t.ours }
 
 func foreground() int {
 	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
@@ -50,6 +53,9 @@ func ignoring(s syscall.Signal, f func()) {
 	signal.Notify(caught, s)
 	signal.Stop(caught)
 }
+
+// giveTo says which command has the foreground from now on, if it was ours.
+func (t *terminal) giveTo(child run.Child) { t.child, t.given = child, t.ours }
 
 func (t *terminal) takeBack() {
 	if t.given || t.ours {
@@ -77,62 +83,49 @@ func dieOf(s syscall.Signal, tellGroup bool) {
 	time.Sleep(time.Second) // the signal comes at once
 }
 
-// signal passes a signal on to the command.
-func (w *shift) signal(s os.Signal) {
+// pass passes a signal on to the command.
+func (t *terminal) pass(s os.Signal) {
 	switch {
 	case s == syscall.SIGCONT:
-		w.resume()
+		t.resume()
 		return
-	case s == syscall.SIGTSTP && w.paused > 0: // sent by ourselves
-		w.paused--
+	case s == syscall.SIGTSTP && t.paused > 0: // sent by ourselves
+		t.paused--
 		return
 	}
-	w.child.Signal(s)
+	t.child.Signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
-		w.child.Signal(syscall.SIGCONT) // a stopped process would not notice the signal
+		t.child.Signal(syscall.SIGCONT) // a stopped process would not notice the signal
 	}
-	if s == syscall.SIGTSTP && foreground() == w.terminal.own { // typed, and the shell waits for us to stop
-		w.pause()
+	if s == syscall.SIGTSTP && foreground() == t.own { // typed, and the shell waits for us to stop
+		t.pause()
 	}
 }
 
 // stopped is called when the command was stopped. If that was typed, or the command wants the terminal while in the
 // background, the shell has to know, but it knows only us.
-func (w *shift) stopped(s syscall.Signal) {
-	if !w.terminal.ours || s == syscall.SIGSTOP {
+func (t *terminal) stopped(s syscall.Signal) {
+	if !t.ours || s == syscall.SIGSTOP {
 		return
 	}
-	w.terminal.takeBack()
-	w.pause()
+	t.takeBack()
+	t.pause()
 }
 
 // pause stops this process and its group, as a typed SIGTSTP does. A signal that was once caught cannot be given back to
 // the system, so this process stops itself by another one. This thread may run on for a moment, so whatever has to be done
 // afterwards is done when SIGCONT comes.
-func (w *shift) pause() {
-	w.paused++
+func (t *terminal) pause() {
+	t.paused++
 	_ = unix.Kill(0, syscall.SIGTSTP)
 	_ = unix.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 
 // resume lets the command go on, in the foreground if we are there now.
-func (w *shift) resume() {
-	if w.terminal.ours && foreground() == w.terminal.own {
-		put(w.terminal.child)
-		w.terminal.given = true
+func (t *terminal) resume() {
+	if t.ours && foreground() == t.own {
+		put(t.group)
+		t.given = true
 	}
-	w.child.Signal(syscall.SIGCONT)
-}
-
-// canDraw reports whether there is a terminal that can be redrawn.
-func canDraw() bool {
-	kind := os.Getenv("TERM")
-	return term.IsTerminal(0) && term.IsTerminal(1) && kind != "" && kind != "dumb"
-}
-
-func drawn(err error) error {
-	if err != nil {
-		return fail(codeUnusable, "this terminal cannot be drawn on (%w): append | cat for plain lines", err)
-	}
-	return nil
+	t.child.Signal(syscall.SIGCONT)
 }

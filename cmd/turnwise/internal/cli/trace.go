@@ -12,29 +12,29 @@ import (
 	"github.com/turnwise/turnwise/coord/trace"
 )
 
-// traced returns the observer that --trace asks for; nil: there is no --trace.
-func (j *job) traced() (*coord.Observer, error) {
-	if j.trace == "" {
+// traceTo returns the observer that writes what happens at a service to the file path; nil: there is no path.
+func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
+	if path == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(j.trace, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, &failure{codeUnusable, err}
 	}
-	return trace.To(f, serviceName(j.to)), nil
+	return trace.To(f, serviceName(at)), nil
 }
 
 // serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine, and the user if
 // the directory is not named.
-func serviceName(to *backend.Service) string {
-	name := to.String()
+func serviceName(at *backend.Service) string {
+	name := at.String()
 	if u, err := url.Parse(name); err == nil {
 		q := u.Query()
 		q.Del("session")
 		u.RawQuery = q.Encode()
 		name = u.String()
 	}
-	if to.Scheme() != "file" {
+	if at.Scheme() != "file" {
 		return name
 	}
 	if name == "file:" || name == "file://" {

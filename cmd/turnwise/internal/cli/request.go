@@ -1,0 +1,52 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// request is what is asked of a line, and how long to wait for it: what all commands that take a turn have in common.
+type request struct {
+	name, mode string
+	several    bool // whoever holds may hold once more
+	acquire    func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error)
+
+	try      bool
+	wait     seconds
+	busyCode int
+	ttl      seconds
+	quiet    bool
+	label    string
+	trace    string
+}
+
+func (r *request) flags(f *pflag.FlagSet) {
+	f.BoolVarP(&r.try, "nonblock", "n", false, "do not wait at all")
+	f.VarP(&r.wait, "wait", "w", "wait no longer than this")
+	f.IntVarP(&r.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
+	f.Var(&r.ttl, "ttl", "how long the service keeps the place if nothing is heard (default: as the URL or the service has it)")
+	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing of the wait")
+	f.StringVar(&r.trace, "trace", "", "append to this `file` who had the line, and when: for turnwise audit")
+}
+
+// check finds what no service can give.
+func (r *request) check() error {
+	if err := coord.CheckName(r.name); err != nil {
+		return &failure{codeUsage, err}
+	}
+	switch {
+	case r.try && r.wait.Duration != 0:
+		return usage("-n and -w exclude each other")
+	case r.busyCode < 0 || r.busyCode > 255:
+		return usage("-E %d: an exit code is from 0 to 255", r.busyCode)
+	case r.ttl.isZero():
+		return usage("--ttl 0: it must be positive")
+	}
+	r.try = r.try || r.wait.isZero()
+	return nil
+}

@@ -1,0 +1,186 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/guard"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/file"
+)
+
+// shift is the time for which a program runs under a hold.
+type shift struct {
+	*waiter
+	*program
+	hold     *coord.Hold
+	lease    lease
+	child    run.Child
+	terminal *terminal
+	cgroup   string
+
+	exited     run.Event
+	gone       run.Moment
+	endangered bool
+	overstayed bool // --max-hold is over
+	sudden     bool // the hold ended before its deadline
+}
+
+// work runs a program under a hold, and gives the line back when all processes have gone.
+func work(w *waiter, p *program, hold *coord.Hold) error {
+	s := &shift{waiter: w, program: p, hold: hold, lease: lease{hold: hold, grace: p.grace.Duration}}
+	s.reports.Tell(s.event("granted"))
+	defer s.signals.passOn()()
+	if ended := s.signals.ended(); ended != nil { // the signal came just now
+		hold.Release()
+		return ended
+	}
+	if err := s.start(); err != nil {
+		run.RemoveCgroup(s.cgroup)
+		hold.Release()
+		return err
+	}
+	err := s.supervise()
+	if s.gone == 0 {
+		return err // the line stays taken until the session ends by itself
+	}
+	run.RemoveCgroup(s.cgroup)
+	s.terminal.takeBack()
+	hold.Release()
+	switch codeOf(err) {
+	case codeStopped, codeLost, codeBroken:
+	default:
+		s.reports.Tell(status.Event{Event: "released", Token: fmt.Sprint(hold.Token())})
+	}
+	return err
+}
+
+func (s *shift) event(what string) status.Event {
+	e := status.Event{Event: what, Token: fmt.Sprint(s.hold.Token())}
+	if left := time.Until(s.hold.Deadline()); left > 0 && left < endless {
+		at := time.Now().Add(left)
+		e.Deadline = &at
+	}
+	return e
+}
+
+// start starts the command. It does so in the guardian's care if the hold could end while this process is stopped, or if,
+// after this process was killed, another could have the line while the command still runs.
+func (s *shift) start() (err error) {
+	s.terminal = openTerminal()
+	c := run.Command{
+		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.ours,
+		Env: environment(variables(s.request, s.url, s.hold.Token())),
+	}
+	guarded := true
+	if s.to.Scheme() == "file" {
+		if c.Files, err = file.Descriptors(s.client); err != nil {
+			return &failure{codeUnusable, err}
+		}
+		guarded = s.alone // otherwise the command itself keeps the line
+	}
+	if guarded && !s.alone { // without a deadline it is not worth the milliseconds
+		c.Cgroup, _ = run.NewCgroup() // without one, other means have to do
+		s.cgroup = c.Cgroup
+	}
+	if guarded {
+		s.child, err = guard.Start(c, s.name, s.lease.until)
+	} else {
+		s.child, err = run.Start(c)
+	}
+	if err != nil {
+		s.terminal.takeBack()
+		return unstarted(s.argv[0], err)
+	}
+	s.terminal.giveTo(s.child)
+	return nil
+}
+
+// supervise looks after the command until all processes have gone.
+func (s *shift) supervise() error {
+	lost := s.hold.Context().Done()
+	var gaveUp, overstayed <-chan time.Time
+	if s.maxHold.Duration > 0 {
+		overstayed = time.After(s.maxHold.Duration)
+	}
+	for {
+		if limit, changed := s.lease.until(); changed {
+			s.child.Limit(limit)
+		}
+		renewed := time.NewTimer(s.lease.lookAgain())
+		select {
+		case e := <-s.child.Events():
+			s.happened(e)
+		case sig := <-s.signals.pass:
+			s.terminal.pass(sig)
+		case <-overstayed:
+			s.overstayed = true
+			s.child.End(s.grace.Duration)
+		case <-lost:
+			lost, gaveUp = nil, time.After(giveUpAfter)
+			s.sudden = s.lease.deadline == 0 || run.Now() < s.lease.deadline
+			s.child.End(0)
+			why := context.Cause(s.hold.Context())
+			s.reports.Tell(status.Event{Event: "lost", Token: fmt.Sprint(s.hold.Token()), Reason: why.Error()})
+		case <-gaveUp:
+			return fail(codeLost, "%q: %w, and some of what the command has started cannot be killed", s.name, context.Cause(s.hold.Context()))
+		case <-renewed.C:
+		}
+		renewed.Stop()
+		if s.gone != 0 {
+			return s.verdict()
+		}
+	}
+}
+
+// giveUpAfter is how long to try to kill processes that do not die after the hold has been lost.
+const giveUpAfter = 5 * time.Second
+
+func (s *shift) happened(e run.Event) {
+	switch e.What {
+	case run.Started:
+		s.terminal.group = e.Pid
+	case run.Stopped:
+		s.terminal.stopped(syscall.Signal(e.Signal))
+	case run.Exited:
+		s.exited = e
+	case run.Endangered:
+		s.endangered = !s.overstayed
+		if s.overstayed || s.hold.Err() != nil {
+			return
+		}
+		s.reports.Tell(s.event("endangered"))
+		if !s.quiet {
+			fmt.Fprintf(os.Stderr, "turnwise: %q: nothing is heard of the service: ending the command while it is still held\n", s.name)
+		}
+	case run.Gone:
+		s.gone = e.At
+	}
+}
+
+// verdict returns the outcome, once all processes have gone.
+func (s *shift) verdict() error {
+	why := s.hold.Err()
+	switch {
+	case errors.Is(why, coord.ErrRemoved):
+		return fail(codeBroken, "%q: an operator has taken the place away, and the command was killed", s.name)
+	case why != nil && (s.sudden || !s.lease.covers(s.gone)):
+		return fail(codeLost, "%q: %w, before the command had ended", s.name, why)
+	case s.endangered:
+		return fail(codeStopped, "%q: the command was ended, since the hold was about to be lost", s.name)
+	case s.overstayed:
+		fmt.Fprintf(os.Stderr, "turnwise: %q: the command was ended after %v (--max-hold)\n", s.name, s.maxHold.Duration)
+	}
+	if s.exited.Code == 0 {
+		return nil
+	}
+	return &failure{s.exited.Code, &ended{s.exited.Code, s.terminal.typed(s.exited.Status)}}
+}

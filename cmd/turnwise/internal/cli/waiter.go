@@ -1,0 +1,210 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
+)
+
+// waiter stands in line at a service for what is requested, once or for one turn after another, and shows the wait.
+type waiter struct {
+	*request
+	service *service
+	to      *backend.Service
+	url     string // of the service
+
+	reports *status.Reporter
+	signals *signals
+	client  *coord.Client
+	me      chan coord.Node // where it stands in line now
+}
+
+func newWaiter(s *service, r *request) (*waiter, error) {
+	to, url, err := s.find()
+	if err != nil {
+		return nil, err
+	}
+	return &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 1)}, nil
+}
+
+// connect begins the session. What becomes of it is reported, and from now on signals are caught.
+func (w *waiter) connect(reports *status.Reporter) error {
+	w.reports, w.signals = reports, catch()
+	traced, err := traceTo(w.trace, w.to)
+	if err != nil {
+		return err
+	}
+	opts := []backend.Option{backend.WithClient(
+		coord.WithObserver(traced),
+		coord.WithOwnerLabel(w.label),
+		coord.WithObserver(&coord.Observer{Waiting: func(_ time.Time, me coord.Node, _ int) { w.standsAt(me) }}),
+	)}
+	if w.ttl.Duration > 0 {
+		opts = append(opts, backend.WithTTL(w.ttl.Duration))
+	}
+	ctx, cancel := w.signals.untilEnd(context.Background())
+	defer cancel()
+	if w.try || w.wait.Duration > 0 { // this is not yet the wait in line
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, max(w.wait.Duration, connectFor))
+		defer stop()
+	}
+	late := time.AfterFunc(2*time.Second, func() {
+		if !w.quiet {
+			fmt.Fprintf(os.Stderr, "turnwise: no answer from %s yet\n", w.to)
+		}
+	})
+	defer late.Stop()
+	w.client, err = w.service.open(ctx, w.to, opts...)
+	switch {
+	case err == nil:
+		return nil
+	case w.signals.ended() != nil:
+		return w.signals.ended()
+	case codeOf(err) == codeConfig && w.ttl.Duration > 0:
+		return &failure{codeUsage, err}
+	}
+	return err
+}
+
+// connectFor is the least time to try to reach the service when the wait is limited. Otherwise the driver decides.
+const connectFor = 5 * time.Second
+
+// close ends the session after an outcome. If the command may still run, the session must expire instead, so that nobody
+// enters beside the command.
+func (w *waiter) close(outcome error) {
+	if codeOf(outcome) != codeLost {
+		closeWithin(w.client, closeFor)
+	}
+}
+
+// closeFor is how long to wait for the end of a session. If the service does not hear of it, the session ends by itself.
+const closeFor = time.Second
+
+// take waits for the turn.
+func (w *waiter) take() (*coord.Hold, error) {
+	hold, err := w.stand()
+	switch {
+	case err == nil:
+		return hold, nil
+	case codeOf(err) != codeBusy:
+		return nil, err
+	case w.quiet:
+		return nil, fail(w.busyCode, "%w", errSilent)
+	}
+	return nil, taken(w.busyCode, err)
+}
+
+// heldAround refuses to wait for a line that is already held for the command in which this turnwise runs: it would wait
+// forever.
+func (w *waiter) heldAround() error {
+	token := os.Getenv(tokenVariable(w.name))
+	if token == "" || w.several {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reachFor)
+	defer cancel()
+	line, err := w.client.Line(ctx, w.name)
+	if err != nil {
+		return refused(err)
+	}
+	for _, n := range line {
+		if n.Holds && fmt.Sprint(n.Token) == token {
+			return fail(w.busyCode, "%q is held already by what this one runs in (%s): it would wait for itself",
+				w.name, tokenVariable(w.name))
+		}
+	}
+	return nil
+}
+
+// stand stands in line until it is our turn, the wait is over, or a signal ends it.
+func (w *waiter) stand() (*coord.Hold, error) {
+	ctx, cancel := w.signals.untilEnd(context.Background())
+	defer cancel()
+	if w.wait.Duration > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, w.wait.Duration)
+		defer stop()
+	}
+	if !w.reports.Quiet() && !w.try {
+		shown := make(chan struct{})
+		watching, stop := context.WithCancel(ctx)
+		go func() {
+			defer close(shown)
+			w.show(watching)
+		}()
+		defer func() {
+			stop()
+			<-shown
+			w.reports.Over()
+		}()
+	}
+	hold, err := w.acquire(ctx, w.client, w.try)
+	if ended := w.signals.ended(); ended != nil {
+		if hold != nil {
+			hold.Release()
+		}
+		return nil, ended
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	return hold, nil
+}
+
+// standsAt remembers where we stand; the newest place counts.
+func (w *waiter) standsAt(me coord.Node) {
+	select {
+	case <-w.me:
+	default:
+	}
+	select {
+	case w.me <- me:
+	default:
+	}
+}
+
+// The wait is shown when it has lasted for a moment, and again from time to time. Looking may take no more than a twentieth
+// of the time, because a long line takes long to read and many may wait in it.
+const (
+	showAfter = 200 * time.Millisecond
+	showEvery = time.Second
+)
+
+func (w *waiter) show(ctx context.Context) {
+	var me coord.Node
+	late := time.After(5 * time.Second)
+	for pause := showAfter; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case me = <-w.me:
+			late = nil
+			continue
+		case <-late:
+			late = nil
+			if !w.quiet {
+				fmt.Fprintf(os.Stderr, "turnwise: not in line yet: 'turnwise doctor' says what is wrong with %s\n", w.to)
+			}
+			continue
+		case <-time.After(pause):
+		}
+		pause = showEvery
+		if me.Token == 0 {
+			continue
+		}
+		began := time.Now()
+		line, err := w.client.Line(ctx, w.name)
+		if err == nil {
+			w.reports.Waiting(line, me)
+		}
+		pause = max(pause, 20*time.Since(began))
+	}
+}
