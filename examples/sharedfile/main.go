@@ -137,6 +137,14 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 
+	if err := together(ctx, url, dir, journal); err != nil {
+		return err
+	}
+	return stopped(ctx, client, url, dir, journal)
+}
+
+// together lets three write at the same time.
+func together(ctx context.Context, url, dir string, journal *sharedfile.File) error {
 	var writers sync.WaitGroup
 	for _, name := range []string{"ann", "bob", "cyd"} {
 		writers.Go(func() {
@@ -146,10 +154,11 @@ func run(ctx context.Context, url string) error {
 		})
 	}
 	writers.Wait()
-	if err := show(ctx, journal, "ann, bob and cyd have written three lines each"); err != nil {
-		return err
-	}
+	return show(ctx, journal, "ann, bob and cyd have written three lines each")
+}
 
+// stopped stops a writer in the middle, past the end of its hold.
+func stopped(ctx context.Context, client *coord.Client, url, dir string, journal *sharedfile.File) error {
 	dan := process("dan", url, dir)
 	out, err := dan.StdoutPipe()
 	if err != nil {

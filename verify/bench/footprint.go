@@ -39,6 +39,7 @@ func footprint(b *bench, w *Work, n int) ([]Result, error) {
 	return results, b.ctx.Err()
 }
 
+// weigh makes n wait at once, and returns what each of them takes.
 func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	s, err := b.stage(false).service(b.ctx, p.Service)
 	if err != nil {
@@ -50,38 +51,19 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := (n + lineLength - 1) / lineLength
-	name := freshLine()
-	var seats []Client
 	waiting, stop := context.WithCancel(ctx)
-	var all sync.WaitGroup
+	c := &crowd{lines: (n + lineLength - 1) / lineLength, name: freshLine(), failed: make(chan error, n)}
 	defer func() { // only the end of the connection ends zk.Lock's wait, and not always
 		stop()
 		client.Close()
-		ended := make(chan struct{})
-		go func() {
-			all.Wait()
-			close(ended)
-		}()
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-		}
+		c.ended(10 * time.Second)
 	}()
-	for range n + lines {
-		seat, err := client.Another(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer seat.Close()
-		seats = append(seats, seat)
+	defer c.leave()
+	if err := c.sit(ctx, client, n+c.lines); err != nil {
+		return nil, err
 	}
-	want := func(i int) Want { return Want{Kind: Lock, Line: fmt.Sprintf("%s-%d", name, i%lines)} }
-	for i := range lines {
-		if p.Bare {
-			break
-		}
-		if _, err := seats[n+i].Acquire(ctx, want(i)); err != nil {
+	if !p.Bare {
+		if err := c.hold(ctx, n); err != nil {
 			return nil, err
 		}
 	}
@@ -90,38 +72,8 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 	if err != nil {
 		return nil, err
 	}
-	slots := make(chan struct{}, 64) // joins at the same time
-	var joined atomic.Int64
-	failed := make(chan error, n)
-	for i := range n {
-		all.Go(func() {
-			slots <- struct{}{}
-			left := sync.OnceFunc(func() { <-slots })
-			time.AfterFunc(20*time.Millisecond, left)
-			joined.Add(1)
-			release, err := seats[i].Acquire(waiting, want(i))
-			left()
-			switch {
-			case err == nil:
-				release()
-			case waiting.Err() == nil:
-				failed <- err
-			}
-		})
-	}
-	for {
-		have, err := s.watches()
-		if err != nil {
-			return nil, err
-		}
-		if have-watches >= float64(n) && joined.Load() == int64(n) {
-			break
-		}
-		if err := pause(ctx, 100*time.Millisecond, failed); err != nil {
-			return nil, fmt.Errorf("%v of %d watches stand: %w", have-watches, n, err)
-		}
-	}
-	if err := pause(ctx, 2*time.Second, failed); err != nil {
+	c.wait(waiting, n)
+	if err := c.stands(ctx, s, watches, n); err != nil {
 		return nil, err
 	}
 	m, g := taken()
@@ -133,6 +85,97 @@ func (b *bench) weigh(p *Contestant, n int) ([]Column, error) {
 		{"watches at the server", each(now - watches), ""},
 	}
 	return columns, err
+}
+
+// crowd is many who wait on one connection, in lines of lineLength.
+type crowd struct {
+	name   string
+	lines  int
+	seats  []Client // of those who wait, then of the holders
+	all    sync.WaitGroup
+	joined atomic.Int64
+	failed chan error
+}
+
+func (c *crowd) want(i int) Want {
+	return Want{Kind: Lock, Line: fmt.Sprintf("%s-%d", c.name, i%c.lines)}
+}
+
+func (c *crowd) sit(ctx context.Context, client Client, n int) error {
+	for range n {
+		seat, err := client.Another(ctx)
+		if err != nil {
+			return err
+		}
+		c.seats = append(c.seats, seat)
+	}
+	return nil
+}
+
+// hold gives each line a holder, from those behind the first n seats.
+func (c *crowd) hold(ctx context.Context, n int) error {
+	for i := range c.lines {
+		if _, err := c.seats[n+i].Acquire(ctx, c.want(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait lets n join. They wait until they hold, or ctx ends.
+func (c *crowd) wait(ctx context.Context, n int) {
+	slots := make(chan struct{}, 64) // joins at the same time
+	for i := range n {
+		c.all.Go(func() {
+			slots <- struct{}{}
+			left := sync.OnceFunc(func() { <-slots })
+			time.AfterFunc(20*time.Millisecond, left)
+			c.joined.Add(1)
+			release, err := c.seats[i].Acquire(ctx, c.want(i))
+			left()
+			switch {
+			case err == nil:
+				release()
+			case ctx.Err() == nil:
+				c.failed <- err
+			}
+		})
+	}
+}
+
+// stands returns when n have joined and their watches stand at the server, beside those from before, and a little later.
+func (c *crowd) stands(ctx context.Context, s *service, before float64, n int) error {
+	for {
+		have, err := s.watches()
+		if err != nil {
+			return err
+		}
+		if have-before >= float64(n) && c.joined.Load() == int64(n) {
+			return pause(ctx, 2*time.Second, c.failed)
+		}
+		if err := pause(ctx, 100*time.Millisecond, c.failed); err != nil {
+			return fmt.Errorf("%v of %d watches stand: %w", have-before, n, err)
+		}
+	}
+}
+
+func (c *crowd) leave() {
+	for _, seat := range slices.Backward(c.seats) {
+		seat.Close()
+	}
+}
+
+// ended returns when nobody waits any more, but no later than in limit.
+func (c *crowd) ended(limit time.Duration) {
+	ended := make(chan struct{})
+	go func() {
+		c.all.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(limit):
+	}
 }
 
 // taken returns the heap and the stacks in use, and the number of goroutines.

@@ -128,45 +128,7 @@ func tabulate(w *Work, results []Result) string {
 	if len(results) > 0 && slices.ContainsFunc(results, func(r Result) bool { return len(r.Extra) > 0 }) {
 		return extraTable(results)
 	}
-	figure := func(of func(Sample) float64) func(Result) string {
-		return func(r Result) string {
-			if v := r.middle(of); v > 0.005 {
-				return rounded(v)
-			}
-			return ""
-		}
-	}
-	bytes := func(r Result) string {
-		if r.Counted == nil || r.Counted.Bytes == 0 {
-			return ""
-		}
-		return rounded(r.Counted.Bytes)
-	}
-	shared := func(of func(Sample) string) func(Result) string {
-		return func(r Result) string {
-			if len(r.Rounds) == 0 || r.Rounds[0].Longest == 0 {
-				return ""
-			}
-			return of(r.Rounds[0])
-		}
-	}
-	type column struct {
-		title string
-		of    func(Result) string
-	}
-	var columns []column
-	for _, c := range []column{
-		{"requests", figure(func(s Sample) float64 { return s.Requests })},
-		{"bytes", bytes},
-		{"wake-ups", figure(func(s Sample) float64 { return s.Wakes })},
-		{"to another", figure(func(s Sample) float64 { return s.Passed * float64(time.Second) / float64(s.Per) })},
-		{"longest wait", shared(func(s Sample) string { return shown(s.Longest) })},
-		{"shares", shared(func(s Sample) string { return fmt.Sprintf("%.2f … %.2f", s.Least, s.Most) })},
-	} {
-		if slices.ContainsFunc(results, func(r Result) bool { return c.of(r) != "" }) {
-			columns = append(columns, c)
-		}
-	}
+	columns := filled(results)
 	var doc strings.Builder
 	fmt.Fprintf(&doc, "| | service | who | time per %s | least … most | a second |", w.Unit)
 	for _, c := range columns {
@@ -199,6 +161,51 @@ func tabulate(w *Work, results []Result) string {
 		}
 	}
 	return doc.String()
+}
+
+// column is one that a table has only if it says something of a result.
+type column struct {
+	title string
+	of    func(Result) string
+}
+
+// filled returns the columns in which any of the results has something.
+func filled(results []Result) (columns []column) {
+	figure := func(of func(Sample) float64) func(Result) string {
+		return func(r Result) string {
+			if v := r.middle(of); v > 0.005 {
+				return rounded(v)
+			}
+			return ""
+		}
+	}
+	bytes := func(r Result) string {
+		if r.Counted == nil || r.Counted.Bytes == 0 {
+			return ""
+		}
+		return rounded(r.Counted.Bytes)
+	}
+	shared := func(of func(Sample) string) func(Result) string {
+		return func(r Result) string {
+			if len(r.Rounds) == 0 || r.Rounds[0].Longest == 0 {
+				return ""
+			}
+			return of(r.Rounds[0])
+		}
+	}
+	for _, c := range []column{
+		{"requests", figure(func(s Sample) float64 { return s.Requests })},
+		{"bytes", bytes},
+		{"wake-ups", figure(func(s Sample) float64 { return s.Wakes })},
+		{"to another", figure(func(s Sample) float64 { return s.Passed * float64(time.Second) / float64(s.Per) })},
+		{"longest wait", shared(func(s Sample) string { return shown(s.Longest) })},
+		{"shares", shared(func(s Sample) string { return fmt.Sprintf("%.2f … %.2f", s.Least, s.Most) })},
+	} {
+		if slices.ContainsFunc(results, func(r Result) bool { return c.of(r) != "" }) {
+			columns = append(columns, c)
+		}
+	}
+	return columns
 }
 
 func extraTable(results []Result) string {

@@ -53,14 +53,14 @@ func (b *bench) work(w *Work) ([]Result, error) {
 	return all, nil
 }
 
+// suits reports whether a contestant can do what the case is about.
+func (c *Case) suits(p *Contestant) bool {
+	return p.does(c.Kinds...) && (c.Bare || !p.Bare) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns)
+}
+
 // rows measures all contestants in turn, round after round, so that what else the machine does affects them alike.
 func (b *bench) rows(w *Work, c Case) []Result {
-	var players []*Contestant
-	for _, p := range roster() {
-		if b.plays(p) && w.on(p.Service) && p.does(c.Kinds...) && (c.Bare || !p.Bare) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns) {
-			players = append(players, p)
-		}
-	}
+	players := slices.DeleteFunc(roster(), func(p *Contestant) bool { return !b.plays(p) || !w.on(p.Service) || !c.suits(p) })
 	results := make([]Result, len(players))
 	for i, p := range players {
 		results[i] = Result{Work: w.Name, Case: c.Name, Contestant: p.Name, Service: p.Service, Ours: p.Ours, Bare: p.Bare}

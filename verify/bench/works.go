@@ -67,24 +67,54 @@ var small = size{
 	semaphores: [][2]int{{2, 8}},
 }
 
-func works(s size) []*Work {
-	turns := func(sc Scenario) Scenario {
-		sc.Shape, sc.Warm, sc.Window = Turns, s.warm, s.window
-		return sc
-	}
-	uncontended := Case{Name: "1 client", Bare: true, Kinds: []Kind{Lock}, Scenario: turns(Scenario{Kind: Lock, Clients: 1})}
-	handOff := func(n int) Case {
-		return Case{Name: fmt.Sprintf("%d contenders", n), Kinds: []Kind{Lock}, Scenario: turns(Scenario{Kind: Lock, Clients: n})}
-	}
+func (s size) turns(sc Scenario) Scenario {
+	sc.Shape, sc.Warm, sc.Window = Turns, s.warm, s.window
+	return sc
+}
 
-	one := &Work{Name: "uncontended", Title: "Uncontended acquire and release", Unit: "acquire and release", Cases: []Case{uncontended},
+func (s size) uncontended() Case {
+	return Case{Name: "1 client", Bare: true, Kinds: []Kind{Lock}, Scenario: s.turns(Scenario{Kind: Lock, Clients: 1})}
+}
+
+func (s size) handOff(n int) Case {
+	return Case{Name: fmt.Sprintf("%d contenders", n), Kinds: []Kind{Lock}, Scenario: s.turns(Scenario{Kind: Lock, Clients: n})}
+}
+
+func works(s size) []*Work {
+	one := &Work{Name: "uncontended", Title: "Uncontended acquire and release", Unit: "acquire and release", Cases: []Case{s.uncontended()},
 		About: "One client, one line, nobody else. The bare writes are the limit: a create and a delete, or a put and a delete, through the same client library and without any lock."}
 	two := &Work{Name: "handoff", Title: "Hand-off between contenders", Unit: "turn",
 		About: "Each contender has a connection and a session of its own, and asks for the line again as soon as it has let go. The figure is the elapsed time divided by the turns of all."}
 	for _, n := range s.contenders {
-		two.Cases = append(two.Cases, handOff(n))
+		two.Cases = append(two.Cases, s.handOff(n))
 	}
-	three := &Work{Name: "drain", Title: "A queue drained", Unit: "hand-off",
+	three := drain(s)
+	four := &Work{Name: "lines", Title: "Many lines from one client", Unit: "acquire and release",
+		About: "One connection, and 64 workers that go round a thousand lines: it shows who can use a connection for more than one thing at a time.",
+		Cases: []Case{{Name: fmt.Sprintf("%d lines, 64 workers", s.lines), Bare: true, Kinds: []Kind{Lock},
+			Scenario: s.turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.lines})}}}
+	five := &Work{Name: "rwlock", Title: "Read/write lock", Unit: "turn",
+		About: "Sixteen clients take turns in one line. In the last row that many readers hold and a writer waits; all readers let go at once, and the time is until the writer is in."}
+	for _, reads := range []int{90, 50, 10} {
+		five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("%d %% reads, 16 clients", reads), Kinds: []Kind{Read, Write},
+			Scenario: s.turns(Scenario{Kind: Write, Clients: 16, Reads: reads})})
+	}
+	five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("a writer behind %d readers", s.readers), Kinds: []Kind{Read, Write},
+		Scenario: Scenario{Shape: Crowd, Kind: Write, Clients: 1, Workers: s.readers}})
+	six := semaphores(s)
+	seven := &Work{Name: "failover", Title: "A leader's end", Unit: "change of leader", Special: failover,
+		About: "The leading process is killed (kill -9); the time is from the kill until the next one leads. The session timeout is 2 s everywhere. Beside it, the time after a clean resignation."}
+	eight := &Work{Name: "footprint", Title: "What a waiter takes", Unit: "waiter", Special: func(b *bench, w *Work) ([]Result, error) { return footprint(b, w, s.footprint) },
+		About: "That many wait in one process on one connection, in lines of ten. The bare row is the client library's own share: a goroutine, a node and a watch for each waiter."}
+	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
+		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
+		Cases: []Case{s.uncontended(), s.handOff(2)}}
+	nine := onStores(s, three.Cases)
+	return []*Work{one, two, three, four, five, six, seven, eight, disk, nine}
+}
+
+func drain(s size) *Work {
+	w := &Work{Name: "drain", Title: "A queue drained", Unit: "hand-off",
 		About: "That many wait on one connection; then the holder lets go, and each lets go as soon as it holds. Requests are those that reached the server; bytes are those that went both ways in a separate run through a proxy."}
 	for _, n := range s.waiters {
 		c := Case{Name: fmt.Sprintf("%d waiters", n), Kinds: []Kind{Lock}, Count: true, Rounds: 3,
@@ -95,48 +125,38 @@ func works(s size) []*Work {
 		if n > 1000 {
 			c.Skip = []string{"Kazoo", "concurrency.Election"}
 		}
-		three.Cases = append(three.Cases, c)
+		w.Cases = append(w.Cases, c)
 	}
-	four := &Work{Name: "lines", Title: "Many lines from one client", Unit: "acquire and release",
-		About: "One connection, and 64 workers that go round a thousand lines: it shows who can use a connection for more than one thing at a time.",
-		Cases: []Case{{Name: fmt.Sprintf("%d lines, 64 workers", s.lines), Bare: true, Kinds: []Kind{Lock},
-			Scenario: turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.lines})}}}
-	five := &Work{Name: "rwlock", Title: "Read/write lock", Unit: "turn",
-		About: "Sixteen clients take turns in one line. In the last row that many readers hold and a writer waits; all readers let go at once, and the time is until the writer is in."}
-	for _, reads := range []int{90, 50, 10} {
-		five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("%d %% reads, 16 clients", reads), Kinds: []Kind{Read, Write},
-			Scenario: turns(Scenario{Kind: Write, Clients: 16, Reads: reads})})
-	}
-	five.Cases = append(five.Cases, Case{Name: fmt.Sprintf("a writer behind %d readers", s.readers), Kinds: []Kind{Read, Write},
-		Scenario: Scenario{Shape: Crowd, Kind: Write, Clients: 1, Workers: s.readers}})
-	six := &Work{Name: "semaphore", Title: "Semaphore", Unit: "turn",
+	return w
+}
+
+func semaphores(s size) *Work {
+	w := &Work{Name: "semaphore", Title: "Semaphore", Unit: "turn",
 		About: "Each client takes one permit, lets it go and asks again. Wake-ups are waiters of turnwise that looked again."}
 	for _, n := range s.semaphores {
 		c := Case{Name: fmt.Sprintf("%d permits, %d clients", n[0], n[1]), Kinds: []Kind{Permit}, Rounds: 3,
-			Scenario: turns(Scenario{Kind: Permit, Permits: int64(n[0]), Clients: n[1]})}
+			Scenario: s.turns(Scenario{Kind: Permit, Permits: int64(n[0]), Clients: n[1]})}
 		c.Scenario.Warm, c.Scenario.Window = 2*s.warm, 2*s.window
 		if n[1] > 100 {
 			c.Scenario.Warm, c.Scenario.Window = 5*s.warm, 4*s.window
 			c.Skip = []string{"Kazoo"} // a thousand Python threads
 		}
-		six.Cases = append(six.Cases, c)
+		w.Cases = append(w.Cases, c)
 	}
-	seven := &Work{Name: "failover", Title: "A leader's end", Unit: "change of leader", Special: failover,
-		About: "The leading process is killed (kill -9); the time is from the kill until the next one leads. The session timeout is 2 s everywhere. Beside it, the time after a clean resignation."}
-	eight := &Work{Name: "footprint", Title: "What a waiter takes", Unit: "waiter", Special: func(b *bench, w *Work) ([]Result, error) { return footprint(b, w, s.footprint) },
-		About: "That many wait in one process on one connection, in lines of ten. The bare row is the client library's own share: a goroutine, a node and a watch for each waiter."}
-	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
-		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
-		Cases: []Case{uncontended, handOff(2)}}
-	nine := &Work{Name: "stores", Title: "On files, Redis and databases", Unit: "turn", On: stores,
+	return w
+}
+
+// onStores also has the cases of a queue drained, of which waiters has the names and sizes.
+func onStores(s size, waiters []Case) *Work {
+	w := &Work{Name: "stores", Title: "On files, Redis and databases", Unit: "turn", On: stores,
 		About: "The same on stores that can compare and swap, beside what people use there. Contenders have a connection and a session of their own; processes are contenders that share no memory, either. `To another` are the turns a second that went to somebody else than had the one before; the longest wait and the shares are of single contenders, in one round.",
-		Cases: []Case{uncontended, handOff(s.contenders[0]), handOff(s.contenders[1]), {Name: fmt.Sprintf("%d processes", s.contenders[1]), Kinds: []Kind{Lock},
-			Scenario: turns(Scenario{Kind: Lock, Clients: s.contenders[1], Apart: true})}}}
-	for _, c := range three.Cases[1:] {
+		Cases: []Case{s.uncontended(), s.handOff(s.contenders[0]), s.handOff(s.contenders[1]), {Name: fmt.Sprintf("%d processes", s.contenders[1]), Kinds: []Kind{Lock},
+			Scenario: s.turns(Scenario{Kind: Lock, Clients: s.contenders[1], Apart: true})}}}
+	for _, c := range waiters[1:] {
 		c.Count = false
-		nine.Cases = append(nine.Cases, c)
+		w.Cases = append(w.Cases, c)
 	}
-	nine.Cases = append(nine.Cases, Case{Name: fmt.Sprintf("%d lines, 64 workers", s.storeLines), Kinds: []Kind{Lock},
-		Scenario: turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.storeLines})})
-	return []*Work{one, two, three, four, five, six, seven, eight, disk, nine}
+	w.Cases = append(w.Cases, Case{Name: fmt.Sprintf("%d lines, 64 workers", s.storeLines), Kinds: []Kind{Lock},
+		Scenario: s.turns(Scenario{Kind: Lock, Clients: 1, Workers: 64, Lines: s.storeLines})})
+	return w
 }
