@@ -59,15 +59,10 @@ func (c *contender) once(ctx context.Context) {
 		if w.try && errors.Is(err, coord.ErrBusy) {
 			c.refused(c.name, c.line, asked, heard)
 		}
-		switch {
-		case !limit.IsZero() && asking.Err() != nil:
+		if !limit.IsZero() && asking.Err() != nil {
 			c.inTime(c.name, "acquire", limit)
-		case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved):
-		case w.try && (errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable)):
-		default:
-			c.mu.Lock()
-			c.report("%s: acquire failed with %v", c.name, err)
-			c.mu.Unlock()
+		} else if ctx.Err() == nil {
+			c.mayFail(w.try, err)
 		}
 		return
 	}
@@ -78,6 +73,23 @@ func (c *contender) once(ctx context.Context) {
 		}
 		c.mu.Unlock()
 	}
+	c.holds(ctx, h, w.inside)
+}
+
+// mayFail reports an error of acquire that nothing explains.
+func (c *contender) mayFail(try bool, err error) {
+	switch {
+	case errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved):
+	case try && (errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable)):
+	default:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.report("%s: acquire failed with %v", c.name, err)
+	}
+}
+
+// holds works under a hold for a while, does what is to be done inside, and releases the hold.
+func (c *contender) holds(ctx context.Context, h *coord.Hold, inside func(ctx context.Context, h *coord.Hold)) {
 	mine := c.granted(c.name, c.line, h)
 	if c.late != nil { // in the name of an earlier hold
 		c.late()
@@ -93,11 +105,11 @@ func (c *contender) once(ctx context.Context) {
 		work = 2 * c.cfg.TTL
 	}
 	c.pause(h.Context(), work)
-	if w.inside != nil {
+	if inside != nil {
 		c.mu.Lock()
 		mine.amended = true
 		c.mu.Unlock()
-		w.inside(ctx, h)
+		inside(ctx, h)
 	}
 	held := h.Err() == nil
 	began := time.Now()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing/synctest"
 	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // fault breaks something. It returns "" if there is nothing to break.
@@ -16,7 +18,7 @@ func (w *world) fault(ready []parcel) string {
 	case p == Etcd && w.rand.IntN(4) == 0:
 		return w.etcdFault(c)
 	}
-	switch w.rand.IntN(11) {
+	switch what := w.rand.IntN(11); what {
 	case 0, 1:
 		n := w.rand.IntN(w.scheduler.queue(c.name) + 1)
 		w.cut(c.name, n)
@@ -32,16 +34,7 @@ func (w *world) fault(ready []parcel) string {
 		w.scheduler.freeze(c.name, ways, d)
 		return fmt.Sprintf("FAULT %s is frozen (%d) for %v", c.name, ways, d)
 	case 6:
-		if w.rand.IntN(3) > 0 {
-			return ""
-		}
-		end := func() { w.takeAway(func() { w.service.ExpireLink(c.name) }) }
-		if w.swift {
-			w.swiftly(end)
-		} else {
-			end()
-		}
-		return fmt.Sprintf("FAULT %s's session is ended by the service", c.name)
+		return w.endSession(c)
 	case 7:
 		d := w.tardy()
 		w.scheduler.delayAnswers(c.name, d, 2*w.cfg.TTL)
@@ -52,21 +45,39 @@ func (w *world) fault(ready []parcel) string {
 			return ""
 		}
 		return fmt.Sprintf("FAULT the server of %s is cut off from the others for %v", c.name, d)
-	case 9:
-		n, ok := w.node()
-		if !ok || w.cfg.Profile == Register {
-			return ""
-		}
-		w.service.Write(n.ID, []byte("an operator was here"))
-		return fmt.Sprintf("FAULT an operator writes to the node with token %d", n.Token)
 	default:
 		n, ok := w.node()
 		if !ok {
 			return ""
 		}
+		return w.operate(n, what == 9)
+	}
+}
+
+func (w *world) endSession(c *client) string {
+	if w.rand.IntN(3) > 0 {
+		return ""
+	}
+	end := func() { w.takeAway(func() { w.service.ExpireLink(c.name) }) }
+	if w.swift {
+		w.swiftly(end)
+	} else {
+		end()
+	}
+	return fmt.Sprintf("FAULT %s's session is ended by the service", c.name)
+}
+
+// operate lets an operator write to a node, or else remove it.
+func (w *world) operate(n driver.Node, write bool) string {
+	if !write {
 		w.takeAway(func() { w.service.Remove(n.ID) })
 		return fmt.Sprintf("FAULT an operator removes the node with token %d", n.Token)
 	}
+	if w.cfg.Profile == Register {
+		return ""
+	}
+	w.service.Write(n.ID, []byte("an operator was here"))
+	return fmt.Sprintf("FAULT an operator writes to the node with token %d", n.Token)
 }
 
 // swiftly calls f, and parks nothing until everybody has come to rest: the runtime decides which of a client's goroutines

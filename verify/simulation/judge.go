@@ -66,29 +66,46 @@ func (w *world) judge() error {
 		if c.excused.IsZero() {
 			c.excused = w.service.Taken(c.hold.Node().ID)
 		}
-		if c.believes() {
-			if !c.within {
-				c.kind = c.hold.Node().Kind // what it takes itself for
-			}
-			if ended {
-				return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
-			}
-			if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
-				return fmt.Errorf("%s never hears that its node is gone", c.who)
-			}
-			if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
-				return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
-			}
-			if c.excused.IsZero() {
-				believers = append(believers, c)
-				if err := w.outlived(c); err != nil {
-					return err
-				}
-			}
-		} else if !ended {
+		switch believes := c.believes(); {
+		case !believes && !ended:
 			return fmt.Errorf("%s: the context outlived the hold (%v)", c.who, c.hold.Err())
+		case !believes:
+			continue
+		case ended:
+			return fmt.Errorf("%s: the context has ended, and yet the hold says it is held", c.who)
+		}
+		if !c.within {
+			c.kind = c.hold.Node().Kind // what it takes itself for
+		}
+		if err := w.hears(c); err != nil {
+			return err
+		}
+		if c.excused.IsZero() {
+			believers = append(believers, c)
+			if err := w.outlived(c); err != nil {
+				return err
+			}
 		}
 	}
+	if err := together(believers); err != nil {
+		return err
+	}
+	return w.asleep(claims)
+}
+
+// hears fails if a believer should have heard by now that its node is gone, or has heard it and goes on.
+func (w *world) hears(c claim) error {
+	if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
+		return fmt.Errorf("%s never hears that its node is gone", c.who)
+	}
+	if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
+		return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
+	}
+	return nil
+}
+
+// together fails if some of the believers may not hold at the same time.
+func together(believers []claim) error {
 	permits, out := make(map[string]int64), make(map[string]int64)
 	for i, a := range believers {
 		for _, b := range believers[:i] {
@@ -106,7 +123,7 @@ func (w *world) judge() error {
 			}
 		}
 	}
-	return w.asleep(claims)
+	return nil
 }
 
 // inDoubt is how long a holder may go on after it has heard that its node is gone. A ZooKeeper server also says so, and

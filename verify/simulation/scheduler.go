@@ -254,38 +254,34 @@ func (s *scheduler) ready() []parcel {
 		}
 		l.ordered = len(l.out)
 		for dir, queue := range map[direction][]parcel{toService: l.out, toDriver: l.in} {
-			switch {
-			case len(queue) == 0 || l.frozen&dir != 0 || l.held && dir == toDriver:
-			case s.profile == ZooKeeper:
-				begun := make(map[int]bool)
-				for _, p := range queue {
-					if !begun[p.conn] {
-						begun[p.conn] = true
-						all = append(all, p)
-					}
-				}
-			case s.profile == Register: // notes are told in order, and answers may overtake them
-				told := false
-				for _, p := range queue {
-					if !p.isEvent() || !told {
-						all = append(all, p)
-					}
-					told = told || p.isEvent()
-				}
-			default:
-				begun := make(map[string]bool) // streams of which something comes first
-				for _, p := range queue {
-					if p.stream == "" || !begun[p.stream] {
-						all = append(all, p)
-					}
-					begun[p.stream] = true
-				}
+			if l.frozen&dir == 0 && !(l.held && dir == toDriver) {
+				all = append(all, s.profile.foremost(queue)...)
 			}
 		}
 	}
 	all = append(all, s.late...)
 	slices.SortFunc(all, parcel.compare)
 	return all
+}
+
+// foremost returns those of a queue that may arrive next.
+func (p Profile) foremost(queue []parcel) (next []parcel) {
+	conns, streams, told := make(map[int]bool), make(map[string]bool), false // of which something comes first
+	for _, q := range queue {
+		waits := false
+		switch p {
+		case ZooKeeper:
+			waits, conns[q.conn] = conns[q.conn], true
+		case Register: // notes are told in order, and answers may overtake them
+			waits, told = q.isEvent() && told, told || q.isEvent()
+		default:
+			waits, streams[q.stream] = q.stream != "" && streams[q.stream], true
+		}
+		if !waits {
+			next = append(next, q)
+		}
+	}
+	return next
 }
 
 // take removes a parcel from where it is parked.

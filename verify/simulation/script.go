@@ -302,9 +302,14 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		s.mu.Unlock()
 		rest(h, a.works)
 	}
+	s.releases(c, name, h, mine)
+}
+
+// releases gives a hold back, twice.
+func (s *script) releases(c *client, name string, h *coord.Hold, mine *claim) {
 	held, began := h.Err() == nil, time.Now()
 	s.released(mine)
-	err = h.Release()
+	err := h.Release()
 	s.mu.Lock()
 	switch again := h.Release(); {
 	case held && err != nil && time.Since(began) == 0:

@@ -1,6 +1,8 @@
 package etcdcluster
 
 import (
+	"slices"
+
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/protobuf/proto"
@@ -108,6 +110,12 @@ func checkOp(op *pb.RequestOp, room int) error {
 
 type interval struct{ from, end string }
 
+// holds reports whether a key is in the interval. Here, and only here, an end of one zero byte does not stand for all that
+// comes after.
+func (i interval) holds(key string) bool {
+	return key == i.from && i.end == "" || i.from <= key && key < i.end
+}
+
 // overlaps refuses a transaction that writes to a key more than once, or writes to what it deletes.
 func overlaps(ops []*pb.RequestOp) (puts map[string]bool, removed []interval, err error) {
 	puts = make(map[string]bool)
@@ -117,13 +125,7 @@ func overlaps(ops []*pb.RequestOp) (puts map[string]bool, removed []interval, er
 		}
 	}
 	gone := func(key string) bool {
-		for _, r := range removed {
-			// Here, and only here, an end of one zero byte does not stand for all that comes after.
-			if key == r.from && r.end == "" || r.from <= key && key < r.end {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(removed, func(r interval) bool { return r.holds(key) })
 	}
 	for _, op := range ops {
 		r := op.GetRequestTxn()

@@ -89,6 +89,15 @@ func (s *store) read(asked, now int64) (int64, error) {
 	return asked, nil
 }
 
+// filtered leaves those keys whose revisions a request asks for, if it says.
+func filtered(kvs []*mvccpb.KeyValue, r *pb.RangeRequest) (left []*mvccpb.KeyValue, filters bool) {
+	left = slices.DeleteFunc(kvs, func(kv *mvccpb.KeyValue) bool {
+		return r.MaxModRevision != 0 && kv.ModRevision > r.MaxModRevision || kv.ModRevision < r.MinModRevision ||
+			r.MaxCreateRevision != 0 && kv.CreateRevision > r.MaxCreateRevision || kv.CreateRevision < r.MinCreateRevision
+	})
+	return left, r.MinModRevision != 0 || r.MaxModRevision != 0 || r.MinCreateRevision != 0 || r.MaxCreateRevision != 0
+}
+
 func (s *store) ranges(r *pb.RangeRequest, now int64) (*pb.RangeResponse, error) {
 	rev, err := s.read(r.Revision, now)
 	if err != nil {
@@ -99,11 +108,7 @@ func (s *store) ranges(r *pb.RangeRequest, now int64) (*pb.RangeResponse, error)
 	if r.CountOnly {
 		return answer, nil
 	}
-	kvs = slices.DeleteFunc(kvs, func(kv *mvccpb.KeyValue) bool {
-		return r.MaxModRevision != 0 && kv.ModRevision > r.MaxModRevision || kv.ModRevision < r.MinModRevision ||
-			r.MaxCreateRevision != 0 && kv.CreateRevision > r.MaxCreateRevision || kv.CreateRevision < r.MinCreateRevision
-	})
-	filters := r.MinModRevision != 0 || r.MaxModRevision != 0 || r.MinCreateRevision != 0 || r.MaxCreateRevision != 0
+	kvs, filters := filtered(kvs, r)
 	plain := r.SortOrder == pb.RangeRequest_NONE || r.SortTarget == pb.RangeRequest_KEY && r.SortOrder == pb.RangeRequest_ASCEND
 	if r.Limit > 0 && plain && !filters { // no more than these are read, whatever they are sorted by
 		kvs = kvs[:min(int64(len(kvs)), r.Limit+1)]

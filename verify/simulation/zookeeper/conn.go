@@ -557,68 +557,6 @@ func (c *conn) resultOfChange(r *request) []byte {
 	return e.b
 }
 
-// read answers what a member knows by itself.
-func (c *conn) read(op int32, in *decoder) (body []byte, code int32) {
-	p := in.string()
-	watch := op != opGetACL && in.bool()
-	if in.bad {
-		return nil, errMarshalling
-	}
-	var e encoder
-	n := c.m.tree.nodes[p]
-	if op == opExists {
-		if watch {
-			add(c.m.data, p, c)
-		}
-		if n == nil {
-			return nil, errNoNode
-		}
-		if c.e.cfg.Version.atLeast(9, 2) && !may(n.acl, permRead, c.who) {
-			return nil, errNoAuth
-		}
-		e.stat(n.told())
-		return e.b, 0
-	}
-	if n == nil {
-		return nil, errNoNode
-	}
-	right := int32(permRead)
-	if op == opGetACL {
-		right |= permAdmin
-	}
-	if !may(n.acl, right, c.who) {
-		return nil, errNoAuth
-	}
-	switch op {
-	case opGetData:
-		if watch {
-			add(c.m.data, p, c)
-		}
-		e.bytes(n.data)
-		e.stat(n.told())
-	case opGetChildren, opGetChildren2:
-		if watch {
-			add(c.m.child, p, c)
-		}
-		e.strings(c.m.tree.names(p))
-		if op == opGetChildren2 {
-			e.stat(n.told())
-		}
-	case opGetACL:
-		acl := slices.Clone(n.acl)
-		if !may(n.acl, permAdmin, c.who) {
-			for i, a := range acl {
-				if name, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {
-					acl[i].ID = name + ":x"
-				}
-			}
-		}
-		e.acl(acl)
-		e.stat(n.told())
-	}
-	return e.b, 0
-}
-
 // setWatches sets watches again after a reconnect. What has changed meanwhile is told at once; before 3.9, even to those who
 // may not read it.
 func (c *conn) setWatches(since int64, data, exist, child []string) {

@@ -217,14 +217,6 @@ func (e *Ensemble) hasQuorum() bool {
 // elect makes a member lead if none does, or only one that a majority has given up. It also lets members in that have come
 // back.
 func (e *Ensemble) elect(now time.Duration) {
-	if e.leader != nil && e.hasQuorum() {
-		for _, m := range e.members {
-			if m.up && !m.serving && !m.out && !m.in && !e.leader.out && !e.leader.in && now >= m.back {
-				m.enter()
-			}
-		}
-		return
-	}
 	var looking []*Member
 	voters := 0
 	for _, m := range e.members {
@@ -234,6 +226,10 @@ func (e *Ensemble) elect(now time.Duration) {
 				voters++
 			}
 		}
+	}
+	if e.leader != nil && e.hasQuorum() {
+		e.admit(looking, now)
+		return
 	}
 	switch {
 	case voters <= e.cfg.Members/2:
@@ -252,6 +248,15 @@ func (e *Ensemble) elect(now time.Duration) {
 			if m != e.leader {
 				m.enter()
 			}
+		}
+	}
+}
+
+// admit lets members that look for a leader follow the one there is.
+func (e *Ensemble) admit(looking []*Member, now time.Duration) {
+	for _, m := range looking {
+		if !e.leader.out && !e.leader.in && now >= m.back {
+			m.enter()
 		}
 	}
 }

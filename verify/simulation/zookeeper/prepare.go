@@ -113,67 +113,74 @@ func (v *view) prepare(o operation, by *Session, who []identity, x *txn) (code i
 	n := v.at(o.path)
 	switch o.op {
 	case opDelete:
-		if o.path == "/" || o.path == "/zookeeper" {
-			return errBadArguments
-		}
-		parent := v.at(o.path[:max(1, cut)])
-		switch {
-		case !parent.there:
-			return errNoNode
-		case !may(parent.acl, permDelete, who):
-			return errNoAuth
-		case !n.there:
-			return errNoNode
-		case o.version != -1 && o.version != n.version:
-			return errBadVersion
-		case n.children > 0:
-			return errNotEmpty
-		}
-		*n = record{}
-		parent.children--
+		return v.prepareDelete(o, n, who)
 	case opSetData:
-		switch {
-		case !n.there:
-			return errNoNode
-		case !may(n.acl, permWrite, who):
-			return errNoAuth
-		case o.version != -1 && o.version != n.version:
-			return errBadVersion
+		if code = n.admits(permWrite, who, o.version, n.version); code == 0 {
+			n.version++
+			x.data, x.version = o.data, n.version
 		}
-		n.version++
-		x.data, x.version = o.data, n.version
 	case opSetACL:
 		acl, ok := settle(o.acl, who)
-		switch {
-		case !ok:
+		if !ok {
 			return errInvalidACL
-		case !n.there:
-			return errNoNode
-		case !may(n.acl, permAdmin, who):
-			return errNoAuth
-		case o.version != -1 && o.version != n.aversion:
-			return errBadVersion
 		}
-		n.aversion++
-		n.acl = acl
-		x.acl, x.version = acl, n.aversion
+		if code = n.admits(permAdmin, who, o.version, n.aversion); code == 0 {
+			n.aversion++
+			n.acl = acl
+			x.acl, x.version = acl, n.aversion
+		}
 	case opCheck:
-		switch {
-		case !n.there:
-			return errNoNode
-		case !may(n.acl, permRead, who):
-			return errNoAuth
-		case o.version != -1 && o.version != n.version:
-			return errBadVersion
-		}
+		code = n.admits(permRead, who, o.version, n.version)
+	}
+	return code
+}
+
+// admits returns why a node may not be touched: it is not there, who asks lacks the right, or it has another version than the
+// one that is expected.
+func (n *record) admits(right int32, who []identity, expected, is int32) (code int32) {
+	switch {
+	case !n.there:
+		return errNoNode
+	case !may(n.acl, right, who):
+		return errNoAuth
+	case expected != -1 && expected != is:
+		return errBadVersion
 	}
 	return 0
 }
 
+func (v *view) prepareDelete(o operation, n *record, who []identity) (code int32) {
+	if o.path == "/" || o.path == "/zookeeper" {
+		return errBadArguments
+	}
+	parent := v.at(o.path[:max(1, strings.LastIndexByte(o.path, '/'))])
+	switch {
+	case !parent.there:
+		return errNoNode
+	case !may(parent.acl, permDelete, who):
+		return errNoAuth
+	case !n.there:
+		return errNoNode
+	case o.version != -1 && o.version != n.version:
+		return errBadVersion
+	case n.children > 0:
+		return errNotEmpty
+	}
+	*n = record{}
+	parent.children--
+	return 0
+}
+
+// flagsFit reports whether the flags of a create go together.
+func (o operation) flagsFit() bool {
+	known := o.flags&^(flagEphemeral|flagSequential|flagContainer) == 0
+	container := o.flags&flagContainer != 0 || o.op == opCreateContainer
+	return known && (!container || o.flags == flagContainer)
+}
+
 func (v *view) prepareCreate(o operation, by *Session, who []identity, x *txn) (code int32) {
 	p := o.path
-	if o.flags&^(flagEphemeral|flagSequential|flagContainer) != 0 || o.flags&flagContainer != 0 && o.flags != flagContainer ||
-		o.op == opCreateContainer && o.flags != flagContainer {
+	if !o.flagsFit() {
 		return errBadArguments
 	}
 	if cut := strings.LastIndexByte(p, '/'); cut < 0 || strings.IndexByte(p, 0) >= 0 {
