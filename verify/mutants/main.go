@@ -62,8 +62,12 @@ func main() {
 
 // mutants returns all mutants of a target.
 func (t target) mutants(root string) ([]mutant, error) {
+	folders, err := t.all(root)
+	if err != nil {
+		return nil, err
+	}
 	var all []mutant
-	for _, folder := range t.folders {
+	for _, folder := range folders {
 		found, err := mutants(root, filepath.Join(t.module, folder))
 		if err != nil {
 			return nil, err

@@ -25,6 +25,15 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s %s: %s => %s", m.file, m.function, m.was, m.now)
 }
 
+// folder is where a mutant is, from its module's top; "" for the zero mutant.
+func (m mutant) folder(module string) string {
+	if m.file == "" {
+		return ""
+	}
+	rel, _ := filepath.Rel(module, filepath.Dir(m.file))
+	return filepath.ToSlash(rel)
+}
+
 // mutants returns all mutants of the files in a folder that are built here.
 func mutants(root, folder string) ([]mutant, error) {
 	pkg, err := build.ImportDir(filepath.Join(root, folder), 0)

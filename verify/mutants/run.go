@@ -37,13 +37,19 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 		return "", err
 	}
 	overlay := filepath.Join(dir, "overlay.json")
+	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " '-overlay=" + overlay + "'")
 	if err := os.WriteFile(overlay, list, 0o600); err != nil {
 		return "", err
 	}
-	for _, s := range t.suites {
+	suites, err := t.tried(root, m.folder(t.module))
+	if err != nil {
+		return "", err
+	}
+	for _, s := range suites {
 		binary := filepath.Join(dir, "tests")
-		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", binary, "./"+s.folder)
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, "./"+s.folder)
 		build.Dir = filepath.Join(root, t.module)
+		build.Env = append(os.Environ(), "GOFLAGS="+flags)
 		if out, err := build.CombinedOutput(); ctx.Err() != nil {
 			return "", ctx.Err()
 		} else if err != nil && strings.Contains(string(out), filepath.Base(changed)) {
@@ -52,7 +58,7 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 			return "", errors.New(string(out))
 		}
 		by, err := surely(func(args ...string) (string, error) {
-			return run(ctx, binary, filepath.Join(root, t.module, s.folder), append(slices.Clone(s.args), args...), t.patience)
+			return run(ctx, binary, filepath.Join(root, t.module, s.folder), flags, append(slices.Clone(s.args), args...), t.patience)
 		})
 		if by != "" || err != nil {
 			return by, err
@@ -81,13 +87,14 @@ func surely(tests func(args ...string) (failed string, err error)) (failed strin
 	}
 }
 
-// run runs a test binary, and ends it when the first test has failed.
-func run(ctx context.Context, binary, dir string, args []string, patience time.Duration) (failed string, err error) {
+// run runs a test binary, and ends it when the first test has failed. Programs that the tests build have the mutant, too, since
+// the flags are those of the go command.
+func run(ctx context.Context, binary, dir, flags string, args []string, patience time.Duration) (failed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.v", "-test.failfast"}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1")
+	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1", "GOFLAGS="+flags)
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
 	if err := cmd.Start(); err != nil {
