@@ -3,8 +3,12 @@
 MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/browser verify/integration verify/simulation
 GO_TEST = go test -race -p 1
 
-# What was built and vetted in one clone is not built and vetted again in the next.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+# What was built and vetted in one clone is not built and vetted again in the next. What is tested does not depend on the
+# shell: its flags count only if they change no result, and variables that lead git, cd or bash astray do not count.
+export GOFLAGS := $(strip $(filter -buildvcs=% -modcacherw -p=%,$(GOFLAGS)) -trimpath)
+export GOWORK :=
+export LC_ALL := C.UTF-8
+unexport CDPATH BASH_ENV ENV GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY
 
 .DEFAULT_GOAL := help
 
@@ -19,7 +23,7 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, M
 .PHONY: test
 test: deps ## Run everything; a missing server is a failure
 	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=6 \
-		test-modules lint test-oldest-go test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
+		test-modules lint test-oldest-go test-shells test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities
@@ -119,9 +123,13 @@ test-long: ## Run the drivers' tests with crowds of ten thousand, all recipes fo
 
 .PHONY: test-quick
 test-quick: ## Run what needs no server, without the race detector
-	go test -short $(QUICK)
+	go test -short $(QUICK_FLAGS) $(QUICK)
 
 QUICK = ./coord ./coord/driver/... ./coord/mem ./coord/register ./coord/trace ./fence/... ./internal/... ./recipes/...
+
+.PHONY: test-shells
+test-shells: ## Run what needs no server as other users may: with other variables, folders, programs on PATH, umask, user
+	@bash scripts/shells.sh $(QUICK)
 
 .PHONY: test-oldest-go
 test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, and run what needs no server

@@ -18,8 +18,10 @@
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
 #
-# Each piece carries a stamp of its pin: a changed pin fetches it again, an unchanged one costs nothing.
+# Each piece carries a stamp of its pin, in .stamps: a changed pin fetches it again, an unchanged one costs nothing. The tests
+# take no piece without one.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere and says where
 
 # The pins are upstream versions, so that a distribution's security update of the same version is taken. Security updates of
 # PostgreSQL, MariaDB and OpenSSL are new upstream versions, so for these only the series is pinned. When a piece's recipe in
@@ -114,7 +116,7 @@ debs() {
 	local into=$1 want=() package
 	shift
 	command -v apt-get >/dev/null && command -v dpkg >/dev/null ||
-		fail "$piece comes from Debian's packages, and there is no apt-get or dpkg here. Put it into $root by hand (see the list at the top of scripts/deps.sh)"
+		fail "$piece comes from Debian's packages, and there is no apt-get or dpkg here. Put it into $root by hand (see the list at the top of scripts/deps.sh), and write '$(pin "$piece")' to $root/.stamps/$piece"
 	for package in "$@"; do
 		# The star stands for the distribution's own revision, as in 3.8.0-11+deb12u2.
 		if [ -n "${TURNWISE_DEPS_ANY_VERSION:-}" ]; then want+=("${package%%=*}"); else want+=("$package*"); fi

@@ -7,6 +7,7 @@
 #
 # Both start as the official images do: ZooKeeper reads /conf/zoo.cfg, etcd is on PATH.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere and says where
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 servers=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}

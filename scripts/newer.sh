@@ -8,6 +8,7 @@
 # They go to newer/ in the folder of deps.sh, in the same layout. The servers of deps.sh must be there (make deps). Their
 # libraries come with them, down to libc, so they need nothing of this system.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere and says where
 
 fail() { echo "newer.sh: $*" >&2; exit 1; }
 
@@ -56,6 +57,8 @@ wrap() {
 
 fetch() {
 	rm -rf "$newer" && mkdir -p "$newer"/{zookeeper,redis,mariadb}
+	cp -R "$servers/.stamps" "$newer/"
+	for piece in zookeeper redis mariadb; do echo "$piece any" >"$newer/.stamps/$piece"; done
 	for piece in "$servers"/*; do # the others are as they were
 		[ -e "$newer/${piece##*/}" ] || [ "$piece" = "$newer" ] || ln -s "$piece" "$newer/"
 	done

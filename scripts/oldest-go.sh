@@ -4,6 +4,7 @@
 # Every package is built and vetted. Libraries also run the tests that need no server: $QUICK in the root, all in
 # coord/*. If a Go cannot be fetched, one line says so, and that is no failure.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere and says where
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export GOWORK=off TURNWISE_SERVERS=/nowhere TURNWISE_REQUIRE_SERVERS=

@@ -11,6 +11,7 @@
 # It tries what the go command would fetch: a folder serves the modules at their tags, and for each of them a program in
 # a module of its own, scripts/testdata/consumer/MODULE, gets it from there.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere and says where
 
 fail() { echo "release.sh: $*" >&2; exit 1; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -6,6 +6,7 @@
 # Packages with real servers may fail because the machine was held up. So a package that fails is run once more, by
 # itself. The first failure is printed in full, and is a bug to find, even if the second run passes.
 set -uo pipefail
+unset CDPATH
 cd "$(dirname "$0")/.."
 
 side_by_side=4

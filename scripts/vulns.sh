@@ -2,6 +2,7 @@
 # Looks for known vulnerabilities that our code reaches: scripts/vulns.sh MODULE...
 # If the database does not answer, one line says so, and that is no failure. GOVULNDB names another database.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere and says where
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export GOWORK=off

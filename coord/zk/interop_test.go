@@ -174,7 +174,7 @@ func TestInOneLineWithCurator(t *testing.T) {
 			interop(t, Curator, kind == "rw", func(t *testing.T, addr, path, umpire string) *exec.Cmd {
 				folder := servers.Need(t, "curator")
 				servers.NeedProgram(t, "javac") // without it java runs no source
-				return exec.Command("java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+				return exec.Command(servers.NeedJava(t), "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 					"-cp", filepath.Join(folder, "*"), "testdata/Peer.java",
 					addr, path, umpire, kind, strconv.Itoa(peers), strconv.Itoa(peersTurns))
 			})

@@ -29,12 +29,16 @@ func curator(addr string, s Scenario) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
+	java, err := servers.Java()
+	if err != nil {
+		return nil, err
+	}
 	source, err := unpack("Curator.java", curatorProgram)
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{"-Xss256k", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", filepath.Join(jars, "*"), source}, s.args(addr, "/curator")...)
-	return exec.Command("java", args...), nil
+	return exec.Command(java, args...), nil
 }
 
 func kazoo(addr string, s Scenario) (*exec.Cmd, error) {

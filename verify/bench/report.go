@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // report is docs/benchmarks.md and what belongs to it. It is written again after each work.
@@ -298,7 +300,8 @@ func (b *bench) versions() []string {
 			}
 		}
 	}
-	if out, err := exec.Command("java", "-version").CombinedOutput(); err == nil {
+	java, err := servers.Java()
+	if out, failed := exec.Command(java, "-version").CombinedOutput(); err == nil && failed == nil {
 		first, _, _ := strings.Cut(string(out), "\n")
 		all = append(all, "Java "+first)
 	}

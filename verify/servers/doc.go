@@ -51,7 +51,8 @@
 // # Where the servers come from
 //
 // They come from the folder that `make deps` (scripts/deps.sh) fills: $TURNWISE_SERVERS, by default turnwise in the user's
-// cache directory. etcd may also be on PATH. Tests that find no server are skipped, or fail if TURNWISE_REQUIRE_SERVERS=1 is
-// set. New databases are copies of templates, which are made once and kept in the system's folder for temporary files. There
+// cache directory. None is taken from anywhere else, and another version than the pinned one is refused. Only Java is the
+// machine's own. Tests that find no server are skipped, or fail if TURNWISE_REQUIRE_SERVERS=1 is set. Servers see nothing of
+// the shell's variables, and tests only those that are meant for them ([Surroundings]). New databases are copies of templates, which are made once and kept in the system's folder for temporary files. There
 // are no servers for Windows: this package compiles there, but starts nothing.
 package servers

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -89,7 +88,7 @@ func (e *etcd) command(m *Member) (*exec.Cmd, error) {
 		if err != nil {
 			return nil, err
 		}
-		cmd.Env = append(os.Environ(), "HTTP_PROXY="+forwarder)
+		cmd.Env = append(environment(), "HTTP_PROXY="+forwarder)
 	}
 	return cmd, nil
 }

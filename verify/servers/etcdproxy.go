@@ -32,7 +32,7 @@ func EtcdProxy(t testing.TB, c *Cluster) string {
 	defer log.Close() // the child has its own
 	cmd := exec.Command(path, "grpc-proxy", "start", "--endpoints="+strings.Join(c.Addrs(), ","), "--listen-addr="+addr,
 		"--data-dir="+filepath.Join(dir, "data"))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, environment(), log, log
 	p, err := StartProcess(cmd)
 	if err != nil {
 		t.Fatalf("servers: %v", err)

@@ -84,6 +84,9 @@ func (m *Member) Launch() error {
 	}
 	defer log.Close() // the child has its own
 	cmd.Dir, cmd.Stdout, cmd.Stderr = m.dir, log, log
+	if cmd.Env == nil {
+		cmd.Env = environment()
+	}
 	m.proc, err = StartProcess(cmd)
 	m.byHand = false
 	return err

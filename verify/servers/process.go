@@ -91,10 +91,10 @@ func (p *Process) end(sig os.Signal) {
 	<-p.exited
 }
 
-// runToEnd runs a command that is not a server. If the command fails, the error has what it said.
+// runToEnd runs a command that is not a server, but makes one. If the command fails, the error has what it said.
 func runToEnd(cmd *exec.Cmd) error {
 	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), &said, &said
 	p, err := StartProcess(cmd)
 	if err != nil {
 		return err

@@ -14,6 +14,9 @@ func (p *Process) stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 
 func (p *Process) goOn() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
+// usualUmask lets everybody read what we make, as most shells do.
+func usualUmask() { syscall.Umask(0o022) }
+
 // lockFile waits for the lock on a file, which the kernel drops when we die.
 func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
 

@@ -17,3 +17,5 @@ func (p *Process) goOn() error { return errors.ErrUnsupported }
 func lockFile(*os.File) error { return errors.ErrUnsupported }
 
 func tryLockFile(*os.File) error { return errors.ErrUnsupported }
+
+func usualUmask() {}

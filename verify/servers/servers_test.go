@@ -222,13 +222,3 @@ func TestAServerThatRefusesItsConfigurationSaysWhy(t *testing.T) {
 	_, err = servers.StartEtcd(t.Context(), t.TempDir(), servers.Flags("--no-such-flag"))
 	require.ErrorContains(t, err, "no-such-flag")
 }
-
-func TestWithoutServersTheErrorSaysHowToGetThem(t *testing.T) {
-	t.Setenv("TURNWISE_SERVERS", t.TempDir())
-	t.Setenv("PATH", "/nowhere")
-	_, err := servers.StartZooKeeper(t.Context(), t.TempDir())
-	require.ErrorIs(t, err, servers.ErrNotInstalled)
-	require.ErrorContains(t, err, "make deps")
-	_, err = servers.StartEtcd(t.Context(), t.TempDir())
-	require.ErrorIs(t, err, servers.ErrNotInstalled)
-}

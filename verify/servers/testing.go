@@ -106,12 +106,23 @@ func Need(t testing.TB, name string) string {
 	return path
 }
 
-// NeedProgram returns the path of a program that the machine itself must have, or skips the test as Need does.
+// NeedJava returns the path of [Java], or skips the test as Need does.
+func NeedJava(t testing.TB) string {
+	t.Helper()
+	path, err := Java()
+	if err != nil {
+		skip(t, err)
+	}
+	return path
+}
+
+// NeedProgram returns the path of a program that the machine itself must have, or skips the test as Need does. No server is
+// one of these: those come from [Folder].
 func NeedProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		skip(t, err)
+		skip(t, fmt.Errorf("%s is %w on this machine", name, ErrNotInstalled))
 	}
 	return path
 }
@@ -127,9 +138,15 @@ func ScratchFor(t testing.TB) string {
 	return dir
 }
 
-// Main runs the tests of a package in which they share servers, and then ends the servers. It fails if goroutines are left.
-// TestMain calls it.
+// Main runs the tests of a package in [Surroundings] that are the same everywhere. They may share servers, which Main then
+// ends. It fails if goroutines are left. TestMain calls it.
 func Main(m *testing.M) int {
+	remove, err := Surroundings()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "servers:", err)
+		return 1
+	}
+	defer remove()
 	shared.on = true
 	code := m.Run()
 	shared.close()
@@ -182,9 +199,10 @@ func forTest(t testing.TB, name string, start starter, cfg config) *Cluster {
 // announced holds what has been said already: once for each test binary.
 var announced sync.Map
 
+// skip skips the test if something is not there. Something else in its place is a failure.
 func skip(t testing.TB, err error) {
 	t.Helper()
-	if os.Getenv("TURNWISE_REQUIRE_SERVERS") == "1" {
+	if os.Getenv("TURNWISE_REQUIRE_SERVERS") == "1" || !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("servers: %v", err)
 	}
 	t.Skipf("servers: %v", err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf16"
 )
 
 // StartZooKeeper starts ZooKeeper with its data under dir, and returns when it serves. Close ends it.
@@ -82,7 +83,7 @@ func (z *zooKeeper) configure(m *Member) error {
 	cfg := m.cluster.cfg
 	data := filepath.Join(m.dir, "data")
 	lines := []string{
-		"dataDir=" + data,
+		"dataDir=" + property(data),
 		"clientPort={port:client}",
 		"clientPortAddress=127.0.0.1",
 		"tickTime=" + strconv.FormatInt(cfg.tick.Milliseconds(), 10),
@@ -113,8 +114,8 @@ func (z *zooKeeper) configure(m *Member) error {
 			"secureClientPort={port:secure}",
 			"secureClientPortAddress=127.0.0.1",
 			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-			"ssl.keyStore.location="+certs.server,
-			"ssl.trustStore.location="+certs.authority,
+			"ssl.keyStore.location="+property(certs.server),
+			"ssl.trustStore.location="+property(certs.authority),
 			"ssl.clientAuth=need",
 		)
 	}
@@ -126,6 +127,22 @@ func (z *zooKeeper) configure(m *Member) error {
 	}
 	_, err := m.writeConfig("zoo.cfg", slices.Concat(lines, cfg.lines, cfg.own[m.id-1]))
 	return err
+}
+
+// property writes a path as Java's property files have it: in ASCII, with escapes for the rest.
+func property(path string) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(path)) {
+		switch {
+		case unit == '\\':
+			b.WriteString(`\\`)
+		case unit < 0x80:
+			b.WriteByte(byte(unit))
+		default:
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // next starts all members at once; most of a start is Java's own.

@@ -92,6 +92,10 @@ type transaction struct {
 
 // readTransactions puts the logs of all members together.
 func readTransactions(c *servers.Cluster) ([]transaction, error) {
+	java, err := servers.Java()
+	if err != nil {
+		return nil, err
+	}
 	var logged []map[int64]transaction
 	for _, m := range c.Members() {
 		own := map[int64]transaction{}
@@ -101,7 +105,7 @@ func readTransactions(c *servers.Cluster) ([]transaction, error) {
 			return nil, err
 		}
 		for _, log := range logs {
-			dump := exec.Command("java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+			dump := exec.Command(java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
 				"-cp", filepath.Join(servers.Folder(), "zookeeper", "*"),
 				"org.apache.zookeeper.server.persistence.TxnLogToolkit", "-d", log)
 			text, err := dump.Output()
