@@ -16,7 +16,9 @@
 //	memcached://host:11211                    memcached
 //
 // If no port is given it is the usual one, and if no path is given it is the driver's own root. The home is the user's
-// home as the system knows it, not $HOME: a cron job and a shell mean the same directory.
+// home as the system knows it, not $HOME: a cron job and a shell mean the same directory. For the same reason a URL of
+// PostgreSQL names the database, whatever PGDATABASE is; the other PG… variables of libpq, and ~/.pgpass, fill in what the
+// URL leaves open.
 //
 // # Parameters
 //

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"io"
@@ -51,9 +52,39 @@ func TestEachServiceByItsURL(t *testing.T) {
 			_, err = mutex.New(second, "orders/42").TryLock(t.Context())
 			assert.ErrorIs(t, err, coord.ErrBusy)
 			assert.ErrorContains(t, err, `"first"`)
+			if elsewhere := strings.Replace(url, "shop", "other", 1); elsewhere != url {
+				other, err := Open(t.Context(), elsewhere)
+				require.NoError(t, err)
+				defer other.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a new memory begins with a pause
+				defer cancel()
+				own, err := mutex.New(other, "orders/42").Lock(ctx)
+				require.NoError(t, err, "the same line in another part of the service is another")
+				require.NoError(t, own.Release())
+			}
 			require.NoError(t, h.Release())
 		})
 	}
+}
+
+func TestPostgresIsAskedToPoll(t *testing.T) {
+	url := servers.Postgres(t).URL() + "&listen-url=postgres://postgres@127.0.0.1:1/postgres"
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err := Open(ctx, url)
+	require.ErrorIs(t, err, coord.ErrUnavailable, "nobody tells it anything at that address")
+	client, err := Open(t.Context(), url+"&polling=yes")
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+}
+
+func TestAMemcachedThatEvictsTakesConsent(t *testing.T) {
+	url := "memcached://" + servers.Memcached(t).Addrs()[0]
+	_, err := Open(t.Context(), url)
+	require.ErrorIs(t, err, coord.ErrDenied)
+	client, err := Open(t.Context(), url+"?evictions=yes")
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
 }
 
 func TestAPasswordThatIsNotOnTheCommandLine(t *testing.T) {

@@ -45,6 +45,7 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 		"mysql://h":                     `mysql://h: invalid argument: it names no database: write mysql://user@host/database`,
 		"mysql://h,i/db":                `mysql://h,i/db: invalid argument: it names 2 hosts, and mysql is one`,
 		"postgres://h/db?server-name=x": `postgres://h/db?…: invalid argument: server-name: PostgreSQL takes the host's name; there is no other`,
+		"postgres://u@h":                `postgres://u@h: invalid argument: it names no database: write postgres://user@host/database`,
 		"memcached://u@h":               `memcached://u@h: invalid argument: memcached knows no users, and the URL names one`,
 		"memcached://h/x":               `memcached://h/x: invalid argument: memcached takes no path, and /x is one`,
 		"zk://h\x1b[2J/\u202e":          `zk://h\x1b[2J/\u202e: invalid argument: "h\x1b[2J" is no host, and no host:port`,
@@ -110,6 +111,10 @@ func TestASessionCanBeSetByTheCaller(t *testing.T) {
 	assert.Equal(t, 7*time.Second, got)
 	s.Connect(t.Context(), WithTTL(3*time.Second))
 	assert.Equal(t, 3*time.Second, got)
+	for _, least := range []time.Duration{minSession, maxSession} {
+		s.Connect(t.Context(), WithTTL(least))
+		assert.Equal(t, least, got)
+	}
 	_, err = s.Connect(t.Context(), WithTTL(3))
 	assert.ErrorIs(t, err, coord.ErrInvalid)
 }

@@ -27,6 +27,9 @@ func postgreses(t *target) (connect, error) {
 	if e.serverName != "" {
 		return nil, errors.New("server-name: PostgreSQL takes the host's name; there is no other")
 	}
+	if t.name() == "" { // or PGDATABASE would choose it, and two shells would have two locks
+		return nil, errors.New("it names no database: write postgres://user@host/database")
+	}
 	// These are the names that libpq has for them.
 	q := url.Values{}
 	for name, value := range map[string]string{"sslmode": sslmode, "sslrootcert": e.ca, "sslcert": e.cert, "sslkey": e.key} {

@@ -10,7 +10,7 @@ set -euo pipefail
 unset CDPATH
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-quick="$* ./sharedfile ./cmd/turnwise/internal/..."
+quick="$* ./coord/file ./sharedfile ./cmd/turnwise/internal/..."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -22,12 +22,15 @@ usual=(PATH="$work/path:/usr/local/bin:/usr/bin:/bin")
 for name in GOROOT GOCACHE GOPATH GOMODCACHE GOPROXY GOSUMDB GOTOOLCHAIN; do usual+=("$name=$(go env $name)"); done
 buildvcs=-buildvcs=false
 
-# run NAME VARIABLE=VALUE... runs the tests with nothing but these variables, and flags of go test in $flags.
+# These wait for the disk or for half a minute, and come to nothing else that a shell could change.
+slow='TestStoreThatSyncs|TestProcessesThatAreKilledLoseAndRepeatNothing|TestAListenerWhoIsAsleepLearnsThatItHasLostNotes'
+
+# run NAME VARIABLE=VALUE... runs the tests with nothing but these variables, as somebody else if $exec is a program that does that.
 run() {
 	local name=$1
 	shift
 	echo "== shell: $name"
-	env -i "${usual[@]}" "$@" make --no-print-directory -C "$here" test-quick QUICK="$quick" QUICK_FLAGS="-count=1 ${flags:-}" || {
+	env -i "${usual[@]}" "$@" make --no-print-directory -C "$here" test-quick QUICK="$quick" QUICK_FLAGS="-count=1 -skip='^($slow)\$\$' ${exec:+-exec=$exec}" || {
 		echo "shells.sh: a test fails in a shell that is $name: scripts/shells.sh says what is different there" >&2
 		exit 1
 	}
@@ -66,7 +69,7 @@ bare() {
 # The programs of tests are built by us, whose caches nobody else may read, and run as somebody else. Two of the tests ask the
 # go command about the sources, and cannot do that without a cache.
 other() {
-	local as=(setpriv --reuid 65534 --regid 65534 --clear-groups --) asks
+	local as=(setpriv --reuid 65534 --regid 65534 --clear-groups --)
 	if [ "$(id -u)" != 0 ] || ! "${as[@]}" test -r "$here/go.mod" 2>/dev/null; then
 		echo "== shell: other, not tried: that takes root, setpriv, and a checkout that everybody may read"
 		return
@@ -78,8 +81,8 @@ other() {
 		exec ${as[*]} env HOME=/nonexistent TMPDIR="$work/other" "\$program" "\$@"
 	WRAPPER
 	chmod 755 "$work/as-other"
-	asks=$(sed -n 's/^func \(Test[A-Za-z]*\)(.*/\1/p' "$here/coord/imports_test.go" | grep -v LibraryModules | paste -sd'|')
-	flags="-exec=$work/as-other -skip='^($asks)\$\$'" run other GOFLAGS=$buildvcs
+	slow+="|$(sed -n 's/^func \(Test[A-Za-z]*\)(.*/\1/p' "$here/coord/imports_test.go" | grep -v LibraryModules | paste -sd'|')"
+	exec=$work/as-other run other GOFLAGS=$buildvcs
 }
 
 for shell in strange bare other; do

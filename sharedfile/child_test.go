@@ -31,6 +31,7 @@ import (
 const roleVariable = "TURNWISE_SHAREDFILE_ROLE"
 
 func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // whatever the shell's is: what users of a group write, all of them must be able to read
 	role := os.Getenv(roleVariable)
 	if role == "" {
 		os.Exit(m.Run())

@@ -189,8 +189,10 @@ func commonDir(t *testing.T) (dir string) {
 	if err == nil {
 		err = os.WriteFile(dir+"/program", program, 0o755)
 	}
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
+	for name, mode := range map[string]os.FileMode{"": 0o777, "/program": 0o755} { // whatever the umask is
+		if err == nil {
+			err = os.Chmod(dir+name, mode)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)

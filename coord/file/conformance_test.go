@@ -17,6 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	unix.Umask(0o022) // whatever the shell's is: a directory that everybody may write to is refused
 	child()
 	storetest.Main(func(dir string) (register.Store, error) { return Open(context.Background(), dir) })
 	os.Exit(m.Run())

@@ -202,6 +202,17 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 1 line that cannot be read, the first at a:5: no line of a trace`, v.String())
 }
 
+func TestWhatIsReadTwiceHidesNothingThatIsMissing(t *testing.T) {
+	w := on("m", "a").had(1, "lock", 0, 10)
+	w.n += 3
+	w.had(2, "lock", 11, 20)
+	a := NewAudit(0)
+	for _, file := range []string{"a", "a copy"} {
+		require.NoError(t, a.Read(file, strings.NewReader(w.text.String())))
+	}
+	assert.Contains(t, a.Verdict().String(), "3 records missing, of 1 client")
+}
+
 // A user who gives one service two names sees that here.
 func TestTheVerdictNamesTheServices(t *testing.T) {
 	v := verdict(t, on("m", "a").had(1, "lock", 0, 10), on("m", "b").had(1, "lock", 9, 20, atService("test")))

@@ -84,6 +84,7 @@ func TestARealRunHasNothingWrong(t *testing.T) {
 	v := audit(t, p.String())
 	assert.Empty(t, v.Wrong)
 	assert.Equal(t, "1,000 turns in 4 lines of 1 process: nothing wrong", v.String())
+	assert.NotContains(t, p.String(), "\n\n", "each line is a record")
 }
 
 // Two services each let in their own clients, and are taken for one.

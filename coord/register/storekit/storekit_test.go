@@ -30,6 +30,11 @@ func TestSettings(t *testing.T) {
 	if c, err := configured(time.Second); err != nil || c.TTL != time.Second || c.Log == nil {
 		t.Errorf("%+v, %v", c, err)
 	}
+	for _, limit := range []time.Duration{register.MinTTL, MaxTTL} {
+		if c, err := configured(limit); err != nil || c.TTL != limit {
+			t.Errorf("WithTTL(%v): %+v, %v", limit, c, err)
+		}
+	}
 	var c config
 	if err := Configure[config, func(*config)](pkg, &c, &c.Settings, nil); err != nil || c.TTL != register.DefaultTTL {
 		t.Errorf("without options: %+v, %v", c, err)
@@ -97,6 +102,10 @@ func TestAnErrorIsExplainedOnce(t *testing.T) {
 	again := Explain(fmt.Errorf("make the table: %w", first), advise)
 	if !errors.Is(again, driver.ErrDenied) || !errors.Is(again, answer) || strings.Count(again.Error(), "grant it") != 1 {
 		t.Errorf("explained twice: %v", again)
+	}
+	mayPass := Explain(answer, func(error) (string, error) { return "wait", nil })
+	if twice := Explain(fmt.Errorf("look: %w", mayPass), advise); strings.Count(twice.Error(), "wait") != 1 || errors.Is(twice, driver.ErrDenied) {
+		t.Errorf("explained once more, with a class: %v", twice)
 	}
 	if other := errors.New("other"); Explain(other, advise) != other || Explain(nil, advise) != nil {
 		t.Error("what nobody can explain is changed")
