@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
 # Runs tests in shells that are not like ours, through `make test-quick`, and none may notice: scripts/shells.sh PACKAGE...
 #
-#   strange   variables that servers, their clients, git, go or the tool heed, other servers on PATH, no home, an odd TMPDIR
+#   strange   variables that servers, their clients, git, go or the tool heed, no home, an odd TMPDIR, files for us alone
 #   bare      hardly any variables, and what is made is open to everybody
 #   other     another user, if this one is root
 #
-# Besides the PACKAGEs these are some that start children of their own or open files.
+# In all of them there are other servers on PATH. Besides the PACKAGEs these are some that open files, start children or speak
+# to servers, which only the strange shell knows.
 set -euo pipefail
 unset CDPATH
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-quick="$* ./coord/file ./sharedfile ./cmd/turnwise/internal/..."
+quick="$* ./backend ./coord/file ./sharedfile ./cmd/turnwise/internal/..."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 
-# The go command is found where it is, and finds its caches where they are.
 mkdir "$work/path"
+for program in etcd etcdctl redis-server postgres initdb psql pgbouncer mariadbd mysqld memcached zkServer.sh; do
+	printf '#!/bin/sh\necho "$0" >>"%s"\nexit 1\n' "$work/taken" >"$work/path/$program"
+	chmod 755 "$work/path/$program"
+done
+# The go command is found where it is, and finds its caches where they are.
 ln -s "$(command -v go)" "$work/path/go"
 usual=(PATH="$work/path:/usr/local/bin:/usr/bin:/bin")
 for name in GOROOT GOCACHE GOPATH GOMODCACHE GOPROXY GOSUMDB GOTOOLCHAIN; do usual+=("$name=$(go env $name)"); done
@@ -25,27 +30,30 @@ buildvcs=-buildvcs=false
 # These wait for the disk or for half a minute, and come to nothing else that a shell could change.
 slow='TestStoreThatSyncs|TestProcessesThatAreKilledLoseAndRepeatNothing|TestAListenerWhoIsAsleepLearnsThatItHasLostNotes'
 
-# run NAME VARIABLE=VALUE... runs the tests with nothing but these variables, as somebody else if $exec is a program that does that.
+# run NAME VARIABLE=VALUE... runs the tests with nothing but these variables, as somebody else if $exec is a program that does
+# that.
 run() {
 	local name=$1
 	shift
 	echo "== shell: $name"
-	env -i "${usual[@]}" "$@" make --no-print-directory -C "$here" test-quick QUICK="$quick" QUICK_FLAGS="-count=1 -skip='^($slow)\$\$' ${exec:+-exec=$exec}" || {
+	env -i "${usual[@]}" "$@" make --no-print-directory -C "$here" test-quick QUICK="$quick" \
+		QUICK_FLAGS="-count=1 -skip='^($slow)\$\$' ${exec:+-exec=$exec}" || {
 		echo "shells.sh: a test fails in a shell that is $name: scripts/shells.sh says what is different there" >&2
 		exit 1
 	}
+	if [ -e "$work/taken" ]; then
+		echo "shells.sh: a test took what was on PATH: $(sort -u "$work/taken" | tr '\n' ' ')" >&2
+		exit 1
+	fi
 }
 
 strange() {
-	local program wrong=nowhere.invalid odd
-	for program in etcd etcdctl redis-server postgres initdb psql pgbouncer mariadbd mysqld memcached zkServer.sh; do
-		printf '#!/bin/sh\necho "$0" >>"%s"\nexit 1\n' "$work/taken" >"$work/path/$program"
-		chmod 755 "$work/path/$program"
-	done
+	local wrong=nowhere.invalid odd
 	odd="$work/it's \"odd\", of $(printf 'long%.0s' {1..20})"
 	mkdir "$odd"
 	umask 077
-	run strange TMPDIR="$odd" HOME=/nonexistent XDG_CACHE_HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent XDG_STATE_HOME=/nonexistent \
+	run strange TMPDIR="$odd" TURNWISE_SERVERS="${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}" \
+		HOME=/nonexistent XDG_CACHE_HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent XDG_STATE_HOME=/nonexistent \
 		XDG_RUNTIME_DIR=/nonexistent GOENV=off GOFLAGS="-mod=mod -count=2 -race $buildvcs" GOWORK=off \
 		LANG=tr_TR.UTF-8 LC_ALL=tr_TR.UTF-8 TZ=Pacific/Chatham CDPATH=/:/tmp BASH_ENV=/nonexistent ENV=/nonexistent TERM=dumb SHELL=/bin/false \
 		GIT_DIR=/nonexistent GIT_WORK_TREE=/nonexistent \
@@ -55,10 +63,6 @@ strange() {
 		MYSQL_HOST=$wrong MYSQL_PWD=wrong MYSQL_TCP_PORT=1 REDIS_HOST=$wrong REDIS_PASSWORD=wrong REDISCLI_AUTH=wrong \
 		ETCD_NAME=other ETCD_DATA_DIR=/nonexistent ETCDCTL_ENDPOINTS=$wrong:1 ETCDCTL_API=2 \
 		JAVA_TOOL_OPTIONS=-XX:NoSuchOption CLASSPATH=/nonexistent PYTHONHOME=/nonexistent
-	if [ -e "$work/taken" ]; then
-		echo "shells.sh: a test took what was on PATH: $(sort -u "$work/taken" | tr '\n' ' ')" >&2
-		exit 1
-	fi
 }
 
 bare() {
@@ -85,6 +89,4 @@ other() {
 	exec=$work/as-other run other GOFLAGS=$buildvcs
 }
 
-for shell in strange bare other; do
-	("$shell")
-done
+for shell in strange bare other; do ("$shell"); done
