@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
@@ -142,5 +143,17 @@ func TestALineThatNamesNobodyIsNone(t *testing.T) {
 				t.Errorf("it is of member %d, of %d: %v", member, len(l.members), got.id(n))
 			}
 		}
+	}
+}
+
+// A line that everybody has left keeps its next token, and nothing of those who stood there.
+func TestALineThatEverybodyHasLeftIsAsShortAsANewOne(t *testing.T) {
+	was := &line{next: 7 << coord.TurnBits}
+	d := newDraft(was)
+	me := d.join(sessionID{1}, 1, "lock", driver.Owner{Label: "somebody"}, nil, 0)
+	id := d.id(me)
+	d.remove(1, left, func(n node) bool { return d.id(n) == id })
+	if got, new := len(d.encode()), len((&line{next: d.next, seq: d.seq}).encode()); got != new {
+		t.Errorf("it takes %d bytes, and a new one %d", got, new)
 	}
 }
