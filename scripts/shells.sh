@@ -27,8 +27,8 @@ usual=(PATH="$work/path:/usr/local/bin:/usr/bin:/bin")
 for name in GOROOT GOCACHE GOPATH GOMODCACHE GOPROXY GOSUMDB GOTOOLCHAIN; do usual+=("$name=$(go env $name)"); done
 buildvcs=-buildvcs=false
 
-# These wait for the disk or for half a minute, and come to nothing else that a shell could change.
-slow='TestStoreThatSyncs|TestProcessesThatAreKilledLoseAndRepeatNothing|TestAListenerWhoIsAsleepLearnsThatItHasLostNotes'
+# These take long or are sensitive to a busy machine, and come to nothing that a shell could change.
+slow='TestStore|TestStoreThatSyncs|TestConformance|TestProcessesThatAreKilledLoseAndRepeatNothing|TestAListenerWhoIsAsleepLearnsThatItHasLostNotes'
 
 # run NAME VARIABLE=VALUE... runs the tests with nothing but these variables, as somebody else if $exec is a program that does
 # that.

@@ -3,6 +3,7 @@ package servers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -58,12 +59,18 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 		server, identified = "mysqld", "ALTER USER root@'127.0.0.1' IDENTIFIED BY '%s';"
 	}
 	filled, err := template(strings.ToLower(d.name()), filepath.Join(base, "sbin", server), "1", func(dir string) error {
-		args := append([]string{"--no-defaults", "--basedir=" + base, "--datadir=" + dir}, asRoot()...)
+		args := append([]string{"--no-defaults", "--basedir=" + base}, asRoot()...)
 		if d.mysql {
-			args = append(args, "--initialize-insecure", "--innodb-redo-log-capacity=16M")
+			args = append(args, "--datadir="+dir, "--initialize-insecure", "--innodb-redo-log-capacity=16M")
 			return runToEnd(exec.Command(filepath.Join(d.programs, server), args...))
 		}
-		args = append(args, "--innodb-log-file-size=16M", "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+		plain, remove, err := plainName(dir)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		args = append(args, "--datadir="+plain,
+			"--innodb-log-file-size=16M", "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
 		return runToEnd(exec.Command(filepath.Join(d.programs, "mariadb-install-db"), args...))
 	})
 	if err != nil {
@@ -110,6 +117,17 @@ func (d *mariaDB) command(m *Member) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return exec.Command(filepath.Join(d.programs, server), append([]string{"--defaults-file=" + file}, asRoot()...)...), nil
+}
+
+// plainName makes a folder, and another name for it: mariadb-install-db makes several words of a path with blanks.
+func plainName(dir string) (plain string, remove func(), err error) {
+	parent, err := os.MkdirTemp("/tmp", "turnwise-mariadb-")
+	if err != nil {
+		return "", nil, err
+	}
+	plain = filepath.Join(parent, "data")
+	err = errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(dir, plain))
+	return plain, func() { _ = os.RemoveAll(parent) }, err
 }
 
 // asRoot are the flags that MariaDB wants to see before it runs as root.
