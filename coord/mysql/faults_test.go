@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -95,6 +96,9 @@ func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
 			before, err := s.Memory(within(t, 10*time.Second))
 			if err != nil || before.For != register.Forever {
 				t.Fatalf("the memory is %+v, %v", before, err)
+			}
+			if promised := s.Strength().Restart; (promised == driver.Remembers) != c.safe {
+				t.Errorf("it promises that a restart %v", promised)
 			}
 			it := put(t, s, register.Item{Key: "k"}, "x")
 			put(t, s, it, "y")

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -46,6 +47,75 @@ func TestNoClerkIsKeptForASessionThatIsOver(t *testing.T) {
 		synctest.Wait()
 		if n := clerkUsers(d); n > 0 {
 			t.Errorf("clerks are kept for %d", n)
+		}
+	})
+}
+
+func TestNothingIsKeptForATryThatWouldHaveToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(newQuietStore())
+		defer d.Close(context.Background())
+		s, err := d.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := func(ahead []driver.Node) bool { return len(ahead) == 0 }
+		for range 10 {
+			if _, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock, Free: free}); err != driver.ErrBusy {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := clerkUsers(d); n != 1 {
+			t.Errorf("clerks are kept for %d, and one is in line", n)
+		}
+		if err := holder.Leave(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestNoVigilIsKeptOnceNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newQuietStore()
+		join := func(d *Driver) driver.Place {
+			s, err := d.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		theirs, ours := New(store), New(store)
+		defer theirs.Close(context.Background())
+		defer ours.Close(context.Background())
+		vigils := func() int {
+			ours.mu.Lock()
+			defer ours.mu.Unlock()
+			return len(ours.vigils)
+		}
+		holder, waiter := join(theirs), join(ours)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(time.Second)
+			if n := vigils(); n != 1 {
+				t.Errorf("%d sessions are watched over, and one is in the way", n)
+			}
+			cancel()
+		}()
+		if _, _, err := waiter.Await(ctx, []driver.Node{holder.Node()}); err == nil {
+			t.Error("it waits no longer, and the holder is there")
+		}
+		synctest.Wait()
+		if n := vigils(); n != 0 {
+			t.Errorf("%d sessions are still watched over", n)
 		}
 	})
 }
