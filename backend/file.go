@@ -36,6 +36,9 @@ func files(t *target) (connect, error) {
 			if dir, err = own(); err != nil {
 				return nil, err
 			}
+			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+				return nil, fmt.Errorf("turnwise: backend file://: %w: make the user's directory, or name one, as file:///var/lib/locks: %w", coord.ErrUnavailable, err)
+			}
 		}
 		return file.Connect(ctx, dir, append(opts, file.WithLogger(c.log), file.WithClient(c.client...))...)
 	}, nil
@@ -48,9 +51,5 @@ func own() (string, error) {
 	if err != nil || u.HomeDir == "" {
 		return "", unreadable{fmt.Errorf("this user has no home: name a directory, as file:///var/lib/locks")}
 	}
-	dir := filepath.Join(u.HomeDir, ".local", "state", "turnwise")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("turnwise: backend file://: %w: make the user's directory, or name one, as file:///var/lib/locks: %w", coord.ErrUnavailable, err)
-	}
-	return filepath.Join(dir, "locks"), nil
+	return filepath.Join(u.HomeDir, ".local", "state", "turnwise", "locks"), nil
 }

@@ -93,8 +93,10 @@ func (s score) String() string {
 // try runs the tests with mutants, until n have compiled.
 func (t target) try(ctx context.Context, root string, all []mutant, n int, verbose bool) (score, error) {
 	s := score{target: t}
-	if by, err := noticed(ctx, root, t, mutant{}); by != "" || err != nil {
-		return s, fmt.Errorf("%s, without a mutant: %s, %w", t.name, by, err)
+	if by, err := noticed(ctx, root, t, mutant{}); err != nil {
+		return s, fmt.Errorf("%s, without a mutant: %w", t.name, err)
+	} else if by != "" {
+		return s, fmt.Errorf("%s, without a mutant: %s fails", t.name, by)
 	}
 	for _, m := range all {
 		if s.noticed+s.unnoticed+s.explained == n {

@@ -52,7 +52,7 @@ var targets = []target{
 	{"mysql", "coord/mysql", []string{"."}, quick("."), 75, 10 * time.Minute},
 	{"backend", "backend", []string{"."}, of("."), 75, 2 * time.Minute},
 	{"tool", "cmd/turnwise", []string{"internal/..."}, []suite{
-		{own, nil}, {".", []string{"-test.short", "-test.run=^TestScripts$/^file$|^TestTheService"}},
+		{own, nil}, {".", []string{"-test.short", "-test.run=^TestScripts$/^file$"}},
 	}, 75, 5 * time.Minute},
 }
 
