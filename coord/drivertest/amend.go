@@ -19,6 +19,7 @@ var amendments = []scenario{
 	{name: "applied late to a node that was removed", run: amendAppliedLateToRemoved},
 	{name: "is never seen half done", run: amendNeverHalf},
 	{name: "a holder goes on watching over its node", run: amendedThenRemoved},
+	{name: "a holder that gave it up goes on watching over its node", run: amendedLateThenRemoved},
 }
 
 func kindWakes(s *scene) {
@@ -179,4 +180,30 @@ func amendedThenRemoved(s *scene) {
 	s.noAnswer(30*time.Millisecond, holder, "nothing happens")
 	s.remove(operator, s.look(operator)[0])
 	s.mustBeRemoved(soon, holder, "the amended node was removed")
+}
+
+// The amendment is made, but its answer comes late. By then the holder watches over its node without knowing what it is.
+func amendedLateThenRemoved(s *scene) {
+	sess, l := s.session()
+	s.needs("freeze a link", l.Freeze == nil)
+	_, operator := s.session()
+	for _, kind := range []string{"R", "W"} { // one changes the kind, one only the data
+		me, _ := s.joinAs(sess, s.entry("W"))
+		thaw := l.Freeze(Replies)
+		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+		err := me.Amend(ctx, kind, []byte("says something now"))
+		cancel()
+		if err == nil {
+			s.Error("Amend had an answer although none could come")
+		}
+		holder := s.watch(me)
+		time.Sleep(50 * time.Millisecond)
+		thaw()
+		s.eventually(s.patience, "it is amended", func() bool { n := s.look(operator); return len(n) == 1 && n[0].Kind == kind })
+		s.noAnswer(50*time.Millisecond, holder, "the node stands")
+		s.remove(operator, s.look(operator)[0])
+		s.mustBeRemoved(soon, holder, "the amended node was removed")
+		s.leave(me, true)
+		s.gone(s.line)
+	}
 }

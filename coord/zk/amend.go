@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 
@@ -114,11 +115,12 @@ func amendError(err error, nodePath string) error {
 	return explain(err, "amending", nodePath, needed, path.Dir(nodePath))
 }
 
-// amending records where an amendment will put the node, before it is sent. From then on the node has both paths.
+// amending records where an amendment will put the node, before it is sent. From then on the node has both paths, and
+// nobody knows which transaction makes the new one.
 func (p *place) amending(next string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.paths = append(p.paths, next)
+	p.paths, p.made = append(p.paths, next), math.MaxInt64
 }
 
 // notAmended records that an amendment has not been made and never will be.

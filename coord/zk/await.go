@@ -25,7 +25,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 	}
 	for i := range wait {
 		w := a.join(wait[i].ID)
-		a.others = append(a.others, other{w, a.session.watches.state(w).changes})
+		a.others = append(a.others, a.other(w))
 	}
 	a.watchSecond()
 	return a.sleep(ctx)
@@ -49,7 +49,7 @@ type awaiting struct {
 	bell     driverkit.Bell
 	own      *watch
 	others   []other
-	second   *watch // on the one ahead of the one waited for; nil: there is no need
+	second   *other // on the one ahead of the one waited for; nil: there is no need
 	unread   bool   // as far as we know, the node waited for may not be read
 }
 
@@ -58,6 +58,9 @@ type other struct {
 	*watch
 	changes int
 }
+
+// hasMoved needs the lock of the watches.
+func (o *other) hasMoved() bool { return o.gone || o.changes != o.watch.changes }
 
 func (p *place) awaiting() *awaiting {
 	a := &awaiting{place: p, bell: driverkit.NewBell()}
@@ -68,13 +71,15 @@ func (p *place) awaiting() *awaiting {
 
 func (a *awaiting) join(nodePath string) *watch { return a.session.watches.join(nodePath, a.bell) }
 
+func (a *awaiting) other(w *watch) other { return other{w, a.session.watches.state(w).changes} }
+
 func (a *awaiting) quit() {
 	a.session.watches.quit(a.own, a.bell)
 	for _, w := range a.others {
 		a.session.watches.quit(w.watch, a.bell)
 	}
 	if a.second != nil {
-		a.session.watches.quit(a.second, a.bell)
+		a.session.watches.quit(a.second.watch, a.bell)
 	}
 }
 
@@ -84,14 +89,15 @@ func (a *awaiting) quit() {
 func (a *awaiting) watchSecond() {
 	t := &a.session.watches
 	if a.second != nil {
-		t.quit(a.second, a.bell)
+		t.quit(a.second.watch, a.bell)
 		a.second = nil
 	}
 	if len(a.others) != 1 || t.isOurs(a.others[0].watch) {
 		return
 	}
 	if nodePath := a.aheadOf(a.others[0].path); nodePath != "" {
-		a.second = a.join(nodePath)
+		second := a.other(a.join(nodePath))
+		a.second = &second
 	}
 }
 
@@ -170,7 +176,7 @@ func (a *awaiting) arm() {
 		interests = append(interests, interest{w.watch, ofData})
 	}
 	if a.second != nil {
-		interests = append(interests, interest{a.second, ofData})
+		interests = append(interests, interest{a.second.watch, ofData})
 	}
 	a.session.arm(a.since, interests...)
 }
@@ -182,7 +188,7 @@ const (
 	ownGone      // my own node is not where it was
 	myTurn       // the node right ahead left, and nobody else is ahead
 	moved        // somebody left, or was amended
-	nearer       // the second one ahead left
+	nearer       // the second one ahead left, or was amended
 )
 
 // news is what the watches have said so far, and about which node. Our own node comes first: an answer that lets me in must
@@ -201,11 +207,11 @@ func (a *awaiting) news() (news, *watch) {
 		}
 	}
 	for _, w := range a.others {
-		if w.gone || w.changes != w.watch.changes {
+		if w.hasMoved() {
 			return moved, w.watch
 		}
 	}
-	if a.second != nil && a.second.gone && !a.others[0].ours {
+	if a.second != nil && a.second.hasMoved() && !a.others[0].ours {
 		return nearer, a.others[0].watch
 	}
 	return nothing, nil

@@ -52,6 +52,7 @@ type setting struct {
 	pending int // requests for it under way
 	set     bool
 	since   int64 // it reports, or will report, what happens after this transaction
+	relied  bool  // somebody has made no request because one was under way
 }
 
 // armed reports whether the server will report the next change.
@@ -236,7 +237,12 @@ func (s *session) arm(since int64, interests ...interest) {
 	var all []asked
 	var paths [aspects][]string
 	for _, w := range interests {
-		if setting := &w.settings[w.aspect]; !w.gone && !setting.tells(since) {
+		setting := &w.settings[w.aspect]
+		switch {
+		case w.gone:
+		case setting.tells(since):
+			setting.relied = setting.pending > 0
+		default:
 			setting.begin(since)
 			all = append(all, asked{w, w.changes})
 			paths[w.aspect] = append(paths[w.aspect], w.path)
@@ -254,7 +260,8 @@ func (s *session) arm(since int64, interests ...interest) {
 	}))
 }
 
-// answered records the answer to a request for watches.
+// answered records the answer to a request for watches. It rings those who relied on a watch that is used up already, so
+// that they arm again.
 func (t *watches) answered(all []asked, connection uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -266,6 +273,12 @@ func (t *watches) answered(all []asked, connection uint64, err error) {
 		setting.pending--
 		// An event between the request and its answer may have used the watch up.
 		setting.set = setting.set || err == nil && w.changes == w.watch.changes
+		if setting.pending == 0 {
+			if setting.relied && !setting.set && err == nil {
+				w.watch.ring()
+			}
+			setting.relied = false
+		}
 		t.drop(w.watch)
 	}
 }

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -131,4 +132,26 @@ func TestTheListTellsAnAmendmentFromADeparture(t *testing.T) {
 	behind := contender{guid: newGUID(), kind: "W", seq: 17}
 	require.True(t, amendedIn([]string{behind.name(), c.name()}, was))
 	require.False(t, amendedIn([]string{behind.name()}, was))
+}
+
+// The service may use a watch up at once, to tell of what has happened since the time that the request names. Whoever has
+// made no request of its own because that one was under way must be told that there is no watch.
+func TestWhoReliesOnAWatchThatIsUsedUpAtOnceIsToldSo(t *testing.T) {
+	s := newSession(&service{config: &config{ttl: time.Second}})
+	ws := &s.watches
+	by := driverkit.NewBell()
+	w := ws.joinOwn(lockPath("lock"), by)
+	w.settings[ofChildren].begin(7)
+	first := []asked{{interest{w, ofChildren}, w.changes}}
+	ws.dirChanged(w.path)
+	require.True(t, rang(by))
+	s.arm(9, interest{w, ofChildren}) // it would panic if it sent anything: there is no connection
+	ws.answered(first, ws.connection, nil)
+	require.False(t, w.settings[ofChildren].set)
+	require.True(t, rang(by), "so that it asks again")
+
+	w.settings[ofChildren].begin(9)
+	ws.answered([]asked{{interest{w, ofChildren}, w.changes}}, ws.connection, nil)
+	require.True(t, w.settings[ofChildren].armed())
+	require.False(t, rang(by), "there is a watch")
 }
