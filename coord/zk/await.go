@@ -74,12 +74,12 @@ func (a *awaiting) join(nodePath string) *watch { return a.session.watches.join(
 func (a *awaiting) other(w *watch) other { return other{w, a.session.watches.state(w).changes} }
 
 func (a *awaiting) quit() {
-	a.session.watches.quit(a.own, a.bell)
+	a.session.quit(a.own, a.bell)
 	for _, w := range a.others {
-		a.session.watches.quit(w.watch, a.bell)
+		a.session.quit(w.watch, a.bell)
 	}
 	if a.second != nil {
-		a.session.watches.quit(a.second.watch, a.bell)
+		a.session.quit(a.second.watch, a.bell)
 	}
 }
 
@@ -89,7 +89,7 @@ func (a *awaiting) quit() {
 func (a *awaiting) watchSecond() {
 	t := &a.session.watches
 	if a.second != nil {
-		t.quit(a.second.watch, a.bell)
+		a.session.quit(a.second.watch, a.bell)
 		a.second = nil
 	}
 	if len(a.others) != 1 || t.isOurs(a.others[0].watch) {
@@ -289,7 +289,7 @@ func (a *awaiting) findAt(ctx context.Context, paths []string) error {
 			return err
 		}
 		if there {
-			s.watches.quit(a.own, a.bell)
+			s.quit(a.own, a.bell)
 			a.own, a.ownSince = s.watches.joinOwn(p, a.bell), s.zxids.Load()
 			return nil
 		}
@@ -357,7 +357,7 @@ func (s *session) missed(w *watch) {
 func (a *awaiting) awaitWide(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	t := &a.session.watches
 	line := a.join(a.dir)
-	defer t.quit(line, a.bell)
+	defer a.session.quit(line, a.bell)
 	for {
 		a.session.arm(a.ownSince, interest{a.own, ofChildren})
 		before := t.state(line)

@@ -18,6 +18,8 @@ type service struct {
 	warned    sync.Once
 	nearEnd   func(line string, seq int32) bool // the same for every line, except in tests
 
+	keepsWatches atomic.Bool // the service does not take watches back: before 3.5
+
 	mu       sync.Mutex
 	sessions map[*session]struct{}
 	spare    *session // opened to look at lines, or by Connect; the next Open gets it

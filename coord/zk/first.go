@@ -81,7 +81,7 @@ func (o *observing) watch(nodePath string) {
 // quit stops watching.
 func (o *observing) quit() {
 	if o.on != nil {
-		o.session.watches.quit(o.on, o.bell)
+		o.session.quit(o.on, o.bell)
 		o.on = nil
 	}
 }

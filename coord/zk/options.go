@@ -49,6 +49,7 @@ type config struct {
 	lookup     func(ctx context.Context, name string) (addresses []string, err error)
 	connectFor time.Duration
 	lineBytes  int64 // how many Line keeps
+	maxIdle    int
 }
 
 type credential struct {
@@ -116,7 +117,7 @@ func WithClient(opts ...coord.Option) Option {
 func configure(servers []string, opts []Option) (*config, error) {
 	c := &config{
 		ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler),
-		lookup: net.DefaultResolver.LookupHost, connectFor: driverkit.ConnectFor, lineBytes: driverkit.LineBytes,
+		lookup: net.DefaultResolver.LookupHost, connectFor: driverkit.ConnectFor, lineBytes: driverkit.LineBytes, maxIdle: maxIdle,
 	}
 	for _, o := range opts {
 		if o != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// watches is what a session watches: one entry per node, shared by all who wait for it. A watch is never taken back, so an
-// entry stays until the node changes, whether or not anybody still waits.
+// watches is what a session watches: one entry per node, shared by all who wait for it. An entry stays until the node
+// changes, whether or not anybody still waits. Only if too many are kept for nobody, watches are taken back: a name that
+// nobody uses may never change.
 //
 // The hand-off. If a watch on a node's data reports a deletion, the node has left its line: an amendment that gives a node
 // another path also writes to it in the same transaction, and that write uses the watch up. Whatever anybody else does to
@@ -22,7 +23,11 @@ type watches struct {
 	mu         sync.Mutex
 	all        map[string]*watch
 	connection uint64 // counts the connections
+	idle       int    // how many are kept for nobody
 }
+
+// maxIdle is how many watches may be kept for nobody.
+const maxIdle = 1000
 
 type watch struct {
 	path     string
@@ -33,6 +38,7 @@ type watch struct {
 	left      bool // gone, and surely not amended
 	handsOver bool // it is of this session, and leaves as the holder
 	ours      bool // it is of this session, and waits or has waited
+	idle      bool // it is kept for nobody
 
 	waiters map[driverkit.Bell]struct{} // of each Await
 }
@@ -85,6 +91,7 @@ func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 		t.all[nodePath] = w
 	}
 	w.waiters[by] = struct{}{}
+	t.drop(w)
 	return w
 }
 
@@ -112,12 +119,73 @@ func (t *watches) quit(w *watch, by driverkit.Bell) {
 
 // drop is called with mu held. It forgets an entry that nobody waits for, unless the server still has a watch for it.
 func (t *watches) drop(w *watch) {
-	if len(w.waiters) > 0 || !w.gone && w.isSet() {
-		return
+	unwanted := len(w.waiters) == 0
+	idle := unwanted && !w.gone && w.isSet()
+	switch {
+	case idle && !w.idle:
+		t.idle++
+	case !idle && w.idle:
+		t.idle--
 	}
-	if t.all[w.path] == w {
+	w.idle = idle
+	if unwanted && !idle && t.all[w.path] == w {
 		delete(t.all, w.path)
 	}
+}
+
+// quit ends a wait for a node. If too many watches are kept for nobody, some are taken back.
+func (s *session) quit(w *watch, by driverkit.Bell) {
+	t := &s.watches
+	t.quit(w, by)
+	if s.service.keepsWatches.Load() {
+		return
+	}
+	t.mu.Lock() // held until the requests are sent: whoever wants the watch again must come after them
+	defer t.mu.Unlock()
+	var requests []wire.Request
+	for w := t.surplus(s.service.maxIdle); w != nil; w = t.surplus(s.service.maxIdle) {
+		if w.settings[ofData].set || w.settings[ofComing].set {
+			requests = append(requests, wire.Unwatch(w.path, false, s.unwatched))
+		}
+		if w.settings[ofChildren].set {
+			requests = append(requests, wire.Unwatch(w.path, true, s.unwatched))
+		}
+	}
+	if len(requests) > 0 {
+		s.usable.Load().Send(requests...)
+	}
+}
+
+// unwatched hears whether the server takes watches back.
+func (s *session) unwatched(err error) {
+	if unimplemented(err) {
+		s.service.keepsWatches.Store(true)
+	}
+}
+
+// surplus is called with mu held. It forgets an entry that is kept for nobody, if there are more than most, and returns it.
+func (t *watches) surplus(most int) *watch {
+	if t.idle <= most {
+		return nil
+	}
+	for _, w := range t.all {
+		if w.idle && !w.isPending() {
+			w.idle = false
+			t.idle--
+			delete(t.all, w.path)
+			return w
+		}
+	}
+	return nil
+}
+
+func (w *watch) isPending() bool {
+	for _, s := range w.settings {
+		if s.pending > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *watch) isSet() bool {

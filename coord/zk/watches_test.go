@@ -1,12 +1,16 @@
 package zk
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
 // watched returns a node with one waiter and its watches set.
@@ -107,13 +111,37 @@ func TestAWatchIsSharedAndKeptWhileTheServerHasIt(t *testing.T) {
 	require.Same(t, w, ws.join(w.path, other))
 	ws.quit(w, by)
 	ws.quit(w, other)
-	require.Len(t, ws.all, 1, "it cannot be taken back")
+	require.Len(t, ws.all, 1, "the server has it")
+	require.Equal(t, 1, ws.idle)
 	require.Same(t, w, ws.join(w.path, other), "so the next one shares it")
+	require.Zero(t, ws.idle)
 	ws.deleted(w.path)
 	require.False(t, rang(by))
 	require.True(t, rang(other))
 	ws.quit(w, other)
 	require.Empty(t, ws.all)
+	require.Zero(t, ws.idle)
+}
+
+func TestWatchesThatAreKeptForNobodyAreLimited(t *testing.T) {
+	ws := &watches{all: map[string]*watch{}}
+	by := driverkit.NewBell()
+	for range 5 {
+		w := ws.join(lockPath("lock"), by)
+		w.settings[ofData].set = true
+		ws.quit(w, by)
+	}
+	wanted := ws.join(lockPath("lock"), by)
+	wanted.settings[ofData].set = true
+	require.Equal(t, 5, ws.idle)
+	for range 2 {
+		require.NotSame(t, wanted, ws.surplus(3))
+	}
+	require.Nil(t, ws.surplus(3))
+	require.Len(t, ws.all, 4)
+	ws.reconnected()
+	require.Len(t, ws.all, 1, "none was kept by another connection")
+	require.Zero(t, ws.idle)
 }
 
 func TestNewsOfStrangersAreNothing(t *testing.T) {
@@ -154,4 +182,76 @@ func TestWhoReliesOnAWatchThatIsUsedUpAtOnceIsToldSo(t *testing.T) {
 	ws.answered([]asked{{interest{w, ofChildren}, w.changes}}, ws.connection, nil)
 	require.True(t, w.settings[ofChildren].armed())
 	require.False(t, rang(by), "there is a watch")
+}
+
+// A watch on a name that nobody uses may never be used up. Whoever looks at one such name after the other leaves no more of
+// them than may be kept, at the server and here, and hears of news as before.
+func TestNamesThatNobodyUsesLeaveFewWatches(t *testing.T) {
+	const most, names = 20, 200
+	s := play(t)
+	s.sess.service.maxIdle = most
+	name := func(i int) string { return fmt.Sprintf("a/%d", i) }
+	watch := func(i int) error {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Hour)
+		defer cancel()
+		armed := s.proxies[0].Requests(zkwire.SetWatches)
+		told := make(chan error, 1)
+		go func() {
+			_, err := s.link.First(ctx, name(i), &driver.Node{})
+			told <- err
+		}()
+		require.Eventually(t, func() bool { return s.proxies[0].Requests(zkwire.SetWatches) > armed }, patience, time.Millisecond)
+		s.idles()
+		cancel()
+		return <-told
+	}
+	for i := range names {
+		require.ErrorIs(t, watch(i), context.Canceled)
+	}
+	require.Eventually(t, func() bool { return s.proxies[0].Requests(zkwire.RemoveWatches) == names-most }, patience, time.Millisecond)
+	s.sess.watches.mu.Lock()
+	require.Len(t, s.sess.watches.all, most)
+	s.sess.watches.mu.Unlock()
+
+	before := s.proxies[0].Events()
+	for i := range names {
+		s.mkdir(t, s.root+"/"+name(i))
+	}
+	require.NoError(t, s.sess.insist(s.ctx, func(c *gozk.Conn) error { _, err := c.Sync("/"); return err }))
+	require.Equal(t, most, s.proxies[0].Events()-before)
+	for i := range names {
+		require.NoError(t, s.admin.Delete(s.root+"/"+name(i), -1))
+	}
+
+	told := make(chan driver.Node, 1)
+	go func() {
+		n, _ := s.link.First(s.ctx, name(0), &driver.Node{})
+		told <- n
+	}()
+	e := entry("lock")
+	e.Line = name(0)
+	me, _, err := s.sess.Join(s.ctx, e)
+	require.NoError(t, err)
+	select {
+	case n := <-told:
+		require.Equal(t, me.Node().ID, n.ID)
+	case <-time.After(patience):
+		t.Fatal("a watcher is not told")
+	}
+	s.leave(me, true)
+}
+
+// idles waits until no request for a watch is under way.
+func (s *scene) idles() {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		s.sess.watches.mu.Lock()
+		defer s.sess.watches.mu.Unlock()
+		for _, w := range s.sess.watches.all {
+			if w.isPending() {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Millisecond)
 }

@@ -23,6 +23,7 @@ const (
 	Check           Op = 13
 	Multi           Op = 14
 	Create2         Op = 15 // answers with the node's Stat
+	RemoveWatches   Op = 18
 	CreateContainer Op = 19
 	CreateTTL       Op = 21
 	Auth            Op = 100
@@ -34,7 +35,7 @@ var opNames = map[Op]string{
 	Create: "create", Delete: "delete", Exists: "exists", GetData: "getData", SetData: "setData",
 	GetACL: "getACL", SetACL: "setACL", GetChildren: "getChildren", Sync: "sync", Ping: "ping",
 	GetChildren2: "getChildren2", Check: "check", Multi: "multi", Create2: "create2",
-	CreateContainer: "createContainer", CreateTTL: "createTTL", Auth: "auth", SetWatches: "setWatches",
+	CreateContainer: "createContainer", CreateTTL: "createTTL", Auth: "auth", SetWatches: "setWatches", RemoveWatches: "removeWatches",
 	CloseSession: "closeSession",
 }
 

@@ -101,7 +101,7 @@ func FuzzStream(f *testing.F) {
 		get, _ := Get("/a")
 		requests := []Request{
 			create, list, get, Ephemerals("/a", func([]string, error) {}), Check("/a", func(error) {}),
-			Watch(1, [3][]string{}, func(error) {}),
+			Watch(1, [3][]string{}, func(error) {}), Unwatch("/a", true, func(error) {}),
 		}
 		for i := range requests {
 			requests[i] = requests[i].Then(count)

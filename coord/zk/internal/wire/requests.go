@@ -31,6 +31,7 @@ const (
 	opMulti           = 14
 	opCreate2         = 15
 	opAuth            = 100
+	opRemoveWatches   = 18
 	opCreateContainer = 19
 	opSetWatches      = 101
 	opGetEphemerals   = 103
@@ -285,6 +286,19 @@ func Watch(since int64, paths [3][]string, done func(error)) Request {
 		e.strings(p)
 	}
 	return Request{opSetWatches, e.b, func(_ *decoder, err error) { done(err) }}
+}
+
+// Unwatch takes back the watches on a path: those for children, or those for data and for coming into being. Servers before
+// 3.5 refuse it and hang up. done is called when there is an answer, whatever it is.
+func Unwatch(path string, children bool, done func(error)) Request {
+	e := encoder{make([]byte, 0, len(path)+8)}
+	e.string(path)
+	if children {
+		e.int(1)
+	} else {
+		e.int(2)
+	}
+	return Request{opRemoveWatches, e.b, func(_ *decoder, err error) { done(err) }}
 }
 
 // Ephemerals lists the nodes of the session below a path. Servers before 3.6 refuse it.
