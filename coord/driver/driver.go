@@ -150,8 +150,9 @@ type Place interface {
 
 	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. The
 	// driver retries it, and never creates the node again: if the node is gone, it returns ErrRemoved. An Amend that
-	// changes nothing asks the service all the same, so that its success says that the node stands. After any other error
-	// the node is as it was or as asked, and Leave removes it either way.
+	// changes nothing asks the service all the same, so that its success says that the node stands. After an error that
+	// wraps ErrUnchanged the node is as it was, and stays so. After any other it is as it was or as asked, and Leave
+	// removes it either way.
 	Amend(ctx context.Context, kind string, data []byte) error
 
 	// Leave takes the node away, with one write. held says that I had my turn with nobody at all ahead of me, so that the
@@ -167,4 +168,5 @@ var (
 	ErrRemoved      = errors.New("node removed")
 	ErrBusy         = errors.New("line is busy")
 	ErrDenied       = errors.New("denied by the service")
+	ErrUnchanged    = errors.New("nothing has changed") // besides another error, such as ErrDenied
 )

@@ -1,12 +1,14 @@
 package zk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"path"
 	"slices"
+	"sync/atomic"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -17,17 +19,23 @@ import (
 // that has the same number, in one transaction.
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	me := p.Node()
+	same := me.Kind == kind && bytes.Equal(me.Data, data)
 	me.Kind, me.Data = kind, data
 	card := driver.EncodeCard(me.Owner, me.Data)
 	if len(card) > maxBytes {
-		return fmt.Errorf("%d bytes of data for %s: at most %d are allowed", len(card), me.ID, maxBytes)
+		return fmt.Errorf("%w: %d bytes of data for %s: at most %d are allowed", driver.ErrUnchanged, len(card), me.ID, maxBytes)
 	}
 	for {
 		now, latest, err := p.whereIs(ctx)
 		if err != nil {
 			return err
 		}
-		err = amendError(p.amendAt(ctx, now, me, card), now)
+		same = same && !p.isOpen()
+		err = p.amendAt(ctx, now, me, card)
+		if same && errors.Is(err, gozk.ErrNoAuth) {
+			err = p.stands(ctx, me)
+		}
+		err = p.amendError(err, now)
 		if !errors.Is(err, driver.ErrRemoved) {
 			return err
 		}
@@ -37,6 +45,20 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		}
 		// An earlier amendment, which got no answer, has since moved it.
 	}
+}
+
+// stands asks a majority of the servers whether a node that is to stay as it is is there. That needs no rights: a refusal
+// says that it is.
+func (p *place) stands(ctx context.Context, me driver.Node) error {
+	err := p.session.insist(ctx, func(conn *gozk.Conn) error {
+		_, err := conn.Multi(&gozk.CheckVersionRequest{Path: me.ID, Version: -1})
+		return err
+	})
+	if err == nil || errors.Is(err, gozk.ErrNoAuth) {
+		p.amended(me, false)
+		return nil
+	}
+	return err
 }
 
 // whereIs finds the path of a node whose last amendment was given up before its outcome was known. latest means that the
@@ -58,7 +80,7 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, card []
 	c, _ := parseContender(path.Base(now))
 	if c.kind == me.Kind {
 		me.ID = now
-		err := p.session.insist(ctx, func(conn *gozk.Conn) error {
+		err := p.change(ctx, func(conn *gozk.Conn) error {
 			_, err := conn.Set(now, card, -1)
 			return err
 		})
@@ -71,28 +93,62 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, card []
 	c.kind, c.guid = me.Kind, newGUID() // a path is never used again
 	me.ID = p.dir + "/" + c.name()
 	p.amending(me.ID)
-	err := p.session.replace(ctx, now, me.ID, card, written)
+	err := p.replace(ctx, now, me.ID, card, written)
 	switch {
 	case err == nil:
 		p.amended(me, true)
 		p.session.roster.amended(p, me.ID)
-	case errors.Is(err, driver.ErrRemoved):
+	case errors.Is(err, driver.ErrRemoved), p.refused(err):
 		p.notAmended(me.ID)
 	}
 	return err
 }
 
+// change has the node changed. If a try had no answer, it is open from then on what the node is.
+func (p *place) change(ctx context.Context, request func(*gozk.Conn) error) error {
+	var lost atomic.Bool
+	err := p.session.insist(ctx, func(conn *gozk.Conn) error {
+		err := request(conn)
+		if passing(err) {
+			lost.Store(true)
+		}
+		return err
+	})
+	if lost.Load() || isCtx(err) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open = true
+	}
+	return err
+}
+
+func (p *place) isOpen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
+}
+
+// refused reports whether the service has refused an amendment, and no earlier try can have made it.
+func (p *place) refused(err error) bool {
+	switch {
+	case err == nil, isCtx(err), passing(err), p.isOpen(),
+		errors.Is(err, gozk.ErrNoNode), errors.Is(err, driver.ErrRemoved), errors.Is(err, driver.ErrSessionEnded):
+		return false
+	}
+	return true
+}
+
 // replace puts a new node in the place of the present one. With written it also writes to the present one, for those who
 // watch it: see watches.
-func (s *session) replace(ctx context.Context, now, next string, card []byte, written bool) error {
+func (p *place) replace(ctx context.Context, now, next string, card []byte, written bool) error {
 	var ops []any
 	if written {
 		ops = append(ops, &gozk.SetDataRequest{Path: now, Version: -1})
 	}
 	ops = append(ops,
-		&gozk.CreateRequest{Path: next, Data: card, Acl: s.service.acl, Flags: gozk.FlagEphemeral},
+		&gozk.CreateRequest{Path: next, Data: card, Acl: p.session.service.acl, Flags: gozk.FlagEphemeral},
 		&gozk.DeleteRequest{Path: now, Version: -1})
-	err := s.insist(ctx, func(conn *gozk.Conn) error {
+	err := p.change(ctx, func(conn *gozk.Conn) error {
 		_, err := conn.Multi(ops...)
 		return err
 	})
@@ -100,19 +156,23 @@ func (s *session) replace(ctx context.Context, now, next string, card []byte, wr
 		return err
 	}
 	// Either an earlier try that seemed lost has succeeded, or the node was removed.
-	there, err := s.exists(ctx, next)
+	there, err := p.session.exists(ctx, next)
 	if err == nil && !there {
 		err = driver.ErrRemoved
 	}
 	return err
 }
 
-func amendError(err error, nodePath string) error {
+func (p *place) amendError(err error, nodePath string) error {
 	if errors.Is(err, gozk.ErrNoNode) {
 		return driver.ErrRemoved
 	}
 	const needed = "WRITE permission on it and, to change its kind, the CREATE and DELETE"
-	return explain(err, "amending", nodePath, needed, path.Dir(nodePath))
+	said := explain(err, "amending", nodePath, needed, path.Dir(nodePath))
+	if p.refused(err) {
+		said = fmt.Errorf("%w: %w", said, driver.ErrUnchanged)
+	}
+	return said
 }
 
 // amending records where an amendment will put the node, before it is sent. From then on the node has both paths, and
@@ -130,11 +190,11 @@ func (p *place) notAmended(next string) {
 	p.paths = slices.DeleteFunc(p.paths, func(nodePath string) bool { return nodePath == next })
 }
 
-// amended records what the node is now. A node that was replaced is only at its new path.
+// amended records what the node is now, for certain. A node that was replaced is only at its new path.
 func (p *place) amended(me driver.Node, replaced bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.node = me
+	p.node, p.open = me, false
 	if replaced {
 		p.paths, p.made = []string{me.ID}, p.session.zxids.Load()
 	}

@@ -1,0 +1,91 @@
+package zk
+
+import (
+	"testing"
+	"time"
+
+	gozk "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// The engine amends a node to what it is to hear whether it stands. That takes no more rights than a waiter must have, and
+// none at all if somebody has taken them away, and it is not a follower that answers.
+func TestWhetherANodeStandsIsAskedWithoutTheRightToWrite(t *testing.T) {
+	for name, cluster := range map[string]*servers.Cluster{
+		"one server":                 servers.ZooKeeper(t, servers.Shared()),
+		"followers that check early": servers.ZooKeeper(t, servers.Members(3), servers.JavaOptions("-Dzookeeper.enableEagerACLCheck=true")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			acl := gozk.WorldACL(gozk.PermRead | gozk.PermCreate | gozk.PermDelete | gozk.PermAdmin)
+			s := playOn(t, cluster, WithACL(acl...))
+			me, _ := s.join(s.sess, "lock")
+			require.NoError(t, me.Amend(s.ctx, "lock", nil))
+			_, err := s.admin.SetACL(me.Node().ID, gozk.DigestACL(gozk.PermAll, "somebody", "else"), -1)
+			require.NoError(t, err)
+			before := s.requests(zkwire.SetData, zkwire.Multi)
+			require.NoError(t, me.Amend(s.ctx, "lock", nil))
+			require.GreaterOrEqual(t, s.requests(zkwire.SetData, zkwire.Multi), before+2, "the servers were asked")
+			require.NoError(t, s.admin.Delete(me.Node().ID, -1))
+			require.ErrorIs(t, me.Amend(s.ctx, "lock", nil), driver.ErrRemoved)
+			s.leave(me, true)
+		})
+	}
+}
+
+func (s *scene) requests(ops ...zkwire.Op) (n int) {
+	for _, p := range s.proxies {
+		n += p.Requests(ops...)
+	}
+	return n
+}
+
+// What is refused changes nothing, and the amendment says so: the holder may go on as what it was.
+func TestAnAmendmentThatIsRefusedChangesNothing(t *testing.T) {
+	s := play(t, WithACL(gozk.WorldACL(gozk.PermRead|gozk.PermCreate|gozk.PermDelete)...))
+	me, _ := s.join(s.sess, "W")
+	holder := s.watch(me)
+	for kind, data := range map[string]string{"R": "", "W": "says something"} {
+		err := me.Amend(s.ctx, kind, []byte(data))
+		require.ErrorIs(t, err, driver.ErrDenied)
+		require.ErrorIs(t, err, driver.ErrUnchanged)
+		require.ErrorContains(t, err, "WRITE")
+	}
+	nodes, err := s.link.Line(s.ctx, "a")
+	require.NoError(t, err)
+	require.Len(t, nodes, 1)
+	require.Equal(t, me.Node().ID, nodes[0].ID)
+	require.Len(t, me.(*place).allPaths(), 1)
+	require.NoError(t, me.Amend(s.ctx, "W", nil), "it stands")
+
+	require.NoError(t, s.link.Remove(s.ctx, nodes[0]))
+	require.ErrorIs(t, s.answer(holder).err, driver.ErrRemoved)
+	s.leave(me, true)
+}
+
+// A try that had no answer may have been made before the rights were taken away.
+func TestARefusalAfterATryThatHadNoAnswerLeavesItOpen(t *testing.T) {
+	s := play(t, WithACL(gozk.WorldACL(gozk.PermAll)...))
+	me, _ := s.join(s.sess, "W")
+	lost := false
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op != zkwire.SetData || lost {
+			return zkwire.Pass
+		}
+		lost = true
+		_, err := s.admin.SetACL(me.Node().ID, gozk.WorldACL(gozk.PermRead), -1)
+		if err != nil {
+			t.Error(err)
+		}
+		return zkwire.DropBeforeApply
+	})
+	err := me.Amend(s.ctx, "W", []byte("says something"))
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.NotErrorIs(t, err, driver.ErrUnchanged)
+	require.ErrorIs(t, me.Amend(s.ctx, "W", nil), driver.ErrDenied, "what it says is not known")
+	s.leave(me, true)
+	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 0 }, patience, 10*time.Millisecond)
+}
