@@ -23,6 +23,9 @@ const (
 
 	// Below this a garbage collection on either side would cost the session.
 	minTTL = 200 * time.Millisecond
+
+	// Nobody waits longer for a holder that has died. The service would take more than 24.8 days for a negative number.
+	maxTTL = 24 * time.Hour
 )
 
 // Option sets up a driver. A nil Option changes nothing.
@@ -58,7 +61,8 @@ type credential struct {
 }
 
 // WithTTL sets the timeout of sessions: how long the service keeps the nodes of a process that it hears nothing from.
-// The default is 10 s. The service has the last word; by default it allows 2 to 20 of its ticks.
+// The default is 10 s, and more than a day is refused. The service has the last word; by default it allows 2 to 20 of its
+// ticks.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot puts all lines below a path. The default is "/turnwise", and "/" means none: by default line "a/b" is the
@@ -131,8 +135,8 @@ func configure(servers []string, opts []Option) (*config, error) {
 		return nil, err
 	}
 	switch {
-	case c.ttl < minTTL:
-		return nil, invalid("a TTL of %v is too short, %v is the least", c.ttl, minTTL)
+	case c.ttl < minTTL || c.ttl > maxTTL:
+		return nil, invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", c.ttl, minTTL, maxTTL)
 	case c.way < 0 || c.way > Kazoo:
 		return nil, invalid("there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
 	}
