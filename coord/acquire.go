@@ -191,7 +191,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		if waited || !place.Last() {
 			announced = a.rule.Granted
 		}
-		h, err = newHold(a, s, place, alone, announced)
+		h, err = a.grant(ctx, s, place, alone, announced)
 	}
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
@@ -228,6 +228,31 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 			return nil, waited, err
 		}
 		a.observer.woken(node)
+	}
+}
+
+// grant makes the hold. If another hold of the session that must not be beside it has not ended, one of the two nodes has
+// been removed, or the session has ended, and that hold has not heard of it yet. So grant makes sure that the own node
+// stands, and waits for the other hold to end.
+func (a *acquire) grant(ctx context.Context, s *session, place driver.Place, alone bool, announced string) (*Hold, error) {
+	for asked := false; ; asked = true {
+		h, err := newHold(a, s, place, alone, announced)
+		switch {
+		case err != errBeside:
+			return h, err
+		case a.try:
+			return nil, driver.ErrBusy
+		case asked:
+			err = s.pause(ctx)
+		default:
+			err = nil
+		}
+		if err == nil && (!asked || !s.alive()) {
+			err = confirm(ctx, s, place)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type Hold struct {
 type acquired struct {
 	client *Client
 	line   string
+	rule   Rule
 }
 
 // Why a hold was lost.
@@ -69,13 +71,21 @@ type heldKey struct {
 	line   string
 }
 
+// errBeside says that another hold of the session must end first.
+var errBeside = errors.New("another hold has not ended")
+
 func newHold(a *acquire, s *session, place driver.Place, alone bool, granted string) (*Hold, error) {
-	h := &Hold{acquired: &acquired{a.Client, a.line}, session: s, place: place, since: time.Now(), alone: alone,
+	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
 		joined: a.entry.Kind, granted: granted, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
-	if err := s.add(h); err != nil {
+	err := s.add(h)
+	if err == nil && s.isBeside(h) { // asked afterwards: of two that are added at once, one finds the other
+		s.remove(h)
+		err = errBeside
+	}
+	if err != nil {
 		h.finish(err, false)
 		return nil, err
 	}

@@ -86,6 +86,17 @@ func (h *Hold) kind() string {
 	return h.joined
 }
 
+// stands is the node as those behind may know it by now.
+func (h *Hold) stands() Node {
+	n := h.place.Node()
+	if open := h.open.Load(); open != nil {
+		n.Kind = *open
+	} else if h.granted != "" && n.Kind == h.joined {
+		n.Kind = h.granted
+	}
+	return n
+}
+
 // downgrade ends the nested holds that need more than kind.
 func (h *Hold) downgrade(kind string) {
 	h.mu.Lock()

@@ -1,9 +1,11 @@
 package coord
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +24,7 @@ type session struct {
 
 	// Guarded by client.mu.
 	holds    map[*Hold]struct{} // not yet released; some may be lost
+	lines    map[string][]*Hold // the same, by line
 	waiting  int                // how many stand in line without a hold, or are about to
 	over     bool
 	released chan struct{} // closed at the next release or departure, if anybody asked
@@ -128,7 +131,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 
 // adopt makes a fresh session the client's, unless nobody wants it any more.
 func (c *Client) adopt(ds driver.Session, o *opening) {
-	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{})}
+	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{}), lines: make(map[string][]*Hold)}
 	s.saw(time.Now())
 	c.mu.Lock()
 	if c.ending != nil || c.opening != o {
@@ -180,6 +183,7 @@ func (c *Client) dropSession(s *session) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		clear(s.holds)
+		clear(s.lines)
 		s.wakeShutdown()
 		c.observer.sessionEnded()
 		if c.session == s {
@@ -204,15 +208,23 @@ func (s *session) ended() bool {
 // awaitRenewal blocks while the deadline has passed but the session may still live.
 func (s *session) awaitRenewal(ctx context.Context) error {
 	for !s.alive() {
-		select {
-		case <-time.After(stalePoll):
-		case <-s.Done():
-			return driver.ErrSessionEnded
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := s.pause(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// pause waits a moment for something that is about to happen here.
+func (s *session) pause(ctx context.Context) error {
+	select {
+	case <-time.After(stalePoll):
+		return nil
+	case <-s.Done():
+		return driver.ErrSessionEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (s *session) loseAll(why error) {
@@ -239,6 +251,7 @@ func (s *session) add(h *Hold) error {
 		return driver.ErrSessionEnded
 	}
 	s.holds[h] = struct{}{}
+	s.lines[h.acquired.line] = append(s.lines[h.acquired.line], h)
 	return nil
 }
 
@@ -251,8 +264,38 @@ func (s *session) remove(h *Hold) bool {
 		return false
 	}
 	delete(s.holds, h)
+	line := h.acquired.line
+	s.lines[line] = slices.DeleteFunc(s.lines[line], func(other *Hold) bool { return other == h })
+	if len(s.lines[line]) == 0 {
+		delete(s.lines, line)
+	}
 	s.wakeShutdown()
 	return true
+}
+
+// isBeside reports whether another hold of the session, which has not ended, must not be beside h.
+func (s *session) isBeside(h *Hold) bool {
+	s.client.mu.Lock()
+	if len(s.lines[h.acquired.line]) < 2 {
+		s.client.mu.Unlock()
+		return false
+	}
+	others := slices.Clone(s.lines[h.acquired.line])
+	s.client.mu.Unlock()
+	me, ahead := h.stands(), []Node(nil)
+	for _, other := range others {
+		if other == h || other.Err() != nil {
+			continue
+		}
+		n := other.stands()
+		if n.Token < me.Token {
+			ahead = append(ahead, n)
+		} else if len(other.acquired.rule.WaitFor(n, []Node{me})) > 0 {
+			return true
+		}
+	}
+	slices.SortFunc(ahead, func(a, b Node) int { return cmp.Compare(a.Token, b.Token) })
+	return len(h.acquired.rule.WaitFor(me, ahead)) > 0
 }
 
 // stand counts those that may have a node and no hold. by is 1 or -1.

@@ -587,3 +587,52 @@ func TestNothingIsAnnouncedAfterTheRelease(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 }
+
+// The service tells a waiter that its turn has come before it tells the holder of the same client that its node was removed.
+func TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		tell := make(chan struct{})
+		m := &meddler{watch: func(ctx context.Context, do func() error) error {
+			<-tell
+			return do()
+		}}
+		c := m.client(s)
+		h := enter(t, c)
+		time.Sleep(time.Second)
+		turn := queue(t, c)
+		require.True(t, s.Remove(lineOf(t, s, "line")[0]))
+		time.Sleep(time.Second)
+		require.NoError(t, h.Err(), "it has not heard of it")
+		bubble.Waits(t, turn)
+		_, err := c.TryAcquire(t.Context(), "line", "lock", nil, exclusive)
+		require.ErrorIs(t, err, coord.ErrBusy)
+		close(tell)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, h.Err(), coord.ErrRemoved)
+		require.NoError(t, bubble.Enters(t, turn).Release())
+	})
+}
+
+// Somebody whose turn has come may be slow to take it. If its node is removed meanwhile, one behind it in the same client
+// may be faster.
+func TestATurnIsNotTakenBesideAHolderOfTheOwnClientBehind(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var m meddler
+		var c *coord.Client
+		var next *coord.Hold
+		m.join = func(e driver.Entry, do joins) (driver.Place, []driver.Node, error) {
+			p, ahead, err := do(e)
+			m.join = nil
+			require.True(t, s.Remove(lineOf(t, s, "line")[0]))
+			next = enter(t, c)
+			return p, ahead, err
+		}
+		c = m.client(s)
+		h, err := c.Acquire(t.Context(), "line", "lock", nil, exclusive)
+		assert.ErrorIs(t, err, coord.ErrRemoved)
+		if h != nil {
+			h.Release()
+		}
+		require.NoError(t, next.Release())
+	})
+}
