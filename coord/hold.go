@@ -83,6 +83,7 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, granted str
 	err := s.add(h)
 	if err == nil && s.isBeside(h) { // asked afterwards: of two that are added at once, one finds the other
 		s.remove(h)
+		s.stand(-1)
 		err = errBeside
 	}
 	if err != nil {
@@ -217,7 +218,11 @@ func (h *Hold) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), c.requestTimeout())
 	defer cancel()
 	leave := func() {
-		_ = h.place.Leave(ctx, h.alone)
+		defer h.session.stand(-1)
+		err := h.place.Leave(ctx, h.alone)
+		if errors.Is(err, driver.ErrSessionEnded) && h.session.abandoned.Load() {
+			_ = c.driver.Remove(ctx, h.place.Node())
+		}
 		<-h.changing
 	}
 	select {

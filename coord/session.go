@@ -28,6 +28,8 @@ type session struct {
 	waiting  int                // how many stand in line without a hold, or are about to
 	over     bool
 	released chan struct{} // closed at the next release or departure, if anybody asked
+
+	abandoned atomic.Bool // the client was closed, and holds had not been released
 }
 
 // opening is a session that is being opened, for all who need it. It is given up when the last of them has gone.
@@ -182,8 +184,10 @@ func (c *Client) dropSession(s *session) {
 		s.loseAll(lostSession)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		clear(s.holds)
-		clear(s.lines)
+		if !s.abandoned.Load() {
+			clear(s.holds)
+			clear(s.lines)
+		}
 		s.wakeShutdown()
 		c.observer.sessionEnded()
 		if c.session == s {
@@ -255,14 +259,15 @@ func (s *session) add(h *Hold) error {
 	return nil
 }
 
-// remove takes h off the session's holds. It returns true to one caller only, who may then take the node away: the work
-// is done.
+// remove takes h off the session's holds. It returns true to one caller only, who then takes the node away, as the work is
+// done, and calls stand(-1).
 func (s *session) remove(h *Hold) bool {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
 	if _, mine := s.holds[h]; !mine {
 		return false
 	}
+	s.waiting++
 	delete(s.holds, h)
 	line := h.acquired.line
 	s.lines[line] = slices.DeleteFunc(s.lines[line], func(other *Hold) bool { return other == h })
@@ -320,6 +325,26 @@ func (s *session) awaitDepartures(ctx context.Context) {
 		case <-s.Done():
 			return
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// awaitReleases waits until all holds have been released and their nodes taken away. It waits no longer than until the
+// deadline: the service will end the session soon.
+func (s *session) awaitReleases() {
+	late := time.NewTimer(time.Until(s.Deadline()))
+	defer late.Stop()
+	for {
+		s.client.mu.Lock()
+		left, changed := len(s.holds)+s.waiting, s.whenReleased()
+		s.client.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
 			return
 		}
 	}

@@ -25,6 +25,7 @@ var clients = []scenario{
 	{name: "a try tells busy from out of reach", run: tryTells},
 	{name: "a release under every fate", run: releaseUnderFate},
 	{name: "closing with a hold lets nobody in beside it", run: closeWithHold},
+	{name: "a release after closing takes the node away", run: releaseAfterClose},
 	{name: "closing beside a hold leaves nothing of a join under way", run: closeWhileJoining},
 	{name: "shutting down waits for the holds", run: shutdownWaits},
 	{name: "one holder at a time while links are cut", run: oneHolderAtATime},
@@ -294,6 +295,29 @@ func closeWithHold(s *scene) {
 }
 
 // The session goes on until the TTL for the sake of the hold, but a join under way must come to nothing.
+// Work may end after its client was closed. What it held must not stay until the TTL or, where only the kernel tells of a
+// death, until the process ends.
+func releaseAfterClose(s *scene) {
+	holder, _ := s.client()
+	next, _ := s.client()
+	h := s.acquire(holder)
+	turn := s.acquiring(s.ctx, next)
+	s.queued(2)
+	if err := holder.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	select {
+	case r := <-turn:
+		s.Fatalf("the work has not ended, and somebody enters: %v", r.Err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := h.Release(); !errors.Is(err, coord.ErrClosed) {
+		s.Errorf("Release: %v, want ErrClosed", err)
+	}
+	s.release(s.granted(min(soon, s.svc.TTL/2), turn, "the hold was released"))
+	s.gone(s.line)
+}
+
 func closeWhileJoining(s *scene) {
 	c, l := s.client()
 	s.needs("freeze a link", l.Freeze == nil)
