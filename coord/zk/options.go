@@ -85,8 +85,8 @@ func WithDigestAuth(user, password string) Option {
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithACL sets the access rights of everything that is created: nodes and directories. To stand in the lines, a client
-// needs READ, CREATE and DELETE on the directories, and READ on the others' nodes. To change what its own node says, as an
-// election does, or its kind, as a Downgrade does, it needs WRITE on that node.
+// needs READ, CREATE and DELETE on the directories, and READ on the others' nodes; on its own node it needs no right. To
+// change what that node says, as an election does, or its kind, as a Downgrade does, it needs WRITE on it.
 //
 // Directories that already exist must not give CREATE, DELETE or ADMIN to anybody else. So name everybody who should have
 // these rights, such as the operator who made the root. For a client certificate, give its name (scheme x509): "auth" would

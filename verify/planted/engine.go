@@ -24,9 +24,10 @@ var engine = []Bug{
 		{"coord/session.go", `		s.loseAll(lostSession)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		clear(s.holds)
+		if !s.abandoned.Load() {
 `, `		c.mu.Lock()
 		defer c.mu.Unlock()
+		if false {
 `},
 		{"coord/session.go", `			s.client.dropSession(s)
 			return
@@ -35,4 +36,14 @@ var engine = []Bug{
 			return
 `},
 	}, hunt("register")},
+	one("a waiter enters beside a holder of its own client",
+		"coord/hold.go", `if err == nil && s.isBeside(h) {`, `if err == nil && false && s.isBeside(h) {`, testsEngine("TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient")),
+	one("a release after closing takes nothing away",
+		"coord/hold.go", `if errors.Is(err, driver.ErrSessionEnded) && h.session.abandoned.Load() {`, `if err == nil && h.session.abandoned.Load() {`,
+		conformsRegister("18", "a release after closing takes the node away")),
+}
+
+// testsEngine is a test of the engine's own.
+func testsEngine(name string) Tests {
+	return Tests{Module: ".", Package: "./coord", Run: "^" + name + "$"}
 }
