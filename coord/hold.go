@@ -51,6 +51,7 @@ type acquired struct {
 var (
 	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
 	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
+	lostNode     = fmt.Errorf("%w: the node has gone, and perhaps the session with it", ErrLost)
 	lostRemoved  = error(&removedHold{})
 )
 

@@ -19,8 +19,10 @@ type session struct {
 	driver.Session
 	client *Client
 
-	drop sync.Once
-	seen atomic.Pointer[time.Time] // when it was last found alive, without asking anybody
+	drop    sync.Once
+	seen    atomic.Pointer[time.Time] // when it was last found alive, without asking anybody
+	resting atomic.Bool               // the deadline has passed, and whoever held has been told
+	roused  chan struct{}             // capacity 1: there is a hold again
 
 	// Guarded by client.mu.
 	holds    map[*Hold]struct{} // not yet released; some may be lost
@@ -41,7 +43,7 @@ type opening struct {
 	err     error         // valid after done
 }
 
-// stalePoll is how often a session past its deadline is checked for having been renewed after all.
+// stalePoll is how often a session past its deadline is checked for having been renewed after all, by those who wait for it.
 const stalePoll = 10 * time.Millisecond
 
 // openTimeout is how long a driver may try to open a session before it has to say what is wrong. It is enough to try
@@ -133,7 +135,8 @@ func (c *Client) open(ctx context.Context, o *opening) {
 
 // adopt makes a fresh session the client's, unless nobody wants it any more.
 func (c *Client) adopt(ds driver.Session, o *opening) {
-	s := &session{Session: ds, client: c, holds: make(map[*Hold]struct{}), lines: make(map[string][]*Hold)}
+	s := &session{Session: ds, client: c, roused: make(chan struct{}, 1),
+		holds: make(map[*Hold]struct{}), lines: make(map[string][]*Hold)}
 	s.saw(time.Now())
 	c.mu.Lock()
 	if c.ending != nil || c.opening != o {
@@ -149,7 +152,8 @@ func (c *Client) adopt(ds driver.Session, o *opening) {
 	go s.keep()
 }
 
-// keep ends the holds when the session's deadline passes, even if no packet ever arrives, and when it is over.
+// keep ends the holds when the session's deadline passes, even if no packet ever arrives, and when it is over. A session on
+// which nothing stands may be past its deadline for hours; see driver.Session.
 func (s *session) keep() {
 	timer := time.NewTimer(time.Until(s.Deadline()))
 	defer timer.Stop()
@@ -159,16 +163,18 @@ func (s *session) keep() {
 			s.client.dropSession(s)
 			return
 		case <-timer.C:
+		case <-s.roused:
 		}
 		now := time.Now()
-		left := s.Deadline().Sub(now)
-		if left <= 0 {
-			s.loseAll(lostDeadline)
-			left = stalePoll
-		} else if !s.ended() {
-			s.saw(now)
+		if left := s.Deadline().Sub(now); left > 0 {
+			if !s.ended() {
+				s.saw(now)
+			}
+			timer.Reset(left)
+			continue
 		}
-		timer.Reset(left)
+		s.resting.Store(true) // first, so that no hold is added in between that nobody looks after
+		s.loseAll(lostDeadline)
 	}
 }
 
@@ -256,6 +262,12 @@ func (s *session) add(h *Hold) error {
 	}
 	s.holds[h] = struct{}{}
 	s.lines[h.acquired.line] = append(s.lines[h.acquired.line], h)
+	if s.resting.CompareAndSwap(true, false) {
+		select {
+		case s.roused <- struct{}{}:
+		default:
+		}
+	}
 	return nil
 }
 

@@ -25,8 +25,13 @@ func (h *Hold) startWatch() {
 	for ctx.Err() == nil {
 		err := h.place.Watch(ctx)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, driver.ErrSessionEnded):
-			return // the session's keeper deals with it
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, driver.ErrSessionEnded):
+			if !h.session.ended() { // otherwise the session's keeper deals with it
+				h.lose(lostNode)
+			}
+			return
 		case errors.Is(err, driver.ErrRemoved):
 			h.lose(lostRemoved)
 			return

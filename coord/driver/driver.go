@@ -98,7 +98,8 @@ type Session interface {
 	// session ends: one that a relay has answered, and may not have passed on, vouches for nothing. The deadline never
 	// moves back; if the service grants less than before, the session is over. Where only the kernel tells of a death (see
 	// Strength), no deadline passes by itself: it is years away. When the deadline passes, the engine ends all holds, but
-	// the session may live on, and waiters keep their places. Every Hold.Err reads it, so it must be cheap.
+	// the session may live on, and waiters keep their places. While nothing of the session stands in line, its deadline may
+	// pass as well, if the next Join brings a new one. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
 	// Done is closed when the session is over for certain: refused by the service, closed or abandoned.
@@ -145,7 +146,9 @@ type Place interface {
 
 	// Watch is for a place that waits for nobody: it blocks until my own node has been removed while the session lives
 	// (ErrRemoved), or the session or ctx ends. The engine uses it for a node that is held, and only if it is held for
-	// long. A holder must hear of a removal even while a question to the service stalls. An amendment is not a removal.
+	// long. A holder must hear of a removal even while a question to the service stalls: the hold ends first, and nobody
+	// waits to learn why. Where the news may also mean that the session has ended, and nobody can be asked at once, it
+	// returns ErrSessionEnded, although the session may yet turn out to live. An amendment is not a removal.
 	Watch(ctx context.Context) error
 
 	// Amend replaces Kind and Data and wakes those who await me. Token and place stay; the node's ID may change. The

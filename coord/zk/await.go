@@ -3,6 +3,7 @@ package zk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -258,27 +259,31 @@ func (a *awaiting) whereAmI(ctx context.Context) error {
 	return find(ctx)
 }
 
-// hangUpFor is how long a holder goes on asking if the server hung up right after the news. That is how a session ends, and
-// only the next connection says so; on a busy machine it takes a while to make one.
-const hangUpFor = time.Second
-
-// doubt asks for a short while, and for longer if the connection has broken since.
+// doubt asks for a short while. If the connection breaks meanwhile, it waits for no other one: the server hangs up right
+// after the news if the session has ended, and only the next connection would say so for certain.
 func (a *awaiting) doubt(ctx context.Context, find func(context.Context) error) error {
 	s := a.session
-	told, from := time.Now(), s.usable.Load()
-	for {
-		answered := false
-		err := driverkit.Doubt(ctx, s.life, func(ctx context.Context) error {
-			err := find(ctx)
-			answered = ctx.Err() == nil
-			return err
-		})
-		broken := !s.connected() || s.usable.Load() != from
-		if answered || !broken || ctx.Err() != nil || s.life.Over() || time.Since(told) > hangUpFor {
-			return err
+	hungUp := s.usable.Load().Gone()
+	return driverkit.Doubt(ctx, s.life, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() {
+			select {
+			case <-hungUp:
+				cancel(errHungUp)
+			case <-ctx.Done():
+			}
+		}()
+		err := find(ctx)
+		if err != nil && !errors.Is(err, driver.ErrRemoved) && context.Cause(ctx) == errHungUp {
+			return errHungUp
 		}
-	}
+		return err
+	})
 }
+
+// errHungUp says that the server hung up after it had said that a node was gone. That is how a session ends.
+var errHungUp = fmt.Errorf("%w: its node has gone, and the server has hung up", driver.ErrSessionEnded)
 
 // findAt tries the older path first: an amendment goes from it to the newer one, so this order misses nothing.
 func (a *awaiting) findAt(ctx context.Context, paths []string) error {

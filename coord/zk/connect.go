@@ -198,7 +198,7 @@ func (s *session) hello(server string) wire.Hello {
 	s.mu.Unlock()
 	h := wire.Hello{Timeout: s.timeout(), Patience: s.patience(snubs.slow), Seen: s.zxids.Load()}
 	if s.introduced.Load() {
-		h.Probe = snubs.last && s.deadline.Passed()
+		h.Probe = snubs.last && s.inDoubt()
 		h.Proofs = len(s.service.auth)
 	}
 	return h

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
@@ -73,13 +72,13 @@ func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 		require.Error(t, err)
 		return zxid
 	}
-	s, _, _ := testWire(t, 10*time.Second)
+	s, w, _ := testWire(t, 10*time.Second)
 	s.introduced.Store(true)
-	s.hearsay.connected(time.Now())
-	s.Answered(time.Now(), seen, true)
+	s.Answered(w, time.Now(), seen, wire.Majority)
 	require.EqualValues(t, seen, snub(s))
 	require.EqualValues(t, seen, snub(s), "the session cannot have ended yet")
-	s.deadline = driverkit.NewDeadline() // which has passed
+	s.renewal.began = s.renewal.began.Add(-s.timeout()) // when it was last heard
+	before := s.Deadline()
 	require.False(t, s.hello("b").Probe, "of another server there is no doubt")
 
 	w, server := wireOf(t, s)
@@ -88,7 +87,7 @@ func TestAServerThatHangsUpIsAskedOnlyWhetherItKnowsTheSession(t *testing.T) {
 	require.NoError(t, err)
 	_, err = zkwire.ReadFrame(w)
 	require.ErrorIs(t, err, wire.ErrBehind, "the session lives, and this connection is not for it")
-	require.True(t, time.Now().After(s.Deadline()), "a server that may be behind renews nothing")
+	require.Equal(t, before, s.Deadline(), "a server that may be behind renews nothing")
 
 	require.EqualValues(t, seen, snub(s), "every other time")
 	w, server = wireOf(t, s)
@@ -108,69 +107,119 @@ func TestTheTimeoutIsReadFromTheGreeting(t *testing.T) {
 	require.Equal(t, 2400*time.Millisecond, told, "so that it pings at a fifth of the real one")
 	require.Equal(t, 4*time.Second, s.timeout())
 	require.EqualValues(t, 42, s.identity.Load().ID)
-	require.WithinRange(t, s.Deadline(), before.Add(keptFor(4*time.Second)), time.Now().Add(keptFor(4*time.Second)))
+	require.WithinRange(t, s.Deadline(), before.Add(sureFor(4*time.Second)), time.Now().Add(sureFor(4*time.Second)))
+}
+
+// sureFor is how long the service keeps a session after it has heard of it, less what clocks may differ by.
+func sureFor(timeout time.Duration) time.Duration { return timeout - timeout/50 }
+
+// asks has the library make a request, and returns when it was sent, at the earliest and at the latest. answer lets the
+// answer pass.
+func asks(t *testing.T, w *wire.Conn, server net.Conn, xid, op int) (before, after time.Time, answer func(code int)) {
+	t.Helper()
+	before = time.Now()
+	_, err := w.Write(zkwire.Frame(xid, op))
+	require.NoError(t, err)
+	after = time.Now()
+	_, err = zkwire.ReadFrame(server)
+	require.NoError(t, err)
+	return before, after, func(code int) {
+		_, err := server.Write(zkwire.Frame(xid, int64(9), code, "")) // with what answers a sync
+		require.NoError(t, err)
+		_, err = zkwire.ReadFrame(w)
+		require.NoError(t, err)
+	}
 }
 
 // The service counts from when it got the request; the answer may have taken a long time to arrive.
 func TestTheDeadlineCountsFromTheSending(t *testing.T) {
-	const timeout = 10 * time.Second
+	const timeout = time.Second
 	s, w, server := testWire(t, timeout)
 	greet(t, w, server, timeout)
 	first := s.Deadline()
 
 	time.Sleep(20 * time.Millisecond)
-	before := time.Now()
-	_, err := w.Write(zkwire.Frame(-2, 11)) // a ping
-	require.NoError(t, err)
-	sent := time.Now()
+	before, sent, answer := asks(t, w, server, 1, 2)
+	time.Sleep(30 * time.Millisecond)
+	answer(0)
+	time.Sleep(timeout*27/100 + time.Millisecond)
+	_, _, answer = asks(t, w, server, 2, 2)
+	answer(0)
+	_, _, answer = asks(t, w, server, 3, 2)
 	time.Sleep(30 * time.Millisecond)
 	require.Equal(t, first, s.Deadline(), "sending alone renews nothing")
-	_, err = server.Write(zkwire.Frame(-2, int64(9), 0))
-	require.NoError(t, err)
-	_, err = zkwire.ReadFrame(w)
-	require.NoError(t, err)
-	require.WithinRange(t, s.Deadline(), before.Add(keptFor(timeout)), sent.Add(keptFor(timeout)))
+	answer(0)
+	require.WithinRange(t, s.Deadline(), before.Add(sureFor(timeout)), sent.Add(sureFor(timeout)))
 
 	// A late answer to an older request does not move the deadline back.
 	moved := s.Deadline()
-	s.Answered(before.Add(-time.Second), 0, true)
+	s.Answered(w, before.Add(-time.Second), 0, wire.Majority)
 	require.Equal(t, moved, s.Deadline())
 }
 
-// A server tells the leader whom it has heard from when the leader asks, up to a quarter of the timeout later. If it is cut
-// off right after an answer, the leader counts from what it knew before: see hearsay.
-func TestOnlyWhatTheLeaderSurelyKnowsVouches(t *testing.T) {
-	const timeout = 10 * time.Second
-	now := time.Now()
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+// A server answers many requests by itself, and one that is cut off from the others goes on doing so.
+func TestOnlyWhatTheLeaderHasAnsweredRenews(t *testing.T) {
+	const (
+		timeout                    = time.Second
+		sync, remove, ping, noAuth = 9, 2, 11, -102
+		ahead                      = 100 * time.Millisecond // of the greeting
+	)
 	for name, c := range map[string]struct {
-		connected time.Time
-		pings     []exchange
-		until     time.Duration
+		op, code int
+		renews   bool
 	}{
-		"all is well": {ago(time.Minute), []exchange{
-			{ago(5 * time.Second), ago(5 * time.Second)}, {ago(3 * time.Second), ago(3 * time.Second)}, {ago(time.Second), ago(time.Second)},
-		}, timeout * 54 / 100},
-		"it has just been connected":     {ago(10 * time.Millisecond), nil, timeout * 54 / 100},
-		"the greeting took half of it":   {ago(5 * time.Second), nil, 4 * time.Second},
-		"nothing got through for a time": {ago(time.Minute), []exchange{{ago(6 * time.Second), ago(6 * time.Second)}, {ago(4 * time.Second), ago(0)}}, 4 * time.Second},
-		"it got through, and so the leader knows": {ago(time.Minute), []exchange{
-			{ago(9 * time.Second), ago(9 * time.Second)}, {ago(7 * time.Second), ago(3 * time.Second)}, {ago(3 * time.Second), ago(3 * time.Second)}, {ago(3 * time.Second), ago(2700 * time.Millisecond)},
-		}, timeout * 54 / 100},
+		"writes":                           {remove, 0, true},
+		"writes that find no node":         {remove, -101, true},
+		"writes that a server refuses":     {remove, noAuth, false},
+		"syncs, and then no write":         {sync, 0, false},
+		"pings":                            {ping, 0, false},
+		"syncs that a server knows better": {sync, -112, false},
 	} {
-		d, err := newService([]string{"a"}, []Option{WithTTL(timeout)})
-		require.NoError(t, err)
-		s := newSession(d)
-		_, err = s.Granted(wire.Identity{ID: 42}, timeout, c.connected)
-		require.NoError(t, err)
-		for _, p := range c.pings {
-			s.hearsay.heard(p.sent, p.answered, timeout/64)
-		}
-		s.Answered(now, 1, true)
-		require.WithinDuration(t, now.Add(c.until), s.Deadline(), 200*time.Millisecond, name)
-		s.end(errClosed)
-		<-s.quiet
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, w, server := testWire(t, timeout)
+			greet(t, w, server, timeout)
+			first := s.Deadline()
+			time.Sleep(ahead)
+			for i, pause := range []time.Duration{0, timeout*27/100 + time.Millisecond, 0} {
+				time.Sleep(pause)
+				xid := i + 1
+				if c.op == ping {
+					xid = -2
+				}
+				_, _, answer := asks(t, w, server, xid, c.op)
+				answer(c.code)
+			}
+			require.Equal(t, c.renews, s.Deadline().After(first.Add(ahead/2)))
+			if c.op == sync && c.code == 0 { // they count as soon as a write has been agreed to
+				_, _, answer := asks(t, w, server, 4, remove)
+				answer(0)
+				require.True(t, s.Deadline().After(first.Add(ahead/2)))
+			}
+		})
 	}
+}
+
+// What happened on one connection says nothing about what the server of another has told the leader.
+func TestLinksOfAnotherConnectionDoNotCount(t *testing.T) {
+	const timeout = time.Second
+	s, w, server := testWire(t, timeout)
+	greet(t, w, server, timeout)
+	_, _, answer := asks(t, w, server, 1, 2)
+	answer(0)
+	time.Sleep(timeout*27/100 + time.Millisecond)
+	again, server2 := wireOf(t, s)
+	before := time.Now()
+	greet(t, again, server2, timeout)
+	for xid := range 3 {
+		_, _, answer = asks(t, again, server2, xid+1, 2)
+		answer(0)
+	}
+	after := time.Now()
+	require.WithinRange(t, s.Deadline(), before.Add(sureFor(timeout)), after.Add(sureFor(timeout)), "the greeting counts")
+	moved := s.Deadline()
+	s.Answered(w, time.Now(), 10, wire.Majority)
+	require.Equal(t, moved, s.Deadline(), "a late answer on the other connection does not")
 }
 
 // When it authenticates, the library waits ten times as long as usual (28 s with a session of 4 s).

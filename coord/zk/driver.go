@@ -52,7 +52,7 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 	spare := d.spare
 	d.spare = nil
 	d.mu.Unlock()
-	if spare != nil && !spare.life.Over() && !spare.deadline.Passed() {
+	if spare != nil && !spare.life.Over() && !spare.inDoubt() {
 		return spare, nil
 	}
 	if spare != nil {

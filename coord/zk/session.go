@@ -21,13 +21,11 @@ import (
 type session struct {
 	service  *service
 	life     *driverkit.Life
-	deadline *driverkit.Deadline
 	ttl      atomic.Int64  // as first granted, and asked for from then on; ns
 	zxids    driverkit.Max // the service's latest transaction
 	roster   *roster
-	vouched  driverkit.Max // when the latest committed request was sent; unix ns
-	asked    atomic.Int64  // when the servers were asked to vouch, if they have not answered; unix ns
-	hearsay  hearsay
+	renewal  renewal
+	renewing sync.Mutex // one at a time decides that a link is due
 	watches  watches
 	lists    lists
 
@@ -71,19 +69,19 @@ var (
 
 func newSession(d *service) *session {
 	s := &session{
-		service:  d,
-		life:     driverkit.NewLife(context.Background()),
-		deadline: driverkit.NewDeadline(),
-		watches:  watches{all: make(map[string]*watch)},
-		roster:   newRoster(),
-		ready:    make(chan struct{}),
-		slots:    make(chan struct{}, inFlight),
-		window:   window{sizes: make(map[string]int)},
-		up:       make(chan struct{}),
-		lists:    lists{next: make(map[string]*sharedList)},
-		lines:    make(map[string]struct{}),
-		snubs:    make(map[string]snubs),
-		quiet:    make(chan struct{}),
+		service: d,
+		life:    driverkit.NewLife(context.Background()),
+		renewal: newRenewal(),
+		watches: watches{all: make(map[string]*watch)},
+		roster:  newRoster(),
+		ready:   make(chan struct{}),
+		slots:   make(chan struct{}, inFlight),
+		window:  window{sizes: make(map[string]int)},
+		up:      make(chan struct{}),
+		lists:   lists{next: make(map[string]*sharedList)},
+		lines:   make(map[string]struct{}),
+		snubs:   make(map[string]snubs),
+		quiet:   make(chan struct{}),
 	}
 	s.hosts = &wire.Hosts{Over: s.life.Over, Longest: func() time.Duration { return s.timeout() / 20 }, Lookup: d.lookup, Dialer: d.dial}
 	s.troubles = wire.NewTroubles(s.hosts.Addresses)
@@ -103,7 +101,7 @@ func (s *session) id() string {
 
 func (s *session) timeout() time.Duration { return time.Duration(s.ttl.Load()) }
 
-func (s *session) Deadline() time.Time { return s.deadline.Time() }
+func (s *session) Deadline() time.Time { return s.renewal.deadline.Time() }
 
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
@@ -159,13 +157,11 @@ func (s *session) Proven(w *wire.Conn) {
 		s.revise(w)
 	}
 	s.usable.Store(w)
+	s.renew(w)
 	s.watches.reconnected()
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
-	if s.roster.standing.Load() > 0 {
-		s.vouch(w)
-	}
 	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
 }
 
@@ -207,10 +203,11 @@ func (s *session) wentBack(about ...any) {
 // A server with a smaller maxSessionTimeout than the previous one cuts the timeout, and the service counts by that from now
 // on. Deadlines never move back, so the session ends here; its nodes stay until the service ends it as well. A longer
 // timeout than at first does not count: a new leader begins with what was granted at first.
-func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Time) (time.Duration, error) {
+func (s *session) Granted(w *wire.Conn, id wire.Identity, timeout time.Duration, sent time.Time) (time.Duration, error) {
 	before := s.identity.Swap(&id)
+	fresh := before == nil || before.ID != id.ID // nobody had heard of the previous one
 	switch {
-	case before == nil || before.ID != id.ID: // nobody had heard of the previous one
+	case fresh:
 		s.ttl.Store(int64(timeout))
 		if before == nil {
 			s.life.Go(s.keep)
@@ -224,44 +221,16 @@ func (s *session) Granted(id wire.Identity, timeout time.Duration, sent time.Tim
 	s.mu.Lock()
 	clear(s.snubs)
 	s.mu.Unlock()
-	s.hearsay.connected(sent.Add(-s.timeout() / 10)) // no half tick is left for clocks that differ
-	if !s.introduced.Load() || s.roster.standing.Load() == 0 {
-		s.renewed(sent)
-	}
+	s.renewal.connected(w, sent, timeout, fresh)
 	return s.timeout(), nil
 }
 
-// Answered renews the session. While a node of ours stands in line, only what a majority has agreed to vouches for it: a
-// server that has lost its leader, or a leader that has lost its followers, goes on answering for syncLimit ticks, and
-// meanwhile the others end the session.
-func (s *session) Answered(sent time.Time, zxid int64, committed bool) {
+// Answered may renew the session. What a server says by itself does not: one that has lost its leader, or a leader that has
+// lost its followers, goes on answering for syncLimit ticks, and meanwhile the others end the session.
+func (s *session) Answered(w *wire.Conn, sent time.Time, zxid int64, by wire.Authority) {
 	s.zxids.Saw(zxid)
-	if sent.IsZero() {
-		return
-	}
-	if committed {
-		s.vouched.Saw(sent.UnixNano())
-	}
-	s.hearsay.heard(sent, time.Now(), s.timeout()/64)
-	if committed || s.roster.standing.Load() == 0 {
-		s.renewed(sent)
-	}
+	s.renewal.answered(w, sent, by)
 }
-
-// renewed moves the deadline. If the link to the server has been slow, the leader may know of less than keptFor allows for.
-func (s *session) renewed(sent time.Time) {
-	timeout := s.timeout()
-	known := s.hearsay.by(sent.Add(-timeout / 4))
-	s.deadline.Renewed(sent, min(keptFor(timeout), timeout*99/100-sent.Sub(known)))
-}
-
-// keptFor is how long the service surely keeps the session after a request was sent that was then committed.
-//
-// A follower tells the leader whom it has heard from only when the leader pings it, each half tick, and ticks last up
-// to half the shortest session. If it is cut off right after an answer, the leader may not know of that request, nor of
-// others within the last quarter of the timeout; before that, something was sent every fifth of it, and if that did not
-// arrive, renewed knows. The rest is for clocks that differ.
-func keptFor(timeout time.Duration) time.Duration { return timeout * 54 / 100 }
 
 // Notified passes news of a node on to those who wait for it.
 func (s *session) Notified(what gozk.EventType, path string, zxid int64) {
@@ -303,42 +272,6 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 
 // Go runs f on a goroutine that is waited for when the session ends.
 func (s *session) Go(f func()) bool { return s.life.Go(f) }
-
-// keep has the session vouched for while a node of ours stands in line, by a write that changes nothing, unless other
-// writes do so. It also gives up a connection on which that write, or any other request, has waited too long for its
-// answer: the server answers pings, but has lost its leader. The library then tries the next one.
-func (s *session) keep() {
-	for driverkit.Sleep(s.life.Context(), s.timeout()/32) == nil {
-		w := s.latest()
-		if w == nil {
-			continue
-		}
-		now, timeout := time.Now(), s.timeout()
-		if waiting := w.Waiting(now); waiting > timeout/2 || min(waiting, s.unanswered(now)) > timeout*3/10 {
-			w.Conn.Close()
-			continue
-		}
-		if s.roster.standing.Load() > 0 && s.connected() && now.UnixNano()-s.vouched.Load() > int64(timeout/8) {
-			s.vouch(s.usable.Load())
-		}
-	}
-}
-
-// vouch asks a majority of the servers to vouch for the session, unless they have already been asked.
-func (s *session) vouch(w *wire.Conn) {
-	if !s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
-		return
-	}
-	w.Send(wire.Check(s.service.rootDir(), func(error) { s.asked.Store(0) }))
-}
-
-// unanswered is how long ago the servers were asked to vouch, if they have not answered.
-func (s *session) unanswered(now time.Time) time.Duration {
-	if asked := s.asked.Load(); asked > 0 {
-		return time.Duration(now.UnixNano() - asked)
-	}
-	return 0
-}
 
 // end ends the session for everybody in this process, without telling the service.
 func (s *session) end(why error) {

@@ -28,10 +28,10 @@ import (
 type Session interface {
 	// Granted is told what the service says about the session when it accepts a connection, and when that was asked for. It
 	// returns the timeout that counts. If it returns an error, the connection is of no use.
-	Granted(id Identity, timeout time.Duration, sent time.Time) (time.Duration, error)
-	// Answered is told of each reply: when the request was sent (zero if that is not known), the service's latest transaction
-	// at the time of the reply, and whether a majority of the servers agreed to it.
-	Answered(sent time.Time, zxid int64, committed bool)
+	Granted(c *Conn, id Identity, timeout time.Duration, sent time.Time) (time.Duration, error)
+	// Answered is told of each reply, when it has arrived: when the request was sent, the service's latest transaction at the
+	// time of the reply, and who has answered.
+	Answered(c *Conn, sent time.Time, zxid int64, by Authority)
 	// Notified is told the news of a node, in the service's order.
 	Notified(what gozk.EventType, path string, zxid int64)
 	// Proven is called when a connection has been given all credentials again.
@@ -62,6 +62,7 @@ type Conn struct {
 	net.Conn
 	Server  string
 	session Session
+	began   time.Time
 	hello   Hello
 	bye     chan struct{} // closed when the server has confirmed the end of the session
 	gone    chan struct{} // closed when there will be no more answers
@@ -75,7 +76,7 @@ type Conn struct {
 	idle    time.Duration // how long the server may be silent
 	useful  bool          // the present frame answers more than a ping
 
-	delivered atomic.Int64 // when something useful was read last; unix ns
+	delivered atomic.Int64 // when something useful was read last; ns after began
 
 	mu       sync.Mutex
 	sent     []sentRequest // unanswered, oldest first
@@ -114,7 +115,7 @@ var ErrSlow = errors.New("no answer yet")
 // New wraps a connection to a server, for a session.
 func New(c net.Conn, server string, h Hello, s Session) *Conn {
 	w := &Conn{
-		Conn: c, Server: server, session: s, hello: h, unproven: h.Proofs,
+		Conn: c, Server: server, session: s, began: time.Now(), hello: h, unproven: h.Proofs,
 		bye: make(chan struct{}), gone: make(chan struct{}), lastXid: lowestXid,
 	}
 	w.in = bufio.NewReaderSize(stream{w}, 32<<10)
@@ -133,7 +134,7 @@ func (s stream) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if c.useful && n > 0 {
-		c.delivered.Store(time.Now().UnixNano())
+		c.delivered.Store(int64(time.Since(c.began)))
 	}
 	return n, err
 }
@@ -181,7 +182,7 @@ func (c *Conn) nextFrame() error {
 	zxid := int64(binary.BigEndian.Uint64(head[8:]))
 	code := int32(binary.BigEndian.Uint32(head[16:]))
 	if c.useful = xid != xidNotification && xid != xidPing; c.useful {
-		c.delivered.Store(time.Now().UnixNano())
+		c.delivered.Store(int64(time.Since(c.began)))
 	}
 	if xid == xidNotification {
 		return c.notified(n-replyHead, zxid)
@@ -226,7 +227,7 @@ func (c *Conn) answered(r sentRequest, n int, zxid int64, code int32) error {
 		if _, err := io.CopyN(io.Discard, c.in, int64(n)); err != nil {
 			return fail(err)
 		}
-		c.session.Answered(r.at, zxid, commits(r.op, code))
+		c.session.Answered(c, r.at, zxid, answeredBy(r.op, code))
 		r.done(nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrTooLong, n, longest(r.op)))
 		return nil
 	}
@@ -237,7 +238,7 @@ func (c *Conn) answered(r sentRequest, n int, zxid int64, code int32) error {
 	if r.done == nil && code == 0 && !sound(r.op, *in) {
 		return fmt.Errorf("%w: a reply of %d bytes to operation %d", ErrMalformed, n, r.op)
 	}
-	c.session.Answered(r.at, zxid, commits(r.op, code))
+	c.session.Answered(c, r.at, zxid, answeredBy(r.op, code))
 	if r.done != nil {
 		if r.done(in, errorOf(code)); in.bad {
 			return fmt.Errorf("%w: a reply of %d bytes to operation %d", ErrMalformed, n, r.op)
@@ -307,7 +308,7 @@ func (c *Conn) greeting() error {
 		if c.hello.Probe {
 			return ErrBehind
 		}
-		if timeout, err = c.session.Granted(Identity{id, b[24 : 24+passwordBytes]}, timeout, c.started); err != nil {
+		if timeout, err = c.session.Granted(c, Identity{id, b[24 : 24+passwordBytes]}, timeout, c.started); err != nil {
 			return err
 		}
 		binary.BigEndian.PutUint32(b[8:], uint32((timeout * 3 / 5).Milliseconds()))
@@ -398,11 +399,18 @@ func (c *Conn) Waiting(now time.Time) time.Duration {
 	defer c.mu.Unlock()
 	for _, r := range c.sent {
 		if r.xid != xidPing {
-			since := max(r.at.UnixNano(), c.delivered.Load())
-			return time.Duration(now.UnixNano() - since)
+			since := max(r.at.Sub(c.began), time.Duration(c.delivered.Load()))
+			return now.Sub(c.began) - since
 		}
 	}
 	return 0
+}
+
+// Awaits reports whether a request is under way that is answered by that authority or a greater one.
+func (c *Conn) Awaits(by Authority) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.sent, func(r sentRequest) bool { return authority(r.op) >= by })
 }
 
 // SetReadDeadline makes the library wait less for the first frame; see stream for the others. By itself it would wait ten

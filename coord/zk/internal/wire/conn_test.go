@@ -20,15 +20,15 @@ type fake struct {
 	running  sync.WaitGroup
 }
 
-func (*fake) Granted(_ Identity, timeout time.Duration, _ time.Time) (time.Duration, error) {
+func (*fake) Granted(_ *Conn, _ Identity, timeout time.Duration, _ time.Time) (time.Duration, error) {
 	return timeout, nil
 }
 
-func (*fake) Answered(time.Time, int64, bool)           {}
-func (*fake) Notified(gozk.EventType, string, int64)    {}
-func (*fake) Proven(*Conn)                              {}
-func (f *fake) Failed(server string, err error, _ bool) { f.troubles.Note(server, err) }
-func (f *fake) Go(do func()) bool                       { f.running.Go(do); return true }
+func (*fake) Answered(*Conn, time.Time, int64, Authority) {}
+func (*fake) Notified(gozk.EventType, string, int64)      {}
+func (*fake) Proven(*Conn)                                {}
+func (f *fake) Failed(server string, err error, _ bool)   { f.troubles.Note(server, err) }
+func (f *fake) Go(do func()) bool                         { f.running.Go(do); return true }
 
 // testConn is a session's only connection, and the server's end of it.
 func testConn(t testing.TB) (*Conn, net.Conn) {

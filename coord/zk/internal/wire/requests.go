@@ -99,18 +99,38 @@ func sound(op int32, in decoder) bool {
 	return !in.bad
 }
 
-// commits reports whether a majority of the servers agreed to the request before it was answered. That is so for each
-// request that writes, even one that failed because of what it found; a server answers all others by itself, or with its
-// leader.
-func commits(op, code int32) bool {
+// Authority is who has answered a request. A greater one includes the others.
+type Authority int
+
+const (
+	Server   Authority = iota // a server, perhaps all by itself
+	Leader                    // the one that leads, or has led
+	Majority                  // the leader, after a majority of the servers has agreed
+)
+
+// authority says who answers a request if all is well.
+func authority(op int32) Authority {
 	switch op {
 	case opCreate, opDelete, opSetData, opMulti, opCreate2, opCreateContainer:
-		switch errorOf(code) {
-		case nil, gozk.ErrNoNode, gozk.ErrNodeExists, gozk.ErrNotEmpty, gozk.ErrBadVersion, gozk.ErrNoAuth:
-			return true
+		return Majority
+	case opSync:
+		return Leader
+	}
+	return Server
+}
+
+// answeredBy says who has given an answer. A majority also agrees to a write that fails because of what it finds. But a
+// server may be set up to say by itself that a right is missing (enableEagerACLCheck).
+func answeredBy(op, code int32) Authority {
+	switch errorOf(code) {
+	case nil:
+		return authority(op)
+	case gozk.ErrNoNode, gozk.ErrNodeExists, gozk.ErrNotEmpty, gozk.ErrBadVersion:
+		if authority(op) == Majority {
+			return Majority
 		}
 	}
-	return false
+	return Server
 }
 
 // Request is a request that goes past the library.
