@@ -54,7 +54,6 @@ func (f *ensemble) ToClient(p zookeeper.Parcel) {
 		}
 		switch {
 		case p.HungUp:
-			f.network.breaks(p.Link)
 		case !p.Event:
 			f.network.answered(p.Link, p.What)
 		case p.Deleted != "" && p.Owner == p.Link:
@@ -215,10 +214,7 @@ func (f *ensemble) Refuse(link string)             { f.zk.Refuse(link) }
 
 func (f *ensemble) restore(back, since int) { f.take(func() { f.zk.Restore(back, since) }) }
 
-func (f *ensemble) Reconnect(link string) {
-	f.network.breaks(link)
-	f.zk.Break(link)
-}
+func (f *ensemble) Reconnect(link string) { f.zk.Break(link) }
 
 func (f *ensemble) Strand(link string) (heal func()) {
 	m := f.zk.MemberOf(link)

@@ -59,8 +59,7 @@ type broken struct {
 func newEtcd(network *scheduler, ttl time.Duration, cfg etcdcluster.Config, names etcddriver.Names) *etcd {
 	f := &etcd{network: network, ttl: ttl, names: names, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
 		stranded: make(map[string]int), courses: make(map[string]int)}
-	// By its documentation, the driver bears clocks that are some 2% apart.
-	cfg.Rate, cfg.Election, f.proxied = 1+(cfg.Rate-1)/3, electsAfter, cfg.Proxied
+	cfg.Election, f.proxied = electsAfter, cfg.Proxied
 	f.cluster = etcdcluster.New(cfg)
 	f.server = etcdcluster.NewServer(f.cluster, f)
 	return f

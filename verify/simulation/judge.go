@@ -98,7 +98,7 @@ func (w *world) hears(c claim) error {
 	if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 		return fmt.Errorf("%s never hears that its node is gone", c.who)
 	}
-	if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > w.inDoubt(c, told) {
+	if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
 		return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 	}
 	return nil
@@ -124,16 +124,6 @@ func together(believers []claim) error {
 		}
 	}
 	return nil
-}
-
-// inDoubt is how long a holder may go on after it has heard that its node is gone. A ZooKeeper server also says so, and
-// hangs up, when the whole session has ended. The client then looks for another server for a second, to learn which of the
-// two has happened.
-func (w *world) inDoubt(c claim, told time.Time) time.Duration {
-	if w.cfg.Profile == ZooKeeper && !w.scheduler.brokenAt(linkOf(c.who)).Before(told) {
-		return prompt + time.Second
-	}
-	return prompt
 }
 
 // outlived looks for a hold that lasts longer, by its own account, than the service keeps its session.

@@ -22,7 +22,6 @@ type scheduler struct {
 	gone  map[string]time.Time // nodes whose owner has heard that they are gone, and when
 	told  map[string]int       // for each link, how many answers have come
 	last  map[string]string    // and what the last of them answered
-	broke map[string]time.Time // for each link, when a connection of it broke last
 	open  bool                 // everything arrives at once: the run is over, or see swiftly
 }
 
@@ -99,7 +98,7 @@ func (p parcel) compare(q parcel) int {
 var errCut = errors.New("sim: connection lost")
 
 func newScheduler(p Profile) *scheduler {
-	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int), last: make(map[string]string), broke: make(map[string]time.Time)}
+	return &scheduler{profile: p, links: make(map[string]*link), gone: make(map[string]time.Time), told: make(map[string]int), last: make(map[string]string)}
 }
 
 func (s *scheduler) link(name string) *link {
@@ -174,19 +173,6 @@ func (s *scheduler) answered(link, what string) {
 	defer s.mu.Unlock()
 	s.told[link]++
 	s.last[link] = what
-}
-
-// breaks records that a connection of a link breaks.
-func (s *scheduler) breaks(link string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broke[link] = time.Now()
-}
-
-func (s *scheduler) brokenAt(link string) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.broke[link]
 }
 
 func (s *scheduler) isOpen() bool {
