@@ -106,6 +106,15 @@ func (p *Proxy) Stall(directions ...Direction) {
 	})
 }
 
+// Release ends a Stall in the given directions, or in both if none is given: what was kept back there is delivered.
+func (p *Proxy) Release(directions ...Direction) {
+	p.change(func(f *faults) {
+		for _, d := range either(directions) {
+			f.stalled[d] = false
+		}
+	})
+}
+
 // Delay forwards everything sent in the given directions, or in both if none is given, that much later: in order, and with
 // no less throughput.
 func (p *Proxy) Delay(d time.Duration, directions ...Direction) {

@@ -188,6 +188,19 @@ func TestAStallTowardsTheClientKeepsAnswersBack(t *testing.T) {
 	c.hears("applied\n")
 }
 
+func TestOneDirectionIsReleased(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	p.Stall()
+	c.say("late\n")
+	e.hearsNothing(t)
+	p.Release(faultproxy.ToServer)
+	e.hears(t, "late\n")
+	c.hearsNothing()
+	p.Release()
+	c.hears("late\n")
+}
+
 func TestWhatIsStalledBeforeAndAfterAChangeStaysStalled(t *testing.T) {
 	e, p := start(t)
 	c := dial(t, p)

@@ -16,7 +16,7 @@ import (
 )
 
 // Links has the members reach each other through proxies, so that what lies between two of them can fail while clients
-// reach both; see [Cluster.Isolate].
+// reach both; see [Cluster.Isolate] and [Cluster.Hold].
 func Links() Option { return func(c *config) { c.links = true } }
 
 // route is the way from one member to a port of another.
@@ -82,6 +82,33 @@ func (c *Cluster) Isolate(m *Member, others ...*Member) (heal func()) {
 	return func() {
 		for _, p := range between {
 			p.Heal()
+		}
+	}
+}
+
+// Hold keeps back what one member says to another, while what the other says arrives. Nobody is told. What was said meanwhile
+// arrives after release.
+func (c *Cluster) Hold(from, to *Member) (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held := make(map[*faultproxy.Proxy]faultproxy.Direction)
+	for _, r := range c.routes {
+		switch {
+		case r.from == from && r.to == to:
+			held[r.proxy] = faultproxy.ToServer
+		case r.from == to && r.to == from:
+			held[r.proxy] = faultproxy.ToClient
+		}
+	}
+	if len(held) == 0 {
+		panic("servers: the cluster was started without Links")
+	}
+	for p, d := range held {
+		p.Stall(d)
+	}
+	return func() {
+		for p, d := range held {
+			p.Release(d)
 		}
 	}
 }

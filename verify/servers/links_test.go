@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/verify/servers"
@@ -67,4 +68,53 @@ func TestAFollowerCutOffFromTheLeaderGoesOnAnsweringForAWhile(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	require.Equal(t, "follower", modeOf(t, follower), "it does not know yet")
 	require.Eventually(t, func() bool { return modeOf(t, follower) == "" }, 30*time.Second, 20*time.Millisecond)
+}
+
+// A write at a follower is sent to the leader, and the answer comes back: each way can be held while the other is open.
+func TestWhatOneMemberSaysToAnotherIsHeldOneWay(t *testing.T) {
+	c := servers.ZooKeeper(t, servers.Members(3), servers.Links(), servers.Config("syncLimit=300"))
+	leader := c.Leader(t)
+	follower := c.Member(0)
+	if follower == leader {
+		follower = c.Member(1)
+	}
+	there, here := client(t, follower), client(t, leader)
+	made := func(path string) bool {
+		_, err := here.Sync(path)
+		require.NoError(t, err)
+		yes, _, err := here.Exists(path)
+		require.NoError(t, err)
+		return yes
+	}
+	for path, w := range map[string]struct {
+		from, to *servers.Member
+		applied  bool
+	}{
+		"/requests": {follower, leader, false},
+		"/answers":  {leader, follower, true},
+	} {
+		release := c.Hold(w.from, w.to)
+		answered := make(chan error, 1)
+		go func() {
+			_, err := there.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			answered <- err
+		}()
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, w.applied, made(path))
+		require.Empty(t, answered)
+		release()
+		require.NoError(t, <-answered)
+		require.True(t, made(path))
+	}
+}
+
+func client(t *testing.T, m *servers.Member) *zk.Conn {
+	conn, events, err := zk.Connect([]string{m.Addr()}, 30*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until its goroutines have ended
+		}
+	})
+	return conn
 }
