@@ -242,7 +242,11 @@ func (e *Ensemble) decideSession(r *request) {
 	if r.session != nil {
 		s := e.tracked[r.session.id]
 		if r.refused = s == nil || s.closing; !r.refused {
+			before := s.expires
 			e.touch(s, c.timeout)
+			if s.expires < before {
+				s.untold.Store(int64(before))
+			}
 			s.owner = c.m
 		}
 		return
@@ -394,7 +398,14 @@ func encode(xid int32, zxid int64, code int32, body []byte) []byte {
 
 // send gives an answer to the network.
 func (c *conn) send(r *request, frame []byte) {
-	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: r.what, Arrive: func() bool { return c.pipe.deliver(frame) }})
+	s := c.session
+	c.e.cfg.Network.ToClient(Parcel{Link: c.link, Connection: c.number, What: r.what, Arrive: func() bool {
+		read := c.pipe.deliver(frame)
+		if read && r.op == opCreateSession && s != nil {
+			s.untold.Store(0)
+		}
+		return read
+	}})
 }
 
 // tell sends news, unless it is of a node that the client may not read.

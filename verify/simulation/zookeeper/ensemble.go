@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -65,7 +66,8 @@ type Session struct {
 	timeout int32         // as granted first, ms
 	expires time.Duration // by the leader's clock
 	closing bool
-	owner   *Member // the one that the client was on when the leader heard of it last
+	owner   *Member      // the one that the client was on when the leader heard of it last
+	untold  atomic.Int64 // when it would have ended, had its timeout not been cut in a way that its client has yet to hear of
 }
 
 // Link returns the link whose session it is.

@@ -267,7 +267,8 @@ func (e *Ensemble) OwnerOf(p string) *Session {
 }
 
 // Expires returns when a session ends if the members hear nothing more from its client, nor from each other; zero: it
-// has ended.
+// has ended. If a member has cut its timeout, that counts from when its client has been told; before that, nobody there can
+// know.
 func (e *Ensemble) Expires(s *Session) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -278,7 +279,7 @@ func (e *Ensemble) Expires(s *Session) time.Time {
 	if t == nil || e.leader == nil {
 		return time.Now().Add(time.Duration(float64(e.latest.sessions[s.id]) * float64(time.Millisecond) / e.cfg.Rate))
 	}
-	at := e.began.Add(time.Duration(float64(t.expires) / e.cfg.Rate))
+	at := e.began.Add(time.Duration(float64(max(t.expires, time.Duration(t.untold.Load()))) / e.cfg.Rate))
 	if now := time.Now(); at.Before(now) {
 		return now
 	}
