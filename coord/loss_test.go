@@ -3,6 +3,7 @@ package coord_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -102,5 +104,67 @@ func TestTheEndOfASessionIsToldBeforeTheNextOneOpens(t *testing.T) {
 			}
 		}
 		assert.Equal(t, want, got)
+	})
+}
+
+// When a server says that a node has gone, and hangs up, nobody can be asked whether the session has gone with it.
+func TestAHoldEndsBeforeItIsKnownWhy(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		gone := make(chan struct{})
+		m := &meddler{watch: func(ctx context.Context, _ func() error) error {
+			select {
+			case <-gone:
+				return driver.ErrSessionEnded
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		c := m.client(s)
+		h := enter(t, c)
+		time.Sleep(time.Second)
+		close(gone)
+		synctest.Wait()
+		require.Error(t, h.Context().Err())
+		why := h.Err()
+		assert.ErrorIs(t, why, coord.ErrLost)
+		assert.NotErrorIs(t, why, coord.ErrRemoved)
+		assert.ErrorIs(t, h.Release(), coord.ErrLost)
+		m.watch = nil
+		require.NoError(t, enter(t, c).Release(), "the session has lived on")
+		require.NoError(t, c.Close())
+	})
+}
+
+// While nothing of it stands in line, a session may be past its deadline. It costs nothing then, and the next hold ends in
+// time, whether or not anybody asks.
+func TestASessionThatIdlesPastItsDeadline(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var until atomic.Pointer[time.Time]
+		var asked atomic.Int64
+		m := &meddler{deadline: func(driver.Session) time.Time {
+			asked.Add(1)
+			return *until.Load()
+		}}
+		sureFor := func(d time.Duration) {
+			at := time.Now().Add(d)
+			until.Store(&at)
+		}
+		sureFor(time.Second)
+		c := m.client(s)
+		require.NoError(t, enter(t, c).Release())
+		for range 3 {
+			time.Sleep(time.Minute)
+			asked.Store(0)
+			time.Sleep(time.Hour)
+			assert.LessOrEqual(t, asked.Load(), int64(1), "nobody looks after what is not there")
+
+			sureFor(time.Second)
+			h := enter(t, c)
+			began := time.Now()
+			<-h.Context().Done()
+			assert.Equal(t, time.Second, time.Since(began))
+			assert.ErrorIs(t, h.Release(), coord.ErrLost)
+		}
+		require.NoError(t, c.Close())
 	})
 }

@@ -14,8 +14,10 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -387,4 +389,53 @@ func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
 			require.ErrorIs(t, s.answer(watched).err, driver.ErrSessionEnded)
 		})
 	}
+}
+
+// A holder that has heard that its node has gone must not believe until it can ask why: nobody may answer for a long time.
+func TestAHolderWhoseServerHangsUpWaitsForNoAnswer(t *testing.T) {
+	s := play(t, WithTTL(time.Minute))
+	client := coord.NewClient(s.link.Driver)
+	t.Cleanup(func() { _ = client.Close() })
+	hold, err := mutex.New(client, "a").Lock(s.ctx)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.proxies[0].Requests(zkwire.SetWatches) > 0 }, patience, time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
+	defer s.freeze(drivertest.Requests)()
+	events := s.proxies[0].Events()
+	require.NoError(t, s.admin.Delete(hold.Node().ID, -1))
+	require.Eventually(t, func() bool { return s.proxies[0].Events() > events }, patience, 100*time.Microsecond)
+	told := time.Now()
+	defer s.cut()()
+	select {
+	case <-hold.Context().Done():
+	case <-time.After(patience):
+		t.Fatal("the hold goes on")
+	}
+	require.Less(t, time.Since(told), 600*time.Millisecond)
+	require.ErrorIs(t, hold.Err(), coord.ErrLost)
+}
+
+// A session that idles is kept by syncs, which write nothing. So when it is needed, it is sure from the first write on.
+func TestTheFirstJoinAfterIdlingIsSureAtOnce(t *testing.T) {
+	const ttl = 4 * time.Second
+	s := play(t, WithTTL(ttl))
+	s.plantForeign(t, "a") // so that the line is not swept
+	me, _ := s.join(s.sess, "lock")
+	s.leave(me, true)
+	s.proxies[0].Reset()
+	time.Sleep(2 * ttl)
+	syncs := s.proxies[0].Requests(zkwire.Sync)
+	require.Zero(t, s.traffic().Writes)
+	require.LessOrEqual(t, syncs, 8, "in two timeouts")
+	require.Greater(t, syncs, 2)
+	require.False(t, time.Now().Before(s.sess.Deadline()), "what no majority has agreed to makes nothing sure")
+
+	s.proxies[0].Reset()
+	me, _ = s.join(s.sess, "lock")
+	left := time.Until(s.sess.Deadline())
+	require.Equal(t, 1, s.traffic().Writes)
+	require.LessOrEqual(t, s.traffic().Reads, 2, "a list, and perhaps a sync that was due")
+	t.Logf("%d syncs in two timeouts, then %.2f of the timeout left", syncs, left.Seconds()/ttl.Seconds())
+	require.Greater(t, left, ttl/3)
+	s.leave(me, true)
 }

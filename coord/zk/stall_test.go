@@ -15,60 +15,39 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// What a follower says to its leader, and what the leader says to it, may stall one after the other, each for less than
-// syncLimit. Then the leader has long forgotten a session whose writes are still agreed to. The ensemble is set up as it
-// ships, and so is the session.
+// What the leader says to a follower, and then what the follower says to its leader, may stall for less than syncLimit. Then
+// the leader has long forgotten a session whose writes are still agreed to. The ensemble is set up as it ships, and so is the
+// session.
 func TestAHolderStopsInTimeThoughItsServersLinkStalls(t *testing.T) {
+	t.Parallel()
 	const ttl = 10 * time.Second
-	for name, c := range map[string]struct {
-		idles   time.Duration // how long nothing of the holder stands in line once the leader's word is held
-		stalled time.Duration // until the holder's word is held instead
-	}{
-		"it joins while the leader's word stalls": {8 * time.Second, 8500 * time.Millisecond},
-		"it joins soon after the stall began":     {time.Second, 5500 * time.Millisecond},
-		"it holds already":                        {0, 8500 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ensemble := servers.ZooKeeper(t, servers.Members(3), servers.Links(), servers.Tick(2*time.Second), servers.Config("syncLimit=5", "initLimit=10"))
-			leader := ensemble.Leader(t)
-			i := slices.IndexFunc(ensemble.Members(), func(m *servers.Member) bool { return m != leader })
-			mine, others := ensemble.Member(i), slices.Delete(ensemble.Members(), i, i+1)
-			next := connectTo(t, others[0], ttl, others[1])
-			h := newHarness(t, ensemble)
-			h.root = "/turnwise"
-			h.plantForeign(t, "line") // so that it is not swept
-			holder := connectTo(t, mine, ttl)
-			join := func() <-chan coord.Result { return mutex.New(holder, "line").LockChan(t.Context()) }
-			held := make(<-chan coord.Result)
-			var hold *coord.Hold
-			if c.idles == 0 {
-				hold = renewed(t, holder, ttl)
-			} else {
-				time.Sleep(ttl / 2)
-			}
+	c := servers.ZooKeeper(t, servers.Members(3), servers.Links(), servers.Tick(2*time.Second), servers.Config("syncLimit=5", "initLimit=10"))
+	leader := c.Leader(t)
+	i := slices.IndexFunc(c.Members(), func(m *servers.Member) bool { return m != leader })
+	mine, others := c.Member(i), slices.Delete(c.Members(), i, i+1)
+	h := newHarness(t, c)
+	h.root = "/turnwise"
+	h.plantForeign(t, "line") // so that it is there, and is not swept
+	holder, next := connectTo(t, mine, ttl), connectTo(t, others[0], ttl, others[1])
+	time.Sleep(ttl / 2) // idle
 
-			deliver := ensemble.Hold(leader, mine)
-			time.Sleep(c.idles)
-			if hold == nil {
-				held = join()
-			}
-			time.Sleep(300 * time.Millisecond)
-			granted := mutex.New(next, "line").LockChan(t.Context())
-			time.Sleep(c.stalled - c.idles - 300*time.Millisecond)
-			heal := ensemble.Hold(mine, leader)
-			defer heal()
-			deliver()
-			neverTwo(t, hold, held, granted)
-		})
-	}
+	deliver := c.Hold(leader, mine)
+	time.Sleep(ttl * 8 / 10)
+	held := mutex.New(holder, "line").LockChan(t.Context())
+	time.Sleep(ttl * 3 / 100)
+	granted := mutex.New(next, "line").LockChan(t.Context())
+	time.Sleep(ttl * 2 / 100)
+	heal := c.Hold(mine, leader)
+	defer heal()
+	deliver()
+	neverTwo(t, held, granted)
 }
 
 // neverTwo returns when the next one has been let in for a while, and fails if the first one believes just then. Nothing may
 // have come of that, since its client leaves a server that stalls.
-func neverTwo(t *testing.T, one *coord.Hold, first, next <-chan coord.Result) {
+func neverTwo(t *testing.T, first, next <-chan coord.Result) {
 	t.Helper()
-	var other *coord.Hold
+	var one, other *coord.Hold
 	var ended, until time.Time
 	for limit := time.Now().Add(3 * time.Minute); until.IsZero() || time.Now().Before(until); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(limit), "the next one is never let in")

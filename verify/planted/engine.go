@@ -41,6 +41,10 @@ var engine = []Bug{
 	one("a release after closing takes nothing away",
 		"coord/hold.go", `if errors.Is(err, driver.ErrSessionEnded) && h.session.abandoned.Load() {`, `if err == nil && h.session.abandoned.Load() {`,
 		conformsRegister("18", "a release after closing takes the node away")),
+	one("a hold whose node may have gone with its session goes on until that is known",
+		"coord/watch.go", `h.lose(lostNode)`, ``, testsEngine("TestAHoldEndsBeforeItIsKnownWhy")),
+	one("nobody looks after the first hold of a session that was past its deadline",
+		"coord/session.go", `case s.roused <- struct{}{}:`, ``, testsEngine("TestASessionThatIdlesPastItsDeadline")),
 }
 
 // testsEngine is a test of the engine's own.

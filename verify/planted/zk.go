@@ -3,20 +3,24 @@ package planted
 // zk are the bugs of the driver for ZooKeeper.
 var zk = []Bug{
 	one("zk: the deadline counts from the receipt of an answer",
-		"coord/zk/session.go", `s.deadline.Renewed(sent, min`, `s.deadline.Renewed(time.Now(), min`, testsZK("TestTheDeadlineCountsFromTheSending")),
+		"coord/zk/renewal.go", `deadlines.Link{Sent: sent.Sub(r.began),`, `deadlines.Link{Sent: time.Since(r.began),`, testsZK("TestTheDeadlineCountsFromTheSending")),
 	one("zk: a greeting that took long counts as if it had not",
-		"coord/zk/hearsay.go", `h.known, h.recent = asked, nil`, `h.known, h.recent = time.Now(), nil`, scriptsZK("deaf")),
+		"coord/zk/renewal.go", `r.links.Connected(sent.Sub(r.began), timeout)`, `r.links.Connected(time.Since(r.began), timeout)`, scriptsZK("deaf")),
 	one("zk: what was sent is what the service knows of",
-		"coord/zk/session.go", `timeout*99/100-sent.Sub(known)))`, `timeout+0*sent.Sub(known)))`, testsZK("TestOnlyWhatTheLeaderSurelyKnowsVouches")),
+		"coord/driver/deadlines/zookeeper.go", `if a, found := l.chainTo(c); found {
+		l.touched`, `if a := c; true {
+		l.touched`, testsZK("TestTheDeadlineCountsFromTheSending")),
+	one("zk: a server that says that a right is missing speaks for all",
+		"coord/zk/internal/wire/requests.go", `gozk.ErrNotEmpty, gozk.ErrBadVersion:`, `gozk.ErrNotEmpty, gozk.ErrBadVersion, gozk.ErrNoAuth:`, testsZK("TestOnlyWhatTheLeaderHasAnsweredRenews$/^writes_that_a_server_refuses")),
+	one("zk: a session on which nothing stands is not renewed",
+		"coord/zk/renewal.go", `if due > 0 || `, `if due > 0 || !s.isNeeded() || `, testsZK("TestTheFirstJoinAfterIdlingIsSureAtOnce")),
 	one("zk: whoever waits in a line that goes away as a whole gets a strange error",
 		"coord/zk/await.go", `errors.Is(err, gozk.ErrNoNode) { // the line`, `false && errors.Is(err, gozk.ErrNoNode) { // the line`, testsZK("TestWhoWaitsInALineThatGoesAwayIsRemoved")),
 	{
 		Name: "zk: a server that is cut off from the others vouches for a session",
 		Edits: []Edit{
-			{"coord/zk/session.go", `if committed || s.roster.standing.Load() == 0 {
-		s.renewed(sent)`, `if true {
-		s.renewed(sent)`},
-			{"coord/zk/session.go", `if !s.asked.CompareAndSwap(0, time.Now().UnixNano()) {`, `if s != nil {`},
+			{"coord/zk/renewal.go", `if by == wire.Server {`, `if false {`},
+			{"coord/zk/renewal.go", `Commit: by == wire.Majority`, `Commit: true`},
 		},
 		By: scriptsZK("strands"),
 	},
@@ -103,7 +107,7 @@ var zk = []Bug{
 	one("zk: a server is never given more time for its greeting",
 		"coord/zk/connect.go", `s.patience(snubs.slow)`, `s.patience(0)`, testsZK("TestASlowGreetingIsWaitedFor")),
 	one("zk: a holder whose server hangs up takes its node for removed",
-		"coord/zk/await.go", `if answered || !broken ||`, `if true || answered || !broken ||`, testsZK("TestTheEndOfASessionThatIsSlowToShowIsNoRemoval")),
+		"coord/zk/await.go", `context.Cause(ctx) == errHungUp`, `false`, testsZK("TestTheEndOfASessionThatIsSlowToShowIsNoRemoval")),
 	one("zk: each join has a list of its own",
 		"coord/zk/lists.go", `if !busy && len(first) > 0 && !fresh {`, `if len(first) > 0 && !fresh {`, testsZK("TestManyWhoJoinALongLineShareItsLists")),
 	one("zk: a session may last a millisecond",
