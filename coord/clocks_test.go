@@ -5,20 +5,17 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// wallClock are the files of drivers that may turn a time into a number, and why. The number has the wall clock alone, which
-// jumps when it is set.
+// wallClock are the files of drivers that may go by the wall clock, which jumps when it is set, and why. A time.Time also has a
+// monotonic reading, and loses it when somebody makes a number of it.
 var wallClock = map[string]string{
-	"coord/register/draft.go":        "since when a node is in line, for others to read",
-	"coord/register/session.go":      "the owner's clock in its session, for others to read",
-	"coord/file/notes.go":            "a pipe's age: the file system stamps it",
-	"coord/zk/session.go":            "not on the monotonic clock yet",
-	"coord/zk/internal/wire/conn.go": "not on the monotonic clock yet",
-	"coord/redis/group.go":           "not on the monotonic clock yet",
+	"coord/register/draft.go":   "since when a node is in line, for others to read",
+	"coord/register/suspect.go": "a try compares its clock with the owner's",
+	"coord/register/session.go": "the owner's clock in its session, for others to read",
+	"coord/file/notes.go":       "a pipe's age: the file system stamps it",
 }
 
 // A deadline from the wall clock is wrong as soon as an operator, NTP or a machine that wakes up sets that clock.
@@ -36,17 +33,13 @@ func TestDriversTellTimeByTheMonotonicClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
-			name, ok := n.(*ast.SelectorExpr)
-			if !ok || !slices.Contains([]string{"Unix", "UnixMilli", "UnixMicro", "UnixNano"}, name.Sel.Name) {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !losesTheMonotonicReading(call) {
 				return true
-			}
-			if pkg, ok := name.X.(*ast.Ident); ok && pkg.Name == "time" {
-				return true // a number becomes a time
 			}
 			seen[file] = true
 			if wallClock[file] == "" {
-				t.Errorf("%s uses the wall clock (%s): keep a time.Time, or add the file to wallClock with the reason",
-					files.Position(name.Sel.Pos()), name.Sel.Name)
+				t.Errorf("%s: the wall clock: keep a time.Time, or add the file to wallClock with the reason", files.Position(n.Pos()))
 			}
 			return true
 		})
@@ -56,4 +49,20 @@ func TestDriversTellTimeByTheMonotonicClock(t *testing.T) {
 			t.Errorf("%s no longer uses the wall clock: take it off wallClock", file)
 		}
 	}
+}
+
+// losesTheMonotonicReading reports whether a call is of the kind of t.UnixNano() or t.Round(0).
+func losesTheMonotonicReading(call *ast.CallExpr) bool {
+	of, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	switch of.Sel.Name {
+	case "Unix", "UnixMilli", "UnixMicro", "UnixNano":
+		return len(call.Args) == 0 // time.Unix(…) makes a time of a number
+	case "Round":
+		zero, ok := call.Args[0].(*ast.BasicLit)
+		return ok && zero.Value == "0"
+	}
+	return false
 }

@@ -110,7 +110,7 @@ func TestNoVigilIsKeptOnceNobodyWaits(t *testing.T) {
 			}
 			cancel()
 		}()
-		if _, _, err := waiter.Await(ctx, []driver.Node{holder.Node()}); err == nil {
+		if _, err := waiter.Await(ctx, []driver.Node{holder.Node()}); err == nil {
 			t.Error("it waits no longer, and the holder is there")
 		}
 		synctest.Wait()

@@ -55,15 +55,16 @@
 //
 // # How long a hold is surely held
 //
-// While one of the session's nodes stands in a line, only an answer that a majority of the servers has agreed to vouches
-// for the session, and only until 54 % of its timeout after the request was sent. Reads and pings do not count: a server
-// that has lost its leader, or a leader that has lost its followers, goes on answering for syncLimit ticks, 10 s in the
-// sample configuration, while the others end the session. The rest of the timeout allows for what a leader does not know
-// when one of its followers is cut off, with ticks of up to half the timeout, and for clocks that differ. After a time in
-// which nothing got through, because a greeting was late or the link had stalled, an answer vouches for less.
+// Until when a session is sure is said by coord/driver/deadlines, type Links, with what that assumes: 98 % of the timeout after
+// a request was sent of which the leader surely knows, and never longer than that after the latest write that a majority has
+// agreed to was sent. Reads and pings do not count: a server that has lost its leader, or a leader that has lost its followers,
+// goes on answering for syncLimit ticks, 10 s in the sample configuration, while the others end the session. docs/guarantees.md
+// has a drawing.
 //
-// Every eighth of the timeout the driver makes a write that changes nothing, unless there are other writes anyway, or
-// nothing stands in line. If a server does not answer it for three tenths of the timeout, the driver moves to another one.
+// While one of the session's nodes stands in a line, the driver makes some seven requests in a timeout for that, unless those of
+// the application do: syncs, and among three of them one write that changes nothing. That leaves 0.42 of the timeout or more at
+// any time. While nothing stands, there are three or four syncs, so that the session is sure as soon as it is needed. If a
+// server does not answer one for three tenths of the timeout, the driver moves to another server.
 //
 // All servers of the ensemble must have the same tickTime, minSessionTimeout and maxSessionTimeout. A server that grants
 // less than the one before cuts the session's timeout for the whole service. The driver then gives the session up at once,

@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 	if c, err := configured(time.Second); err != nil || c.TTL != time.Second || c.Log == nil {
 		t.Errorf("%+v, %v", c, err)
 	}
-	for _, limit := range []time.Duration{register.MinTTL, MaxTTL} {
+	for _, limit := range []time.Duration{register.MinTTL, maxTTL} {
 		if c, err := configured(limit); err != nil || c.TTL != limit {
 			t.Errorf("WithTTL(%v): %+v, %v", limit, c, err)
 		}
