@@ -21,6 +21,7 @@ var zk = []Bug{
 		Edits: []Edit{
 			{"coord/zk/renewal.go", `if by == wire.Server {`, `if false {`},
 			{"coord/zk/renewal.go", `Commit: by == wire.Majority`, `Commit: true`},
+			{"coord/zk/renewal.go", `w.Send(link)`, `_ = link`},
 		},
 		By: scriptsZK("strands"),
 	},
