@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -91,26 +92,31 @@ type answered[T any] struct {
 // if there is something to take back.
 func ask[T any](ctx context.Context, l *Link, sort drivertest.Sort, size int, call func() (T, error), sizeOf func(T) int, undo func(T)) (T, error) {
 	var none T
+	var gone atomic.Bool
 	answer := make(chan answered[T], 1)
+	takeBack := func() {
+		select {
+		case a := <-answer:
+			if a.err == nil {
+				undo(a.value)
+			}
+		default: // it is still to come, or never does
+		}
+	}
 	err := l.Do(ctx, sort, size, func() int {
 		v, err := call()
 		answer <- answered[T]{v, err}
+		if undo != nil && gone.Load() {
+			takeBack()
+		}
 		return sizeOf(v)
 	})
 	if err == nil {
 		a := <-answer
 		return a.value, a.err
 	}
-	if undo != nil {
-		go func() {
-			select {
-			case a := <-answer:
-				if a.err == nil {
-					undo(a.value)
-				}
-			case <-l.life.Done():
-			}
-		}()
+	if gone.Store(true); undo != nil {
+		go takeBack()
 	}
 	return none, err
 }

@@ -2,12 +2,15 @@ package storetest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/leak"
 	"github.com/turnwise/turnwise/internal/memory"
 )
 
@@ -149,6 +152,54 @@ func TestACutBreaksWhatIsUnderWay(t *testing.T) {
 	}
 	time.Sleep(20 * time.Millisecond)
 	s.stands(clean, register.Item{Key: s.key("k")})
+}
+
+// Nobody waits for the answer to a request that is never carried out.
+func TestAfterCallsThatGetNoAnswerNothingStays(t *testing.T) {
+	_, l, _ := onLink(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	frozen := func() {
+		defer l.Freeze(drivertest.Requests)()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, _ = l.Store.Listen(ctx, "t", func([]byte) {})
+		l.Cut()()
+	}
+	for what, call := range map[string]func(){
+		"in a context that has ended": func() { _, _ = l.Store.Listen(ended, "t", func([]byte) {}) },
+		"while the link is cut": func() {
+			defer l.Cut()()
+			_, _ = l.Store.Listen(t.Context(), "t", func([]byte) {})
+		},
+		"before the connection breaks": frozen,
+	} {
+		if before, after := leak.Growth(50, call); after > before+5 {
+			t.Errorf("%s: %d goroutines, %d after 50 calls", what, before, after)
+		}
+	}
+}
+
+// A caller may leave at the very moment at which the answer comes.
+func TestListeningThatNobodyWaitsForEnds(t *testing.T) {
+	s, l, clean := onLink(t)
+	var heard atomic.Int64
+	for i := range 2000 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%100)*time.Microsecond)
+		if stop, err := l.Store.Listen(ctx, "t", func([]byte) { heard.Add(1) }); err == nil {
+			stop()
+		}
+		cancel()
+	}
+	s.eventually(s.patience, "nobody listens", func() bool {
+		before := l.Traffic().Events
+		s.put(clean, s.key(rand.Text()), register.Version{}, "x", register.Note{Topic: "t", Text: []byte("news")})
+		time.Sleep(20 * time.Millisecond)
+		return l.Traffic().Events == before
+	})
+	if n := heard.Load(); n > 0 {
+		t.Errorf("%d notes were heard by those who had left", n)
+	}
 }
 
 func TestDelay(t *testing.T) {
