@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/mortal"
 )
 
 // The test's program runs once more as a process that can be killed, or that is another user's. What it is to do, and where:
@@ -35,7 +37,7 @@ func child() {
 		return
 	}
 	roles := map[string]func(dir string) error{
-		"count":        func(dir string) error { return countIn(dir, 1<<30) },
+		"count":        func(dir string) error { fmt.Println("ready"); return countIn(dir, 1<<30) },
 		"count to 50":  func(dir string) error { return countIn(dir, 50) },
 		"make a group": func(dir string) error { unix.Umask(0o077); return countIn(dir, 50, WithGroup()) },
 		"open": func(dir string) error {
@@ -88,15 +90,25 @@ type numbers struct {
 
 func (n *numbers) read(t testing.TB, out io.Reader) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		number, err := strconv.Atoi(lines.Text())
-		if err != nil {
-			t.Errorf("a process says %q", lines.Text())
-			return
-		}
-		n.mu.Lock()
-		n.times[number]++
-		n.mu.Unlock()
+		n.add(t, lines.Text())
 	}
+}
+
+func (n *numbers) add(t testing.TB, line string) {
+	number, err := strconv.Atoi(line)
+	if err != nil {
+		t.Errorf("a process says %q", line)
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.times[number]++
+}
+
+func (n *numbers) given() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.times)
 }
 
 func (n *numbers) run(t testing.TB, cmd *exec.Cmd) (wait func()) {
@@ -141,29 +153,32 @@ func TestProcessesThatAreKilledLoseAndRepeatNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, dir)
 			n := &numbers{times: make(map[int]int)}
-			var killed int
-			var mu sync.Mutex
+			var killed atomic.Int64
+			begun := time.Now()
+			enough := func() bool {
+				took := time.Since(begun)
+				return t.Failed() || took > 5*time.Minute || took > 6*time.Second && killed.Load() >= 60 && n.given() >= 1000
+			}
 			var all sync.WaitGroup
-			end := time.Now().Add(6 * time.Second)
-			for i := range 20 {
+			for range 20 {
+				lives := mortal.Lives{
+					Make: func() *exec.Cmd { return childProcess("count", dir) },
+					Said: func(line string) { n.add(t, line) },
+					Most: 1000,
+				}
 				all.Go(func() {
-					for lives := 0; time.Now().Before(end); lives++ {
-						cmd := childProcess("count", dir)
-						wait := n.run(t, cmd)
-						time.AfterFunc(time.Duration(100+(i*37+lives*101)%900)*time.Millisecond, func() {
-							_ = cmd.Process.Kill()
-						})
-						wait()
-						mu.Lock()
-						killed++
-						mu.Unlock()
+					for !enough() {
+						if err := lives.Next(); err != nil {
+							t.Error(err)
+						}
+						killed.Add(1)
 					}
 				})
 			}
 			all.Wait()
-			n.check(t, s, killed)
-			if len(n.times) < 1000 {
-				t.Errorf("only %d numbers were given", len(n.times))
+			n.check(t, s, int(killed.Load()))
+			if n.given() < 1000 || killed.Load() < 60 {
+				t.Errorf("only %d numbers were given, and %d processes killed", n.given(), killed.Load())
 			}
 		})
 	}
