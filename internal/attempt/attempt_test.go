@@ -75,3 +75,17 @@ func TestWhatFailsWhileTheMachineStandsStillIsPlayedAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyComputingIsCounted(t *testing.T) {
+	if took := Computing(func() { time.Sleep(500 * time.Millisecond) }); took > 250*time.Millisecond {
+		t.Errorf("half a second of sleep counts as %v", took)
+	}
+	var begun time.Time
+	took := Computing(func() {
+		for begun = time.Now(); time.Since(begun) < 100*time.Millisecond; {
+		}
+	})
+	if took == 0 || took > time.Since(begun)*time.Duration(runtime.NumCPU()) {
+		t.Errorf("a loop of %v counts as %v", time.Since(begun), took)
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 // scene makes lines of texts such as "a: P Q R:W" where P, Q and R stand in line a, R to write. Without a kind they want a lock.
@@ -146,12 +147,12 @@ func TestManyWaits(t *testing.T) {
 		texts = append(texts, text)
 	}
 	lines := scene(time.Now(), texts...)
-	start := time.Now()
-	g, _, _, rings := assess(lines, nil, time.Now())
-	t.Log(time.Since(start))
+	var g *graph
+	var rings map[string]ring
+	took := attempt.Computing(func() { g, _, _, rings = assess(lines, nil, time.Now()) })
 	assert.NotEmpty(t, rings)
 	assert.Len(t, g.waits(nil), mostWaits)
-	assert.Less(t, time.Since(start), 30*time.Second)
+	assert.Less(t, took, 30*time.Second)
 
 	// The chain is as long as possible.
 	texts = nil
@@ -159,11 +160,9 @@ func TestManyWaits(t *testing.T) {
 		texts = append(texts, fmt.Sprintf("line%04d: P%d P%d", i, i, i+1))
 	}
 	lines = scene(time.Now(), texts...)
-	start = time.Now()
-	_, _, _, rings = assess(lines, nil, time.Now())
-	t.Log(time.Since(start))
+	took = attempt.Computing(func() { _, _, _, rings = assess(lines, nil, time.Now()) })
 	assert.Empty(t, rings)
-	assert.Less(t, time.Since(start), 30*time.Second)
+	assert.Less(t, took, 30*time.Second)
 }
 
 // Owners that are left do not go on by the definition either, which asks each rule again until nothing changes.
