@@ -15,6 +15,9 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
+// patience is how long the harness waits for what must happen, however busy the machine is. It tests nothing by that.
+const patience = 2 * time.Minute
+
 // Service gives a store all of drivertest, through register's driver. Each driver has a store with a Link of its own.
 //
 //	drivertest.Run(t, func(t testing.TB) *drivertest.Service { return storetest.Service(t, system(t)) })
@@ -29,7 +32,7 @@ func Service(t testing.TB, sys *System) *drivertest.Service {
 	// Somebody must be there to clear away what the last client of a scenario leaves behind.
 	janitor := newWatchedDriver(NewLink(sys.Open(t)), opts)
 	t.Cleanup(func() { closeDriver(janitor) })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	sweeping, err := janitor.Open(ctx)
 	if err != nil {
@@ -66,7 +69,7 @@ func connect(t testing.TB, sys *System, admin *register.Driver, opts []register.
 	l := far.Link(d)
 	l.Kill = far.Kill
 	l.Expire = func(t testing.TB, s driver.Session) {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := admin.EndSession(ctx, d.id(s)); err != nil {
 			t.Fatalf("EndSession: %v", err)
@@ -128,7 +131,7 @@ func opened(ctx context.Context, sw register.Swap) {
 
 // stored lists the nodes of a line.
 func stored(t testing.TB, admin *register.Driver, line string) (ids []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nodes, err := admin.Line(ctx, line)
 	if err != nil {
@@ -142,7 +145,7 @@ func stored(t testing.TB, admin *register.Driver, line string) (ids []string) {
 
 // remains lists all registers but those that the driver keeps for itself, and the lines that are empty.
 func remains(t testing.TB, clean register.Store, admin *register.Driver, session string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	all, err := admin.Lines(ctx, "")
 	if err != nil {
@@ -167,7 +170,7 @@ func remains(t testing.TB, clean register.Store, admin *register.Driver, session
 // forget deletes the register of an empty line, as a sweeper does with one that has been empty for long: first it sees to
 // it that the epoch has passed.
 func forget(t testing.TB, clean register.Store, admin *register.Driver, line string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var format byte
 	swap := func(key string, next func(it register.Item) register.Swap) {
