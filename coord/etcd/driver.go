@@ -117,7 +117,7 @@ func (d *service) Open(ctx context.Context) (driver.Session, error) {
 	if err != nil {
 		return nil, err // if the lease was granted after all, it has no keys and ends by itself
 	}
-	s := d.newSession(clientv3.LeaseID(granted.GetID()), granted.GetTTL(), sent)
+	s := d.newSession(granted, sent)
 	if err := s.moveEpoch(ctx, 0); err != nil {
 		s.end(errClosed)
 		return nil, err // the lease ends by itself, and takes the key along if it was put after all

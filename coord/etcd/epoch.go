@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -46,15 +47,29 @@ func (s *session) confirm(ctx context.Context) error {
 
 func (s *session) putEpoch(ctx context.Context) error {
 	return s.d.retry(ctx, "put the session's key", func(ctx context.Context) error {
-		rev, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
+		told, sent := s.told.Load(), time.Now()
+		header, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
 		if err == nil {
-			s.epoch.rev.Saw(rev)
-			s.epoch.seen = max(s.epoch.seen, rev)
-			s.told.Saw(rev)
+			s.epoch.rev.Saw(header.Revision)
+			s.epoch.seen = max(s.epoch.seen, header.Revision)
+			err = s.confirmed(sent, header, told)
 		}
 		s.noticeLoss(err)
 		return err
 	})
+}
+
+// readEpoch reads whether the session's key is there, and at which revision that was.
+func (s *session) readEpoch(ctx context.Context) (found bool, rev int64, err error) {
+	told, wrote, sent := s.told.Load(), s.epoch.rev.Load(), time.Now()
+	got, err := s.d.get(ctx, s.d.keys.epoch(s.lease), clientv3.WithKeysOnly())
+	if err == nil {
+		err = s.confirmed(sent, got.Header, told)
+	}
+	if err != nil || len(got.Kvs) == 0 {
+		return false, 0, err
+	}
+	return true, got.Header.Revision, s.goesOn(got.Kvs[0].ModRevision, wrote)
 }
 
 // noticeLoss ends the session if the error of a write says that there is no such lease.
@@ -75,15 +90,10 @@ func (s *session) check(ctx context.Context, since int64) error {
 		return nil
 	}
 	found := false
-	err := s.d.retry(ctx, "look for the session's key", func(ctx context.Context) error {
-		told := s.told.Load()
-		got, err := s.d.get(ctx, s.d.keys.epoch(s.lease), clientv3.WithKeysOnly())
-		if err == nil {
-			err = s.goesOn(got.Header.Revision, told)
-		}
-		if err == nil && got.Count > 0 {
-			found = true
-			s.epoch.seen = got.Header.Revision
+	err := s.d.retry(ctx, "look for the session's key", func(ctx context.Context) (err error) {
+		var rev int64
+		if found, rev, err = s.readEpoch(ctx); err == nil && found {
+			s.epoch.seen = rev
 		}
 		return err
 	})
@@ -93,12 +103,12 @@ func (s *session) check(ctx context.Context, since int64) error {
 	return s.putEpoch(ctx) // the lease is gone, or somebody has removed the key
 }
 
-// txn also checks that the service has not gone back.
+// txn also checks that the service has not gone back, and what the answer says of the lease.
 func (s *session) txn(ctx context.Context, ifs []clientv3.Cmp, then, instead []clientv3.Op) (*clientv3.TxnResponse, error) {
-	told := s.told.Load()
+	told, sent := s.told.Load(), time.Now()
 	answer, err := s.d.txn(ctx, ifs, then, instead)
 	if err == nil && !(len(then) > 0 && then[0].IsSerializable()) { // a single member that answers by itself may lag behind
-		err = s.goesOn(answer.Header.Revision, told)
+		err = s.confirmed(sent, answer.Header, told)
 	}
 	return answer, err
 }

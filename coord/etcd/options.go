@@ -30,7 +30,8 @@ const defaultTTL = 10 * time.Second
 // WithTTL sets how long the service keeps a session that it hears nothing from. That decides how soon the line goes on
 // after a holder has died, and how long a live one may be cut off. The default is 10 s. etcd counts in seconds, so the TTL
 // is rounded up. It never grants less than one and a half election timeouts, which is 2 s by default. Less than 1 ms is
-// refused: WithTTL(30) is 30 ns, not 30 s.
+// refused: WithTTL(30) is 30 ns, not 30 s. So is more than five minutes, since a new leader may go by a checkpoint of such a
+// lease (--experimental-enable-lease-checkpoint) and end it too early.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithRoot sets the prefix of all keys. The default is "turnwise/". A slash is added if it does not end with one.
@@ -76,7 +77,7 @@ func configure(opts []Option) (config, layout, error) {
 	case c.ttl < minTTL:
 		return fail("WithTTL(%v): a bare number counts nanoseconds; write WithTTL(%d*time.Second)", c.ttl, c.ttl)
 	case c.ttl > maxTTL:
-		return fail("WithTTL(%v): a crashed holder would stay for that long; at most %v", c.ttl, maxTTL)
+		return fail("WithTTL(%v): at most %v: etcd may forget renewals of leases that last longer", c.ttl, maxTTL)
 	}
 	l := layout{names: c.names}
 	switch {
@@ -102,7 +103,10 @@ func configure(opts []Option) (config, layout, error) {
 
 const (
 	minTTL = time.Millisecond // a caller who asks for less has left out the unit
-	maxTTL = 24 * time.Hour
+
+	// maxTTL is what a lease may last without checkpoints. With them, a new leader goes by what was left of it at some time
+	// before, even if it has been renewed since (up to etcd 3.4.30 and 3.5.12; later, seldom), and no client can tell.
+	maxTTL = 5 * time.Minute
 )
 
 // seconds returns the TTL as etcd wants it.

@@ -170,15 +170,15 @@ func (d *service) get(ctx context.Context, key string, opts ...clientv3.OpOption
 	return got, err
 }
 
-func (d *service) put(ctx context.Context, key, value string, opts ...clientv3.OpOption) (rev int64, err error) {
+func (d *service) put(ctx context.Context, key, value string, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
 	done, err := d.kv.Put(ctx, key, value, opts...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if rev = done.Header.GetRevision(); rev <= 0 {
-		return 0, errNonsense
+	if done.Header.GetRevision() <= 0 {
+		return nil, errNonsense
 	}
-	return rev, nil
+	return done.Header, nil
 }
 
 // sane reports whether such keys can exist at the revision of the answer.

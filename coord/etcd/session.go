@@ -1,15 +1,18 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/turnwise/turnwise/coord/driver/deadlines"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -21,7 +24,8 @@ type session struct {
 	began time.Time     // when the lease was asked for
 
 	life     *driverkit.Life
-	deadline *driverkit.Deadline
+	vouched  vouched
+	deadline *driverkit.Deadline // as far as is vouched for
 	epoch    epoch
 	told     driverkit.Max // the greatest revision that the service has told us
 	watches  *watches
@@ -39,11 +43,12 @@ const (
 	maxLooks = 128
 )
 
-func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) *session {
+func (d *service) newSession(granted *pb.LeaseGrantResponse, sent time.Time) *session {
+	lease := clientv3.LeaseID(granted.GetID())
 	s := &session{
 		d:        d,
 		lease:    lease,
-		ttl:      lasting(ttl),
+		ttl:      lasting(granted.GetTTL()),
 		began:    sent,
 		life:     driverkit.NewLife(clientv3.WithRequireLeader(context.Background())),
 		deadline: driverkit.NewDeadline(),
@@ -54,15 +59,63 @@ func (d *service) newSession(lease clientv3.LeaseID, ttl int64, sent time.Time) 
 	}
 	s.leaving.s = s
 	s.watches = d.newWatches(s.life, d.keys.epoch(lease))
-	s.renewed(sent, ttl)
+	s.granted(granted.GetHeader().GetRaftTerm())
 	return s
 }
 
-// renewed leaves a margin for clocks that run at different rates. etcd itself is never early: it counts from when it has
-// processed a renewal, and looks for expired leases every half second.
-func (s *session) renewed(sent time.Time, seconds int64) {
-	ttl := min(s.ttl, lasting(seconds))
-	s.deadline.Renewed(sent, ttl-ttl/50-50*time.Millisecond)
+// vouched is until when the service surely keeps the lease, by what it has answered. Times count from when the lease was
+// asked for.
+type vouched struct {
+	mu    sync.Mutex
+	lease deadlines.Lease
+	read  time.Time // when the latest read or write that was answered had been sent
+}
+
+func (s *session) granted(term uint64) {
+	s.vouched.mu.Lock()
+	defer s.vouched.mu.Unlock()
+	s.vouched.read = s.began
+	s.deadline.Renewed(s.began, s.vouched.lease.Granted(deadlines.Answer{Term: term}, s.ttl))
+}
+
+// renewed records the answer to a renewal.
+func (s *session) renewed(sent time.Time, said *pb.LeaseKeepAliveResponse) {
+	s.vouched.mu.Lock()
+	defer s.vouched.mu.Unlock()
+	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(sent, said.GetHeader()), lasting(said.GetTTL())))
+}
+
+// confirmed records the answer to a write or a linearizable read, which a majority has confirmed. told is the greatest
+// revision that we knew of when it was sent.
+func (s *session) confirmed(sent time.Time, header *pb.ResponseHeader, told int64) error {
+	if err := s.goesOn(header.GetRevision(), told); err != nil || header.GetRaftTerm() == 0 {
+		return err
+	}
+	s.vouched.mu.Lock()
+	defer s.vouched.mu.Unlock()
+	if sent.After(s.vouched.read) {
+		s.vouched.read = sent
+	}
+	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(sent, header)))
+	return nil
+}
+
+func (s *session) answer(sent time.Time, header *pb.ResponseHeader) deadlines.Answer {
+	return deadlines.Answer{Sent: sent.Sub(s.began), Term: header.GetRaftTerm()}
+}
+
+// outdated reports whether somebody else may lead by now than the one that renewed the lease.
+func (s *session) outdated() bool {
+	s.vouched.mu.Lock()
+	defer s.vouched.mu.Unlock()
+	return s.vouched.lease.Outdated()
+}
+
+// lastConfirmed returns when the latest read or write that was answered had been sent.
+func (s *session) lastConfirmed() time.Time {
+	s.vouched.mu.Lock()
+	defer s.vouched.mu.Unlock()
+	return s.vouched.read
 }
 
 // lasting converts the TTL of a lease, which the service counts in seconds.
@@ -122,26 +175,69 @@ func (s *session) renew() {
 	pause, misses := interval-time.Since(s.began), 0
 	for driverkit.Sleep(s.life.Context(), pause) == nil {
 		sent := time.Now()
-		ttl, err := r.once(s, s.patience(misses))
-		switch {
-		case s.life.Over():
+		err := s.extend(&r, s.patience(misses))
+		if s.life.Over() {
 			return
-		case err == nil && ttl > 0:
-			s.renewed(sent, ttl)
+		}
+		if err == nil {
 			pause, misses = interval-time.Since(sent), 0
 			continue
-		case err == nil:
-			// "No such lease" may come from a member that lags behind. A write with the lease settles it.
-			r.drop()
-			err = s.confirm(s.life.Context())
 		}
+		r.drop()
 		// A client made by the user may pause for up to two minutes between dials, which is longer than a session lasts.
 		s.d.conn.ResetConnectBackoff()
-		misses++
 		pause = min(time.Duration(misses)*20*time.Millisecond, interval/3)
+		misses++
 		s.d.log.Warn("etcd: lease not renewed", "lease", leaseHex(s.lease), "tries", misses,
 			"remaining", time.Until(s.Deadline()).Round(time.Millisecond), "err", err)
 	}
+}
+
+var (
+	errNoLease  = errors.New("a member knows of no such lease, but it is alive")
+	errOutdated = errors.New("somebody else may lead by now than the one that renewed it")
+)
+
+// busyFor is the part of the TTL during which a read or a write of the session still counts as a read along with a renewal.
+const busyFor = 30
+
+// extend renews the lease, and unless the session is busy reads its key at the same time: a majority confirms that.
+func (s *session) extend(r *renewal, patience time.Duration) error {
+	read := make(chan error, 1)
+	if time.Since(s.lastConfirmed()) < s.ttl/busyFor {
+		read <- nil
+	} else if !s.life.Go(func() { read <- s.readAlong(patience) }) {
+		return s.life.Why()
+	}
+	sent := time.Now()
+	said, err := r.once(s, patience)
+	if err == nil && said.GetTTL() <= 0 {
+		// It may come from a member that lags behind. A write with the lease settles it.
+		if err = s.confirm(s.life.Context()); err == nil {
+			err = errNoLease
+		}
+	}
+	if err == nil {
+		s.renewed(sent, said)
+	}
+	if err := cmp.Or(err, <-read); err != nil {
+		return err
+	}
+	if s.outdated() {
+		return errOutdated
+	}
+	return nil
+}
+
+// readAlong reads the session's key once.
+func (s *session) readAlong(patience time.Duration) error {
+	ctx, cancel := context.WithCancel(s.life.Context())
+	defer cancel()
+	defer time.AfterFunc(patience, cancel).Stop()
+	return s.d.once(ctx, func(ctx context.Context) error {
+		_, _, err := s.readEpoch(ctx)
+		return err
+	})
 }
 
 // patience is how long a renewal may take after that many misses. At first that leaves time for several tries before the
@@ -164,8 +260,8 @@ func (r *renewal) drop() {
 	r.stream, r.cancel = nil, nil
 }
 
-// once renews the lease and returns its TTL in seconds; 0: there is no such lease.
-func (r *renewal) once(s *session, patience time.Duration) (ttl int64, err error) {
+// once renews the lease. A TTL of 0 in the answer says that there is no such lease.
+func (r *renewal) once(s *session, patience time.Duration) (said *pb.LeaseKeepAliveResponse, err error) {
 	var ctx context.Context
 	fresh := r.cancel == nil
 	if fresh {
@@ -173,32 +269,27 @@ func (r *renewal) once(s *session, patience time.Duration) (ttl int64, err error
 	}
 	hurry := time.AfterFunc(patience, r.cancel)
 	defer hurry.Stop()
-	defer func() {
-		if err != nil {
-			r.drop()
-		}
-	}()
 	if fresh {
 		if r.stream, err = s.d.leases.LeaseKeepAlive(ctx, waitForReady); err != nil {
-			return 0, fmt.Errorf("no stream: %w", rpctypes.Error(err))
+			return nil, fmt.Errorf("no stream: %w", rpctypes.Error(err))
 		}
 	}
 	return r.exchange(s)
 }
 
-func (r *renewal) exchange(s *session) (int64, error) {
+func (r *renewal) exchange(s *session) (*pb.LeaseKeepAliveResponse, error) {
 	if err := r.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}); err != nil {
 		if _, why := r.stream.Recv(); why != nil {
 			err = why
 		}
-		return 0, rpctypes.Error(err)
+		return nil, rpctypes.Error(err)
 	}
 	said, err := r.stream.Recv()
 	if err != nil {
-		return 0, rpctypes.Error(err)
+		return nil, rpctypes.Error(err)
 	}
 	if said.GetID() != int64(s.lease) {
-		return 0, errNonsense
+		return nil, errNonsense
 	}
-	return said.GetTTL(), nil
+	return said, nil
 }
