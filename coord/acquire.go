@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -56,6 +57,8 @@ type acquire struct {
 	ahead   int      // how many were in its way at the last look
 	blocker Node     // the nearest of them
 	trouble error    // what the service said last
+
+	panicked atomic.Pointer[error] // the rule, on a goroutine of the driver
 }
 
 // Acquire joins a line and waits for its turn by the rule. ctx governs the wait, not the work: the hold does not end
@@ -175,6 +178,9 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		a.dropSession(s)
 	}
 	if err != nil {
+		if why := a.panicked.Load(); why != nil {
+			err = *why
+		}
 		return nil, err
 	}
 	defer func() {
@@ -267,8 +273,15 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 	return err
 }
 
-// free reports whether it would be my turn behind these.
+// free reports whether it would be my turn behind these. Drivers call it on goroutines of their own, where a panic of the
+// rule would end the process.
 func (a *acquire) free(ahead []Node) bool {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("%w: the rule panicked: %v", ErrInvalid, p)
+			a.panicked.Store(&err)
+		}
+	}()
 	e := a.entry
 	return len(a.rule.WaitFor(Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}, ahead)) == 0
 }

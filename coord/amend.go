@@ -49,6 +49,9 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	if end := h.Err(); end != nil {
 		return fail(end)
 	}
+	if errors.Is(err, driver.ErrUnchanged) && !h.Unsettled() {
+		return fail(translate(err))
+	}
 	return fail(fmt.Errorf("%w: %w", ErrUnsettled, translate(err)))
 }
 
@@ -79,13 +82,14 @@ func (h *Hold) Unsettled() bool { return h.outermost().open.Load() != nil }
 // amend is called with changing taken. Its error is the driver's.
 func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	h.endWatch()
-	was := h.place.Node().Kind
-	if kind != was {
+	opened := false
+	if kind != h.place.Node().Kind {
 		h.alone = false // what is left behind is not what was granted
 		if kind != h.granted {
-			at, again := time.Now(), h.open.Load() != nil
+			at := time.Now()
+			opened = h.open.Load() == nil
 			h.open.Store(&kind)
-			if !again {
+			if opened {
 				h.acquired.client.observer.amended(at, h.Node)
 			}
 			h.downgrade(kind)
@@ -95,6 +99,9 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	switch {
 	case err == nil:
 		h.open.Store(nil)
+	case opened && errors.Is(err, driver.ErrUnchanged):
+		h.open.Store(nil)
+		h.acquired.client.observer.amended(time.Now(), h.Node) // it is what it was
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):

@@ -39,9 +39,14 @@ func WithOwnerLabel(label string) Option {
 }
 
 // WithNamespace puts every line of this client below a name: in the namespace "shop", the line "orders" is what a
-// client without a namespace calls "shop/orders".
+// client without a namespace calls "shop/orders". The empty name is no namespace.
 func WithNamespace(name string) Option {
-	return func(c *Client) { c.namespace = name + "/" }
+	return func(c *Client) {
+		c.namespace = ""
+		if name != "" {
+			c.namespace = name + "/"
+		}
+	}
 }
 
 // WithObserver tells o what the client does. It may be given several times: the Observers are told in that order. A nil

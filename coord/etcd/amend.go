@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,12 +24,17 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	ctx, unbind := p.life.Bind(ctx)
 	defer unbind()
 	gone := int64(0) // a revision at which the node was no longer there
+	open := false    // nobody knows whether a try was applied, or will be
 	err = p.d.retry(ctx, "amend", func(ctx context.Context) error {
 		gone, err = p.write(ctx, value)
+		open = open || err != nil && (classify(err) == passing || isTooLarge(err))
 		return err
 	})
 	if err == nil && gone > 0 {
 		err = p.removed(ctx, gone)
+	}
+	if err != nil && !open && gone == 0 {
+		err = fmt.Errorf("%w: %w", err, driver.ErrUnchanged)
 	}
 	if err != nil {
 		return p.life.Verdict(err)
@@ -46,7 +52,7 @@ func (p *place) amended(me *driver.Node) (string, error) {
 	keys := p.d.keys
 	from, _ := keys.parse(strings.TrimPrefix(p.key, keys.line(p.line)))
 	if keys.names == Stock && from.kind == stockKind && me.Kind != stockKind {
-		return "", errStockKind
+		return "", fmt.Errorf("%w: %w", errStockKind, driver.ErrUnchanged)
 	}
 	return keys.encodeValue(from.kind, me), nil
 }

@@ -32,6 +32,7 @@ type service struct {
 	ttl       int64 // in seconds, as asked for
 	log       *slog.Logger
 	pace      pace
+	bundle    bundle
 	lineBytes int64        // how many Line keeps
 	release   func() error // closes the client if it is ours; nil: it is the user's
 

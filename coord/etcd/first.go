@@ -36,6 +36,7 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 		if n, rev, err = d.first(ctx, line); err != nil || !same(n, *seen) {
 			return n, err
 		}
+		v.since = min(v.since, rev) // the service may have gone back
 		v.caughtUp(rev)
 	}
 }

@@ -62,12 +62,26 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if err := s.life.Stopped(ctx); err != nil {
 		return nil, nil, err
 	}
+	if err := s.enterJoins(ctx); err != nil {
+		return nil, nil, err
+	}
 	j := s.joining(e)
 	ahead, err := driverkit.Deliver(ctx, s.life, j.run, func([]driver.Node) { j.undo() })
 	if err != nil {
 		return nil, nil, err
 	}
 	return j.place, ahead, nil
+}
+
+// enterJoins waits on the caller's context: during an outage, a join that is given up leaves nothing behind unless it has
+// been sent.
+func (s *session) enterJoins(ctx context.Context) error {
+	bound, unbind := s.life.Bind(ctx)
+	defer unbind()
+	if s.joins.enter(bound) != nil {
+		return s.life.Stopped(ctx)
+	}
+	return nil
 }
 
 func (s *session) joining(e driver.Entry) *joining {
@@ -78,14 +92,10 @@ func (s *session) joining(e driver.Entry) *joining {
 }
 
 func (p *place) takeNumber(kind string) {
-	p.number = p.numbers.next()
-	p.key = p.d.keys.contender(p.line, kind, p.lease, p.number)
+	p.number, p.key = p.numbers.next(func(n int64) string { return p.d.keys.contender(p.line, kind, p.lease, n) })
 }
 
 func (j *joining) run(wanted func() bool) ([]driver.Node, error) {
-	if err := j.joins.enter(j.life.Context()); err != nil {
-		return nil, j.life.Verdict(err)
-	}
 	ahead, err := j.attempt(wanted)
 	j.joins.exit()
 	if err == nil && j.entry.InVain(ahead) {
@@ -131,6 +141,9 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 			return j.made(answer.Header.Revision, answer.Responses[:len(answer.Responses)-1])
 		default:
 			err = j.whyNot(answer)
+		}
+		if err == nil && j.created == 0 && tries > 0 {
+			err = driverkit.Sleep(j.life.Context(), driverkit.Jitter(driverkit.Pause(tries)))
 		}
 		if err != nil {
 			return nil, err
@@ -180,7 +193,7 @@ func (j *joining) whyNot(answer *clientv3.TxnResponse) error {
 	}
 	if epoch := kvs[0].GetModRevision(); epoch != j.compared {
 		j.epoch.rev.Saw(epoch)
-		return nil
+		return j.goesOn(epoch, j.compared) // others may have made up for the revisions that the service has lost
 	}
 	if !j.alone {
 		return failed("join line "+j.line, errors.New("the service refused for no reason"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -332,6 +333,30 @@ func TestJoinGivenUpLeavesNothing(t *testing.T) {
 const raceSlack = 200 * time.Millisecond
 
 // The session's epoch is moved while other joins are under way: they try again, and nobody notices.
+// While the service is away, whoever gives up leaves nothing in this process. (10,000 calls left 9,908 goroutines.)
+func TestJoinsGivenUpDuringAnOutageLeaveNothing(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l, WithTTL(time.Minute))
+	heal := l.freeze(drivertest.Both)
+	defer heal()
+	before := runtime.NumGoroutine()
+	ctx := within(t, time.Second)
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			if _, _, err := s.Join(ctx, entry("outage", "lock")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a join during an outage: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	time.Sleep(100 * time.Millisecond)
+	if n := runtime.NumGoroutine() - before; n > 10*maxJoins {
+		t.Errorf("%d goroutines are left", n)
+	}
+}
+
 func TestMovedEpochFailsNobody(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	s := open(t, connectLink(t, cluster.Addrs()...))

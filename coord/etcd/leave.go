@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -47,13 +48,8 @@ func (p *place) depart(ctx context.Context) error {
 	return err
 }
 
-const (
-	// mostAlone is how many at a time leave in transactions of their own.
-	mostAlone = 8
-
-	// perTransaction is how many of the others share one transaction. By default etcd accepts 128 operations.
-	perTransaction = 64
-)
+// mostAlone is how many at a time leave in transactions of their own.
+const mostAlone = 8
 
 // departures takes keys away. When a crowd leaves, such as readers or the holders of permits, most of them share
 // transactions, so that etcd need not agree on each departure.
@@ -101,7 +97,7 @@ func (d *departures) try(ctx context.Context, me departure) error {
 // next sends waiting departures in place of a transaction that has been answered.
 func (d *departures) next() {
 	d.mu.Lock()
-	n := min(len(d.waiting), perTransaction)
+	n := min(len(d.waiting), d.s.d.bundle.size())
 	many := slices.Clone(d.waiting[:n])
 	d.waiting = slices.Delete(d.waiting, 0, n)
 	if n == 0 {
@@ -120,6 +116,9 @@ func (d *departures) next() {
 	life := d.s.life
 	if !life.Go(func() {
 		err := d.s.d.once(life.Context(), func(ctx context.Context) error { return d.commit(ctx, many...) })
+		if is(err, rpctypes.ErrTooManyOps) {
+			d.s.d.bundle.halve(len(many))
+		}
 		if err != nil && classify(err) != passing {
 			err = errTogether
 		}

@@ -140,13 +140,17 @@ func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (
 			which = append(which, n)
 		}
 	}
-	for some := range slices.Chunk(which, perTransaction) {
+	for len(which) > 0 {
+		some := which[:min(len(which), s.d.bundle.size())]
 		answer, _, err := s.readAt(ctx, "read the kinds", rev, func(opts ...clientv3.OpOption) (ops []clientv3.Op) {
 			for _, n := range some {
 				ops = append(ops, clientv3.OpGet(keyOf(n), opts...))
 			}
 			return ops
 		})
+		if is(err, rpctypes.ErrTooManyOps) && s.d.bundle.halve(len(some)) {
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
@@ -155,6 +159,7 @@ func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (
 				s.d.keys.decodeKind(n, kv.GetValue())
 			}
 		}
+		which = which[len(some):]
 	}
 	seen := len(g.nodes)
 	g.nodes = slices.DeleteFunc(g.nodes, func(n driver.Node) bool { return !v.sight.Sees(n.Kind) })

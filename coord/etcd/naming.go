@@ -210,7 +210,8 @@ func (l layout) encodeValue(keyKind string, n *driver.Node) string {
 	if l.names == Isolated {
 		card = string(driver.EncodeCard(n.Owner, n.Data))
 	}
-	if n.Kind != keyKind {
+	// With stock names the owner's data comes first, and may look like a head.
+	if n.Kind != keyKind || keyKind != stockKind && strings.HasPrefix(card, amendedHead) {
 		return amendedHead + n.Kind + "\n" + card
 	}
 	return card
@@ -252,50 +253,70 @@ func cutAmended(value []byte) (kind string, card []byte, ok bool) {
 // numbers tell the contenders of a session apart. They are reused, the smallest first: new keys each time would stay in
 // etcd's index until the next compaction, and every look at the line would come across them.
 type numbers struct {
-	mu   sync.Mutex
-	used int64   // all numbers up to this one have been used
-	free []int64 // those of them that are free again, the largest first
+	mu    sync.Mutex
+	used  int64            // all numbers up to this one have been used
+	free  []int64          // those of them that are free again, the largest first
+	keys  map[int64]string // of those that are not free
+	again bool             // a number has been given back
+	swept int64            // this one is not given out meanwhile; 0: none
 }
 
-func (n *numbers) next() int64 {
+// next returns the smallest number that is free, and the key that is made of it.
+func (n *numbers) next(key func(int64) string) (number int64, _ string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if last := len(n.free) - 1; last >= 0 {
-		smallest := n.free[last]
-		n.free = n.free[:last]
-		return smallest
+	i := len(n.free) - 1
+	if i >= 0 && n.free[i] == n.swept {
+		i--
 	}
-	n.used++
-	return n.used
-}
-
-// someFree reports whether a number has been given back.
-func (n *numbers) someFree() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.free) > 0
-}
-
-// take takes this particular number, if it is free.
-func (n *numbers) take(number int64) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	i, free := n.find(number)
-	if free {
+	if i >= 0 {
+		number = n.free[i]
 		n.free = slices.Delete(n.free, i, i+1)
+	} else {
+		if n.used++; n.used == n.swept {
+			n.free = slices.Insert(n.free, 0, n.used)
+			n.used++
+		}
+		number = n.used
 	}
-	return free
+	if n.keys == nil {
+		n.keys = make(map[int64]string)
+	}
+	n.keys[number] = key(number)
+	return number, n.keys[number]
 }
 
-// find is called with mu held.
-func (n *numbers) find(number int64) (int, bool) {
-	return slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
+// someReused reports whether a number has ever been given back.
+func (n *numbers) someReused() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.again
+}
+
+// keep has a number given to nobody from now on, and returns true, unless that key is the one of whoever has it.
+func (n *numbers) keep(number int64, key string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.keys[number] == key {
+		return false
+	}
+	n.swept = number
+	return true
+}
+
+// keepNone ends what keep began.
+func (n *numbers) keepNone() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.swept = 0
 }
 
 // giveBack frees a number whose key has gone, or was never made and never will be.
 func (n *numbers) giveBack(number int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i, _ := n.find(number)
+	i, _ := slices.BinarySearchFunc(n.free, number, func(a, b int64) int { return cmp.Compare(b, a) })
 	n.free = slices.Insert(n.free, i, number)
+	delete(n.keys, number)
+	n.again = true
 }

@@ -123,6 +123,20 @@ func (d *service) trouble(ctx context.Context, err error) error {
 // restarted; the client fetches a new one for the next try.
 const maxTokens = 3
 
+// bundle is how many operations that belong together share a transaction. By default etcd takes 128; a service that takes
+// fewer says so.
+type bundle struct{ less atomic.Int64 }
+
+const together = 64
+
+func (b *bundle) size() int { return together - int(b.less.Load()) }
+
+// halve is for when so many were refused. It returns false if there was only one.
+func (b *bundle) halve(refused int) bool {
+	b.less.Store(max(b.less.Load(), int64(together-max(refused/2, 1))))
+	return refused > 1
+}
+
 // gate lets through as many at a time as it has room for.
 type gate chan struct{}
 

@@ -2,8 +2,6 @@ package etcd
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -236,25 +234,15 @@ func TestSessionOutlivesRestart(t *testing.T) {
 // node of its own that left long ago may stand there again. The session notices that even if nobody makes a request.
 func TestServiceThatComesBackOlderEndsTheSession(t *testing.T) {
 	cluster := servers.Etcd(t)
-	member := cluster.Member(0)
-	data, backup := filepath.Join(member.Dir(), "data"), filepath.Join(t.TempDir(), "backup")
 	s := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute))
 	old, _ := join(t, s, entry("older", "lock"))
-	member.Kill()
-	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
-	member.Restart(t)
+	restore := backUp(t, cluster.Member(0))
 	leave(t, old, true)
 	held, _ := join(t, s, entry("older", "lock"))
 	if s.life.Over() {
 		t.Fatal("the session did not outlive a restart")
 	}
-	member.Kill()
-	if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup))); err != nil {
-		t.Fatal(err)
-	}
-	member.Restart(t)
+	restore()
 	ended(t, s, 20*time.Second, "the service has forgotten "+held.Node().ID)
 	if err := s.life.Why(); !errors.Is(err, errWentBack) {
 		t.Errorf("it ended because: %v", err)

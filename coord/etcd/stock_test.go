@@ -136,6 +136,37 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 	}
 }
 
+// What a leader says about itself is no kind, whatever it looks like. (Nobody saw that leader.)
+func TestStockNamesKeepAValueThatLooksLikeAKind(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock))
+	for kind, value := range map[string]string{"lead": "turnwise kind R\nus", "lock": "turnwise kind W\n", "W": "turnwise kind lead\nturnwise kind R\n"} {
+		e := entry("looks like a kind "+kind, kind)
+		e.Data = []byte(value)
+		me, _ := join(t, s, e)
+		check := func() {
+			t.Helper()
+			first, err := s.d.First(within(t, 10*time.Second), e.Line, nil)
+			if err != nil || first.Kind != kind || string(first.Data) != value {
+				t.Errorf("a %s that says %q is seen as %+v, %v", kind, value, first, err)
+			}
+			all, err := s.d.Line(within(t, 10*time.Second), e.Line)
+			if err != nil || len(all) != 1 || all[0].Kind != kind || string(all[0].Data) != value {
+				t.Errorf("a %s that says %q is seen as %+v, %v", kind, value, all, err)
+			}
+		}
+		check()
+		if err := me.Amend(within(t, 10*time.Second), kind, []byte("else")); err != nil {
+			t.Fatal(err)
+		}
+		if err := me.Amend(within(t, 10*time.Second), kind, e.Data); err != nil {
+			t.Fatal(err)
+		}
+		check()
+		leave(t, me, true)
+	}
+}
+
 // Keys of a kind that other tools do not have are our own, so their values have room for another kind.
 func TestStockNamesLetAWriterBecomeAReader(t *testing.T) {
 	s := open(t, connectLink(t, servers.Etcd(t, servers.Shared()).Addrs()...), WithNames(Stock))

@@ -12,10 +12,9 @@ import (
 
 // sweep takes away contenders that are on the session's lease but belong to none of its places. Something between us and
 // the service may send a join again after its place has been left, and a backup brings back nodes that had left: either
-// would stand in its line for as long as the session lives. A free number belongs to no place, and sweep takes the number
-// meanwhile so that nobody else does.
+// would stand in its line for as long as the session lives. Nobody is given the number of such a key while it is taken away.
 func (s *session) sweep(ctx context.Context) error {
-	if !s.numbers.someFree() {
+	if !s.numbers.someReused() {
 		return nil
 	}
 	var found *pb.LeaseTimeToLiveResponse
@@ -25,11 +24,11 @@ func (s *session) sweep(ctx context.Context) error {
 	})
 	for _, key := range found.GetKeys() {
 		number, ok := s.d.keys.numberOf(string(key), s.lease)
-		if err != nil || !ok || !s.numbers.take(number) {
+		if err != nil || !ok || !s.numbers.keep(number, string(key)) {
 			continue
 		}
 		err = s.takeStray(ctx, string(key))
-		s.numbers.giveBack(number)
+		s.numbers.keepNone()
 	}
 	return err
 }

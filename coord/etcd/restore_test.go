@@ -1,0 +1,134 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// backUp copies a member's data while it is stopped, and returns a function that puts them back.
+func backUp(t *testing.T, m *servers.Member) (restore func()) {
+	t.Helper()
+	data, backup := filepath.Join(m.Dir(), "data"), filepath.Join(t.TempDir(), "backup")
+	m.Kill()
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	m.Restart(t)
+	return func() {
+		t.Helper()
+		m.Kill()
+		if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup))); err != nil {
+			t.Fatal(err)
+		}
+		m.Restart(t)
+	}
+}
+
+func putMany(t *testing.T, root *clientv3.Client, n int) {
+	t.Helper()
+	for i := range n {
+		if _, err := root.Put(within(t, 20*time.Second), "filler", strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// While the client is cut off, a backup is put back that knows an earlier write of the session's key, and others make up for
+// the revisions that are lost. (Joins asked 2,353 times a second, for ever.)
+func TestABackupThatOthersHaveMadeUpForEndsTheSession(t *testing.T) {
+	cluster := servers.Etcd(t)
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l, WithTTL(time.Minute))
+	opened := s.epoch.rev.Load()
+	restore := backUp(t, cluster.Member(0))
+	if err := s.moveEpoch(within(t, 20*time.Second), opened); err != nil {
+		t.Fatal(err)
+	}
+	heal := l.cut()
+	restore()
+	putMany(t, root, 20)
+	var joins atomic.Int64
+	see := func(_ string, req any) {
+		if txn, ok := req.(*pb.TxnRequest); ok && isWrite(txn) {
+			joins.Add(1)
+		}
+	}
+	l.onSend.Store(&see)
+	heal()
+	_, _, err := s.Join(within(t, 5*time.Second), entry("made up", "lock"))
+	if n := joins.Load(); n > 20 {
+		t.Errorf("a join asked %d times", n)
+	}
+	if !errors.Is(err, driver.ErrSessionEnded) || !errors.Is(s.life.Why(), errWentBack) {
+		t.Errorf("the join says: %v; the session: %v", err, s.life.Why())
+	}
+}
+
+// Somebody waits for news of a line while an older backup is put back. What happens then has lower revisions than what was
+// read before.
+func TestNewsAfterABackupIsHeard(t *testing.T) {
+	cluster := servers.Etcd(t)
+	root := direct(t, cluster)
+	d := connectLink(t, cluster.Addrs()...).service(t)
+	key := d.keys.line("news") + "lock/1234-1"
+	if _, err := root.Put(within(t, 20*time.Second), key, ""); err != nil {
+		t.Fatal(err)
+	}
+	restore := backUp(t, cluster.Member(0))
+	putMany(t, root, 200)
+	first, err := d.First(within(t, 20*time.Second), "news", nil)
+	if err != nil || first.ID == "" {
+		t.Fatalf("the first is %v, %v", first, err)
+	}
+	changed := make(chan driver.Node, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for {
+			n, err := d.First(ctx, "news", &first)
+			if err == nil || ctx.Err() != nil {
+				changed <- n
+				return
+			}
+		}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	restore()
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until it listens again
+		d.watches.mu.Lock()
+		w := d.watches.keys[span{key: key}]
+		listens := w != nil && w.opened > 0 && w.opened < int64(first.Token)+100
+		d.watches.mu.Unlock()
+		if listens {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("it does not listen again")
+		}
+	}
+	time.Sleep(500 * time.Millisecond) // it has read by now
+	if _, err := root.Delete(within(t, 20*time.Second), key); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case n := <-changed:
+		if n.ID != "" {
+			t.Errorf("the first is %v", n)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the news is not heard")
+	}
+}
