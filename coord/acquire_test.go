@@ -61,6 +61,19 @@ func TestWithoutTimeToWaitOneTakesWhatIsFree(t *testing.T) {
 	})
 }
 
+// Drivers ask a rule on goroutines of their own, where a panic would end the process.
+func TestARuleThatPanicsFailsItsTry(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		holder := enter(t, s.Client())
+		rule := coord.Rule{WaitFor: func(me coord.Node, ahead []coord.Node) []coord.Node { return ahead[len(ahead)+1:] }}
+		_, err := s.Client().TryAcquire(t.Context(), "line", "lock", nil, rule)
+		assert.ErrorIs(t, err, coord.ErrInvalid)
+		assert.ErrorContains(t, err, "out of range")
+		assert.Len(t, lineOf(t, s, "line"), 1)
+		require.NoError(t, holder.Release())
+	})
+}
+
 // lineOf returns who stands in a line, as an outsider sees it.
 func lineOf(t *testing.T, s *mem.Service, name string) []coord.Node {
 	t.Helper()

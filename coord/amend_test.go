@@ -3,6 +3,7 @@ package coord_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,49 @@ func TestAnAmendmentWhoseOutcomeIsOpenCountsAsMade(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The service refuses for certain: the hold is what it was.
+func TestAnAmendmentThatIsRefusedForCertainChangesNothing(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		refuses := fmt.Errorf("%w: %w", driver.ErrDenied, driver.ErrUnchanged)
+		var told []string
+		m := &meddler{amend: func(_ context.Context, _ string, _ []byte, do func() error) error {
+			if refuses != nil {
+				return refuses
+			}
+			return do()
+		}}
+		c := m.client(s, coord.WithObserver(&coord.Observer{Amended: func(_ time.Time, me coord.Node) { told = append(told, me.Kind) }}))
+		h, err := c.Acquire(t.Context(), "line", "W", nil, exclusive)
+		require.NoError(t, err)
+		err = h.Amend(t.Context(), "R", nil)
+		assert.ErrorIs(t, err, coord.ErrDenied)
+		assert.NotErrorIs(t, err, coord.ErrUnsettled)
+		assert.False(t, h.Unsettled())
+		assert.Equal(t, "W", h.Node().Kind)
+		refuses = nil
+		require.NoError(t, h.Amend(t.Context(), "W", []byte("x")))
+		synctest.Wait()
+		assert.Equal(t, []string{"R", "W"}, told)
+		require.NoError(t, h.Release())
+	})
+}
+
+// If an earlier amendment may yet be applied, a refusal of the next one settles nothing.
+func TestARefusalDoesNotSettleAnEarlierAmendment(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		answer := errors.New("no answer")
+		m := &meddler{amend: func(context.Context, string, []byte, func() error) error { return answer }}
+		h, err := m.client(s).Acquire(t.Context(), "line", "W", nil, exclusive)
+		require.NoError(t, err)
+		require.ErrorIs(t, h.Amend(t.Context(), "R", nil), coord.ErrUnsettled)
+		answer = driver.ErrUnchanged
+		require.ErrorIs(t, h.Amend(t.Context(), "R", nil), coord.ErrUnsettled)
+		assert.True(t, h.Unsettled())
+		assert.Equal(t, "R", h.Node().Kind)
+		require.NoError(t, h.Release())
+	})
 }
 
 func TestAnAmendmentThatIsNeverSentChangesNothing(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
@@ -44,6 +45,15 @@ func TestANameIsRefusedAsItWasGivenWhateverTheNamespace(t *testing.T) {
 		}
 		_, err := s.Client(coord.WithNamespace("shop//orders")).Line(t.Context(), "a")
 		assert.ErrorIs(t, err, coord.ErrInvalidName, "the whole name must be one, too")
+	})
+}
+
+func TestTheEmptyNamespaceIsNone(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h, err := s.Client(coord.WithNamespace("shop"), coord.WithNamespace("")).Acquire(t.Context(), "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		assert.Len(t, lineOf(t, s, "line"), 1)
+		require.NoError(t, h.Release())
 	})
 }
 
