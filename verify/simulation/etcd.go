@@ -45,6 +45,7 @@ type etcd struct {
 	owners   map[int64]string
 	refusing map[string]error // by link: the error that its next request gets
 	stranded map[string]int
+	pinned   map[string]pin // by link
 	underWay []*broken
 	courses  map[string]int // by link and method: how many streams there were
 }
@@ -58,7 +59,7 @@ type broken struct {
 // newEtcd makes a cluster. cfg says which members there are, and what stands in front of them.
 func newEtcd(network *scheduler, ttl time.Duration, cfg etcdcluster.Config, names etcddriver.Names) *etcd {
 	f := &etcd{network: network, ttl: ttl, names: names, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
-		stranded: make(map[string]int), courses: make(map[string]int)}
+		stranded: make(map[string]int), pinned: make(map[string]pin), courses: make(map[string]int)}
 	cfg.Election, f.proxied = electsAfter, cfg.Proxied
 	f.cluster = etcdcluster.New(cfg)
 	f.server = etcdcluster.NewServer(f.cluster, f)
@@ -291,11 +292,14 @@ func (f *etcd) Close() {
 var errHungUp = status.Error(codes.Unavailable, "error reading from server: EOF")
 
 // call returns where the next request of a link arrives, and whether it is refused there.
-func (f *etcd) call(link string, refusable bool) etcdcluster.Call {
+func (f *etcd) call(link string, refusable, renews bool) etcdcluster.Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	to := etcdcluster.Call{Member: f.turns[link] % f.cluster.Members()}
 	f.turns[link]++
+	if p, ok := f.pinned[link]; ok && (renews || !p.renewals) {
+		to.Member = p.member
+	}
 	if refusable {
 		to.Refuse = f.refusing[link]
 		delete(f.refusing, link)
@@ -340,7 +344,7 @@ func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 	defer f.begin(link, hangUp)()
 	p := &parcel{link: link, what: f.tell(r), dir: toService, lose: hangUp}
 	p.arrive = func() {
-		arrive(f.call(link, true), func(said proto.Message, err error) {
+		arrive(f.call(link, true, false), func(said proto.Message, err error) {
 			if granted, ok := said.(*pb.LeaseGrantResponse); ok && err == nil {
 				f.mu.Lock()
 				f.owners[granted.ID] = link
@@ -352,7 +356,7 @@ func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 			}})
 		})
 	}
-	p.mutely = func() { arrive(f.call(link, false), func(proto.Message, error) {}) }
+	p.mutely = func() { arrive(f.call(link, false, false), func(proto.Message, error) {}) }
 	f.network.post(p)
 	select {
 	case a := <-answered:
@@ -403,7 +407,7 @@ func (c *course) Up(r proto.Message, arrive func(etcdcluster.Call)) {
 		}
 	}
 	c.f.network.post(&parcel{link: c.link, stream: c.name, what: c.f.tell(r), dir: toService, lose: c.breaks,
-		arrive: func() { arrive(c.f.call(c.link, refusable)) }})
+		arrive: func() { arrive(c.f.call(c.link, refusable, strings.HasPrefix(c.name, "renew"))) }})
 }
 
 func (c *course) Down(r proto.Message, arrive func()) {

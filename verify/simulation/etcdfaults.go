@@ -12,10 +12,11 @@ import (
 const (
 	electsAfter = time.Second         // the cluster's election timeout
 	sleepsLong  = electsAfter * 3 / 2 // so another leader is elected
-	sweeps      = 21 * time.Second    // how long a stray node may stand: its session looks every 20 s
-	longTry     = 6 * time.Second     // a little longer than a try of a request may take
-	naps        = electsAfter / 2     // so none is
-	backupAge   = 8                   // how many entries of the log a backup lacks
+	thawsAfter  = electsAfter * 11 / 10
+	sweeps      = 21 * time.Second // how long a stray node may stand: its session looks every 20 s
+	longTry     = 6 * time.Second  // a little longer than a try of a request may take
+	naps        = electsAfter / 2  // so none is
+	backupAge   = 8                // how many entries of the log a backup lacks
 )
 
 func (w *world) etcd() *etcd { return w.service.(*etcd) }
@@ -32,6 +33,11 @@ var etcdKinds = []*Kind{
 	{name: "naps", needs: anything, breaks: leaderSleeps(naps, true)},
 	// The member that the request goes to is stopped, for longer than sessions live.
 	{name: "stops", needs: anything, breaks: memberSleeps(outlastsSessions)},
+	// The leader is stopped until another is elected, and goes on cut off from the others. The client that the parcel belongs to
+	// reaches nobody else.
+	{name: "thaws", needs: anything, breaks: leaderThaws(false)},
+	// Or only its renewals do not.
+	{name: "splits", needs: anything, breaks: leaderThaws(true)},
 	// Another member leads.
 	{name: "leads", needs: anything, breaks: (*script).moves},
 	// All but the present is forgotten.
@@ -66,6 +72,45 @@ func leaderSleeps(d time.Duration, late bool) func(*script, parcel) {
 	return func(s *script, _ parcel) {
 		s.sleeps(s.etcd().cluster.Leader(), d, late)
 		s.broken = later(s.broken, time.Now().Add(d))
+	}
+}
+
+// thaws stops the leader until another is elected. It goes on cut off from the others, and for as long as sessions live a
+// link, or its renewals, get no further than to it.
+func (w *world) thaws(link string, renewals bool) {
+	f := w.etcd()
+	leader := f.cluster.Leader()
+	f.cluster.Sleep(leader)
+	w.cut(link, 0)
+	f.pin(link, &pin{leader, renewals})
+	w.lasts(thawsAfter, func() { f.cluster.Wake(leader) })
+	w.lasts(thawsAfter+2*w.cfg.TTL, func() {
+		f.pin(link, nil)
+		f.cluster.Return(leader, true)
+		w.cut(link, 0)
+	})
+}
+
+func leaderThaws(renewals bool) func(*script, parcel) {
+	return func(s *script, p parcel) {
+		s.thaws(p.link, renewals)
+		s.broken = later(s.broken, time.Now().Add(thawsAfter+2*scriptTTL))
+	}
+}
+
+// pin is the only member that a link reaches, or that its renewals reach.
+type pin struct {
+	member   int
+	renewals bool // only those
+}
+
+// pin has a link, or its renewals, reach one member only; nil: any.
+func (f *etcd) pin(link string, to *pin) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pinned, link)
+	if to != nil {
+		f.pinned[link] = *to
 	}
 }
 
@@ -111,7 +156,11 @@ func (s *script) rewind(parcel) {
 func (w *world) etcdFault(c *client) string {
 	f := w.etcd()
 	d := time.Duration(w.rand.Int64N(int64(2 * electsAfter)))
-	switch w.rand.IntN(6) {
+	switch w.rand.IntN(7) {
+	case 6:
+		renewals := w.rand.IntN(2) == 0
+		w.thaws(c.name, renewals)
+		return fmt.Sprintf("FAULT the leader sleeps and goes on without the others; %s reaches no other; only its renewals: %v", c.name, renewals)
 	case 0:
 		leader, late := f.cluster.Leader(), w.rand.IntN(2) == 0
 		w.sleeps(leader, d, late)

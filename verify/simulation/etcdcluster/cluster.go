@@ -37,15 +37,20 @@ type Cluster struct {
 	leader  int // the last one that was elected
 	silent  time.Time
 	term    uint64
+	eras    int   // how often a leader was elected, or a backup put back
 	granted int64 // how many leases were granted without a number of their own
 	keepsUp bool  // everybody applies everything at once
 	closed  chan struct{}
 }
 
+const firstTerm = 2
+
 // member is one server.
 type member struct {
 	id      int
-	applied int // how many entries of the log
+	applied int    // how many entries of the log
+	term    uint64 // the latest that it has heard of
+	reign   *reign // nil: it leads, or knows that it does not
 	away    bool
 	asleep  bool
 	since   time.Time // when it last heard of a leader
@@ -78,10 +83,10 @@ func New(cfg Config) *Cluster {
 		cfg.Rate = 1
 	}
 	// One and a half election timeouts, in whole seconds.
-	c := &Cluster{cfg: cfg, minTTL: int64((3*cfg.Election/2 + time.Second - 1) / time.Second), term: 2, closed: make(chan struct{})}
+	c := &Cluster{cfg: cfg, minTTL: int64((3*cfg.Election/2 + time.Second - 1) / time.Second), term: firstTerm, closed: make(chan struct{})}
 	c.state = &change{store: newStore(), lessor: newLessor()}
 	for i := range cfg.Members {
-		c.members = append(c.members, &member{id: i, since: time.Now()})
+		c.members = append(c.members, &member{id: i, since: time.Now(), term: c.term})
 	}
 	go c.tick()
 	return c
@@ -169,7 +174,7 @@ func (c *Cluster) leaderless(m *member) bool {
 }
 
 func (c *Cluster) header(m *member) *pb.ResponseHeader {
-	return &pb.ResponseHeader{ClusterId: 1, MemberId: uint64(m.id + 1), RaftTerm: c.term, Revision: c.rev(m)}
+	return &pb.ResponseHeader{ClusterId: 1, MemberId: uint64(m.id + 1), RaftTerm: m.term, Revision: c.rev(m)}
 }
 
 // rev returns the revision that a member has come to.
@@ -426,7 +431,7 @@ func (c *Cluster) read(m *member, r proto.Message) (answer proto.Message, err er
 	case *pb.AuthStatusRequest:
 		answer = &pb.AuthStatusResponse{Header: &pb.ResponseHeader{}}
 	case *pb.StatusRequest:
-		answer = &pb.StatusResponse{Header: &pb.ResponseHeader{}, Version: "3.7.3", Leader: uint64(c.leader + 1), RaftTerm: c.term, RaftIndex: uint64(len(c.log))}
+		answer = &pb.StatusResponse{Header: &pb.ResponseHeader{}, Version: "3.7.3", Leader: uint64(c.leader + 1), RaftTerm: m.term, RaftIndex: uint64(len(c.log))}
 	case *pb.MemberListRequest:
 		all := &pb.MemberListResponse{Header: &pb.ResponseHeader{}}
 		for _, m := range c.members {

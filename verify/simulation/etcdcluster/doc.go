@@ -13,6 +13,7 @@
 //   - reads of one member alone, which may lag behind, and reads that wait for what was agreed on;
 //   - watches from a revision, by range, with filters, earlier values, fragments, progress and compaction; one that begins in
 //     the past is told what has happened since in one go, later;
+//   - a leader that was stopped or is cut off, and renews leases by itself until it notices that another one leads;
 //   - a member that is cut off or stopped, the election if it was the leader, requests that wait for that, and streams that
 //     ask for a leader;
 //   - the limits of a request.

@@ -40,11 +40,11 @@ func (c *Cluster) leave(id int, how func(*member)) {
 		return
 	}
 	c.silent = time.Now()
-	term := c.term
+	era := c.eras
 	time.AfterFunc(c.cfg.Election, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.term == term && !c.led() {
+		if c.eras == era && !c.led() {
 			c.elect()
 		}
 	})
@@ -61,8 +61,13 @@ func (c *Cluster) elect() {
 	if 2*len(there) <= len(c.members) {
 		return
 	}
+	c.depose(c.members[c.leader])
 	c.leader = there[0].id
 	c.term++
+	c.eras++
+	for _, m := range there {
+		c.hears(m)
+	}
 	c.follow(there[0], len(c.log))
 	var late []renewal
 	for _, id := range slices.Sorted(maps.Keys(c.state.leases)) { // it does not know how long they have lasted, unless that was in the log
@@ -115,6 +120,7 @@ func (c *Cluster) Return(id int, late bool) {
 	if !c.led() {
 		c.elect()
 	}
+	c.meets(m)
 	inbox := m.inbox
 	m.inbox = nil
 	if late && c.led() {
@@ -142,6 +148,7 @@ func (c *Cluster) Restore(fewer int) {
 		all := append(m.stuck, m.inbox...)
 		m.stuck, m.inbox, m.waiting = nil, nil, nil
 		m.away, m.asleep = false, false
+		m.reign = nil
 		for _, s := range all {
 			s.giveUp(down)
 		}
@@ -152,9 +159,10 @@ func (c *Cluster) Restore(fewer int) {
 	log := c.log[:max(0, len(c.log)-fewer)]
 	c.log, c.revs = nil, nil
 	c.state = &change{store: newStore(), lessor: newLessor()}
-	c.term++
+	c.term = firstTerm // a backup knows nothing of terms
+	c.eras++
 	for _, m := range c.members {
-		m.applied = 0
+		m.applied, m.term = 0, c.term
 	}
 	for _, r := range log {
 		_, _ = c.apply(r)

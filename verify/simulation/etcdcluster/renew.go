@@ -7,13 +7,13 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Renew hands a renewal to a member, which asks the leader. The revision in the answer is from before.
+// Renew hands a renewal to a member, which asks the leader. Revision and term in the answer are from before.
 func (c *Cluster) Renew(id int, lease int64, needsLeader bool, answer func(*pb.LeaseKeepAliveResponse, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.members[id]
 	done := false
-	c.renew(m, lease, needsLeader, func(r *pb.LeaseKeepAliveResponse, err error) {
+	c.renew(m, &pb.LeaseKeepAliveResponse{ID: lease}, needsLeader, func(r *pb.LeaseKeepAliveResponse, err error) {
 		if !done {
 			done = true
 			answer(r, err)
@@ -21,12 +21,25 @@ func (c *Cluster) Renew(id int, lease int64, needsLeader bool, answer func(*pb.L
 	})
 }
 
-func (c *Cluster) renew(m *member, lease int64, needsLeader bool, answer func(*pb.LeaseKeepAliveResponse, error)) {
-	again := stuck{time.Now(), func() { c.renew(m, lease, needsLeader, answer) }, func(err error) { answer(nil, err) }}
-	switch {
-	case m.asleep:
+// renew fills in the header before it looks for a leader, as etcd does.
+func (c *Cluster) renew(m *member, said *pb.LeaseKeepAliveResponse, needsLeader bool, answer func(*pb.LeaseKeepAliveResponse, error)) {
+	again := stuck{time.Now(), func() { c.renew(m, said, needsLeader, answer) }, func(err error) { answer(nil, err) }}
+	if m.asleep {
 		m.stuck = append(m.stuck, again)
 		return
+	}
+	if said.Header == nil {
+		said.Header = c.header(m)
+	}
+	if m.believes() {
+		if m.renewAlone(said) {
+			answer(said, nil)
+		} else {
+			m.stuck = append(m.stuck, again)
+		}
+		return
+	}
+	switch {
 	case needsLeader && c.leaderless(m):
 		answer(nil, rpctypes.ErrGRPCNoLeader)
 		return
@@ -34,8 +47,7 @@ func (c *Cluster) renew(m *member, lease int64, needsLeader bool, answer func(*p
 		m.stuck = append(m.stuck, again)
 		return
 	}
-	said := &pb.LeaseKeepAliveResponse{ID: lease, Header: c.header(m)}
-	l := c.state.leases[lease]
+	l := c.state.leases[said.ID]
 	switch {
 	case l == nil:
 		answer(said, nil)
