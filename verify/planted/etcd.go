@@ -7,8 +7,26 @@ import (
 
 // etcd are the bugs of the driver for etcd.
 var etcd = []Bug{
-	one("etcd: the deadline counts from the receipt of a renewal",
-		"coord/etcd/session.go", "s.renewed(sent, ttl)\n\t\t\tpause", "s.renewed(sent.Add(time.Since(sent)), ttl)\n\t\t\tpause", conformsEtcd("07", "everything takes long")),
+	{"etcd: the deadline counts from the receipt of a renewal", []Edit{
+		{"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(sent, said`, `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(time.Now(), said`},
+		{"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(sent, header)))`, `	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(time.Now(), header)))`},
+	}, conformsEtcd("07", "everything takes long")},
+	one("etcd: a renewal counts without a read",
+		"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(`, `	s.vouched.lease.Read(s.answer(sent, said.GetHeader()))
+	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(`, scriptsEtcd("thaws")),
+	one("etcd: a renewal of an earlier term than the read's counts",
+		"coord/driver/deadlines/etcd.go", `return l.renewal.Term < l.read.Term`, `return false`, scriptsEtcd("splits")),
+	one("etcd: a backup that others have made up for ends no session",
+		"coord/etcd/join.go", `return j.goesOn(epoch, j.compared)`, `return nil`, testsEtcd("TestABackupThatOthersHaveMadeUpForEndsTheSession")),
+	one("etcd: a stray with the number of a place is taken for that place",
+		"coord/etcd/naming.go", `if n.keys[number] == key {`, `if n.keys[number] != "" {`, testsEtcd("TestAStrayIsTakenAwayWhoeverHasItsNumber")),
+	one("etcd: a value that looks like a kind is one",
+		"coord/etcd/naming.go", ` || keyKind != stockKind && strings.HasPrefix(note, amendedHead)`, ``, testsEtcd("TestStockNamesKeepAValueThatLooksLikeAKind")),
+	one("etcd: an amendment that may yet be applied counts as refused",
+		"coord/etcd/amend.go", `err != nil && !open && gone == 0`, `err != nil && gone == 0`, testsEtcd("TestAnAmendmentThatIsRefusedForCertainSaysSo")),
+	one("etcd: news after a backup is taken for old",
+		"coord/etcd/first.go", `		v.since = min(v.since, rev) // the service may have gone back
+`, ``, testsEtcd("TestNewsAfterABackupIsHeard")),
 	one("etcd: a lease that was granted late is first renewed after a third of the TTL",
 		"coord/etcd/session.go", `interval-time.Since(s.began), 0`, `interval, 0`,
 		Tests{Module: ".", Package: "./verify/simulation", Run: "TestALeaseThatWasGrantedLateIsRenewedTheSooner"}),
