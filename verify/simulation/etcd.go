@@ -438,6 +438,9 @@ func (c *course) hear(said *pb.WatchResponse) {
 func (f *etcd) tell(r proto.Message) string {
 	switch r := r.(type) {
 	case *pb.RangeRequest:
+		if strings.HasPrefix(string(r.Key), root+"/session/") {
+			return "read session/" + bareKey(r.Key)
+		}
 		return "read " + bareKey(r.Key)
 	case *pb.PutRequest:
 		return "put " + bareKey(r.Key)

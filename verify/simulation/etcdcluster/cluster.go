@@ -347,6 +347,9 @@ func (c *Cluster) ask(m *member, r proto.Message, needsLeader bool, answer func(
 		return
 	}
 	leader := c.members[c.leader]
+	if c.reaches(m) {
+		c.hears(m) // from a majority
+	}
 	switch reads := reads(r); {
 	case c.reaches(m) && reads:
 		c.when(m, len(c.log), func() { answer(c.read(m, r)) })
