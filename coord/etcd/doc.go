@@ -44,7 +44,8 @@
 // does nothing; once it has been left, it makes a node that belongs to nobody. A session looks for such nodes on its lease
 // every 20 s, and whenever its stream of events had to be opened again, and takes them away.
 //
-// A holder believes in its hold until the lease could end at the earliest, counted from when the last successful renewal
-// was sent. etcd takes a lease away earlier only if somebody revokes it, or if a leader that was frozen goes on without
+// A holder believes in its hold until the lease could end at the earliest. A renewal counts only together with a linearizable
+// read: a leader that was stopped, and has been replaced, may renew a lease by itself. Reads and writes of the session serve as
+// that read; one that is idle reads its own key, three times in a TTL. etcd takes a lease away earlier only if somebody revokes it, or if a leader that was frozen goes on without
 // having heard of the renewals (etcd #15247). A watch on the session's own key tells us.
 package etcd
