@@ -17,7 +17,8 @@ import (
 // a join that is still on its way then fails, and what a read shows afterwards is final. (A read alone settles nothing: we
 // have seen a transaction applied a second after one.)
 //
-// The key also shows whether the lease is alive, since it goes with the lease.
+// The key also shows whether the lease is alive, since it goes with the lease, and whether the service has gone back: it was
+// written last when we wrote it last, or later.
 type epoch struct {
 	rev     driverkit.Max // the key's mod revision as far as we know
 	writing gate          // lets one through: to write the key, or to check whether it is there
@@ -47,12 +48,15 @@ func (s *session) confirm(ctx context.Context) error {
 
 func (s *session) putEpoch(ctx context.Context) error {
 	return s.d.retry(ctx, "put the session's key", func(ctx context.Context) error {
-		told, sent := s.told.Load(), time.Now()
-		header, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease))
+		told, wrote, sent := s.told.Load(), s.epoch.rev.Load(), time.Now()
+		done, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease), clientv3.WithPrevKV())
 		if err == nil {
-			s.epoch.rev.Saw(header.Revision)
-			s.epoch.seen = max(s.epoch.seen, header.Revision)
-			err = s.confirmed(sent, header, told)
+			s.epoch.rev.Saw(done.Header.Revision)
+			s.epoch.seen = max(s.epoch.seen, done.Header.Revision)
+			err = s.confirmed(sent, done.Header, told)
+		}
+		if err == nil && done.PrevKv != nil {
+			err = s.goesOn(done.PrevKv.ModRevision, wrote)
 		}
 		s.noticeLoss(err)
 		return err

@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -130,5 +131,30 @@ func TestNewsAfterABackupIsHeard(t *testing.T) {
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("the news is not heard")
+	}
+}
+
+// The same, and the first thing that the session does is to write its key.
+func TestAWriteOfTheSessionsKeyNoticesABackup(t *testing.T) {
+	cluster := servers.Etcd(t)
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l, WithTTL(time.Minute))
+	restore := backUp(t, cluster.Member(0))
+	if err := s.confirm(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	heal := l.cut()
+	restore()
+	putMany(t, root, 20)
+	for range 100 { // so no read is the first to notice
+		l.fate(drivertest.LostBefore, func(_ string, req any) bool { _, read := req.(*pb.RangeRequest); return read })
+	}
+	heal()
+	if err := s.confirm(within(t, 20*time.Second)); !errors.Is(err, driver.ErrSessionEnded) && !s.life.Over() {
+		t.Errorf("the write says: %v", err)
+	}
+	if !errors.Is(s.life.Why(), errWentBack) {
+		t.Errorf("the session: %v", s.life.Why())
 	}
 }

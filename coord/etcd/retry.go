@@ -184,15 +184,12 @@ func (d *service) get(ctx context.Context, key string, opts ...clientv3.OpOption
 	return got, err
 }
 
-func (d *service) put(ctx context.Context, key, value string, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+func (d *service) put(ctx context.Context, key, value string, opts ...clientv3.OpOption) (*clientv3.PutResponse, error) {
 	done, err := d.kv.Put(ctx, key, value, opts...)
-	if err != nil {
-		return nil, err
-	}
-	if done.Header.GetRevision() <= 0 {
+	if err == nil && done.Header.GetRevision() <= 0 {
 		return nil, errNonsense
 	}
-	return done.Header, nil
+	return done, err
 }
 
 // sane reports whether such keys can exist at the revision of the answer.
