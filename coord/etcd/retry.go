@@ -127,13 +127,13 @@ const maxTokens = 3
 // fewer says so.
 type bundle struct{ less atomic.Int64 }
 
-const together = 64
+const perTransaction = 64
 
-func (b *bundle) size() int { return together - int(b.less.Load()) }
+func (b *bundle) size() int { return perTransaction - int(b.less.Load()) }
 
 // halve is for when so many were refused. It returns false if there was only one.
 func (b *bundle) halve(refused int) bool {
-	b.less.Store(max(b.less.Load(), int64(together-max(refused/2, 1))))
+	b.less.Store(max(b.less.Load(), int64(perTransaction-max(refused/2, 1))))
 	return refused > 1
 }
 

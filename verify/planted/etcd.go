@@ -21,7 +21,7 @@ var etcd = []Bug{
 	one("etcd: a stray with the number of a place is taken for that place",
 		"coord/etcd/naming.go", `if n.keys[number] == key {`, `if n.keys[number] != "" {`, testsEtcd("TestAStrayIsTakenAwayWhoeverHasItsNumber")),
 	one("etcd: a value that looks like a kind is one",
-		"coord/etcd/naming.go", ` || keyKind != stockKind && strings.HasPrefix(note, amendedHead)`, ``, testsEtcd("TestStockNamesKeepAValueThatLooksLikeAKind")),
+		"coord/etcd/naming.go", ` || keyKind != stockKind && strings.HasPrefix(card, amendedHead)`, ``, testsEtcd("TestStockNamesKeepAValueThatLooksLikeAKind")),
 	one("etcd: an amendment that may yet be applied counts as refused",
 		"coord/etcd/amend.go", `err != nil && !open && gone == 0`, `err != nil && gone == 0`, testsEtcd("TestAnAmendmentThatIsRefusedForCertainSaysSo")),
 	one("etcd: news after a backup is taken for old",
