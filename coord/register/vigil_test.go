@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-const tenSeconds = 10 * time.Second
+const seenTTL = 10 * time.Second
 
 // looking is a process that looks at a session with a TTL of ten seconds from its beginning on.
 type looking struct {
@@ -17,7 +17,7 @@ type looking struct {
 
 // look looks at a version that the store took when its clock said so.
 func (l *looking) look(after time.Duration, version byte, taken time.Duration) (dead bool, again time.Duration) {
-	h := heartbeat{ttl: tenSeconds, at: time.Now().Add(-time.Hour)} // wall clocks do not count
+	h := heartbeat{ttl: seenTTL, at: time.Now().Add(-time.Hour)} // wall clocks do not count
 	it := Item{Version: Version{version}, Value: h.encode(), Age: -1}
 	if now := l.store(after); now > 0 {
 		it.Clock, it.Age = now, max(0, now-taken)
@@ -28,8 +28,8 @@ func (l *looking) look(after time.Duration, version byte, taken time.Duration) (
 // newLooking returns a process that has looked at the store's clock for so long already, as the renewals of its own session do.
 func newLooking(store func(time.Duration) time.Duration, up time.Duration) *looking {
 	l := &looking{store: store, began: time.Now()}
-	l.clock = clock{base: l.began.Add(-time.Hour), keep: 2 * tenSeconds}
-	for before := up; before > 0; before -= tenSeconds / renewals {
+	l.clock = clock{base: l.began.Add(-time.Hour), keep: 2 * seenTTL}
+	for before := up; before > 0; before -= seenTTL / renewals {
 		at := l.began.Add(-before)
 		l.clock.sampled(Item{Clock: store(-before)}, at, at)
 	}
@@ -56,11 +56,11 @@ func TestWhenASessionIsTakenForDead(t *testing.T) {
 	}{
 		"silent for long":                  {steady, hour, 20 * time.Second, 3750 * time.Millisecond, 4 * time.Second},
 		"silent for six seconds":           {steady, hour, 6 * time.Second, 4 * time.Second, 7 * time.Second},
-		"renewed a moment ago":             {steady, hour, 0, tenSeconds, tenSeconds},
-		"the process has just begun":       {steady, 0, hour, tenSeconds, tenSeconds},
-		"the store has no clock":           {func(time.Duration) time.Duration { return 0 }, hour, 0, tenSeconds, tenSeconds},
-		"its clock was set ahead just now": {setAt(0, hour), hour, hour + time.Second, tenSeconds, tenSeconds},
-		"its clock was set back just now":  {setAt(0, -30*time.Minute), hour, time.Minute, tenSeconds, tenSeconds},
+		"renewed a moment ago":             {steady, hour, 0, seenTTL, seenTTL},
+		"the process has just begun":       {steady, 0, hour, seenTTL, seenTTL},
+		"the store has no clock":           {func(time.Duration) time.Duration { return 0 }, hour, 0, seenTTL, seenTTL},
+		"its clock was set ahead just now": {setAt(0, hour), hour, hour + time.Second, seenTTL, seenTTL},
+		"its clock was set back just now":  {setAt(0, -30*time.Minute), hour, time.Minute, seenTTL, seenTTL},
 		"its clock was set a while ago":    {setAt(-6*time.Second, hour), hour, hour + 7*time.Second, 5 * time.Second, 7500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestWhenASessionIsTakenForDead(t *testing.T) {
 func TestASessionThatIsRenewedIsNeverTakenForDead(t *testing.T) {
 	l := newLooking(func(after time.Duration) time.Duration { return time.Hour + 3*after }, time.Hour)
 	for i := range 100 {
-		if dead, _ := l.look(time.Duration(i)*tenSeconds/renewals, byte(i+1), time.Minute); dead {
+		if dead, _ := l.look(time.Duration(i)*seenTTL/renewals, byte(i+1), time.Minute); dead {
 			t.Fatal("it is taken for dead")
 		}
 	}
