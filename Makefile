@@ -84,7 +84,7 @@ PLANTED_EVERY = 1
 mutants: deps ## Break the code in small ways, and count what the tests notice (MUTANTS='-seed 7 coord' for another sample)
 	go run ./verify/mutants $(MUTANTS)
 
-MUTANTS ?= -sample 40 coord rules recipes zk etcd
+MUTANTS ?= -sample 20 coord rules recipes register storekit trace backend tool zk etcd file memcached redis quorum postgres mysql
 
 .PHONY: chaos
 chaos: deps ## Break servers, workers and links on all services, peers beside ours with sessions of 2 and of 10 s (two hours; CHAOS='-members 3 -length 3m' for less)

@@ -3,7 +3,7 @@
 // with `go test -overlay`, so the files stay as they are; one that does not compile does not count.
 //
 //	go run ./verify/mutants                                  a sample of each package that needs no server
-//	go run ./verify/mutants -sample 20 zk etcd               of the drivers, on real servers
+//	go run ./verify/mutants -sample 20 zk etcd redis         of drivers and stores, on real servers
 //	go run ./verify/mutants -seed 7 -sample 200 coord        another sample, and a larger one
 //	go run ./verify/mutants -only 'Hold.amend' coord         all in functions of this name
 //
