@@ -97,6 +97,7 @@ func run(ctx context.Context, binary, dir, flags string, args []string, patience
 	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1", "GOFLAGS="+flags)
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
+	cmd.WaitDelay = 5 * time.Second // what the tests have started may outlive them, and keep the pipe
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
