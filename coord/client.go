@@ -119,8 +119,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every hold
 // has been released. Otherwise Close takes away the nodes of those that wait or join, and leaves the session to its
 // TTL, so that nobody enters beside work that still runs: Release, also after Close, takes the hold's node away. For that
-// the client goes on in the background until all holds have been released or the deadline has passed. Close takes at most
-// as long as the driver allows for a single request.
+// the driver stays open until all holds have been released or the deadline has passed. Close takes at most as long as the
+// driver allows for a single request.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	return c.finish(context.Background(), "close")
@@ -178,13 +178,12 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 		s.awaitDepartures(ctx)
 		s.abandoned.Store(true)
 		s.Abandon(ctx)
-		go func() {
-			s.awaitReleases()
+		close(e.done)
+		s.atRest(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
 			defer cancel()
 			_ = c.driver.Close(ctx)
-		}()
-		close(e.done)
+		})
 		return
 	default:
 		e.err = s.Close(ctx)

@@ -31,6 +31,8 @@ type session struct {
 	over     bool
 	released chan struct{} // closed at the next release or departure, if anybody asked
 
+	rest func() // called when nothing of the client stands in line any more; nil: there is nothing to do
+
 	abandoned atomic.Bool // the client was closed, and holds had not been released
 }
 
@@ -342,24 +344,18 @@ func (s *session) awaitDepartures(ctx context.Context) {
 	}
 }
 
-// awaitReleases waits until all holds have been released and their nodes taken away. It waits no longer than until the
-// deadline: the service will end the session soon.
-func (s *session) awaitReleases() {
-	late := time.NewTimer(time.Until(s.Deadline()))
-	defer late.Stop()
-	for {
-		s.client.mu.Lock()
-		left, changed := len(s.holds)+s.waiting, s.whenReleased()
-		s.client.mu.Unlock()
-		if left == 0 {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late.C:
-			return
-		}
+// atRest has f called once all holds have been released and their nodes taken away, but no later than at the deadline: the
+// service will end the session soon. Nothing runs until then.
+func (s *session) atRest(f func()) {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	f = sync.OnceFunc(f)
+	late := time.AfterFunc(time.Until(s.Deadline()), f)
+	s.rest = func() {
+		late.Stop()
+		f()
 	}
+	s.wakeShutdown()
 }
 
 // whenReleased is called with client.mu held, and so is wakeShutdown.
@@ -374,5 +370,9 @@ func (s *session) wakeShutdown() {
 	if s.released != nil {
 		close(s.released)
 		s.released = nil
+	}
+	if s.rest != nil && len(s.holds)+s.waiting == 0 {
+		go s.rest()
+		s.rest = nil
 	}
 }

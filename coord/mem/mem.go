@@ -81,6 +81,7 @@ func (s *Service) Close() {
 	}
 	for c := range links {
 		c.Close()
+		c.Driver().Close(context.Background()) // it may be open for the sake of a hold that was not released
 	}
 }
 
