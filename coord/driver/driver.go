@@ -53,7 +53,8 @@ type Driver interface {
 	// Lines returns, sorted, the names of lines that begin with prefix and hold at least one node.
 	Lines(ctx context.Context, prefix string) ([]string, error)
 
-	// Remove takes away this incarnation of a node, whoever owns it. It returns ErrRemoved if it was gone already.
+	// Remove takes away this incarnation of a node, whoever owns it. It returns ErrRemoved if it was gone already. The engine
+	// also calls it for a hold that is released after its session was abandoned.
 	Remove(ctx context.Context, n Node) error
 
 	// RequestTimeout is the deadline of a single request to the service. Unless the user sets another with
