@@ -7,7 +7,10 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -64,6 +67,22 @@ func TestAnAmendmentThatIsRefusedChangesNothing(t *testing.T) {
 	require.NoError(t, s.link.Remove(s.ctx, nodes[0]))
 	require.ErrorIs(t, s.answer(holder).err, driver.ErrRemoved)
 	s.leave(me, true)
+}
+
+func TestAHoldGoesOnAsAWriterIfItsDowngradeIsRefused(t *testing.T) {
+	s := play(t, WithACL(gozk.WorldACL(gozk.PermRead|gozk.PermCreate|gozk.PermDelete)...))
+	c := coord.NewClient(s.link.Driver)
+	l := rwlock.New(c, "a")
+	h, err := l.Lock(s.ctx)
+	require.NoError(t, err)
+	err = l.Downgrade(s.ctx, h)
+	require.ErrorIs(t, err, coord.ErrDenied)
+	require.NotErrorIs(t, err, coord.ErrUnsettled)
+	require.NoError(t, h.Err())
+	require.Equal(t, rules.Writer, h.Node().Kind)
+	_, err = rwlock.New(coord.NewClient(s.connect(t).Driver), "a").TryRLock(s.ctx)
+	require.ErrorIs(t, err, coord.ErrBusy)
+	require.NoError(t, h.Release())
 }
 
 // A try that had no answer may have been made before the rights were taken away.
