@@ -351,6 +351,10 @@ func (s *session) sayGoodbye(ctx context.Context) *wire.Conn {
 func (s *session) Abandon(ctx context.Context) {
 	s.life.AwaitErrands(ctx)
 	s.abandon(errAbandoned)
+	select {
+	case <-s.quiet:
+	case <-ctx.Done():
+	}
 }
 
 // abandon ends the session here without telling the service.
