@@ -34,6 +34,7 @@ type conn struct {
 // staleAfter is how long a connection may have been idle before it is asked whether it is still there.
 const staleAfter = time.Second
 
+// Alive asks for something that is never there. A change that is sent on a connection that was cut meanwhile would be open.
 func (c *conn) Alive(ctx context.Context) bool {
 	if time.Since(c.used) < staleAfter {
 		return true
@@ -45,6 +46,7 @@ func (c *conn) Alive(ctx context.Context) bool {
 func (c *conn) Usable() bool { return !c.broken }
 func (c *conn) HangUp()      { c.nc.Close() }
 
+// past is a deadline that has passed: it ends reads and writes under way.
 var past = time.Unix(1, 0)
 
 // during runs do, and breaks it off when ctx ends. After any error the connection is of no more use: answers may be under

@@ -11,6 +11,8 @@ import (
 // page is how many registers List asks for at a time.
 const page = 100
 
+// List reads the directory, then the registers that it names. memcached itself cannot list its keys. What the directory
+// names and is not there is taken off it at the end.
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	var of *memory
 	var read []reply // the shelves

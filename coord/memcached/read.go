@@ -31,6 +31,8 @@ func (s *Store) read(ctx context.Context, c *conn, known *memory, key string) (i
 	return s.current(known, key, a[0])
 }
 
+// current returns what an answer shows in this memory. An item that was written before the server forgot, and came back
+// late, counts as absent.
 func (s *Store) current(known *memory, key string, a reply) (it register.Item, cas uint64, err error) {
 	absent := register.Item{Key: key}
 	if !a.found() {

@@ -19,6 +19,7 @@ type sight struct {
 	cas     uint64
 }
 
+// maxSights bounds what is remembered. Whoever has more to do than that starts anew: a sight that is missing costs a read.
 const maxSights = 4096
 
 func (s *sights) note(m *memory, key string, v register.Version, cas uint64) {
@@ -43,6 +44,7 @@ func (s *sights) number(m *memory, key string, v register.Version) uint64 {
 	return 0
 }
 
+// clear forgets all, since a server that was restarted counts from the beginning.
 func (s *sights) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

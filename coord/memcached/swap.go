@@ -61,11 +61,12 @@ func (s *Store) change(ctx context.Context, c *conn, known *memory, w *register.
 			}
 			return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Age: -1}, nil
 		}
-		cas = 0
+		cas = 0 // it was swapped since we saw it, or written back with another number: look again
 	}
 }
 
-// apply sends one change. After an error it is open whether it was done.
+// apply sends one change, and with it asks for the mark: if the server has forgotten by then, what the change was based on is
+// gone, and it does not count. After an error it is open whether it was done.
 func (s *Store) apply(ctx context.Context, c *conn, known *memory, q request) (done bool, cas uint64, err error) {
 	a, err := c.ask(ctx, q, get(s.markKey()))
 	if err == nil {
@@ -77,7 +78,8 @@ func (s *Store) apply(ctx context.Context, c *conn, known *memory, q request) (d
 	return err == nil && a[0].code == "HD", a[0].cas, err
 }
 
-// create swaps a register that is empty. It puts the key into the directory first.
+// create swaps a register that is empty. It puts the key into the directory first: a register that no listing shows would
+// never be swept.
 func (s *Store) create(ctx context.Context, c *conn, known *memory, w *register.Swap) (cur register.Item, err error) {
 	for {
 		cur, cas, err := s.read(ctx, c, known, w.Key)

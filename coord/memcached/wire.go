@@ -22,7 +22,8 @@ type reply struct {
 
 func (r reply) found() bool { return r.code == "VA" }
 
-// ask sends meta commands and returns their answers.
+// ask sends meta commands in one trip and returns their answers. The server carries them out in this order, but others'
+// commands may come in between.
 func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, err error) {
 	answers = make([]reply, len(requests))
 	err = c.during(ctx, func() error {
@@ -42,6 +43,8 @@ func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, e
 	return answers, err
 }
 
+// read reads one answer. After an answer that makes no sense nobody knows where the next one begins, so the connection is
+// given up.
 func (c *conn) read() (reply, error) {
 	line, err := c.r.ReadSlice('\n')
 	if err != nil {
@@ -91,6 +94,7 @@ type request struct {
 	value     []byte
 }
 
+// get asks for the value and for the number that the server has given it.
 func get(key string) request { return request{verb: "mg", key: key, flags: " v c"} }
 
 // add stores what is not there yet; replace stores it if what stands there is still what was seen.
@@ -102,6 +106,7 @@ func replace(key string, cas uint64, value []byte) request {
 	return request{verb: "ms", key: key, flags: " c", cas: cas, value: value}
 }
 
+// remove takes away what was seen, and nothing else.
 func remove(key string, cas uint64) request { return request{verb: "md", key: key, cas: cas} }
 
 func (q request) write(w *bufio.Writer) {
