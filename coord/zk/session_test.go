@@ -306,7 +306,7 @@ func TestAServiceOutOfReachIsSaidToBe(t *testing.T) {
 
 // Whatever is asked for while the service is out of reach, nothing queues in the library.
 func TestNothingPilesUpWhileTheServiceIsOutOfReach(t *testing.T) {
-	s := play(t)
+	s := play(t, WithTTL(time.Minute)) // a busy machine takes seconds for all that is asked
 	s.join(s.sess, "lock")
 	heal := s.cut()
 	require.Eventually(t, func() bool { return !s.sess.connected() }, patience, time.Millisecond)
@@ -373,7 +373,7 @@ func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 
 // The service reports the node's end before it hangs up, and only the next connection says that the whole session has gone.
 func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
-	cluster := servers.ZooKeeper(t, servers.Members(3))
+	cluster := servers.ZooKeeper(t, servers.Members(3), servers.Config("syncLimit=50")) // on a busy machine they are slow
 	for i := range 5 { // it is up to chance which of the two is heard first, above all on a busy machine
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			s := playOn(t, cluster)
