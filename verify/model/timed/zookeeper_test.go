@@ -80,7 +80,7 @@ func TestThreeLinksOnZooKeeper(t *testing.T) {
 		{"others lead, the client connects again", eight.with(func(z *ZooKeeper) { z.Leaders, z.Reconnects = true, true })},
 		{"two requests under way", eight.with(func(z *ZooKeeper) { z.UnderWay = 2 })},
 		{"a ping each tick", eight.with(func(z *ZooKeeper) { z.Ping, z.Queue = 1, 9 })},
-		{"finer ticks", eight.with(func(z *ZooKeeper) { z.Timeout, z.Ping = 12, 3 })},
+		{"finer ticks", eight.with(func(z *ZooKeeper) { z.Timeout, z.Ping = 10, 2 })},
 		{"the client's link is slow", four.with(func(z *ZooKeeper) { z.Far, z.Leaders, z.Reconnects, z.Pings = true, true, true, true })},
 		{"syncs", four.with(func(z *ZooKeeper) { z.Syncs, z.Leaders, z.Reconnects = true, true, true })},
 		{"a majority agrees late", four.with(func(z *ZooKeeper) { z.Agreement, z.Syncs, z.Leaders, z.Reconnects = true, true, true, true })},
