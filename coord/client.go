@@ -118,9 +118,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every hold
 // has been released. Otherwise Close takes away the nodes of those that wait or join, and leaves the session to its
-// TTL, so that nobody enters beside work that still runs: Release, also after Close, takes the hold's node away. For that
-// the driver stays open until all holds have been released or the deadline has passed. Close takes at most as long as the
-// driver allows for a single request.
+// TTL, so that nobody enters beside work that still runs. Where only the kernel tells of a death, no TTL ends it: there the
+// driver stays open until all holds have been released, and Release, also after Close, takes the hold's node away. Close
+// takes at most as long as the driver allows for a single request.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	return c.finish(context.Background(), "close")
@@ -174,17 +174,20 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 	defer cancel()
 	switch {
 	case s == nil:
-	case held:
+	case held && !s.ended():
 		s.awaitDepartures(ctx)
-		s.abandoned.Store(true)
+		forEver := c.driver.Strength().Death&driver.ByTTL == 0
+		s.abandoned.Store(forEver)
 		s.Abandon(ctx)
-		close(e.done)
-		s.atRest(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
-			defer cancel()
-			_ = c.driver.Close(ctx)
-		})
-		return
+		if forEver {
+			close(e.done)
+			s.atRest(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), c.driver.RequestTimeout())
+				defer cancel()
+				_ = c.driver.Close(ctx)
+			})
+			return
+		}
 	default:
 		e.err = s.Close(ctx)
 	}

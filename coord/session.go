@@ -33,7 +33,7 @@ type session struct {
 
 	rest func() // called when nothing of the client stands in line any more; nil: there is nothing to do
 
-	abandoned atomic.Bool // the client was closed, and holds had not been released
+	abandoned atomic.Bool // the client was closed, holds had not been released, and no TTL ends them
 }
 
 // opening is a session that is being opened, for all who need it. It is given up when the last of them has gone.
@@ -344,17 +344,11 @@ func (s *session) awaitDepartures(ctx context.Context) {
 	}
 }
 
-// atRest has f called once all holds have been released and their nodes taken away, but no later than at the deadline: the
-// service will end the session soon. Nothing runs until then.
+// atRest has f called once all holds have been released and their nodes taken away. Nothing runs until then.
 func (s *session) atRest(f func()) {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
-	f = sync.OnceFunc(f)
-	late := time.AfterFunc(time.Until(s.Deadline()), f)
-	s.rest = func() {
-		late.Stop()
-		f()
-	}
+	s.rest = f
 	s.wakeShutdown()
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // What the obligations are for: a coord.Client on the driver.
@@ -294,11 +295,11 @@ func closeWithHold(s *scene) {
 	s.release(s.granted(2*soon, got, "the process of the holder was killed"))
 }
 
-// The session goes on until the TTL for the sake of the hold, but a join under way must come to nothing.
-// Work may end after its client was closed. What it held must not stay until the TTL or, where only the kernel tells of a
-// death, until the process ends.
+// Work may end after its client was closed. Where only the kernel tells of a death, what it held must not stay until the
+// process ends.
 func releaseAfterClose(s *scene) {
-	holder, _ := s.client()
+	holder, l := s.client()
+	s.needs("keep a session for as long as its process lives", l.Strength().Death&driver.ByTTL != 0)
 	next, _ := s.client()
 	h := s.acquire(holder)
 	turn := s.acquiring(s.ctx, next)
@@ -318,6 +319,7 @@ func releaseAfterClose(s *scene) {
 	s.gone(s.line)
 }
 
+// The session goes on until the TTL for the sake of the hold, but a join under way must come to nothing.
 func closeWhileJoining(s *scene) {
 	c, l := s.client()
 	s.needs("freeze a link", l.Freeze == nil)

@@ -81,7 +81,6 @@ func (s *Service) Close() {
 	}
 	for c := range links {
 		c.Close()
-		c.Driver().Close(context.Background()) // it may be open for the sake of a hold that was not released
 	}
 }
 

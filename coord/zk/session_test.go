@@ -374,7 +374,8 @@ func TestCloseDoesNotWaitForAGoodbyeThatNeverComes(t *testing.T) {
 // The service reports the node's end before it hangs up, and only the next connection says that the whole session has gone.
 func TestTheEndOfASessionThatIsSlowToShowIsNoRemoval(t *testing.T) {
 	cluster := servers.ZooKeeper(t, servers.Members(3), servers.Config("syncLimit=50")) // on a busy machine they are slow
-	for i := range 5 { // it is up to chance which of the two is heard first, above all on a busy machine
+	// It is up to chance which of the two is heard first, above all on a busy machine.
+	for i := range 5 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			s := playOn(t, cluster)
 			me, _ := s.join(s.sess, "lock")

@@ -40,7 +40,7 @@ var engine = []Bug{
 		"coord/hold.go", `if err == nil && s.isBeside(h) {`, `if err == nil && false && s.isBeside(h) {`, testsEngine("TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient")),
 	one("a release after closing takes nothing away",
 		"coord/hold.go", `if errors.Is(err, driver.ErrSessionEnded) && h.session.abandoned.Load() {`, `if err == nil && h.session.abandoned.Load() {`,
-		conformsRegister("18", "a release after closing takes the node away")),
+		Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestDriverOnAPresence$/^18/" + named("a release after closing takes the node away")}),
 	one("a hold whose node may have gone with its session goes on until that is known",
 		"coord/watch.go", `h.lose(lostNode)`, ``, testsEngine("TestAHoldEndsBeforeItIsKnownWhy")),
 	one("nobody looks after the first hold of a session that was past its deadline",
