@@ -2,7 +2,10 @@
 
 package file
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Processes of different versions share a directory, so these stay.
 func TestNamesOfFiles(t *testing.T) {
@@ -15,5 +18,12 @@ func TestNamesOfFiles(t *testing.T) {
 		if got := nameOf(key); got != name {
 			t.Errorf("the file of %q is called %q", key, got)
 		}
+	}
+	longest := strings.Repeat("a", longName)
+	if got := nameOf(longest); got != longest {
+		t.Errorf("a name of %d bytes becomes %q", longName, got)
+	}
+	if got := nameOf(longest + "a"); len(got) != longName || !strings.Contains(got, "~") {
+		t.Errorf("a longer one becomes %q", got)
 	}
 }

@@ -585,6 +585,9 @@ func TestWhatTheDeadLeaveBehindIsRemoved(t *testing.T) {
 	}
 	ear.f.Close()
 	p.leave()
+	if err := os.WriteFile(filepath.Join(dir, notesDir, "t", ".4711-3c.of-a-pipe-that-has-gone"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f, err := p.take(t.Context(), "kept")
 	if err != nil {
 		t.Fatal(err)
@@ -596,6 +599,32 @@ func TestWhatTheDeadLeaveBehindIsRemoved(t *testing.T) {
 			names, err := os.ReadDir(filepath.Join(dir, d))
 			return err == nil && len(names) == 0
 		})
+	}
+}
+
+func TestNobodyUsesADirectoryOnceAKeyIsNoLongerKept(t *testing.T) {
+	s := open(t, t.TempDir())
+	p := s.place.Load()
+	release, err := s.Keep(t.Context(), "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	s.Close()
+	soon(t, "the directory is closed", func() bool { return p.users.Load() == 0 })
+}
+
+func TestOneWhoAsksWhetherAKeyIsKeptNoticesThatTheDirectoryHasGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	s := open(t, dir)
+	if err := s.Unkept(t.Context(), "key"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unkept(t.Context(), "key"); !errors.Is(err, register.ErrForgot) {
+		t.Errorf("nobody keeps it, as a directory says that has gone: %v", err)
 	}
 }
 
