@@ -2,6 +2,7 @@ package register
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -118,6 +119,30 @@ func TestNoVigilIsKeptOnceNobodyWaits(t *testing.T) {
 			t.Errorf("%d sessions are still watched over", n)
 		}
 	})
+}
+
+func TestNobodyWaitsForADriverThatIsClosed(t *testing.T) {
+	d := New(newQuietStore())
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, leave := d.clerk("line")
+	defer leave()
+	select {
+	case <-c.want(newWish(nil, func(*draft, try) error { return nil })).done:
+	case <-time.After(10 * time.Second):
+		t.Error("a wish is never decided")
+	}
+}
+
+func TestNothingIsReadOnceTheContextHasEnded(t *testing.T) {
+	d := New(newQuietStore())
+	defer d.Close(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if it, err := d.readItem(ctx, "key"); !errors.Is(err, context.Canceled) {
+		t.Errorf("it returns %+v, %v", it, err)
+	}
 }
 
 // quietStore is the least that a session needs.

@@ -157,3 +157,16 @@ func TestALineThatEverybodyHasLeftIsAsShortAsANewOne(t *testing.T) {
 		t.Errorf("it takes %d bytes, and a new one %d", got, new)
 	}
 }
+
+// The next token is greater than all that were given: a line that says otherwise was not written by us.
+func TestALineWhoseNextTokenWasGivenIsNone(t *testing.T) {
+	d := newDraft(&line{next: 7 << coord.TurnBits})
+	d.join(sessionID{1}, 1, "lock", driver.Owner{}, nil, 0)
+	if err := d.check(); err != nil {
+		t.Fatal(err)
+	}
+	d.next = d.last
+	if d.check() == nil {
+		t.Error("its next token is that of its last node")
+	}
+}
