@@ -16,10 +16,17 @@ type renewal struct {
 	deadline *driverkit.Deadline
 	heard    driverkit.Max // when the latest request was sent that any server has answered
 
-	mu    sync.Mutex
-	links deadlines.Links
-	of    *wire.Conn // the connection that made them
+	mu      sync.Mutex
+	links   deadlines.Links
+	of      *wire.Conn // the connection that made them
+	timeout time.Duration
 }
+
+// sureAtMost is for how much of the timeout a session is sure at most when a request was answered, in hundredths. At times the
+// links allow for more, such as just after a connection was made, but then it would be less and less for a while. Whoever
+// uses a hold would take that for a silent service: turnwise ends its command when half of the time has passed for which the
+// hold was once sure.
+const sureAtMost = 56
 
 func newRenewal() renewal {
 	return renewal{began: time.Now(), deadline: driverkit.NewDeadline()}
@@ -33,8 +40,8 @@ func (r *renewal) connected(w *wire.Conn, sent time.Time, timeout time.Duration,
 	if fresh {
 		r.links = deadlines.Links{}
 	}
-	r.of = w
-	r.sure(r.links.Connected(sent.Sub(r.began), timeout))
+	r.of, r.timeout = w, timeout
+	r.sure(r.links.Connected(sent.Sub(r.began), timeout), sent)
 }
 
 // answered records an answer that has just come.
@@ -46,11 +53,15 @@ func (r *renewal) answered(w *wire.Conn, sent time.Time, by wire.Authority) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w == r.of {
-		r.sure(r.links.Answered(deadlines.Link{Sent: sent.Sub(r.began), Answered: time.Since(r.began), Commit: by == wire.Majority}))
+		link := deadlines.Link{Sent: sent.Sub(r.began), Answered: time.Since(r.began), Commit: by == wire.Majority}
+		r.sure(r.links.Answered(link), sent)
 	}
 }
 
-func (r *renewal) sure(until time.Duration) { r.deadline.Renewed(r.began, until) }
+// sure is called with mu held.
+func (r *renewal) sure(until time.Duration, sent time.Time) {
+	r.deadline.Renewed(r.began, min(until, sent.Sub(r.began)+r.timeout*sureAtMost/100))
+}
 
 // silent returns for how long nothing that was sent has been answered.
 func (r *renewal) silent() time.Duration {
