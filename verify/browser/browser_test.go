@@ -200,7 +200,10 @@ func client(t *testing.T, dir, label string) *coord.Client {
 	t.Helper()
 	c, err := file.Connect(context.Background(), dir, file.WithClient(coord.WithOwnerLabel(label)))
 	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() {
+		c.Close()
+		c.Driver().Close(context.Background()) // it would stay open for the holds that are never released
+	})
 	return c
 }
 
