@@ -253,8 +253,8 @@ func (a *acquire) grant(ctx context.Context, s *session, place driver.Place, alo
 		default:
 			err = nil
 		}
-		if err == nil && (!asked || !s.alive()) {
-			err = confirm(ctx, s, place)
+		for err == nil && (!asked || !s.alive()) { // the answer may be so late that the deadline has passed again
+			asked, err = true, confirm(ctx, s, place)
 		}
 		if err != nil {
 			return nil, err
