@@ -3,12 +3,16 @@ package etcd
 import (
 	"context"
 	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -28,6 +32,8 @@ type mutedStream struct {
 	answers chan *pb.WatchResponse
 	dumb    bool
 }
+
+func (s *mutedStream) Context() context.Context { return s.ctx }
 
 func (s *mutedStream) Send(r *pb.WatchRequest) error {
 	if create := r.GetCreateRequest(); create != nil && !s.dumb {
@@ -73,6 +79,86 @@ func TestAListenerReadsSoonAfterTheServiceHasGoneSilent(t *testing.T) {
 			if took := time.Since(begun); took > limit {
 				t.Errorf("round %d: it is time to read after %v, want at most %v", round, took, limit)
 			}
+		}
+	})
+}
+
+// members hands out its members in turn. The frozen ones take requests and say nothing; the others answer each.
+type members struct {
+	frozen []atomic.Bool
+
+	mu     sync.Mutex
+	turn   int
+	opened []int
+}
+
+func (m *members) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.turn % len(m.frozen)
+	m.turn++
+	m.opened = append(m.opened, i)
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + i}})
+	return &memberStream{mutedStream{ctx: ctx, answers: make(chan *pb.WatchResponse, 100)}, &m.frozen[i]}, nil
+}
+
+type memberStream struct {
+	mutedStream
+	frozen *atomic.Bool
+}
+
+func (s *memberStream) Send(r *pb.WatchRequest) error {
+	s.dumb = s.frozen.Load()
+	return s.mutedStream.Send(r)
+}
+
+// The client library offers a frozen member like the others, and whenever as many other requests went out meanwhile as
+// there are other members, to the same caller again: a waiter was deaf for 12 s.
+func TestAStreamThatFellSilentIsOpenedOnAnotherMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &members{frozen: make([]atomic.Bool, 3)}
+		d := &service{events: m, log: slog.New(slog.DiscardHandler), life: driverkit.NewLife(t.Context())}
+		defer d.life.End(errClosed)
+		d.watches = d.newWatches(d.life, "known")
+		v := d.watches.vigil(span{key: "first"}, 0)
+		defer v.end()
+		if events, err := v.next(t.Context(), pollEvery); len(events) > 0 || err != nil || v.open == 0 {
+			t.Fatalf("the watch is not open: %v, %v", events, err)
+		}
+		v.caughtUp(1)
+
+		m.frozen[0].Store(true)
+		time.Sleep(pingEvery + silence) // others' requests have gone to the second and the third member meanwhile
+		m.mu.Lock()
+		m.turn = 3
+		m.mu.Unlock()
+		time.Sleep(silence)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if last := m.opened[len(m.opened)-1]; last == 0 {
+			t.Fatalf("the streams went to %v, want another member than the frozen one", m.opened)
+		}
+		if d.watches.isSilent("127.0.0.1:1") {
+			t.Error("a member counts as silent though a stream has spoken")
+		}
+	})
+}
+
+// Where all go through one address, there is no other member to be had.
+func TestTheOnlyMemberIsAskedAgainThoughItFellSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &members{frozen: make([]atomic.Bool, 1)}
+		m.frozen[0].Store(true)
+		d := &service{events: m, log: slog.New(slog.DiscardHandler), life: driverkit.NewLife(t.Context())}
+		defer d.life.End(errClosed)
+		d.watches = d.newWatches(d.life, "known")
+		v := d.watches.vigil(span{key: "first"}, 0)
+		defer v.end()
+		time.Sleep(2 * (pingEvery + silence))
+		m.frozen[0].Store(false)
+		time.Sleep(2 * (pingEvery + silence))
+		if d.watches.isSilent("127.0.0.1:1") {
+			t.Error("the member answers again, and counts as silent")
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -44,6 +45,7 @@ type watches struct {
 	idle    time.Time // since when nobody has listened
 	unheard []unheard // watches whose last ear has gone, in that order
 	spoke   time.Time // when something last arrived
+	silent  string    // the member whose stream fell silent, as long as no other stream has spoken
 	out     []*pb.WatchRequest
 	send    driverkit.Bell // there is something in out
 }
@@ -231,7 +233,7 @@ func (ws *watches) stopped() bool {
 func (ws *watches) serve() error {
 	ctx, cancel := context.WithCancel(ws.life.Context())
 	defer cancel()
-	stream, err := ws.d.events.Watch(ctx, waitForReady)
+	stream, err := ws.open(ctx)
 	if err != nil {
 		return rpctypes.Error(err)
 	}
@@ -242,7 +244,9 @@ func (ws *watches) serve() error {
 	helpers.Go(func() { ws.sender(ctx, stream) })
 	helpers.Go(func() {
 		defer cancel()
-		ws.listenForSilence(ctx)
+		if ws.listenForSilence(ctx) {
+			ws.fellSilent(memberOf(stream))
+		}
 	})
 	defer ws.broken()
 	for {
@@ -257,6 +261,45 @@ func (ws *watches) serve() error {
 }
 
 var waitForReady = grpc.WaitForReady(true)
+
+// elsewhere is how often a stream is opened in search of another member than the silent one: the client library hands
+// the members out in turn, to all requests alike.
+const elsewhere = 4
+
+// open opens a stream, on another member than the one that fell silent if there is one: a frozen member gets its turn like
+// the others until the client library gives its connection up, after 13 s.
+func (ws *watches) open(ctx context.Context) (pb.Watch_WatchClient, error) {
+	for n := 1; ; n++ {
+		attempt, abandon := context.WithCancel(ctx)
+		stream, err := ws.d.events.Watch(attempt, waitForReady)
+		if err == nil && n < elsewhere && ws.isSilent(memberOf(stream)) {
+			abandon()
+			continue
+		}
+		context.AfterFunc(ctx, abandon)
+		return stream, err
+	}
+}
+
+// memberOf returns the address of the member at the stream's other end, and "" if it is not known.
+func memberOf(stream pb.Watch_WatchClient) string {
+	if p, ok := peer.FromContext(stream.Context()); ok {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+func (ws *watches) isSilent(member string) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return member != "" && member == ws.silent
+}
+
+func (ws *watches) fellSilent(member string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.silent = member
+}
 
 func (ws *watches) begin() {
 	ws.mu.Lock()
@@ -327,9 +370,10 @@ const (
 	idleFor = 10 * time.Second
 )
 
-// listenForSilence returns when the stream does not answer, or nobody listens to it. A frozen member, or a link that
-// swallows everything, does not break the stream; the client library notices after 10 s at best, and by default never.
-func (ws *watches) listenForSilence(ctx context.Context) {
+// listenForSilence returns when the stream does not answer, or nobody listens to it; it tells which. A frozen member, or
+// a link that swallows everything, does not break the stream; the client library notices after 10 s at best, and by
+// default never.
+func (ws *watches) listenForSilence(ctx context.Context) (silent bool) {
 	tick := time.NewTicker(silence / 4)
 	defer tick.Stop()
 	pinged := time.Now()
@@ -337,7 +381,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
+			return false
 		}
 		ws.mu.Lock()
 		ws.sweep(time.Now().Add(-keepFor))
@@ -350,7 +394,7 @@ func (ws *watches) listenForSilence(ctx context.Context) {
 		ws.askAgain(staleAtOnce)
 		ws.mu.Unlock()
 		if silent || idle {
-			return
+			return silent
 		}
 	}
 }
@@ -366,7 +410,7 @@ func (ws *watches) ping() {
 func (ws *watches) heard(said *pb.WatchResponse) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.spoke = time.Now()
+	ws.spoke, ws.silent = time.Now(), ""
 	if said.GetCreated() {
 		return ws.answered(said)
 	}
