@@ -12,13 +12,11 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/docs"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
-func TestTheTableOfEnginesHasItsLabel(t *testing.T) {
-	if row := docs.MissingInEngines("coord/file", register.New(&Store{}).Strength()); row != "" {
-		t.Errorf("engines.md lacks\n%s", row)
-	}
+func TestTheTableOfEnginesHasOurRow(t *testing.T) {
+	storecheck.HasRow(t, "coord/file", register.New(&Store{}).Strength())
 }
 
 func TestConnectRefusesBeforeItMakesTheDirectory(t *testing.T) {

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,27 +12,8 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
-
-// put swaps in a value and returns what stands there then.
-func put(t testing.TB, s *Store, was register.Item, value string) register.Item {
-	t.Helper()
-	w := register.Swap{Key: was.Key, Old: was.Version, Next: register.NewVersion(), Value: []byte(value)}
-	it, err := s.Swap(within(t, 10*time.Second), w)
-	if err != nil || it.Version != w.Next || string(it.Value) != value {
-		t.Fatalf("swap: %+v, %v", it, err)
-	}
-	return it
-}
-
-func read(t testing.TB, s *Store, key string) register.Item {
-	t.Helper()
-	it, err := s.Read(within(t, 10*time.Second), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return it
-}
 
 func listed(t testing.TB, s *Store, prefix string) (keys []string) {
 	t.Helper()
@@ -52,35 +34,15 @@ func TestAServerThatWasEmptiedHasForgotten(t *testing.T) {
 		"the mark":  func() { telnet(t, m.Addr(), "md turnwise.memory") },
 		"a restart": func() { m.Restart(t) },
 	} {
-		for what, call := range map[string]func(s *Store, it register.Item) error{
-			"read": func(s *Store, it register.Item) error {
-				_, err := s.Read(within(t, 10*time.Second), it.Key)
-				return err
-			},
-			"make": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "new", Next: register.NewVersion()})
-				return err
-			},
-			"change": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion()})
-				return err
-			},
-			"remove": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version})
-				return err
-			},
-			"list": func(s *Store, it register.Item) error {
-				return s.List(within(t, 10*time.Second), "", func(register.Item) bool { return true })
-			},
-		} {
+		for what, call := range storecheck.Calls {
 			t.Run(name+", "+what, func(t *testing.T) {
 				s := opened(t, m.Addr())
 				before, _ := s.Memory(within(t, 10*time.Second))
 				it := put(t, s, register.Item{Key: fmt.Sprintf("k %x", register.NewVersion())}, "x")
 				empty()
-				err := call(s, it)
+				err := call(t, s, it)
 				if err != nil && !errors.Is(err, register.ErrForgot) { // it was sent to the server that is gone
-					err = call(s, it)
+					err = call(t, s, it)
 				}
 				if !errors.Is(err, register.ErrForgot) {
 					t.Fatalf("it returns %v", err)
@@ -145,57 +107,23 @@ func TestAFullServer(t *testing.T) {
 // Four clients count while the server is stopped now and then, and calls are given up.
 func TestNothingIsLostOrDoneTwice(t *testing.T) {
 	m := server(t)
-	var stop atomic.Bool
-	var counted, doubtful atomic.Int64
-	var all sync.WaitGroup
+	var clients []register.Store
 	for range 4 {
-		s := opened(t, m.Addr())
-		all.Go(func() {
-			cur := register.Item{Key: "n"}
-			for !stop.Load() {
-				var n int
-				fmt.Sscan(string(cur.Value), &n)
-				w := register.Swap{Key: "n", Old: cur.Version, Next: register.NewVersion(), Value: fmt.Append(nil, n+1)}
-				limit := time.Second
-				if rand.N(4) == 0 {
-					limit = rand.N(200 * time.Microsecond)
-				}
-				it, err := s.Swap(within(t, limit), w)
-				switch {
-				case err == nil:
-					cur = it
-					counted.Add(1)
-					continue
-				case errors.Is(err, register.ErrConflict):
-					cur = it
-					continue
-				case errors.Is(err, register.ErrForgot):
-					t.Error(err)
-					return
-				}
-				doubtful.Add(1)
-				for {
-					if cur, err = s.Read(within(t, time.Second), "n"); err == nil {
-						break
-					}
-				}
-			}
-		})
+		clients = append(clients, impatient{opened(t, m.Addr())})
 	}
-	for range 5 {
-		time.Sleep(100 * time.Millisecond)
-		m.Freeze()
-		time.Sleep(100 * time.Millisecond)
-		m.Thaw()
+	storecheck.Count(t, func() { m.Freeze(); time.Sleep(100 * time.Millisecond); m.Thaw() }, clients...)
+}
+
+// impatient gives up one swap in four very soon.
+type impatient struct{ *Store }
+
+func (s impatient) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	if rand.N(4) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rand.N(200*time.Microsecond))
+		defer cancel()
 	}
-	stop.Store(true)
-	all.Wait()
-	var n int64
-	fmt.Sscan(string(read(t, opened(t, m.Addr()), "n").Value), &n)
-	if n < counted.Load() || n > counted.Load()+doubtful.Load() {
-		t.Errorf("the register says %d; %d were counted, and %d may have been", n, counted.Load(), doubtful.Load())
-	}
-	t.Logf("counted %d, %d of them in doubt", n, doubtful.Load())
+	return s.Store.Swap(ctx, w)
 }
 
 // Keys of registers that are gone leave the directory, while others are made again all the time and stay in it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -45,48 +45,10 @@ func TestWhatOpenRefuses(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.address, append(c.opts, WithLogger(logger(t)))...)
-			switch {
-			case err == nil:
-				t.Fatal("it opens")
-			case !errors.Is(err, class):
-				t.Errorf("not %q: %v", class, err)
-			case !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n"):
-				t.Errorf("it says %v, want %q in one line", err, c.says)
-			}
+			storecheck.Refused(t, err, class, c.says)
 		})
 	}
 	opened(t, evicting.Addr(), WithEvictions())
-}
-
-// saying is a server that answers everything with the same text.
-func saying(t testing.TB, text string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 4096)
-				for {
-					if _, err := c.Read(buf); err != nil {
-						return
-					}
-					if _, err := io.WriteString(c, text); err != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
 }
 
 func TestServersThatWouldNotDo(t *testing.T) {
@@ -102,7 +64,7 @@ func TestServersThatWouldNotDo(t *testing.T) {
 		"nothing sensible": {"\x00\x01\r\n", "no memcached"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Open(within(t, 20*time.Second), saying(t, c.answer))
+			_, err := Open(within(t, 20*time.Second), storecheck.Saying(t, c.answer))
 			if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("it says %v, want %q", err, c.says)
 			}
@@ -111,25 +73,10 @@ func TestServersThatWouldNotDo(t *testing.T) {
 }
 
 func TestNobodyThereIsSaidInTime(t *testing.T) {
-	const nobody = "127.0.0.1:1"
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mute.Close()
-	for _, addr := range []string{nobody, mute.Addr().String()} {
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		begun := time.Now()
-		_, err := Open(ctx, addr)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) ||
-			!strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("open: %v", err)
-		}
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("it came back after %v", took)
-		}
-	}
+	storecheck.NobodyThere(t, "", func(ctx context.Context, address string) error {
+		_, err := Open(ctx, address)
+		return err
+	})
 }
 
 func TestAWeakerLabelIsRefusedBeforeAnythingIsAsked(t *testing.T) {

@@ -1,12 +1,10 @@
 package memcached
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 func TestANilOptionChangesNothing(t *testing.T) {
@@ -15,11 +13,9 @@ func TestANilOptionChangesNothing(t *testing.T) {
 	}
 }
 
-// A TTL without its unit is one of nanoseconds.
 func TestATTLThatIsASlipIsRefused(t *testing.T) {
-	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond} {
-		if _, err := configure([]Option{WithTTL(slip)}); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
-			t.Errorf("WithTTL(%v): %v", slip, err)
-		}
-	}
+	storecheck.RefusesSlips(t, func(ttl time.Duration) error {
+		_, err := configure([]Option{WithTTL(ttl)})
+		return err
+	})
 }

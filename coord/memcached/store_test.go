@@ -2,24 +2,29 @@ package memcached
 
 import (
 	"bufio"
-	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
-	"github.com/turnwise/turnwise/docs"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+
+// Words of the tests of all stores.
+var (
+	within = storecheck.Within
+	logger = storecheck.Logger
+	put    = storecheck.Put
+	read   = storecheck.Read
+)
 
 func server(t testing.TB, flags ...string) *servers.Member {
 	t.Helper()
@@ -59,28 +64,6 @@ func knownBy(t testing.TB, s *Store) *memory {
 	}
 	return m
 }
-
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// logger writes to the test's log as long as the test lasts.
-func logger(t testing.TB) *slog.Logger {
-	var over atomic.Bool
-	t.Cleanup(func() { over.Store(true) })
-	return slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
-		if !over.Load() {
-			t.Logf("%s", b)
-		}
-		return len(b), nil
-	}), nil))
-}
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // telnet sends a line as an operator would, and returns the first line of the answer.
 func telnet(t testing.TB, address, line string) string {
@@ -126,7 +109,5 @@ func TestConformance(t *testing.T) { drivertest.Run(t, service) }
 func TestRecipes(t *testing.T)     { drivertest.RunRecipes(t, service) }
 
 func TestTheTableOfEnginesHasOurRow(t *testing.T) {
-	if row := docs.MissingInEngines("coord/memcached", register.New(&Store{}).Strength()); row != "" {
-		t.Errorf("docs/engines.md lacks\n%s", row)
-	}
+	storecheck.HasRow(t, "coord/memcached", register.New(&Store{}).Strength())
 }

@@ -2,19 +2,17 @@ package mysql
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// Four clients count while the server and its connections are killed. A count whose answer was lost is not repeated.
+// Four clients count while the server and its connections are killed.
 func TestNothingIsLostOrDoneTwiceWhileConnectionsAreKilled(t *testing.T) {
 	m := durable(t)
 	kills := map[string]func(){
@@ -27,54 +25,8 @@ func TestNothingIsLostOrDoneTwiceWhileConnectionsAreKilled(t *testing.T) {
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `GRANT ALL ON turnwise.* TO poor@'127.0.0.1'`)
 	for name, kill := range kills {
 		t.Run(name, func(t *testing.T) {
-			s := opened(t, as(t, m.URL(), "poor", "", ""), WithTable(freshTable()))
-			var stop atomic.Bool
-			var counted, doubtful atomic.Int64
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					cur := register.Item{Key: "n"}
-					for !stop.Load() {
-						var n int
-						fmt.Sscan(string(cur.Value), &n)
-						w := register.Swap{Key: "n", Old: cur.Version, Next: register.NewVersion(), Value: fmt.Append(nil, n+1)}
-						it, err := s.Swap(within(t, 2*time.Second), w)
-						switch {
-						case err == nil:
-							cur = it
-							counted.Add(1)
-							continue
-						case errors.Is(err, register.ErrConflict):
-							cur = it
-							continue
-						case errors.Is(err, register.ErrForgot):
-							t.Error(err)
-							return
-						}
-						// It is open. What is swapped next is swapped from what it left or did not touch. So a number is given to only one
-						// client, and the sum is known up to the doubtful ones.
-						doubtful.Add(1)
-						for {
-							if cur, err = s.Read(within(t, 2*time.Second), "n"); err == nil {
-								break
-							}
-							time.Sleep(10 * time.Millisecond)
-						}
-					}
-				})
-			}
-			for range 5 {
-				time.Sleep(100 * time.Millisecond)
-				kill()
-			}
-			stop.Store(true)
-			all.Wait()
-			var n int64
-			fmt.Sscan(string(read(t, s, "n").Value), &n)
-			if n < counted.Load() || n > counted.Load()+doubtful.Load() {
-				t.Errorf("the register says %d; %d were counted, and %d may have been", n, counted.Load(), doubtful.Load())
-			}
-			t.Logf("counted %d, %d of them in doubt", n, doubtful.Load())
+			s := opened(t, storecheck.As(t, m.URL(), "poor", "", ""), WithTable(freshTable()))
+			storecheck.Count(t, kill, s, s, s, s)
 		})
 	}
 }
@@ -93,32 +45,17 @@ func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := servers.MariaDB(t, c.opts...).Member(0)
 			s := opened(t, m.URL())
-			before, err := s.Memory(within(t, 10*time.Second))
-			if err != nil || before.For != register.Forever {
-				t.Fatalf("the memory is %+v, %v", before, err)
-			}
 			if promised := s.Strength().Restart; (promised == driver.Remembers) != c.safe {
 				t.Errorf("it promises that a restart %v", promised)
 			}
 			it := put(t, s, register.Item{Key: "k"}, "x")
 			put(t, s, it, "y")
 			time.Sleep(3 * time.Second) // the server counts seconds
+			before, _ := s.Memory(within(t, 10*time.Second))
 			if again, err := opened(t, m.URL()).Memory(within(t, 10*time.Second)); err != nil || again.ID != before.ID {
-				t.Errorf("another says that the memory is %+v, %v", again, err)
+				t.Errorf("another says that the memory is %+v, %v; it was %+v", again, err, before)
 			}
-			m.Kill()
-			m.Restart(t)
-			eventually(t, "it answers", func() bool {
-				_, err = s.Read(within(t, time.Second), "k")
-				return err == nil || errors.Is(err, register.ErrForgot)
-			})
-			if forgot := errors.Is(err, register.ErrForgot); forgot == c.safe {
-				t.Errorf("it reads: %v", err)
-			}
-			after, err := s.Memory(within(t, 10*time.Second))
-			if err != nil || (after.ID == before.ID) != c.safe || (after.For == register.Forever) != c.safe {
-				t.Errorf("the memory is %+v, %v; it was %+v", after, err, before)
-			}
+			storecheck.Restarts(t, s, c.safe, func() { m.Restart(t) })
 		})
 	}
 }
@@ -131,34 +68,14 @@ func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 		"made anew": "DROP TABLE {t}\n;{schema}",
 		"deleted":   "DELETE FROM {t}",
 	} {
-		for what, call := range map[string]func(s *Store, it register.Item) error{
-			"read": func(s *Store, it register.Item) error {
-				_, err := s.Read(within(t, 10*time.Second), it.Key)
-				return err
-			},
-			"make": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "new", Next: register.NewVersion()})
-				return err
-			},
-			"change": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion()})
-				return err
-			},
-			"remove": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version})
-				return err
-			},
-			"list": func(s *Store, it register.Item) error {
-				return s.List(within(t, 10*time.Second), "", func(register.Item) bool { return true })
-			},
-		} {
+		for what, call := range storecheck.Calls {
 			t.Run(name+", "+what, func(t *testing.T) {
 				s := opened(t, m.URL(), WithTable(freshTable()))
 				before, _ := s.Memory(within(t, 10*time.Second))
 				it := put(t, s, register.Item{Key: "k"}, "x")
 				text := strings.NewReplacer("{t}", s.table.quoted(), "{schema}", Schema(s.table.String())).Replace(sql)
 				query(t, m.URL(), strings.Split(text, "\n;")...)
-				if err := call(s, it); !errors.Is(err, register.ErrForgot) {
+				if err := call(t, s, it); !errors.Is(err, register.ErrForgot) {
 					t.Fatalf("it returns %v", err)
 				}
 				after, err := s.Memory(within(t, 10*time.Second))
@@ -192,7 +109,7 @@ func TestAnotherServerBehindTheSameConnection(t *testing.T) {
 func TestAServerThatIsMadeReadOnly(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON turnwise.* TO poor@'127.0.0.1'`)
-	s := opened(t, as(t, m.URL(), "poor", "", ""))
+	s := opened(t, storecheck.As(t, m.URL(), "poor", "", ""))
 	it := put(t, s, register.Item{Key: "k"}, "x")
 	query(t, m.URL(), "SET GLOBAL read_only = 1")
 	_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion()})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 // meddler is a transaction of somebody else on the same table.
@@ -158,7 +159,7 @@ func TestTheDefaultsOfTheServerDoNotMatter(t *testing.T) {
 		`SET GLOBAL `+isolation+` = 'SERIALIZABLE', `+own+`, autocommit = 0, sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH',
 			innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_select_limit = 1, sql_safe_updates = 1,
 			time_zone = '+05:45', character_set_server = 'gbk', init_connect = 'SET autocommit = 0', wait_timeout = 1`)
-	s := opened(t, as(t, m.URL(), "poor", "", "")+"?charset=gbk&clientFoundRows=true&multiStatements=true&parseTime=true&time_zone=%27%2B03:00%27", WithConnections(8))
+	s := opened(t, storecheck.As(t, m.URL(), "poor", "", "")+"?charset=gbk&clientFoundRows=true&multiStatements=true&parseTime=true&time_zone=%27%2B03:00%27", WithConnections(8))
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -3,8 +3,6 @@ package mysql
 import (
 	"context"
 	"errors"
-	"net"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -12,24 +10,9 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
-
-// as returns the URL for another user and database.
-func as(t testing.TB, u, user, password, database string) string {
-	t.Helper()
-	parsed, err := url.Parse(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if user != "" {
-		parsed.User = url.UserPassword(user, password)
-	}
-	if database != "" {
-		parsed.Path = "/" + strings.TrimPrefix(database, "/")
-	}
-	return parsed.String()
-}
 
 // Each of them is a mistake that no retry mends: one line says what to do, at once.
 func TestWhatOpenRefuses(t *testing.T) {
@@ -51,12 +34,12 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"no DSN":           {"secret at host", nil, "write user:password@tcp(host:3306)/database"},
 		"a URL's setting":  {m.URL() + "?tls=maybe", nil, "behind the ?"},
 		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "database.table"},
-		"a wrong password": {as(t, m.URL(), "root", "wrong", ""), nil, "password is wrong"},
-		"no such user":     {as(t, m.URL(), "nobody", "x", ""), nil, "password is wrong"},
-		"no such database": {as(t, m.URL(), "", "", "nowhere"), nil, "CREATE DATABASE"},
-		"no database":      {as(t, m.URL(), "", "", "/"), nil, "name a database"},
-		"may not create":   {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("turnwise.made")}, `mysql.Schema("turnwise.made")`},
-		"may only read":    {as(t, m.URL(), "poor", "poor", ""), []Option{WithTable("readable")}, "GRANT SELECT, INSERT, UPDATE, DELETE"},
+		"a wrong password": {storecheck.As(t, m.URL(), "root", "wrong", ""), nil, "password is wrong"},
+		"no such user":     {storecheck.As(t, m.URL(), "nobody", "x", ""), nil, "password is wrong"},
+		"no such database": {storecheck.As(t, m.URL(), "", "", "nowhere"), nil, "CREATE DATABASE"},
+		"no database":      {storecheck.As(t, m.URL(), "", "", "/"), nil, "name a database"},
+		"may not create":   {storecheck.As(t, m.URL(), "poor", "poor", ""), []Option{WithTable("turnwise.made")}, `mysql.Schema("turnwise.made")`},
+		"may only read":    {storecheck.As(t, m.URL(), "poor", "poor", ""), []Option{WithTable("readable")}, "GRANT SELECT, INSERT, UPDATE, DELETE"},
 		"another's table":  {m.URL(), []Option{WithTable("alien")}, "another layout"},
 		"a newer layout":   {m.URL(), []Option{WithTable("newer")}, "another version of turnwise"},
 		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table"},
@@ -75,16 +58,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.dsn, append(c.opts, WithLogger(logger(t)))...)
-			switch {
-			case err == nil:
-				t.Fatal("it opens")
-			case !errors.Is(err, class):
-				t.Errorf("not %q: %v", class, err)
-			case !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n"):
-				t.Errorf("it says %v, want %q in one line", err, c.says)
-			case strings.Contains(err.Error(), "secret"):
-				t.Errorf("it shows the password: %v", err)
-			}
+			storecheck.Refused(t, err, class, c.says)
 		})
 	}
 }
@@ -122,25 +96,10 @@ func TestServersThatWouldNotDo(t *testing.T) {
 }
 
 func TestNobodyThereIsSaidInTime(t *testing.T) {
-	const nobody = "127.0.0.1:1"
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mute.Close()
-	for _, addr := range []string{nobody, mute.Addr().String()} {
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		begun := time.Now()
-		_, err := Open(ctx, "u@tcp("+addr+")/d")
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) ||
-			!strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("open: %v", err)
-		}
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("it came back after %v", took)
-		}
-	}
+	storecheck.NobodyThere(t, "", func(ctx context.Context, address string) error {
+		_, err := Open(ctx, "u@tcp("+address+")/d")
+		return err
+	})
 }
 
 // Somebody who may do so makes the table, and a user with the least rights uses it.
@@ -148,7 +107,7 @@ func TestATableMadeByHandNeedsFewRights(t *testing.T) {
 	m := durable(t)
 	query(t, m.URL(), `CREATE USER poor@'127.0.0.1'`, `CREATE DATABASE locks`, Schema("locks.Of us"), Schema("locks.Of us"),
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON locks.`Of us` TO poor@'127.0.0.1'")
-	s := opened(t, as(t, m.URL(), "poor", "", "/"), WithTable("locks.Of us"))
+	s := opened(t, storecheck.As(t, m.URL(), "poor", "", "/"), WithTable("locks.Of us"))
 	it := put(t, s, register.Item{Key: "k"}, "1")
 	it = put(t, s, it, "2")
 	remove(t, s, it)
@@ -169,23 +128,7 @@ func TestATableMadeByHandNeedsFewRights(t *testing.T) {
 func TestManyMayMakeTheTableAtOnce(t *testing.T) {
 	m := sharedServer(t)
 	table := freshTable()
-	errs := make(chan error, 12)
-	for range cap(errs) {
-		go func() {
-			s, err := Open(within(t, 30*time.Second), m.URL(), WithTable(table))
-			if err == nil {
-				mem, _ := s.Memory(within(t, 30*time.Second))
-				if mem.For != register.Forever {
-					t.Errorf("a table that was made just now remembers for %v", mem.For)
-				}
-				err = s.Close()
-			}
-			errs <- err
-		}()
-	}
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
+	storecheck.ManyOpen(t, func(ctx context.Context) (register.Store, error) {
+		return Open(ctx, m.URL(), WithTable(table))
+	})
 }

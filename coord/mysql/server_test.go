@@ -1,10 +1,8 @@
 package mysql
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -13,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -30,6 +28,16 @@ func sharedServer(t testing.TB) *servers.Member {
 	return servers.MariaDB(t, servers.Fsync(), servers.Shared(), servers.Config("max_connections=500")).Member(0)
 }
 
+// Words of the tests of all stores.
+var (
+	within     = storecheck.Within
+	logger     = storecheck.Logger
+	put        = storecheck.Put
+	read       = storecheck.Read
+	remove     = storecheck.Remove
+	eventually = storecheck.Eventually
+)
+
 var tables atomic.Int64
 
 // freshTable names a table that nobody has used.
@@ -45,28 +53,6 @@ func opened(t testing.TB, url string, opts ...Option) *Store {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
-
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// logger writes to the test's log as long as the test lasts.
-func logger(t testing.TB) *slog.Logger {
-	var over atomic.Bool
-	t.Cleanup(func() { over.Store(true) })
-	return slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
-		if !over.Load() {
-			t.Logf("%s", b)
-		}
-		return len(b), nil
-	}), nil))
-}
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // isMySQL reports whether the server is MySQL, which speaks a little differently, and not MariaDB.
 func isMySQL(t testing.TB, m *servers.Member) bool {
@@ -113,41 +99,4 @@ func dialed(t testing.TB, url string) *sql.Conn {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-// put swaps in a value and returns what stands there then.
-func put(t testing.TB, s *Store, was register.Item, value string) register.Item {
-	t.Helper()
-	w := register.Swap{Key: was.Key, Old: was.Version, Next: register.NewVersion(), Value: []byte(value)}
-	it, err := s.Swap(within(t, 10*time.Second), w)
-	if err != nil || it.Version != w.Next || string(it.Value) != value {
-		t.Fatalf("swap: %+v, %v", it, err)
-	}
-	return it
-}
-
-func remove(t testing.TB, s *Store, was register.Item) {
-	t.Helper()
-	if it, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: was.Key, Old: was.Version}); err != nil || !it.Version.IsZero() {
-		t.Fatalf("remove: %+v, %v", it, err)
-	}
-}
-
-func read(t testing.TB, s *Store, key string) register.Item {
-	t.Helper()
-	it, err := s.Read(within(t, 10*time.Second), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return it
-}
-
-// eventually waits for what must happen, however busy the machine is.
-func eventually(t testing.TB, what string, happens func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !happens(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("it never happens: %s", what)
-		}
-	}
 }

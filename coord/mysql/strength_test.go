@@ -7,13 +7,11 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/docs"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 func TestTheTableOfEnginesHasOurRow(t *testing.T) {
-	if row := docs.MissingInEngines("coord/mysql", register.New(&Store{}).Strength()); row != "" {
-		t.Errorf("docs/engines.md lacks\n%s", row)
-	}
+	storecheck.HasRow(t, "coord/mysql", register.New(&Store{}).Strength())
 }
 
 func TestConnectRefusesBeforeItDials(t *testing.T) {

@@ -1,9 +1,6 @@
 package postgres
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/turnwise/turnwise/coord/register"
@@ -15,43 +12,14 @@ func TestStore(t *testing.T) {
 	m := durable(t, servers.Config("max_connections = 300"))
 	table := freshTable()
 	opened(t, m.URL(), WithTable(table)).Close() // so that what is put back has the table
-	keepCopy(t, m)
+	m.KeepDisk(t)
 	storetest.Run(t, func(t testing.TB) *storetest.System {
 		return &storetest.System{
 			Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
 			Ages: true, Clock: true,
 			Restart: func(t testing.TB) { m.Restart(t) },
-			Forget:  func(t testing.TB) { putBack(t, m) },
+			Forget:  func(t testing.TB) { m.PutBackDisk(t) },
 			Freeze:  func(testing.TB) (thaw func()) { m.Freeze(); return m.Thaw },
 		}
 	})
-}
-
-// putBack puts the server's disk back to its state at the last checkpoint, without what was written since, as a snapshot of
-// a virtual machine does.
-func putBack(t testing.TB, m *servers.Member) {
-	t.Helper()
-	data := filepath.Join(m.Dir(), "data")
-	m.Kill()
-	old := filepath.Join(m.Dir(), "old")
-	if _, err := os.Stat(old); err != nil {
-		t.Fatal("there is nothing to put back: ", err)
-	}
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("cp", "-a", old, data).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	m.Restart(t)
-}
-
-// keepCopy copies the disk of a server, which it stops for a moment, to be put back later.
-func keepCopy(t testing.TB, m *servers.Member) {
-	t.Helper()
-	m.Terminate()
-	if out, err := exec.Command("cp", "-a", filepath.Join(m.Dir(), "data"), filepath.Join(m.Dir(), "old")).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	m.Restart(t)
 }

@@ -1,35 +1,26 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
-
-// eventually waits for what must happen, however busy the machine is.
-func eventually(t *testing.T, what string, happens func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !happens(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("it never happens: %s", what)
-		}
-	}
-}
 
 func terminate(t *testing.T, m *servers.Member, which string) {
 	t.Helper()
 	query(t, m.URL(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'turnwise' AND "+which)
 }
 
-// Four clients count while backends are killed. A count whose answer was lost is tried again as it was.
+// Four clients count, and tell of it, while backends are killed.
 func TestNothingIsLostOrDoneTwiceWhileBackendsAreKilled(t *testing.T) {
 	m := durable(t)
 	kills := map[string]func(){
@@ -40,57 +31,17 @@ func TestNothingIsLostOrDoneTwiceWhileBackendsAreKilled(t *testing.T) {
 	for name, kill := range kills {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, m.URL(), WithTable(freshTable()))
-			var stop atomic.Bool
-			var counted, doubtful atomic.Int64
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					var w register.Swap
-					cur := register.Item{Key: "n"}
-					for !stop.Load() {
-						var n int
-						fmt.Sscan(string(cur.Value), &n)
-						w = register.Swap{Key: "n", Old: cur.Version, Next: register.NewVersion(), Value: fmt.Append(nil, n+1),
-							Notes: []register.Note{{Topic: "n", Text: []byte("x")}}}
-						it, err := s.Swap(within(t, 2*time.Second), w)
-						switch {
-						case err == nil:
-							cur = it
-							counted.Add(1)
-							continue
-						case errors.Is(err, register.ErrConflict):
-							cur = it
-							continue
-						case errors.Is(err, register.ErrForgot):
-							t.Error(err)
-							return
-						}
-						// It is open. What is swapped next, if anything, is swapped from what it left or did not touch. So a number is given
-						// to only one client, and the sum is known up to the doubtful ones.
-						doubtful.Add(1)
-						for {
-							if cur, err = s.Read(within(t, 2*time.Second), "n"); err == nil {
-								break
-							}
-							time.Sleep(10 * time.Millisecond)
-						}
-					}
-				})
-			}
-			for range 5 {
-				time.Sleep(100 * time.Millisecond)
-				kill()
-			}
-			stop.Store(true)
-			all.Wait()
-			var n int64
-			fmt.Sscan(string(read(t, s, "n").Value), &n)
-			if n < counted.Load() || n > counted.Load()+doubtful.Load() {
-				t.Errorf("the register says %d; %d were counted, and %d may have been", n, counted.Load(), doubtful.Load())
-			}
-			t.Logf("counted %d, %d of them in doubt", n, doubtful.Load())
+			storecheck.Count(t, kill, talkative{s}, talkative{s}, talkative{s}, talkative{s})
 		})
 	}
+}
+
+// talkative tells of each swap.
+type talkative struct{ *Store }
+
+func (s talkative) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	w.Notes = []register.Note{{Topic: w.Key, Text: []byte("x")}}
+	return s.Store.Swap(ctx, w)
 }
 
 // The listener hears that it may have missed something, and then hears again.
@@ -224,24 +175,8 @@ func TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor(t *testing.T) {
 			}
 			m := servers.Postgres(t, opts...).Member(0)
 			s := opened(t, m.URL())
-			before, err := s.Memory(within(t, 10*time.Second))
-			if err != nil || before.For != register.Forever {
-				t.Fatalf("the memory is %+v, %v", before, err)
-			}
 			put(t, s, register.Item{Key: "k"}, "x")
-			m.Kill()
-			m.Restart(t)
-			eventually(t, "it answers", func() bool {
-				_, err = s.Read(within(t, time.Second), "k")
-				return err == nil || errors.Is(err, register.ErrForgot)
-			})
-			if forgot := errors.Is(err, register.ErrForgot); forgot == safe {
-				t.Errorf("it reads: %v", err)
-			}
-			after, err := s.Memory(within(t, 10*time.Second))
-			if err != nil || (after.ID == before.ID) != safe || (after.For == register.Forever) != safe {
-				t.Errorf("the memory is %+v, %v; it was %+v", after, err, before)
-			}
+			storecheck.Restarts(t, s, safe, func() { m.Restart(t) })
 		})
 	}
 }
@@ -254,33 +189,13 @@ func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 		"made anew": `DROP TABLE {t}; ` + "{schema}",
 		"deleted":   `DELETE FROM {t}`,
 	} {
-		for what, call := range map[string]func(s *Store, it register.Item) error{
-			"read": func(s *Store, it register.Item) error {
-				_, err := s.Read(within(t, 10*time.Second), it.Key)
-				return err
-			},
-			"make": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "new", Next: register.NewVersion(), Notes: []register.Note{{Topic: "t"}}})
-				return err
-			},
-			"change": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion()})
-				return err
-			},
-			"remove": func(s *Store, it register.Item) error {
-				_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version})
-				return err
-			},
-			"list": func(s *Store, it register.Item) error {
-				return s.List(within(t, 10*time.Second), "", func(register.Item) bool { return true })
-			},
-		} {
+		for what, call := range storecheck.Calls {
 			t.Run(name+", "+what, func(t *testing.T) {
 				s := opened(t, m.URL(), WithTable(freshTable()))
 				before, _ := s.Memory(within(t, 10*time.Second))
 				it := put(t, s, register.Item{Key: "k"}, "x")
 				query(t, m.URL(), strings.NewReplacer("{t}", s.table.Sanitize(), "{schema}", Schema(s.name())).Replace(sql))
-				if err := call(s, it); !errors.Is(err, register.ErrForgot) {
+				if err := call(t, s, it); !errors.Is(err, register.ErrForgot) {
 					t.Fatalf("it returns %v", err)
 				}
 				after, err := s.Memory(within(t, 10*time.Second))

@@ -1,9 +1,7 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -27,6 +26,16 @@ func sharedServer(t testing.TB) *servers.Member {
 	return servers.Postgres(t, servers.Fsync(), servers.Shared(), servers.Config("max_connections = 300")).Member(0)
 }
 
+// Words of the tests of all stores.
+var (
+	within     = storecheck.Within
+	logger     = storecheck.Logger
+	put        = storecheck.Put
+	read       = storecheck.Read
+	remove     = storecheck.Remove
+	eventually = storecheck.Eventually
+)
+
 var tables atomic.Int64
 
 // freshTable names a table that nobody has used.
@@ -42,28 +51,6 @@ func opened(t testing.TB, url string, opts ...Option) *Store {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
-
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// logger writes to the test's log as long as the test lasts.
-func logger(t testing.TB) *slog.Logger {
-	var over atomic.Bool
-	t.Cleanup(func() { over.Store(true) })
-	return slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
-		if !over.Load() {
-			t.Logf("%s", b)
-		}
-		return len(b), nil
-	}), nil))
-}
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // query runs SQL as the superuser, on a connection of its own, and returns what the last statement says.
 func query(t testing.TB, url string, statements ...string) (said string) {

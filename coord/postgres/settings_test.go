@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -31,7 +32,7 @@ func hostileRole(t testing.TB, m *servers.Member) (url string) {
 	for _, setting := range hostile {
 		query(t, m.URL(), "ALTER ROLE hostile SET "+setting)
 	}
-	return as(t, m.URL(), "hostile", "", "")
+	return storecheck.As(t, m.URL(), "hostile", "", "")
 }
 
 func TestTheDefaultsOfARoleDoNotMatter(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
-	"github.com/turnwise/turnwise/docs"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -61,8 +61,6 @@ func TestRecipes(t *testing.T) {
 	drivertest.RunRecipes(t, func(t testing.TB) *drivertest.Service { return redistest.Patient(t, system(t)) })
 }
 
-func TestTheTableOfEnginesHasThisOne(t *testing.T) {
-	if row := docs.MissingInEngines("coord/redis", strength); row != "" {
-		t.Errorf("engines.md lacks\n%s", row)
-	}
+func TestTheTableOfEnginesHasOurRow(t *testing.T) {
+	storecheck.HasRow(t, "coord/redis", strength)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http/httptest"
@@ -20,6 +19,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -204,35 +204,10 @@ func TestAnAddressWithoutRedis(t *testing.T) {
 	wants(t, refused(t, 500*time.Millisecond, "127.0.0.1:1"), "refused", context.DeadlineExceeded)
 
 	// Something else.
-	answers := func(text string) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					c.Read(make([]byte, 100))
-					io.WriteString(c, text)
-					if text != "" {
-						c.Close()
-					} else {
-						io.Copy(io.Discard, c)
-					}
-				}()
-			}
-		}()
-		return l.Addr().String()
-	}
-	if err := refused(t, 5*time.Second, answers("HTTP/1.1 400 Bad Request\r\n\r\n")); !strings.Contains(err.Error(), "not Redis") {
+	if err := refused(t, 5*time.Second, storecheck.Saying(t, "HTTP/1.1 400 Bad Request\r\n\r\n")); !strings.Contains(err.Error(), "not Redis") {
 		t.Error("it does not say that it is not Redis")
 	}
-	wants(t, refused(t, 500*time.Millisecond, answers("")), "", context.DeadlineExceeded)
+	wants(t, refused(t, 500*time.Millisecond, storecheck.Saying(t, "")), "", context.DeadlineExceeded)
 	redis := servers.Redis(t, servers.Shared()).Addrs()[0]
 	if err := refused(t, 5*time.Second, "rediss://"+redis); !strings.Contains(err.Error(), "(redis://)") {
 		t.Error("it does not say that there is no TLS")

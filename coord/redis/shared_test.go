@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,7 +8,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
-	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -38,62 +37,8 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 	}
 	defer elsewhere.Close()
 
-	handsOver(t, on[0], on[1])
-	handsOver(t, on[1], on[0])
-
-	held, err := mutex.New(on[1], "kept").Lock(redistest.Within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waits := make(chan error, 1)
-	go func() {
-		_, err := mutex.New(on[0], "kept").Lock(redistest.Within(t, 20*time.Second))
-		waits <- err
-	}()
-	time.Sleep(ttl / 4)
-	if err := on[0].Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-waits; !errors.Is(err, coord.ErrClosed) {
-		t.Errorf("who waited in the one that was closed: %v", err)
-	}
-	time.Sleep(2 * ttl) // the other is renewed
-	if err := held.Err(); err != nil {
-		t.Errorf("a hold of the other one: %v", err)
-	}
-	if err := held.Release(); err != nil {
-		t.Error(err)
-	}
-	handsOver(t, elsewhere, on[1]) // it still works
-	handsOver(t, on[1], elsewhere)
-	if err := on[1].Close(); err != nil {
-		t.Error(err)
-	}
+	storecheck.SideBySide(t, ttl, on[0], on[1], elsewhere)
 	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
 		t.Errorf("the client itself: %v", err)
-	}
-}
-
-// handsOver has one client hold a lock, and the other one wait for it.
-func handsOver(t *testing.T, from, to *coord.Client) {
-	t.Helper()
-	h, err := mutex.New(from, "orders").Lock(redistest.Within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	granted := make(chan error, 1)
-	go func() {
-		next, err := mutex.New(to, "orders").Lock(redistest.Within(t, 20*time.Second))
-		if err == nil {
-			err = next.Release()
-		}
-		granted <- err
-	}()
-	time.Sleep(100 * time.Millisecond) // it waits
-	if err := h.Release(); err != nil {
-		t.Error(err)
-	}
-	if err := <-granted; err != nil {
-		t.Errorf("who waited: %v", err)
 	}
 }

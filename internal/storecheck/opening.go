@@ -1,0 +1,136 @@
+package storecheck
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/docs"
+)
+
+// HasRow checks that docs/engines.md has the row of a package.
+func HasRow(t *testing.T, pkg string, promised driver.Strength) {
+	t.Helper()
+	if row := docs.MissingInEngines(pkg, promised); row != "" {
+		t.Errorf("docs/engines.md lacks\n%s", row)
+	}
+}
+
+// RefusesSlips checks that a TTL is refused that can only be a slip. One without its unit is one of nanoseconds.
+func RefusesSlips(t *testing.T, configure func(ttl time.Duration) error) {
+	t.Helper()
+	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond, 25 * time.Hour} {
+		if err := configure(slip); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
+			t.Errorf("WithTTL(%v): %v", slip, err)
+		}
+	}
+}
+
+// Refused checks what Open says of a mistake that no retry mends: one line with what to do, and no password.
+func Refused(t *testing.T, err, class error, says string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Fatal("it opens")
+	case !errors.Is(err, class):
+		t.Errorf("not %q: %v", class, err)
+	case !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n"):
+		t.Errorf("it says %v, want %q in one line", err, says)
+	case strings.Contains(err.Error(), "secret"):
+		t.Errorf("it shows the password: %v", err)
+	}
+}
+
+// Saying is a server that answers everything with the same text.
+func Saying(t testing.TB, text string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 4096)
+				for {
+					if _, err := c.Read(buf); err != nil {
+						return
+					}
+					if _, err := io.WriteString(c, text); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// NobodyThere checks that opening ends with its context where nobody answers, and says where that is. between stands
+// between the servers of one address; "" if it has one only.
+func NobodyThere(t *testing.T, between string, open func(ctx context.Context, address string) error) {
+	t.Helper()
+	const nobody = "127.0.0.1:1"
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	check := func(address, named string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		err := open(ctx, address)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) ||
+			!strings.Contains(err.Error(), named) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("open: %v", err)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it came back after %v", took)
+		}
+	}
+	silent := mute.Addr().String()
+	check(nobody, nobody)
+	check(silent, silent)
+	if between != "" {
+		check(nobody+between+silent, nobody)
+	}
+}
+
+// ManyOpen has many open a store at once that is not there yet. None of them may think that something was forgotten.
+func ManyOpen(t *testing.T, open func(ctx context.Context) (register.Store, error)) {
+	t.Helper()
+	errs := make(chan error, 12)
+	for range cap(errs) {
+		go func() {
+			s, err := open(Within(t, 30*time.Second))
+			if err == nil {
+				mem, _ := s.Memory(Within(t, 30*time.Second))
+				if mem.For != register.Forever {
+					t.Errorf("what was made just now remembers for %v", mem.For)
+				}
+				err = s.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
