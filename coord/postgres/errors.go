@@ -64,17 +64,24 @@ func (a advice) on(err error) (says string, class error) {
 	return "", nil
 }
 
-func (s *Store) explain(err error) error {
+// explain says what an error means when the table is in use.
+func (t table) explain(err error) error {
 	return explain(err, advice{
-		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the role, and USAGE on its schema", s.table.Sanitize()),
-		missing: fmt.Sprintf("there is no table %s: has somebody dropped it? Run what postgres.Schema(%q) returns", s.table.Sanitize(), s.name()),
+		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the role, and USAGE on its schema", t.quoted()),
+		missing: fmt.Sprintf("there is no table %s: has somebody dropped it? Run what postgres.Schema(%q) returns", t.quoted(), t),
 	})
 }
 
 // failed says what was tried, and what the error means.
-func (s *Store) failed(ctx context.Context, err error, format string, args ...any) error {
-	return pkg.Failed(ctx, s.explain(err), format, args...)
+func (t table) failed(ctx context.Context, err error, format string, args ...any) error {
+	return pkg.Failed(ctx, t.explain(err), format, args...)
 }
+
+// errGoneAgain says that what was in the way of a swap has gone.
+var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a rule or a trigger on the table?")
+
+// notTheOne is SQLSTATE's division by zero, by which a transaction ends at another server than the one that we know.
+const notTheOne = "22012"
 
 // undone reports whether a statement certainly did nothing, and is worth another try at once.
 func undone(err error) bool {

@@ -62,7 +62,7 @@ func TestAListenerComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, url, WithTable(freshTable()))
-			other := opened(t, m.URL(), WithTable(s.name()))
+			other := opened(t, m.URL(), WithTable(s.table.String()))
 			var lost atomic.Int64
 			heard := make(chan string, 1000)
 			if _, err := s.Listen(within(t, 10*time.Second), "t", func(b []byte) {
@@ -194,7 +194,7 @@ func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 				s := opened(t, m.URL(), WithTable(freshTable()))
 				before, _ := s.Memory(within(t, 10*time.Second))
 				it := put(t, s, register.Item{Key: "k"}, "x")
-				query(t, m.URL(), strings.NewReplacer("{t}", s.table.Sanitize(), "{schema}", Schema(s.name())).Replace(sql))
+				query(t, m.URL(), strings.NewReplacer("{t}", s.table.quoted(), "{schema}", Schema(s.table.String())).Replace(sql))
 				if err := call(t, s, it); !errors.Is(err, register.ErrForgot) {
 					t.Fatalf("it returns %v", err)
 				}

@@ -38,7 +38,7 @@ func meddle(t *testing.T, s *Store, url string) *meddler {
 
 func (m *meddler) exec(sql string, args ...any) {
 	m.t.Helper()
-	if _, err := m.tx.Exec(within(m.t, 10*time.Second), strings.ReplaceAll(sql, "{t}", m.s.table.Sanitize()), args...); err != nil {
+	if _, err := m.tx.Exec(within(m.t, 10*time.Second), strings.ReplaceAll(sql, "{t}", m.s.table.quoted()), args...); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -52,22 +52,14 @@ func (m *memory) isBehind(known *memory) bool {
 
 var errOldPrimary = errors.New("this server was primary before the one that we know, and has not noticed: stop it, or point its name to the new one")
 
-// timelineSQL tells the timeline that is written to, from the first moment after a promotion.
-const timelineSQL = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
-
-// lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
-const lsnSQL = `pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint`
-
 // look asks a new connection for the memory that it leads to.
 func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
-	g, err := s.greet(ctx, c)
-	if err != nil {
-		return nil, err
+	g, err := greet(ctx, c, s.plain)
+	if err == nil && !g.pooler {
+		err = prepare(ctx, c, s.plain)
 	}
-	if !g.pooler {
-		if err := s.prepare(ctx, c); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, s.table.explain(err)
 	}
 	m := &memory{pooled: g.pooler}
 	var started int64
@@ -75,11 +67,11 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	var stamp, age *int64
 	err = c.QueryRow(ctx, s.sql.look, s.plain).Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age)
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, s.table.explain(err)
 	}
 	if g.naming {
 		if err := c.QueryRow(ctx, `SELECT system_identifier::text FROM pg_catalog.pg_control_system()`, s.plain).Scan(&m.server); err != nil {
-			return nil, s.explain(err)
+			return nil, s.table.explain(err)
 		}
 	}
 	if !g.fsync {
@@ -92,7 +84,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		m.recorded = *recorded
 	}
 	if first != nil && !strings.HasPrefix(m.table, layout) {
-		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.Sanitize())
+		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
 	}
 	if stamp != nil {
 		m.stamp, m.age = *stamp, storekit.Age(*age)
@@ -136,7 +128,7 @@ func (s *Store) forgot(known *memory, is ...any) error {
 // was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
-	return mem, s.failed(ctx, err, "look at the server")
+	return mem, s.table.failed(ctx, err, "look at the server")
 }
 
 func (s *Store) recall(ctx context.Context) (register.Memory, error) {
@@ -157,7 +149,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 			s.pool.Reset()
 			return err
 		}, storekit.Never, isBroken)
-		return m, s.explain(err)
+		return m, s.table.explain(err)
 	})
 	if err == nil && s.listener != nil {
 		s.listener.bell() // it may listen in the wrong place
@@ -200,7 +192,7 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 			return m, nil
 		}
 		if err != nil {
-			return nil, s.explain(err)
+			return nil, s.table.explain(err)
 		}
 	}
 	return nil, errors.New("the row that says where the table was made does not change: is there a rule or a trigger on the table?")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -61,28 +60,6 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 	return s, nil
 }
 
-// setUp sets what we need and the user has left open.
-func setUp(cfg *pgxpool.Config, c config) {
-	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = c.conns, 0, 0
-	cfg.PingTimeout = time.Second
-	cc := cfg.ConnConfig
-	if cc.ConnectTimeout == 0 {
-		cc.ConnectTimeout = 3 * time.Second
-	}
-	if _, set := cc.RuntimeParams["application_name"]; !set {
-		cc.RuntimeParams["application_name"] = "turnwise"
-	}
-	for _, other := range cc.Fallbacks {
-		if cc.ValidateConnect == nil && (other.Host != cc.Host || other.Port != cc.Port) {
-			cc.ValidateConnect = primary // of several hosts, the one that takes writes
-		}
-	}
-}
-
-func where(c *pgx.ConnConfig) string {
-	return fmt.Sprintf("%s:%d, database %s", c.Host, c.Port, c.Database)
-}
-
 // fillPool makes the pool, as it suits what we have met.
 func (s *Store) fillPool(ctx context.Context, cfg *pgxpool.Config) (err error) {
 	if s.pooler {
@@ -108,15 +85,15 @@ func (s *Store) remembers(ctx context.Context) error {
 func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 	c, err := dial(ctx, cfg)
 	if err != nil {
-		return s.explain(err)
+		return s.table.explain(err)
 	}
 	defer hangUp(c)
-	met, err := s.greet(ctx, c)
+	met, err := greet(ctx, c, s.plain)
 	switch {
 	case errors.Is(err, errStandby):
 		return fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	case err != nil:
-		return err
+		return s.table.explain(err)
 	case met.version < oldest:
 		return storekit.Denied("the server's version is %d, and we need %d or newer", met.version/10000, oldest/10000)
 	}
@@ -125,23 +102,12 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 		s.Log.Warn("postgres: the server runs with fsync=off: after a restart it counts as having forgotten")
 	}
 	if !s.pooler {
-		if err := s.prepare(ctx, c); err != nil {
-			return err
+		if err := prepare(ctx, c, s.plain); err != nil {
+			return s.table.explain(err)
 		}
 	}
-	return s.prepareTable(ctx, c)
+	return s.table.prepare(ctx, c, s.plain)
 }
 
 // oldest is the first version with gen_random_uuid.
 const oldest = 130000
-
-// dial makes a connection as the pool would.
-func dial(ctx context.Context, cfg *pgxpool.Config) (*pgx.Conn, error) {
-	cc := cfg.ConnConfig.Copy()
-	if cfg.BeforeConnect != nil {
-		if err := cfg.BeforeConnect(ctx, cc); err != nil {
-			return nil, err
-		}
-	}
-	return pgx.ConnectConfig(ctx, cc)
-}

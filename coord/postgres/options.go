@@ -68,21 +68,29 @@ func configure(opts []Option) (c config, err error) {
 	return c, err
 }
 
+// maxName is how long PostgreSQL lets a name be: it cuts off the rest, and two names may become one.
+const maxName = 63
+
+// table is the name of a table, and that of its schema before it.
+type table pgx.Identifier
+
 // tableOf splits the name of a table at its only dot.
-func tableOf(name string) (pgx.Identifier, error) {
-	schema, table, named := strings.Cut(name, ".")
+func tableOf(name string) (table, error) {
+	schema, own, named := strings.Cut(name, ".")
 	if !named {
-		schema, table = "public", name
+		schema, own = "public", name
 	}
-	id := pgx.Identifier{schema, table}
-	for _, part := range id {
+	t := table{schema, own}
+	for _, part := range t {
 		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
 			return nil, pkg.Invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
 				name, maxName)
 		}
 	}
-	return id, nil
+	return t, nil
 }
 
-// maxName is how long PostgreSQL lets a name be: it cuts off the rest, and two names may become one.
-const maxName = 63
+func (t table) String() string { return strings.Join(t, ".") }
+
+// quoted returns the name as a statement has it.
+func (t table) quoted() string { return pgx.Identifier(t).Sanitize() }

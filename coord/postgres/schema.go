@@ -15,11 +15,11 @@ import (
 //
 // It panics if the name is not one that [WithTable] takes.
 func Schema(table string) string {
-	id, err := tableOf(table)
+	t, err := tableOf(table)
 	if err != nil {
 		panic(err)
 	}
-	return schema(id)
+	return t.schema()
 }
 
 // A register is a row. Half of each page is left free, so that a new version of a row finds room beside the old one and
@@ -54,48 +54,48 @@ INSERT INTO {table} (key, version, value)
 // the table was dropped and created again.
 const layout = "turnwise register, layout 1, "
 
-func schema(table pgx.Identifier) string {
-	return strings.NewReplacer("{table}", table.Sanitize(), "{layout}", layout).Replace(schemaSQL)
+func (t table) schema() string {
+	return strings.NewReplacer("{table}", t.quoted(), "{layout}", layout).Replace(schemaSQL)
 }
 
-// prepareTable makes the table if it is not there, and refuses one that would not keep what is put into it.
-func (s *Store) prepareTable(ctx context.Context, c *pgx.Conn) error {
-	there, err := s.inspectTable(ctx, c)
+// prepare makes the table if it is not there, and refuses one that would not keep what is put into it.
+func (t table) prepare(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) error {
+	there, err := t.inspect(ctx, c, mode)
 	if err != nil || there {
 		return err
 	}
 	// In one transaction, so that nobody sees the table without its rows, and one at a time.
 	making := "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SELECT pg_advisory_xact_lock(hashtext('turnwise register'));\n" +
-		schema(s.table) + "COMMIT"
+		t.schema() + "COMMIT"
 	if _, err := c.Exec(ctx, making, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("make the table %s: %w", s.table.Sanitize(), explain(err, advice{
+		return fmt.Errorf("make the table %s: %w", t.quoted(), explain(err, advice{
 			denied: fmt.Sprintf("the role may not make the table; have somebody who may run what postgres.Schema(%q) returns, "+
-				"and GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on the table to the role", s.name()),
+				"and GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on the table to the role", t),
 			missing: fmt.Sprintf("there is no such schema: CREATE SCHEMA %s, and then run what postgres.Schema(%q) returns",
-				s.table[:1].Sanitize(), s.name())}))
+				t[:1].quoted(), t)}))
 	}
-	_, err = s.inspectTable(ctx, c)
+	_, err = t.inspect(ctx, c, mode)
 	return err
 }
 
-func (s *Store) inspectTable(ctx context.Context, c *pgx.Conn) (there bool, err error) {
+func (t table) inspect(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (there bool, err error) {
 	const find = `SELECT c.relkind::text, c.relpersistence::text, row_security_active(c.oid)
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1::text AND c.relname = $2::text`
 	var kind, persistence string
 	var hidden bool
-	err = c.QueryRow(ctx, find, s.plain, s.table[0], s.table[1]).Scan(&kind, &persistence, &hidden)
+	err = c.QueryRow(ctx, find, mode, t[0], t[1]).Scan(&kind, &persistence, &hidden)
 	switch {
 	case err == pgx.ErrNoRows:
 		return false, nil
 	case err != nil:
-		return false, s.explain(err)
+		return false, t.explain(err)
 	case kind != "r":
-		return false, storekit.Denied("%s is no plain table: name another one with WithTable", s.table.Sanitize())
+		return false, storekit.Denied("%s is no plain table: name another one with WithTable", t.quoted())
 	case persistence != "p":
-		return false, storekit.Denied("the table %s is UNLOGGED or temporary and would be empty after a crash: ALTER TABLE %[1]s SET LOGGED", s.table.Sanitize())
+		return false, storekit.Denied("the table %s is UNLOGGED or temporary and would be empty after a crash: ALTER TABLE %[1]s SET LOGGED", t.quoted())
 	case hidden:
-		return false, storekit.Denied("row security hides rows of %s from the role: ALTER TABLE %[1]s DISABLE ROW LEVEL SECURITY", s.table.Sanitize())
+		return false, storekit.Denied("row security hides rows of %s from the role: ALTER TABLE %[1]s DISABLE ROW LEVEL SECURITY", t.quoted())
 	}
 	return true, nil
 }

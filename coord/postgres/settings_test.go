@@ -65,7 +65,7 @@ func (s *Store) takesLong(t *testing.T, m *servers.Member, it register.Item) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(ctx, `SELECT FROM `+s.table.Sanitize()+` WHERE key = $1 FOR UPDATE`, []byte(it.Key)); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT FROM `+s.table.quoted()+` WHERE key = $1 FOR UPDATE`, []byte(it.Key)); err != nil {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})

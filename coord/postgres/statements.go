@@ -2,9 +2,10 @@ package postgres
 
 import (
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
+
+// lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
+const lsnSQL = `pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint`
 
 // statements are what a store sends, with the table's name in them.
 type statements struct {
@@ -25,7 +26,7 @@ type statements struct {
 // for the whole database until the commit is on disk, so notes come in the order of the commits.
 //
 // As long as a row is reserved, only the client that reserved it may swap it.
-func statementsFor(table pgx.Identifier) statements {
+func statementsFor(t table) statements {
 	const (
 		free    = `(reserved_until IS NULL OR reserved_by = $3::bigint OR reserved_until < clock_timestamp())`
 		content = `version, value, floor(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint`
@@ -40,7 +41,7 @@ func statementsFor(table pgx.Identifier) statements {
 	with := func(swap, notes string) string {
 		return `WITH swapped AS (` + swap + ` RETURNING 1) SELECT pg_notify(channel, note) FROM swapped, ` + notes
 	}
-	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", table.Sanitize()) }
+	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", t.quoted()) }
 	return statements{
 		look: fill(`SELECT ` + timelineSQL + `, ` + lsnSQL + `,
 			floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +16,7 @@ import (
 // Store keeps registers as rows of one table. It is a [register.Store].
 type Store struct {
 	config
-	table pgx.Identifier
+	table table
 	sql   statements
 
 	pool     *pgxpool.Pool
@@ -50,7 +49,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) name() string { return strings.Join(s.table, ".") }
+// customKey is where a connection says which memory it was seen to have.
+const customKey = "turnwise memory"
 
 // with runs do on a connection to the server that we know. A connection is looked at when it is new, and again when the
 // memory has changed.
@@ -96,4 +96,12 @@ func isBroken(err error) bool {
 // query repeats what changes nothing, if others were in its way or it was sent on a connection that had been cut.
 func (s *Store) query(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
 	return storekit.Query(ctx, func() error { return s.with(ctx, do) }, undone, isBroken)
+}
+
+// run sends one statement in the memory that we know, and returns how many rows it has changed or found.
+func (s *Store) run(ctx context.Context, c *pgx.Conn, known *memory, sql string, args []any, scan func(pgx.Rows) error) (int64, error) {
+	if s.pooler {
+		return runBehindPooler(ctx, c, known.timeline, sql, args, scan)
+	}
+	return run(ctx, c, sql, args, scan)
 }

@@ -17,7 +17,7 @@ const maxValue = 256 << 20
 func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, err error) {
 	if len(w.Value) > maxValue {
 		err = fmt.Errorf("%w: %d bytes", register.ErrTooLarge, len(w.Value))
-		return register.Item{}, s.failed(ctx, err, "swap %q", w.Key)
+		return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 	}
 	err = storekit.Change(func() error {
 		return s.with(ctx, func(c *pgx.Conn, known *memory) (err error) {
@@ -31,11 +31,8 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	case errors.Is(err, register.ErrConflict):
 		return cur, register.ErrConflict
 	}
-	return register.Item{}, s.failed(ctx, err, "swap %q", w.Key)
+	return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 }
-
-// errGoneAgain says that what was in the way of a swap has gone.
-var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a rule or a trigger on the table?")
 
 // swapSQL returns the statement for a swap. An insert names the table's identity, since the register may be absent because
 // the table was emptied.
