@@ -56,12 +56,6 @@ func (s *session) makeOne(ctx context.Context, dir string) error {
 	return err
 }
 
-// unimplemented reports whether the server has no containers: before 3.5.3 it refuses them, and before 3.5 its answer is
-// empty.
-func unimplemented(err error) bool {
-	return err != nil && (err.Error() == "unknown error: -6" || errors.Is(err, gozk.ErrShortBuffer))
-}
-
 // removeEmptyLines removes the plain directories that this session made and that are empty, inner ones first.
 func (s *session) removeEmptyLines(ctx context.Context) {
 	s.mu.Lock()

@@ -118,6 +118,9 @@ func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
 }
 
+// maxIdle is how many watches may be kept for nobody.
+const maxIdle = 1000
+
 func configure(servers []string, opts []Option) (*config, error) {
 	c := &config{
 		ttl: defaultTTL, root: defaultRoot, log: slog.New(slog.DiscardHandler),

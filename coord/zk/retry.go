@@ -157,6 +157,12 @@ var answers = []error{
 	gozk.ErrInvalidPath, gozk.ErrInvalidFlags, gozk.ErrReconfigDisabled, gozk.ErrShortBuffer, gozk.ErrNothing,
 }
 
+// unimplemented reports whether the server has no containers: before 3.5.3 it refuses them, and before 3.5 its answer is
+// empty.
+func unimplemented(err error) bool {
+	return err != nil && (err.Error() == "unknown error: -6" || errors.Is(err, gozk.ErrShortBuffer))
+}
+
 func isCtx(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

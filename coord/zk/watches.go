@@ -26,9 +26,6 @@ type watches struct {
 	idle       int    // how many are kept for nobody
 }
 
-// maxIdle is how many watches may be kept for nobody.
-const maxIdle = 1000
-
 type watch struct {
 	path     string
 	settings [aspects]setting
