@@ -3,10 +3,8 @@ package register
 import (
 	"bytes"
 	"context"
-	"errors"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
@@ -65,47 +63,4 @@ func (p *place) change(ctx context.Context, w *wish) error {
 		}
 	}
 	return err
-}
-
-// putAside writes data that is too long for the line into a register of its own, and returns the number of that register
-// among the node's. For short data it returns zero.
-func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
-	if len(data) <= inLine {
-		return 0, nil
-	}
-	put := p.puts.Add(1)
-	swap := Swap{Key: nodeID{session: p.s.id, n: p.n}.dataKey(put), Next: NewVersion(), Value: bytes.Clone(data), By: p.s.d.self}
-	for tries := 0; ; tries++ {
-		rctx, cancel := p.s.d.requestFor(ctx)
-		_, err := p.s.d.store.Swap(rctx, swap)
-		cancel()
-		if err == nil || errors.Is(err, driver.ErrDenied) || errors.Is(err, ErrTooLarge) {
-			return put, err
-		}
-		if err := p.s.life.Stopped(ctx); err != nil {
-			return 0, err
-		}
-		p.s.d.failed(ctx, err)
-		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// forgetAside deletes the node's data registers with numbers below before. What is left over goes with the session; see
-// sweep.go.
-func (p *place) forgetAside(before uint64) {
-	for put := p.forgotten.Load() + 1; put < before; put++ {
-		key := nodeID{session: p.s.id, n: p.n}.dataKey(put)
-		ctx, cancel := p.s.d.request()
-		it, err := p.s.d.store.Read(ctx, key)
-		if err == nil && !it.Version.IsZero() {
-			_, err = p.s.d.store.Swap(ctx, Swap{Key: key, Old: it.Version, By: p.s.d.self})
-		}
-		cancel()
-		if err != nil {
-			return
-		}
-		p.forgotten.Store(put)
-	}
 }

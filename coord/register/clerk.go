@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -385,4 +386,14 @@ func (c *clerk) trouble(batch []*wish, err error, failures int) {
 	}
 	c.d.saw(err)
 	driverkit.Sleep(c.d.life.Context(), driverkit.Jitter(driverkit.Pause(failures-1)))
+}
+
+// prune removes the nodes of all sessions that are known to be dead.
+func (d *Driver) prune(c *clerk) *wish {
+	return c.want(newWish(nil, func(dr *draft, t try) error {
+		if !dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) }) && !t.fresh {
+			return errLook
+		}
+		return nil
+	}))
 }

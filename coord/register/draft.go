@@ -190,3 +190,19 @@ func (d *draft) amend(me node, kind string, data []byte, aside uint64) node {
 	}
 	return me
 }
+
+// firstChanged reports whether a change puts somebody else first, or amends the first.
+func (d *draft) firstChanged() bool {
+	if d.was == nil || d.was.count == 0 || d.count == 0 {
+		return (d.was == nil || d.was.count == 0) != (d.count == 0)
+	}
+	if d.was.first != d.first {
+		return true
+	}
+	for _, g := range d.gone {
+		if g.token == d.first {
+			return true
+		}
+	}
+	return false
+}

@@ -36,7 +36,7 @@ type Driver struct {
 	lapses   int                     // how often that was
 	said     time.Time               // when trouble was logged last
 
-	sweeper sweeper
+	sweeping sync.Once // starts the sweeper
 }
 
 var (
@@ -154,6 +154,24 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	return cmp.Or(ctx.Err(), err)
 }
 
+// listen begins to listen, unless the store is mute.
+func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
+	if d.mute.Load() {
+		return func() {}, nil
+	}
+	lctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	stop, err = d.store.Listen(lctx, topic, hear)
+	switch {
+	case errors.Is(err, ErrMute):
+		d.mute.Store(true)
+		return func() {}, nil
+	case err != nil:
+		return nil, d.failed(ctx, err)
+	}
+	return stop, nil
+}
+
 // saw logs trouble, at most once in 10 s.
 func (d *Driver) saw(err error) {
 	d.mu.Lock()
@@ -220,6 +238,42 @@ func (d *Driver) allSessions() []*session {
 		all = append(all, s)
 	}
 	return all
+}
+
+// end ends a session unless it has been renewed since version.
+func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	tell := Note{id.key(), []byte{0, 0, allOver, 0}}
+	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self})
+	if err == nil {
+		d.buried(id)
+		if s := d.session(id); s != nil {
+			s.life.End(errEnded)
+		}
+	}
+	return err
+}
+
+// buried records that a session is over, so that its nodes can be removed.
+func (d *Driver) buried(id sessionID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead[id] = time.Now()
+	if len(d.dead) > mostRemembered {
+		for id, at := range d.dead {
+			if time.Since(at) > time.Minute {
+				delete(d.dead, id)
+			}
+		}
+	}
+}
+
+func (d *Driver) isDead(id sessionID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, dead := d.dead[id]
+	return dead
 }
 
 // Close ends all sessions and closes the store.

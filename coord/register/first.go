@@ -3,7 +3,6 @@ package register
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -106,67 +105,3 @@ func watchWish() *wish {
 	w.creates = true
 	return w
 }
-
-// firstChanged reports whether a change puts somebody else first, or amends the first.
-func (d *draft) firstChanged() bool {
-	if d.was == nil || d.was.count == 0 || d.count == 0 {
-		return (d.was == nil || d.was.count == 0) != (d.count == 0)
-	}
-	if d.was.first != d.first {
-		return true
-	}
-	for _, g := range d.gone {
-		if g.token == d.first {
-			return true
-		}
-	}
-	return false
-}
-
-// listen begins to listen, unless the store is mute.
-func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
-	if d.mute.Load() {
-		return func() {}, nil
-	}
-	lctx, cancel := d.requestFor(ctx)
-	defer cancel()
-	stop, err = d.store.Listen(lctx, topic, hear)
-	switch {
-	case errors.Is(err, ErrMute):
-		d.mute.Store(true)
-		return func() {}, nil
-	case err != nil:
-		return nil, d.failed(ctx, err)
-	}
-	return stop, nil
-}
-
-// polling is how a waiter looks without having been told: now and then, since notes are not relied on alone, and in a store
-// that does not tell, as often as it can without being a burden.
-type polling struct {
-	mute    bool
-	least   time.Duration
-	further int // how many are ahead
-	since   time.Time
-}
-
-const (
-	quickest = time.Millisecond
-	laziest  = 100 * time.Millisecond
-)
-
-func (d *Driver) polling() *polling {
-	return &polling{mute: d.mute.Load(), least: min(d.cfg.ttl/4, 2*time.Second), since: time.Now()}
-}
-
-// next is how long to wait before the next look. In a mute store it is a sixteenth of the time for which nothing has
-// changed, and more for those who stand further back.
-func (p *polling) next() time.Duration {
-	if !p.mute {
-		return driverkit.Jitter(p.least)
-	}
-	pause := min(max(time.Since(p.since)/16, quickest), laziest) * time.Duration(1+min(p.further, 20))
-	return driverkit.Jitter(min(pause, p.least))
-}
-
-func (p *polling) reset() { p.since = time.Now() }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -85,50 +83,4 @@ func (d *Driver) EndSession(ctx context.Context, id string) error {
 			return err
 		}
 	}
-}
-
-// end ends a session unless it has been renewed since version.
-func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
-	rctx, cancel := d.requestFor(ctx)
-	defer cancel()
-	tell := Note{id.key(), []byte{0, 0, allOver, 0}}
-	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self})
-	if err == nil {
-		d.buried(id)
-		if s := d.session(id); s != nil {
-			s.life.End(errEnded)
-		}
-	}
-	return err
-}
-
-// buried records that a session is over, so that its nodes can be removed.
-func (d *Driver) buried(id sessionID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dead[id] = time.Now()
-	if len(d.dead) > mostRemembered {
-		for id, at := range d.dead {
-			if time.Since(at) > time.Minute {
-				delete(d.dead, id)
-			}
-		}
-	}
-}
-
-func (d *Driver) isDead(id sessionID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, dead := d.dead[id]
-	return dead
-}
-
-// prune removes the nodes of all sessions that are known to be dead.
-func (d *Driver) prune(c *clerk) *wish {
-	return c.want(newWish(nil, func(dr *draft, t try) error {
-		if !dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) }) && !t.fresh {
-			return errLook
-		}
-		return nil
-	}))
 }

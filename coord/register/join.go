@@ -8,12 +8,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
-
-// inLine is the longest data of a node that is kept in the line. Longer data gets a register of its own, so that not every
-// swap of the line carries it.
-const inLine = 256
 
 func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
 	if err := s.life.Stopped(ctx); err != nil {
@@ -92,23 +87,6 @@ func inside(data []byte) []byte {
 		return nil
 	}
 	return bytes.Clone(data)
-}
-
-// enter makes a place known to the session before it is in the line: news of it may come before the answer to the join.
-func (s *session) enter(e driver.Entry) *place {
-	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell()}
-	p.clerk, p.leaveClerk = s.d.clerk(e.Line)
-	s.mu.Lock()
-	s.places[p.n] = p
-	s.mu.Unlock()
-	return p
-}
-
-func (p *place) exit() {
-	p.s.mu.Lock()
-	delete(p.s.places, p.n)
-	p.s.mu.Unlock()
-	p.leaveClerk()
 }
 
 func (p *place) joined(e driver.Entry, me node, after *draft) {

@@ -18,22 +18,3 @@ func (p *place) Leave(ctx context.Context, _ bool) error {
 		return p.s.life.Why()
 	}
 }
-
-// goAway takes the node away, however long it takes.
-func (p *place) goAway() *wish {
-	w := p.clerk.want(newWish(p.s, func(d *draft, _ try) error {
-		d.remove(1, left, func(n node) bool { return n.n == p.n && d.members[n.member].id == p.s.id })
-		return nil
-	}))
-	if !p.s.life.Errand(func() {
-		defer p.exit()
-		select {
-		case <-w.done:
-			p.forgetAside(p.puts.Load() + 1)
-		case <-p.s.life.Done():
-		}
-	}) {
-		p.exit()
-	}
-	return w
-}

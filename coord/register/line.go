@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -336,4 +337,22 @@ func (r *reader) entry() (n node, ok bool) {
 	}
 	n.size = before - len(r.rest)
 	return n, !r.bad
+}
+
+// encodeOwner encodes all but the time, as a member's owner.
+func encodeOwner(o driver.Owner) string {
+	b := appendBytes(nil, o.Host)
+	b = binary.AppendVarint(b, int64(o.PID))
+	return string(append(b, o.Label...))
+}
+
+func decodeOwner(text string, since int64) driver.Owner {
+	r := reader{rest: []byte(text)}
+	o := driver.Owner{Host: string(r.bytes()), PID: int(r.signed())}
+	o.Label = string(r.rest)
+	if r.bad || text == "" {
+		return driver.Owner{}
+	}
+	o.Since = time.UnixMilli(since).UTC()
+	return o
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -148,3 +149,33 @@ look:
 		return all, l, nil
 	}
 }
+
+// polling is how a waiter looks without having been told: now and then, since notes are not relied on alone, and in a store
+// that does not tell, as often as it can without being a burden.
+type polling struct {
+	mute    bool
+	least   time.Duration
+	further int // how many are ahead
+	since   time.Time
+}
+
+const (
+	quickest = time.Millisecond
+	laziest  = 100 * time.Millisecond
+)
+
+func (d *Driver) polling() *polling {
+	return &polling{mute: d.mute.Load(), least: min(d.cfg.ttl/4, 2*time.Second), since: time.Now()}
+}
+
+// next is how long to wait before the next look. In a mute store it is a sixteenth of the time for which nothing has
+// changed, and more for those who stand further back.
+func (p *polling) next() time.Duration {
+	if !p.mute {
+		return driverkit.Jitter(p.least)
+	}
+	pause := min(max(time.Since(p.since)/16, quickest), laziest) * time.Duration(1+min(p.further, 20))
+	return driverkit.Jitter(min(pause, p.least))
+}
+
+func (p *polling) reset() { p.since = time.Now() }

@@ -1,13 +1,9 @@
 package register
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // The keys of the registers.
@@ -73,22 +69,4 @@ func parseNodeID(text string) (id nodeID, ok bool) {
 	id.n, err1 = strconv.ParseUint(n, 10, 64)
 	id.rev, err2 = strconv.ParseUint(rev, 10, 64)
 	return id, ok1 && ok2 && ok3 && err1 == nil && err2 == nil
-}
-
-// encodeOwner encodes all but the time, as a member's owner.
-func encodeOwner(o driver.Owner) string {
-	b := appendBytes(nil, o.Host)
-	b = binary.AppendVarint(b, int64(o.PID))
-	return string(append(b, o.Label...))
-}
-
-func decodeOwner(text string, since int64) driver.Owner {
-	r := reader{rest: []byte(text)}
-	o := driver.Owner{Host: string(r.bytes()), PID: int(r.signed())}
-	o.Label = string(r.rest)
-	if r.bad || text == "" {
-		return driver.Owner{}
-	}
-	o.Since = time.UnixMilli(since).UTC()
-	return o
 }

@@ -1,6 +1,9 @@
 package register
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -80,4 +83,87 @@ func (p *place) told() (turn, stale, removed bool) {
 		p.turn = 0
 	}
 	return turn, stale, removed
+}
+
+// enter makes a place known to the session before it is in the line: news of it may come before the answer to the join.
+func (s *session) enter(e driver.Entry) *place {
+	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell()}
+	p.clerk, p.leaveClerk = s.d.clerk(e.Line)
+	s.mu.Lock()
+	s.places[p.n] = p
+	s.mu.Unlock()
+	return p
+}
+
+func (p *place) exit() {
+	p.s.mu.Lock()
+	delete(p.s.places, p.n)
+	p.s.mu.Unlock()
+	p.leaveClerk()
+}
+
+// goAway takes the node away, however long it takes.
+func (p *place) goAway() *wish {
+	w := p.clerk.want(newWish(p.s, func(d *draft, _ try) error {
+		d.remove(1, left, func(n node) bool { return n.n == p.n && d.members[n.member].id == p.s.id })
+		return nil
+	}))
+	if !p.s.life.Errand(func() {
+		defer p.exit()
+		select {
+		case <-w.done:
+			p.forgetAside(p.puts.Load() + 1)
+		case <-p.s.life.Done():
+		}
+	}) {
+		p.exit()
+	}
+	return w
+}
+
+// inLine is the longest data of a node that is kept in the line. Longer data gets a register of its own, so that not every
+// swap of the line carries it.
+const inLine = 256
+
+// putAside writes data that is too long for the line into a register of its own, and returns the number of that register
+// among the node's. For short data it returns zero.
+func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
+	if len(data) <= inLine {
+		return 0, nil
+	}
+	put := p.puts.Add(1)
+	swap := Swap{Key: nodeID{session: p.s.id, n: p.n}.dataKey(put), Next: NewVersion(), Value: bytes.Clone(data), By: p.s.d.self}
+	for tries := 0; ; tries++ {
+		rctx, cancel := p.s.d.requestFor(ctx)
+		_, err := p.s.d.store.Swap(rctx, swap)
+		cancel()
+		if err == nil || errors.Is(err, driver.ErrDenied) || errors.Is(err, ErrTooLarge) {
+			return put, err
+		}
+		if err := p.s.life.Stopped(ctx); err != nil {
+			return 0, err
+		}
+		p.s.d.failed(ctx, err)
+		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// forgetAside deletes the node's data registers with numbers below before. What is left over goes with the session; see
+// remains.go.
+func (p *place) forgetAside(before uint64) {
+	for put := p.forgotten.Load() + 1; put < before; put++ {
+		key := nodeID{session: p.s.id, n: p.n}.dataKey(put)
+		ctx, cancel := p.s.d.request()
+		it, err := p.s.d.store.Read(ctx, key)
+		if err == nil && !it.Version.IsZero() {
+			_, err = p.s.d.store.Swap(ctx, Swap{Key: key, Old: it.Version, By: p.s.d.self})
+		}
+		cancel()
+		if err != nil {
+			return
+		}
+		p.forgotten.Store(put)
+	}
 }

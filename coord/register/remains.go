@@ -126,24 +126,6 @@ func (d *Driver) drop(ctx context.Context, it Item) error {
 	return err
 }
 
-// reap deletes lines that have been empty for long.
-func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
-	still := make(map[string]emptied)
-	for name, version := range empty {
-		e := s.empty[name]
-		if e.version != version {
-			e = emptied{version, time.Now()}
-		}
-		if still[name] = e; time.Since(e.since) > lateAtMost {
-			if err := s.d.reap(ctx, name, version); err != nil {
-				return err
-			}
-		}
-	}
-	s.empty = still
-	return nil
-}
-
 // reap deletes a line's register if that is still the version that was seen to be empty for long: the sweep took a while.
 func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 	c, leave := d.clerk(name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -16,14 +15,13 @@ import (
 // that have been empty for long. One process at a time does that for all. It renews the register "sweeper", and another
 // process takes over when that stands still.
 type sweeper struct {
-	d       *Driver
-	seen    map[sessionID]*sighting
-	empty   map[string]emptied // lines
-	held    Version            // our version of the sweeper's register; zero: it is not ours
-	other   sighting
-	swept   time.Time     // when the lines were looked through last
-	took    time.Duration // and how long that took
-	started sync.Once
+	d     *Driver
+	seen  map[sessionID]*sighting
+	empty map[string]emptied // lines
+	held  Version            // our version of the sweeper's register; zero: it is not ours
+	other sighting
+	swept time.Time     // when the lines were looked through last
+	took  time.Duration // and how long that took
 }
 
 type emptied struct {
@@ -38,11 +36,9 @@ const sweepPart = 20
 
 // sweep starts the sweeper, once.
 func (d *Driver) sweep() {
-	d.sweeper.started.Do(func() {
-		d.sweeper.d = d
-		d.sweeper.seen = make(map[sessionID]*sighting)
-		d.sweeper.empty = make(map[string]emptied)
-		d.life.Go(d.sweeper.run)
+	d.sweeping.Do(func() {
+		s := &sweeper{d: d, seen: make(map[sessionID]*sighting), empty: make(map[string]emptied)}
+		d.life.Go(s.run)
 	})
 }
 
@@ -201,4 +197,22 @@ func (s *sweeper) end(ctx context.Context, dead []candidate) (ended bool, err er
 		}
 	}
 	return ended, nil
+}
+
+// reap deletes lines that have been empty for long.
+func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
+	still := make(map[string]emptied)
+	for name, version := range empty {
+		e := s.empty[name]
+		if e.version != version {
+			e = emptied{version, time.Now()}
+		}
+		if still[name] = e; time.Since(e.since) > lateAtMost {
+			if err := s.d.reap(ctx, name, version); err != nil {
+				return err
+			}
+		}
+	}
+	s.empty = still
+	return nil
 }

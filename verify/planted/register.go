@@ -14,7 +14,7 @@ var register = []Bug{
 			time.Sleep(time.Duration(losses) * 100 * time.Microsecond)
 `, testsRegister("TestNobodyBacksOff")),
 	one("register: a session is ended, and not told",
-		"coord/register/inspect.go", `Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{tell}[:0], By: d.self}`,
+		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{tell}[:0], By: d.self}`,
 		testsRegister("TestASessionThatIsEndedHearsOfItAtOnce")),
 	one("register: a removed node's owner is not told",
 		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`,
@@ -83,7 +83,7 @@ var register = []Bug{
 	one("register: what was told of a join's first try counts for the next",
 		"coord/register/join.go", `if p.turn <= p.seen {`, `if false {`, testsRegister("TestWhatWasToldOfAFirstTryIsNotAboutTheNext")),
 	one("register: a sweep goes by what was known of the line",
-		"coord/register/inspect.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
+		"coord/register/clerk.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
 	one("register: a watch goes by what was known of the line",
 		"coord/register/first.go", `case !t.fresh: // it may have`, `case false: // it may have`, testsRegister("TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted")),
 	one("register: a session that has ended joins a line",
