@@ -84,24 +84,22 @@ func (a advice) of(number uint16) (says string, class error) {
 	return "", nil
 }
 
-func (s *Store) explain(err error) error {
+// explain says what an error means when the table is in use.
+func (t table) explain(err error) error {
 	return explain(err, advice{
-		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user", s.table.quoted()),
-		missing: fmt.Sprintf("there is no table %s: has somebody dropped it? Run what mysql.Schema(%q) returns", s.table.quoted(), s.table),
+		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user", t.quoted()),
+		missing: fmt.Sprintf("there is no table %s: has somebody dropped it? Run what mysql.Schema(%q) returns", t.quoted(), t),
 	})
 }
 
 // failed says what was tried, and what the error means.
-func (s *Store) failed(ctx context.Context, err error, format string, args ...any) error {
-	return pkg.Failed(ctx, s.explain(err), format, args...)
+func (t table) failed(ctx context.Context, err error, format string, args ...any) error {
+	return pkg.Failed(ctx, t.explain(err), format, args...)
 }
 
 // undone reports whether a statement certainly did nothing, and is worth another try at once: it was never sent, or it was
 // in the way of others (1213) or had to wait for long (1205), and was rolled back.
 func undone(err error) bool {
-	if err == errGoneAgain {
-		return true
-	}
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
 		return e.Number == 1213 || e.Number == 1205

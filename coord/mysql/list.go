@@ -26,5 +26,5 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		})
 		return found, err
 	}, yield)
-	return s.failed(ctx, err, "list %q", prefix)
+	return s.table.failed(ctx, err, "list %q", prefix)
 }

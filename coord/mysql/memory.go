@@ -73,7 +73,7 @@ func (m *memory) For() time.Duration {
 func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	v, err := introduce(ctx, c)
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, s.table.explain(err)
 	}
 	if err := v.checkWrites(); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, s.table.explain(err)
 	}
 	if m.table != "" && !strings.HasPrefix(m.table, layout) {
 		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
@@ -133,7 +133,7 @@ func (s *Store) forgot(known *memory, is ...any) error {
 // forgotten something: then it has remembered since that was first noticed.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
-	return mem, s.failed(ctx, err, "look at the server")
+	return mem, s.table.failed(ctx, err, "look at the server")
 }
 
 func (s *Store) recall(ctx context.Context) (register.Memory, error) {
@@ -146,7 +146,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 				return err
 			})
 		}, storekit.Never, isCut)
-		return m, s.explain(err)
+		return m, s.table.explain(err)
 	})
 }
 
@@ -179,7 +179,7 @@ func (s *Store) remember(ctx context.Context, c *conn, last *memory) (*memory, e
 			return m, nil
 		}
 		if err != nil && !undone(err) {
-			return nil, s.explain(err)
+			return nil, s.table.explain(err)
 		}
 	}
 	return nil, errors.New("the row that says where the table was made does not change: is there a trigger on the table?")

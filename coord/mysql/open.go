@@ -57,9 +57,9 @@ func (s *Store) meet(ctx context.Context) error {
 			s.forgetful = true
 			s.Log.Warn("mysql: a crash may take what the server has answered: after each restart it counts as having forgotten", "since", why)
 		}
-		return s.prepareTable(ctx, c)
+		return s.table.prepare(ctx, c)
 	})
-	return s.explain(err)
+	return s.table.explain(err)
 }
 
 func (s *Store) remembers(ctx context.Context) error {

@@ -15,7 +15,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		return err
 	})
 	if err != nil {
-		return register.Item{}, s.failed(ctx, err, "read %q", key)
+		return register.Item{}, s.table.failed(ctx, err, "read %q", key)
 	}
 	return cur, nil
 }

@@ -18,7 +18,7 @@ func Schema(table string) string {
 	if err != nil {
 		panic(err)
 	}
-	return schema(t) + ";\n"
+	return t.schema() + ";\n"
 }
 
 // A register is a row. Its key is bytes, since a collation takes some names for others: "a" for "A", and "a" for "a ".
@@ -41,31 +41,31 @@ UNION ALL SELECT x'00', 0, UTC_TIMESTAMP(6), NULL, NULL, ''`
 // the table was dropped and created again.
 const layout = "turnwise register, layout 1, "
 
-func schema(t table) string {
+func (t table) schema() string {
 	return strings.NewReplacer("{table}", t.quoted(), "{layout}", layout).Replace(schemaSQL)
 }
 
-// prepareTable makes the table if it is not there, and refuses one that would not keep what is put into it.
-func (s *Store) prepareTable(ctx context.Context, c *conn) error {
-	there, err := s.inspectTable(ctx, c)
+// prepare makes the table if it is not there, and refuses one that would not keep what is put into it.
+func (t table) prepare(ctx context.Context, c *conn) error {
+	there, err := t.inspect(ctx, c)
 	if err != nil || there {
 		return err
 	}
-	if _, err := c.exec(ctx, schema(s.table)); err != nil {
-		return fmt.Errorf("make the table %s: %w", s.table.quoted(), explain(err, advice{
+	if _, err := c.exec(ctx, t.schema()); err != nil {
+		return fmt.Errorf("make the table %s: %w", t.quoted(), explain(err, advice{
 			denied: fmt.Sprintf("the user may not make the table; have somebody who may run what mysql.Schema(%q) returns, "+
-				"and GRANT SELECT, INSERT, UPDATE, DELETE on it to the user", s.table),
+				"and GRANT SELECT, INSERT, UPDATE, DELETE on it to the user", t),
 			missing: "there is no such database: make it with CREATE DATABASE, or name another one",
 		}))
 	}
-	_, err = s.inspectTable(ctx, c)
+	_, err = t.inspect(ctx, c)
 	return err
 }
 
-func (s *Store) inspectTable(ctx context.Context, c *conn) (there bool, err error) {
-	sql, args := `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`, []any{s.table[0]}
-	if len(s.table) == 2 {
-		sql, args = `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?`, []any{s.table[0], s.table[1]}
+func (t table) inspect(ctx context.Context, c *conn) (there bool, err error) {
+	sql, args := `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`, []any{t[0]}
+	if len(t) == 2 {
+		sql, args = `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?`, []any{t[0], t[1]}
 	}
 	var kind, engine string
 	err = c.query(ctx, sql, args, func(row []sqldriver.Value) error {
@@ -74,13 +74,13 @@ func (s *Store) inspectTable(ctx context.Context, c *conn) (there bool, err erro
 	})
 	switch {
 	case err != nil:
-		return false, s.explain(err)
+		return false, t.explain(err)
 	case !there:
 		return false, nil
 	case kind != "BASE TABLE":
-		return false, storekit.Denied("%s is no plain table: name another one with WithTable", s.table.quoted())
+		return false, storekit.Denied("%s is no plain table: name another one with WithTable", t.quoted())
 	case !strings.EqualFold(engine, "InnoDB"):
-		return false, storekit.Denied("the table %s is kept by %s, which does not do what we need: ALTER TABLE %[1]s ENGINE = InnoDB", s.table.quoted(), engine)
+		return false, storekit.Denied("the table %s is kept by %s, which does not do what we need: ALTER TABLE %[1]s ENGINE = InnoDB", t.quoted(), engine)
 	}
 	return true, nil
 }

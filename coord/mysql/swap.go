@@ -12,7 +12,7 @@ import (
 func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, err error) {
 	if most := s.largest.Load(); int64(len(w.Value)) > most {
 		err = fmt.Errorf("%w: %d bytes; the server's max_allowed_packet lets through %d", register.ErrTooLarge, len(w.Value), most)
-		return register.Item{}, s.failed(ctx, err, "swap %q", w.Key)
+		return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 	}
 	err = storekit.Change(func() error {
 		return s.with(ctx, func(c *conn, known *memory) (err error) {
@@ -26,11 +26,8 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	case errors.Is(err, register.ErrConflict):
 		return cur, register.ErrConflict
 	}
-	return register.Item{}, s.failed(ctx, err, "swap %q", w.Key)
+	return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 }
-
-// errGoneAgain says that what was in the way of a swap has gone.
-var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a trigger on the table?")
 
 // swap tries once.
 func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Swap) (register.Item, error) {
@@ -62,13 +59,8 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 		}
 	}
 	cur, reserved, err := s.content(ctx, c, known, w.Key, by)
-	switch {
-	case err != nil:
-		return cur, err
-	case cur.Version == w.Next:
-		return cur, nil
-	case cur.Version == w.Old && !reserved:
-		return cur, errGoneAgain
+	if err == nil {
+		err = storekit.Outcome(w, cur, reserved)
 	}
-	return cur, register.ErrConflict
+	return cur, err
 }

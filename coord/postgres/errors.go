@@ -77,17 +77,11 @@ func (t table) failed(ctx context.Context, err error, format string, args ...any
 	return pkg.Failed(ctx, t.explain(err), format, args...)
 }
 
-// errGoneAgain says that what was in the way of a swap has gone.
-var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a rule or a trigger on the table?")
-
 // notTheOne is SQLSTATE's division by zero, by which a transaction ends at another server than the one that we know.
 const notTheOne = "22012"
 
 // undone reports whether a statement certainly did nothing, and is worth another try at once.
 func undone(err error) bool {
-	if err == errGoneAgain {
-		return true
-	}
 	var e *pgconn.PgError
 	if errors.As(err, &e) {
 		switch e.Code {

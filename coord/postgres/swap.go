@@ -92,15 +92,10 @@ func (s *Store) swap(ctx context.Context, c *pgx.Conn, known *memory, w *registe
 		}
 	}
 	cur, reserved, err := s.obstacle(ctx, c, known, w)
-	switch {
-	case err != nil:
-		return cur, err
-	case cur.Version == w.Next:
-		return cur, nil
-	case cur.Version == w.Old && !reserved:
-		return cur, errGoneAgain
+	if err == nil {
+		err = storekit.Outcome(w, cur, reserved)
 	}
-	return cur, register.ErrConflict
+	return cur, err
 }
 
 // obstacle returns what is in the way of a swap, and reserves it if that is asked for.

@@ -14,7 +14,7 @@ const (
 // After any other error its outcome may be open: that is the caller's to find out.
 func Change(try func() error, undone func(error) bool) (err error) {
 	for range maxTries {
-		if err = try(); err == nil || !undone(err) {
+		if err = try(); err != errGoneAgain && (err == nil || !undone(err)) {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package storekit
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
@@ -41,4 +42,20 @@ func Pages(prefix string, size int, read func(from, to []byte) ([]register.Item,
 		}
 		from = append([]byte(found[len(found)-1].Key), 0) // there is no key in between
 	}
+}
+
+// errGoneAgain has Change try again.
+var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a trigger or a rule on the table?")
+
+// Outcome says what came of a swap that has changed nothing, by what stands there now: cur, which may be reserved for
+// somebody else. It returns nil if an earlier try of the swap was applied, and otherwise register.ErrConflict, or for Change
+// that the swap is worth another try.
+func Outcome(w *register.Swap, cur register.Item, reserved bool) error {
+	switch {
+	case cur.Version == w.Next:
+		return nil
+	case cur.Version == w.Old && !reserved:
+		return errGoneAgain
+	}
+	return register.ErrConflict
 }

@@ -284,3 +284,29 @@ func TestAVersionIsANumberAndBack(t *testing.T) {
 		}
 	}
 }
+
+func TestASwapThatChangedNothingIsJudgedByWhatStandsThere(t *testing.T) {
+	w := &register.Swap{Key: "k", Old: register.NewVersion(), Next: register.NewVersion()}
+	for name, c := range map[string]struct {
+		stands   register.Version
+		reserved bool
+		want     error
+		tries    int
+	}{
+		"an earlier try was applied":   {w.Next, false, nil, 1},
+		"somebody was faster":          {register.NewVersion(), false, register.ErrConflict, 1},
+		"it is reserved":               {w.Old, true, register.ErrConflict, 1},
+		"nothing is in the way by now": {w.Old, false, errGoneAgain, maxTries},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tries := 0
+			err := Change(func() error {
+				tries++
+				return Outcome(w, register.Item{Key: "k", Version: c.stands}, c.reserved)
+			}, Never)
+			if err != c.want || tries != c.tries {
+				t.Errorf("after %d tries it returns %v; want %v after %d", tries, err, c.want, c.tries)
+			}
+		})
+	}
+}
