@@ -2,6 +2,7 @@ package memcached
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -34,12 +35,9 @@ func server(t testing.TB, flags ...string) *servers.Member {
 // opened opens a store, and closes it with the test.
 func opened(t testing.TB, address string, opts ...Option) *Store {
 	t.Helper()
-	s, err := Open(within(t, 20*time.Second), address, append([]Option{WithLogger(logger(t))}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return storecheck.Opened(t, func(ctx context.Context) (*Store, error) {
+		return Open(ctx, address, append([]Option{WithLogger(logger(t))}, opts...)...)
+	})
 }
 
 // answers is what the server answers to requests, on a connection of the store's.

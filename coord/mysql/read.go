@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	sqldriver "database/sql/driver"
 
@@ -40,12 +39,4 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string,
 // itemOf returns the register that a row shows: version, value and age.
 func itemOf(key string, row []sqldriver.Value) register.Item {
 	return register.Item{Key: key, Version: storekit.Version(integer(row[0])), Value: bytesOf(row[1]), Age: storekit.Age(integer(row[2]))}
-}
-
-// bytesOf copies bytes of an answer, since the next answer overwrites them.
-func bytesOf(v sqldriver.Value) []byte {
-	if b, ok := v.([]byte); ok {
-		return bytes.Clone(b)
-	}
-	return []byte(text(v))
 }

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	sqldriver "database/sql/driver"
@@ -157,4 +158,12 @@ func integer(v sqldriver.Value) int64 {
 	}
 	n, _ := strconv.ParseInt(text(v), 10, 64)
 	return n
+}
+
+// bytesOf copies bytes of an answer, since the next answer overwrites them.
+func bytesOf(v sqldriver.Value) []byte {
+	if b, ok := v.([]byte); ok {
+		return bytes.Clone(b)
+	}
+	return []byte(text(v))
 }

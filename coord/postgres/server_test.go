@@ -1,9 +1,8 @@
 package postgres
 
 import (
-	"fmt"
+	"context"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,22 +33,15 @@ var (
 	read       = storecheck.Read
 	remove     = storecheck.Remove
 	eventually = storecheck.Eventually
+	freshTable = storecheck.FreshTable
 )
-
-var tables atomic.Int64
-
-// freshTable names a table that nobody has used.
-func freshTable() string { return fmt.Sprintf("public.registers_%d_%d", os.Getpid(), tables.Add(1)) }
 
 // opened opens a store, and closes it with the test.
 func opened(t testing.TB, url string, opts ...Option) *Store {
 	t.Helper()
-	s, err := Open(within(t, 30*time.Second), url, append([]Option{WithLogger(logger(t))}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return storecheck.Opened(t, func(ctx context.Context) (*Store, error) {
+		return Open(ctx, url, append([]Option{WithLogger(logger(t))}, opts...)...)
+	})
 }
 
 // query runs SQL as the superuser, on a connection of its own, and returns what the last statement says.

@@ -23,14 +23,21 @@ func clerkUsers(d *Driver) (n int) {
 	return n
 }
 
+// openQuiet opens a session at a store that tells of nothing, and closes all with the test.
+func openQuiet(t *testing.T) (*Driver, driver.Session) {
+	t.Helper()
+	d := New(newQuietStore())
+	t.Cleanup(func() { d.Close(context.Background()) })
+	s, err := d.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
 func TestNoClerkIsKeptForASessionThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := New(newQuietStore())
-		defer d.Close(context.Background())
-		s, err := d.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, s := openQuiet(t)
 		for i := range 10 {
 			p, _, err := s.Join(t.Context(), driver.Entry{Line: fmt.Sprint("line ", i), Kind: rules.Lock})
 			if err != nil {
@@ -54,12 +61,7 @@ func TestNoClerkIsKeptForASessionThatIsOver(t *testing.T) {
 
 func TestNothingIsKeptForATryThatWouldHaveToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := New(newQuietStore())
-		defer d.Close(context.Background())
-		s, err := d.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, s := openQuiet(t)
 		holder, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock})
 		if err != nil {
 			t.Fatal(err)

@@ -23,11 +23,27 @@ func HasRow(t *testing.T, pkg string, promised driver.Strength) {
 	}
 }
 
-// RefusesSlips checks that a TTL is refused that can only be a slip. One without its unit is one of nanoseconds.
-func RefusesSlips(t *testing.T, configure func(ttl time.Duration) error) {
+// Opened opens a store, and closes it with the test.
+func Opened[S register.Store](t testing.TB, open func(ctx context.Context) (S, error)) S {
 	t.Helper()
+	s, err := open(Within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Options checks that a nil option changes nothing, and that a TTL is refused that can only be a slip: one without its unit
+// is one of nanoseconds.
+func Options[O any](t *testing.T, withTTL func(time.Duration) O, configure func([]O) error) {
+	t.Helper()
+	var none O
+	if err := configure([]O{none}); err != nil {
+		t.Errorf("a nil option: %v", err)
+	}
 	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond, 25 * time.Hour} {
-		if err := configure(slip); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
+		if err := configure([]O{withTTL(slip)}); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
 			t.Errorf("WithTTL(%v): %v", slip, err)
 		}
 	}

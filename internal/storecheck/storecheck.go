@@ -4,8 +4,10 @@ package storecheck
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,6 +38,11 @@ func Logger(t testing.TB) *slog.Logger {
 type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+var tables atomic.Int64
+
+// FreshTable names a table that nobody has used.
+func FreshTable() string { return fmt.Sprintf("registers_%d_%d", os.Getpid(), tables.Add(1)) }
 
 // Eventually waits for what must happen, however busy the machine is.
 func Eventually(t testing.TB, what string, happens func() bool) {
