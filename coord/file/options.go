@@ -39,7 +39,7 @@ func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
 // WithLogger sets where the store logs that something is wrong with the directory. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
-// WithClient sets options for the client that Connect makes: it passes them on to coord.NewClient.
+// WithClient passes options on to the coord.Client that [Connect] makes.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.Client = append(c.Client, opts...) }
 }

@@ -3,11 +3,9 @@ package memcached
 import (
 	"bufio"
 	"context"
-	"errors"
 	"net"
 	"time"
 
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -68,14 +66,4 @@ func (c *conn) during(ctx context.Context, do func() error) error {
 		return &cut{err}
 	}
 	return nil
-}
-
-// cut is an error after which the connection is of no more use.
-type cut struct{ error }
-
-func (c *cut) Unwrap() error { return c.error }
-
-func isCut(err error) bool {
-	var c *cut
-	return errors.As(err, &c) && !errors.Is(err, driver.ErrDenied)
 }

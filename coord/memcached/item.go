@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // What stands in an item: the format, the mark of the memory that it belongs to, the register's version and key, and the
@@ -31,7 +30,7 @@ const overhead = 1 + 8 + 8 + 2
 // decode reads an item. current is false if the item is of another memory.
 func decode(m *memory, b []byte) (it register.Item, current bool, err error) {
 	if len(b) < overhead || b[0] != format {
-		return it, false, storekit.Denied("a key of ours holds something else: give it a root of its own with WithRoot")
+		return it, false, errForeign
 	}
 	if [8]byte(b[1:9]) != m.mark {
 		return it, false, nil

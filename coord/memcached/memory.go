@@ -23,6 +23,9 @@ type memory struct {
 	age  time.Duration
 }
 
+func (m *memory) ID() string         { return m.id }
+func (m *memory) For() time.Duration { return m.age }
+
 // layout is what the mark's item begins with.
 const layout = "turnwise register, layout 1, "
 
@@ -33,9 +36,6 @@ func (s *Store) check(known *memory, mark reply) error {
 	}
 	return s.forgot(known)
 }
-
-func (m *memory) ID() string         { return m.id }
-func (m *memory) For() time.Duration { return m.age }
 
 // forgot makes all calls fail until Memory is called.
 func (s *Store) forgot(known *memory) error {
@@ -134,11 +134,6 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 	}
 	s.largest.Store(max(number(settings["item_size_max"])-4<<10, 1))
 	return nil
-}
-
-// full returns the error for a server that cannot keep an item.
-func full(why string) error {
-	return fmt.Errorf("the server cannot keep it: give it more memory with -m: %s", why)
 }
 
 // kept returns an error if the server has not kept an item. A server that cannot keep one throws away what stood there

@@ -3,14 +3,13 @@ package memcached
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys of
@@ -54,7 +53,7 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	}
 	b := a.value
 	if len(b) < 9 || b[0] != format {
-		return nil, storekit.Denied("a key of ours holds something else: name another root with WithRoot")
+		return nil, errForeign
 	}
 	if [8]byte(b[1:9]) != m.mark {
 		return nil, nil
@@ -74,8 +73,6 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	}
 	return all, nil
 }
-
-var errShelf = errors.New("the list of keys is broken")
 
 // put replaces the shelf that was read, if nobody has changed it since.
 func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was reply, all []entry) (done bool, err error) {
@@ -107,13 +104,9 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 			return err
 		}
 		e := entry{key, register.NewVersion()}
-		for i := range all {
-			if all[i].key == key {
-				all[i], e.key = e, ""
-				break
-			}
-		}
-		if e.key != "" {
+		if i := slices.IndexFunc(all, func(old entry) bool { return old.key == key }); i >= 0 {
+			all[i] = e
+		} else {
 			all = append(all, e)
 		}
 		if done, err := s.put(ctx, c, known, n, a[0], all); done || err != nil {

@@ -75,7 +75,7 @@ func (c *conn) read() (reply, error) {
 		return a, nil
 	default:
 		if strings.Contains(text, "unauthenticated") {
-			return a, storekit.Denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+			return a, errPassword
 		}
 		return a, fmt.Errorf("the server answers %.100q", text)
 	}
@@ -149,7 +149,7 @@ func (c *conn) stats(ctx context.Context, which string) (all map[string]string, 
 			case fields[0] == "STAT" && len(fields) == 3:
 				all[fields[1]] = fields[2]
 			case strings.Contains(line, "unauthenticated"):
-				return storekit.Denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
+				return errPassword
 			case strings.Contains(line, "Too many open connections"):
 				return errors.New("the server has no connection to spare: raise its -c")
 			case fields[0] == "SERVER_ERROR":

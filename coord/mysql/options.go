@@ -39,7 +39,7 @@ func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(
 // is for [Connect].
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } }
 
-// WithClient sets options of the client that Connect makes.
+// WithClient passes options on to the coord.Client that [Connect] makes.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.Client = append(c.Client, opts...) }
 }

@@ -99,3 +99,13 @@ func isState(err error, code string) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == code
 }
+
+// cut is an error after which the connection is gone.
+type cut struct{ error }
+
+func (c *cut) Unwrap() error { return c.error }
+
+func isCut(err error) bool {
+	var c *cut
+	return errors.As(err, &c)
+}

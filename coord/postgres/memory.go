@@ -143,12 +143,12 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 				return nil
 			}
 			if pc.Conn().IsClosed() {
-				err = &broken{err}
+				err = &cut{err}
 			}
 			hangUp(pc.Conn())
 			s.pool.Reset()
 			return err
-		}, storekit.Never, isBroken)
+		}, storekit.Never, isCut)
 		return m, s.table.explain(err)
 	})
 	if err == nil && s.listener != nil {

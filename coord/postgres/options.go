@@ -52,7 +52,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
 // long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more than a day. It
 // is for [Connect] and [New].
-func WithTTL(d time.Duration) Option { return func(c *config) { c.TTL = d } }
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } }
 
 // WithClient passes options on to the coord.Client that [Connect] makes.
 func WithClient(opts ...coord.Option) Option {

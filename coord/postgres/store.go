@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -78,24 +77,14 @@ func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) er
 		s.pool.Reset()
 	case err != nil && c.IsClosed() && ctx.Err() == nil:
 		s.pool.Reset() // a server that has gone takes all of them along
-		err = &broken{err}
+		err = &cut{err}
 	}
 	return err
 }
 
-// broken is an error after which the connection is gone.
-type broken struct{ error }
-
-func (b *broken) Unwrap() error { return b.error }
-
-func isBroken(err error) bool {
-	var b *broken
-	return errors.As(err, &b)
-}
-
 // query repeats what changes nothing, if others were in its way or it was sent on a connection that had been cut.
 func (s *Store) query(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
-	return storekit.Query(ctx, func() error { return s.with(ctx, do) }, undone, isBroken)
+	return storekit.Query(ctx, func() error { return s.with(ctx, do) }, undone, isCut)
 }
 
 // run sends one statement in the memory that we know, and returns how many rows it has changed or found.
