@@ -56,5 +56,3 @@ func (s *Store) keyOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return s.root + "#" + hex.EncodeToString(sum[:])
 }
-
-func (s *Store) markKey() string { return s.root + ".memory" }

@@ -29,6 +29,9 @@ func (m *memory) For() time.Duration { return m.age }
 // layout is what the mark's item begins with.
 const layout = "turnwise register, layout 1, "
 
+// markKey is where the mark is.
+func (s *Store) markKey() string { return s.root + ".memory" }
+
 // check makes sure that the mark is the one that we know.
 func (s *Store) check(known *memory, mark reply) error {
 	if mark.found() && bytes.Equal(mark.value, known.raw) {
