@@ -12,16 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/docs"
 )
-
-// HasRow checks that docs/engines.md has the row of a package.
-func HasRow(t *testing.T, pkg string, promised driver.Strength) {
-	t.Helper()
-	if row := docs.MissingInEngines(pkg, promised); row != "" {
-		t.Errorf("docs/engines.md lacks\n%s", row)
-	}
-}
 
 // Opened opens a store, and closes it with the test.
 func Opened[S register.Store](t testing.TB, open func(ctx context.Context) (S, error)) S {
