@@ -235,6 +235,10 @@ var faults = []fault{
 	{name: "a follower apart, long", when: consensual, members: 3, do: followerApart, lasts: longer},
 	{name: "the leader apart, short", when: consensual, members: 3, do: leaderApart, lasts: shorter},
 	{name: "the leader apart, long", when: consensual, members: 3, do: leaderApart, lasts: longer},
+	{name: "a link held one way, short", when: consensual, members: 3, do: oneWay, lasts: shorter},
+	{name: "a link held one way, long", when: consensual, members: 3, do: oneWay, lasts: longer},
+	{name: "a link held one way, then the other", when: consensual, members: 3, do: oneWayThenTheOther, lasts: longer},
+	{name: "the leader wakes apart", when: consensual, members: 3, do: leaderWakesApart, lasts: longer},
 	{name: "somebody else writes to nodes", when: consensual, do: meddled, lasts: about(2 * time.Second)},
 	{name: "a member emptied", when: voting, do: emptied, lasts: about(2 * time.Second)},
 	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
@@ -329,7 +333,7 @@ func (s *scene) strike(f fault) error {
 		}
 	}
 	s.recoveries = append(s.recoveries, r)
-	s.logf("%-26s lasted %6v, a grant again after %v", f.name, (r.healed - r.begun).Round(time.Millisecond), r.again.Round(time.Millisecond))
+	s.logf("%-36s lasted %6v, a grant again after %v", f.name, (r.healed - r.begun).Round(time.Millisecond), r.again.Round(time.Millisecond))
 	return nil
 }
 

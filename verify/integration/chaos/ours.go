@@ -83,14 +83,15 @@ func weight(kind string) int64 {
 }
 
 // ourErrands has a separate client for the mutex: a client that asks for nothing else while it holds or waits learns of
-// trouble only if it looks for it.
+// trouble only if it looks for it. Sometimes it asks for nothing at all, so that its first request after that is the first
+// that anybody hears of it.
 func ourErrands(client, quiet *coord.Client) []errand {
 	m, try := mutex.New(quiet, "mutex"), mutex.New(client, "try-mutex")
 	rw := rwlock.New(client, "rwlock")
 	sem, trySem := semaphore.New(client, "semaphore", permits), semaphore.New(client, "try-semaphore", permits)
 	seat := election.New(client, "election")
 	return []errand{
-		{line: "mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
+		{line: "mutex", kind: always("lock"), fenced: true, idles: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
 			return ours(m.Lock(ctx))
 		}},
 		{line: "try-mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {

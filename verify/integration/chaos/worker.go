@@ -87,15 +87,20 @@ type errand struct {
 	fenced  bool
 	acquire func(ctx context.Context, kind string) (*claim, error)
 	always  bool // never give up waiting
+	idles   bool // sometimes asks for nothing for a while
 }
 
 // pursue follows the errand until the worker drains.
 func (w *worker) pursue(errand errand, random *rand.Rand) {
 	for {
+		rest := time.Duration(5+random.IntN(40)) * time.Millisecond
+		if errand.idles && random.IntN(20) == 0 {
+			rest = time.Duration(random.Int64N(3 * int64(w.job.Session)))
+		}
 		select {
 		case <-w.draining:
 			return
-		case <-time.After(time.Duration(5+random.IntN(40)) * time.Millisecond):
+		case <-time.After(rest):
 		}
 		w.once(errand, random)
 	}
