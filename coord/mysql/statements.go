@@ -7,6 +7,7 @@ type statements struct {
 	look, remember, refill string
 	read, list             string
 	update, insert, remove string
+	updateAndClock         string // says what the clock says
 	reserve                string
 }
 
@@ -26,6 +27,8 @@ func statementsFor(t table) statements {
 		free    = `(reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6))`
 		content = `r.version, r.value, TIMESTAMPDIFF(MICROSECOND, r.since, UTC_TIMESTAMP(6))`
 		clock   = `TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6))`
+		update  = `UPDATE {t} SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
+			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`
 	)
 	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", t.quoted()) }
 	return statements{
@@ -45,9 +48,9 @@ func statementsFor(t table) statements {
 		reserve: fill(`UPDATE {t} SET reserved_by = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
 			WHERE name = ? AND (reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6)) AND @@global.server_id = ?`),
 
+		update: fill(update),
 		// The server tells of LAST_INSERT_ID with its answer: so the clock comes with the update.
-		update: fill(`UPDATE {t} SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
-			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ? AND LAST_INSERT_ID(` + clock + `) > 0`),
+		updateAndClock: fill(update + ` AND LAST_INSERT_ID(` + clock + `) > 0`),
 		insert: fill(`INSERT INTO {t} (name, version, since, value) SELECT ?, ?, UTC_TIMESTAMP(6), ? FROM {t} AS own
 			WHERE own.name = '' AND own.value = ? AND @@global.server_id = ? ON DUPLICATE KEY UPDATE {t}.version = {t}.version`),
 		remove: fill(`DELETE FROM {t} WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`),

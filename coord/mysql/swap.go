@@ -44,8 +44,10 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 		n, err = c.exec(ctx, s.sql.insert, key, next, value, known.table, known.number)
 	case w.Next.IsZero():
 		n, err = c.exec(ctx, s.sql.remove, key, old, by, known.number)
+	case w.Clock:
+		n, clock, err = c.execTold(ctx, s.sql.updateAndClock, next, value, key, old, by, known.number)
 	default:
-		n, clock, err = c.execTold(ctx, s.sql.update, next, value, key, old, by, known.number)
+		n, err = c.exec(ctx, s.sql.update, next, value, key, old, by, known.number)
 	}
 	if err != nil {
 		return register.Item{}, err

@@ -12,6 +12,7 @@ type statements struct {
 	look, remember, refill   string
 	read, list, first        string
 	update, insert, remove   string // swaps without notes
+	updateAndClock           string // which says what the clock says
 	updateAndTell            string // and with them
 	insertAndTell            string
 	removeAndTell, mereNotes string
@@ -60,12 +61,13 @@ func statementsFor(t table) statements {
 			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR reserved_until < clock_timestamp())
 			RETURNING ` + content + `, ` + clock + `, false`),
 
-		update:        fill(update + ` RETURNING ` + clock),
-		updateAndTell: fill(with(update, `unnest($6::text[], $7::text[]) AS told (channel, note)`)),
-		insert:        fill(insert),
-		insertAndTell: fill(with(insert, `unnest($5::text[], $6::text[]) AS told (channel, note)`)),
-		remove:        fill(remove),
-		removeAndTell: fill(with(remove, `unnest($4::text[], $5::text[]) AS told (channel, note)`)),
+		update:         fill(update),
+		updateAndClock: fill(update + ` RETURNING ` + clock),
+		updateAndTell:  fill(with(update, `unnest($6::text[], $7::text[]) AS told (channel, note)`)),
+		insert:         fill(insert),
+		insertAndTell:  fill(with(insert, `unnest($5::text[], $6::text[]) AS told (channel, note)`)),
+		remove:         fill(remove),
+		removeAndTell:  fill(with(remove, `unnest($4::text[], $5::text[]) AS told (channel, note)`)),
 		mereNotes: fill(`SELECT pg_notify(channel, note) FROM unnest($2::text[], $3::text[]) AS told (channel, note)
 			WHERE NOT EXISTS (SELECT FROM {t} WHERE key = $1::bytea)`),
 	}

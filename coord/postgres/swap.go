@@ -53,7 +53,7 @@ func (s *Store) swapSQL(w *register.Swap, known *memory) (sql string, args []any
 	case w.Next.IsZero():
 		sql, args = either(tell, s.sql.removeAndTell, s.sql.remove), []any{key, old, by}
 	default:
-		sql, args = either(tell, s.sql.updateAndTell, s.sql.update), []any{key, old, by, next, value}
+		sql, args = either(tell, s.sql.updateAndTell, either(w.Clock, s.sql.updateAndClock, s.sql.update)), []any{key, old, by, next, value}
 	}
 	if tell {
 		channels, notes := known.encode(w.Notes)
@@ -62,8 +62,8 @@ func (s *Store) swapSQL(w *register.Swap, known *memory) (sql string, args []any
 	return sql, args
 }
 
-func either(tell bool, with, without string) string {
-	if tell {
+func either(more bool, with, without string) string {
+	if more {
 		return with
 	}
 	return without
@@ -75,7 +75,7 @@ func (s *Store) swap(ctx context.Context, c *pgx.Conn, known *memory, w *registe
 	if sql != "" {
 		now := register.Item{Key: w.Key, Value: w.Value, Version: w.Next}
 		var scan func(pgx.Rows) error
-		if sql == s.sql.update {
+		if sql == s.sql.updateAndClock {
 			scan = func(r pgx.Rows) error {
 				var clock int64
 				err := r.Scan(&clock)

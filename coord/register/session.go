@@ -182,7 +182,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	s.renewals++
 	version := NewVersion()
 	tries[version] = sent
-	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self})
+	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self, Clock: true})
 	switch {
 	case err == nil:
 		s.d.clock.sampled(cur, sent, time.Now())

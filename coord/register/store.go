@@ -63,8 +63,7 @@ type Item struct {
 	Age time.Duration
 
 	// Clock is what the store's clock said when it answered: since any moment that is the same for all answers. It comes with a
-	// Read of a register that is there, and with a Swap without notes that replaces one value by another, such as the renewal of
-	// a session; elsewhere it may be zero. It is always zero if the store has not one clock, but none or several. Who asks
+	// Read of a register that is there, and with a Swap that asks for it; elsewhere it may be zero. It is always zero if the store has not one clock, but none or several. Who asks
 	// often can tell by it which of two things came first, and whether the clock was set meanwhile.
 	Clock time.Duration
 }
@@ -82,6 +81,9 @@ type Swap struct {
 	// clients are all equally near ignores Reserve.
 	By      Version
 	Reserve time.Duration
+
+	// Clock asks for [Item.Clock], in a swap without notes that replaces one value by another.
+	Clock bool
 }
 
 // Note is what a swap tells those who listen to a topic. A topic has the form of a key; a text is at most 7,000 bytes.

@@ -113,7 +113,11 @@ func (s *Store) Swap(ctx context.Context, sw register.Swap) (register.Item, erro
 			l.tell(func() { l.hear(n.Text) })
 		}
 	}
-	return s.item(sw.Key), nil
+	it := s.item(sw.Key)
+	if !sw.Clock {
+		it.Clock = 0
+	}
+	return it, nil
 }
 
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {

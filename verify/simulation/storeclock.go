@@ -43,7 +43,10 @@ func (c *storeClock) date(it register.Item) register.Item {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	it.Clock = c.says(now)
-	it.Age = max(0, it.Clock-c.says(now.Add(-it.Age)))
+	says := c.says(now)
+	it.Age = max(0, says-c.says(now.Add(-it.Age)))
+	if it.Clock != 0 { // else it is not told
+		it.Clock = says
+	}
 	return it
 }

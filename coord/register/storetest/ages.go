@@ -83,7 +83,7 @@ func clockGoesOn(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key("k")
 	began := time.Now()
-	it := s.put(a, key, s.put(a, key, register.Version{}, "x").Version, "x")
+	it := s.swap(a, register.Swap{Key: key, Old: s.put(a, key, register.Version{}, "x").Version, Next: register.NewVersion(), Value: []byte("x"), Clock: true})
 	sure := time.Now()
 	time.Sleep(1500 * time.Millisecond)
 	check := func(what string, look func() register.Item) {
@@ -97,6 +97,8 @@ func clockGoesOn(s *scene) {
 	}
 	check("Read", func() register.Item { return s.read(b, key) })
 	check("Read by a store that was opened just now", func() register.Item { return s.read(s.open(), key) })
-	check("Swap", func() register.Item { return s.put(b, key, it.Version, "y") })
+	check("Swap that asks for it", func() register.Item {
+		return s.swap(b, register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: []byte("y"), Clock: true})
+	})
 	check("Read of a new value", func() register.Item { return s.read(a, key) })
 }
