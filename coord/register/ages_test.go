@@ -3,6 +3,7 @@ package register_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -229,7 +230,8 @@ func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
 		f := &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
 		f.forget()
 		forgot := time.Now()
-		c := coord.NewClient(register.New(f, register.WithTTL(20*time.Second)))
+		var log strings.Builder
+		c := coord.NewClient(register.New(f, register.WithTTL(20*time.Second), register.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
 		defer c.Close()
 		h, err := mutex.New(c, "line").Lock(t.Context())
 		if err != nil {
@@ -237,6 +239,9 @@ func TestWhoeverComesAfterAStoreHasForgottenWaits(t *testing.T) {
 		}
 		if waited := time.Since(forgot); waited < 20*time.Second || waited > 30*time.Second {
 			t.Errorf("the first one is granted %v after the store forgot; a TTL is 20s", waited)
+		}
+		if !strings.Contains(log.String(), "may have forgotten who holds") {
+			t.Errorf("the log does not say why nobody is granted: %s", &log)
 		}
 		h.Release()
 	})

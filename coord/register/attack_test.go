@@ -433,6 +433,42 @@ func TestWhoHasLostTheTurnDoesNotHearThatItIsRemembered(t *testing.T) {
 	})
 }
 
+// Whoever remembers something may know the line only as it was before others changed it.
+func TestALineIsRememberedForWhoHasNotSeenTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewMuteStore()
+		d, s := open(t, store)
+		defer shut(t, d)
+		other, os := open(t, store)
+		defer shut(t, other)
+		p := join(t, s, "line")
+		join(t, os, "line")
+		if err := remember(t, p, "mine"); err != nil {
+			t.Fatalf("Remember, by one who stands: %v", err)
+		}
+	})
+}
+
+// forbidden is a store that nobody may read.
+type forbidden struct{ register.Store }
+
+func (f forbidden) Read(context.Context, string) (register.Item, error) {
+	return register.Item{}, driver.ErrDenied
+}
+
+func TestALookThatIsDeniedIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := register.New(forbidden{memory.NewStore()})
+		defer shut(t, d)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if _, err := d.Line(ctx, "line"); !errors.Is(err, driver.ErrDenied) || time.Since(began) > 0 {
+			t.Errorf("Line: %v, after %v", err, time.Since(began))
+		}
+	})
+}
+
 // full is a store that takes values of at most so many bytes.
 func full(store register.Store, most *int) register.Store {
 	return &meddled{Store: store, swap: func(w register.Swap, do func() (register.Item, error)) (register.Item, error) {
