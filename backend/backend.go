@@ -80,6 +80,10 @@ func (s *Service) Scheme() string { return s.target.scheme }
 // String returns the URL without secrets.
 func (s *Service) String() string { return s.target.shown }
 
+// ID is the same for URLs that name the same service in the same words, and another for each other one. It is a short text
+// without secrets. Neither the password counts, nor how long a session lasts.
+func (s *Service) ID() string { return s.target.id() }
+
 // Option sets up what Open returns. A nil Option changes nothing.
 type Option func(*config)
 

@@ -1,10 +1,14 @@
 package backend
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +99,25 @@ func shorten(s string) string {
 
 func (t *target) wrong(format string, args ...any) error {
 	return fmt.Errorf("turnwise: backend %s: %w: "+format, append([]any{t.shown, coord.ErrInvalid}, args...)...)
+}
+
+// id tells services apart.
+func (t *target) id() string {
+	params := maps.Clone(t.params.values)
+	delete(params, "session")
+	path := t.path
+	if t.scheme == "file" {
+		path = filepath.Clean("/" + path)
+		if dir, err := own(); path == "/" && err == nil {
+			path = dir
+		}
+	}
+	text, err := json.Marshal([]any{t.scheme, t.user, t.hosts, path, params.Encode()})
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(text)
+	return t.scheme + "-" + hex.EncodeToString(sum[:12])
 }
 
 // addresses are the hosts, each with a port.
