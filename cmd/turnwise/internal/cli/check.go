@@ -26,7 +26,7 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 			ctx, stop := interruptible()
 			defer stop()
 			return s.look(ctx, func(ctx context.Context, c *coord.Client) error {
-				is, err := holds(ctx, c, args[0], token)
+				is, err := holds(ctx, c, args[0], coord.Token(token))
 				if err == nil && !is {
 					return fail(1, "%w", errSilent)
 				}
@@ -40,10 +40,10 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 }
 
 // holds reports whether a token belongs to somebody who has the line now.
-func holds(ctx context.Context, c *coord.Client, name string, token int64) (bool, error) {
+func holds(ctx context.Context, c *coord.Client, name string, token coord.Token) (bool, error) {
 	line, err := c.Line(ctx, name)
 	if err != nil {
 		return false, refused(err)
 	}
-	return slices.ContainsFunc(line, func(n coord.Node) bool { return n.Holds && int64(n.Token) == token }), nil
+	return slices.ContainsFunc(line, func(n coord.Node) bool { return n.Holds && n.Token == token }), nil
 }

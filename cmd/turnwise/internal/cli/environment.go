@@ -14,14 +14,15 @@ import (
 // holderVariable tells the program that it is the one in the background, and which process it holds for.
 const holderVariable = "TURNWISE_HOLDER_FOR"
 
-// variables tell a command of its hold: of what was asked, at which service, and with which token.
-func variables(r *request, url string, token coord.Token) []string {
+// variables tell a command of its hold: of what was asked, at which service, and with which token. TURNWISE_TOKEN is for
+// people's programs; turnwise itself goes by TURNWISE_HOLDS.
+func (w *waiter) variables(token coord.Token) []string {
 	return []string{
-		"TURNWISE_NAME=" + r.name,
-		"TURNWISE_MODE=" + r.mode,
+		"TURNWISE_NAME=" + w.name,
+		"TURNWISE_MODE=" + w.mode,
 		fmt.Sprintf("TURNWISE_TOKEN=%d", token),
-		fmt.Sprintf("%s=%d", tokenVariable(r.name), token),
-		"TURNWISE_BACKEND=" + url,
+		holdsVariable + "=" + holding(held{w.name, w.to.ID(), token}, w.several),
+		"TURNWISE_BACKEND=" + w.url,
 	}
 }
 
@@ -33,17 +34,4 @@ func environment(ours []string) []string {
 		return slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
 	})
 	return append(inherited, ours...)
-}
-
-// tokenVariable returns the name of the variable that has a line's token, even within another turnwise.
-func tokenVariable(name string) string {
-	return "TURNWISE_TOKEN_" + strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return r - 'a' + 'A'
-		case 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-			return r
-		}
-		return '_'
-	}, name)
 }

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
 )
 
 // holder is a lock to hold in the background, and until when.
@@ -139,21 +141,33 @@ func (h *holder) keep(w *waiter) error {
 	if err := w.connect(status.New(h.name, h.mode, people, false, nil)); err != nil {
 		return err
 	}
-	hold, err := w.take()
+	err := w.heldAround()
+	var hold *coord.Hold
+	if err == nil {
+		hold, err = w.take()
+	}
 	if err != nil {
 		w.close(err)
 		return err
 	}
-	if err := announce(variables(&h.request, w.url, hold.Token())); err != nil {
-		hold.Release()
-		w.close(nil)
-		return &failure{codeUnusable, err}
-	}
 	over, cancel := w.signals.untilEnd(hold.Context())
 	defer cancel()
+	d, err := openDoor(doorplate{
+		Line: h.name, Service: w.to.ID(), At: w.to.String(), Token: fmt.Sprint(hold.Token()), PID: os.Getpid(),
+	}, cancel)
+	if err != nil && !h.quiet { // the shell's end, a time or a signal still end it
+		fmt.Fprintf(os.Stderr, "turnwise: %q: 'turnwise release' will not find this hold, process %d: %v\n", h.name, os.Getpid(), err)
+	}
+	if err := announce(w.variables(hold.Token())); err != nil {
+		err = errors.Join(err, hold.Release())
+		w.close(nil)
+		d.close(err)
+		return &failure{codeUnusable, err}
+	}
 	h.last(over)
 	err = hold.Release()
 	w.close(nil)
+	d.close(err)
 	return err
 }
 

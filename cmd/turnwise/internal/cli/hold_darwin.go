@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -9,8 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isHolder reports whether there is such a process: this system does not show which program it runs.
-func isHolder(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// peerOf returns the user at the other end of a socket.
+func peerOf(c *net.UnixConn) (uid int, err error) {
+	uid = -1
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return uid, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		var peer *unix.Xucred
+		if peer, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); err == nil {
+			uid = int(peer.Uid)
+		}
+	})
+	return uid, errors.Join(failed, err)
+}
 
 // replace makes a file's number stand for another file.
 func replace(f, by *os.File) error { return unix.Dup2(int(by.Fd()), int(f.Fd())) }

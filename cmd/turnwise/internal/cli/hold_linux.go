@@ -2,18 +2,28 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"math"
+	"net"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// isHolder reports whether a process is a 'turnwise hold': its number may since have gone to another process.
-func isHolder(pid int) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	return err == nil && strings.Contains("\x00"+string(env), "\x00"+holderVariable+"=")
+// peerOf returns the user at the other end of a socket.
+func peerOf(c *net.UnixConn) (uid int, err error) {
+	uid = -1
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return uid, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		var peer *unix.Ucred
+		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			uid = int(peer.Uid)
+		}
+	})
+	return uid, errors.Join(failed, err)
 }
 
 // replace makes a file's number stand for another file.

@@ -3,14 +3,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -30,21 +28,21 @@ func publishCommand(s *service) *cobra.Command {
 the file. Readers find a whole version at FILE at any time, the one before until this one is complete. Exit code 1 says that the
 token is stale: nothing was written that anybody will read.
 
-Under 'turnwise lock' and after 'turnwise hold' NAME and --token need not be said. All that comes until standard input ends is the
+Under 'turnwise lock' and after 'turnwise hold' NAME and --token need not be said: the innermost hold at this service counts. All that comes until standard input ends is the
 version: if what makes it may fail, let it write to a file of its own first.`,
 		Example: `  turnwise lock prices -- sh -c './compute >new && turnwise publish prices.json <new'`,
 		Args:    cobra.MatchAll(some("there is no file: write FILE [NAME], and give it the new version on standard input"), atMost(2)),
 		RunE: func(c *cobra.Command, args []string) error {
-			line, held, err := heldLine(args[1:])
+			line, held, err := s.heldLine(args[1:])
 			if err != nil {
 				return err
 			}
 			if c.Flags().Changed("token") {
-				held = token
+				held = coord.Token(token)
 			}
 			switch {
 			case held == 0 && !c.Flags().Changed("token"):
-				return usage("--token says which: it is in %s where 'turnwise lock' has run this", tokenVariable(line))
+				return usage("--token says which: %s has no hold of %q at this service", holdsVariable, line)
 			case held <= 0:
 				return usage("--token %d: no hold has that", held)
 			}
@@ -66,11 +64,11 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 			if err != nil {
 				return err
 			}
-			err = f.Publish(ctx, fence.Stamp{Epoch: epoch, Token: coord.Token(held)}, readInput(ctx))
+			err = f.Publish(ctx, fence.Stamp{Epoch: epoch, Token: held}, readInput(ctx))
 			return unlessInterrupted(ctx, unpublished(line, err))
 		},
 	}
-	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold (default: TURNWISE_TOKEN)")
+	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold (default: that of the hold this runs within)")
 	c.Flags().Uint32Var(&epoch, "epoch", 0, "raise this `number` when the line moves to another service, where tokens start again")
 	completeNames(s, c)
 	second := c.ValidArgsFunction
@@ -83,22 +81,28 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 	return c
 }
 
-// heldLine returns the line that is meant, and its token in the environment; 0: there is none.
-func heldLine(named []string) (name string, token int64, err error) {
-	variable := "TURNWISE_TOKEN"
+// heldLine returns the line that is meant, and the token of the innermost hold of it that this program runs within; 0:
+// there is none. Holds at other services do not count.
+func (s *service) heldLine(named []string) (name string, token coord.Token, err error) {
 	if len(named) > 0 {
-		name = named[0]
-		variable = tokenVariable(name)
-	} else if name = os.Getenv("TURNWISE_NAME"); name == "" {
-		return "", 0, usage("there is no name: write FILE NAME, the name of the line that you hold")
+		if err := coord.CheckName(named[0]); err != nil {
+			return "", 0, &failure{codeUsage, err}
+		}
 	}
-	if err := coord.CheckName(name); err != nil {
-		return "", 0, &failure{codeUsage, err}
-	}
-	text := os.Getenv(variable)
-	token, err = strconv.ParseInt(cmp.Or(text, "0"), 10, 64)
+	to, _, err := s.find()
 	if err != nil {
-		return "", 0, usage("%s=%s: it is no token", variable, coord.Printable(text))
+		return "", 0, err
+	}
+	for _, h := range heldAround(to.ID()) {
+		if len(named) == 0 || h.line == named[0] {
+			name, token = h.line, h.token
+		}
+	}
+	switch {
+	case len(named) > 0:
+		return named[0], token, nil
+	case name == "":
+		return "", 0, usage("there is no name: write FILE NAME, the name of the line that you hold")
 	}
 	return name, token, nil
 }

@@ -4,12 +4,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,51 +13,67 @@ import (
 )
 
 func releaseCommand(s *service) *cobra.Command {
+	var token int64
 	c := &cobra.Command{
 		Use:   "release NAME",
 		Short: "Give back a lock that 'turnwise hold' has on this machine",
-		Args:  exactly("NAME"),
+		Long: `Give back a lock that a 'turnwise hold' of yours has on this machine, at this service. If several have it, that of this shell is
+meant, or the one that --token says. The holder itself is asked what it has; no process gets a signal.`,
+		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := coord.CheckName(args[0]); err != nil {
+				return &failure{codeUsage, err}
+			}
+			to, _, err := s.find()
+			if err != nil {
+				return err
+			}
 			ctx, stop := interruptible()
 			defer stop()
-			return s.look(ctx, func(ctx context.Context, c *coord.Client) error { return release(ctx, c, args[0]) })
+			return unlessInterrupted(ctx, release(ctx, held{args[0], to.ID(), coord.Token(token)}))
 		},
 	}
+	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold")
 	completeNames(s, c)
 	return c
 }
 
-func release(ctx context.Context, c *coord.Client, name string) error {
-	line, err := c.Line(ctx, name)
-	if err != nil {
-		return refused(err)
+// release asks the holder of a line to release it. Without a token, the hold that this shell has counts, or the only one.
+func release(ctx context.Context, h held) error {
+	all, mute := visitAll(ctx)
+	defer func() {
+		for _, v := range all {
+			v.conn.Close()
+		}
+	}()
+	var ours []*visit
+	for _, v := range all {
+		if v.Line == h.line && v.Service == h.service && (h.token == 0 || v.Token == fmt.Sprint(h.token)) {
+			ours = append(ours, v)
+		}
 	}
-	host, _ := os.Hostname()
-	var ours []coord.Node
-	for _, n := range line {
-		if n.Holds && n.Owner.Host == host && isHolder(n.Owner.PID) {
-			if fmt.Sprint(n.Token) == os.Getenv(tokenVariable(name)) { // the hold that this shell has
-				ours = []coord.Node{n}
+	if len(ours) > 1 {
+		around := heldAround(h.service)
+		for _, v := range ours {
+			if slices.ContainsFunc(around, func(a held) bool { return a.line == h.line && fmt.Sprint(a.token) == v.Token }) {
+				ours = []*visit{v}
 				break
 			}
-			ours = append(ours, n)
 		}
 	}
 	switch {
-	case len(ours) == 0:
-		return fail(1, "no 'turnwise hold' of yours on this machine has %q", name)
+	case len(ours) == 1:
+		return ours[0].release(ctx)
 	case len(ours) > 1:
-		return fail(1, "%d of 'turnwise hold' have %q: say which by %s", len(ours), name, tokenVariable(name))
+		return fail(1, "%d of 'turnwise hold' have %q: say which with --token", len(ours), h.line)
+	case mute > 0:
+		return fail(codeUnreachable, "no 'turnwise hold' that answers has %q, and %d do not answer", h.line, mute)
 	}
-	if err := syscall.Kill(ours[0].Owner.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fail(codeDenied, "process %d, which has %q: %w", ours[0].Owner.PID, name, err)
-	}
-	for ctx.Err() == nil {
-		line, err := c.Line(ctx, name)
-		if err == nil && !slices.ContainsFunc(line, func(n coord.Node) bool { return n.Token == ours[0].Token }) {
-			return nil
+	for _, v := range all {
+		if v.Line == h.line && v.Service != h.service {
+			return fail(1, "no 'turnwise hold' of yours on this machine has %q at this service; process %d has it at %s",
+				h.line, v.PID, coord.Printable(v.At))
 		}
-		sleep(ctx, 20*time.Millisecond)
 	}
-	return refused(ctx.Err())
+	return fail(1, "no 'turnwise hold' of yours on this machine has %q", h.line)
 }

@@ -78,7 +78,7 @@ func (s *shift) start() (err error) {
 	s.terminal = openTerminal()
 	c := run.Command{
 		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.ours,
-		Env: environment(variables(s.request, s.url, s.hold.Token())),
+		Env: environment(s.variables(s.hold.Token())),
 	}
 	guarded := true
 	if s.to.Scheme() == "file" {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/backend"
@@ -105,20 +106,29 @@ func (w *waiter) take() (*coord.Hold, error) {
 // heldAround refuses to wait for a line that is already held for the command in which this turnwise runs: it would wait
 // forever.
 func (w *waiter) heldAround() error {
-	token := os.Getenv(tokenVariable(w.name))
-	if token == "" || w.several {
+	if w.several {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reachFor)
+	around := heldAround(w.to.ID())
+	around = slices.DeleteFunc(around, func(h held) bool { return h.line != w.name })
+	if len(around) == 0 {
+		return nil
+	}
+	ctx, cancel := w.signals.untilEnd(context.Background())
 	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, reachFor)
+	defer stop()
 	line, err := w.client.Line(ctx, w.name)
+	if ended := w.signals.ended(); ended != nil {
+		return ended
+	}
 	if err != nil {
 		return refused(err)
 	}
 	for _, n := range line {
-		if n.Holds && fmt.Sprint(n.Token) == token {
+		if n.Holds && slices.ContainsFunc(around, func(h held) bool { return h.token == n.Token }) {
 			return fail(w.busyCode, "%q is held already by what this one runs in (%s): it would wait for itself",
-				w.name, tokenVariable(w.name))
+				w.name, holdsVariable)
 		}
 	}
 	return nil
