@@ -39,6 +39,10 @@
 //     edit one in place is refused, unless it is root; if it succeeds, it has changed a version.
 //   - With [Copy] it is a copy, and editing it does no harm. That costs the space and the time of a copy.
 //
+// A new version has the owner, the group and the rights to read of what is at the path, as far as the writer may give them;
+// nobody gets more rights than before. With [Copy] the owner may write to it, too. The first version is readable as far as the
+// writer's umask allows. The names of versions can be seen by whoever may read the directory.
+//
 // # What is kept
 //
 // The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open. The newest is

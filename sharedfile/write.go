@@ -111,12 +111,55 @@ func (f *File) begin(s fence.Stamp) (name, *os.File, error) {
 	return f.draft(s)
 }
 
-// draft makes a file that is readable as far as the process's umask allows, and that nobody who opens it later may
-// write to.
+// draft makes a file that nobody who opens it later may write to. Those may read it who may read what was there before, or if
+// nothing was, as many as the process's umask allows.
 func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
 	d := name{stamp: s, n: rand.Uint64() >> 1, kind: draft}
-	out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
-	return d, out, err
+	before := f.before()
+	if before == nil {
+		out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+		return d, out, err
+	}
+	out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
+	if err != nil {
+		return d, nil, err
+	}
+	if err := resemble(out, before, 0); err != nil {
+		out.Close()
+		f.drop(d)
+		return d, nil, err
+	}
+	return d, out, nil
+}
+
+// before returns what is at the path, or if that was removed, the newest version; nil: there is neither.
+func (f *File) before() fs.FileInfo {
+	if there, err := os.Lstat(f.path); err == nil && there.Mode().IsRegular() {
+		return there
+	}
+	all, err := f.list()
+	if n, ok := all.newest(); err == nil && ok && n.kind != empty {
+		if there, err := os.Lstat(f.at(n)); err == nil {
+			return there
+		}
+	}
+	return nil
+}
+
+// resemble gives a file the owner, the group and the rights to read of another one, and its owner more. Where it may not
+// give them, nobody gets a right that they did not have before: the rights of a group go with that group only.
+func resemble(out *os.File, like fs.FileInfo, more fs.FileMode) error {
+	mode := like.Mode().Perm()&^0o222 | 0o400 | more
+	if owner, group, known := ownersOf(like); known && out.Chown(owner, group) != nil && out.Chown(-1, group) != nil {
+		st, err := out.Stat()
+		if err != nil {
+			return err
+		}
+		if _, own, _ := ownersOf(st); own != group {
+			mode &^= 0o070
+		}
+	}
+	return out.Chmod(mode)
 }
 
 // claim gives what was the newest before s a name with the stamp s, unless it has one.
@@ -287,7 +330,7 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 	return syncDir(filepath.Dir(f.path))
 }
 
-// duplicate makes a draft that is a copy of a version, with more rights.
+// duplicate makes a draft that is a copy of a version, with more rights for its owner.
 func (f *File) duplicate(s fence.Stamp, v *os.File, more fs.FileMode) (name, error) {
 	d, out, err := f.draft(s)
 	if err != nil {
@@ -301,7 +344,7 @@ func (f *File) duplicate(s fence.Stamp, v *os.File, more fs.FileMode) (name, err
 	if _, err := io.Copy(out, io.NewSectionReader(v, 0, math.MaxInt64)); err != nil {
 		return d, err
 	}
-	if err := out.Chmod(st.Mode().Perm() | more); err != nil {
+	if err := resemble(out, st, more); err != nil {
 		return d, err
 	}
 	if err := out.Sync(); err != nil {
