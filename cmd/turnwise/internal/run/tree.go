@@ -53,7 +53,7 @@ func (t *Tree) Limit(l Limit) {
 }
 
 func (t *Tree) Signal(s os.Signal) {
-	t.call(func() { _ = unix.Kill(-t.pid, s.(syscall.Signal)) })
+	t.call(func() { signalGroup(t, s.(syscall.Signal)) })
 }
 
 func (t *Tree) End(grace time.Duration) {

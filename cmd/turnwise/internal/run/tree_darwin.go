@@ -30,6 +30,10 @@ func signalAll(t *Tree, sig syscall.Signal) {
 	}
 }
 
+// signalGroup sends a signal to the command's process group. If all in it have gone, its number may be somebody else's: this
+// system has no way to see that.
+func signalGroup(t *Tree, sig syscall.Signal) { signalAll(t, sig) }
+
 func killAll(t *Tree) { signalAll(t, syscall.SIGKILL) }
 
 // Means says how commands are ended on this system.

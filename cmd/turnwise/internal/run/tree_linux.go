@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,10 +56,32 @@ func killAll(t *Tree) {
 	if t.command.Cgroup != "" {
 		_ = os.WriteFile(filepath.Join(t.command.Cgroup, "cgroup.kill"), []byte("1"), 0)
 	}
-	if t.pid != 0 {
-		_ = unix.Kill(-t.pid, unix.SIGKILL) // the whole group at a stroke
-	}
+	signalGroup(t, unix.SIGKILL) // the whole group at a stroke, if it may be
 	signalAll(t, syscall.SIGKILL)
+}
+
+// signalGroup sends a signal to the command's process group. The group's number is the command's, so it is ours until the
+// command has been waited for, and after that for as long as a child of ours is in it: only we wait for those. Otherwise it
+// may be somebody else's, and only descendants get the signal.
+func signalGroup(t *Tree, sig syscall.Signal) {
+	if t.pid == 0 {
+		return
+	}
+	in := func(pid int) bool {
+		group, err := unix.Getpgid(pid)
+		return err == nil && group == t.pid
+	}
+	self := os.Getpid()
+	if !t.exited || slices.ContainsFunc(childrenOf(self), in) {
+		_ = unix.Kill(-t.pid, sig)
+		return
+	}
+	family := descendants(self)
+	for pid := range family {
+		if in(pid) {
+			send(pid, sig, family)
+		}
+	}
 }
 
 // send sends a signal to a descendant, unless its number has gone to another process.

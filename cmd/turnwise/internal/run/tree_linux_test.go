@@ -1,12 +1,16 @@
 package run
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The tests of this package run one after another: a process has one tree at a time.
@@ -134,4 +138,53 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrPermission)
 	_, err = Start(Command{Path: "/none", Args: []string{"none"}, Cgroup: "/none"})
 	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// When the command and all in its process group have gone, the group's number may be somebody else's.
+func TestAGroupThatIsSomebodyElsesGetsNoSignal(t *testing.T) {
+	t.Chdir(t.TempDir())
+	take := takeNumber(t)
+	tree, err := Start(shell(heir + `until test -e alive; do sleep 0.01; done`)) // the heir is in another group
+	require.NoError(t, err)
+	require.Equal(t, Started, (<-tree.Events()).What)
+	require.Equal(t, Exited, (<-tree.Events()).What)
+	stranger := tree.pid
+	take(stranger)
+	tree.Signal(syscall.SIGTERM)
+	tree.End(0)
+	outcome(t, tree)
+	assert.NoError(t, unix.Kill(stranger, 0))
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", stranger))
+	require.NoError(t, err)
+	assert.NotContains(t, string(state), ") Z ", "a stranger was killed")
+	before, _ := os.Stat("alive")
+	time.Sleep(100 * time.Millisecond)
+	after, _ := os.Stat("alive")
+	assert.Equal(t, before.Size(), after.Size(), "somebody is left")
+}
+
+// takeNumber returns a function that starts a process with a number, the leader of a group of that number. It is no
+// descendant of this process, and so it has to be asked for before there is a tree.
+func takeNumber(t *testing.T) func(number int) {
+	t.Helper()
+	const last = "/proc/sys/kernel/ns_last_pid"
+	f, err := os.OpenFile(last, os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no process can be given a number here: ", err)
+	}
+	f.Close()
+	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
+	script := fmt.Sprintf(`(for i in $(seq 1000); do test -s number && break; sleep 0.02; done; read n <number
+	for i in $(seq 200); do
+		echo $((n-1)) >%s; setsid sleep 100 & test $! = $n && break; kill -9 $!
+	done; touch taken) </dev/null >/dev/null 2>&1 &`, last)
+	require.NoError(t, exec.Command("/bin/sh", "-c", script).Run())
+	return func(number int) {
+		require.NoError(t, os.WriteFile("n", fmt.Appendln(nil, number), 0o600))
+		require.NoError(t, os.Rename("n", "number"))
+		require.Eventually(t, func() bool { _, err := os.Stat("taken"); return err == nil }, time.Minute, 10*time.Millisecond)
+		t.Cleanup(func() { _ = unix.Kill(number, unix.SIGKILL) })
+		assert.Eventually(t, func() bool { group, err := unix.Getpgid(number); return err == nil && group == number },
+			10*time.Second, time.Millisecond)
+	}
 }
