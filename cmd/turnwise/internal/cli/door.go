@@ -4,6 +4,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +39,6 @@ type door struct {
 type doorplate struct {
 	Line    string `json:"line"`
 	Service string `json:"service"` // backend.Service.ID
-	At      string `json:"at"`      // the service for people to read
 	Token   string `json:"token"`
 	PID     int    `json:"pid"` // for people: it may be that of another namespace
 }
@@ -65,6 +66,12 @@ func doorDirs() []string {
 	return []string{fmt.Sprintf("/run/user/%d/turnwise", uid), fmt.Sprintf("/tmp/turnwise-%d", uid)}
 }
 
+// doorName is what the names of all sockets begin with that may be of holders of a line.
+func doorName(line, service string) string {
+	sum := sha256.Sum256([]byte(service + "\x00" + line))
+	return hex.EncodeToString(sum[:8]) + "-"
+}
+
 // isOurs reports whether a directory is ours, and nobody else can put anything there.
 func isOurs(dir string) error {
 	st, err := os.Lstat(dir)
@@ -87,7 +94,7 @@ func openDoor(says doorplate, asked func()) (*door, error) {
 			err = isOurs(dir)
 		}
 		var l *net.UnixListener
-		name := fmt.Sprintf("%d-%08x", os.Getpid(), rand.Uint32())
+		name := fmt.Sprintf("%s%d-%08x", doorName(says.Line, says.Service), os.Getpid(), rand.Uint32())
 		begun, path := filepath.Join(dir, "."+name), filepath.Join(dir, name+socketSuffix)
 		if err == nil {
 			l, err = net.ListenUnix("unix", &net.UnixAddr{Name: begun, Net: "unix"})
@@ -166,8 +173,8 @@ type visit struct {
 	in   *json.Decoder
 }
 
-// visitAll asks all of this user's holders what they have. mute is how many do not answer.
-func visitAll(ctx context.Context) (visits []*visit, mute int) {
+// visitAll asks all of this user's holders that may have a line what they have. mute is how many do not answer.
+func visitAll(ctx context.Context, line, service string) (visits []*visit, mute int) {
 	type reply struct {
 		*visit
 		err error
@@ -179,7 +186,7 @@ func visitAll(ctx context.Context) (visits []*visit, mute int) {
 		}
 		all, _ := os.ReadDir(dir)
 		for _, e := range all {
-			if !strings.HasSuffix(e.Name(), socketSuffix) {
+			if !strings.HasPrefix(e.Name(), doorName(line, service)) || !strings.HasSuffix(e.Name(), socketSuffix) {
 				continue
 			}
 			n++

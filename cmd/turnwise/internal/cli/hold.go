@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
@@ -81,7 +82,7 @@ func (h *holder) check(ofProcess bool) error {
 
 // inBackground starts this program again, in a session of its own, and returns when the new process holds or has failed.
 func inBackground() error {
-	program, err := os.Executable()
+	program, err := run.Self()
 	if err != nil {
 		return &failure{codeUnusable, err}
 	}
@@ -134,6 +135,7 @@ func inBackground() error {
 
 // keep holds until a signal comes, the hold is lost, or there is no more reason to.
 func (h *holder) keep(w *waiter) error {
+	run.Rename()
 	people := os.Stderr
 	if h.quiet {
 		people = nil
@@ -153,7 +155,7 @@ func (h *holder) keep(w *waiter) error {
 	over, cancel := w.signals.untilEnd(hold.Context())
 	defer cancel()
 	d, err := openDoor(doorplate{
-		Line: h.name, Service: w.to.ID(), At: w.to.String(), Token: fmt.Sprint(hold.Token()), PID: os.Getpid(),
+		Line: h.name, Service: w.to.ID(), Token: fmt.Sprint(hold.Token()), PID: os.Getpid(),
 	}, cancel)
 	if err != nil && !h.quiet { // the shell's end, a time or a signal still end it
 		fmt.Fprintf(os.Stderr, "turnwise: %q: 'turnwise release' will not find this hold, process %d: %v\n", h.name, os.Getpid(), err)

@@ -40,7 +40,7 @@ meant, or the one that --token says. The holder itself is asked what it has; no 
 
 // release asks the holder of a line to release it. Without a token, the hold that this shell has counts, or the only one.
 func release(ctx context.Context, h held) error {
-	all, mute := visitAll(ctx)
+	all, mute := visitAll(ctx, h.line, h.service)
 	defer func() {
 		for _, v := range all {
 			v.conn.Close()
@@ -68,12 +68,6 @@ func release(ctx context.Context, h held) error {
 		return fail(1, "%d of 'turnwise hold' have %q: say which with --token", len(ours), h.line)
 	case mute > 0:
 		return fail(codeUnreachable, "no 'turnwise hold' that answers has %q, and %d do not answer", h.line, mute)
-	}
-	for _, v := range all {
-		if v.Line == h.line && v.Service != h.service {
-			return fail(1, "no 'turnwise hold' of yours on this machine has %q at this service; process %d has it at %s",
-				h.line, v.PID, coord.Printable(v.At))
-		}
 	}
 	return fail(1, "no 'turnwise hold' of yours on this machine has %q", h.line)
 }

@@ -67,7 +67,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		return nil, err
 	}
 	defer theirs.Close()
-	program, err := os.Executable()
+	program, err := run.Self()
 	if err != nil {
 		ours.Close()
 		return nil, err
@@ -246,6 +246,7 @@ func (r *Remote) tell(o order) {
 
 // Main is the guardian. It returns the program's exit code.
 func Main() int {
+	run.Rename()
 	run.KeepThread() // the command dies with the thread that has started it
 	outlive()
 	conn, err := socket()
