@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -106,10 +108,34 @@ func (s *service) complete(ask func(ctx context.Context, c *coord.Client) ([]str
 	}()
 	select {
 	case all := <-found:
-		return all, cobra.ShellCompDirectiveNoFileComp
+		return plain(all), cobra.ShellCompDirectiveNoFileComp
 	case <-time.After(completeFor):
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// plain returns the completions that may be given to a shell. Anybody may have chosen the names of lines and labels, and
+// shells evaluate what they have completed once more when Tab is pressed again. So there may be nothing in it that any shell
+// reads. What is left out can still be typed, in quotes.
+func plain(all []string) (some []string) {
+	for _, c := range all {
+		word, description, _ := strings.Cut(c, "\t")
+		switch {
+		case word == "" || strings.ContainsAny(word[:1], "-=%+@:") || !isPlain(word, "-_./:@%+=,") || strings.HasPrefix(word, "_activeHelp_"):
+		case description == "" || !isPlain(description, "-_./:@%+=,? \""):
+			some = append(some, word)
+		default:
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// isPlain reports whether a text has only letters, digits and some other characters.
+func isPlain(text, others string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(others, r)
+	})
 }
 
 // completeFor is how long Tab may take at most.
