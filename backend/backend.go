@@ -84,6 +84,9 @@ func (s *Service) String() string { return s.target.shown }
 // without secrets. Neither the password counts, nor how long a session lasts.
 func (s *Service) ID() string { return s.target.id() }
 
+// HasPassword reports whether the URL itself contains a password.
+func (s *Service) HasPassword() bool { return s.target.inline != "" }
+
 // Option sets up what Open returns. A nil Option changes nothing.
 type Option func(*config)
 

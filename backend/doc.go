@@ -42,8 +42,9 @@
 //	sslmode=MODE            postgres: as in libpq, instead of tls
 //	evictions=yes           memcached: see memcached.WithEvictions
 //
-// A password may also stand in the URL, as user:password@host, with %xx for characters that have a meaning in URLs. If
-// others can see the URL, as in a list of processes, use a file or a variable.
+// A password may also stand in the URL, as user:password@host, with %xx for characters that have a meaning in URLs: a
+// password with a / or a ? as it is is refused, and not shown. If others can see the URL, as in a list of processes, use a
+// file or a variable.
 //
 // # Small binaries
 //

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -44,6 +45,11 @@ func parse(text string) (*target, error) {
 	if i := strings.IndexByte(before, '/'); i >= 0 {
 		authority, path = before[:i], before[i:]
 	}
+	if why := misplaced(authority, rest[len(authority):]); why != nil {
+		visible, _, _ := strings.Cut(authority, ":")
+		t.shown = coord.Printable(t.scheme + "://" + visible + ":…") // what is behind may be a password
+		return nil, t.wrong("%w", why)
+	}
 	who, hosts, hasUser := cutLast(authority, "@")
 	if !hasUser {
 		who, hosts = "", authority
@@ -81,6 +87,33 @@ func parse(text string) (*target, error) {
 		t.hosts = strings.Split(hosts, ",")
 	}
 	return t, nil
+}
+
+// misplaced finds a colon behind which a password stands, perhaps, that is cut short by a character of its own.
+func misplaced(authority, behind string) error {
+	path, query, _ := strings.Cut(behind, "?")
+	name, _, _ := strings.Cut(query, "=") // the value of a parameter may have an @
+	switch {
+	case !strings.Contains(authority, ":"):
+		return nil
+	case strings.Contains(path+name, "@"):
+		return errors.New("an @ stands behind the first / or ?: in a password write %2F and %3F for these, and elsewhere %40 for the @")
+	case strings.Contains(authority, "@"):
+		return nil
+	}
+	for h := range strings.SplitSeq(authority, ",") {
+		port := h
+		switch in, rest, bracket := strings.Cut(h, "]"); {
+		case net.ParseIP(h) != nil:
+			continue
+		case bracket && net.ParseIP(strings.TrimPrefix(in, "[")) != nil:
+			port = rest
+		}
+		if _, port, ok := strings.Cut(port, ":"); ok && strings.Trim(port, "0123456789") != "" {
+			return errors.New("a port has only digits; behind a password there is an @, and in it %2F stands for a / and %3F for a ?")
+		}
+	}
+	return nil
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -24,7 +24,10 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 		"zk://":                         `zk://: invalid argument: it names no host: write zk://host:2181`,
 		"zk://h,,i":                     `zk://h,,i: invalid argument: "" is no host, and no host:port`,
 		"zk://h:0":                      `zk://h:0: invalid argument: "h:0" is no host, and no host:port`,
-		"zk://h:port":                   `zk://h:port: invalid argument: "h:port" is no host, and no host:port`,
+		"zk://h:port":                   `zk://h:…: invalid argument: a port has only digits; behind a password there is an @, and in it %2F stands for a / and %3F for a ?`,
+		"redis://u:hid/den@h":           `redis://u:…: invalid argument: an @ stands behind the first / or ?: in a password write %2F and %3F for these, and elsewhere %40 for the @`,
+		"postgres://u:12?den@h/db":      `postgres://u:…: invalid argument: an @ stands behind the first / or ?: in a password write %2F and %3F for these, and elsewhere %40 for the @`,
+		"mysql://u:a@b/c@h/db":          `mysql://u:…: invalid argument: an @ stands behind the first / or ?: in a password write %2F and %3F for these, and elsewhere %40 for the @`,
 		"etcd://h?sesion=10s":           `etcd://h?…: invalid argument: there is no parameter sesion: it takes ca, cert, cleartext, key, password-env, password-file, server-name, session, tls`,
 		"etcd://h?session=10":           `etcd://h?…: invalid argument: session=10: write a duration such as 10s`,
 		"etcd://h?session=-1s":          `etcd://h?…: invalid argument: a session of -1s: it must be from 500ms to 24h0m0s`,
@@ -135,7 +138,8 @@ func FuzzParse(f *testing.F) {
 		if strings.ContainsAny(url, "/?@:,") {
 			return
 		}
-		for _, form := range []string{"etcd://u" + url + ":" + secret + "@h" + url, "zk://u:" + secret + url + "@h?" + url, url + ":" + secret + "@h"} {
+		for _, form := range []string{"etcd://u" + url + ":" + secret + "@h" + url, "zk://u:" + secret + url + "@h?" + url, url + ":" + secret + "@h",
+			"redis://u:" + url + secret + url + "@h", "redis://u:" + secret} {
 			s, err := Parse(form)
 			if err == nil && strings.Contains(s.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
 				t.Fatalf("%q is shown with its password", form)
