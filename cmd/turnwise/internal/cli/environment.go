@@ -17,13 +17,12 @@ const holderVariable = "TURNWISE_HOLDER_FOR"
 // variables tell a command of its hold: of what was asked, at which service, and with which token. TURNWISE_TOKEN is for
 // people's programs; turnwise itself goes by TURNWISE_HOLDS.
 func (w *waiter) variables(token coord.Token) []string {
-	return []string{
+	return append([]string{
 		"TURNWISE_NAME=" + w.name,
 		"TURNWISE_MODE=" + w.mode,
 		fmt.Sprintf("TURNWISE_TOKEN=%d", token),
 		holdsVariable + "=" + holding(held{w.name, w.to.ID(), token}, w.several),
-		"TURNWISE_BACKEND=" + w.url,
-	}
+	}, w.service.forCommand(w.to, w.url)...)
 }
 
 // environment returns a command's environment with variables of ours. It has no variable twice, as could happen within

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ type service struct {
 }
 
 func (s *service) flags(f *pflag.FlagSet) {
-	f.StringVarP(&s.url, "backend", "b", "", "the `URL` of the service; else TURNWISE_BACKEND, the configuration, or a directory of yours")
+	f.StringVarP(&s.url, "backend", "b", "", "the `URL` of the service; else TURNWISE_BACKEND, TURNWISE_PROFILE, the configuration, or a directory of yours")
 	f.StringVar(&s.profile, "profile", "", "use the service of this `NAME` in the configuration")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what is ridden out")
 }
@@ -68,23 +69,39 @@ func (s *service) address() (string, error) {
 	case s.url != "":
 		return s.url, nil
 	case s.profile != "":
-		c, path, err := configured()
-		if err != nil {
-			return "", err
-		}
-		p, ok := c.Profile[s.profile]
-		if !ok || p.Backend == "" {
-			return "", fail(codeConfig, "%s: there is no profile.%s.backend", path, coord.Printable(s.profile))
-		}
-		return p.Backend, nil
+		return ofProfile(s.profile)
 	case os.Getenv("TURNWISE_BACKEND") != "":
 		return os.Getenv("TURNWISE_BACKEND"), nil
+	case os.Getenv("TURNWISE_PROFILE") != "":
+		return ofProfile(os.Getenv("TURNWISE_PROFILE"))
 	}
 	c, _, err := configured()
 	if err != nil || c.Backend != "" {
 		return c.Backend, err
 	}
 	return "file://", nil
+}
+
+func ofProfile(name string) (string, error) {
+	c, path, err := configured()
+	if err != nil {
+		return "", err
+	}
+	p, ok := c.Profile[name]
+	if !ok || p.Backend == "" {
+		return "", fail(codeConfig, "%s: there is no profile.%s.backend", path, coord.Printable(name))
+	}
+	return p.Backend, nil
+}
+
+// forCommand returns the variables that lead a turnwise within a command to the same service. A URL with a password that
+// stands in the configuration is not copied from there: the configuration is named instead.
+func (s *service) forCommand(to *backend.Service, url string) []string {
+	inConfiguration := s.url == "" && (s.profile != "" || os.Getenv("TURNWISE_BACKEND") == "")
+	if !inConfiguration || !to.HasPassword() {
+		return []string{"TURNWISE_BACKEND=" + url, "TURNWISE_PROFILE="}
+	}
+	return []string{"TURNWISE_BACKEND=", "TURNWISE_PROFILE=" + cmp.Or(s.profile, os.Getenv("TURNWISE_PROFILE"))}
 }
 
 // find parses the service's URL.
