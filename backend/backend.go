@@ -87,6 +87,9 @@ func (s *Service) ID() string { return s.target.id() }
 // HasPassword reports whether the URL itself contains a password.
 func (s *Service) HasPassword() bool { return s.target.inline != "" }
 
+// Private reports whether the service is a directory that only its owner may enter, or one of the user's that is not there yet.
+func (s *Service) Private() bool { return s.target.private() }
+
 // Option sets up what Open returns. A nil Option changes nothing.
 type Option func(*config)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -42,6 +43,25 @@ func files(t *target) (connect, error) {
 		}
 		return file.Connect(ctx, dir, append(opts, file.WithLogger(c.log), file.WithClient(c.client...))...)
 	}, nil
+}
+
+// private reports whether a directory of files is for one user alone.
+func (t *target) private() bool {
+	if t.scheme != "file" {
+		return false
+	}
+	dir, mine := t.path, t.path == "" || t.path == "/"
+	if mine {
+		var err error
+		if dir, err = own(); err != nil {
+			return false
+		}
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		return mine && errors.Is(err, fs.ErrNotExist)
+	}
+	return st.Mode().Perm()&0o077 == 0
 }
 
 // own returns the user's directory. It goes by who the user is, not by $HOME or the XDG variables: those differ between

@@ -85,14 +85,19 @@ func isOurs(dir string) error {
 	return nil
 }
 
+// makeOurs makes such a directory, if there is none.
+func makeOurs(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return isOurs(dir)
+}
+
 // openDoor listens. A door has its name only when somebody answers behind it: what does not answer is left over.
 func openDoor(says doorplate, asked func()) (*door, error) {
 	var errs []error
 	for _, dir := range doorDirs() {
-		err := os.Mkdir(dir, 0o700)
-		if err == nil || errors.Is(err, fs.ErrExist) {
-			err = isOurs(dir)
-		}
+		err := makeOurs(dir)
 		var l *net.UnixListener
 		name := fmt.Sprintf("%s%d-%08x", doorName(says.Line, says.Service), os.Getpid(), rand.Uint32())
 		begun, path := filepath.Join(dir, "."+name), filepath.Join(dir, name+socketSuffix)

@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/serve"
@@ -19,7 +22,8 @@ import (
 )
 
 func serveCommand(s *service) *cobra.Command {
-	var address, tokenFile string
+	var at place
+	var tokenFile string
 	c := &cobra.Command{
 		Use:   "serve [PREFIX]",
 		Short: "Show all lines on a page for browsers, and to programs",
@@ -27,32 +31,37 @@ func serveCommand(s *service) *cobra.Command {
 changes by itself. Beside it: GET /v1/lines, /v1/lines/NAME and /v1/check?line=NAME&token=N answer with JSON, /metrics is for
 Prometheus. It only reads. The service is asked once for all who look, and nothing while nobody does.
 
-Any address that is not of the loopback interface needs --token-file: the file's first line is what all who look must have.`,
+On 127.0.0.1 all users of this machine may look, unless --token-file says what they must have: the file's first line. Any address
+that is not of the loopback interface needs one. On a --socket only you may look. If the service is a directory that nobody else
+may enter (mode 0700), a socket is the default; look with curl --unix-socket PATH http://localhost/v1/lines, or with a browser
+after you have given --http and --token-file.`,
 		Example: `  turnwise serve
+  turnwise serve --socket ~/turnwise.sock
   turnwise serve --http 10.0.0.5:4646 --token-file /run/secrets/turnwise shop/`,
 		Args: atMost(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := interruptible()
 			defer stop()
 			token, err := readToken(tokenFile)
 			if err != nil {
 				return err
 			}
-			listen, err := listenAt(address, token != "")
-			if err != nil {
+			if err := at.choose(s, c.Flags(), token != ""); err != nil {
 				return err
 			}
-			return s.stay(ctx, func(ctx context.Context, c *coord.Client, at string) error {
-				l, err := net.ListenTCP("tcp", listen)
+			defer at.leave()
+			return s.stay(ctx, func(ctx context.Context, c *coord.Client, service string) error {
+				l, err := at.listen()
 				if err != nil {
-					return notListening(address, err)
+					return err
 				}
-				fmt.Println("http://" + l.Addr().String())
-				return serve.New(lines.New(c, at, strings.Join(args, ""), lines.Few), token).Serve(ctx, l)
+				fmt.Println(at.shown(l))
+				return serve.New(lines.New(c, service, strings.Join(args, ""), lines.Few), token).Serve(ctx, l)
 			})
 		},
 	}
-	c.Flags().StringVar(&address, "http", "127.0.0.1:4646", "the `address` to listen on; port 0 takes any")
+	c.Flags().StringVar(&at.address, "http", "127.0.0.1:4646", "the `address` to listen on; port 0 takes any")
+	c.Flags().StringVar(&at.socket, "socket", "", "listen on a Unix socket at this `path`, for you alone")
 	c.Flags().StringVar(&tokenFile, "token-file", "", "only those may look who have the token in this `file`")
 	return c
 }
@@ -79,6 +88,111 @@ func readToken(path string) (string, error) {
 			coord.Printable(path))
 	}
 	return token, nil
+}
+
+// place is where the page is to be seen: on a socket, or else at an address.
+type place struct {
+	address, socket string
+
+	tcp  *net.TCPAddr
+	unix *net.UnixListener
+}
+
+// choose finds what is wrong with the place. A socket is there from now on.
+func (p *place) choose(s *service, f *pflag.FlagSet, token bool) (err error) {
+	switch {
+	case f.Changed("socket") && f.Changed("http"):
+		return usage("--socket and --http exclude each other")
+	case f.Changed("socket") && p.socket == "":
+		return usage("--socket needs a path")
+	case !f.Changed("socket") && !f.Changed("http") && !token:
+		to, _, err := s.find()
+		if err != nil {
+			return err
+		}
+		if to.Private() { // as on the directory itself, nobody else is to look
+			if p.socket, err = ownSocket(to.ID()); err != nil {
+				return fail(codeUnusable, "no socket for you alone: say where, with --socket or --http: %w", err)
+			}
+		}
+	}
+	if p.socket != "" {
+		p.unix, err = listenPrivately(p.socket)
+		return err
+	}
+	p.tcp, err = listenAt(p.address, token)
+	return err
+}
+
+func (p *place) listen() (net.Listener, error) {
+	if p.unix != nil {
+		return p.unix, nil
+	}
+	l, err := net.ListenTCP("tcp", p.tcp)
+	if err != nil {
+		return nil, notListening(p.address, err)
+	}
+	return l, nil
+}
+
+func (p *place) shown(l net.Listener) string {
+	if p.unix != nil {
+		return "unix:" + coord.Printable(p.socket)
+	}
+	return "http://" + l.Addr().String()
+}
+
+// leave removes the socket.
+func (p *place) leave() {
+	if p.unix != nil {
+		p.unix.Close()
+	}
+}
+
+// ownSocket returns where the user's page of a service is by default.
+func ownSocket(service string) (string, error) {
+	var errs []error
+	for _, dir := range doorDirs() {
+		err := makeOurs(dir)
+		if err == nil {
+			return filepath.Join(dir, service+".serve"), nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
+}
+
+// listenPrivately listens on a socket that only this user may use. The socket has its mode from the start: nobody can come in
+// between. What a page that was killed has left behind is removed.
+func listenPrivately(path string) (*net.UnixListener, error) {
+	at := &net.UnixAddr{Name: path, Net: "unix"}
+	l, err := bindPrivately(at)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		c, dialled := net.DialUnix("unix", nil, at)
+		if dialled == nil {
+			c.Close()
+		}
+		if errors.Is(dialled, syscall.ECONNREFUSED) && isSocket(path) && os.Remove(path) == nil {
+			l, err = bindPrivately(at)
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fail(codeUnusable, "--socket %s: something is there already: take another path", coord.Printable(path))
+	case err != nil:
+		return nil, fail(codeUnusable, "--socket %s: %w", coord.Printable(path), err)
+	}
+	return l, nil
+}
+
+func bindPrivately(at *net.UnixAddr) (*net.UnixListener, error) {
+	defer syscall.Umask(syscall.Umask(0o177)) // nothing else makes files yet
+	return net.ListenUnix("unix", at)
+}
+
+func isSocket(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && st.Mode().Type() == fs.ModeSocket
 }
 
 // listenAt resolves an address. Without a token it must be one of the loopback interface.
