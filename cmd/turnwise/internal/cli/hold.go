@@ -158,7 +158,8 @@ func (h *holder) keep(w *waiter) error {
 		Line: h.name, Service: w.to.ID(), Token: fmt.Sprint(hold.Token()), PID: os.Getpid(),
 	}, cancel)
 	if err != nil && !h.quiet { // the shell's end, a time or a signal still end it
-		fmt.Fprintf(os.Stderr, "turnwise: %q: 'turnwise release' will not find this hold, process %d: %v\n", h.name, os.Getpid(), err)
+		err = fmt.Errorf("%q: 'turnwise release' will not find this hold, process %d: %w", h.name, os.Getpid(), err)
+		fmt.Fprintln(os.Stderr, text(err))
 	}
 	if err := announce(w.variables(hold.Token())); err != nil {
 		err = errors.Join(err, hold.Release())
