@@ -46,7 +46,7 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 func TestEveryRightHasItsTest(t *testing.T) {
 	tests := ""
 	for _, dir := range []string{
-		"../coord/zk", "../coord/etcd", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run",
+		"../coord/zk", "../coord/etcd", "../coord/file", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run",
 	} {
 		files, err := filepath.Glob(dir + "/*_test.go")
 		if err != nil {

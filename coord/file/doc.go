@@ -56,6 +56,9 @@
 //	flock -n /var/lib/app/locks true       # succeeds if nobody does
 //	flock -n /var/lib/app/locks rm -r /var/lib/app/locks   # the safe way to remove it
 //
+// This needs a directory that no others may open, as it is if we have made it. In one with mode 0755, say, anybody could lock
+// the directory, so such a lock keeps nobody out.
+//
 // Do not remove anything in it by hand while somebody uses it. If that happens, or the directory is moved, or a backup is
 // put in its place, a process notices at its next swap, or within half a second if it does not swap. Then its sessions end,
 // and its holds with them (coord.ErrLost). A process that comes to the new directory within that half second may enter

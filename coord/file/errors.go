@@ -19,7 +19,8 @@ func denied(format string, args ...any) error {
 func refusal(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR),
-		errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL):
+		errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL),
+		errors.Is(err, errNotOurs), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ESPIPE), errors.Is(err, unix.EISDIR):
 		return denied("%s: %w", what, err)
 	}
 	return fmt.Errorf("file: %s: %w", what, err)

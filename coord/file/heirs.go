@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -51,8 +49,13 @@ func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
 	if !ok || runtime.GOOS != "linux" {
 		return nil, nil
 	}
-	var file unix.Stat_t
-	if err := unix.Stat(filepath.Join(s.path, keptDir, nameOf("session/"+session)), &file); err != nil {
+	p, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	file, err := p.kept.dir.stat(nameOf("session/" + session))
+	p.leave()
+	if err != nil {
 		return nil, nil // it has just gone
 	}
 	all, err := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -61,14 +64,19 @@ func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
 	}
 	var pids []int
 	for _, fd := range all {
-		var st unix.Stat_t
 		pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
-		if err == nil && !slices.Contains(pids, pid) && unix.Stat(fd, &st) == nil && numberOf(&st) == numberOf(&file) {
+		if err == nil && !slices.Contains(pids, pid) && opens(fd, numberOf(&file)) {
 			pids = append(pids, pid)
 		}
 	}
 	slices.Sort(pids)
 	return pids, nil
+}
+
+// opens reports whether an entry of /proc stands for a file.
+func opens(fd string, file fileNumber) bool {
+	number, err := numberAt(fd)
+	return err == nil && number == file
 }
 
 func storeOf(c *coord.Client) (*Store, error) {

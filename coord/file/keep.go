@@ -80,8 +80,8 @@ func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, erro
 		return nil, err
 	}
 	k := &keeping{s: s, place: p, name: name, file: f}
-	_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0) // left by a dead process
-	if k.pipe, err = p.makePipe(p.kept.dir, pipeOf(name)); err != nil {
+	p.kept.dir.remove(pipeOf(name)) // left by a dead process
+	if k.pipe, err = p.kept.dir.makePipe(pipeOf(name)); err != nil {
 		s.Log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
 	}
 	return k, nil
@@ -96,14 +96,16 @@ func host() string {
 func (p *place) take(ctx context.Context, name string) (*os.File, error) {
 	path := filepath.Join(keptDir, name)
 	for {
-		fd, err := openAt(p.kept.dir, name, unix.O_RDWR|unix.O_CREAT, 0o600)
+		fd, err := p.kept.dir.makeFile(name, unix.O_RDWR)
+		if err == unix.EEXIST {
+			if fd, _, err = p.kept.dir.file(name, unix.O_RDWR); err == unix.ENOENT {
+				continue // it has just gone
+			}
+		}
 		if err != nil {
 			return nil, trouble("open "+path, err)
 		}
 		f := os.NewFile(uintptr(fd), filepath.Join(p.path, path))
-		if p.mode != 0o600 {
-			_ = f.Chmod(os.FileMode(p.mode)) // it may be there already, and another user's
-		}
 		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil && p.names(name, f) {
 			return f, nil
@@ -149,17 +151,19 @@ func (k *keeping) release() {
 // first: as soon as the name is free, both may be somebody else's.
 func (p *place) forget(name string, f *os.File) {
 	if p.names(name, f) {
-		_ = unix.Unlinkat(int(p.kept.dir.Fd()), pipeOf(name), 0)
-		_ = unix.Unlinkat(int(p.kept.dir.Fd()), name, 0)
+		p.kept.dir.remove(pipeOf(name))
+		p.kept.dir.remove(name)
 	}
 }
 
 // names reports whether a name in the directory of kept keys is that of an open file.
 func (p *place) names(name string, f *os.File) bool {
-	var file, named unix.Stat_t
-	return again(func() error { return unix.Fstat(int(f.Fd()), &file) }) == nil &&
-		again(func() error { return unix.Fstatat(int(p.kept.dir.Fd()), name, &named, unix.AT_SYMLINK_NOFOLLOW) }) == nil &&
-		numberOf(&file) == numberOf(&named)
+	var file unix.Stat_t
+	if again(func() error { return unix.Fstat(int(f.Fd()), &file) }) != nil {
+		return false
+	}
+	named, err := p.kept.dir.stat(name)
+	return err == nil && numberOf(&file) == numberOf(&named)
 }
 
 // keptIsGone reports whether somebody has removed the file of a key that we keep: then others must think that we are dead.
@@ -210,7 +214,7 @@ func (s *Store) isKept(name string) (kept bool, pipe *os.File, err error) {
 		}
 		return false, nil, err
 	}
-	if fd, err := openAt(p.kept.dir, pipeOf(name), unix.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+	if fd, err := p.kept.dir.pipe(pipeOf(name), unix.O_RDONLY); err == nil {
 		pipe = os.NewFile(uintptr(fd), name)
 	}
 	return true, pipe, nil
@@ -228,7 +232,7 @@ func ends(ctx context.Context, pipe *os.File) bool {
 }
 
 func (p *place) isKept(name string) (bool, error) {
-	fd, err := openAt(p.kept.dir, name, unix.O_RDONLY, 0)
+	fd, _, err := p.kept.dir.file(name, unix.O_RDONLY)
 	if err == unix.ENOENT {
 		return false, nil
 	}
@@ -257,10 +261,10 @@ func (p *place) tidy(name string, f *os.File) {
 		return
 	}
 	defer func() { <-p.kept.inside }()
-	if flock(p.kept.dir, unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if flock(p.kept.dir.f, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	defer flock(p.kept.dir, unix.LOCK_UN)
+	defer flock(p.kept.dir.f, unix.LOCK_UN)
 	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		p.forget(name, f)
 	}
@@ -269,7 +273,7 @@ func (p *place) tidy(name string, f *os.File) {
 // sweep removes what dead processes have left.
 func (p *place) sweep(ctx context.Context) {
 	p.sweepNotes(ctx)
-	names, err := namesIn(p.kept.dir)
+	names, err := p.kept.dir.names()
 	if err != nil {
 		return
 	}
@@ -277,7 +281,7 @@ func (p *place) sweep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if name[0] != '~' { // a pipe goes with its file
+		if isName(name) { // a pipe goes with its file
 			_, _ = p.isKept(name)
 		}
 	}

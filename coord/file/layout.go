@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -52,6 +51,9 @@ func newLayout(boot string, sync bool) layout {
 	return layout{version: layoutVersion, id: hex.EncodeToString(id), boot: boot, sync: sync}
 }
 
+// longestLayout is how much of a layout is read.
+const longestLayout = 1 << 12
+
 const layoutHead = "turnwise directory, layout "
 
 func (l layout) String() string {
@@ -90,7 +92,7 @@ func parseLayout(text string) (layout, error) {
 
 // openPlace opens the directory, and makes it if it is not there.
 func openPlace(ctx context.Context, path string, c *config) (*place, error) {
-	p := &place{path: path, mode: 0o600, sync: c.sync}
+	p := &place{path: path, sync: c.sync}
 	p.users.Store(1)
 	if err := p.open(ctx, c); err != nil {
 		p.leave()
@@ -105,9 +107,9 @@ func (p *place) open(ctx context.Context, c *config) (err error) {
 	}
 	for _, d := range []struct {
 		name string
-		f    **os.File
+		d    **dir
 	}{{registersDir, &p.registers}, {notesDir, &p.notes}, {keptDir, &p.kept.dir}} {
-		if *d.f, err = p.makeDir(p.root, d.name); err != nil {
+		if *d.d, err = makeDir(p.root, d.name); err != nil {
 			return err
 		}
 	}
@@ -128,7 +130,6 @@ func (p *place) open(ctx context.Context, c *config) (err error) {
 
 // openRoot opens the directory itself, and refuses what does not suit.
 func (p *place) openRoot(c *config) error {
-	made := false
 	switch st, err := os.Stat(p.path); {
 	case errors.Is(err, fs.ErrNotExist):
 		parent := filepath.Dir(p.path)
@@ -137,9 +138,7 @@ func (p *place) openRoot(c *config) error {
 		} else if err != nil {
 			return err
 		}
-		if err := os.Mkdir(p.path, 0o700); err == nil {
-			made = true
-		} else if !errors.Is(err, fs.ErrExist) {
+		if err := makeTop(p.path, c.group); err != nil && !errors.Is(err, fs.ErrExist) {
 			return refusal("make the directory", err)
 		}
 	case err != nil:
@@ -147,36 +146,31 @@ func (p *place) openRoot(c *config) error {
 	case !st.IsDir():
 		return denied("%s is a file, not a directory: name another", p.path)
 	}
-	if made && c.group {
-		if err := os.Chmod(p.path, 0o770|fs.ModeSetgid); err != nil {
-			return refusal("let the group in", err)
-		}
-	}
 	if err := suits(p.path, c); err != nil {
 		return err
 	}
-	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	top, st, err := openTop(p.path)
 	if err != nil {
-		return refusal("open "+p.path, err)
+		return err
 	}
-	p.root = os.NewFile(uintptr(fd), p.path)
-	st, err := p.root.Stat()
-	if err != nil {
-		return refusal("open "+p.path, err)
-	}
-	switch mode := st.Mode().Perm(); {
+	top.by = ownersOf(&st)
+	p.root = top
+	switch mode := fs.FileMode(st.Mode & 0o777); { // also if it is 16 bits, as on macOS
 	case mode&0o002 != 0:
-		return denied("everybody may write to %s (%v): chmod 700 it, or 2770 for a group", p.path, st.Mode())
-	case mode&0o070 == 0o070:
-		p.mode = 0o660
-	case c.group:
-		return denied("the group may not use %s (%v): chmod 2770 it", p.path, st.Mode())
+		return denied("everybody may write to %s (%v): chmod 700 it, or 2770 for a group", p.path, mode)
+	case c.group && !top.by.group:
+		return denied("the group may not use %s (%v): chmod 2770 it", p.path, mode)
+	case os.Geteuid() != 0 && !top.by.ours(&st):
+		return denied("%s is user %d's, and no group's: name a directory of your own", p.path, st.Uid)
 	}
 	// The lock shows an operator that the directory is in use, and lets him lock it to remove it. It also makes
 	// systemd-tmpfiles leave it alone.
-	if err := flock(p.root, unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+	switch err := flock(p.root.f, unix.LOCK_SH|unix.LOCK_NB); {
+	case err == unix.EWOULDBLOCK && top.by.othersMayLock(&st):
+		c.Log.Warn("turnwise: somebody has locked the directory with flock, which proves nothing, since users may lock it who may not write to it: chmod 700 it, or 2770 for a group", "dir", p.path)
+	case err == unix.EWOULDBLOCK:
 		return fmt.Errorf("file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
-	} else if err != nil {
+	case err != nil:
 		return refusal("lock "+p.path, err)
 	}
 	return p.foreign()
@@ -184,10 +178,10 @@ func (p *place) openRoot(c *config) error {
 
 // foreign refuses a directory that is full of other things.
 func (p *place) foreign() error {
-	if _, err := os.Lstat(filepath.Join(p.path, layoutFile)); err == nil {
+	if _, err := p.root.stat(layoutFile); err == nil {
 		return nil
 	}
-	names, err := p.root.Readdirnames(100)
+	names, err := p.root.names()
 	for _, n := range names {
 		switch n {
 		case layoutFile, "." + layoutFile, registersDir, notesDir, keptDir, "lost+found":
@@ -195,28 +189,21 @@ func (p *place) foreign() error {
 			return denied("%s has other files in it, such as %s: name an empty or a new directory", p.path, n)
 		}
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil {
 		return refusal("list "+p.path, err)
 	}
 	return nil
 }
 
 // makeDir opens a directory of ours, and makes it if it is not there.
-func (p *place) makeDir(in *os.File, name string) (*os.File, error) {
-	err := again(func() error { return unix.Mkdirat(int(in.Fd()), name, 0o700) })
-	if err == nil && p.mode == 0o660 {
-		err = again(func() error { return unix.Fchmodat(int(in.Fd()), name, 0o2770, 0) })
-	}
-	if err != nil && err != unix.EEXIST {
-		return nil, refusal("make "+filepath.Join(in.Name(), name), err)
-	}
-	d, err := openDirAt(in, name)
+func makeDir(in *dir, name string) (*dir, error) {
+	d, err := in.makeSub(name)
 	if err != nil {
-		return nil, refusal("", err)
+		return nil, refusal(in.pathOf(name), err)
 	}
-	if err := unix.Access(d.Name(), unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
-		d.Close()
-		return nil, refusal("write to "+d.Name(), err)
+	if err := d.writable(); err != nil {
+		d.close()
+		return nil, refusal("write to "+d.path(), err)
 	}
 	return d, nil
 }
@@ -225,7 +212,7 @@ func (p *place) makeDir(in *os.File, name string) (*os.File, error) {
 // so: a directory without a layout gets one, and one from before the machine was last started is cleared of what is left.
 func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 	boot := bootID()
-	text, err := os.ReadFile(filepath.Join(p.path, layoutFile))
+	text, _, err := p.root.read(layoutFile, longestLayout)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !locked {
 			return false, nil
@@ -258,7 +245,7 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 }
 
 func (p *place) writeAndOpen(l layout) (ready bool, err error) {
-	if err := writeLayout(p.path, p.mode, l); err != nil {
+	if err := p.writeLayout(l); err != nil {
 		return false, err
 	}
 	return p.openLayout()
@@ -271,44 +258,42 @@ func firstLine(text []byte) string {
 
 func (p *place) makeShards() error {
 	for i := range shards {
-		d, err := p.makeDir(p.registers, shardName(i))
+		d, err := makeDir(p.registers, shardName(i))
 		if err != nil {
 			return err
 		}
 		if p.sync {
-			err = flush(d)
+			err = flush(d.f)
 		}
-		d.Close()
+		d.close()
 		if err != nil {
 			return refusal("write the directory", err)
 		}
 	}
 	if p.sync {
-		return flush(p.registers)
+		return flush(p.registers.f)
 	}
 	return nil
 }
 
 // writeLayout replaces the layout. It needs the lock of kept.
-func writeLayout(path string, mode uint32, l layout) error {
-	tmp := filepath.Join(path, "."+layoutFile)
-	_ = os.Remove(tmp)
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (p *place) writeLayout(l layout) error {
+	const tmp = "." + layoutFile
+	p.root.remove(tmp)
+	fd, err := p.root.makeFile(tmp, unix.O_WRONLY)
 	if err != nil {
 		return refusal("write the layout", err)
 	}
+	f := os.NewFile(uintptr(fd), p.root.pathOf(tmp))
 	defer f.Close()
-	if _, err = f.WriteString(l.String()); err == nil && mode != 0o600 {
-		err = f.Chmod(fs.FileMode(mode))
-	}
-	if err == nil && l.sync {
+	if _, err = f.WriteString(l.String()); err == nil && l.sync {
 		err = flush(f)
 	}
 	if err == nil {
-		err = os.Rename(tmp, filepath.Join(path, layoutFile))
+		err = p.root.rename(tmp, layoutFile)
 	}
 	if err == nil && l.sync {
-		err = flushDir(path)
+		err = flush(p.root.f)
 	}
 	if err != nil {
 		return refusal("write the layout", err)
@@ -316,29 +301,16 @@ func writeLayout(path string, mode uint32, l layout) error {
 	return nil
 }
 
-func flushDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return flush(d)
-}
-
 // openLayout keeps the layout open, and takes its number for the directory's.
 func (p *place) openLayout() (ready bool, err error) {
-	name := filepath.Join(p.path, layoutFile)
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	name := p.root.pathOf(layoutFile)
+	fd, st, err := p.root.file(layoutFile, unix.O_RDONLY)
 	if err != nil {
 		return false, refusal("open "+name, err)
 	}
 	p.layout = os.NewFile(uintptr(fd), name)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return false, refusal("open "+name, err)
-	}
 	// Another may have been put there since it was read.
-	text := make([]byte, 1<<12)
+	text := make([]byte, longestLayout)
 	n, err := readAt(fd, text, 0)
 	if err != nil {
 		return false, refusal("read "+name, err)
@@ -355,31 +327,41 @@ func (p *place) openLayout() (ready bool, err error) {
 }
 
 // clear removes what is of no use after a restart of the machine: pipes, locks, and registers that a power cut has left half
-// written. All earlier processes are dead.
+// written. All earlier processes are dead. What has no name of ours stays.
 func (p *place) clear(log *slog.Logger) {
 	for i := range shards {
-		d, err := openDirAt(p.registers, shardName(i))
+		d, err := p.registers.sub(shardName(i))
 		if err != nil {
 			continue
 		}
-		names, _ := d.Readdirnames(-1)
+		names, _ := d.names()
 		for _, name := range names {
-			b, err := os.ReadFile(filepath.Join(d.Name(), name))
-			if _, damaged := parse(b); err == nil && (damaged != nil || name == spare) {
-				_ = unix.Unlinkat(int(d.Fd()), name, 0)
-				if name != spare {
-					log.Error("turnwise: a register was lost when the machine stopped", "dir", p.path, "file", name)
-				}
+			if name == spare {
+				d.remove(name)
+			} else if _, err := load(d, name, false); err == errDamaged && isName(name) && d.remove(name) {
+				log.Error("turnwise: a register was lost when the machine stopped", "dir", p.path, "file", name)
 			}
 		}
-		d.Close()
+		d.close()
 	}
-	for _, d := range []*os.File{p.notes, p.kept.dir} {
-		names, _ := d.Readdirnames(-1)
-		for _, n := range names {
-			_ = os.RemoveAll(filepath.Join(d.Name(), n))
+	topics, _ := p.notes.names()
+	for _, topic := range topics {
+		if d, err := p.notes.sub(topic); err == nil {
+			names, _ := d.names()
+			for _, name := range names {
+				if _, _, beside := isBeside(name); beside || isPipe(name) {
+					d.remove(name)
+				}
+			}
+			d.close()
+			p.notes.removeSub(topic)
 		}
-		_, _ = d.Seek(0, 0)
+	}
+	kept, _ := p.kept.dir.names()
+	for _, name := range kept {
+		if isName(strings.TrimPrefix(name, "~")) {
+			p.kept.dir.remove(name)
+		}
 	}
 }
 

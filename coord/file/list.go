@@ -4,7 +4,6 @@ package file
 
 import (
 	"context"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,10 +28,10 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		if err != nil {
 			return err
 		}
-		names, err := namesIn(l.dir)
+		names, err := l.dir.names()
 		p.unlock(l)
 		if err != nil {
-			return trouble("list "+l.dir.Name(), err)
+			return trouble("list "+l.dir.path(), err)
 		}
 		for _, name := range names {
 			if strings.HasPrefix(name, ".") || !strings.HasPrefix(name, begin) && !strings.Contains(name, "~") {
@@ -54,16 +53,6 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		}
 	}
 	return p.check()
-}
-
-// namesIn lists a directory.
-func namesIn(dir *os.File) ([]string, error) {
-	fd, err := openAt(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	return namesOf(fd)
 }
 
 // namesOf lists a directory that nobody else reads through the same descriptor.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,68 +71,46 @@ func (p *place) pipe(topic string) (at ear, err error) {
 	var unique [6]byte
 	rand.Read(unique[:])
 	name := fmt.Sprintf("%d-%x", os.Getpid(), unique)
-	notes := int(p.notes.Fd())
 	for {
-		if err := p.makeTopic(topic); err != nil {
-			return at, err
-		}
-		f, err := p.makePipe(p.notes, topic+"/."+name)
+		d, err := p.notes.makeSub(topic)
 		if err == nil {
-			err = again(func() error { return unix.Renameat(notes, topic+"/."+name, notes, topic+"/"+name) })
-			if err == nil {
-				p.users.Add(1)
-				return ear{p, name, f}, nil
+			var f *os.File
+			if f, err = d.makePipe("." + name); err == nil {
+				if err = d.rename("."+name, name); err == nil {
+					p.users.Add(1)
+					d.close()
+					return ear{p, name, f}, nil
+				}
+				f.Close()
 			}
-			f.Close()
-			_ = unix.Unlinkat(notes, topic+"/."+name, 0)
+			d.remove("." + name)
+			d.close()
 		}
 		if !errors.Is(err, unix.ENOENT) { // otherwise the directory was empty, and somebody has removed it
 			return at, trouble("make a pipe", err)
 		}
-		if err := p.check(); err != nil {
+		if err := p.missingNotes(); err != nil {
 			return at, err
 		}
 	}
 }
 
-func (p *place) makeTopic(topic string) error {
-	notes := int(p.notes.Fd())
-	err := again(func() error { return unix.Mkdirat(notes, topic, 0o700) })
-	if err == nil && p.mode != 0o600 {
-		err = again(func() error { return unix.Fchmodat(notes, topic, 0o2770, 0) })
-	}
-	if err == nil || err == unix.EEXIST {
-		return nil
-	}
-	if err == unix.ENOENT {
+// missingNotes returns an error if the directory of all topics has gone.
+func (p *place) missingNotes() error {
+	if _, err := p.root.stat(notesDir); err == unix.ENOENT {
 		return p.missing(notesDir)
 	}
-	return trouble("make "+filepath.Join(p.notes.Name(), topic), err)
-}
-
-// makePipe makes a named pipe, and opens it for both directions, so that it does not end while nobody writes.
-func (p *place) makePipe(dir *os.File, name string) (*os.File, error) {
-	fd := int(dir.Fd())
-	if err := again(func() error { return mkfifoAt(dir, name, 0o600) }); err != nil {
-		return nil, err
-	}
-	if p.mode != 0o600 {
-		if err := again(func() error { return unix.Fchmodat(fd, name, p.mode, 0) }); err != nil {
-			return nil, err
-		}
-	}
-	pipe, err := openAt(dir, name, unix.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(pipe), name), nil
+	return p.check()
 }
 
 // close may be called on the zero ear.
 func (at ear) close(topic string) {
 	if at.f != nil {
 		at.f.Close()
-		at.place.bury(topic, at.name)
+		if d, err := at.place.notes.visit(topic); err == nil {
+			at.place.bury(d, topic, at.name)
+			d.close()
+		}
 		at.place.leave()
 	}
 }
@@ -179,21 +156,29 @@ func (l *listener) tend(p *place) {
 	if at.f == nil {
 		return // it is about to make one
 	}
-	var st unix.Stat_t
-	err := again(func() error {
-		return unix.Fstatat(int(p.notes.Fd()), l.dir+"/"+at.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	})
+	d, err := p.notes.visit(l.dir) // it may be another one by now
+	if err == nil {
+		_, err = d.stat(at.name)
+	}
 	switch {
-	case at.place != p || err == unix.ENOENT:
+	case at.place != p || errors.Is(err, unix.ENOENT):
 		l.move()
-	case p.hasLost(l.dir, at.name):
+	case err == nil && hasLost(d, at.name):
 		l.look()
 	}
+	d.close()
 }
 
 // hasLost reports whether notes have been lost since it was asked last.
-func (p *place) hasLost(topic, pipe string) bool {
-	return unix.Unlinkat(int(p.notes.Fd()), lostFile(topic, pipe), 0) == nil
+func hasLost(topic *dir, pipe string) bool { return topic.remove(lostFile(pipe)) }
+
+func (at ear) hasLost(topic string) bool {
+	d, err := at.place.notes.visit(topic)
+	if err != nil {
+		return false
+	}
+	defer d.close()
+	return hasLost(d, at.name)
 }
 
 // run reads notes until the listener is stopped.
@@ -215,14 +200,14 @@ func (l *listener) run() {
 			l.pipeAgain()
 			continue
 		}
-		n, err := receive(at.f, buf[left:], func() bool { return at.place.hasLost(l.dir, at.name) })
+		n, err := receive(at.f, buf[left:], func() bool { return at.hasLost(l.dir) })
 		switch {
 		case err == errLost:
 			l.lost.Store(true)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			_ = at.f.SetReadDeadline(time.Time{})
 		}
-		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { l.take(at.place, kind, rest) }))
+		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { l.take(at, kind, rest) }))
 		at.place.leave()
 		if l.lost.Swap(false) {
 			l.hear(nil)
@@ -263,19 +248,15 @@ func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) 
 }
 
 // take handles a message.
-func (l *listener) take(p *place, kind byte, rest []byte) {
+func (l *listener) take(at ear, kind byte, rest []byte) {
 	if kind == messageAside {
-		name := l.dir + "/" + string(rest)
-		fd, err := openAt(p.notes, name, unix.O_RDONLY, 0)
-		if err == nil {
-			rest = make([]byte, 1<<16)
-			var n int
-			n, err = readAt(fd, rest, 0)
-			rest = rest[:n]
-			unix.Close(fd)
-			_ = unix.Unlinkat(int(p.notes.Fd()), name, 0)
+		var err error
+		name := string(rest)
+		if pipe, _, ok := isBeside(name); !ok || pipe != at.name { // whoever may write to the pipe may name anything
+			l.lost.Store(true)
+			return
 		}
-		if err != nil {
+		if rest, err = at.aside(l.dir, name); err != nil {
 			l.lost.Store(true)
 			return
 		}
@@ -290,6 +271,20 @@ func (l *listener) take(p *place, kind byte, rest []byte) {
 		}
 		l.hear(text)
 	}
+}
+
+// aside returns what a file beside the pipe holds, and removes it.
+func (at ear) aside(topic, name string) ([]byte, error) {
+	d, err := at.place.notes.visit(topic)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	b, _, err := d.read(name, 1<<16)
+	if err == nil {
+		d.remove(name)
+	}
+	return b, err
 }
 
 // pipeAgain makes a new pipe after somebody has taken the old one away.

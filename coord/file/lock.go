@@ -15,7 +15,7 @@ import (
 // lock is a directory that one process at a time may have locked, with flock(2), and one goroutine in that process.
 type lock struct {
 	inside chan struct{} // holds a value while somebody in this process has the lock, or waits for the others
-	dir    *os.File      // of a shard: only after open
+	dir    *dir          // of a shard: only after open
 	open   atomic.Bool
 	head   [headLength + longestKey + 1]byte // for whoever has the lock
 	next   []byte
@@ -32,13 +32,13 @@ func (p *place) lock(ctx context.Context, l *lock) error {
 			return ctx.Err()
 		}
 	}
-	err := flock(l.dir, unix.LOCK_EX|unix.LOCK_NB)
+	err := flock(l.dir.f, unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
 		return p.waitFor(ctx, l)
 	}
 	if err != nil {
 		<-l.inside
-		return refusal("lock "+l.dir.Name(), err)
+		return refusal("lock "+l.dir.path(), err)
 	}
 	return nil
 }
@@ -48,20 +48,20 @@ func (p *place) lock(ctx context.Context, l *lock) error {
 func (p *place) waitFor(ctx context.Context, l *lock) error {
 	p.users.Add(1)
 	locked := make(chan error, 1)
-	go func() { locked <- flock(l.dir, unix.LOCK_EX) }()
+	go func() { locked <- flock(l.dir.f, unix.LOCK_EX) }()
 	var err error
 	select {
 	case err = <-locked:
 		p.leave()
 		if err != nil {
 			<-l.inside
-			return refusal("lock "+l.dir.Name(), err)
+			return refusal("lock "+l.dir.path(), err)
 		}
 		return nil
 	case <-ctx.Done():
 		go func() {
 			if <-locked == nil {
-				_ = flock(l.dir, unix.LOCK_UN)
+				_ = flock(l.dir.f, unix.LOCK_UN)
 			}
 			<-l.inside
 			p.leave()
@@ -71,7 +71,7 @@ func (p *place) waitFor(ctx context.Context, l *lock) error {
 }
 
 func (p *place) unlock(l *lock) {
-	_ = flock(l.dir, unix.LOCK_UN)
+	_ = flock(l.dir.f, unix.LOCK_UN)
 	<-l.inside
 }
 
@@ -106,7 +106,7 @@ func (p *place) openShard(ctx context.Context, i int) error {
 	if l.open.Load() {
 		return nil
 	}
-	d, err := openDirAt(p.registers, shardName(i))
+	d, err := p.registers.sub(shardName(i))
 	if err != nil {
 		if errors.Is(err, unix.ENOENT) {
 			return p.missing(filepath.Join(registersDir, shardName(i)))

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/crc32"
+	"strings"
 )
 
 // longName is how long the name of a file may be. Every file system takes two bytes more.
@@ -48,6 +49,26 @@ func appendEscaped(name []byte, c byte, first bool) []byte {
 }
 
 const hexDigits = "0123456789abcdef"
+
+// isName reports whether a file may have got its name from nameOf.
+func isName(name string) bool {
+	return name != "" && name[0] != '.' && name[0] != '~' && consistsOf(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.,%~")
+}
+
+// isPipe reports whether a name is that of a listener's pipe: the number of its process, a dash and digits.
+func isPipe(name string) bool {
+	pid, unique, ok := strings.Cut(name, "-")
+	return ok && pid != "" && unique != "" && consistsOf(pid, "0123456789") && consistsOf(unique, hexDigits)
+}
+
+// isBeside reports whether a name is that of a file beside a pipe, and of which pipe.
+func isBeside(name string) (pipe, what string, ok bool) {
+	name, dot := strings.CutPrefix(name, ".")
+	pipe, what, _ = strings.Cut(name, ".")
+	return pipe, what, dot && isPipe(pipe) && consistsOf(what, "abcdefghijklmnopqrstuvwxyz0123456789-")
+}
+
+func consistsOf(s, chars string) bool { return strings.Trim(s, chars) == "" }
 
 // shardOf returns which directory a register is in.
 func shardOf(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % shards) }

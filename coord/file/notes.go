@@ -7,8 +7,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,58 +40,55 @@ func message(kind byte, rest []byte) []byte {
 }
 
 // lostFile is the file beside a pipe that says that notes were lost.
-func lostFile(topic, pipe string) string { return topic + "/." + pipe + ".lost" }
+func lostFile(pipe string) string { return "." + pipe + ".lost" }
 
 // tell sends a note to those who listen. The lock of the register is held, so notes come in the order of its swaps.
 func (p *place) tell(n register.Note) {
 	topic := nameOf(n.Topic)
-	fd, err := openAt(p.notes, topic, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err == unix.ENOENT {
+	d, err := p.notes.visit(topic)
+	if err != nil {
 		return // nobody listens
 	}
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	names, _ := namesOf(fd)
+	defer d.close()
+	names, _ := namesOf(d.fd())
 	var note []byte
 	for _, pipe := range names {
-		if pipe[0] == '.' {
+		if !isPipe(pipe) {
 			continue
 		}
 		if note == nil {
 			note = binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(n.Topic)+len(n.Text)), uint16(len(n.Topic)))
 			note = append(append(note, n.Topic...), n.Text...)
 		}
-		p.send(topic, pipe, note)
+		p.send(d, topic, pipe, note)
 	}
 }
 
 // send sends a note to one listener.
-func (p *place) send(topic, pipe string, note []byte) {
+func (p *place) send(d *dir, topic, pipe string, note []byte) {
 	m := message(messageNote, note)
 	if len(m) > atOnce {
 		var unique [6]byte
 		rand.Read(unique[:])
 		name := fmt.Sprintf(".%s.%x", pipe, unique)
-		if p.aside(topic+"/"+name, note) != nil {
-			p.lose(topic, pipe)
+		if aside(d, name, note) != nil {
+			p.lose(d, topic, pipe)
 			return
 		}
 		m = message(messageAside, []byte(name))
 	}
-	switch p.put(topic, pipe, m) {
-	case nil, unix.ENOENT:
+	switch write(d, pipe, m) {
+	case nil, unix.ENOENT, errNotOurs:
 	case unix.ENXIO, unix.EPIPE:
-		p.bury(topic, pipe)
+		p.bury(d, topic, pipe)
 	default:
-		p.lose(topic, pipe)
+		p.lose(d, topic, pipe)
 	}
 }
 
-// put writes a message into a pipe. ENXIO says that there is no reader, because its process is dead.
-func (p *place) put(topic, pipe string, m []byte) error {
-	fd, err := openAt(p.notes, topic+"/"+pipe, unix.O_WRONLY|unix.O_NONBLOCK, 0)
+// write writes a message into a pipe. ENXIO says that there is no reader, because its process is dead.
+func write(d *dir, pipe string, m []byte) error {
+	fd, err := d.pipe(pipe, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -103,47 +100,43 @@ func (p *place) put(topic, pipe string, m []byte) error {
 }
 
 // aside writes a long note into a file.
-func (p *place) aside(name string, note []byte) error {
-	fd, err := openAt(p.notes, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+func aside(d *dir, name string, note []byte) error {
+	fd, err := d.makeFile(name, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if p.mode != 0o600 {
-		err = unix.Fchmod(fd, p.mode)
-	}
-	if err == nil {
-		var n int
-		if n, err = unix.Write(fd, note); err == nil && n < len(note) {
-			err = unix.ENOSPC
-		}
+	n, err := unix.Write(fd, note)
+	if err == nil && n < len(note) {
+		err = unix.ENOSPC
 	}
 	if err != nil {
-		_ = unix.Unlinkat(int(p.notes.Fd()), name, 0)
+		d.remove(name)
 	}
 	return err
 }
 
 // bury removes the pipe of a listener that has gone. Its name does not come again.
-func (p *place) bury(topic, pipe string) {
-	fd := int(p.notes.Fd())
-	_ = unix.Unlinkat(fd, topic+"/"+pipe, 0)
-	_ = unix.Unlinkat(fd, lostFile(topic, pipe), 0)
-	_ = unix.Unlinkat(fd, topic, unix.AT_REMOVEDIR) // if it is empty
+func (p *place) bury(d *dir, topic, pipe string) {
+	d.remove(pipe)
+	d.remove(lostFile(pipe))
+	p.notes.removeSub(topic)
 }
 
 // lose sees to it that a listener finds out that it has lost a note.
-func (p *place) lose(topic, pipe string) {
-	fd, marked := openAt(p.notes, lostFile(topic, pipe), unix.O_WRONLY|unix.O_CREAT, 0o600)
+func (p *place) lose(d *dir, topic, pipe string) {
+	fd, marked := d.makeFile(lostFile(pipe), unix.O_WRONLY)
 	if marked == nil {
 		unix.Close(fd)
+	} else if marked == unix.EEXIST {
+		marked = nil
 	}
 	// The listener may have emptied the pipe before the file was there, and be asleep: it must look again. If this message does
 	// not fit, the listener has yet to empty the pipe.
-	switch err := p.put(topic, pipe, message(messageLook, nil)); err {
-	case nil, unix.ENOENT:
+	switch err := write(d, pipe, message(messageLook, nil)); err {
+	case nil, unix.ENOENT, errNotOurs:
 	case unix.ENXIO, unix.EPIPE:
-		p.bury(topic, pipe)
+		p.bury(d, topic, pipe)
 	default:
 		if marked != nil || err != unix.EAGAIN {
 			p.debts.owe(topic, pipe)
@@ -173,56 +166,61 @@ func (p *place) settleDebts() {
 	p.debts.owed = nil
 	p.debts.mu.Unlock()
 	for who := range owed {
-		p.lose(who[0], who[1])
+		d, err := p.notes.visit(who[0])
+		if err == nil {
+			p.lose(d, who[0], who[1])
+			d.close()
+		} else if !errors.Is(err, unix.ENOENT) {
+			p.debts.owe(who[0], who[1])
+		}
 	}
 }
 
 // sweepNotes removes what listeners whose processes are dead have left.
 func (p *place) sweepNotes(ctx context.Context) {
-	topics, err := namesIn(p.notes)
+	topics, err := p.notes.names()
 	if err != nil {
 		return
 	}
 	for _, topic := range topics {
-		fd, err := openAt(p.notes, topic, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		d, err := p.notes.visit(topic)
 		if err != nil {
 			continue
 		}
-		names, _ := namesOf(fd)
-		unix.Close(fd)
+		names, _ := d.names()
 		for _, name := range names {
 			switch {
 			case ctx.Err() != nil:
+				d.close()
 				return
-			case name[0] != '.' && !p.listens(topic, name):
-				p.bury(topic, name)
-			case name[0] == '.' && p.isLeft(topic, name):
-				_ = unix.Unlinkat(int(p.notes.Fd()), topic+"/"+name, 0)
+			case isPipe(name) && !listens(d, name):
+				p.bury(d, topic, name)
+			case isLeft(d, name):
+				d.remove(name)
 			}
 		}
-		_ = unix.Unlinkat(int(p.notes.Fd()), topic, unix.AT_REMOVEDIR)
+		d.close()
+		p.notes.removeSub(topic)
 	}
 }
 
 // isLeft reports whether a file is for a listener who has gone, or a pipe whose process died before it got its name.
-func (p *place) isLeft(topic, name string) bool {
-	pipe, _, beside := strings.Cut(name[1:], ".")
-	if beside {
-		name = pipe
+func isLeft(d *dir, name string) bool {
+	pipe, what, beside := isBeside(name)
+	if !beside {
+		return false
 	}
-	var st unix.Stat_t
-	err := again(func() error {
-		return unix.Fstatat(int(p.notes.Fd()), topic+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	})
-	if beside {
+	if what != "" {
+		_, err := d.stat(pipe)
 		return err == unix.ENOENT
 	}
+	st, err := d.stat(name)
 	return err == nil && time.Since(time.Unix(st.Mtim.Unix())) > time.Minute
 }
 
 // listens reports whether somebody has a pipe open.
-func (p *place) listens(topic, pipe string) bool {
-	fd, err := openAt(p.notes, topic+"/"+pipe, unix.O_WRONLY|unix.O_NONBLOCK, 0)
+func listens(d *dir, pipe string) bool {
+	fd, err := d.pipe(pipe, unix.O_WRONLY)
 	if err == nil {
 		unix.Close(fd)
 	}

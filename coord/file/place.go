@@ -24,10 +24,9 @@ type place struct {
 	path   string
 	memory string    // names what is remembered here
 	since  time.Time // when something was forgotten; zero if nothing was
-	mode   uint32    // of files: whether the group takes part
 	sync   bool
 
-	root, registers, notes *os.File
+	root, registers, notes *dir
 	kept                   lock
 	shards                 [shards]lock
 	layout                 *os.File // kept open, so that no other file can have its number
@@ -67,11 +66,12 @@ func (p *place) leave() {
 }
 
 func (p *place) close() {
-	for _, f := range []*os.File{p.root, p.registers, p.notes, p.kept.dir, p.layout} {
-		_ = f.Close() // nil if opening did not get that far
+	for _, d := range []*dir{p.root, p.registers, p.notes, p.kept.dir} {
+		d.close() // nil if opening did not get that far
 	}
+	_ = p.layout.Close()
 	for i := range p.shards {
-		_ = p.shards[i].dir.Close()
+		p.shards[i].dir.close()
 	}
 }
 
@@ -81,10 +81,9 @@ func (p *place) check() error {
 	if p.forgot.Load() {
 		return p.lost()
 	}
-	var st unix.Stat_t
-	err := again(func() error { return unix.Stat(p.layout.Name(), &st) })
+	number, err := numberAt(p.layout.Name())
 	switch {
-	case err == nil && numberOf(&st) == p.number:
+	case err == nil && number == p.number:
 		return nil
 	case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		p.forgot.Store(true)
@@ -120,7 +119,7 @@ func (p *place) disown() error {
 	}
 	l := newLayout(bootID(), p.sync)
 	l.forgot = time.Now()
-	return writeLayout(p.path, p.mode, l)
+	return p.writeLayout(l)
 }
 
 func again(f func() error) error {
@@ -129,22 +128,4 @@ func again(f func() error) error {
 			return err
 		}
 	}
-}
-
-// openAt opens a file in a directory.
-func openAt(dir *os.File, name string, flags int, mode uint32) (fd int, err error) {
-	for {
-		fd, err = unix.Openat(int(dir.Fd()), name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
-}
-
-func openDirAt(dir *os.File, name string) (*os.File, error) {
-	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir.Name(), name), Err: err}
-	}
-	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }

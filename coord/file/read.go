@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -51,7 +49,7 @@ var errSwapped = errors.New("swapped while it was read")
 // read returns what stands in a register. If key is empty any key will do.
 func (p *place) read(ctx context.Context, l *lock, name, key string) (register.Item, error) {
 	for range tries {
-		item, err := load(l, name, true)
+		item, err := load(l.dir, name, true)
 		if err == errSwapped || err == errDamaged {
 			continue
 		}
@@ -66,7 +64,7 @@ func (p *place) read(ctx context.Context, l *lock, name, key string) (register.I
 
 // locked returns what stands in a register. It needs the lock.
 func (p *place) locked(l *lock, name, key string) (register.Item, error) {
-	item, err := load(l, name, false)
+	item, err := load(l.dir, name, false)
 	return p.judge(l, name, key, item, err)
 }
 
@@ -78,9 +76,9 @@ func (p *place) judge(l *lock, name, key string, item register.Item, err error) 
 		err = errCollision
 		fallthrough
 	case err == errDamaged:
-		return register.Item{}, denied("%s: %w", filepath.Join(l.dir.Name(), name), err)
+		return register.Item{}, denied("%s: %w", l.dir.pathOf(name), err)
 	case err != nil:
-		return register.Item{}, trouble("read "+filepath.Join(l.dir.Name(), name), err)
+		return register.Item{}, trouble("read "+l.dir.pathOf(name), err)
 	}
 	return item, nil
 }
@@ -89,8 +87,8 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 4096); return &b }}
 
 // load reads a register's file. If open is set, others may swap meanwhile, and it makes sure that what it read was in the
 // register: a file that is being read may become the spare one, and be written to.
-func load(l *lock, name string, open bool) (item register.Item, err error) {
-	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
+func load(d *dir, name string, open bool) (item register.Item, err error) {
+	fd, err := d.open(name, unix.O_RDONLY, 0) // a pipe cannot be read at a place, so it need not be told apart
 	if err != nil {
 		return item, err
 	}
@@ -116,7 +114,7 @@ func load(l *lock, name string, open bool) (item register.Item, err error) {
 		}
 	}
 	if open {
-		if err := stillThere(l.dir, name, fd, whole); err != nil {
+		if err := stillThere(d, name, fd, whole); err != nil {
 			return item, err
 		}
 	}
@@ -132,12 +130,12 @@ func sizeOf(fd int) int64 {
 // stillThere makes sure that a file still has the name that it was opened by, and has not been written to meanwhile: it
 // begins as it did. No version comes again, so it has begun like this all the time, and did so when it was found under its
 // name.
-func stillThere(dir *os.File, name string, fd int, whole []byte) error {
-	var file, named unix.Stat_t
+func stillThere(d *dir, name string, fd int, whole []byte) error {
+	var file unix.Stat_t
 	if err := again(func() error { return unix.Fstat(fd, &file) }); err != nil {
 		return err
 	}
-	err := again(func() error { return unix.Fstatat(int(dir.Fd()), name, &named, unix.AT_SYMLINK_NOFOLLOW) })
+	named, err := d.stat(name)
 	if err == unix.ENOENT {
 		return errSwapped
 	}

@@ -520,6 +520,9 @@ func TestAProcessThatIsStoppedInASwapHoldsUpNobodyForLongerThanTheirContexts(t *
 
 func TestAnOperatorsLockKeepsOthersOut(t *testing.T) {
 	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil { // only the operator can lock it
+		t.Fatal(err)
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ package file
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +47,9 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error
 }
 
 func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.Item, error) {
+	if len(w.Value) > largest {
+		return register.Item{}, fmt.Errorf("file: %w: %d bytes, and at most %d are read", register.ErrTooLarge, len(w.Value), largest)
+	}
 	name := nameOf(w.Key)
 	l, err := p.shard(ctx, shardOf(name))
 	if err != nil {
@@ -64,15 +66,15 @@ func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.I
 			return item, register.ErrConflict
 		}
 		if err == nil && p.sync {
-			err = unsynced(l, flush(l.dir)) // the earlier try may not have got that far
+			err = unsynced(l, flush(l.dir.f)) // the earlier try may not have got that far
 		}
 		return item, err
 	}
 	if err := p.write(l, name, w); err != nil {
-		return register.Item{}, trouble("write "+filepath.Join(l.dir.Name(), name), err)
+		return register.Item{}, trouble("write "+l.dir.pathOf(name), err)
 	}
 	if p.sync {
-		err = flush(l.dir)
+		err = flush(l.dir.f)
 	}
 	for _, n := range w.Notes {
 		p.tell(n)
@@ -91,29 +93,29 @@ func unsynced(l *lock, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("file: write %s to the disk: %w", l.dir.Name(), err)
+	return fmt.Errorf("file: write %s to the disk: %w", l.dir.path(), err)
 }
 
 // version returns the version of what stands in a register. It needs the lock.
 func (p *place) version(l *lock, name, key string) (v register.Version, err error) {
-	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
+	fd, err := l.dir.open(name, unix.O_RDONLY, 0)
 	if err == unix.ENOENT {
 		return v, p.empty(l)
 	}
 	if err != nil {
-		return v, trouble("open "+filepath.Join(l.dir.Name(), name), err)
+		return v, trouble("open "+l.dir.pathOf(name), err)
 	}
 	defer unix.Close(fd)
 	n, err := readAt(fd, l.head[:], 0)
 	if err != nil {
-		return v, trouble("read "+filepath.Join(l.dir.Name(), name), err)
+		return v, trouble("read "+l.dir.pathOf(name), err)
 	}
 	h, err := parseHead(l.head[:n])
 	if err == nil && h.key != key {
 		err = errCollision
 	}
 	if err != nil {
-		return v, denied("%s: %w", filepath.Join(l.dir.Name(), name), err)
+		return v, denied("%s: %w", l.dir.pathOf(name), err)
 	}
 	return h.version, nil
 }
@@ -121,23 +123,22 @@ func (p *place) version(l *lock, name, key string) (v register.Version, err erro
 // empty makes sure that a file is missing because the register is empty, and not because the whole directory has gone.
 func (p *place) empty(l *lock) error {
 	var st unix.Stat_t
-	if err := again(func() error { return unix.Fstat(int(l.dir.Fd()), &st) }); err != nil {
-		return trouble("look at "+l.dir.Name(), err)
+	if err := again(func() error { return unix.Fstat(int(l.dir.f.Fd()), &st) }); err != nil {
+		return trouble("look at "+l.dir.path(), err)
 	}
 	if st.Nlink == 0 {
-		return p.missing(filepath.Join(registersDir, filepath.Base(l.dir.Name())))
+		return p.missing(filepath.Join(registersDir, filepath.Base(l.dir.path())))
 	}
 	return nil
 }
 
 // write makes a swap. It needs the lock. After an error nothing is changed.
 func (p *place) write(l *lock, name string, w register.Swap) error {
-	fd := int(l.dir.Fd())
 	if w.Next.IsZero() {
 		if w.Old.IsZero() {
 			return nil
 		}
-		return again(func() error { return unix.Renameat(fd, name, fd, spare) })
+		return l.dir.rename(name, spare)
 	}
 	l.next = appendContent(l.next[:0], w.Key, w.Next, w.Value)
 	err := p.writeSpare(l)
@@ -149,7 +150,7 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 	}
 	if err != nil {
 		// It must not be written to again: a reader that finds the same version twice takes the file for unchanged.
-		_ = unix.Unlinkat(fd, spare, 0)
+		l.dir.remove(spare)
 	}
 	return err
 }
@@ -157,7 +158,7 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 // install puts the spare file in the place of a register's.
 func (p *place) install(l *lock, name string, first bool) error {
 	if !first && !p.plain.Load() {
-		err := exchange(l.dir, spare, name)
+		err := exchange(l.dir.f, spare, name)
 		switch err {
 		case unix.EINVAL, unix.ENOSYS, unix.ENOTSUP:
 			p.plain.Store(true)
@@ -165,12 +166,11 @@ func (p *place) install(l *lock, name string, first bool) error {
 			return err
 		}
 	}
-	fd := int(l.dir.Fd())
-	return again(func() error { return unix.Renameat(fd, spare, fd, name) })
+	return l.dir.rename(spare, name)
 }
 
 func (p *place) writeSpare(l *lock) error {
-	fd, size, err := p.openSpare(l.dir)
+	fd, size, err := openSpare(l.dir)
 	if err != nil {
 		return err
 	}
@@ -195,23 +195,14 @@ func (p *place) writeSpare(l *lock) error {
 
 // openSpare opens the spare file. One that cannot be used is replaced: another user has made it, or a backup has a link to
 // it.
-func (p *place) openSpare(dir *os.File) (fd int, size int64, err error) {
-	fd, err = openAt(dir, spare, unix.O_WRONLY, 0)
+func openSpare(d *dir) (fd int, size int64, err error) {
+	fd, st, err := d.file(spare, unix.O_WRONLY)
 	if err == nil {
-		var st unix.Stat_t
-		if err = unix.Fstat(fd, &st); err == nil && st.Nlink == 1 {
-			return fd, st.Size, nil
-		}
-		unix.Close(fd)
+		return fd, st.Size, nil
 	}
 	if err != unix.ENOENT {
-		_ = unix.Unlinkat(int(dir.Fd()), spare, 0)
+		d.remove(spare)
 	}
-	fd, err = openAt(dir, spare, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
-	if err == nil && p.mode != 0o600 {
-		if err = unix.Fchmod(fd, p.mode); err != nil {
-			unix.Close(fd)
-		}
-	}
+	fd, err = d.makeFile(spare, unix.O_WRONLY)
 	return fd, 0, err
 }
