@@ -70,7 +70,7 @@ func Granted(kind string) string {
 	return ""
 }
 
-func announces(kind string) bool { return kind[0] == 'Q' && IsPermits(kind) }
+func announces(kind string) bool { return IsPermits(kind) && kind[0] == 'Q' }
 
 // Weighted lets me in when my weight and those of the nodes ahead fit into the permits. The number of permits is the
 // smallest that any of us states, since it may change while a deployment rolls.

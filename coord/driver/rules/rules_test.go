@@ -103,6 +103,25 @@ func TestAsMuchOfALineAsDepthSaysIsEnough(t *testing.T) {
 	}
 }
 
+// What others wrote may have any kind: it takes all, and whoever stands behind it waits.
+func TestNoKindEndsTheProcess(t *testing.T) {
+	kinds := []string{"", "S", "Q", "G", "Qof", "Q1of", "Q9223372036854775808of1", "\x00", "\xff\xfe", strings.Repeat("Q", 1<<16)}
+	for _, kind := range kinds {
+		odd := driver.Node{Kind: kind, Token: 1}
+		for _, mine := range []string{Lock, Reader, Writer, "S1of3", "Q1of9", "G1of9"} {
+			me := driver.Node{Kind: mine, Token: 2}
+			if wait := For(mine)(me, []driver.Node{odd}); len(wait) != 1 {
+				t.Errorf("%s behind %.20q waits for %v", mine, kind, wait)
+			}
+			For(kind)(odd, []driver.Node{me})
+			Turns([]driver.Node{odd, me})
+		}
+		if Granted(kind) != "" {
+			t.Errorf("%.20q announces that it is granted", kind)
+		}
+	}
+}
+
 func TestKindsOfPermits(t *testing.T) {
 	for _, c := range []struct{ weight, permits int64 }{{1, 1}, {3, 8}, {math.MaxInt64 - 1, math.MaxInt64}} {
 		kind := Permits(c.weight, c.permits)
