@@ -43,6 +43,9 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		if d.next >= maxToken {
 			return fmt.Errorf("line %q: %w", e.Line, errTokens)
 		}
+		if d.isFull() {
+			return fmt.Errorf("line %q: %w", e.Line, errFull)
+		}
 		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
 		return nil
 	}

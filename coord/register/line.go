@@ -71,30 +71,70 @@ const isWatched = 1 // among the line's flags
 
 var errNoLine = errors.New("what stands in the register is not a line of this version of turnwise")
 
+// More than this was not written by us, and reading it would cost all who look at the line their memory. Nobody joins a line
+// that has half as much.
+const (
+	maxLine    = 32 << 20 // bytes
+	maxNodes   = 1 << 17
+	maxMembers = 2*maxNodes + 16 // see draft.shrunk
+)
+
+var errFull = fmt.Errorf("%w: the line is full: nobody joins behind %d others, or %d bytes", driver.ErrDenied, maxNodes/2, maxLine/2)
+
+// isFull reports whether there is no room for one more. An amendment or a value may still make the line longer.
+func (l *line) isFull() bool {
+	return l.count >= maxNodes/2 || len(l.entries) >= maxLine/2
+}
+
 // parseLine decodes the head. Entries are decoded when they are needed.
 func parseLine(value []byte) (*line, error) {
+	if len(value) > maxLine {
+		return nil, fmt.Errorf("%w (%d bytes, at most %d are read)", errNoLine, len(value), maxLine)
+	}
 	r := reader{rest: value}
 	if f := r.byte(); f != format {
 		return nil, fmt.Errorf("%w (format %d)", errNoLine, f)
 	}
 	l := &line{watched: r.byte()&isWatched != 0, next: r.number(), seq: r.number(), value: r.bytes(), count: int(r.number()), first: r.number(), last: r.number()}
-	members := reader{rest: r.bytes()}
-	for range members.count() {
-		m := member{}
-		copy(m.id[:], members.take(len(m.id)))
-		m.since = members.signed()
-		m.owner = string(members.bytes())
-		l.members = append(l.members, m)
-	}
-	kinds := reader{rest: r.bytes()}
-	for range kinds.count() {
-		l.kinds = append(l.kinds, string(kinds.bytes()))
-	}
+	members, kinds := r.bytes(), r.bytes()
 	l.entries = r.rest
-	if r.bad || members.bad || kinds.bad || l.count < 0 || l.count > len(l.entries) {
+	if r.bad || l.count < 0 || l.count > len(l.entries) || l.count > maxNodes || !l.parseMembers(members) || !l.parseKinds(kinds) {
 		return nil, errNoLine
 	}
 	return l, nil
+}
+
+// parseMembers stops at the first bad byte, as parseKinds does.
+func (l *line) parseMembers(text []byte) bool {
+	r := reader{rest: text}
+	count := r.count()
+	if count > maxMembers {
+		return false
+	}
+	for i := 0; i < count && !r.bad; i++ {
+		m := member{}
+		copy(m.id[:], r.take(len(m.id)))
+		m.since = r.signed()
+		m.owner = string(r.bytes())
+		l.members = append(l.members, m)
+	}
+	return !r.bad
+}
+
+func (l *line) parseKinds(text []byte) bool {
+	r := reader{rest: text}
+	count := r.count()
+	if count > maxMembers {
+		return false
+	}
+	for range count {
+		kind := r.bytes()
+		if len(kind) > driver.MaxKind || !driver.ValidKind(string(kind)) {
+			return false
+		}
+		l.kinds = append(l.kinds, string(kind))
+	}
+	return !r.bad
 }
 
 // readLine decodes a line that comes from outside, and checks all of it.

@@ -110,6 +110,11 @@ func FuzzLine(f *testing.F) {
 	d.next = 1
 	d.join(sessionID{1}, 1, "lock", driver.Owner{Host: "h", Since: time.UnixMilli(1)}, []byte("data"), 0)
 	f.Add(d.encode())
+	for _, kind := range []string{"", "unknown", "\x00"} {
+		l := d.line
+		l.kinds = []string{kind}
+		f.Add(l.encode())
+	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		l, err := parseLine(value)
 		if err != nil || l.check() != nil {
