@@ -93,8 +93,8 @@ type errand struct {
 // pursue follows the errand until the worker drains.
 func (w *worker) pursue(errand errand, random *rand.Rand) {
 	for {
-		rest := time.Duration(5+random.IntN(40)) * time.Millisecond
-		if errand.idles && random.IntN(20) == 0 {
+		rest, idle := time.Duration(5+random.IntN(40))*time.Millisecond, errand.idles && random.IntN(10) == 0
+		if idle {
 			rest = time.Duration(random.Int64N(3 * int64(w.job.Session)))
 		}
 		select {
@@ -102,11 +102,13 @@ func (w *worker) pursue(errand errand, random *rand.Rand) {
 			return
 		case <-time.After(rest):
 		}
-		w.once(errand, random)
+		w.once(errand, random, idle)
 	}
 }
 
-func (w *worker) once(errand errand, random *rand.Rand) {
+// once gets the errand's line and gives it back. After a rest it keeps it: what was said before the rest is old by then, and
+// what it believes must come from what was said since.
+func (w *worker) once(errand errand, random *rand.Rand, rested bool) {
 	n := w.wants.Add(1)
 	kind := errand.kind(random)
 	note := func(e Event) {
@@ -133,10 +135,10 @@ func (w *worker) once(errand errand, random *rand.Rand) {
 		w.write(errand.line, c.token)
 	}
 	hold := time.Duration(random.IntN(15)) * time.Millisecond
-	switch random.IntN(20) {
-	case 0:
+	switch n := random.IntN(20); {
+	case n == 0 || rested:
 		hold = w.job.Session + time.Duration(random.Int64N(int64(w.job.Session)))
-	case 1, 2:
+	case n <= 2:
 		hold = time.Duration(50+random.IntN(150)) * time.Millisecond
 	}
 	ok := w.believe(c, hold, note)
