@@ -37,15 +37,15 @@ type door struct {
 
 // doorplate is what a holder says of itself, at once, to whoever connects.
 type doorplate struct {
-	Line    string `json:"line"`
-	Service string `json:"service"` // backend.Service.ID
-	Token   string `json:"token"`
-	PID     int    `json:"pid"` // for people: it may be that of another namespace
+	Line    string      `json:"line"`
+	Service string      `json:"service"` // backend.Service.ID
+	Token   coord.Token `json:"token"`
+	PID     int         `json:"pid"` // for people: it may be that of another namespace
 }
 
 // doorRequest asks for the release of the hold with this token, and of no other.
 type doorRequest struct {
-	Release string `json:"release"`
+	Release coord.Token `json:"release"`
 }
 
 type doorAnswer struct {
@@ -139,6 +139,17 @@ func (d *door) serve() {
 			}
 		})
 	}
+}
+
+// peerOf returns the user at the other end of a socket.
+func peerOf(c *net.UnixConn) (uid int, err error) {
+	uid = -1
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return uid, err
+	}
+	failed := raw.Control(func(fd uintptr) { uid, err = userAt(int(fd)) })
+	return uid, errors.Join(failed, err)
 }
 
 func (d *door) speak(c net.Conn) {

@@ -155,7 +155,7 @@ func (h *holder) keep(w *waiter) error {
 	over, cancel := w.signals.untilEnd(hold.Context())
 	defer cancel()
 	d, err := openDoor(doorplate{
-		Line: h.name, Service: w.to.ID(), Token: fmt.Sprint(hold.Token()), PID: os.Getpid(),
+		Line: h.name, Service: w.to.ID(), Token: hold.Token(), PID: os.Getpid(),
 	}, cancel)
 	if err != nil && !h.quiet { // the shell's end, a time or a signal still end it
 		err = fmt.Errorf("%q: 'turnwise release' will not find this hold, process %d: %w", h.name, os.Getpid(), err)

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -11,20 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerOf returns the user at the other end of a socket.
-func peerOf(c *net.UnixConn) (uid int, err error) {
-	uid = -1
-	raw, err := c.SyscallConn()
+// userAt returns the user at the other end of a socket.
+func userAt(fd int) (uid int, err error) {
+	peer, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
-		return uid, err
+		return -1, err
 	}
-	failed := raw.Control(func(fd uintptr) {
-		var peer *unix.Xucred
-		if peer, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); err == nil {
-			uid = int(peer.Uid)
-		}
-	})
-	return uid, errors.Join(failed, err)
+	return int(peer.Uid), nil
 }
 
 // replace makes a file's number stand for another file.

@@ -2,28 +2,19 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"math"
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// peerOf returns the user at the other end of a socket.
-func peerOf(c *net.UnixConn) (uid int, err error) {
-	uid = -1
-	raw, err := c.SyscallConn()
+// userAt returns the user at the other end of a socket.
+func userAt(fd int) (uid int, err error) {
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return uid, err
+		return -1, err
 	}
-	failed := raw.Control(func(fd uintptr) {
-		var peer *unix.Ucred
-		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			uid = int(peer.Uid)
-		}
-	})
-	return uid, errors.Join(failed, err)
+	return int(peer.Uid), nil
 }
 
 // replace makes a file's number stand for another file.

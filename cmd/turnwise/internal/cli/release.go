@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -48,14 +47,14 @@ func release(ctx context.Context, h held) error {
 	}()
 	var ours []*visit
 	for _, v := range all {
-		if v.Line == h.line && v.Service == h.service && (h.token == 0 || v.Token == fmt.Sprint(h.token)) {
+		if v.Line == h.line && v.Service == h.service && (h.token == 0 || v.Token == h.token) {
 			ours = append(ours, v)
 		}
 	}
 	if len(ours) > 1 {
 		around := heldAround(h.service)
 		for _, v := range ours {
-			if slices.ContainsFunc(around, func(a held) bool { return a.line == h.line && fmt.Sprint(a.token) == v.Token }) {
+			if slices.ContainsFunc(around, func(a held) bool { return a.line == h.line && a.token == v.Token }) {
 				ours = []*visit{v}
 				break
 			}
