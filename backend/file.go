@@ -15,11 +15,10 @@ import (
 )
 
 func files(t *target) (connect, error) {
-	dir := t.path
 	if len(t.hosts) > 0 || t.user != "" {
 		return nil, errors.New("a path begins with a third slash: write file:///var/lib/locks")
 	}
-	if strings.ContainsRune(dir, 0) {
+	if strings.ContainsRune(t.path, 0) {
 		return nil, errors.New("a path has no zero byte")
 	}
 	var opts []file.Option
@@ -31,12 +30,11 @@ func files(t *target) (connect, error) {
 		}
 	}
 	return func(ctx context.Context, c config) (*coord.Client, error) {
-		dir := dir
-		if dir == "" || dir == "/" {
-			var err error
-			if dir, err = own(); err != nil {
-				return nil, err
-			}
+		dir, mine, err := t.directory()
+		if err != nil {
+			return nil, err
+		}
+		if mine {
 			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 				return nil, fmt.Errorf("turnwise: backend file://: %w: make the user's directory, or name one, as file:///var/lib/locks: %w", coord.ErrUnavailable, err)
 			}
@@ -50,18 +48,24 @@ func (t *target) private() bool {
 	if t.scheme != "file" {
 		return false
 	}
-	dir, mine := t.path, t.path == "" || t.path == "/"
-	if mine {
-		var err error
-		if dir, err = own(); err != nil {
-			return false
-		}
+	dir, mine, err := t.directory()
+	if err != nil {
+		return false
 	}
 	st, err := os.Stat(dir)
 	if err != nil {
 		return mine && errors.Is(err, fs.ErrNotExist)
 	}
 	return st.Mode().Perm()&0o077 == 0
+}
+
+// directory returns the directory that a URL of files means. mine says that it names none: then it is the user's.
+func (t *target) directory() (dir string, mine bool, err error) {
+	if t.path != "" && t.path != "/" {
+		return t.path, false, nil
+	}
+	dir, err = own()
+	return dir, true, err
 }
 
 // own returns the user's directory. It goes by who the user is, not by $HOME or the XDG variables: those differ between

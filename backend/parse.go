@@ -140,10 +140,8 @@ func (t *target) id() string {
 	delete(params, "session")
 	path := t.path
 	if t.scheme == "file" {
-		path = filepath.Clean("/" + path)
-		if dir, err := own(); path == "/" && err == nil {
-			path = dir
-		}
+		dir, _, _ := t.directory() // without one, nothing can be opened either
+		path = filepath.Clean("/" + dir)
 	}
 	text, err := json.Marshal([]any{t.scheme, t.user, t.hosts, path, params.Encode()})
 	if err != nil {
