@@ -114,13 +114,11 @@ func (f *File) begin(s fence.Stamp) (name, *os.File, error) {
 // draft makes a file that nobody who opens it later may write to. Those may read it who may read what was there before, or if
 // nothing was, as many as the process's umask allows.
 func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
-	d := name{stamp: s, n: rand.Uint64() >> 1, kind: draft}
 	before := f.before()
 	if before == nil {
-		out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
-		return d, out, err
+		return f.blank(s, 0o444)
 	}
-	out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
+	d, out, err := f.blank(s, 0o400)
 	if err != nil {
 		return d, nil, err
 	}
@@ -130,6 +128,13 @@ func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
 		return d, nil, err
 	}
 	return d, out, nil
+}
+
+// blank makes the file of a draft.
+func (f *File) blank(s fence.Stamp, mode fs.FileMode) (name, *os.File, error) {
+	d := name{stamp: s, n: rand.Uint64() >> 1, kind: draft}
+	out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	return d, out, err
 }
 
 // before returns what is at the path, or if that was removed, the newest version; nil: there is neither.
@@ -332,7 +337,7 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 
 // duplicate makes a draft that is a copy of a version, with more rights for its owner.
 func (f *File) duplicate(s fence.Stamp, v *os.File, more fs.FileMode) (name, error) {
-	d, out, err := f.draft(s)
+	d, out, err := f.blank(s, 0o400)
 	if err != nil {
 		return d, err
 	}
