@@ -52,15 +52,21 @@ func (s *mutedStream) Recv() (*pb.WatchResponse, error) {
 	}
 }
 
+// keepWatch has somebody watch a key at a service, until the test ends.
+func keepWatch(t *testing.T, events pb.WatchClient) (*service, *vigil) {
+	d := &service{events: events, log: slog.New(slog.DiscardHandler), life: driverkit.NewLife(t.Context())}
+	t.Cleanup(func() { d.life.End(errClosed) })
+	d.watches = d.newWatches(d.life, "known")
+	v := d.watches.vigil(span{key: "first"}, 0)
+	t.Cleanup(v.end)
+	return d, v
+}
+
 // A caller that watches the first in line reads soon after the stream has gone silent, and so hears that the service is
 // out of reach, however patient it is otherwise.
 func TestAListenerReadsSoonAfterTheServiceHasGoneSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &service{events: &muted{}, log: slog.New(slog.DiscardHandler), life: driverkit.NewLife(t.Context())}
-		defer d.life.End(errClosed)
-		d.watches = d.newWatches(d.life, "known")
-		v := d.watches.vigil(span{key: "first"}, 0)
-		defer v.end()
+		_, v := keepWatch(t, &muted{})
 		v.deafFor = requestTimeout
 		if events, err := v.next(t.Context(), pollEvery); len(events) > 0 || err != nil || v.open == 0 {
 			t.Fatalf("the watch is not open: %v, %v", events, err)
@@ -117,11 +123,7 @@ func (s *memberStream) Send(r *pb.WatchRequest) error {
 func TestAStreamThatFellSilentIsOpenedOnAnotherMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &members{frozen: make([]atomic.Bool, 3)}
-		d := &service{events: m, log: slog.New(slog.DiscardHandler), life: driverkit.NewLife(t.Context())}
-		defer d.life.End(errClosed)
-		d.watches = d.newWatches(d.life, "known")
-		v := d.watches.vigil(span{key: "first"}, 0)
-		defer v.end()
+		d, v := keepWatch(t, m)
 		if events, err := v.next(t.Context(), pollEvery); len(events) > 0 || err != nil || v.open == 0 {
 			t.Fatalf("the watch is not open: %v, %v", events, err)
 		}
@@ -149,11 +151,7 @@ func TestTheOnlyMemberIsAskedAgainThoughItFellSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &members{frozen: make([]atomic.Bool, 1)}
 		m.frozen[0].Store(true)
-		d := &service{events: m, log: slog.New(slog.DiscardHandler), life: driverkit.NewLife(t.Context())}
-		defer d.life.End(errClosed)
-		d.watches = d.newWatches(d.life, "known")
-		v := d.watches.vigil(span{key: "first"}, 0)
-		defer v.end()
+		d, _ := keepWatch(t, m)
 		time.Sleep(2 * (pingEvery + silence))
 		m.frozen[0].Store(false)
 		time.Sleep(2 * (pingEvery + silence))
