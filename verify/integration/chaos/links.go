@@ -11,7 +11,7 @@ import (
 
 // oneWay holds what one member says to another.
 func oneWay(s *scene) (func() error, error) {
-	from, to, err := s.linked()
+	from, to, err := s.link()
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func oneWay(s *scene) (func() error, error) {
 // oneWayThenTheOther holds a link in one direction for less than a session lasts, and in the other as soon as what was held
 // arrives: a client then hears what the leader said, and the leader does not hear of the client.
 func oneWayThenTheOther(s *scene) (func() error, error) {
-	from, to, err := s.linked()
+	from, to, err := s.link()
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +32,9 @@ func oneWayThenTheOther(s *scene) (func() error, error) {
 	return healed(back), nil
 }
 
-// linked returns the two ends of a link between the leader and the follower that most workers are connected to, in either
+// link returns the two ends of a link between the leader and the follower that most workers are connected to, in either
 // order.
-func (s *scene) linked() (from, to *servers.Member, err error) {
+func (s *scene) link() (from, to *servers.Member, err error) {
 	leader, err := s.leader()
 	if err != nil {
 		return nil, nil, err
