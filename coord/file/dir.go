@@ -16,12 +16,12 @@ import (
 // link is followed: somebody who may write to the directory cannot lead us out of it. Nothing is waited for when a file is
 // opened, so a pipe in the place of a file holds up nobody.
 type dir struct {
-	f  *os.File // nil if it is open for a moment only
+	f  *os.File // nil if it is open for a moment only: then these say the same
 	by *owners
 
-	brief int // the descriptor then
-	above *dir
-	name  string
+	brief int    // the descriptor
+	above *dir   // in which it lies
+	name  string // by which it lies there
 }
 
 // owners are those to whom the whole directory belongs.

@@ -129,7 +129,7 @@ func (l *line) parseKinds(text []byte) bool {
 	}
 	for range count {
 		kind := r.bytes()
-		if len(kind) > driver.MaxKind || !driver.ValidKind(string(kind)) {
+		if len(kind) > driver.MaxKind || !driver.ValidKind(string(kind)) { // a long one is not even copied
 			return false
 		}
 		l.kinds = append(l.kinds, string(kind))
