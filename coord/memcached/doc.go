@@ -46,7 +46,8 @@
 //     that it was to replace. Then all sessions end, as after a restart.
 //   - -F, so that nobody empties it with flush_all.
 //   - Not -C: without cas there is nothing to compare.
-//   - -I is how large a line may be: 1 MB, the default, holds some 100,000 waiters.
+//   - -I is how large a line may be: 1 MB, the default, holds some 100,000 waiters of a few
+//     processes, or 10,000 processes.
 //   - No password (-Y, -S) and no TLS: anybody who reaches the port may do anything, so make sure that only your programs
 //     reach it.
 //

@@ -13,10 +13,12 @@ func TestStore(t *testing.T) {
 	table := freshTable()
 	opened(t, m.URL(), WithTable(table)).Close() // so that what is put back has the table
 	m.KeepDisk(t)
+	tell := loud(t, m.URL(), table)
 	storetest.Run(t, func(t testing.TB) *storetest.System {
 		return &storetest.System{
 			Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
 			Ages: true, Clock: true,
+			Tell:    func(_ testing.TB, topic string, note []byte) error { return tell(topic, note) },
 			Restart: func(t testing.TB) { m.Restart(t) },
 			Forget:  func(t testing.TB) { m.PutBackDisk(t) },
 			Freeze:  func(testing.TB) (thaw func()) { m.Freeze(); return m.Thaw },

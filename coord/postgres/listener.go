@@ -302,7 +302,7 @@ func (l *listener) hear(channel, text string) {
 	case t.half != nil:
 		part = append(t.half, part...)
 	}
-	if t.half = nil; more {
+	if t.half = nil; more && len(part) <= maxNote {
 		t.half = part
 		return
 	}

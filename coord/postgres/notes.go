@@ -23,6 +23,9 @@ func (m *memory) channel(topic string) string {
 // 8,000.
 const piece = 5900
 
+// maxNote is the most that a note holds.
+const maxNote = 7000
+
 // encode returns the channels and the texts of notes. A text is a number, then "+" if more of the note follows or "=" if
 // not, then base64. The number is there because PostgreSQL sends equal notifications of one transaction only once.
 func (m *memory) encode(notes []register.Note) (channels, texts []string) {

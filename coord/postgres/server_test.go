@@ -2,12 +2,15 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -72,4 +75,33 @@ func dialed(t testing.TB, url string) *pgx.Conn {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// loud returns what is to be said to those who use a table by a role that may read it, and nothing else. So it can compute
+// the channels of all topics.
+func loud(t testing.TB, url, name string) (tell func(topic string, note []byte) error) {
+	t.Helper()
+	table, err := tableOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := storecheck.FreshTable()
+	query(t, url, `CREATE ROLE `+role+` LOGIN PASSWORD 'loud'`, `GRANT SELECT ON `+table.quoted()+` TO `+role)
+	c := dialed(t, storecheck.As(t, url, role, "loud", ""))
+	t.Cleanup(func() { c.Close(context.Background()) })
+	reads := &memory{}
+	if err := c.QueryRow(within(t, 30*time.Second), statementsFor(table).first).Scan(&reads.table); err != nil {
+		t.Fatal(err)
+	}
+	var one sync.Mutex
+	return func(topic string, note []byte) (err error) {
+		one.Lock()
+		defer one.Unlock()
+		channels, texts := reads.encode([]register.Note{{Topic: topic, Text: note}})
+		for i, channel := range channels {
+			_, said := c.Exec(context.Background(), `SELECT pg_notify($1, $2)`, channel, texts[i])
+			err = errors.Join(err, said)
+		}
+		return err
+	}
 }

@@ -16,6 +16,7 @@ import (
 // system is one Redis.
 func system(t testing.TB, opts ...servers.Option) *storetest.System {
 	m := servers.Redis(t, opts...).Member(0)
+	publish := redistest.Loud(t, m.Addr())
 	return &storetest.System{
 		TTL: 2 * time.Second,
 		Open: func(t testing.TB) register.Store {
@@ -28,6 +29,7 @@ func system(t testing.TB, opts ...servers.Option) *storetest.System {
 		},
 		Ages:    true,
 		Clock:   true,
+		Tell:    func(_ testing.TB, topic string, note []byte) error { return publish(topic, note) },
 		Limit:   server.MaxValue,
 		Restart: m.Restart,
 		Forget: func(t testing.TB) {

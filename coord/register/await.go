@@ -59,14 +59,29 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 func (p *place) rest(ctx context.Context, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
-	select {
-	case <-p.bell:
-	case <-ctx.Done():
-	case <-p.s.life.Done():
-	case <-t.C:
-		return true
+	hints := p.hints
+	var calm <-chan time.Time
+	if left := time.Until(p.calm); left > 0 {
+		again := time.NewTimer(left)
+		defer again.Stop()
+		hints, calm = nil, again.C
 	}
-	return false
+	for {
+		select {
+		case <-hints:
+			p.calm = time.Now().Add(hintEvery)
+			p.doubt()
+		case <-calm:
+			hints, calm = p.hints, nil
+			continue
+		case <-p.bell:
+		case <-ctx.Done():
+		case <-p.s.life.Done():
+		case <-t.C:
+			return true
+		}
+		return false
+	}
 }
 
 func (p *place) Watch(ctx context.Context) error {
@@ -87,12 +102,7 @@ func (p *place) Watch(ctx context.Context) error {
 			return driver.ErrRemoved
 		}
 		if stale {
-			// It hears of a removal even while it looks.
-			err := p.bell.Unless(ctx, func(ctx context.Context) error {
-				_, _, err := p.find(ctx, func(ctx context.Context) error { return driverkit.Doubt(ctx, s.life, s.alive) })
-				return err
-			})
-			if err != nil {
+			if err := p.check(ctx); err != nil {
 				return err
 			}
 			continue
@@ -102,3 +112,32 @@ func (p *place) Watch(ctx context.Context) error {
 		}
 	}
 }
+
+// check looks whether the place still stands. It hears of a removal even while it looks. A hint of one is as good as the
+// news if nothing else is heard soon: a holder must not believe in its hold until a stalled link answers.
+func (p *place) check(ctx context.Context) error {
+	p.mu.Lock()
+	alarmed := p.alarms > p.answered
+	p.patient = !alarmed
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.patient = false
+		p.mu.Unlock()
+	}()
+	life := p.s.life
+	look := func(ctx context.Context) error {
+		_, _, err := p.find(ctx, func(ctx context.Context) error { return driverkit.Doubt(ctx, life, p.s.alive) })
+		return err
+	}
+	return p.bell.Unless(ctx, func(ctx context.Context) error {
+		if alarmed {
+			return driverkit.DoubtFor(ctx, life, p.s.d.unanswered(), look)
+		}
+		return look(ctx)
+	})
+}
+
+// unanswered is how long a holder asks whether what a hint says is true, before it stops. Meanwhile the next one may have
+// been let in, but who may only send hints cannot end a hold of a store that answers.
+func (d *Driver) unanswered() time.Duration { return d.timeout / 2 }

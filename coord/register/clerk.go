@@ -280,8 +280,8 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 	switch {
 	case err == nil:
 		c.set(next)
-		for id, all := range told {
-			if s := c.d.session(id); s != nil {
+		for to, all := range told {
+			if s := c.d.session(to.id); s != nil {
 				s.heed(c.name, d.seq, all)
 			}
 		}
@@ -305,14 +305,14 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 }
 
 // unsure is called after a swap that was applied, or may have been, or may be yet, without an answer that says so.
-func (c *clerk) unsure(batch []*wish, told map[sessionID][]notice) {
+func (c *clerk) unsure(batch []*wish, told map[recipient][]notice) {
 	c.mu.Lock()
 	for _, w := range batch {
 		w.open = true
 	}
 	c.mu.Unlock()
-	for id, all := range told { // those elsewhere are told by the store
-		if s := c.d.session(id); s != nil {
+	for to, all := range told { // those elsewhere are told by the store
+		if s := c.d.session(to.id); s != nil {
 			s.doubt(all)
 		}
 	}
@@ -333,13 +333,13 @@ func (c *clerk) wasApplied(d *draft, there *known) bool {
 }
 
 // notes returns the notes for those in other processes.
-func (c *clerk) notes(d *draft, told map[sessionID][]notice) (all []Note) {
+func (c *clerk) notes(d *draft, told map[recipient][]notice) (all []Note) {
 	if c.d.mute.Load() {
 		return nil
 	}
-	for id, notices := range told {
-		if c.d.session(id) == nil {
-			all = append(all, notes(id, c.name, d.seq, notices)...)
+	for to, notices := range told {
+		if c.d.session(to.id) == nil {
+			all = append(all, c.d.notes(to, c.name, d.seq, notices)...)
 		}
 	}
 	if d.watched && d.firstChanged() {

@@ -45,10 +45,10 @@ func newDraft(was *line) *draft {
 }
 
 // join puts a node at the end.
-func (d *draft) join(id sessionID, n uint64, kind string, owner driver.Owner, data []byte, aside uint64) node {
+func (d *draft) join(id sessionID, key publicKey, n uint64, kind string, owner driver.Owner, data []byte, aside uint64) node {
 	since := owner.Since.UnixMilli()
 	e := node{token: d.next, n: n, data: data, aside: aside}
-	e.member = d.member(id, encodeOwner(owner), since)
+	e.member = d.member(member{id, key, since, encodeOwner(owner)})
 	e.kind = d.kind(kind)
 	e.since = since - d.members[e.member].since
 	if d.count == 0 {
@@ -62,13 +62,14 @@ func (d *draft) join(id sessionID, n uint64, kind string, owner driver.Owner, da
 	return e
 }
 
-func (d *draft) member(id sessionID, owner string, since int64) int {
-	for i, m := range d.members {
-		if m.id == id && m.owner == owner {
+// member returns where a member stands, or one that differs only in its time.
+func (d *draft) member(m member) int {
+	for i, there := range d.members {
+		if there.id == m.id && there.key == m.key && there.owner == m.owner {
 			return i
 		}
 	}
-	d.members = append(d.members, member{id, since, owner})
+	d.members = append(d.members, m)
 	return len(d.members) - 1
 }
 
@@ -162,8 +163,7 @@ func (d *draft) forgetMembers() {
 	d.members, d.kinds, d.entries = nil, nil, make([]byte, 0, len(old.entries))
 	before := uint64(0)
 	for n := range old.nodes() {
-		m := old.members[n.member]
-		n.member = d.member(m.id, m.owner, m.since)
+		n.member = d.member(old.members[n.member])
 		n.kind = d.kind(old.kinds[n.kind])
 		d.entries = appendEntry(d.entries, n, before)
 		before = n.token

@@ -20,6 +20,8 @@ type Driver struct {
 	presence Presence // nil if the store is none
 	cfg      config
 	self     Version // By in all its swaps
+	identity *identity
+	trusted  bool // only who may swap can tell
 	timeout  time.Duration
 	life     *driverkit.Life
 	mute     atomic.Bool // the store does not tell of swaps
@@ -60,6 +62,7 @@ func New(store Store, opts ...Option) *Driver {
 		store:    store,
 		cfg:      cfg,
 		self:     NewVersion(),
+		identity: newIdentity(),
 		timeout:  min(max(cfg.ttl/4, 400*time.Millisecond), 2*time.Second),
 		life:     driverkit.NewLife(context.Background()),
 		clerks:   make(map[string]*clerk),
@@ -70,6 +73,7 @@ func New(store Store, opts ...Option) *Driver {
 		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
 	}
 	d.presence, _ = store.(Presence)
+	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory
 	return d
 }
 
@@ -172,8 +176,12 @@ func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (s
 	return stop, nil
 }
 
-// saw logs trouble, at most once in 10 s.
+// saw logs trouble, and warn anything; both together at most once in 10 s.
 func (d *Driver) saw(err error) {
+	d.warn("turnwise: the store gives trouble; what is under way is tried again", "error", err)
+}
+
+func (d *Driver) warn(message string, args ...any) {
 	d.mu.Lock()
 	quiet := time.Since(d.said) < 10*time.Second || d.life.Over()
 	if !quiet {
@@ -181,7 +189,7 @@ func (d *Driver) saw(err error) {
 	}
 	d.mu.Unlock()
 	if !quiet {
-		d.cfg.log.Warn("turnwise: the store gives trouble; what is under way is tried again", "error", err)
+		d.cfg.log.Warn(message, args...)
 	}
 }
 
@@ -244,8 +252,8 @@ func (d *Driver) allSessions() []*session {
 func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
-	tell := Note{id.key(), []byte{0, 0, allOver, 0}}
-	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self})
+	tell := d.notes(recipient{id: id}, "", 0, []notice{{what: allOver}})
+	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: tell, By: d.self})
 	if err == nil {
 		d.buried(id)
 		if s := d.session(id); s != nil {

@@ -50,6 +50,7 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node)
 	}
 	defer stop()
 	poll := d.polling()
+	var calm time.Time
 	for {
 		if !watched && !d.mute.Load() {
 			wctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
@@ -71,6 +72,8 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node)
 		select {
 		case <-bell:
 			poll.reset()
+			_ = driverkit.Sleep(ctx, time.Until(calm)) // anybody may ring
+			calm = time.Now().Add(hintEvery)
 		case <-wait.C:
 		case <-ctx.Done():
 		case <-d.life.Done():

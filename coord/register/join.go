@@ -46,7 +46,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		if d.isFull() {
 			return fmt.Errorf("line %q: %w", e.Line, errFull)
 		}
-		me = d.join(s.id, p.n, e.Kind, e.Owner, inside(e.Data), aside)
+		me = d.join(s.id, s.d.identity.public, p.n, e.Kind, e.Owner, inside(e.Data), aside)
 		return nil
 	}
 	w := p.clerk.want(joinWish(s, do))

@@ -19,7 +19,7 @@ import (
 //	next, seq              see below
 //	length, value          see below
 //	nodes, first, last     how many there are, and the tokens of the first and of the last
-//	length, members        who they are: how many, and for each session, time, length, owner
+//	length, members        who they are: how many, and for each session, key, time, length, owner
 //	length, kinds          what they ask for: how many, and for each length, kind
 //	entries                see entry
 //
@@ -39,8 +39,9 @@ type line struct {
 // member is a session that has nodes in a line, or had.
 type member struct {
 	id    sessionID
-	since int64  // ms; the times of its nodes are counted from it
-	owner string // as encodeOwner makes it
+	key   publicKey // of its driver
+	since int64     // ms; the times of its nodes are counted from it
+	owner string    // as encodeOwner makes it
 }
 
 // node is one contender, as its entry says.
@@ -56,7 +57,11 @@ type node struct {
 	size   int    // of the entry
 }
 
-const format = 1
+// lineFormat is 2 since members have keys. All other registers have format.
+const (
+	format     = 1
+	lineFormat = 2
+)
 
 // An entry is: token, counted from the one before, and ignored in the first entry; member; n; kind and flags; rev, unless it
 // is zero; since; length and data, unless there is none; aside, unless it is zero.
@@ -92,7 +97,7 @@ func parseLine(value []byte) (*line, error) {
 		return nil, fmt.Errorf("%w (%d bytes, at most %d are read)", errNoLine, len(value), maxLine)
 	}
 	r := reader{rest: value}
-	if f := r.byte(); f != format {
+	if f := r.byte(); f != lineFormat {
 		return nil, fmt.Errorf("%w (format %d)", errNoLine, f)
 	}
 	l := &line{watched: r.byte()&isWatched != 0, next: r.number(), seq: r.number(), value: r.bytes(), count: int(r.number()), first: r.number(), last: r.number()}
@@ -114,6 +119,7 @@ func (l *line) parseMembers(text []byte) bool {
 	for i := 0; i < count && !r.bad; i++ {
 		m := member{}
 		copy(m.id[:], r.take(len(m.id)))
+		copy(m.key[:], r.take(len(m.key)))
 		m.since = r.signed()
 		m.owner = string(r.bytes())
 		l.members = append(l.members, m)
@@ -234,7 +240,7 @@ func (l *line) encode() []byte {
 	var members, kinds []byte
 	members = binary.AppendUvarint(members, uint64(len(l.members)))
 	for _, m := range l.members {
-		members = append(members, m.id[:]...)
+		members = append(append(members, m.id[:]...), m.key[:]...)
 		members = binary.AppendVarint(members, m.since)
 		members = appendBytes(members, m.owner)
 	}
@@ -247,7 +253,7 @@ func (l *line) encode() []byte {
 	if l.watched {
 		flags |= isWatched
 	}
-	b = append(b, format, flags)
+	b = append(b, lineFormat, flags)
 	b = binary.AppendUvarint(b, l.next)
 	b = binary.AppendUvarint(b, l.seq)
 	b = appendBytes(b, l.value)

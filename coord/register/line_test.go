@@ -64,7 +64,7 @@ func TestALineIsChangedInItsBytes(t *testing.T) {
 				p := plainNode{token: d.next, id: nodeID{session: sessions[random.IntN(3)], n: uint64(joined)}, kind: kinds[random.IntN(len(kinds))], data: someData(random)}
 				p.owner = driver.Owner{Host: fmt.Sprint("host ", random.IntN(3)), PID: random.IntN(9), Label: "x", Since: time.UnixMilli(random.Int64N(1 << 41)).UTC()}
 				p.aside = uint64(max(0, random.IntN(9)-7))
-				d.join(p.id.session, p.id.n, p.kind, p.owner, p.data, p.aside)
+				d.join(p.id.session, publicKey(bytes.Repeat(p.id.session[:1], keySize)), p.id.n, p.kind, p.owner, p.data, p.aside)
 				plain = append(plain, p)
 			}
 			d.seq++
@@ -108,7 +108,7 @@ func someData(random *rand.Rand) []byte {
 func FuzzLine(f *testing.F) {
 	d := newDraft(nil)
 	d.next = 1
-	d.join(sessionID{1}, 1, "lock", driver.Owner{Host: "h", Since: time.UnixMilli(1)}, []byte("data"), 0)
+	d.join(sessionID{1}, publicKey{1}, 1, "lock", driver.Owner{Host: "h", Since: time.UnixMilli(1)}, []byte("data"), 0)
 	f.Add(d.encode())
 	for _, kind := range []string{"", "unknown", "\x00"} {
 		l := d.line
@@ -155,7 +155,7 @@ func TestALineThatNamesNobodyIsNone(t *testing.T) {
 func TestALineThatEverybodyHasLeftIsAsShortAsANewOne(t *testing.T) {
 	was := &line{next: 7 << coord.TurnBits}
 	d := newDraft(was)
-	me := d.join(sessionID{1}, 1, "lock", driver.Owner{Label: "somebody"}, nil, 0)
+	me := d.join(sessionID{1}, publicKey{1}, 1, "lock", driver.Owner{Label: "somebody"}, nil, 0)
 	id := d.id(me)
 	d.remove(1, left, func(n node) bool { return d.id(n) == id })
 	if got, new := len(d.encode()), len((&line{next: d.next, seq: d.seq}).encode()); got != new {
@@ -166,7 +166,7 @@ func TestALineThatEverybodyHasLeftIsAsShortAsANewOne(t *testing.T) {
 // The next token is greater than all that were given: a line that says otherwise was not written by us.
 func TestALineWhoseNextTokenWasGivenIsNone(t *testing.T) {
 	d := newDraft(&line{next: 7 << coord.TurnBits})
-	d.join(sessionID{1}, 1, "lock", driver.Owner{}, nil, 0)
+	d.join(sessionID{1}, publicKey{1}, 1, "lock", driver.Owner{}, nil, 0)
 	if err := d.check(); err != nil {
 		t.Fatal(err)
 	}

@@ -44,12 +44,18 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 
 // find looks for the place in the line. If it is not there it was removed, or its session is over: that is asked then.
 func (p *place) find(ctx context.Context, ask func(context.Context) error) (*line, node, error) {
+	p.mu.Lock()
+	alarms := p.alarms
+	p.mu.Unlock()
 	l, err := p.s.lookAt(ctx, p.clerk)
 	if err != nil {
 		return nil, node{}, err
 	}
 	if l != nil {
 		if me, ok := l.find(p.s.id, p.n); ok {
+			p.mu.Lock()
+			p.answered = max(p.answered, alarms)
+			p.mu.Unlock()
 			return l, me, nil
 		}
 	}

@@ -22,16 +22,37 @@ const (
 	allOver    = 'X' // its session was ended
 )
 
+// recipient is a session that is told something.
+type recipient struct {
+	id  sessionID
+	key publicKey // of its driver; zero: nothing is proven to it
+}
+
+func (m member) recipient() recipient { return recipient{m.id, m.key} }
+
+// isCertain reports whether what a change tells is true even if the swap is never applied: a quorum may tell of such a swap,
+// to few, and somebody could repeat it to all. Who leaves has stopped before, and who has died is dead. But who is removed by
+// somebody else, or amended, may stand there yet as before.
+func (d *draft) isCertain() bool {
+	return !slices.ContainsFunc(d.gone, func(g loss) bool { return g.why == removed || g.why == amended })
+}
+
 // news returns what a change of a line has to tell, by session. The client that swaps knows the whole line, and so whose
 // turn it is: waiters need not look. Only those are told who waited, by the rules of their kinds, for one that has gone. Of
 // a kind without a rule it is known only that it has its turn when nobody is ahead. If its own rule waits for somebody else,
 // it finds out when it looks without being told.
-func (d *draft) news() map[sessionID][]notice {
+func (d *draft) news() map[recipient][]notice {
 	if len(d.gone) == 0 || d.was == nil {
 		return nil
 	}
-	told := make(map[sessionID][]notice)
-	tell := func(id sessionID, n node, what byte) { told[id] = append(told[id], notice{n.n, what}) }
+	told := make(map[recipient][]notice)
+	certain := d.isCertain()
+	tell := func(to recipient, n node, what byte) {
+		if !certain {
+			to.key = publicKey{}
+		}
+		told[to] = append(told[to], notice{n.n, what})
+	}
 	slices.SortStableFunc(d.gone, func(a, b loss) int { return cmp.Compare(a.token, b.token) })
 	for i := len(d.gone) - 1; i > 0; i-- {
 		if d.gone[i-1].token == d.gone[i].token { // what was amended, and then left, has left
@@ -40,7 +61,7 @@ func (d *draft) news() map[sessionID][]notice {
 	}
 	for _, g := range d.gone {
 		if g.why == removed {
-			tell(g.session, g.node, youAreGone)
+			tell(recipient{id: g.session}, g.node, youAreGone)
 		}
 	}
 	q := newQueue(d.was, d.gone)
@@ -49,9 +70,9 @@ func (d *draft) news() map[sessionID][]notice {
 		switch {
 		case !is.woken:
 		case is.free:
-			tell(d.was.members[n.member].id, n, yourTurn)
+			tell(d.was.members[n.member].recipient(), n, yourTurn)
 		default:
-			tell(d.was.members[n.member].id, n, lookAgain)
+			tell(d.was.members[n.member].recipient(), n, lookAgain)
 		}
 		if is.last {
 			break
@@ -144,30 +165,58 @@ func (q *queue) waitedForGone(kind string) bool {
 // noteSize is the most that a note holds.
 const noteSize = 7000
 
+// A note is a proof and its sender's key, both zero if nothing is proven, and then the line's name, its seq, and for each
+// notice what it tells, and n. See proof.go.
+const noteHead = proofSize + keySize
+
 // notes puts what is told to one session into as many notes as it takes.
-func notes(to sessionID, name string, seq uint64, all []notice) []Note {
-	head := appendBytes(nil, name)
+func (d *Driver) notes(to recipient, line string, seq uint64, all []notice) []Note {
+	head := make([]byte, proofSize, noteHead+len(line)+2*binary.MaxVarintLen64)
+	sender := publicKey{}
+	if to.key != (publicKey{}) {
+		sender = d.identity.public
+	}
+	head = appendBytes(append(head, sender[:]...), line)
 	head = binary.AppendUvarint(head, seq)
 	var notes []Note
 	text := slices.Clone(head)
+	add := func() {
+		if to.key != (publicKey{}) {
+			copy(text, d.identity.prove(to.key, to.id, text[proofSize:]))
+		}
+		notes = append(notes, Note{to.id.key(), text})
+	}
 	for _, n := range all {
 		if len(text)+1+binary.MaxVarintLen64 > noteSize {
-			notes = append(notes, Note{to.key(), text})
+			add()
 			text = slices.Clone(head)
 		}
 		text = append(text, n.what)
 		text = binary.AppendUvarint(text, n.n)
 	}
-	return append(notes, Note{to.key(), text})
+	add()
+	return notes
 }
 
-// readNote takes a note apart.
-func readNote(text []byte) (name string, seq uint64, all []notice, ok bool) {
+// message is a note taken apart.
+type message struct {
+	proof  []byte
+	proven []byte // what the proof is for: all that follows it
+	sender publicKey
+	line   string
+	seq    uint64
+	all    []notice
+}
+
+func readNote(text []byte) (n message, ok bool) {
 	r := reader{rest: text}
-	name, seq = string(r.bytes()), r.number()
+	n.proof = r.take(proofSize)
+	n.proven = r.rest
+	copy(n.sender[:], r.take(keySize))
+	n.line, n.seq = string(r.bytes()), r.number()
 	for len(r.rest) > 0 {
 		what := r.byte()
-		all = append(all, notice{r.number(), what})
+		n.all = append(n.all, notice{r.number(), what})
 	}
-	return name, seq, all, !r.bad
+	return n, !r.bad
 }

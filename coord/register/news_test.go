@@ -22,7 +22,7 @@ func TestNewsOfARandomLine(t *testing.T) {
 		before := newDraft(nil)
 		before.next = firstToken(1)
 		for n := range random.IntN(12) {
-			before.join(sessionID{byte(n % 3)}, uint64(n), some[random.IntN(len(some))], driver.Owner{}, nil, 0)
+			before.join(sessionID{byte(n % 3)}, publicKey{1}, uint64(n), some[random.IntN(len(some))], driver.Owner{}, nil, 0)
 		}
 		l := before.line
 		d := newDraft(&l)
@@ -82,7 +82,7 @@ func TestNewsOfManyWhoHaveTheirTurn(t *testing.T) {
 	before := newDraft(nil)
 	before.next = firstToken(1)
 	for n := range 20_000 {
-		before.join(sessionID{1}, uint64(n), rules.Permits(1, 100_000), driver.Owner{}, nil, 0)
+		before.join(sessionID{1}, publicKey{1}, uint64(n), rules.Permits(1, 100_000), driver.Owner{}, nil, 0)
 	}
 	l := before.line
 	d := newDraft(&l)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -19,19 +20,24 @@ type place struct {
 	clerk      *clerk
 	leaveClerk func()
 	sight      driver.Sight
-	bell       driverkit.Bell // rung when something was told
+	bell       driverkit.Bell // rung when something was told for certain, or is urgent
+	hints      driverkit.Bell // rung when something was told by whoever may tell
+	calm       time.Time      // until when hints are left alone; for Await and Watch
 	puts       atomic.Uint64  // how often data was put aside
 	forgotten  atomic.Uint64  // how much of that is deleted
 
 	aside uint64 // which of those the node has now; for Amend
 
-	mu      sync.Mutex
-	shown   driver.Node
-	last    bool
-	seen    uint64 // the seq of the line that was shown last
-	turn    uint64 // not zero: told, with this seq, that nobody stands in its way
-	removed uint64 // not zero: told, with this seq, that it was removed
-	stale   bool   // told to look again
+	mu       sync.Mutex
+	shown    driver.Node
+	last     bool
+	seen     uint64 // the seq of the line that was shown last
+	turn     uint64 // not zero: told, with this seq, that nobody stands in its way
+	removed  uint64 // not zero: told, with this seq, that it was removed
+	stale    bool   // told to look again
+	alarms   uint64 // how many hints have said that it was removed
+	answered uint64 // how many of those had come before a look that found it
+	patient  bool   // Watch looks, and not because of an alarm
 }
 
 func (p *place) Node() driver.Node {
@@ -46,7 +52,7 @@ func (p *place) Last() bool {
 	return p.last
 }
 
-// heed takes in a notice.
+// heed takes in a notice that is certain.
 func (p *place) heed(seq uint64, what byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,6 +70,26 @@ func (p *place) heed(seq uint64, what byte) {
 	p.bell.Ring()
 }
 
+// hint takes in a notice that anybody may have sent.
+func (p *place) hint(seq uint64, what byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seq <= p.seen {
+		return
+	}
+	if what == youAreGone {
+		p.alarms++
+		if p.patient {
+			p.patient = false
+			p.bell.Ring()
+		}
+	}
+	p.hints.Ring()
+}
+
+// hintEvery is how often hints are followed in one place, so that who sends many of them makes nobody look all the time.
+const hintEvery = 50 * time.Millisecond
+
 // doubt has the place look, since something may have been told and lost.
 func (p *place) doubt() {
 	p.mu.Lock()
@@ -78,6 +104,9 @@ func (p *place) told() (turn, stale, removed bool) {
 	defer p.mu.Unlock()
 	turn, stale, removed = p.turn > 0, p.stale, p.removed > 0
 	p.stale = false
+	if turn && p.alarms > p.answered { // perhaps it was removed before its turn came
+		turn, stale = false, true
+	}
 	if turn && p.shown.Kind == rules.Reader && p.sight.Sees(rules.Reader) { // it wants to see more than a reader does
 		turn, stale = false, true
 		p.turn = 0
@@ -87,7 +116,7 @@ func (p *place) told() (turn, stale, removed bool) {
 
 // enter makes a place known to the session before it is in the line: news of it may come before the answer to the join.
 func (s *session) enter(e driver.Entry) *place {
-	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell()}
+	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
 	p.clerk, p.leaveClerk = s.d.clerk(e.Line)
 	s.mu.Lock()
 	s.places[p.n] = p

@@ -35,6 +35,8 @@ type session struct {
 
 	mu     sync.Mutex
 	places map[uint64]*place
+	asking bool // whether the session stands
+	again  bool // once more after that
 }
 
 var (
@@ -242,19 +244,62 @@ func (s *session) hear(text []byte) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, p := range s.places {
-			p.doubt()
+			p.hints.Ring()
 		}
 		return
 	}
-	name, seq, all, ok := readNote(text)
-	if !ok {
-		s.d.cfg.log.Warn("turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", text))
-		return
+	n, ok := readNote(text)
+	switch {
+	case !ok:
+		s.d.warn("turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", text))
+	case s.d.trusted || s.d.isProven(s.id, n):
+		s.heed(n.line, n.seq, n.all)
+	default:
+		s.doubtful(n)
 	}
-	s.heed(name, seq, all)
 }
 
-// heed tells the places what concerns them.
+// doubtful takes in a note that anybody may have sent.
+func (s *session) doubtful(n message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, said := range n.all {
+		if said.what == allOver {
+			s.ask()
+		} else if p := s.places[said.n]; p != nil && p.clerk.name == n.line {
+			p.hint(n.seq, said.what)
+		}
+	}
+}
+
+// ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check. It needs
+// mu.
+func (s *session) ask() {
+	if s.asking {
+		s.again = true
+		return
+	}
+	s.asking = s.life.Go(func() {
+		for more := true; more; {
+			s.mu.Lock()
+			s.again = false
+			s.mu.Unlock()
+			if driverkit.DoubtFor(s.life.Context(), s.life, s.d.unanswered(), s.alive) != nil {
+				s.life.End(errEnded)
+				return
+			}
+			if driverkit.Sleep(s.life.Context(), hintEvery) != nil {
+				return
+			}
+			s.mu.Lock()
+			more = s.again
+			s.asking = more
+			s.mu.Unlock()
+		}
+	})
+}
+
+// heed tells the places what is certain.
 func (s *session) heed(name string, seq uint64, all []notice) {
 	for _, n := range all {
 		if n.what == allOver {

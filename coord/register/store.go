@@ -86,7 +86,8 @@ type Swap struct {
 	Clock bool
 }
 
-// Note is what a swap tells those who listen to a topic. A topic has the form of a key; a text is at most 7,000 bytes.
+// Note is what a swap tells those who listen to a topic. A topic has the form of a key; a text is at most 7,000 bytes. Others
+// than those who may swap may be able to tell notes, too: the driver believes none that does not prove where it comes from.
 type Note struct {
 	Topic string
 	Text  []byte

@@ -174,6 +174,9 @@ func (s *Store) listen(ctx context.Context, topic string, l *listener) (stop fun
 	}), nil
 }
 
+// OnlySwapsTell says that nobody can tell anything but by a swap.
+func (s *Store) OnlySwapsTell() {}
+
 // Memory says that nothing is forgotten for as long as the store lasts.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	return register.Memory{For: register.Forever}, ctx.Err()

@@ -14,7 +14,7 @@ var register = []Bug{
 			time.Sleep(time.Duration(losses) * 100 * time.Microsecond)
 `, testsRegister("TestNobodyBacksOff")),
 	one("register: a session is ended, and not told",
-		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: []Note{tell}, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: []Note{tell}[:0], By: d.self}`,
+		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: tell, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: tell[:0], By: d.self}`,
 		testsRegister("TestASessionThatIsEndedHearsOfItAtOnce")),
 	one("register: a removed node's owner is not told",
 		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`,
@@ -32,8 +32,8 @@ var register = []Bug{
 `, testsRegister("TestNoWakeUpIsLostAmongMany")),
 	one("register: a turn is told before the swap",
 		"coord/register/clerk.go", `	cur, err := c.d.store.Swap(ctx, s)
-`, `	for id, all := range told {
-		if s := c.d.session(id); s != nil {
+`, `	for to, all := range told {
+		if s := c.d.session(to.id); s != nil {
 			s.heed(c.name, d.seq, all)
 		}
 	}
@@ -88,6 +88,41 @@ var register = []Bug{
 		"coord/register/first.go", `case !t.fresh: // it may have`, `case false: // it may have`, testsRegister("TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted")),
 	one("register: a session that has ended joins a line",
 		"coord/register/clerk.go", `if w.of != nil && w.of.life.Over() { // since`, `if w.of != nil && w.of.life.Over() && false { // since`, testsRegister("TestASessionThatHasEndedPutsNobodyIntoALine")),
+	one("register: what a stranger tells is believed",
+		"coord/register/session.go", `case s.d.trusted || s.d.isProven(s.id, n):`, `case true:`, strangers("is no turn")),
+	one("register: a stranger's word ends a hold",
+		"coord/register/session.go", `			p.hint(n.seq, said.what)
+`, `			if p.hint(n.seq, said.what); said.what == youAreGone {
+				p.heed(n.seq, said.what)
+			}
+`, strangers("ends no hold and no session")),
+	one("register: a stranger's word ends a session",
+		"coord/register/session.go", `			s.ask()
+`, `			s.life.End(errEnded)
+`, strangers("ends no hold and no session")),
+	one("register: a proof is not compared",
+		"coord/register/proof.go", `return proof != nil && hmac.Equal(proof, n.proof)`, `return proof != nil`, strangers("is no turn")),
+	one("register: a proof by any key counts",
+		"coord/register/proof.go", ` || !c.knows(n.sender) {`, ` {`, strangers("is no turn")),
+	one("register: a proof counts for all sessions of a driver",
+		"coord/register/proof.go", `	h.Write(to[:])
+`, ``, testsRegister("TestWhoStandsInTheLineIsBelieved")),
+	one("register: a removal is proven before it is applied",
+		"coord/register/news.go", `return g.why == removed || g.why == amended })`, `return false })`, testsRegister("TestOnlyWhatIsTrueWithoutTheSwapIsProven")),
+	one("register: each hint is followed at once",
+		"coord/register/await.go", `p.calm = time.Now().Add(hintEvery)`, `p.calm = time.Now()`, testsRegister("TestWhoTellsAllTheTimeMakesNobodyLookAllTheTime")),
+	one("register: who cannot ask whether he was removed goes on",
+		"coord/register/await.go", `if alarmed {`, `if false {`, testsRegister("TestWhoCannotAskWhetherHeWasRemovedStops")),
+	one("register: a turn that is proven counts more than a removal that is not",
+		"coord/register/place.go", `if turn && p.alarms > p.answered {`, `if false {`, testsRegister("TestARemovalIsLookedIntoBeforeATurnIsTaken")),
+	one("redis/quorum: what one acceptor tells and what another does add up, though the texts differ",
+		"coord/redis/quorum/hearsay.go", `+string(text[:16]), string(`, `+string(text[:0]), string(`,
+		Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAMajorityMustTellTheSameText$"}),
+}
+
+// strangers is a scenario of the stores' suite, on a store in this process that passes for one that others may reach.
+func strangers(scenario string) Tests {
+	return Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestMemoryOfOthers$/^13/" + named(scenario)}
 }
 
 // conformsRegister is a scenario of the conformance suite, on a store in this process.

@@ -11,7 +11,7 @@
 // where it says. The tests try every single fault at every step of every recipe, and pairs of faults.
 //
 // On registers, requests and answers may be lost, late or repeated, and may overtake each other. Notes arrive in order, and
-// are lost only if the listener hears that some were. A seed gives the same run in five of six cases: a driver puts what
+// are lost only if the listener hears that some were. A stranger tells what he likes. A seed gives the same run in five of six cases: a driver puts what
 // several contenders of its process want into one request, and the runtime decides which of them comes first. (All else that
 // is random in a driver follows from the time in the bubble; see package chance.) So every run keeps its trace, which is
 // shown if something goes wrong. A script nearly always finds again what it found once.

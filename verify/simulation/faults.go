@@ -74,7 +74,10 @@ func (w *world) operate(n driver.Node, write bool) string {
 		return fmt.Sprintf("FAULT an operator removes the node with token %d", n.Token)
 	}
 	if w.cfg.Profile == Register {
-		return ""
+		lie := "TLRX"[w.rand.IntN(4)]
+		w.nap = max(w.nap, w.cfg.TTL*3/2) // who cannot ask whether it is true gives up, and what it held is left to the TTL
+		w.service.(*registers).lie(n, lie)
+		return fmt.Sprintf("FAULT a stranger tells %c to the node with token %d", lie, n.Token)
 	}
 	w.service.Write(n.ID, []byte("an operator was here"))
 	return fmt.Sprintf("FAULT an operator writes to the node with token %d", n.Token)

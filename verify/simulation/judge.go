@@ -93,12 +93,20 @@ func (w *world) judge() error {
 	return w.asleep(claims)
 }
 
+// stopsIn is how soon a holder stops that hears that its node is gone. On registers it first asks whether that is true.
+func (w *world) stopsIn() time.Duration {
+	if w.cfg.Profile == Register {
+		return prompt + w.clients[0].driver.RequestTimeout()*2/5
+	}
+	return prompt
+}
+
 // hears fails if a believer should have heard by now that its node is gone, or has heard it and goes on.
 func (w *world) hears(c claim) error {
 	if !c.excused.IsZero() && !c.back && !w.healed.IsZero() && time.Since(later(c.excused, w.healed)) > w.cfg.TTL {
 		return fmt.Errorf("%s never hears that its node is gone", c.who)
 	}
-	if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > prompt {
+	if told := w.scheduler.heardGone(incarnation(c.hold.Node())); !c.amended && !c.back && told.After(c.since.Add(unwatched)) && time.Since(told) > w.stopsIn() {
 		return fmt.Errorf("%s goes on, though it has heard that its node is gone", c.who)
 	}
 	return nil

@@ -53,6 +53,8 @@ type shown struct {
 const (
 	lineKey    = "line/"
 	sessionKey = "session/"
+
+	noteHead = 48 // a proof and a key
 )
 
 func newRegisters(network *scheduler, ttl time.Duration, rate float64) *registers {
@@ -207,6 +209,23 @@ func (f *registers) Reconnect(link string) {
 	}
 }
 
+// lie has a stranger tell the owner of a node that its turn has come (T), that it should look (L), that it was removed (R),
+// or that its session is over (X). It knows all that may be read, and has no key that stands in the line.
+func (f *registers) lie(n driver.Node, what byte) {
+	var number uint64
+	id, rest, _ := strings.Cut(n.ID, "-")
+	fmt.Sscanf(rest, "%d.", &number)
+	note := append(binary.AppendUvarint(make([]byte, noteHead), uint64(len(n.Line))), n.Line...)
+	note = binary.AppendUvarint(append(binary.AppendUvarint(note, 1<<60), what), number)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.ears {
+		if e.topic == sessionKey+id {
+			f.tell(e, note, nil)
+		}
+	}
+}
+
 func (*registers) Abandoned(string) bool           { return false }
 func (*registers) Guarded(*coord.Hold) func() bool { return nil }
 func (*registers) Write(string, []byte)            { panic("sim: nobody writes to a node in a register") }
@@ -282,11 +301,11 @@ func (f *registers) standing(sw register.Swap) []driver.Node {
 	return nodes
 }
 
-// goneIn returns which of the nodes that stood in the line a note tells their session it has lost. A note has the line's
-// name, with its length before it, a number, and a letter and a number for each node.
+// goneIn returns which of the nodes that stood in the line a note tells their session it has lost. A note has a head, the
+// line's name, with its length before it, a number, and a letter and a number for each node.
 func (f *registers) goneIn(told register.Note, before []driver.Node) (gone []string) {
 	id, own := strings.CutPrefix(told.Topic, sessionKey)
-	note := told.Text
+	note := told.Text[min(noteHead, len(told.Text)):]
 	size, width := binary.Uvarint(note)
 	if !own || width <= 0 || uint64(len(note)-width) < size {
 		return nil

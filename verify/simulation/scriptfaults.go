@@ -58,6 +58,9 @@ var kinds = []*Kind{
 	// A store's clock is set forward by a TTL, for good; and back.
 	{name: "ahead", needs: aStore, breaks: setClock(scriptTTL)},
 	{name: "back", needs: aStore, breaks: setClock(-scriptTTL)},
+	// A stranger tells everybody that it is his turn; and that he was removed, and his session is over.
+	{name: "lures", needs: aStore, breaks: lie("T")},
+	{name: "alarms", needs: aStore, breaks: lie("RX")},
 	// The service ends the session out of the blue.
 	{name: "expires", needs: anything, breaks: func(s *script, p parcel) {
 		s.takeAway(func() { s.service.ExpireLink(p.link) })
@@ -216,6 +219,17 @@ func (s *script) delayAnswers(p parcel) {
 
 func setClock(by time.Duration) func(*script, parcel) {
 	return func(s *script, _ parcel) { s.service.(*registers).clock.set(by) }
+}
+
+func lie(lies string) func(*script, parcel) {
+	return func(s *script, _ parcel) {
+		s.nap = outlastsSessions // who cannot ask whether it is true gives up, and what it held is left to the TTL
+		for _, n := range s.nodes() {
+			for _, what := range []byte(lies) {
+				s.service.(*registers).lie(n, what)
+			}
+		}
+	}
 }
 
 func freezeAll(d time.Duration) func(*script, parcel) {

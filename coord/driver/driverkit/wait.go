@@ -65,7 +65,12 @@ const doubtFor = 50 * time.Millisecond
 // answer comes soon, the news is enough and the node counts as removed: a holder must not believe in its hold until a
 // stalled link answers.
 func Doubt(ctx context.Context, life *Life, ask func(context.Context) error) error {
-	asking, cancel := context.WithTimeout(ctx, doubtFor)
+	return DoubtFor(ctx, life, doubtFor, ask)
+}
+
+// DoubtFor is Doubt for a holder that waits this long for an answer.
+func DoubtFor(ctx context.Context, life *Life, wait time.Duration, ask func(context.Context) error) error {
+	asking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := ask(asking)
 	if err != nil && asking.Err() != nil && ctx.Err() == nil && !life.Over() {

@@ -1,6 +1,10 @@
 package quorum
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,8 +28,20 @@ func system(t testing.TB) *storetest.System {
 		t.Cleanup(func() { q.Close() })
 		return q
 	}
+	var publish []func(topic string, note []byte) error
+	for _, a := range cluster.Addrs() {
+		publish = append(publish, redistest.Loud(t, a))
+	}
+	var told atomic.Uint64
 	return &storetest.System{
-		TTL:   2 * time.Second,
+		TTL: 2 * time.Second,
+		Tell: func(_ testing.TB, topic string, note []byte) (err error) {
+			note = append(binary.BigEndian.AppendUint64(bytes.Repeat([]byte{1}, tagSize-8), told.Add(1)), note...)
+			for _, tell := range publish {
+				err = errors.Join(err, tell(topic, note))
+			}
+			return err
+		},
 		Open:  open,
 		Ages:  true,
 		Limit: server.MaxValue,

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"crypto/sha256"
 	"math/bits"
 	"sync"
 	"time"
@@ -50,16 +51,21 @@ func (h *hearsay) say(from int, note []byte) {
 	if h.stopped {
 		return
 	}
-	if len(note) < tagSize {
-		h.hear(nil) // lost, or not ours
+	if len(note) < tagSize { // not ours
 		return
 	}
-	what, key := string(note[ballotSize:tagSize]), string(note[ballotSize+8:ballotSize+16])
+	// Whoever may publish can copy the head of a note: only votes for the same text add up.
+	text := sha256.Sum256(note[tagSize:])
+	what, key := string(note[ballotSize:tagSize])+string(text[:16]), string(note[ballotSize+8:ballotSize+16])
 	if _, told := h.told[what]; told {
 		return
 	}
 	at := parseBallot(string(note[:ballotSize]))
 	r := h.rumours[what]
+	if r == nil && len(h.rumours) >= maxTold { // somebody makes them up
+		h.hear(nil)
+		return
+	}
 	if r == nil {
 		r = &rumour{ballot: at}
 		r.doubt = time.AfterFunc(h.patience(), func() { h.doubted(what, r) })

@@ -172,7 +172,6 @@ func remains(t testing.TB, clean register.Store, admin *register.Driver, session
 func forget(t testing.TB, clean register.Store, admin *register.Driver, line string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var format byte
 	swap := func(key string, next func(it register.Item) register.Swap) {
 		for {
 			it, err := clean.Read(ctx, key)
@@ -191,12 +190,11 @@ func forget(t testing.TB, clean register.Store, admin *register.Driver, line str
 	}
 	if it, err := clean.Read(ctx, linePrefix+line); err != nil || len(it.Value) == 0 {
 		t.Fatalf("there is nothing to forget: %v, %v", brief(it), err)
-	} else {
-		format = it.Value[0]
 	}
 	swap("epoch", func(it register.Item) register.Swap {
-		epoch := uint64(1)
+		format, epoch := byte(1), uint64(1)
 		if len(it.Value) > 0 {
+			format = it.Value[0]
 			epoch, _ = binary.Uvarint(it.Value[1:])
 		}
 		return register.Swap{Next: register.NewVersion(), Value: binary.AppendUvarint([]byte{format}, epoch+1)}

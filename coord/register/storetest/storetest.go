@@ -48,6 +48,10 @@ type System struct {
 	// Connections stay open and nothing is answered.
 	Freeze func(t testing.TB) (thaw func())
 
+	// Tell tells a note with no other right at the system than one to tell, where that is a right of its own. It does nothing if
+	// nobody listens. Nil: strangers tell by swaps of registers that nobody else uses.
+	Tell func(t testing.TB, topic string, note []byte) error
+
 	// Address is what another process opens a store with; see Main. It is for a register.Presence only.
 	Address string
 }
@@ -104,6 +108,7 @@ var obligations = []obligation{
 	{"10 a store that forgets says so", memories},
 	{"11 nothing leaks", closings},
 	{"12 a key is kept as long as its process lives", presences},
+	{"13 what a stranger tells", strangers},
 }
 
 // playTogether plays the scenarios that do not disturb each other, as many at once as there are places.

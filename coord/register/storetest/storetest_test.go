@@ -37,6 +37,15 @@ func TestMuteMemory(t *testing.T) {
 	Run(t, func(testing.TB) *System { return memorySystem(memory.NewMuteStore()) })
 }
 
+// TestMemoryOfOthers has a store in memory pass for one that others may reach.
+func TestMemoryOfOthers(t *testing.T) {
+	type others struct{ register.Store }
+	m := memory.NewStore()
+	Run(t, func(testing.TB) *System {
+		return &System{Open: func(testing.TB) register.Store { return others{m.Link()} }, Ages: true, Clock: true}
+	})
+}
+
 func memorySystem(m *memory.Store) *System {
 	return &System{Open: func(testing.TB) register.Store { return m.Link() }, Ages: true, Clock: true, Mute: m.Strength().WakeUp == driver.Polled}
 }

@@ -81,6 +81,26 @@ func CLI(t testing.TB, address string, command ...string) string {
 	return text
 }
 
+// Loud returns what is to be said at a server by a user who may publish to every channel, and see which there are, but reads
+// and writes no key. That is what a new user may do on Redis 6.2.
+func Loud(t testing.TB, address string) (publish func(topic string, note []byte) error) {
+	CLI(t, address, "ACL", "SETUSER", "loud", "reset", "on", "nopass", "&*", "+publish", "+pubsub", "+@connection")
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Username: "loud", DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return func(topic string, note []byte) error {
+		channels, err := c.Do(context.Background(), c.B().PubsubChannels().Pattern("*"+topic).Build()).AsStrSlice()
+		for _, channel := range channels {
+			if err == nil {
+				err = c.Do(context.Background(), c.B().Publish().Channel(channel).Message(string(note)).Build()).Error()
+			}
+		}
+		return err
+	}
+}
+
 // Heard collects notes; a nil is "lost".
 type Heard struct {
 	mu  sync.Mutex

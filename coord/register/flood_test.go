@@ -1,0 +1,116 @@
+package register_test
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// Some of what a note may say, to the first node of a session.
+const (
+	turn    = "T\x01"
+	look    = "L\x01"
+	removed = "R\x01"
+	ended   = "X\x00"
+)
+
+// others is a store in memory that passes for one which strangers may reach. It counts reads, and may stall them.
+type others struct {
+	register.Store
+	reads atomic.Int64
+	stall atomic.Bool
+}
+
+func (s *others) Read(ctx context.Context, key string) (register.Item, error) {
+	s.reads.Add(1)
+	if s.stall.Load() {
+		<-ctx.Done()
+		return register.Item{}, ctx.Err()
+	}
+	return s.Store.Read(ctx, key)
+}
+
+// shout tells a place of another process such things.
+func shout(t *testing.T, stranger register.Store, to driver.Place, things ...string) {
+	t.Helper()
+	id := to.Node().ID[:16]
+	ctx := t.Context()
+	it, err := stranger.Read(ctx, "stranger")
+	require.NoError(t, err)
+	note := slices.Clip(binary.AppendUvarint(append(make([]byte, 48), "\x04line"...), 1<<60))
+	for _, what := range things {
+		it, err = stranger.Swap(ctx, register.Swap{Key: "stranger", Old: it.Version, Next: register.NewVersion(),
+			Notes: []register.Note{{Topic: "session/" + id, Text: append(note, what...)}}})
+		require.NoError(t, err)
+	}
+	_, err = stranger.Swap(ctx, register.Swap{Key: "stranger", Old: it.Version})
+	require.NoError(t, err)
+}
+
+func TestWhoTellsAllTheTimeMakesNobodyLookAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.NewStore()
+		store := &others{Store: m.Link()}
+		d := register.New(store)
+		defer d.Close(t.Context())
+		s, err := d.Open(t.Context())
+		require.NoError(t, err)
+		holder, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
+		require.NoError(t, err)
+		over := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { over <- holder.Watch(ctx) }()
+		store.reads.Store(0)
+		for range 1000 {
+			shout(t, m.Link(), holder, turn, look, removed, ended)
+			time.Sleep(time.Millisecond)
+		}
+		// In a second, both the place and the session ask at most twenty times.
+		require.Less(t, store.reads.Load(), int64(60))
+		require.Greater(t, store.reads.Load(), int64(10))
+		require.Empty(t, over)
+		select {
+		case <-s.Done():
+			t.Error("the session has ended")
+		default:
+		}
+		cancel()
+		<-over
+	})
+}
+
+// As long as nothing can be asked, what ends a hold counts: it may be true, and then the next one is inside.
+func TestWhoCannotAskWhetherHeWasRemovedStops(t *testing.T) {
+	for _, what := range []string{removed, ended} {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory.NewStore()
+			store := &others{Store: m.Link()}
+			d := register.New(store)
+			defer d.Close(context.Background())
+			s, err := d.Open(t.Context())
+			require.NoError(t, err)
+			holder, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
+			require.NoError(t, err)
+			over := make(chan error, 1)
+			go func() { over <- holder.Watch(t.Context()) }()
+			synctest.Wait()
+			store.stall.Store(true)
+			time.Sleep(time.Second)
+			require.Empty(t, over, "not told anything")
+			shout(t, m.Link(), holder, what)
+			time.Sleep(register.DefaultTTL / 4)
+			require.NotEmpty(t, over, "%q", what)
+			store.stall.Store(false)
+		})
+	}
+}
