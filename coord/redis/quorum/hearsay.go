@@ -51,6 +51,10 @@ func (h *hearsay) say(from int, note []byte) {
 	if h.stopped {
 		return
 	}
+	if note == nil { // some may have been lost
+		h.hear(nil)
+		return
+	}
 	if len(note) < tagSize { // not ours
 		return
 	}
