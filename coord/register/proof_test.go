@@ -2,7 +2,9 @@ package register
 
 import (
 	"bytes"
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,4 +130,25 @@ func TestARemovalIsLookedIntoBeforeATurnIsTaken(t *testing.T) {
 	require.False(t, turn, "it may have been removed before")
 	require.True(t, stale)
 	require.False(t, removed, "anybody may have said so")
+}
+
+// Who may write to a line can harm that line, and nothing else.
+func TestWhoStandsInALineCannotEndASession(t *testing.T) {
+	sender := New(nil)
+	d := aDriver("a", sender.identity.public)
+	d.store = silent{}
+	s := &session{d: d, id: sessionID{1}, life: driverkit.NewLife(t.Context())}
+	s.hear(sender.notes(recipient{s.id, d.identity.public}, "a", 7, []notice{{1, allOver}})[0].Text)
+	time.Sleep(d.unanswered() / 10)
+	require.False(t, s.life.Over())
+	s.life.End(errLeftOpen)
+	require.NoError(t, s.life.Rest(t.Context()))
+}
+
+// silent answers when it has to.
+type silent struct{ Store }
+
+func (silent) Read(ctx context.Context, _ string) (Item, error) {
+	<-ctx.Done()
+	return Item{}, ctx.Err()
 }

@@ -261,20 +261,45 @@ func (s *session) hear(text []byte) {
 
 // doubtful takes in a note that anybody may have sent.
 func (s *session) doubtful(n message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, said := range n.all {
 		if said.what == allOver {
 			s.ask()
-		} else if p := s.places[said.n]; p != nil && p.clerk.name == n.line {
+		} else if p := s.place(said.n, n.line); p != nil {
 			p.hint(n.seq, said.what)
 		}
 	}
 }
 
-// ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check. It needs
-// mu.
+// heed takes in what is certain. But who stands in a line may speak for that line only: that the session is over has to be
+// asked.
+func (s *session) heed(line string, seq uint64, all []notice) {
+	for _, said := range all {
+		if said.what != allOver {
+			if p := s.place(said.n, line); p != nil {
+				p.heed(seq, said.what)
+			}
+		} else if s.d.trusted {
+			s.life.End(errEnded)
+		} else {
+			s.ask()
+		}
+	}
+}
+
+// place returns a node of the session if it is in that line.
+func (s *session) place(n uint64, line string) *place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.places[n]; p != nil && p.clerk.name == line {
+		return p
+	}
+	return nil
+}
+
+// ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check.
 func (s *session) ask() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.asking {
 		s.again = true
 		return
@@ -297,22 +322,6 @@ func (s *session) ask() {
 			s.mu.Unlock()
 		}
 	})
-}
-
-// heed tells the places what is certain.
-func (s *session) heed(name string, seq uint64, all []notice) {
-	for _, n := range all {
-		if n.what == allOver {
-			s.life.End(errEnded)
-			return
-		}
-		s.mu.Lock()
-		p := s.places[n.n]
-		s.mu.Unlock()
-		if p != nil && p.clerk.name == name {
-			p.heed(seq, n.what)
-		}
-	}
 }
 
 // doubt has places look, since something may have been told to them.

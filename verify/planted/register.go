@@ -97,9 +97,13 @@ var register = []Bug{
 			}
 `, strangers("ends no hold and no session")),
 	one("register: a stranger's word ends a session",
-		"coord/register/session.go", `			s.ask()
-`, `			s.life.End(errEnded)
+		"coord/register/session.go", `		if said.what == allOver {
+			s.ask()
+`, `		if said.what == allOver {
+			s.life.End(errEnded)
 `, strangers("ends no hold and no session")),
+	one("register: who stands in a line ends sessions",
+		"coord/register/session.go", `} else if s.d.trusted {`, `} else if true {`, testsRegister("TestWhoStandsInALineCannotEndASession")),
 	one("register: a proof is not compared",
 		"coord/register/proof.go", `return proof != nil && hmac.Equal(proof, n.proof)`, `return proof != nil`, strangers("is no turn")),
 	one("register: a proof by any key counts",
