@@ -146,11 +146,11 @@ func (s *scene) openService(ctx context.Context) (err error) {
 	return err
 }
 
-// configuration is, for sessions of 10 s, ZooKeeper's sample configuration and etcd's defaults. For shorter sessions, etcd
-// is quicker in proportion; ZooKeeper's ticks, two of which must fit into a session, are as long as they can be. A server
-// that hears nothing from the others goes on for five ticks.
+// configuration is, for sessions of 10 s, ZooKeeper's sample configuration and etcd's defaults. For shorter sessions, both
+// are quicker in proportion. A ZooKeeper that hears nothing from the others goes on for five ticks, which is a session. It
+// ends sessions at ticks, never early, so longer ticks would hide who believes for too long.
 func (p plan) configuration() []servers.Option {
-	return []servers.Option{servers.Members(p.members), servers.Links(), servers.Tick(min(2*time.Second, p.session/2)),
+	return []servers.Option{servers.Members(p.members), servers.Links(), servers.Tick(min(2*time.Second, p.session/5)),
 		servers.Config("initLimit=10", "syncLimit=5"), servers.ElectionTimeout(p.session / 10)}
 }
 
