@@ -26,7 +26,7 @@ test: deps ## Run everything; a missing server is a failure
 		test-modules lint test-oldest-go test-shells test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
 .PHONY: lint
-lint: lint-code lint-tidy lint-os lint-vulns ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities
+lint: lint-code lint-tidy lint-os lint-vulns lint-notice ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities, licences
 
 # Here each module stands by itself, outside go.work, as it does for its users.
 lint lint-%: export GOWORK = off
@@ -56,6 +56,10 @@ lint-os: # that it compiles for systems we have no machine for
 .PHONY: lint-vulns
 lint-vulns:
 	@bash scripts/vulns.sh $(MODULES)
+
+.PHONY: lint-notice
+lint-notice: # that NOTICE has the licences of what the tool contains
+	@bash scripts/notice.sh --check
 
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first

@@ -104,7 +104,16 @@ install() { # install FOLDER, a program, as somebody would who has nothing of ou
 	local module
 	module=$(module_in "$1")
 	cd "$work"
-	GOBIN=$work/bin GOSUMDB=off go install "$module@$version" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+	# There is no go.sum, so the checksum database is asked about everybody else's modules. GONOSUMDB leaves out ours alone: a
+	# version that is not published yet cannot be there.
+	if ! GOBIN=$work/bin go install "$module@$version" 2>"$work/log"; then
+		if grep -qE 'checksum mismatch|SECURITY ERROR' "$work/log" || ! grep -q 'verifying module' "$work/log"; then
+			cat "$work/log" >&2
+			exit 1
+		fi
+		echo "the checksum database does not answer: what $1 is built from is not compared with it"
+		GOBIN=$work/bin GOSUMDB=off go install "$module@$version" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+	fi
 	[ "$("$work/bin/$(basename "$1")" --version)" = "$(basename "$1") version $version" ]
 }
 for m in . "${nested[@]}"; do

@@ -45,10 +45,11 @@
 //
 // # What is kept
 //
-// The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open. The newest is
-// never removed: its name records which tokens are too small. So remove nothing in the directory by hand, and restore
-// it from a backup only when all writers have been stopped, and with a new [Epoch]. While a process that was just
-// reading the directory is stopped, nothing is removed.
+// The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open, up to 16. A reader that
+// has an older one open reads that to its end, but on NFS it may get an error. The newest is never removed: its name records
+// which tokens are too small. So remove nothing in the directory by hand, and restore it from a backup only when all writers
+// have been stopped, and with a new [Epoch]. While a process is stopped that was just reading the directory, nothing is
+// removed until there are 16 versions too many, or with a Keep of more than 80 until it goes on.
 //
 // # When something fails
 //

@@ -123,7 +123,8 @@ func (f *File) failed(op string, err error) error {
 // a name that takes the place of another is not seen at all. So nothing is removed while somebody reads: a reader locks
 // the directory for that, and so does a process that removes something. Nobody waits long for such a lock, since its
 // owner may be stopped. If its owner is stopped while it removes old names, it keeps others from removing anything, so
-// reading without the lock is as good. On NFS other hosts know nothing of the lock, so the directory is read until it
+// reading without the lock is as good; only where far too much is kept is it removed all the same, which is safe in a
+// directory that is read in one step. On NFS other hosts know nothing of the lock, so the directory is read until it
 // says the same twice.
 func (f *File) list() (all names, err error) {
 	all, err = f.listOnce()
@@ -150,21 +151,21 @@ func (f *File) listOnce() (names, error) {
 	return sorted(texts), err
 }
 
-// removing calls remove while nobody reads the directory, or not at all.
-func (f *File) removing(remove func()) {
+// removing calls remove while nobody reads the directory; if that goes on, not at all, or anyway.
+func (f *File) removing(anyway bool, remove func()) {
 	d, err := os.Open(f.dir)
 	if err != nil {
 		return
 	}
 	defer d.Close()
 	known := true
-	if soon(func() (locked, _ bool) { locked, known = lockAlone(d); return locked, known }) || !known {
+	if soon(func() (locked, _ bool) { locked, known = lockAlone(d); return locked, known }) || !known || anyway {
 		remove()
 	}
 }
 
 // drop removes a draft of our own, now or when a newer writer comes.
-func (f *File) drop(d name) { f.removing(func() { _ = os.Remove(f.at(d)) }) }
+func (f *File) drop(d name) { f.removing(false, func() { _ = os.Remove(f.at(d)) }) }
 
 // soon tries to lock something for a little while. known is false where there are no locks.
 func soon(try func() (locked, known bool)) bool {

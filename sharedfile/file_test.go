@@ -265,6 +265,45 @@ func TestAVersionStaysWhileItIsRead(t *testing.T) {
 	assert.Equal(t, []string{"0.5.1"}, entries(t, f))
 }
 
+// Whoever may read can lock each version, or the directory, for as long as he likes.
+func TestWhoKeepsEverythingLockedDoesNotFillTheDisk(t *testing.T) {
+	for what, lockFiles := range map[string]bool{"versions": true, "the directory": false} {
+		t.Run(what, func(t *testing.T) {
+			f := open(t)
+			lock := func(path string) {
+				v, err := os.Open(path)
+				require.NoError(t, err)
+				t.Cleanup(func() { v.Close() })
+				if locked, known := lockShared(v); !known {
+					t.Skip("files cannot be locked here")
+				} else if !locked {
+					t.Fatal(path, "cannot be locked")
+				}
+			}
+			publish(t, f, 1, "first")
+			require.NoError(t, f.Read(t.Context(), func(r io.Reader) error {
+				if !lockFiles {
+					lock(f.dir)
+				}
+				for token := range coord.Token(60) {
+					publish(t, f, token+2, fmt.Sprint(token+2))
+					if lockFiles {
+						lock(f.at(name{stamp: fence.Stamp{Token: token + 2}, n: 1, kind: version}))
+					}
+				}
+				b, err := io.ReadAll(r)
+				assert.Equal(t, "first", string(b), "it is read to the end")
+				return err
+			}))
+			names := entries(t, f)
+			assert.LessOrEqual(t, len(names), 3+keptOpen+3, "with what is not removed yet")
+			assert.Contains(t, names, "0.61.1")
+			assert.Equal(t, "61", content(t, f))
+			assert.ErrorIs(t, f.Publish(t.Context(), fence.Stamp{Token: 60}, text("stale")), coord.ErrStale)
+		})
+	}
+}
+
 // What a writer that is killed leaves behind, step by step: see publish.
 func TestTheNextWriterClearsUpAfterOneThatWasKilled(t *testing.T) {
 	dead := fence.Stamp{Token: 2}

@@ -8,9 +8,16 @@ import (
 // keptUnseen is how long a version stays where nobody can tell whether it is open.
 const keptUnseen = time.Hour
 
+// Whoever may only read can lock all that is there, and keep it locked. So no more than this is kept because somebody has it
+// open: where there are such locks, a file that is open can be read to its end without a name.
+const (
+	keptOpen = 16  // names, beyond the versions that are kept anyway
+	oneStep  = 100 // so many names are read in one step: nobody misses one of them because others are removed
+)
+
 // prune removes what nobody will read: all but the newest few versions, all claims but the newest name, and drafts with
-// a smaller stamp than that. It never removes what readers read, so the greatest stamp is always there. What cannot be
-// removed is left to the next writer.
+// a smaller stamp than that. Of what readers read it removes only what is far too much, and never the newest, so the greatest
+// stamp is always there. What cannot be removed is left to the next writer.
 func (f *File) prune() {
 	all, err := f.list()
 	if err != nil {
@@ -20,13 +27,17 @@ func (f *File) prune() {
 	if !ok {
 		return
 	}
-	var old []name
+	var old, oldest []name
 	versions := 0
-	for _, n := range all.readable {
+	for i, n := range all.readable {
 		if n.kind == version {
 			versions++
 		}
-		if n != newest && (n.kind != version || versions > f.keep) {
+		switch {
+		case n == newest || n.kind == version && versions <= f.keep:
+		case i >= f.keep+keptOpen:
+			oldest = append(oldest, n)
+		default:
 			old = append(old, n)
 		}
 	}
@@ -36,18 +47,22 @@ func (f *File) prune() {
 		}
 	}
 	// The newest may belong to a writer that has not synced it yet. Until it is on the disk, older ones must stay there.
-	if len(old) == 0 || syncDir(f.dir) != nil {
+	if len(old)+len(oldest) == 0 || syncDir(f.dir) != nil {
 		return
 	}
-	f.removing(func() {
+	few := len(all.readable)+len(all.drafts) <= oneStep
+	f.removing(few && len(oldest) > 0, func() {
 		for _, n := range old {
-			f.remove(n)
+			f.remove(n, false)
+		}
+		for _, n := range oldest {
+			f.remove(n, true)
 		}
 	})
 }
 
-// remove removes a name unless somebody has the file open.
-func (f *File) remove(n name) {
+// remove removes a name unless somebody has the file open, or even then.
+func (f *File) remove(n name, open bool) {
 	path := f.at(n)
 	if n.kind == draft || n.kind == empty { // nobody reads these
 		_ = os.Remove(path)
@@ -59,7 +74,9 @@ func (f *File) remove(n name) {
 	}
 	defer v.Close()
 	free, known := lockAlone(v)
-	if st, err := v.Stat(); !known {
+	if st, err := v.Stat(); known {
+		free = free || open
+	} else {
 		free = err == nil && time.Since(st.ModTime()) >= keptUnseen
 	}
 	if free {

@@ -33,7 +33,8 @@ import (
 // [WithCleartextPassword]. New takes a client as it is.
 //
 // What cfg leaves open, Connect sets as locks need it: a dead connection is noticed within 13 s (requests notice it
-// sooner), a lost one is opened again within 2 s, and the client library logs nothing unless cfg has a Logger.
+// sooner), a lost one is opened again within 2 s, no answer is longer than 128 MiB, and the client library logs nothing unless
+// cfg has a Logger.
 func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.Client, error) {
 	c, keys, err := configure(opts)
 	if err != nil {
@@ -69,6 +70,9 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	d.warnIfOpen(ctx)
 	return coord.NewClient(d, c.client...), nil
 }
+
+// maxAnswer is the most that an answer may have: a page of a line is far less.
+const maxAnswer = 128 << 20
 
 const (
 	// inquireAfter is how soon Connect asks what is in the way, and inquireEvery how often it asks again.
@@ -181,6 +185,9 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	}
 	if cfg.Logger == nil && cfg.LogConfig == nil {
 		cfg.Logger = zap.NewNop()
+	}
+	if cfg.MaxCallRecvMsgSize == 0 { // the library's own is 2 GB, and it takes a server's word for how much will come
+		cfg.MaxCallRecvMsgSize = max(maxAnswer, cfg.MaxCallSendMsgSize)
 	}
 	// The library's own pauses grow to two minutes, which no session would survive. The caller's options come later, so they
 	// win.

@@ -8,8 +8,10 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// page is how many registers List asks for at a time.
-const page = 100
+// page is how many registers List asks for at a time: less if they can be so large that they would be too much for one trip.
+func (s *Store) page() int {
+	return int(max(1, min(100, maxAnswers/(s.largest.Load()+4<<10))))
+}
 
 // List reads the directory, then the registers that it names. memcached itself cannot list its keys. What the directory
 // names and is not there is taken off it at the end.
@@ -36,7 +38,7 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 	})
 	all = slices.DeleteFunc(all, func(e entry) bool { return !strings.HasPrefix(e.key, prefix) })
 	gone := make(map[string]bool)
-	for some := range slices.Chunk(all, page) {
+	for some := range slices.Chunk(all, s.page()) {
 		if err != nil {
 			break
 		}

@@ -98,7 +98,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 			}
 			m.mark = mark
 			m.id = hex.EncodeToString(mark[:])
-			m.age = time.Duration(max(now-began, 0)) * time.Second
+			m.age = time.Duration(min(max(now-began, 0), centuries)) * time.Second
 			return m, nil
 		}
 		// It begins a second late, since the server counts seconds.
@@ -118,8 +118,12 @@ func parseMark(raw []byte) (began int64, mark [8]byte, ok bool) {
 	rest, ours := strings.CutPrefix(string(raw), layout)
 	at, digits, spaced := strings.Cut(rest, " ")
 	n, err := hex.Decode(mark[:], []byte(digits[:min(len(digits), 2*len(mark))]))
-	return number(at), mark, ours && spaced && err == nil && n == len(mark)
+	began = number(at)
+	return began, mark, ours && spaced && err == nil && n == len(mark) && began >= 0
 }
+
+// centuries is for how long a server can have remembered, in seconds, whatever it says.
+const centuries = 1 << 33
 
 // checkSettings refuses a server that would not do.
 func (s *Store) checkSettings(version string, settings map[string]string) error {
@@ -135,7 +139,7 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 	case settings["evictions"] == "on" && !s.evictions:
 		return storekit.Denied("the server throws items away when it is full, lines too, and then two hold at once: start it with -M, or see memcached.WithEvictions")
 	}
-	s.largest.Store(max(number(settings["item_size_max"])-4<<10, 1))
+	s.largest.Store(min(max(number(settings["item_size_max"])-4<<10, 1), maxValue))
 	return nil
 }
 

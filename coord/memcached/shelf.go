@@ -77,7 +77,7 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 // put replaces the shelf that was read, if nobody has changed it since.
 func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was reply, all []entry) (done bool, err error) {
 	value := encodeShelf(known, all)
-	if int64(len(value)) > s.largest.Load() {
+	if int64(len(value)) > min(s.largest.Load(), maxAnswers/2/shelves) { // List reads all of them in one trip
 		return false, fmt.Errorf("%w: there are too many registers", register.ErrTooLarge)
 	}
 	q := add(s.shelfKey(n), value)

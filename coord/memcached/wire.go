@@ -22,6 +22,13 @@ type reply struct {
 
 func (r reply) found() bool { return r.code == "VA" }
 
+// What we believe of a server's answers. No value of ours is larger than maxValue: whoever reads a line refuses a longer one.
+const (
+	maxValue   = 32 << 20
+	maxAnswers = 128 << 20 // all that is asked for in one trip
+	maxStats   = 1 << 20
+)
+
 // ask sends meta commands in one trip and returns their answers. The server carries them out in this order, but others'
 // commands may come in between.
 func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, err error) {
@@ -33,33 +40,45 @@ func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, e
 		if err := c.w.Flush(); err != nil {
 			return err
 		}
-		for i := range answers {
-			if answers[i], err = c.read(); err != nil {
+		for i, room := 0, maxAnswers; i < len(answers); i++ {
+			if answers[i], err = c.read(room); err != nil {
 				return err
 			}
+			room -= len(answers[i].value)
 		}
 		return nil
 	})
 	return answers, err
 }
 
-// read reads one answer. After an answer that makes no sense nobody knows where the next one begins, so the connection is
-// given up.
-func (c *conn) read() (reply, error) {
+// line reads a line, which is no longer than the buffer. A server may send one without end.
+func (c *conn) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return "", storekit.Denied("this is no memcached: it sends a line of more than %d bytes", len(line)-1)
+	}
+	return string(bytes.TrimRight(line, "\r\n")), err
+}
+
+// read reads one answer, whose value has room bytes at most. After an answer that makes no sense nobody knows where the next
+// one begins, so the connection is given up.
+func (c *conn) read(room int) (reply, error) {
+	text, err := c.line()
 	if err != nil {
 		return reply{}, err
 	}
-	text := string(bytes.TrimRight(line, "\r\n"))
 	code, rest, _ := strings.Cut(text, " ")
 	a := reply{code: code}
 	switch code {
 	case "VA":
 		var size string
 		size, rest, _ = strings.Cut(rest, " ")
-		n, err := strconv.Atoi(size)
-		if err != nil || n < 0 || n > 1<<30 {
+		n, err := strconv.ParseUint(size, 10, 31)
+		if err != nil {
 			return a, fmt.Errorf("the server answers %.100q", text)
+		}
+		if n > maxValue+4<<10 || int(n) > room {
+			return a, fmt.Errorf("the server says that an item has %d bytes, and no item of ours has so many", n)
 		}
 		a.value = make([]byte, n+2)
 		if _, err := io.ReadFull(c.r, a.value); err != nil {
@@ -137,12 +156,15 @@ func (c *conn) stats(ctx context.Context, which string) (all map[string]string, 
 		if err := c.w.Flush(); err != nil {
 			return err
 		}
-		for {
-			line, err := c.r.ReadString('\n')
+		for size := 0; ; {
+			line, err := c.line()
 			if err != nil {
 				return err
 			}
-			fields := strings.SplitN(strings.TrimRight(line, "\r\n"), " ", 3)
+			if size += len(line) + 1; size > maxStats {
+				return storekit.Denied("this is no memcached: it says more than %d bytes of itself", maxStats)
+			}
+			fields := strings.SplitN(line, " ", 3)
 			switch {
 			case fields[0] == "END":
 				return nil

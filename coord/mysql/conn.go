@@ -3,25 +3,47 @@ package mysql
 import (
 	"context"
 	sqldriver "database/sql/driver"
+	"fmt"
 	"io"
 
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 func newPool(size int, connector sqldriver.Connector) *storekit.Pool[*conn] {
-	return storekit.NewPool(size, func(ctx context.Context) (*conn, error) {
-		c, err := connector.Connect(ctx)
-		if err != nil {
+	return storekit.NewPool(size, func(ctx context.Context) (c *conn, err error) {
+		c = new(conn)
+		ctx = context.WithValue(ctx, vettedKey{}, &c.vetted)
+		if err = c.guarded(func() (err error) { c.conn, err = connector.Connect(ctx); return err }); err != nil {
 			return nil, err
 		}
-		return &conn{conn: c}, nil
+		return c, nil
 	})
+}
+
+// guarded calls the library, which panics where it looks beyond the end of what the server says. That is an error here, and
+// such a connection is of no more use. While it was being made, a goroutine of the library's stays behind.
+func (c *conn) guarded(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.broken = true
+			err = fmt.Errorf("the server's answer ends too soon: %v", p)
+			if c.conn == nil && c.vetted != nil {
+				c.vetted.Close()
+			}
+		}
+		if wrong := c.vetted.wrong(); err != nil && wrong != nil {
+			err = wrong
+		}
+	}()
+	return do()
 }
 
 // conn is a connection to the server.
 type conn struct {
 	conn     sqldriver.Conn
 	prepared bool
+	broken   bool
+	vetted   *vetted
 	known    *memory // what it was seen to lead to
 }
 
@@ -29,7 +51,7 @@ func (c *conn) Alive(ctx context.Context) bool {
 	return c.conn.(sqldriver.SessionResetter).ResetSession(ctx) == nil
 }
 
-func (c *conn) Usable() bool { return c.conn.(sqldriver.Validator).IsValid() }
+func (c *conn) Usable() bool { return !c.broken && c.conn.(sqldriver.Validator).IsValid() }
 
 // HangUp says goodbye, and waits for no answer.
 func (c *conn) HangUp() { c.conn.Close() }
@@ -42,7 +64,11 @@ func (c *conn) exec(ctx context.Context, sql string, args ...any) (int64, error)
 
 // execTold also returns what the statement has told with LAST_INSERT_ID.
 func (c *conn) execTold(ctx context.Context, sql string, args ...any) (n, told int64, err error) {
-	r, err := c.conn.(sqldriver.ExecerContext).ExecContext(ctx, sql, named(args))
+	var r sqldriver.Result
+	err = c.guarded(func() (err error) {
+		r, err = c.conn.(sqldriver.ExecerContext).ExecContext(ctx, sql, named(args))
+		return err
+	})
 	if err != nil {
 		return 0, 0, refused(err)
 	}
@@ -54,23 +80,27 @@ func (c *conn) execTold(ctx context.Context, sql string, args ...any) (n, told i
 
 // query runs a statement and calls scan with each row. The values in a row are good until scan returns.
 func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row []sqldriver.Value) error) (err error) {
-	rows, err := c.conn.(sqldriver.QueryerContext).QueryContext(ctx, sql, named(args))
+	var rows sqldriver.Rows
+	err = c.guarded(func() (err error) {
+		rows, err = c.conn.(sqldriver.QueryerContext).QueryContext(ctx, sql, named(args))
+		return err
+	})
 	if err != nil {
 		return refused(err)
 	}
 	defer func() {
-		if e := rows.Close(); err == nil {
+		if e := c.guarded(rows.Close); err == nil {
 			err = e
 		}
 	}()
 	row := make([]sqldriver.Value, len(rows.Columns()))
 	for {
-		if err := rows.Next(row); err == io.EOF {
+		if err := c.guarded(func() error { return rows.Next(row) }); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := scan(row); err != nil {
+		if err := c.guarded(func() error { return scan(row) }); err != nil { // it may have less columns than were asked for
 			return err
 		}
 	}

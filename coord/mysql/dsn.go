@@ -16,7 +16,8 @@ import (
 func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 	cfg, err := parseEither(dsn)
 	if err == nil {
-		err = cfg.Apply(mysql.Charset("utf8mb4", "")) // in some other charsets the last byte of a letter may be a quote
+		err = cfg.Apply(mysql.Charset("utf8mb4", ""), // in some other charsets the last byte of a letter may be a quote
+			mysql.EnableCompression(false)) // it hides what is in a packet, and how large that is
 	}
 	if err != nil {
 		return nil, pkg.Invalid("the address: %w", err)

@@ -26,6 +26,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	vet(cfg)
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, pkg.Invalid("%w", err)

@@ -16,6 +16,7 @@ func setUp(cfg *pgxpool.Config, c config) {
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = c.conns, 0, 0
 	cfg.PingTimeout = time.Second
 	cc := cfg.ConnConfig
+	vet(cc)
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = 3 * time.Second
 	}

@@ -50,6 +50,9 @@ func parse(key string, text []byte, age time.Duration) (register.Item, error) {
 	if len(text) < headSize { // we never write so little
 		return it, storekit.Denied("something else stands under its key: use another root")
 	}
+	if len(text) > server.MaxStored { // it is cut off there
+		return it, storekit.Denied("what stands under its key is larger than any register")
+	}
 	copy(it.Version[:], text)
 	it.Value, it.Age = text[headSize:], age
 	return it, nil

@@ -39,14 +39,14 @@ if head == '' then return {false, 0, now} end
 if free and ARGV[5] ~= '0' then
   redis.call('SETRANGE', KEYS[3], 24, ARGV[4] .. string.format('%016.0f', now + ARGV[5]))
 end
-return {redis.call('GET', KEYS[3]), now - tonumber(string.sub(head, 9, 24)), now}
+return {redis.call('GETRANGE', KEYS[3], 0, MOST), now - tonumber(string.sub(head, 9, 24)), now}
 `)
 
 // KEYS: mark, register. ARGV: memory. It returns {what stands there or nil, age, the time in us}.
 var readScript = server.NewGuarded(`
-local s = redis.call('GET', KEYS[2])
+local s = redis.call('GETRANGE', KEYS[2], 0, MOST)
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-if not s then return {false, 0, now} end
+if s == '' then return {false, 0, now} end
 return {s, now - tonumber(string.sub(s, 9, 24)), now}
 `)

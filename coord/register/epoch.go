@@ -44,11 +44,17 @@ func (d *Driver) readEpoch() (Item, uint64, error) {
 	if err != nil || it.Version.IsZero() {
 		return it, 1, err
 	}
-	r := reader{rest: it.Value}
-	if f, n := r.byte(), r.number(); f == format && !r.bad && n > 0 {
+	if n, ok := parseEpoch(it.Value); ok {
 		return it, n, nil
 	}
 	return it, 0, fmt.Errorf("register %q: %w", epochKey, errNoLine)
+}
+
+// parseEpoch reads an epoch. One whose tokens would be greater than the greatest is none that we can have written.
+func parseEpoch(value []byte) (n uint64, ok bool) {
+	r := reader{rest: value}
+	f, n := r.byte(), r.number()
+	return n, f == format && !r.bad && len(r.rest) == 0 && n > 0 && n <= maxToken>>tokenBits
 }
 
 // passEpoch sees to it that the epoch is greater than n.

@@ -120,9 +120,8 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if !it.Version.IsZero() {
-		r := reader{rest: it.Value}
-		f, longest := r.byte(), time.Duration(r.number())*time.Millisecond
-		if f != format || r.bad {
+		longest, ok := parseSettings(it.Value)
+		if !ok {
 			return 0, fmt.Errorf("register %q: %w", settingsKey, errNoLine)
 		}
 		if longest >= d.cfg.ttl {
@@ -132,4 +131,14 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 	_, err = d.store.Swap(rctx, Swap{Key: settingsKey, Old: it.Version, Next: NewVersion(), By: d.self,
 		Value: binary.AppendUvarint([]byte{format}, uint64(d.cfg.ttl.Milliseconds()))})
 	return d.cfg.ttl, err
+}
+
+// mostTTL is longer than any TTL that a store lets anybody set. Who waits for a longer one would wait for ever.
+const mostTTL = 48 * time.Hour
+
+// parseSettings reads the longest TTL.
+func parseSettings(value []byte) (longest time.Duration, ok bool) {
+	r := reader{rest: value}
+	f, ms := r.byte(), r.number()
+	return time.Duration(ms) * time.Millisecond, f == format && !r.bad && len(r.rest) == 0 && ms <= uint64(mostTTL.Milliseconds())
 }

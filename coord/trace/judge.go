@@ -3,7 +3,6 @@ package trace
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,11 +126,11 @@ func (a *Audit) conflicts(turns []*turn, ordered bool, add func(Fault, string)) 
 		}
 		return cmp.Compare(x.granted.wall, y.granted.wall)
 	})
-	var before ends
+	before := ends{audit: a}
 	for _, t := range turns {
-		if t.hasBegin && known(t.kind) {
+		if t.hasBegin && known(t.kind) && (ordered || t.hasEnd) && !before.fit(t) {
 			var ahead []*turn
-			for e := range before.notBefore(t.granted) {
+			for e := range before.notBefore(t) {
 				if a.enough(t, ahead) {
 					break
 				}
@@ -143,48 +142,6 @@ func (a *Audit) conflicts(turns []*turn, ordered bool, add func(Fault, string)) 
 		}
 		if t.hasEnd && (ordered || t.hasBegin) {
 			before.add(t)
-		}
-	}
-}
-
-// ends are turns in the order of their ends, in one list for each clock that timed them.
-type ends []*endsByClock
-
-type endsByClock struct {
-	clock           string
-	byTicks, byWall []*turn
-}
-
-func ticks(t *turn) int64 { return t.ended.ticks }
-func wall(t *turn) int64  { return t.ended.wall }
-
-func (all *ends) add(t *turn) {
-	i := slices.IndexFunc(*all, func(e *endsByClock) bool { return e.clock == t.ended.clock })
-	if i < 0 {
-		i = len(*all)
-		*all = append(*all, &endsByClock{clock: t.ended.clock})
-	}
-	put := func(into *[]*turn, key func(*turn) int64) { // nearly always at the end
-		i, _ := slices.BinarySearchFunc(*into, t, func(x, y *turn) int { return cmp.Compare(key(x), key(y)) })
-		*into = slices.Insert(*into, i, t)
-	}
-	put(&(*all)[i].byTicks, ticks)
-	put(&(*all)[i].byWall, wall)
-}
-
-// notBefore yields the turns that ended later than at, by the better clock.
-func (all ends) notBefore(at moment) iter.Seq[*turn] {
-	return func(yield func(*turn) bool) {
-		for _, e := range all {
-			list, key, from := e.byWall, wall, at.wall
-			if e.clock == at.clock {
-				list, key, from = e.byTicks, ticks, at.ticks
-			}
-			for i := len(list) - 1; i >= 0 && key(list[i]) > from; i-- {
-				if !yield(list[i]) {
-					return
-				}
-			}
 		}
 	}
 }

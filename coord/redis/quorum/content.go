@@ -116,7 +116,7 @@ func (a accepted) item(key string) register.Item {
 
 // parseAccepted reads what follows the promised ballot.
 func parseAccepted(s string) (a accepted, err error) {
-	if len(s) < ballotSize+timeSize {
+	if len(s) < ballotSize+timeSize || len(s) > server.MaxStored { // what is longer is cut off there
 		return a, server.ErrStrange
 	}
 	if a.ballot = parseBallot(s); a.ballot == (ballot{}) {

@@ -21,7 +21,7 @@ end
 if ARGV[2] <= promised then return {promised} end
 redis.call('SETRANGE', KEYS[3], 0, ARGV[2])
 local t = redis.call('TIME')
-local s = redis.call('GETRANGE', KEYS[3], 32, -1)
+local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
 return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 `)
 
@@ -44,7 +44,7 @@ return 1
 
 // KEYS: mark, register. ARGV: memory. It returns {what it has accepted or nil, age}.
 var lookScript = server.NewGuarded(`
-local s = redis.call('GETRANGE', KEYS[2], 32, -1)
+local s = redis.call('GETRANGE', KEYS[2], 32, MOST + 32)
 if s == '' then return {false, 0} end
 local t = redis.call('TIME')
 return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
@@ -53,13 +53,13 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 // KEYS: mark, the member key. ARGV: memory. It returns {the member key's content, the time in us}.
 var memberScript = server.NewGuarded(`
 local t = redis.call('TIME')
-return {redis.call('GET', KEYS[2]) or '', t[1] * 1000000 + t[2]}
+return {redis.call('GETRANGE', KEYS[2], 0, 255), t[1] * 1000000 + t[2]}
 `)
 
 // KEYS: mark, the member key. ARGV: memory, what may stand there before (* for anything but a member), what is to stand
 // there. The time is added. It returns what stands there afterwards.
 var enrolScript = server.NewGuarded(`
-local old = redis.call('GET', KEYS[2]) or ''
+local old = redis.call('GETRANGE', KEYS[2], 0, 255)
 local may = string.sub(old, 1, #ARGV[2]) == ARGV[2]
 if ARGV[2] == '*' then may = string.sub(old, 1, 1) ~= 'v' or string.sub(old, 20, 35) ~= ARGV[1] end
 if ARGV[2] == '' then may = old == '' or string.sub(old, 20, 35) ~= ARGV[1] end

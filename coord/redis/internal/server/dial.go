@@ -86,7 +86,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, cfg *
 			return nil, err
 		}
 	}
-	return &mortal{conn, context.AfterFunc(d.life, func() { conn.Close() })}, nil
+	return &mortal{newVetted(conn), context.AfterFunc(d.life, func() { conn.Close() })}, nil
 }
 
 // encrypt speaks TLS on a connection, and closes it if that fails.

@@ -3,13 +3,16 @@ package server
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"strconv"
+	"strings"
 )
 
 // Script is a program that the server runs in one go.
 type Script struct{ text, sha string }
 
-// NewScript returns a script that runs whatever the server remembers; see [Server.Do].
+// NewScript returns a script that runs whatever the server remembers; see [Server.Do]. In it, MOST stands for [MaxStored].
 func NewScript(text string) *Script {
+	text = strings.ReplaceAll(text, "MOST", strconv.Itoa(MaxStored))
 	sum := sha1.Sum([]byte(text))
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
@@ -92,18 +95,23 @@ return {value, keys[1] or ''}
 `)
 
 // KEYS: mark, index. ARGV: memory, from, to, how many at most, where in a register its time is (16 digits, us; counted from
-// 1). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on.
+// 1). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on. It leaves out
+// what is larger than anything of ours or has no time, and ends the page early when there is much on it.
 var listScript = NewGuarded(`
 local keys = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
-local all = {keys[#keys] or false}
+local all, size = {false}, 0
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 for _, key in ipairs(keys) do
-  local s = redis.call('GET', key)
-  if s and #s >= ARGV[5] + 15 then
+  local s = redis.call('GETRANGE', key, 0, MOST)
+  all[1] = key
+  local since = tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
+  if since and #s >= ARGV[5] + 15 and #s <= MOST then
     all[#all + 1] = key
     all[#all + 1] = s
-    all[#all + 1] = now - tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
+    all[#all + 1] = now - since
+    size = size + #s
+    if size > MOST then break end
   end
 end
 return all

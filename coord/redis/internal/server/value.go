@@ -10,6 +10,10 @@ import (
 // that large.
 const MaxValue = 8 << 20
 
+// MaxStored is the largest string that stands under a key of ours: a value, and what a store keeps beside it. Scripts return
+// no more of it than one byte beyond that, which shows that it is too large.
+const MaxStored = 2 * MaxValue
+
 // CheckValue refuses a value that is too large.
 func CheckValue(value []byte) error {
 	if len(value) > MaxValue {

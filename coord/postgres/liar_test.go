@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/internal/storecheck"
+)
+
+// said is a message with its body.
+func said(typ byte, body string) string {
+	return string(binary.BigEndian.AppendUint32([]byte{typ}, uint32(len(body)+4))) + body
+}
+
+// announced is the header of a message that has that many bytes.
+func announced(typ byte, size uint32) string {
+	return string(binary.BigEndian.AppendUint32([]byte{typ}, size+4))
+}
+
+var (
+	letIn = said('R', "\x00\x00\x00\x00")
+	ready = said('Z', "I")
+)
+
+// The library makes room for what a server announces, and keeps what it says of itself.
+func TestAServerThatLiesEndsNoProcess(t *testing.T) {
+	var parameters strings.Builder
+	for i := range 20_000 {
+		parameters.WriteString(said('S', strings.Repeat(string(rune('a'+i%26)), 1+i/26)+"\x00x\x00"))
+	}
+	column := said('T', "\x00\x01a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x19\xff\xff\xff\xff\xff\xff\x00\x00")
+	for name, c := range map[string]struct{ begin, more, says string }{
+		"a message of a gigabyte":       {announced('R', 1<<30-10), "", "announces a message"},
+		"a notice of two":               {announced('N', 1<<31-10), "", "announces a message"},
+		"a negative message":            {announced('R', 1<<32-10), "", "announces a message"},
+		"notices without end":           {"", said('N', "M"+strings.Repeat("x", 60_000)+"\x00\x00"), "before it lets anybody in"},
+		"parameters without end":        {letIn + ready, parameters.String(), "parameters"},
+		"a parameter of a gigabyte":     {letIn + ready + announced('S', 1<<30-10), "", "announces a message"},
+		"a row of a gigabyte":           {letIn + ready + column + announced('D', 1<<30-10), "", "announces a message"},
+		"a row that is only announced":  {letIn + ready + column + announced('D', maxRow), "", ""},
+		"a challenge without end":       {said('R', "\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00"), said('R', "\x00\x00\x00\x0br=x,s=eA==,i=2147483647"), ""},
+		"an answer to nothing":          {letIn + ready + said('C', "SELECT 1\x00"), ready, ""},
+		"what is no PostgreSQL at all":  {"HTTP/1.1 400 Bad Request\r\n\r\n", "", "announces a message"},
+		"a description of many columns": {letIn + ready + said('T', "\xff\xff"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := storecheck.Liar(t, c.begin, c.more)
+			storecheck.Bounded(t, 250, func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+				defer cancel()
+				s, err := Open(ctx, "postgres://me:secret@"+address+"/test?sslmode=disable")
+				if err == nil {
+					s.Close()
+					t.Fatal("it was opened")
+				}
+				late := strings.Contains(err.Error(), "timeout") || strings.Contains(err.Error(), "deadline exceeded") // in the last try
+				if t.Log(err); !strings.Contains(err.Error(), c.says) && !late || strings.Contains(err.Error(), "secret") {
+					t.Errorf("it should say %q", c.says)
+				}
+			})
+		})
+	}
+}
+
+// FuzzVetted reads what a server says, in pieces: the same is let through, however large the pieces are.
+func FuzzVetted(f *testing.F) {
+	for _, says := range []string{letIn + ready + said('S', "a\x00b\x00"), announced('R', 1<<30), announced('D', 1<<32-10), ready + announced('D', maxRow),
+		said('S', strings.Repeat("x", 300)), said('N', "")} {
+		f.Add([]byte(says), byte(3))
+	}
+	f.Fuzz(func(t *testing.T, says []byte, step byte) {
+		read := func(step int) (string, error) {
+			v := &vetted{Reader: bytes.NewReader(says), asked: new(atomic.Bool), told: make(map[string]bool)}
+			var got bytes.Buffer
+			_, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{v}, make([]byte, step))
+			if len(v.told) > maxNames+1 || len(v.name) > maxNameLen+1 || v.left > maxRow && v.err == nil {
+				t.Errorf("%q: %d names, %d bytes to come", says, len(v.told), v.left)
+			}
+			return got.String(), err
+		}
+		all, err := read(len(says) + 1)
+		some, errAgain := read(1 + int(step&15))
+		if (err == nil) != (errAgain == nil) || !strings.HasPrefix(some, all) || err == nil && some != string(says) {
+			t.Errorf("%q: %v and %v", says, err, errAgain)
+		}
+	})
+}
