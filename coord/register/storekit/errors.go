@@ -13,7 +13,7 @@ import (
 
 // Denied returns the error for what no retry mends: driver.ErrDenied.
 func Denied(format string, args ...any) error {
-	return &explained{fmt.Errorf("%w: "+format, append([]any{driver.ErrDenied}, args...)...)}
+	return &explained{fmt.Errorf("%w: %s", driver.ErrDenied, fmt.Sprintf(format, args...))} // an index in the format counts args alone
 }
 
 // Explain adds to an error of the service what it means and what to do about it, unless it says so already. advise returns
