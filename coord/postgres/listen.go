@@ -60,7 +60,7 @@ func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
 func (s *Store) connectToListen(ctx context.Context, cfg *pgxpool.Config, known *memory) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := dial(ctx, cfg)
+	c, err := dial(ctx, cfg, s.plain)
 	if err != nil {
 		return nil, s.table.explain(err)
 	}

@@ -83,7 +83,7 @@ func (s *Store) remembers(ctx context.Context) error {
 
 // meet makes a first connection, to see who answers and whether the table is there.
 func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
-	c, err := dial(ctx, cfg)
+	c, err := dial(ctx, cfg, s.plain)
 	if err != nil {
 		return s.table.explain(err)
 	}
@@ -106,7 +106,12 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 			return s.table.explain(err)
 		}
 	}
-	return s.table.prepare(ctx, c, s.plain)
+	at, err := s.table.prepare(ctx, c, s.owner)
+	if err == nil && at.exposed {
+		s.Log.Warn("postgres: others may make tables in the schema, so each request is a transaction that makes sure of ours: "+
+			"REVOKE CREATE ON SCHEMA from them", "schema", s.table[0])
+	}
+	return err
 }
 
 // oldest is the first version with gen_random_uuid.

@@ -20,6 +20,7 @@ type Option func(*config)
 type config struct {
 	storekit.Settings
 	tableName string
+	owner     string
 	conns     int32
 	listenURL string
 	polling   bool
@@ -33,6 +34,11 @@ const (
 // WithTable sets the table: "schema.name", or a name in the schema public. Only processes that use the same table of the
 // same database meet in a line, so search_path does not count. The default is "public.turnwise_register".
 func WithTable(name string) Option { return func(c *config) { c.tableName = name } }
+
+// WithOwner names one more role whose table is used. Whoever owns a table can attach code to it that runs with the rights of
+// everybody who writes there. So a table is refused (coord.ErrDenied) unless it belongs to the client's own role, to the
+// owner of the database, to a superuser, or to this role. The members of this role, and those of the others, are trusted as well.
+func WithOwner(role string) Option { return func(c *config) { c.owner = role } }
 
 // WithConnections sets how many connections a store may have besides the one that it listens on. The default is 4. A
 // connection is used for the time of one request; waiting in a line uses none.
@@ -82,8 +88,8 @@ func tableOf(name string) (table, error) {
 	}
 	t := table{schema, own}
 	for _, part := range t {
-		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
-			return nil, pkg.Invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"$") {
+			return nil, pkg.Invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes and dollars",
 				name, maxName)
 		}
 	}
