@@ -65,7 +65,8 @@
 //   - max_allowed_packet: a value is at most half of it. The default of 16 MB is far more than a line of 10,000 needs.
 //   - 4 connections for a process (see [WithConnections]). A waiter uses none.
 //
-// Unless the DSN says tls=true, everything but the password is sent in clear.
+// Unless the DSN says tls=true, everything is sent in clear, or to whoever answers. So a password is then refused, unless the
+// server is on this machine: see [WithCleartextPassword].
 //
 // # What an operator sees
 //

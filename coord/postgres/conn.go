@@ -9,6 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // setUp sets what we need and the user has left open.
@@ -27,6 +30,25 @@ func setUp(cfg *pgxpool.Config, c config) {
 			cc.ValidateConnect = refuseStandby // of several hosts, the one that takes writes
 		}
 	}
+}
+
+// checkPassword looks where the library may send a password, wherever it comes from: by sslmode=prefer, which is the default,
+// also to anybody who says that he has no TLS.
+func (c *config) checkPassword(cc *pgx.ConnConfig) error {
+	if cc.Password == "" || c.asIs {
+		return nil
+	}
+	ways := append([]*pgconn.FallbackConfig{{Host: cc.Host, Port: cc.Port, TLSConfig: cc.TLSConfig}}, cc.Fallbacks...)
+	for _, w := range ways {
+		network, address := pgconn.NetworkAddress(w.Host, w.Port)
+		if network == "unix" {
+			continue
+		}
+		if err := driverkit.CheckPassword(address, w.TLSConfig, c.cleartext, c.Log); err != nil {
+			return fmt.Errorf("%w: %w; for TLS say sslmode=verify-full", coord.ErrInvalid, err)
+		}
+	}
+	return nil
 }
 
 // refuseStandby has the library go on to the next of several hosts.
