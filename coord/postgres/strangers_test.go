@@ -487,3 +487,33 @@ func TestAStrangerWhoMayEndConnections(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// With SELECT he can choose the line.
+func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("SELECT, DELETE")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := mutex.New(a, "other").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mallory(`DELETE FROM ` + usual + ` WHERE key = 'line/orders'`)
+	next, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the holder hears nothing")
+	}
+	if err := other.Err(); err != nil {
+		t.Errorf("the hold of another line: %v", err)
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}
