@@ -27,7 +27,7 @@
 //	session=10s             how long a session lasts if nothing is heard from it; not on file, where the kernel tells
 //	password-file=PATH      the file with the password of the user in the URL; line ends after it are ignored
 //	password-env=NAME       the environment variable with that password
-//	cleartext=yes           lets a password go to another machine without encryption
+//	cleartext=yes           lets a password go to another machine without encryption, or without a check of its certificate
 //	tls=yes                 encrypt, and trust the system's authorities; each of the next four implies tls=yes
 //	ca=PATH                 encrypt, and trust these authorities instead (PEM)
 //	cert=PATH, key=PATH     encrypt, and show this certificate (PEM)
@@ -37,6 +37,7 @@
 //	root=NAME               redis, memcached: what all keys begin with
 //	master=NAME             redis: the hosts are sentinels, which know the master by this name
 //	table=NAME              postgres, mysql: the table, if it is not the usual one
+//	owner=ROLE              postgres: see postgres.WithOwner
 //	polling=yes             postgres: waiters poll, and need no connection to listen on
 //	listen-url=URL          postgres: where to listen, if the host is a pooler
 //	sslmode=MODE            postgres: as in libpq, instead of tls

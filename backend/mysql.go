@@ -18,20 +18,15 @@ func init() { services["mysql"] = mysqls }
 func mysqls(t *target) (connect, error) {
 	table := t.params.text("table")
 	host, err := t.address(3306)
-	password, passwordErr := t.password()
-	e, tlsErr := t.encryption()
-	if err := cmp.Or(err, passwordErr, tlsErr, t.withSession()); err != nil {
+	access, accessErr := t.access()
+	if err := cmp.Or(err, accessErr, t.withSession()); err != nil {
 		return nil, err
 	}
 	if t.name() == "" {
 		return nil, errors.New("it names no database: write mysql://user@host/database")
 	}
 	return func(ctx context.Context, c config) (*coord.Client, error) {
-		secret, err := password.read()
-		if err != nil {
-			return nil, err
-		}
-		tls, err := e.config()
+		secret, tls, err := access.read()
 		if err != nil {
 			return nil, err
 		}
@@ -50,6 +45,9 @@ func mysqls(t *target) (connect, error) {
 		}
 		if table != "" {
 			opts = append(opts, mysql.WithTable(table))
+		}
+		if access.cleartext {
+			opts = append(opts, mysql.WithCleartextPassword())
 		}
 		return mysql.Connect(ctx, cfg.FormatDSN(), opts...)
 	}, nil

@@ -102,6 +102,32 @@ func TestAPasswordThatIsNotOnTheCommandLine(t *testing.T) {
 	assert.ErrorIs(t, err, coord.ErrDenied)
 }
 
+// The rule is one for all services that know passwords. Nothing is dialled.
+func TestAPasswordGoesNowhereInClear(t *testing.T) {
+	for _, service := range []string{"zk://u:sesame@%", "etcd://u:sesame@%", "redis://:sesame@%", "redis://:sesame@%,127.0.0.1,127.0.0.2",
+		"redis://:sesame@%?master=m", "postgres://u:sesame@%/d", "mysql://u:sesame@%/d"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := Open(ctx, strings.Replace(service, "%", "192.0.2.1", 1))
+		require.ErrorIs(t, err, coord.ErrInvalid, service)
+		assert.ErrorContains(t, err, "the password would go to 192.0.2.1:")
+		assert.ErrorContains(t, err, "cleartext=yes")
+		assert.NotContains(t, err.Error(), "sesame")
+
+		here := strings.Replace(service, "%", "127.0.0.1:1", 1)
+		ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = Open(ctx, here)
+		require.ErrorIs(t, err, coord.ErrUnavailable, here)
+		sep := "?"
+		if strings.Contains(here, "?") {
+			sep = "&"
+		}
+		_, err = Open(ctx, here+sep+"cleartext=yes")
+		require.NotErrorIs(t, err, coord.ErrInvalid, here)
+	}
+}
+
 func TestTheServersAuthorityIsTheOneThatTheURLNames(t *testing.T) {
 	cluster := servers.Redis(t)
 	web := httptest.NewTLSServer(nil) // for its certificate

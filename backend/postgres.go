@@ -17,11 +17,10 @@ func init() { services["postgres"] = postgreses }
 
 func postgreses(t *target) (connect, error) {
 	table, listen, polling := t.params.text("table"), t.params.text("listen-url"), t.params.yes("polling")
-	sslmode := t.params.text("sslmode")
+	sslmode, owner := t.params.text("sslmode"), t.params.text("owner")
 	hosts, err := t.addresses(5432)
-	password, passwordErr := t.password()
-	e, tlsErr := t.encryption()
-	if err := cmp.Or(err, passwordErr, tlsErr, t.withSession()); err != nil {
+	e, accessErr := t.access()
+	if err := cmp.Or(err, accessErr, t.withSession()); err != nil {
 		return nil, err
 	}
 	if e.serverName != "" {
@@ -41,7 +40,7 @@ func postgreses(t *target) (connect, error) {
 		q.Set("sslmode", "verify-full")
 	}
 	return func(ctx context.Context, c config) (*coord.Client, error) {
-		secret, err := password.read()
+		secret, err := e.password.read()
 		if err != nil {
 			return nil, err
 		}
@@ -51,6 +50,12 @@ func postgreses(t *target) (connect, error) {
 		}
 		if listen != "" {
 			opts = append(opts, postgres.WithListenURL(listen))
+		}
+		if owner != "" {
+			opts = append(opts, postgres.WithOwner(owner))
+		}
+		if e.cleartext {
+			opts = append(opts, postgres.WithCleartextPassword())
 		}
 		if polling {
 			opts = append(opts, postgres.WithPolling())

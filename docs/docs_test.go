@@ -46,7 +46,7 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 func TestEveryRightHasItsTest(t *testing.T) {
 	tests := ""
 	for _, dir := range []string{
-		"../coord/zk", "../coord/etcd", "../coord/register", "../coord/file", "../coord/redis", "../coord/redis/quorum", "../coord/postgres", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run",
+		"../coord/zk", "../coord/etcd", "../coord/register", "../coord/file", "../coord/redis", "../coord/redis/quorum", "../coord/postgres", "../coord/mysql", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run",
 	} {
 		files, err := filepath.Glob(dir + "/*_test.go")
 		if err != nil {
@@ -62,7 +62,7 @@ func TestEveryRightHasItsTest(t *testing.T) {
 			continue
 		}
 		lines++
-		named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(line, -1)
+		named := regexp.MustCompile("`(?:\\w+: )?((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(line, -1)
 		scripts := regexp.MustCompile("`(\\w+\\.txtar)`").FindAllStringSubmatch(line, -1)
 		for _, s := range scripts {
 			read(t, "../cmd/turnwise/testdata/"+s[1])

@@ -3,6 +3,7 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,9 +29,9 @@ import (
 // in the way, which the logger of WithLogger reports meanwhile. The logger also gets a warning if etcd has no users, since
 // everybody has all rights then.
 //
-// A password or a token is sent as it is. It is therefore refused without TLS, or with endpoints that begin with http://,
-// for which the client library ignores TLS, unless all endpoints are on this machine, judging by their addresses; see
-// [WithCleartextPassword]. New takes a client as it is.
+// A password or a token is sent as it is. It is therefore refused without TLS, with TLS that checks no certificate, or with
+// endpoints that begin with http://, for which the client library ignores TLS, unless all endpoints are on this machine,
+// judging by their addresses; see [WithCleartextPassword]. New takes a client as it is.
 //
 // What cfg leaves open, Connect sets as locks need it: a dead connection is noticed within 13 s (requests notice it
 // sooner), a lost one is opened again within 2 s, no answer is longer than 128 MiB, and the client library logs nothing unless
@@ -43,9 +44,8 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err := cmp.Or(coord.CheckStrength(strength, c.client...), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
-	if to, clear := sendsInClear(cfg); clear && !c.cleartext {
-		return nil, fmt.Errorf("turnwise: etcd: connect: %w: the password or token would go to %s in clear: use TLS with endpoints that "+
-			"do not begin with http://, or WithCleartextPassword if nobody can listen on the way", coord.ErrInvalid, to)
+	if err := c.checkPassword(cfg); err != nil {
+		return nil, fmt.Errorf("turnwise: etcd: connect: %w: %w", coord.ErrInvalid, err)
 	}
 	ctx, cancel := driverkit.BoundConnect(ctx)
 	defer cancel()
@@ -152,11 +152,13 @@ func hint(err error, tls bool) error {
 	return err
 }
 
-// sendsInClear reports whether a secret would leave this machine without encryption, and to where.
-func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
+// checkPassword looks where a password or a token would go. The library encrypts to all endpoints or to none: it decides by
+// the first one.
+func (c *config) checkPassword(cfg clientv3.Config) error {
 	if cfg.Password == "" && cfg.Token == "" {
-		return "", false
+		return nil
 	}
+	var encrypted *tls.Config
 	for i, e := range cfg.Endpoints {
 		scheme, host, named := strings.Cut(e, "://")
 		if !named {
@@ -164,15 +166,19 @@ func sendsInClear(cfg clientv3.Config) (to string, _ bool) {
 		}
 		scheme = strings.ToLower(scheme)
 		if i == 0 && (scheme == "https" || cfg.TLS != nil && scheme != "http") {
-			return "", false // the library decides by the first one
+			encrypted = cmp.Or(cfg.TLS, new(tls.Config))
 		}
 		switch {
 		case strings.HasPrefix(e, "unix:"), strings.HasPrefix(e, "unixs:"):
-		case scheme != "" && scheme != "http" && scheme != "https", !driverkit.OnThisMachine(host):
-			return e, true
+			continue
+		case scheme != "" && scheme != "http" && scheme != "https":
+			host = e // wherever that leads
+		}
+		if err := driverkit.CheckPassword(host, encrypted, c.cleartext, c.log); err != nil {
+			return fmt.Errorf("%w; an endpoint that begins with http:// has no TLS", err)
 		}
 	}
-	return "", false
+	return nil
 }
 
 // dial makes the client. With a user name, that already talks to the service, so it must end with ctx.

@@ -233,20 +233,21 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Password: "p"}, "etcd1:2379"},
 		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Token: "t"}, "etcd1:2379"},
 		{clientv3.Config{Endpoints: []string{"127.0.0.1:2379", "http://[::1]:2379", "localhost:1", "unix:///run/etcd"}, Password: "p"}, ""},
-		{clientv3.Config{Endpoints: []string{"127.0.0.1:2379", "http://10.0.0.1:2379"}, Password: "p"}, "http://10.0.0.1:2379"},
+		{clientv3.Config{Endpoints: []string{"127.0.0.1:2379", "http://10.0.0.1:2379"}, Password: "p"}, "10.0.0.1:2379, in clear"},
 		{clientv3.Config{Endpoints: []string{"localhost.example:2379"}, Password: "p"}, "localhost.example:2379"},
 		{clientv3.Config{Endpoints: []string{"dns:///localhost"}, Password: "p"}, "dns:///localhost"},
 		{clientv3.Config{Endpoints: []string{"https://etcd1:2379"}, Password: "p"}, ""},
 		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Password: "p", TLS: secret}, ""},
-		{clientv3.Config{Endpoints: []string{"HTTP://etcd1:2379", "https://etcd2:2379"}, Password: "p", TLS: secret}, "HTTP://etcd1:2379"},
+		{clientv3.Config{Endpoints: []string{"HTTP://etcd1:2379", "https://etcd2:2379"}, Password: "p", TLS: secret}, "etcd1:2379, in clear"},
+		{clientv3.Config{Endpoints: []string{"etcd1:2379"}, Password: "p", TLS: &tls.Config{InsecureSkipVerify: true}}, "etcd1:2379, whoever answers"},
 	} {
-		to, clear := sendsInClear(c.cfg)
-		if to != c.clear || clear != (c.clear != "") {
-			t.Errorf("%v, TLS %t: in clear to %q", c.cfg.Endpoints, c.cfg.TLS != nil, to)
+		err := (&config{log: slog.New(slog.DiscardHandler)}).checkPassword(c.cfg)
+		if (err != nil) != (c.clear != "") || err != nil && !strings.Contains(err.Error(), "would go to "+c.clear) {
+			t.Errorf("%v, TLS %t: %v", c.cfg.Endpoints, c.cfg.TLS != nil, err)
 		}
 	}
 	_, err := Connect(within(t, 10*time.Second), clientv3.Config{Endpoints: []string{"etcd1:2379"}, Username: "u", Password: "p"})
-	if err == nil || !strings.Contains(err.Error(), "etcd1:2379 in clear") {
+	if err == nil || !strings.Contains(err.Error(), "etcd1:2379, in clear") {
 		t.Errorf("connect: %v", err)
 	}
 	soon, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

@@ -46,8 +46,9 @@ func WithNames(n Names) Option { return func(c *config) { c.names = n } }
 // Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithCleartextPassword lets [Connect] send a password or a token over connections that are not encrypted: anyone who can
-// listen on the way then has it. It is also for callers who encrypt in their own DialOptions, which Connect cannot see.
+// WithCleartextPassword lets [Connect] send a password or a token over connections that are not encrypted, or to a server whose
+// certificate nobody checks: anyone who can listen on the way, or answer in the server's place, then has it. The logger gets a
+// warning.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithClient passes options on to the coord.Client that Connect makes.

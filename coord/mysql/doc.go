@@ -65,7 +65,11 @@
 //   - max_allowed_packet: a value is at most half of it. The default of 16 MB is far more than a line of 10,000 needs.
 //   - 4 connections for a process (see [WithConnections]). A waiter uses none.
 //
-// Unless the DSN says tls=true, everything but the password is sent in clear.
+// Whoever may write to the table may take any lock. A view in its place, another engine than InnoDB, and triggers are refused:
+// these only if the user has the right TRIGGER, without which the server shows none.
+//
+// Unless the DSN says tls=true, everything is sent in clear, or to whoever answers. So a password is then refused, unless the
+// server is on this machine: see [WithCleartextPassword].
 //
 // # What an operator sees
 //

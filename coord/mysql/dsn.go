@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // parse reads a DSN or a URL.
@@ -27,6 +29,7 @@ func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 	cfg.ClientFoundRows = false // a swap counts what it has changed
 	cfg.CheckConnLiveness = true
 	cfg.RejectReadOnly = false
+	cfg.AllowAllFiles = false                // or a server could ask for any file of ours
 	cfg.ReadTimeout, cfg.WriteTimeout = 0, 0 // our contexts are the only limits we want
 	cfg.MaxAllowedPacket = 0                 // ask the server
 	cfg.Logger = quiet{log}
@@ -37,6 +40,24 @@ func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 		cfg.ConnectionAttributes = "program_name:turnwise"
 	}
 	return cfg, nil
+}
+
+// checkPassword looks where a password would go. The server chooses how it wants to have it.
+func (c *config) checkPassword(cfg *mysql.Config) error {
+	if cfg.Passwd == "" || cfg.Net == "unix" {
+		return nil
+	}
+	address, encrypted := cfg.Addr, cfg.TLS
+	if !strings.HasPrefix(cfg.Net, "tcp") {
+		address = cfg.Net + "(" + cfg.Addr + ")" // wherever that leads
+	}
+	if cfg.AllowFallbackToPlaintext {
+		encrypted = nil
+	}
+	if err := driverkit.CheckPassword(address, encrypted, c.cleartext, c.Log); err != nil {
+		return pkg.Invalid("%w; for TLS say tls=true", err)
+	}
+	return nil
 }
 
 var errDSN = errors.New("write user:password@tcp(host:3306)/database, or mysql://user:password@host:3306/database")

@@ -62,6 +62,8 @@ func (a advice) of(number uint16) (says string, class error) {
 		return "there is no such database: make it with CREATE DATABASE, or name another one", driver.ErrDenied
 	case 1046:
 		return "name a database in the DSN, or with WithTable(\"database.table\")", driver.ErrDenied
+	case 1176: // ER_KEY_DOES_NOT_EXISTS: of the hint
+		return "it is no plain table, or has another layout: name another one with WithTable", driver.ErrDenied
 	case 1146, 1932:
 		return a.missing, driver.ErrDenied
 	case 1054, 1136, 1364, 1366:
@@ -88,9 +90,16 @@ func (a advice) of(number uint16) (says string, class error) {
 func (t table) explain(err error) error {
 	return explain(err, advice{
 		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user", t.quoted()),
-		missing: fmt.Sprintf("there is no table %s: has somebody dropped it? Run what mysql.Schema(%q) returns", t.quoted(), t),
+		missing: t.missing(),
 	})
 }
+
+func (t table) missing() string {
+	return fmt.Sprintf("there is no table %s: has somebody dropped it? Run what mysql.Schema(%q) returns", t.quoted(), t)
+}
+
+// gone is the error for a table that was there.
+func (t table) gone() error { return storekit.Denied("%s", t.missing()) }
 
 // failed says what was tried, and what the error means.
 func (t table) failed(ctx context.Context, err error, format string, args ...any) error {

@@ -78,6 +78,11 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	if err := v.checkWrites(); err != nil {
 		return nil, err
 	}
+	if there, err := s.table.inspect(ctx, c); err != nil {
+		return nil, err
+	} else if !there {
+		return nil, s.table.gone()
+	}
 	s.largest.Store(largest(v.number("max_allowed_packet")))
 	m := &memory{here: place{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
 	marked := false

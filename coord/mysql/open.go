@@ -15,7 +15,8 @@ import (
 //
 //	user:password@tcp(host:3306)/database?tls=true
 //
-// or a URL: mysql://user:password@host:3306/database?tls=true. While the server is out of reach Open keeps trying, until ctx
+// or a URL: mysql://user:password@host:3306/database?tls=true. A password is refused (coord.ErrInvalid) unless the server is on
+// this machine or has to show a certificate that is checked, as with tls=true; see [WithCleartextPassword]. While the server is out of reach Open keeps trying, until ctx
 // ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	c, err := configure(opts)
@@ -24,6 +25,9 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	}
 	cfg, err := parse(dsn, c.Log)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.checkPassword(cfg); err != nil {
 		return nil, err
 	}
 	vet(cfg)

@@ -19,6 +19,7 @@ type config struct {
 	storekit.Settings
 	tableName string
 	conns     int
+	cleartext bool
 }
 
 const (
@@ -33,6 +34,11 @@ func WithTable(name string) Option { return func(c *config) { c.tableName = name
 // WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
 // request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
+
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, or to a server whose
+// certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it, or enough to find
+// it out. The logger gets a warning.
+func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
 // long a live holder may be cut off. The default is 10 s. Less than half a second is refused, and so is more than a day. It

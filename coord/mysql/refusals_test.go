@@ -43,7 +43,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"another's table":  {m.URL(), []Option{WithTable("alien")}, "another layout"},
 		"a newer layout":   {m.URL(), []Option{WithTable("newer")}, "another version of turnwise"},
 		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table"},
-		"another engine":   {m.URL(), []Option{WithTable("old")}, "ENGINE = InnoDB"},
+		"another engine":   {m.URL(), []Option{WithTable("old")}, "ALTER TABLE `old` ENGINE = InnoDB"},
 		"a replica":        {replica.URL(), nil, "name the primary"},
 		"a log it bursts":  {logging.URL(), nil, "ROW or MIXED"},
 		"no TLS there":     {m.URL() + "?tls=true", nil, "TLS"},

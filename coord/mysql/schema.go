@@ -62,14 +62,20 @@ func (t table) prepare(ctx context.Context, c *conn) error {
 	return err
 }
 
+// inspect finds out whether the table is there and will do. A table has no owner here, and what a trigger does, it does with the
+// rights of whoever made it. But it may change what we write, and the settings of our connection. The server shows triggers
+// only to those who may make some.
 func (t table) inspect(ctx context.Context, c *conn) (there bool, err error) {
-	sql, args := `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`, []any{t[0]}
+	const find = `SELECT table_type, engine, (SELECT MIN(g.trigger_name) FROM information_schema.triggers AS g
+		WHERE g.event_object_schema = i.table_schema AND g.event_object_table = i.table_name)
+		FROM information_schema.tables AS i WHERE table_schema = `
+	sql, args := find+`DATABASE() AND table_name = ?`, []any{t[0]}
 	if len(t) == 2 {
-		sql, args = `SELECT table_type, engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?`, []any{t[0], t[1]}
+		sql, args = find+`? AND table_name = ?`, []any{t[0], t[1]}
 	}
-	var kind, engine string
+	var kind, engine, trigger string
 	err = c.query(ctx, sql, args, func(row []sqldriver.Value) error {
-		there, kind, engine = true, text(row[0]), text(row[1])
+		there, kind, engine, trigger = true, text(row[0]), text(row[1]), text(row[2])
 		return nil
 	})
 	switch {
@@ -81,6 +87,8 @@ func (t table) inspect(ctx context.Context, c *conn) (there bool, err error) {
 		return false, storekit.Denied("%s is no plain table: name another one with WithTable", t.quoted())
 	case !strings.EqualFold(engine, "InnoDB"):
 		return false, storekit.Denied("the table %s is kept by %s, which does not do what we need: ALTER TABLE %[1]s ENGINE = InnoDB", t.quoted(), engine)
+	case trigger != "":
+		return false, storekit.Denied("the table %s has a trigger, %s, which may change what we write: DROP TRIGGER", t.quoted(), table{trigger}.quoted())
 	}
 	return true, nil
 }

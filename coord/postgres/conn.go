@@ -9,6 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // setUp sets what we need and the user has left open.
@@ -30,6 +33,25 @@ func setUp(cfg *pgxpool.Config, c config) {
 	}
 }
 
+// checkPassword looks where the library may send a password, wherever it comes from: by sslmode=prefer, which is the default,
+// also to anybody who says that he has no TLS.
+func (c *config) checkPassword(cc *pgx.ConnConfig) error {
+	if cc.Password == "" || c.asIs {
+		return nil
+	}
+	ways := append([]*pgconn.FallbackConfig{{Host: cc.Host, Port: cc.Port, TLSConfig: cc.TLSConfig}}, cc.Fallbacks...)
+	for _, w := range ways {
+		network, address := pgconn.NetworkAddress(w.Host, w.Port)
+		if network == "unix" {
+			continue
+		}
+		if err := driverkit.CheckPassword(address, w.TLSConfig, c.cleartext, c.Log); err != nil {
+			return fmt.Errorf("%w: %w; for TLS say sslmode=verify-full", coord.ErrInvalid, err)
+		}
+	}
+	return nil
+}
+
 // refuseStandby has the library go on to the next of several hosts.
 func refuseStandby(ctx context.Context, c *pgconn.PgConn) error {
 	return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c)
@@ -40,9 +62,10 @@ func where(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d, database %s", c.Host, c.Port, c.Database)
 }
 
-// dial makes a connection as the pool would.
-func dial(ctx context.Context, cfg *pgxpool.Config) (*pgx.Conn, error) {
+// dial makes a connection as the pool would, but one that keeps nothing prepared: there may be a pooler.
+func dial(ctx context.Context, cfg *pgxpool.Config, mode pgx.QueryExecMode) (*pgx.Conn, error) {
 	cc := cfg.ConnConfig.Copy()
+	cc.DefaultQueryExecMode = mode
 	if cfg.BeforeConnect != nil {
 		if err := cfg.BeforeConnect(ctx, cc); err != nil {
 			return nil, err
@@ -59,10 +82,13 @@ type greeting struct {
 	naming  bool // it tells its identifier to this role
 }
 
-// greet asks who is there. It refuses a standby.
+// greet asks who is there. It refuses a standby. Like prepare it names all that it calls in full: until that is done,
+// search_path is what somebody has set, and whoever may create in a schema that it names could put a function or an operator
+// of his own before the server's.
 func greet(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (g greeting, err error) {
-	const ask = `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, pg_backend_pid(),
-		current_setting('fsync') = 'on', has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')`
+	const ask = `SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('server_version_num')::int, pg_catalog.pg_backend_pid(),
+		pg_catalog.current_setting('fsync') OPERATOR(pg_catalog.=) 'on'::text,
+		pg_catalog.has_function_privilege('pg_catalog.pg_control_system()'::text, 'EXECUTE'::text)`
 	var standby bool
 	var pid uint32
 	if err := c.QueryRow(ctx, ask, mode).Scan(&standby, &g.version, &pid, &g.fsync, &g.naming); err != nil {
@@ -79,14 +105,14 @@ func greet(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (g greeting
 // right only under READ COMMITTED, an answer must mean that the disk has it, and our contexts are the only limits we want.
 // The server notices after some ten seconds that we are cut off, and gives up what we had under way.
 func prepare(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) error {
-	const set = `SELECT set_config(name, value, false) FROM (VALUES
+	const set = `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES
 		('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),
 		('default_transaction_deferrable', 'off'), ('synchronous_commit', 'on'), ('row_security', 'off'),
 		('statement_timeout', '0'), ('lock_timeout', '0'), ('transaction_timeout', '0'),
 		('idle_session_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
 		('tcp_keepalives_idle', '4'), ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'),
-		('search_path', 'pg_catalog'), ('bytea_output', 'hex'), ('jit', 'off')) AS wanted (name, value)
-		WHERE name IN (SELECT name FROM pg_catalog.pg_settings)`
+		('search_path', 'pg_catalog, pg_temp'), ('bytea_output', 'hex'), ('jit', 'off')) AS wanted (name, value)
+		WHERE name OPERATOR(pg_catalog.=) ANY (SELECT s.name FROM pg_catalog.pg_settings s)`
 	_, err := c.Exec(ctx, set, mode)
 	return err
 }
@@ -118,14 +144,31 @@ func gather(rows pgx.Rows, err error, scan func(pgx.Rows) error) (int64, error) 
 // timelineSQL tells the timeline that is written to, from the first moment after a promotion.
 const timelineSQL = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
-// runBehindPooler sends a transaction in one trip. What it relies on must be set within it. The server may be another one
-// each time, so the transaction looks whether it is on the timeline that we know: if not, the division by zero ends it.
-func runBehindPooler(ctx context.Context, c *pgx.Conn, timeline string, sql string, args []any, scan func(pgx.Rows) error) (n int64, err error) {
+// guard is what must be so before the server even reads a statement: planning one that names a stranger's table may run
+// code of his already. The zero guard asks for nothing.
+type guard struct {
+	table    table
+	oid      int64
+	timeline string // "": any
+}
+
+// run sends a transaction in one trip. What the statement relies on is set within it, so it may go over any connection that
+// a pooler has. If the server is not what g says, a division by zero ends the transaction before the statement is read.
+//
+// The lock is the one that the statement takes anyway. Once we have it, the name means the same table until the end, and nobody
+// puts a trigger there.
+func (g guard) run(ctx context.Context, c *pgx.Conn, sql string, args []any, scan func(pgx.Rows) error) (n int64, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
-	b.Queue(fmt.Sprintf(`SELECT set_config('synchronous_commit', 'on', true), set_config('statement_timeout', '0', true),
-		set_config('lock_timeout', '0', true), set_config('row_security', 'off', true), set_config('bytea_output', 'hex', true),
-		1 / (%s = '%s')::int`, timelineSQL, timeline))
+	b.Queue(`SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('synchronous_commit', 'on', true),
+		pg_catalog.set_config('statement_timeout', '0', true), pg_catalog.set_config('lock_timeout', '0', true),
+		pg_catalog.set_config('row_security', 'off', true), pg_catalog.set_config('bytea_output', 'hex', true)`)
+	if g.oid != 0 {
+		b.Queue("LOCK TABLE ONLY " + g.table.quoted() + " IN ROW EXCLUSIVE MODE")
+		b.Queue(`SELECT 1 / ($1::text IN ('', `+timelineSQL+`) AND to_regclass($2::text)::oid = $3::bigint::oid
+			AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $3::bigint::oid))::int`, g.timeline, g.table.quoted(), g.oid)
+	}
+	before := b.Len()
 	b.Queue(sql, args...)
 	b.Queue("COMMIT")
 	r := c.SendBatch(ctx, &b)
@@ -134,7 +177,7 @@ func runBehindPooler(ctx context.Context, c *pgx.Conn, timeline string, sql stri
 			err = e
 		}
 	}()
-	for range 2 {
+	for range before {
 		if _, err := r.Exec(); err != nil {
 			return 0, err
 		}

@@ -41,7 +41,15 @@
 //
 // One table, public.turnwise_register unless [WithTable] says otherwise. Open makes it; if the role may not, [Schema]
 // returns the SQL. The role then needs USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE on the table. Anyone who
-// may write to the table may take any lock.
+// may write to the table may take any lock. Give nobody TRIGGER there, which GRANT ALL includes: what a trigger does, it does
+// with the rights of whoever writes.
+//
+// For the same reason a table is used only if it belongs to the role itself, to the owner of the database, to a superuser or to
+// the role of [WithOwner], and if no trigger, rule, policy or computed column is there. Anything else is coord.ErrDenied.
+// In releases before 15, and in databases that come from them, everybody may create in the schema public. The store logs a
+// warning then, and each request is a transaction that makes sure of the table, which is about twice the work. To mend that:
+//
+//	REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 //
 //	SELECT convert_from(key, 'UTF8'), octet_length(value), now() - since FROM turnwise_register WHERE key > '\x01' ORDER BY key;
 //

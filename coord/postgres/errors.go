@@ -68,9 +68,16 @@ func (a advice) on(err error) (says string, class error) {
 func (t table) explain(err error) error {
 	return explain(err, advice{
 		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the role, and USAGE on its schema", t.quoted()),
-		missing: fmt.Sprintf("there is no table %s: has somebody dropped it? Run what postgres.Schema(%q) returns", t.quoted(), t),
+		missing: t.missing(),
 	})
 }
+
+func (t table) missing() string {
+	return fmt.Sprintf("there is no table %s: has somebody dropped it? Run what postgres.Schema(%q) returns", t.quoted(), t)
+}
+
+// gone is the error for a table that was there.
+func (t table) gone() error { return storekit.Denied("%s", t.missing()) }
 
 // failed says what was tried, and what the error means.
 func (t table) failed(ctx context.Context, err error, format string, args ...any) error {

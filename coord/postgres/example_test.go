@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -30,6 +31,12 @@ func ExampleConnect() {
 
 // For a role that may not make tables: have somebody run what it prints.
 func ExampleSchema() {
-	fmt.Print(postgres.Schema("locks.registers")[:48])
-	// Output: CREATE TABLE IF NOT EXISTS "locks"."registers" (
+	for _, line := range strings.Split(postgres.Schema("locks.registers"), "\n")[1:5] {
+		fmt.Println(line)
+	}
+	// Output:
+	// IF pg_catalog.to_regclass('"locks"."registers"'::text) IS NOT NULL THEN
+	// 	RETURN;
+	// END IF;
+	// CREATE TABLE "locks"."registers" (
 }

@@ -32,6 +32,9 @@ func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
 		if direct, err = pgxpool.ParseConfig(s.listenURL); err != nil {
 			return fmt.Errorf("%w: WithListenURL: %w", coord.ErrInvalid, err)
 		}
+		if err = (&config{Settings: s.Settings, cleartext: s.cleartext}).checkPassword(direct.ConnConfig); err != nil {
+			return fmt.Errorf("WithListenURL: %w", err)
+		}
 		setUp(direct, s.config)
 	}
 	l := &listener{table: s.table, plain: s.plain, log: s.Log, known: s.known, topics: make(map[string]*topic),
@@ -60,7 +63,7 @@ func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
 func (s *Store) connectToListen(ctx context.Context, cfg *pgxpool.Config, known *memory) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := dial(ctx, cfg)
+	c, err := dial(ctx, cfg, s.plain)
 	if err != nil {
 		return nil, s.table.explain(err)
 	}

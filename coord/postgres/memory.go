@@ -30,6 +30,8 @@ type memory struct {
 	recorded string // what the row says
 	lsn      int64
 	pooled   bool
+	oid      int64         // the table's
+	exposed  bool          // others may create in the table's schema
 	log      driverkit.Max // how far the server's log is known to have come
 }
 
@@ -61,11 +63,20 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	if err != nil {
 		return nil, s.table.explain(err)
 	}
-	m := &memory{pooled: g.pooler}
+	at, err := s.table.inspect(ctx, c, s.owner)
+	if err == nil && at == nil {
+		err = s.table.gone()
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{pooled: g.pooler, oid: at.oid, exposed: at.exposed}
 	var started int64
 	var first, recorded *string
 	var stamp, age *int64
-	err = c.QueryRow(ctx, s.sql.look, s.plain).Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age)
+	_, err = guard{table: s.table, oid: m.oid}.run(ctx, c, s.sql.look, nil, func(r pgx.Rows) error {
+		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age)
+	})
 	if err != nil {
 		return nil, s.table.explain(err)
 	}
@@ -90,7 +101,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		m.stamp, m.age = *stamp, storekit.Age(*age)
 	}
 	if first != nil && recorded != nil {
-		m.id = fmt.Sprintf("%s/%s/%x", m.here(), strings.TrimPrefix(m.table, layout), uint64(m.stamp))
+		m.id = fmt.Sprintf("%s/%d/%s/%x", m.here(), m.oid, strings.TrimPrefix(m.table, layout), uint64(m.stamp))
 	}
 	return m, nil
 }

@@ -15,7 +15,8 @@ import (
 
 // Open connects to a server and makes the table if it is not there. The URL is what pgx takes:
 // postgres://user@host/database, possibly with several hosts, or key=value pairs. The PG… variables of the environment fill
-// in the rest. While the server is out of reach Open keeps trying, until ctx ends or, if ctx has no deadline, for 30 s.
+// in the rest. A password is refused (coord.ErrInvalid) unless the server is on this machine or has to show a certificate that
+// is checked, as with sslmode=verify-full; see [WithCleartextPassword]. While the server is out of reach Open keeps trying, until ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -30,13 +31,16 @@ func openLike(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, 
 	// These are made for the user's connections, not for ours.
 	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // also instead of BeforeAcquire
 	cfg.AfterRelease, cfg.BeforeClose, cfg.ShouldPing = nil, nil, nil
-	return open(ctx, cfg, opts)
+	return open(ctx, cfg, append([]Option{func(c *config) { c.asIs = true }}, opts...))
 }
 
 func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, error) {
 	c, err := configure(opts)
 	if err != nil {
 		return nil, err
+	}
+	if err := c.checkPassword(cfg.ConnConfig); err != nil {
+		return nil, pkg.Unopened(where(cfg.ConnConfig), err)
 	}
 	s := &Store{config: c, plain: pgx.QueryExecModeExec, known: storekit.NewKnown[*memory]()}
 	s.table, _ = tableOf(c.tableName)
@@ -83,7 +87,7 @@ func (s *Store) remembers(ctx context.Context) error {
 
 // meet makes a first connection, to see who answers and whether the table is there.
 func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
-	c, err := dial(ctx, cfg)
+	c, err := dial(ctx, cfg, s.plain)
 	if err != nil {
 		return s.table.explain(err)
 	}
@@ -106,7 +110,12 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 			return s.table.explain(err)
 		}
 	}
-	return s.table.prepare(ctx, c, s.plain)
+	at, err := s.table.prepare(ctx, c, s.owner)
+	if err == nil && at.exposed {
+		s.Log.Warn("postgres: others may make tables in the schema, so each request is a transaction that makes sure of ours: "+
+			"REVOKE CREATE ON SCHEMA from them", "schema", s.table[0])
+	}
+	return err
 }
 
 // oldest is the first version with gen_random_uuid.

@@ -20,9 +20,12 @@ type Option func(*config)
 type config struct {
 	storekit.Settings
 	tableName string
+	owner     string
 	conns     int32
 	listenURL string
 	polling   bool
+	cleartext bool
+	asIs      bool // the user's own pool says how connections are made
 }
 
 const (
@@ -34,6 +37,11 @@ const (
 // same database meet in a line, so search_path does not count. The default is "public.turnwise_register".
 func WithTable(name string) Option { return func(c *config) { c.tableName = name } }
 
+// WithOwner names one more role whose table is used. Whoever owns a table can attach code to it that runs with the rights of
+// everybody who writes there. So a table is refused (coord.ErrDenied) unless it belongs to the client's own role, to the
+// owner of the database, to a superuser, or to this role. The members of this role, and those of the others, are trusted as well.
+func WithOwner(role string) Option { return func(c *config) { c.owner = role } }
+
 // WithConnections sets how many connections a store may have besides the one that it listens on. The default is 4. A
 // connection is used for the time of one request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = int32(min(max(n, 1), 1000)) } }
@@ -44,6 +52,11 @@ func WithListenURL(url string) Option { return func(c *config) { c.listenURL = u
 
 // WithPolling makes the store tell of nothing, so that waiters poll. It needs one connection less.
 func WithPolling() Option { return func(c *config) { c.polling = true } }
+
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, or to a server whose
+// certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it, or enough to find
+// it out. The logger gets a warning.
+func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
 // nothing is logged.
@@ -82,8 +95,8 @@ func tableOf(name string) (table, error) {
 	}
 	t := table{schema, own}
 	for _, part := range t {
-		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"") {
-			return nil, pkg.Invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes",
+		if part == "" || len(part) > maxName || strings.ContainsAny(part, ".\x00\"$") {
+			return nil, pkg.Invalid("WithTable(%q): write schema.table, each of 1 to %d bytes without quotes and dollars",
 				name, maxName)
 		}
 	}

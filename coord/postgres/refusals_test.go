@@ -37,6 +37,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 	}{
 		"no URL":           {"postgres://[", nil, "cannot parse", coord.ErrInvalid},
 		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "schema.table", coord.ErrInvalid},
+		"a dollar in it":   {m.URL(), []Option{WithTable("a$turnwise$b")}, "dollars", coord.ErrInvalid},
 		"a TTL of nothing": {m.URL(), []Option{WithTTL(30)}, "nanoseconds", coord.ErrInvalid},
 		"a wrong password": {storecheck.As(t, m.URL(), "postgres", "wrong", ""), nil, "password is wrong", driver.ErrDenied},
 		"no such role":     {storecheck.As(t, m.URL(), "nobody", "x", ""), nil, "password is wrong", driver.ErrDenied},
@@ -46,9 +47,9 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"may only read":    {storecheck.As(t, m.URL(), "poor", "poor", ""), []Option{WithTable("readable")}, "GRANT SELECT, INSERT, UPDATE, DELETE", driver.ErrDenied},
 		"another's table":  {m.URL(), []Option{WithTable("alien")}, "another layout", driver.ErrDenied},
 		"a newer layout":   {m.URL(), []Option{WithTable("newer")}, "another version of turnwise", driver.ErrDenied},
-		"an empty crash":   {m.URL(), []Option{WithTable("volatile")}, "SET LOGGED", driver.ErrDenied},
+		"an empty crash":   {m.URL(), []Option{WithTable("volatile")}, `ALTER TABLE "public"."volatile" SET LOGGED`, driver.ErrDenied},
 		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table", driver.ErrDenied},
-		"hidden rows":      {storecheck.As(t, m.URL(), "poor", "poor", ""), []Option{WithTable("hidden")}, "DISABLE ROW LEVEL SECURITY", driver.ErrDenied},
+		"hidden rows":      {storecheck.As(t, m.URL(), "poor", "poor", ""), []Option{WithTable("hidden")}, `ALTER TABLE "public"."hidden" DISABLE ROW LEVEL SECURITY`, driver.ErrDenied},
 		"a standby":        {standby.URL(), nil, "URL of the primary", driver.ErrDenied},
 		"a wrong echo":     {m.URL(), []Option{WithTable("echo"), WithListenURL("postgres://[")}, "WithListenURL", coord.ErrInvalid},
 	} {

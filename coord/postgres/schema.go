@@ -6,12 +6,11 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// Schema returns the SQL that makes the table, for use where the role may not create one. It does nothing if the table is
-// there already. The role that uses the table needs USAGE on its schema, and SELECT, INSERT, UPDATE and DELETE on it.
+// Schema returns the SQL that makes the table, for use where the role may not create one. It is one statement, and does
+// nothing if there is a table of that name already. The role that uses the table needs USAGE on its schema, and SELECT,
+// INSERT, UPDATE and DELETE on it.
 //
 // It panics if the name is not one that [WithTable] takes.
 func Schema(table string) string {
@@ -27,13 +26,20 @@ func Schema(table string) string {
 // tables are vacuumed early and without pauses.
 //
 // Two rows are not registers. They have keys that no register has: the empty one and a control character.
-const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
-	version        bigint      NOT NULL,
-	since          timestamptz NOT NULL DEFAULT clock_timestamp(),
+//
+// Nothing is put into a table that is there already: it may be a stranger's, with a trigger. And since a superuser may run this
+// with any search_path, all that others could put something of their own before is named in full.
+const schemaSQL = `DO $turnwise$ BEGIN
+IF pg_catalog.to_regclass('{name}'::text) IS NOT NULL THEN
+	RETURN;
+END IF;
+CREATE TABLE {table} (
+	version        bigint                 NOT NULL,
+	since          pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
 	reserved_by    bigint,
-	reserved_until timestamptz,
-	key            bytea       PRIMARY KEY,
-	value          bytea       NOT NULL
+	reserved_until pg_catalog.timestamptz,
+	key            pg_catalog.bytea       PRIMARY KEY,
+	value          pg_catalog.bytea       NOT NULL
 ) WITH (
 	fillfactor = 50,
 	autovacuum_vacuum_scale_factor = 0,
@@ -45,9 +51,10 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {table} (
 );
 ALTER TABLE {table} ALTER value SET STORAGE EXTERNAL;
 COMMENT ON TABLE {table} IS 'turnwise keeps its lines and sessions here. Do not change or empty it while somebody holds a lock.';
-INSERT INTO {table} (key, version, value)
-	VALUES ('', 0, convert_to('{layout}' || gen_random_uuid(), 'UTF8')), (decode('00', 'hex'), 0, '')
-	ON CONFLICT DO NOTHING;
+INSERT INTO {table} (key, version, value) VALUES
+	('', 0, pg_catalog.convert_to('{layout}'::text OPERATOR(pg_catalog.||) pg_catalog.gen_random_uuid()::text, 'UTF8'::name)),
+	(pg_catalog.decode('00'::text, 'hex'::text), 0, '');
+END $turnwise$;
 `
 
 // layout is what the row with the empty key begins with. What follows is the table's identity, which is another one after
@@ -55,47 +62,27 @@ INSERT INTO {table} (key, version, value)
 const layout = "turnwise register, layout 1, "
 
 func (t table) schema() string {
-	return strings.NewReplacer("{table}", t.quoted(), "{layout}", layout).Replace(schemaSQL)
+	name := strings.ReplaceAll(t.quoted(), "'", "''")
+	return strings.NewReplacer("{table}", t.quoted(), "{name}", name, "{layout}", layout).Replace(schemaSQL)
 }
 
-// prepare makes the table if it is not there, and refuses one that would not keep what is put into it.
-func (t table) prepare(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) error {
-	there, err := t.inspect(ctx, c, mode)
-	if err != nil || there {
-		return err
+// prepare makes the table if it is not there, and refuses one that would not keep what is put into it, or that a stranger may
+// have attached something to.
+func (t table) prepare(ctx context.Context, c *pgx.Conn, owner string) (*inspection, error) {
+	at, err := t.inspect(ctx, c, owner)
+	if err != nil || at != nil {
+		return at, err
 	}
-	// In one transaction, so that nobody sees the table without its rows, and one at a time.
-	making := "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SELECT pg_advisory_xact_lock(hashtext('turnwise register'));\n" +
-		t.schema() + "COMMIT"
-	if _, err := c.Exec(ctx, making, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("make the table %s: %w", t.quoted(), explain(err, advice{
+	_, err = guard{}.run(ctx, c, t.schema(), nil, nil)
+	if err != nil && !isState(err, "42P07") && !isState(err, "23505") { // another was quicker
+		return nil, fmt.Errorf("make the table %s: %w", t.quoted(), explain(err, advice{
 			denied: fmt.Sprintf("the role may not make the table; have somebody who may run what postgres.Schema(%q) returns, "+
 				"and GRANT USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on the table to the role", t),
 			missing: fmt.Sprintf("there is no such schema: CREATE SCHEMA %s, and then run what postgres.Schema(%q) returns",
 				t[:1].quoted(), t)}))
 	}
-	_, err = t.inspect(ctx, c, mode)
-	return err
-}
-
-func (t table) inspect(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (there bool, err error) {
-	const find = `SELECT c.relkind::text, c.relpersistence::text, row_security_active(c.oid)
-		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1::text AND c.relname = $2::text`
-	var kind, persistence string
-	var hidden bool
-	err = c.QueryRow(ctx, find, mode, t[0], t[1]).Scan(&kind, &persistence, &hidden)
-	switch {
-	case err == pgx.ErrNoRows:
-		return false, nil
-	case err != nil:
-		return false, t.explain(err)
-	case kind != "r":
-		return false, storekit.Denied("%s is no plain table: name another one with WithTable", t.quoted())
-	case persistence != "p":
-		return false, storekit.Denied("the table %s is UNLOGGED or temporary and would be empty after a crash: ALTER TABLE %[1]s SET LOGGED", t.quoted())
-	case hidden:
-		return false, storekit.Denied("row security hides rows of %s from the role: ALTER TABLE %[1]s DISABLE ROW LEVEL SECURITY", t.quoted())
+	if at, err = t.inspect(ctx, c, owner); err == nil && at == nil {
+		err = t.gone()
 	}
-	return true, nil
+	return at, err
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
-const lsnSQL = `pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint`
+const lsnSQL = `pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn(), '0/0')::bigint`
 
 // statements are what a store sends, with the table's name in them.
 type statements struct {
@@ -27,6 +27,8 @@ type statements struct {
 // for the whole database until the commit is on disk, so notes come in the order of the commits.
 //
 // As long as a row is reserved, only the client that reserved it may swap it.
+//
+// Functions, operators and types need no schema here: search_path is pg_catalog, by prepare or by guard.run.
 func statementsFor(t table) statements {
 	const (
 		free    = `(reserved_until IS NULL OR reserved_by = $3::bigint OR reserved_until < clock_timestamp())`

@@ -20,8 +20,8 @@ import (
 // Open checks that the server can do all that is needed, and that the user may. While the server is out of reach it keeps
 // trying, until ctx ends or, if ctx has no deadline, for 30 s. ctx governs no more than that. Close ends the connections.
 //
-// A password is sent as it is. So without TLS it is refused unless the address is on this machine; see
-// [WithCleartextPassword].
+// A password is sent as it is. So it is refused, unless the address is on this machine or the server has to show a certificate
+// that is checked; see [WithCleartextPassword].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	c, err := server.Configure(defaultRoot, opts)
 	if err != nil {

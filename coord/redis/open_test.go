@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -219,6 +220,7 @@ func TestWhatIsNoAddress(t *testing.T) {
 		refused(t, time.Second, address)
 	}
 	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379"), "in clear", coord.ErrInvalid)
+	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379", WithTLS(&tls.Config{InsecureSkipVerify: true})), "whoever answers", coord.ErrInvalid)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Open(ctx, "127.0.0.1:1"); !errors.Is(err, context.Canceled) {

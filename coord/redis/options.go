@@ -41,6 +41,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 // empty ServerName is taken from each address. It has no effect on [New], whose client is the caller's.
 func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.TLS = cfg } }
 
-// WithCleartextPassword lets a password go to another machine over connections that are not encrypted: anybody who can
-// listen on the way then has it.
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, or to a server whose
+// certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it. The logger gets
+// a warning.
 func WithCleartextPassword() Option { return func(c *config) { c.Cleartext = true } }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -191,5 +193,17 @@ func TestAMasterThatIsCutOffMustStopBeforeAnotherTakesItsPlace(t *testing.T) {
 				t.Errorf("who held believed so until %v before the next one was granted", granted.Sub(believed))
 			}
 		})
+	}
+}
+
+// Sentinels say where the master is, and it may be on another machine than they are.
+func TestSentinelsLeadNoPasswordAway(t *testing.T) {
+	_, master, _ := replicated(t)
+	sentinel, _ := watched(t, master, 5*time.Second)
+	redistest.CLI(t, sentinel, "SENTINEL", "MONITOR", "far", "192.0.2.1", "6379", "1")
+	address := "redis://:sesame@" + sentinel + "?master_set=far"
+	wants(t, refused(t, 10*time.Second, address), "the password would go to 192.0.2.1:6379, in clear", driver.ErrDenied)
+	if err := refused(t, time.Second, address, WithCleartextPassword()); errors.Is(err, driver.ErrDenied) {
+		t.Errorf("where it is allowed: %v", err)
 	}
 }

@@ -74,14 +74,15 @@ func WithRoot(path string) Option { return func(c *config) { c.root = path } }
 // open to it. Everything that is created belongs to this user alone, unless WithACL says otherwise. A root or a line that
 // is open to others is refused (coord.ErrDenied), and the root stays even when it is empty.
 //
-// The password is sent as it is. Without WithTLS the option is therefore refused, unless all servers are on this machine,
-// judging by their addresses, and there is no WithDialer; see WithCleartextPassword.
+// The password is sent as it is. Without WithTLS, or with one that checks no certificate, the option is therefore refused,
+// unless all servers are on this machine, judging by their addresses, and there is no WithDialer; see WithCleartextPassword.
 func WithDigestAuth(user, password string) Option {
 	return func(c *config) { c.auth = append(c.auth, credential{"digest", []byte(user + ":" + password)}) }
 }
 
-// WithCleartextPassword lets WithDigestAuth send the password over connections that are not encrypted: anyone who can
-// listen on the way then has it.
+// WithCleartextPassword lets WithDigestAuth send the password over connections that are not encrypted, or to a server whose
+// certificate nobody checks: anyone who can listen on the way, or answer in the server's place, then has it. The logger gets a
+// warning.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithACL sets the access rights of everything that is created: nodes and directories. To stand in the lines, a client
@@ -143,13 +144,11 @@ func configure(servers []string, opts []Option) (*config, error) {
 	case c.way < 0 || c.way > Kazoo:
 		return nil, invalid("there are no names of type %d: use zk.Curator or zk.Kazoo", c.way)
 	}
-	if len(c.auth) > 0 && c.tls == nil && !c.cleartext {
-		for _, s := range c.servers {
-			if c.dial != nil || !driverkit.OnThisMachine(s) {
-				return nil, invalid("WithDigestAuth would send the password to %s in clear: "+
-					"use WithTLS, or WithCleartextPassword if nobody can listen on the way", s)
-			}
-		}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if err := c.checkPassword(); err != nil {
+		return nil, err
 	}
 	c.unasked = c.acl == nil && len(c.auth) == 0
 	if c.acl == nil {
@@ -160,10 +159,23 @@ func configure(servers []string, opts []Option) (*config, error) {
 	}
 	c.openToAll = slices.Equal(c.acl, gozk.WorldACL(gozk.PermAll))
 	c.trust()
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
 	return c, nil
+}
+
+// checkPassword looks where WithDigestAuth sends its password.
+func (c *config) checkPassword() error {
+	if len(c.auth) == 0 {
+		return nil
+	}
+	for _, s := range c.servers {
+		if c.dial != nil {
+			s = "where WithDialer leads for " + s
+		}
+		if err := driverkit.CheckPassword(s, c.tls, c.cleartext, c.log); err != nil {
+			return invalid("WithDigestAuth: %w", err)
+		}
+	}
+	return nil
 }
 
 // addServers takes addresses one by one, or several in one string separated by commas, perhaps with a path, as in

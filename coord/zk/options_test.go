@@ -2,7 +2,9 @@ package zk
 
 import (
 	"crypto/tls"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,15 +37,15 @@ func TestServersAsInAConnectString(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	for want, f := range map[string]func() (driver.Driver, error){
-		"empty":             func() (driver.Driver, error) { return New(nil) },
-		"empty address":     func() (driver.Driver, error) { return New([]string{"a,,b"}) },
-		"only the last one": func() (driver.Driver, error) { return New([]string{"a/x", "b"}) },
-		"WithTTL(1ms)":      func() (driver.Driver, error) { return New([]string{"a"}, WithTTL(time.Millisecond)) },
-		"WithTTL(600h0m0s)": func() (driver.Driver, error) { return New([]string{"a"}, WithTTL(25*24*time.Hour)) },
-		"no ZooKeeper path": func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("app")) },
-		`root "/a//b"`:      func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("/a//b")) },
-		"zk2:2181 in clear": func() (driver.Driver, error) { return New([]string{"[::1]:2181", "zk2"}, WithDigestAuth("u", "p")) },
-		"zk.Curator":        func() (driver.Driver, error) { return New([]string{"a"}, WithNames(7)) },
+		"empty":              func() (driver.Driver, error) { return New(nil) },
+		"empty address":      func() (driver.Driver, error) { return New([]string{"a,,b"}) },
+		"only the last one":  func() (driver.Driver, error) { return New([]string{"a/x", "b"}) },
+		"WithTTL(1ms)":       func() (driver.Driver, error) { return New([]string{"a"}, WithTTL(time.Millisecond)) },
+		"WithTTL(600h0m0s)":  func() (driver.Driver, error) { return New([]string{"a"}, WithTTL(25*24*time.Hour)) },
+		"no ZooKeeper path":  func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("app")) },
+		`root "/a//b"`:       func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("/a//b")) },
+		"zk2:2181, in clear": func() (driver.Driver, error) { return New([]string{"[::1]:2181", "zk2"}, WithDigestAuth("u", "p")) },
+		"zk.Curator":         func() (driver.Driver, error) { return New([]string{"a"}, WithNames(7)) },
 	} {
 		_, err := f()
 		require.ErrorContains(t, err, want)
@@ -78,4 +80,11 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 		_, err := New([]string{server}, auth)
 		require.ErrorContains(t, err, "in clear", server)
 	}
+	_, err = New([]string{"zk2"}, auth, WithTLS(&tls.Config{InsecureSkipVerify: true}))
+	require.ErrorContains(t, err, "whoever answers there")
+	require.ErrorIs(t, err, coord.ErrInvalid)
+	var said strings.Builder
+	_, err = New([]string{"zk2"}, auth, WithCleartextPassword(), WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+	require.NoError(t, err)
+	require.Contains(t, said.String(), "zk2")
 }

@@ -2,6 +2,7 @@ package storekit
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 
 // Denied returns the error for what no retry mends: driver.ErrDenied.
 func Denied(format string, args ...any) error {
-	return &explained{fmt.Errorf("%w: "+format, append([]any{driver.ErrDenied}, args...)...)}
+	return &explained{fmt.Errorf("%w: %s", driver.ErrDenied, fmt.Sprintf(format, args...))} // an index in the format counts args alone
 }
 
 // Explain adds to an error of the service what it means and what to do about it, unless it says so already. advise returns
@@ -36,10 +37,13 @@ func Explain(err error, advise func(error) (advice string, class error)) error {
 	return err
 }
 
-// IsUntrusted reports whether a server's TLS certificate is not to be trusted.
+// IsUntrusted reports whether a server's TLS certificate is not to be trusted, whoever has checked it.
 func IsUntrusted(err error) bool {
 	var untrusted *tls.CertificateVerificationError
-	return errors.As(err, &untrusted)
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var other x509.HostnameError
+	return errors.As(err, &untrusted) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &other)
 }
 
 // explained is an error that already says what to do.

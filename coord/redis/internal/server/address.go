@@ -26,11 +26,10 @@ func Parse(address string, c Config) (Address, error) {
 	if c.TLS != nil {
 		option.TLSConfig = c.TLS
 	}
-	if option.Password != "" && option.TLSConfig == nil && !c.Cleartext {
+	if option.Password != "" {
 		for _, a := range option.InitAddress {
-			if !isPath(a) && !driverkit.OnThisMachine(a) {
-				return Address{}, pkg.Invalid("open %s: the password would go there in clear: use rediss://, or WithCleartextPassword "+
-					"if nobody can listen on the way", a)
+			if err := driverkit.CheckPassword(a, option.TLSConfig, c.Cleartext, c.Log); err != nil {
+				return Address{}, pkg.Invalid("open %s: %w", a, err)
 			}
 		}
 	}

@@ -4,16 +4,21 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Dial makes a client for an address. Whether anybody answers there, Check finds out.
 func (a Address) Dial(ctx context.Context) (*Server, error) {
 	life, end := context.WithCancel(context.Background())
-	d := &dialer{life: life, reached: new(atomic.Bool)}
+	d := &dialer{life: life, reached: new(atomic.Bool), mayGo: a.mayGo}
 	client, err := d.client(ctx, a.option, end)
 	if err != nil {
 		end()
@@ -31,6 +36,18 @@ type dialer struct {
 	life    context.Context
 	idle    atomic.Bool  // no connection is wanted yet
 	reached *atomic.Bool // set when an address has accepted a connection
+	mayGo   func(address string, cfg *tls.Config) error
+}
+
+// mayGo refuses an address that Parse has not seen, if a password may not be sent there: sentinels say where the master is.
+func (a Address) mayGo(address string, cfg *tls.Config) error {
+	if a.option.Password == "" || slices.Contains(a.option.InitAddress, address) {
+		return nil
+	}
+	if err := driverkit.CheckPassword(address, cfg, a.config.Cleartext, slog.New(slog.DiscardHandler)); err != nil {
+		return storekit.Denied("%s", err)
+	}
+	return nil
 }
 
 var errIdle = errors.New("no connection is wanted yet")
@@ -68,6 +85,9 @@ func (d *dialer) client(ctx context.Context, option rueidis.ClientOption, end fu
 func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 	if d.idle.Load() {
 		return nil, errIdle
+	}
+	if err := d.mayGo(address, cfg); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx) // ctx is the library's, and does not end when the Server is closed
 	defer cancel()

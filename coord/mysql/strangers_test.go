@@ -1,0 +1,443 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// strangers is a server on which mallory has few rights beside app, which uses the locks with all rights on its database, and
+// poor, which has the least.
+type strangers struct {
+	t testing.TB
+	m *servers.Member
+}
+
+func withStrangers(t testing.TB) *strangers {
+	t.Helper()
+	s := &strangers{t, durable(t)}
+	engine := "MyISAM" // no rollback takes anything out of it
+	s.admin(`CREATE USER mallory@'127.0.0.1'`, `CREATE USER app@'127.0.0.1'`, `CREATE USER poor@'127.0.0.1'`,
+		`GRANT ALL ON turnwise.* TO app@'127.0.0.1'`, `CREATE DATABASE theirs`, `GRANT ALL ON theirs.* TO mallory@'127.0.0.1'`,
+		`CREATE DATABASE ours`, `CREATE TABLE ours.caught (who VARCHAR(100)) ENGINE = `+engine, `GRANT INSERT ON ours.* TO app@'127.0.0.1'`,
+		`GRANT INSERT ON ours.* TO poor@'127.0.0.1'`, `GRANT EXECUTE ON theirs.* TO app@'127.0.0.1'`)
+	return s
+}
+
+func (s *strangers) url(user string) string { return storecheck.As(s.t, s.m.URL(), user, "", "") }
+
+func (s *strangers) admin(sql ...string) string { s.t.Helper(); return query(s.t, s.m.URL(), sql...) }
+
+func (s *strangers) mallory(sql ...string) string {
+	s.t.Helper()
+	return query(s.t, storecheck.As(s.t, s.m.URL(), "mallory", "", "theirs"), sql...)
+}
+
+// nothingRan fails if code of mallory's has run with rights that he does not have.
+func (s *strangers) nothingRan() {
+	s.t.Helper()
+	if n := s.admin(`SELECT COUNT(*) FROM ours.caught`); n != "0" {
+		s.t.Error("mallory's code has run with the rights of somebody else")
+		s.admin(`DELETE FROM ours.caught`)
+	}
+}
+
+func (s *strangers) mayNot(statement string) {
+	s.t.Helper()
+	c := dialed(s.t, storecheck.As(s.t, s.m.URL(), "mallory", "", "theirs"))
+	if _, err := c.ExecContext(within(s.t, 10*time.Second), statement); err == nil {
+		s.t.Errorf("mallory may do this: %s", statement)
+	}
+}
+
+func (s *strangers) client(user string, opts ...Option) *coord.Client {
+	s.t.Helper()
+	c, err := Connect(within(s.t, 30*time.Second), s.url(user), append([]Option{WithLogger(logger(s.t)), WithTTL(2 * time.Second)}, opts...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// used grants mallory a right on a table that app uses.
+func (s *strangers) used(right string) (a, b *coord.Client) {
+	s.t.Helper()
+	a, b = s.client("app"), s.client("app")
+	s.admin(`GRANT ` + right + ` ON ` + usual + ` TO mallory@'127.0.0.1'`)
+	return a, b
+}
+
+const usual = "turnwise.turnwise_register"
+
+func shutsOut(t *testing.T, a, b *coord.Client, name string) {
+	t.Helper()
+	h, err := mutex.New(a, name).Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Release()
+	if _, err := mutex.New(b, name).TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
+		t.Errorf("the lock of another: %v", err)
+	}
+}
+
+// A connection is all he has. He may take any lock of GET_LOCK, and keep it.
+func TestAStrangerWithoutRights(t *testing.T) {
+	s := withStrangers(t)
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	for _, name := range []string{"turnwise", "turnwise_register", "turnwise register"} {
+		if _, err := c.ExecContext(within(t, 10*time.Second), "DO GET_LOCK(?, 0)", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := s.client("app"), s.client("app")
+	shutsOut(t, a, b, "orders")
+	for _, sql := range []string{"SELECT 1 FROM " + usual, "DELETE FROM " + usual, "LOCK TABLES " + usual + " READ", "DROP TABLE " + usual,
+		"CREATE TRIGGER " + usual + "_x BEFORE UPDATE ON " + usual + " FOR EACH ROW SET @x = 1"} {
+		s.mayNot(sql)
+	}
+	if s.mallory(`SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'`) != "0" {
+		t.Error("he sees others' connections")
+	}
+}
+
+func TestAStrangerWhoMaySelect(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("SELECT")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.mallory(`SELECT COUNT(*) FROM `+usual+` WHERE name = 'line/orders'`) != "1" {
+		t.Error("he does not see the line")
+	}
+	s.mayNot("LOCK TABLES " + usual + " READ")
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	tx, err := c.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tx.ExecContext(within(t, 10*time.Second), `SELECT * FROM `+usual+` FOR UPDATE`)
+	if isMySQL(t, s.m) != (err != nil) {
+		t.Errorf("locking rows: %v", err)
+	}
+	if err == nil { // on MariaDB he may, and keep them
+		select {
+		case <-h.Context().Done():
+		case <-time.After(10 * time.Second):
+			t.Error("the hold goes on though nothing can be renewed")
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.Release()
+	shutsOut(t, a, b, "more")
+}
+
+func TestAStrangerWhoMayInsert(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("INSERT")
+	s.mallory(`INSERT INTO ` + usual + ` (name, version, since, value) VALUES ('line/spoilt', 1, NOW(), 'x')`)
+	if _, err := mutex.New(a, "spoilt").Lock(within(t, 20*time.Second)); err == nil || !strings.Contains(err.Error(), `line "spoilt"`) {
+		t.Errorf("a line that he has made: %v", err)
+	}
+	shutsOut(t, a, b, "orders")
+	for _, sql := range []string{"DELETE FROM " + usual, "UPDATE " + usual + " SET value = ''", "SELECT 1 FROM " + usual,
+		"INSERT INTO " + usual + " (name, version, since, value) VALUES ('line/orders', 1, NOW(), '') ON DUPLICATE KEY UPDATE value = ''",
+		"REPLACE INTO " + usual + " (name, version, since, value) VALUES ('line/orders', 1, NOW(), '')"} {
+		s.mayNot(sql)
+	}
+}
+
+func TestAStrangerWhoMayUpdate(t *testing.T) {
+	s := withStrangers(t)
+	a, _ := s.used("UPDATE")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	tx, err := c.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(within(t, 10*time.Second), `UPDATE `+usual+` SET value = 'x'`); err != nil {
+		t.Fatal(err)
+	}
+	select { // he keeps all rows locked
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the hold goes on though nothing can be renewed")
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "everything is refused", func() bool {
+		_, err := mutex.New(a, "later").TryLock(within(t, 20*time.Second))
+		return errors.Is(err, coord.ErrDenied)
+	})
+	s.mayNot("DROP TABLE " + usual)
+}
+
+func TestAStrangerWhoMayDelete(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("DELETE")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mallory(`DELETE FROM ` + usual)
+	// Nobody is let in before the longest TTL has passed, and by then the holder has noticed.
+	next, err := mutex.New(b, "orders").Lock(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Err() == nil {
+		t.Error("two hold")
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// hisView has a function of mallory's that is called with the rights of whoever uses the view.
+func (s *strangers) hisView(name string) {
+	s.t.Helper()
+	s.mallory(`CREATE SQL SECURITY INVOKER VIEW ` + name + ` AS SELECT * FROM theirs.plain WHERE theirs.snap() = 1`)
+}
+
+func (s *strangers) hisFunction() {
+	s.t.Helper()
+	s.mallory(Schema("theirs.plain"), `INSERT INTO theirs.plain (name, version, since, value) VALUES ('k', 1, NOW(), 'x')`,
+		`CREATE FUNCTION theirs.snap() RETURNS INT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER BEGIN INSERT INTO ours.caught VALUES (CURRENT_USER()); RETURN 1; END`)
+	s.admin(`GRANT SELECT, INSERT, UPDATE, DELETE ON theirs.* TO app@'127.0.0.1'`)
+}
+
+// Who creates in the database makes the table, or what looks like it, before others do. A table has no owner here, and he has only
+// the rights on it that he has anyway.
+func TestAStrangerWhoMayCreateInTheDatabase(t *testing.T) {
+	s := withStrangers(t)
+	s.hisFunction()
+	s.admin(`GRANT CREATE, CREATE VIEW ON turnwise.* TO mallory@'127.0.0.1'`)
+	s.hisView("turnwise.seen")
+	s.mallory(`CREATE TABLE turnwise.old (name VARBINARY(100) PRIMARY KEY, version BIGINT, value LONGBLOB) ENGINE = MyISAM`,
+		`CREATE TABLE turnwise.bare (id INT)`)
+	for table, says := range map[string]string{"seen": "no plain table", "old": "ENGINE = InnoDB", "bare": "layout"} {
+		for _, user := range []string{"app", "root"} {
+			_, err := Open(within(t, 20*time.Second), s.url(user), WithTable(table))
+			storecheck.Refused(t, err, driver.ErrDenied, says)
+		}
+	}
+	s.mayNot("INSERT INTO turnwise.bare VALUES (1)")
+	s.nothingRan()
+}
+
+// With DROP he puts a view in the place of a table that is in use.
+func TestATableThatIsReplacedRunsNothing(t *testing.T) {
+	s := withStrangers(t)
+	s.hisFunction()
+	for name, do := range map[string]func(*Store, register.Item) error{
+		"read": func(st *Store, it register.Item) error { _, err := st.Read(t.Context(), it.Key); return err },
+		"list": func(st *Store, it register.Item) error {
+			return st.List(t.Context(), "", func(register.Item) bool { return true })
+		},
+		"insert": func(st *Store, it register.Item) error {
+			_, err := st.Swap(t.Context(), register.Swap{Key: "new", Next: register.NewVersion()})
+			return err
+		},
+		"update": func(st *Store, it register.Item) error {
+			_, err := st.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion()})
+			return err
+		},
+		"update, and clock": func(st *Store, it register.Item) error {
+			_, err := st.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Clock: true})
+			return err
+		},
+		"remove": func(st *Store, it register.Item) error {
+			_, err := st.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version})
+			return err
+		},
+		"reserve": func(st *Store, it register.Item) error {
+			_, err := st.Swap(t.Context(), register.Swap{Key: it.Key, Next: register.NewVersion(), By: register.NewVersion(), Reserve: time.Second})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &strangers{t, s.m}
+			table := freshTable()
+			store := opened(t, s.url("app"), WithTable(table))
+			it := put(t, store, register.Item{Key: "k"}, "1")
+			s.admin(`GRANT DROP, CREATE VIEW ON turnwise.* TO mallory@'127.0.0.1'`)
+			s.mallory("DROP TABLE turnwise." + table)
+			s.hisView("turnwise." + table)
+			if err := do(store, it); !errors.Is(err, driver.ErrDenied) {
+				t.Errorf("it says %v", err)
+			}
+			s.nothingRan()
+		})
+	}
+}
+
+// What a trigger does, it does with the rights of whoever made it.
+func TestAStrangerWhoMayMakeTriggers(t *testing.T) {
+	s := withStrangers(t)
+	s.client("app")
+	s.admin(`GRANT SELECT, INSERT, UPDATE, DELETE ON `+usual+` TO poor@'127.0.0.1'`, `GRANT TRIGGER ON `+usual+` TO mallory@'127.0.0.1'`)
+	s.mallory("CREATE TRIGGER turnwise.x BEFORE INSERT ON " + usual + " FOR EACH ROW INSERT INTO ours.caught VALUES (CURRENT_USER())")
+	for _, user := range []string{"app", "root"} {
+		_, err := Open(within(t, 20*time.Second), s.url(user))
+		storecheck.Refused(t, err, driver.ErrDenied, "has a trigger, `x`")
+	}
+	// One who may make none does not see it.
+	store := opened(t, s.url("poor"))
+	if _, err := store.Swap(within(t, 20*time.Second), register.Swap{Key: "k", Next: register.NewVersion()}); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("a swap that it makes fail: %v", err)
+	}
+	s.nothingRan()
+}
+
+// PROCESS shows what others are sending.
+func TestAStrangerWhoMaySeeProcesses(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`GRANT PROCESS ON *.* TO mallory@'127.0.0.1'`)
+	store := opened(t, s.url("app"))
+	it := put(t, store, register.Item{Key: "orders"}, "1")
+	c := dialed(t, s.m.URL())
+	tx, err := c.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(within(t, 10*time.Second), `SELECT * FROM `+usual+` WHERE name = 'orders' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := store.Swap(within(t, 20*time.Second), register.Swap{Key: "orders", Old: it.Version, Next: register.NewVersion(), Value: []byte("visible")})
+		done <- err
+	}()
+	eventually(t, "he sees the swap", func() bool {
+		return s.mallory(`SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app' AND info LIKE '%visible%'`) == "1"
+	})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	s.mayNot("SELECT 1 FROM " + usual)
+	s.mayNot("KILL " + s.admin(`SELECT MIN(id) FROM information_schema.processlist WHERE user = 'app'`))
+}
+
+// CONNECTION ADMIN ends connections and statements, also those of a holder.
+func TestAStrangerWhoMayEndConnections(t *testing.T) {
+	s := withStrangers(t)
+	right := "CONNECTION ADMIN"
+	if isMySQL(t, s.m) {
+		right = "CONNECTION_ADMIN"
+	}
+	s.admin(`GRANT PROCESS, ` + right + ` ON *.* TO mallory@'127.0.0.1'`)
+	a, b := s.client("app", WithTTL(10*time.Second)), s.client("app", WithTTL(10*time.Second))
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	killed := 0
+	for range 5 {
+		rows, err := c.QueryContext(within(t, 10*time.Second), `SELECT id FROM information_schema.processlist WHERE user = 'app'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []int64
+		for rows.Next() {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		for _, id := range ids {
+			if _, err := c.ExecContext(within(t, 10*time.Second), "KILL ?", id); err == nil {
+				killed++
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if killed == 0 {
+		t.Error("he has ended nothing")
+	}
+	if _, err := mutex.New(b, "orders").TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
+		t.Errorf("the lock of another: %v", err)
+	}
+	if err := h.Err(); err != nil {
+		t.Errorf("the hold has ended: %v", err)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// LOCK TABLES, with SELECT, stops all that is written until he lets go. A hold ends in time.
+func TestAStrangerWhoMayLockTables(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("SELECT")
+	s.admin(`GRANT LOCK TABLES ON turnwise.* TO mallory@'127.0.0.1'`)
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	if _, err := c.ExecContext(within(t, 10*time.Second), "LOCK TABLES "+usual+" READ"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the hold goes on though nothing can be renewed")
+	}
+	if _, err := c.ExecContext(context.Background(), "UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	shutsOut(t, a, b, "more")
+}
+
+// With SELECT he can choose the line.
+func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("SELECT, DELETE")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := mutex.New(a, "other").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mallory(`DELETE FROM ` + usual + ` WHERE name = 'line/orders'`)
+	next, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the holder hears nothing")
+	}
+	if err := other.Err(); err != nil {
+		t.Errorf("the hold of another line: %v", err)
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}

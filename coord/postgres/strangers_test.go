@@ -1,0 +1,519 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// strangers is a server on which mallory has few rights beside app, which uses the locks. It is like one of a release before
+// 15: everybody may create in the schema public.
+type strangers struct {
+	t testing.TB
+	m *servers.Member
+}
+
+func withStrangers(t testing.TB, opts ...servers.Option) *strangers {
+	t.Helper()
+	s := &strangers{t, durable(t, opts...)}
+	s.admin(`CREATE ROLE mallory LOGIN`, `CREATE ROLE app LOGIN`, `GRANT CREATE ON SCHEMA public TO PUBLIC`,
+		// What runs leaves a mark that no rollback takes away.
+		`CREATE SEQUENCE public.caught`, `GRANT USAGE ON SEQUENCE public.caught TO PUBLIC`)
+	s.mallory(`CREATE FUNCTION public.snap() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+			IF current_user <> 'mallory' THEN PERFORM pg_catalog.nextval('public.caught'); END IF; END $$`,
+		`CREATE FUNCTION public.on_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM public.snap(); RETURN NEW; END $$`,
+		// It says that the server may run it whenever it likes.
+		`CREATE FUNCTION public.on_sight(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM public.snap(); RETURN $1; END $$`)
+	return s
+}
+
+func (s *strangers) url(role string) string { return storecheck.As(s.t, s.m.URL(), role, "", "") }
+
+func (s *strangers) admin(sql ...string) string { s.t.Helper(); return query(s.t, s.m.URL(), sql...) }
+
+func (s *strangers) mallory(sql ...string) string {
+	s.t.Helper()
+	return query(s.t, s.url("mallory"), sql...)
+}
+
+// nothingRan fails if code of mallory's has run with somebody else's rights.
+func (s *strangers) nothingRan() {
+	s.t.Helper()
+	if query(s.t, s.m.URL(), `SELECT is_called FROM public.caught`) != "f" {
+		s.t.Error("mallory's code has run with the rights of somebody else")
+		query(s.t, s.m.URL(), `ALTER SEQUENCE public.caught RESTART`)
+	}
+}
+
+// mayNot fails if mallory may do that.
+func (s *strangers) mayNot(sql string) {
+	s.t.Helper()
+	c := dialed(s.t, s.url("mallory"))
+	defer c.Close(context.Background())
+	if _, err := c.Exec(within(s.t, 10*time.Second), sql); err == nil {
+		s.t.Errorf("mallory may do this: %s", sql)
+	}
+}
+
+// app returns a client that has the rights to use locks, and no other.
+func (s *strangers) app(opts ...Option) *coord.Client {
+	s.t.Helper()
+	c, err := Connect(within(s.t, 30*time.Second), s.url("app"), append([]Option{WithLogger(logger(s.t)), WithTTL(2 * time.Second)}, opts...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+const usual = "public.turnwise_register"
+
+// traps are what a stranger can attach to a table of his.
+var traps = map[string]string{
+	"nothing yet":          `SELECT 1`,
+	"a trigger":            `CREATE TRIGGER x BEFORE INSERT OR UPDATE OR DELETE ON {t} FOR EACH STATEMENT EXECUTE FUNCTION public.on_change()`,
+	"a rule":               `CREATE RULE x AS ON UPDATE TO {t} DO ALSO SELECT public.snap()`,
+	"a policy":             `ALTER TABLE {t} ENABLE ROW LEVEL SECURITY; CREATE POLICY x ON {t} USING (public.on_sight(1) = 1)`,
+	"a default":            `ALTER TABLE {t} ALTER reserved_by SET DEFAULT public.on_sight(1)`,
+	"a column of his":      `ALTER TABLE {t} ADD more int GENERATED ALWAYS AS (public.on_sight(1)) STORED`,
+	"a check":              `ALTER TABLE {t} ADD CHECK (public.on_sight(1) = 1)`,
+	"an index":             `CREATE INDEX ON {t} (public.on_sight(1))`,
+	"an index of a part":   `CREATE INDEX ON {t} (version) WHERE public.on_sight(1) = 1`,
+	"a child":              `CREATE TABLE {t}_child () INHERITS ({t})`,
+	"a type with a check":  `CREATE DOMAIN public.odd AS bigint CHECK (public.on_sight(1) = 1); ALTER TABLE {t} ALTER reserved_by TYPE public.odd`,
+	"a view in its place":  `ALTER TABLE {t} RENAME TO hidden; CREATE VIEW {t} AS SELECT * FROM public.hidden WHERE public.on_sight(1) = 1`,
+	"a partitioned table":  `DROP TABLE {t}; CREATE TABLE {t} (key bytea PRIMARY KEY, version bigint, value bytea) PARTITION BY RANGE (key)`,
+	"a materialised query": `DROP TABLE {t}; CREATE MATERIALIZED VIEW {t} AS SELECT ''::bytea AS key`,
+}
+
+// Somebody who may create in the schema makes the table before others do.
+func TestAStrangerWhoMayCreateInTheSchema(t *testing.T) {
+	s := withStrangers(t)
+	for name, trap := range traps {
+		t.Run(name, func(t *testing.T) {
+			s := &strangers{t, s.m}
+			table := "public." + freshTable()
+			s.mallory(Schema(table), fmt.Sprintf(`GRANT ALL ON %s TO PUBLIC`, table), strings.ReplaceAll(trap, "{t}", table))
+			for _, role := range []string{"app", "postgres"} {
+				_, err := Open(within(t, 20*time.Second), s.url(role), WithTable(table), WithLogger(logger(t)))
+				storecheck.Refused(t, err, driver.ErrDenied, table[len("public."):])
+				if err != nil && !strings.Contains(err.Error(), "belongs to mallory") && !strings.Contains(err.Error(), "no plain table") {
+					t.Errorf("it does not say whose the table is: %v", err)
+				}
+			}
+			query(t, s.m.URL(), Schema(table)) // by hand, which does nothing
+			s.nothingRan()
+		})
+	}
+}
+
+// What a stranger has left is still there when the table has got a good owner.
+func TestWhatAStrangerHasLeftOnATableIsRefused(t *testing.T) {
+	s := withStrangers(t)
+	for name, trap := range traps {
+		if name == "nothing yet" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := &strangers{t, s.m}
+			table := "public." + freshTable()
+			s.mallory(Schema(table), strings.ReplaceAll(trap, "{t}", table))
+			s.admin(`REASSIGN OWNED BY mallory TO postgres`)
+			_, err := Open(within(t, 20*time.Second), s.m.URL(), WithTable(table), WithLogger(logger(t)))
+			storecheck.Refused(t, err, driver.ErrDenied, table[len("public."):])
+			s.admin(`ALTER FUNCTION public.snap() OWNER TO mallory`, `ALTER FUNCTION public.on_sight(int) OWNER TO mallory`,
+				`ALTER FUNCTION public.on_change() OWNER TO mallory`, `DROP TABLE IF EXISTS public.hidden CASCADE`, `DROP DOMAIN IF EXISTS public.odd CASCADE`)
+			s.nothingRan()
+		})
+	}
+}
+
+// A member of the owner is no friend: before release 16 anybody can make us a member of his own role.
+func TestWhoseTableIsUsed(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`CREATE ROLE many`, `GRANT many TO app`, `GRANT many TO mallory`, `CREATE ROLE keeper LOGIN`, `GRANT app TO keeper`)
+	own := func(role string) string {
+		table := "public." + freshTable()
+		s.admin(Schema(table), `ALTER TABLE `+table+` OWNER TO "`+role+`"`, `GRANT ALL ON `+table+` TO app`)
+		return table
+	}
+	for _, c := range []struct {
+		who, owner string
+		opts       []Option
+		fine       bool
+	}{
+		{"app", "app", nil, true}, {"app", "postgres", nil, true}, {"app", "many", nil, false}, {"app", "keeper", nil, false},
+		{"postgres", "app", nil, false}, {"postgres", "mallory", nil, false},
+		{"app", "keeper", []Option{WithOwner("keeper")}, true}, {"app", "mallory", []Option{WithOwner("keeper")}, false},
+	} {
+		_, err := Open(within(t, 20*time.Second), s.url(c.who), append(c.opts, WithTable(own(c.owner)))...)
+		if c.fine != (err == nil) || err != nil && !strings.Contains(err.Error(), "WithOwner") {
+			t.Errorf("%s uses a table of %s: %v", c.who, c.owner, err)
+		}
+	}
+	s.admin(`CREATE DATABASE theirs OWNER keeper`)
+	theirs := storecheck.As(t, s.m.URL(), "postgres", "", "theirs")
+	query(t, theirs, Schema(usual), `ALTER TABLE `+usual+` OWNER TO keeper`, `GRANT ALL ON `+usual+` TO app`)
+	opened(t, storecheck.As(t, theirs, "app", "", ""))
+}
+
+// GRANT ALL includes the right to attach code.
+func TestAStrangerWhoMayMakeTriggers(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(Schema(usual), `GRANT SELECT, INSERT, UPDATE, DELETE ON `+usual+` TO app`)
+	pooler := servers.PgBouncer(t, s.m).Member(0)
+	behind := opened(t, storecheck.As(t, pooler.URL(), "app", "", ""), WithPolling())
+	it := put(t, behind, register.Item{Key: "k"}, "1")
+	for _, whom := range []string{"mallory", "PUBLIC"} {
+		s.admin(`GRANT ALL ON ` + usual + ` TO ` + whom)
+		_, err := Open(within(t, 20*time.Second), s.url("app"))
+		storecheck.Refused(t, err, driver.ErrDenied, "FROM "+whom)
+		s.admin(`REVOKE ALL ON ` + usual + ` FROM ` + whom)
+	}
+	// He has had the right for a moment.
+	s.admin(`GRANT TRIGGER ON ` + usual + ` TO mallory`)
+	s.mallory(strings.ReplaceAll(traps["a trigger"], "{t}", usual))
+	s.admin(`REVOKE TRIGGER ON ` + usual + ` FROM mallory`)
+	_, err := Open(within(t, 20*time.Second), s.url("app"))
+	storecheck.Refused(t, err, driver.ErrDenied, "a trigger, x")
+	_, err = behind.Swap(within(t, 20*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion()})
+	if !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("a swap on a table that has got a trigger: %v", err)
+	}
+	s.nothingRan()
+}
+
+// REFERENCES lets somebody keep rows from being removed.
+func TestAStrangerWhoMayReferToTheTable(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(Schema(usual), `GRANT SELECT, INSERT, UPDATE, DELETE ON `+usual+` TO app`, `GRANT REFERENCES ON `+usual+` TO mallory`)
+	s.mallory(`CREATE TABLE public.mine (key bytea REFERENCES ` + usual + `)`)
+	_, err := Open(within(t, 20*time.Second), s.url("app"))
+	storecheck.Refused(t, err, driver.ErrDenied, "a constraint, mine_key_fkey")
+	s.nothingRan()
+}
+
+// An operator drops the table while it is in use, and a stranger is the first to make another one.
+func TestATableThatIsReplacedRunsNothing(t *testing.T) {
+	s := withStrangers(t)
+	pooler := servers.PgBouncer(t, s.m).Member(0)
+	for name, url := range map[string]string{"directly": s.url("app"), "behind a pooler": storecheck.As(t, pooler.URL(), "postgres", "", "")} {
+		for _, trap := range []string{"a trigger", "a rule", "an index", "a view in its place"} {
+			t.Run(name+", "+trap, func(t *testing.T) {
+				s := &strangers{t, s.m}
+				table := "public." + freshTable()
+				store := opened(t, url, WithTable(table), WithPolling())
+				it := put(t, store, register.Item{Key: "k"}, "1")
+				it = put(t, store, it, "2")
+				evil := "public." + freshTable()
+				s.mallory(Schema(evil), `GRANT ALL ON `+evil+` TO PUBLIC`)
+				// The swap waits for the table, and finds another one.
+				tx := meddle(t, store, s.m.URL())
+				tx.exec(`DROP TABLE {t}`)
+				waiting := begin(t, store, register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Value: []byte("3")})
+				tx.waitedFor(s.m.URL())
+				tx.exec(`ALTER TABLE ` + evil + ` RENAME TO ` + table[len("public."):])
+				for sql := range strings.SplitSeq(strings.ReplaceAll(traps[trap], "{t}", table), ";") {
+					tx.exec(`SET LOCAL ROLE mallory`)
+					tx.exec(sql)
+				}
+				tx.commit()
+				if a := <-waiting; !errors.Is(a.err, driver.ErrDenied) {
+					t.Errorf("the swap that waited: %v", a.err)
+				}
+				if _, err := store.Read(within(t, 20*time.Second), "k"); !errors.Is(err, driver.ErrDenied) {
+					t.Errorf("a read: %v", err)
+				}
+				if _, err := store.Swap(within(t, 20*time.Second), register.Swap{Key: "l", Next: register.NewVersion()}); !errors.Is(err, driver.ErrDenied) {
+					t.Errorf("a swap: %v", err)
+				}
+				s.admin(`DROP TABLE IF EXISTS public.hidden CASCADE`)
+				s.nothingRan()
+			})
+		}
+	}
+}
+
+// Somebody who may create in a schema of the search_path makes functions and operators that suit what is called there better
+// than the server's own, or come before them.
+func TestNothingOfAStrangersIsCalled(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`ALTER ROLE app SET search_path = public, pg_catalog`, `ALTER ROLE postgres SET search_path = public, pg_catalog`)
+	made := 0
+	shadow := func(kind string) {
+		t.Helper()
+		c := dialed(t, s.url("mallory"))
+		defer c.Close(context.Background())
+		rows, err := c.Query(within(t, 30*time.Second), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for rows.Next() {
+			var sql string
+			if err := rows.Scan(&sql); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, sql)
+		}
+		for _, sql := range all {
+			if _, err := c.Exec(within(t, 30*time.Second), sql); err == nil {
+				made++
+			}
+		}
+	}
+	// Of each function that we call, with each list of arguments that the server has; and of each operator.
+	shadow(`SELECT pg_catalog.format('CREATE FUNCTION public.%I (%s) RETURNS %s LANGUAGE plpgsql AS $x$ BEGIN PERFORM public.snap(); RETURN NULL; END $x$',
+			p.proname, pg_catalog.pg_get_function_identity_arguments(p.oid), pg_catalog.pg_get_function_result(p.oid))
+		FROM pg_catalog.pg_proc p WHERE p.prokind = 'f' AND NOT p.proretset AND p.proname IN ('pg_is_in_recovery', 'current_setting', 'pg_backend_pid',
+			'has_function_privilege', 'set_config', 'clock_timestamp', 'convert_to', 'convert_from', 'gen_random_uuid', 'encode', 'decode', 'pg_notify',
+			'pg_walfile_name', 'pg_current_wal_lsn', 'pg_current_wal_flush_lsn', 'pg_wal_lsn_diff', 'left', 'floor', 'to_regclass', 'format', 'quote_ident',
+			'pg_get_userbyid', 'pg_get_expr', 'current_database', 'acldefault', 'pg_postmaster_start_time', 'hashtext', 'pg_advisory_xact_lock')`)
+	const body = `CREATE FUNCTION public.op%s (%s, %s) RETURNS %s LANGUAGE plpgsql AS $x$ BEGIN PERFORM public.snap(); RETURN NULL; END $x$;
+		CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = public.op%s)`
+	for i, op := range [][4]string{
+		{"=", "text", "text", "bool"}, {"=", "bytea", "bytea", "bool"}, {"=", "bigint", "bigint", "bool"}, {"=", "oid", "oid", "bool"},
+		{"=", "name", "name", "bool"}, {"=", "name", "text", "bool"}, {"=", `"char"`, `"char"`, "bool"}, {"<>", "bigint", "bigint", "bool"},
+		{"<>", "text", "text", "bool"}, {"<>", "oid", "oid", "bool"}, {"<>", "oid", "regnamespace", "bool"}, {"*", "bigint", "interval", "interval"},
+		{"*", "numeric", "integer", "numeric"}, {"+", "timestamptz", "interval", "timestamptz"}, {"-", "timestamptz", "timestamptz", "interval"},
+		{"||", "text", "text", "text"}, {"||", "text", "uuid", "text"}, {"||", "uuid", "uuid", "uuid"}, {"/", "integer", "integer", "integer"},
+		{">=", "timestamptz", "timestamptz", "bool"}, {"<", "timestamptz", "timestamptz", "bool"}, {">=", "bytea", "bytea", "bool"},
+		{"<", "bytea", "bytea", "bool"}, {">", "smallint", "integer", "bool"},
+	} {
+		n := fmt.Sprint(i)
+		s.mallory(fmt.Sprintf(body, n, op[1], op[2], op[3], op[0], op[1], op[2], n))
+		made++
+	}
+	if made < 50 {
+		t.Fatalf("only %d traps were laid", made)
+	}
+	pooler := servers.PgBouncer(t, s.m, servers.Config("[databases]", "* = host=127.0.0.1 port="+strings.Split(s.m.Addr(), ":")[1]+" user=postgres")).Member(0)
+	for name, url := range map[string]string{"as its user": s.url("app"), "as superuser": s.m.URL(), "behind a pooler": pooler.URL()} {
+		t.Run(name, func(t *testing.T) {
+			s := &strangers{t, s.m}
+			store := opened(t, url, WithTable("public."+freshTable()))
+			worksThroughout(t, store)
+			s.nothingRan()
+		})
+	}
+	query(t, s.m.URL(), Schema("public.by_hand"))
+	s.nothingRan()
+}
+
+// CONNECT is all he has. In particular he may take any advisory lock, and keep it.
+func TestAStrangerWithoutRights(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`REVOKE CREATE ON SCHEMA public FROM PUBLIC`, `GRANT CREATE ON SCHEMA public TO app`)
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	if _, err := c.Exec(within(t, 10*time.Second), `SELECT pg_advisory_lock(hashtext('turnwise register'))`); err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.app(), s.app()
+	shutsOut(t, a, b, "orders")
+	for _, sql := range []string{"SELECT FROM " + usual, "LOCK TABLE " + usual + " IN ACCESS SHARE MODE", "DELETE FROM " + usual, "DROP TABLE " + usual,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'"} {
+		s.mayNot(sql)
+	}
+}
+
+// shutsOut takes a lock with one client and fails to with another.
+func shutsOut(t *testing.T, a, b *coord.Client, name string) {
+	t.Helper()
+	h, err := mutex.New(a, name).Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Release()
+	if _, err := mutex.New(b, name).TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
+		t.Errorf("the lock of another: %v", err)
+	}
+}
+
+// used grants mallory a right on a table that app uses.
+func (s *strangers) used(right string) (a, b *coord.Client) {
+	s.t.Helper()
+	a, b = s.app(), s.app()
+	s.admin(`GRANT ` + right + ` ON ` + usual + ` TO mallory`)
+	return a, b
+}
+
+func TestAStrangerWhoMaySelect(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("SELECT")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.mallory(`SELECT convert_from(key, 'UTF8') FROM `+usual+` WHERE key = 'line/orders'`) != "line/orders" {
+		t.Error("he does not see the line")
+	}
+	for _, sql := range []string{"SELECT FROM " + usual + " FOR SHARE", "LOCK TABLE " + usual + " IN ROW EXCLUSIVE MODE"} {
+		s.mayNot(sql)
+	}
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(within(t, 10*time.Second), `LOCK TABLE `+usual+` IN ACCESS SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	shutsOut(t, a, b, "orders")
+}
+
+func TestAStrangerWhoMayInsert(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("INSERT")
+	s.mallory(`INSERT INTO ` + usual + ` (key, version, value) VALUES ('line/spoilt', 1, 'x')`)
+	if _, err := mutex.New(a, "spoilt").Lock(within(t, 20*time.Second)); err == nil || !strings.Contains(err.Error(), `line "spoilt"`) {
+		t.Errorf("a line that he has made: %v", err)
+	}
+	shutsOut(t, a, b, "orders")
+	for _, sql := range []string{"DELETE FROM " + usual, "UPDATE " + usual + " SET value = ''", "SELECT FROM " + usual,
+		"INSERT INTO " + usual + " (key, version, value) VALUES ('line/orders', 1, '') ON CONFLICT (key) DO UPDATE SET value = ''"} {
+		s.mayNot(sql)
+	}
+}
+
+// Whoever may change rows may change all of them, and lock the whole table. A hold ends all the same when it must.
+func TestAStrangerWhoMayUpdate(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("UPDATE")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(within(t, 10*time.Second), `LOCK TABLE `+usual+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the hold goes on though nothing can be renewed")
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shutsOut(t, a, b, "more")
+	s.mallory(`UPDATE ` + usual + ` SET value = 'x'`)
+	eventually(t, "everything is refused", func() bool {
+		_, err := mutex.New(a, "later").TryLock(within(t, 20*time.Second))
+		return errors.Is(err, coord.ErrDenied)
+	})
+	s.mayNot("DROP TABLE " + usual)
+	s.mayNot(strings.ReplaceAll(traps["a trigger"], "{t}", usual))
+}
+
+func TestAStrangerWhoMayDelete(t *testing.T) {
+	for _, c := range []struct{ right, sql string }{{"DELETE", "DELETE FROM " + usual}, {"TRUNCATE", "TRUNCATE " + usual}} {
+		t.Run(c.right, func(t *testing.T) {
+			s := withStrangers(t)
+			a, b := s.used(c.right)
+			h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.mallory(c.sql)
+			// Nobody is let in before the longest TTL has passed, and by then the holder has noticed.
+			next, err := mutex.New(b, "orders").Lock(within(t, 30*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Err() == nil {
+				t.Error("two hold")
+			}
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// pg_monitor sees what others have sent last.
+func TestAStrangerWhoMayMonitor(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`GRANT pg_monitor TO mallory`)
+	a, b := s.app(), s.app()
+	for range 20 {
+		shutsOut(t, a, b, "orders-4711")
+		if seen := s.mallory(`SELECT coalesce(string_agg(query, ' | '), '') FROM pg_stat_activity WHERE usename = 'app'`); seen == "" || strings.Contains(seen, "orders") {
+			t.Fatalf("he sees %q", seen)
+		}
+	}
+	s.mayNot("SELECT FROM " + usual)
+}
+
+// pg_signal_backend ends connections, also those of a holder.
+func TestAStrangerWhoMayEndConnections(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`GRANT pg_signal_backend TO mallory`)
+	a, b := s.app(WithTTL(10*time.Second)), s.app(WithTTL(10*time.Second))
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		s.mallory(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'app'`)
+		time.Sleep(200 * time.Millisecond)
+	}
+	if _, err := mutex.New(b, "orders").TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
+		t.Errorf("the lock of another: %v", err)
+	}
+	if err := h.Err(); err != nil {
+		t.Errorf("the hold has ended: %v", err)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// With SELECT he can choose the line.
+func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("SELECT, DELETE")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := mutex.New(a, "other").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mallory(`DELETE FROM ` + usual + ` WHERE key = 'line/orders'`)
+	next, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the holder hears nothing")
+	}
+	if err := other.Err(); err != nil {
+		t.Errorf("the hold of another line: %v", err)
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,42 @@
+package planted
+
+// stores are the bugs of stores, most of them open doors for strangers, and of the rule for passwords.
+var stores = []Bug{
+	one("postgres: whose a table is does not matter",
+		"coord/postgres/trust.go", `case !trusted:`, `case !trusted && false:`, testsIn("coord/postgres", "TestAStrangerWhoMayCreateInTheSchema")),
+	one("postgres: what is attached to a table does not matter",
+		"coord/postgres/trust.go", `case has != "":`, `case false:`, testsIn("coord/postgres", "TestWhatAStrangerHasLeftOnATableIsRefused")),
+	one("postgres: who may make triggers does not matter",
+		"coord/postgres/trust.go", `case triggers != "":`, `case false:`, testsIn("coord/postgres", "TestAStrangerWhoMayMakeTriggers")),
+	one("postgres: a statement goes to whatever has the table's name",
+		"coord/postgres/store.go", `s.pooler || known.exposed`, `s.pooler`, testsIn("coord/postgres", "TestATableThatIsReplacedRunsNothing")),
+	one("postgres: the table is looked at, and not locked before",
+		"coord/postgres/conn.go", `b.Queue("LOCK TABLE ONLY " + g.table.quoted() + " IN ROW EXCLUSIVE MODE")`, `b.Queue("SELECT")`,
+		testsIn("coord/postgres", "TestATableThatIsReplacedRunsNothing")),
+	{"postgres: search_path is what somebody has set", []Edit{
+		{"coord/postgres/conn.go", `pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), `, ``},
+		{"coord/postgres/conn.go", `('search_path', 'pg_catalog, pg_temp'), `, ``},
+	}, testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")},
+	one("postgres: the first question goes by the search_path",
+		"coord/postgres/conn.go", `SELECT pg_catalog.pg_is_in_recovery(), `, `SELECT pg_is_in_recovery(), `, testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
+	one("postgres: what an operator runs goes by the search_path",
+		"coord/postgres/schema.go", `'::text OPERATOR(pg_catalog.||) pg_catalog.gen_random_uuid()::text`, `'::text || pg_catalog.gen_random_uuid()::text`,
+		testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
+	one("mysql: a view in the table's place is used",
+		"coord/mysql/statements.go", `DELETE {t} FROM {t} FORCE INDEX (PRIMARY)`, `DELETE {t} FROM {t}`, testsIn("coord/mysql", "TestATableThatIsReplacedRunsNothing")),
+	one("mysql: triggers do not matter",
+		"coord/mysql/schema.go", `case trigger != "":`, `case false:`, testsIn("coord/mysql", "TestAStrangerWhoMayMakeTriggers")),
+	one("mysql: a server gets the file that it asks for",
+		"coord/mysql/dsn.go", `	cfg.AllowAllFiles = false`, `	// cfg.AllowAllFiles = false`, testsIn("coord/mysql", "TestAnImpostorGetsNoFile")),
+	one("a password goes to whoever answers with TLS",
+		"coord/driver/driverkit/address.go", `cfg != nil && proves(cfg)`, `cfg != nil`, testsIn("coord/postgres", "TestAnImpostorGetsNoPassword")),
+	one("a password goes anywhere in clear",
+		"coord/driver/driverkit/address.go", `OnThisMachine(addr), cfg`, `cfg == nil, OnThisMachine(addr), cfg`, testsIn("coord/mysql", "TestAnImpostorGetsNoPassword")),
+	one("redis: a password follows wherever sentinels lead",
+		"coord/redis/internal/server/dial.go", `if a.option.Password == "" ||`, `if true ||`, testsIn("coord/redis", "TestSentinelsLeadNoPasswordAway")),
+}
+
+// testsIn is a test of a module's first package.
+func testsIn(module, name string) Tests {
+	return Tests{Module: module, Package: ".", Run: "^" + name + "$"}
+}
