@@ -45,9 +45,13 @@ const (
 	whole      = 1<<24 - 1 // a packet of this size is continued in the next
 )
 
-// vet has the library's connections vetted.
+// vet has the library's connections vetted, but for networks that the program has registered: only the library can dial
+// those, and it does not if there is a DialFunc.
 func vet(cfg *mysql.Config) {
 	dial := cfg.DialFunc
+	if dial == nil && cfg.Net != "tcp" && cfg.Net != "unix" {
+		return
+	}
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dial == nil {
 			dial = (&net.Dialer{}).DialContext
