@@ -1,6 +1,5 @@
-// Package storekit has what stores for coord/register share, so that each is mended in one place: the options that all of
-// them take, the way from an address to a client, what a store knows of its server's memory, a pool of connections, tries
-// that are made again, and errors. It is for authors of stores. A store takes the parts that suit it.
+// Package storekit has what stores for coord/register share, so that each is mended in one place. It is for authors of
+// stores; what a store must do, package register says at Store. A store takes the parts that suit it.
 //
 // A store's package has three ways in, with the same names everywhere:
 //
@@ -8,5 +7,16 @@
 //	Open      an address -> the store
 //	New       the user's own connection to the service -> a driver
 //
-// and the same method in the same file; see docs/architecture.md.
+// and the same method in the same file; see docs/architecture.md. What is here, by the file of a store that uses it:
+//
+//	options.go        Package: what errors begin with. Settings, which a configuration embeds; Configure applies options and checks
+//	connect.go        Connect: the strength that is asked for, then Open, then the client. Settings.Driver is for New
+//	open.go           Package.Open: steps, each tried again until it succeeds, is refused, or time is up
+//	store.go          Known: which memory the store goes by. Pool: its connections, if no library has one. ErrClosed
+//	read.go swap.go   Query and Change: when to try again at once. Outcome: what came of a swap that has changed nothing
+//	list.go           Pages: a listing in the order of keys, a page at a time
+//	memory.go         Known.Recall: to look which memory there is, one at a time
+//	errors.go         Explain and Denied: what an error means, and its class. Package.Failed, OneLine: one line that says it
+//
+// On SQL, Number, Version and Age are for the columns of a row.
 package storekit
