@@ -66,15 +66,15 @@ func (c *clerk) want(w *wish) *wish {
 	return w
 }
 
-// drop says that nobody waits for a wish any more. It reports whether the wish may have been carried out, or may be yet.
-func (c *clerk) drop(w *wish) (maybe bool) {
+// giveUp says that nobody waits for a wish any more. It reports whether the wish may have been carried out, or may be yet.
+func (c *clerk) giveUp(w *wish) (maybe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.dropped = true
+	w.givenUp = true
 	return w.underWay || w.open
 }
 
-// await waits until a wish is decided. It drops the wish if that is refused for now, or if ctx or its session ends first.
+// await waits until a wish is decided. It gives the wish up if that is refused for now, or if ctx or its session ends first.
 func (c *clerk) await(ctx context.Context, w *wish) (err error) {
 	var over <-chan struct{} // never, if it is nobody's
 	if w.of != nil {
@@ -89,7 +89,7 @@ func (c *clerk) await(ctx context.Context, w *wish) (err error) {
 	case <-over:
 		err = w.of.life.Why()
 	}
-	c.drop(w)
+	c.giveUp(w)
 	if w.of != nil {
 		err = w.of.life.Verdict(err)
 	}
@@ -159,7 +159,7 @@ func (c *clerk) take() ([]*wish, *known) {
 			w.decide(errClosed)
 		case w.of != nil && w.of.life.Over():
 			w.decide(w.of.life.Why())
-		case w.dropped:
+		case w.givenUp:
 			w.decide(context.Canceled)
 		default:
 			w.underWay = true
@@ -265,7 +265,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 	d.seq++
 	s := Swap{Key: c.key, Old: k.version, By: c.d.self, Reserve: reserve}
 	next := &known{}
-	if !d.dropped || d.count > 0 {
+	if !d.deleted || d.count > 0 {
 		s.Next = NewVersion()
 		s.Value = d.encode()
 		next.version, next.line = s.Next, &d.line

@@ -20,8 +20,8 @@
 //     first, and nothing else is built on the swap until its outcome is known.
 //   - Tokens rise for ever, even after a line's register was deleted and created again; see epoch.go.
 //   - Others end a session only when it has not been renewed for a TTL, which is later than its own deadline. A client
-//     that waits measures that by its own clock. It believes the store's only as far as its own samples of it agree. A try
-//     needs the store's clock or the wall clocks to be right.
+//     that waits measures that by its own clock. It believes the store's only as far as its own samples of it agree. A
+//     TryLock needs the store's clock or the wall clocks to be right.
 //   - If the store forgets, all sessions end, and nobody is granted anything until the longest TTL has passed. This requires
 //     that the store notices (see [Memory]), or that what it shows is older than what it showed before.
 package register

@@ -13,7 +13,7 @@ type draft struct {
 	was     *line  // nil: the register is empty
 	from    uint64 // the first token that it gives
 	changed bool
-	dropped bool   // the register is to be deleted
+	deleted bool   // the register is to be deleted
 	gone    []loss // nodes of was that are not there any more, or not as they were
 }
 

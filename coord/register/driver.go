@@ -32,7 +32,7 @@ type Driver struct {
 	sessions map[sessionID]*session
 	vigils   map[sessionID]*vigil
 	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
-	asked    map[sessionID]time.Time // sessions that stood in the way of a try, and when they were asked for
+	asked    map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
 	memory   string                  // the ID of the store's memory; "" before it was asked
 	forgotAt time.Time               // when the store was last found to have forgotten
 	lapses   int                     // how often that was

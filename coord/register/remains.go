@@ -89,7 +89,7 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 		if r.stands[sessionOf(it.Key)] {
 			continue
 		}
-		if err := d.drop(ctx, it); errors.Is(err, driver.ErrDenied) {
+		if err := d.deleteItem(ctx, it); errors.Is(err, driver.ErrDenied) {
 			denied = err
 		} else if err != nil {
 			return nil, err
@@ -115,8 +115,8 @@ func (d *Driver) bury(ctx context.Context, name string, members, stands map[sess
 	return c.await(ctx, d.prune(c))
 }
 
-// drop deletes a register, unless somebody has changed it.
-func (d *Driver) drop(ctx context.Context, it Item) error {
+// deleteItem deletes a register, unless somebody has changed it.
+func (d *Driver) deleteItem(ctx context.Context, it Item) error {
 	ctx, cancel := d.requestFor(ctx)
 	defer cancel()
 	_, err := d.store.Swap(ctx, Swap{Key: it.Key, Old: it.Version, By: d.self})
@@ -145,7 +145,7 @@ func (d *Driver) reap(ctx context.Context, name string, version Version) error {
 	passed := l.seq
 	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
 		if dr.was != nil && dr.count == 0 && dr.seq == passed {
-			dr.dropped, dr.changed = true, true
+			dr.deleted, dr.changed = true, true
 		} else if !t.fresh {
 			return errLook
 		}

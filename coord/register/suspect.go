@@ -9,11 +9,12 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/deadlines"
 )
 
-// A try does not wait, so it cannot keep looking at a session that stands in its way until that is surely dead. If the
-// session looks dead, the try writes down which version it saw, in a separate register. A later try finds that, and the
-// session still at the same version: so the session has been seen to stand still for as long as if one process had looked on
-// all the time. Unlike somebody who waits, a try has clocks alone to go by: that of the store and the wall clocks must both be
-// wrong before it ends a session that lives. If a job is tried every minute and one run has crashed, the second try after that goes on.
+// Who only tries (a TryLock, an Entry with Free) does not wait, so it cannot keep looking at a session that stands in its way
+// until that is surely dead. If the session looks dead, it writes down which version it saw, in a separate register. Whoever
+// tries later finds that, and the session still at the same version: so the session has been seen to stand still for as long
+// as if one process had looked on all the time. Unlike somebody who waits, it has clocks alone to go by: that of the store and
+// the wall clocks must both be wrong before it ends a session that lives. If a job is tried every minute and one run has
+// crashed, the second TryLock after that goes on.
 
 // clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
 func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {

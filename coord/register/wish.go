@@ -24,7 +24,7 @@ type wish struct {
 	// These belong to the clerk, with its mutex.
 	underWay bool // a request has been sent for it
 	open     bool // one of its requests may yet be applied
-	dropped  bool // nobody waits for it
+	givenUp  bool // nobody waits for it
 	decided  bool
 
 	err  error
@@ -32,7 +32,7 @@ type wish struct {
 	said chan error    // what stands in its way, while the clerk goes on
 }
 
-// try says how a wish is tried.
+// try is one attempt to carry out a wish.
 type try struct {
 	fresh bool // the line is known as it stood after the wish was made
 	again bool // an earlier try may have been applied
