@@ -36,10 +36,10 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 		return fail(err)
 	}
 	defer func() { <-h.changing }()
-	if h.granted != "" && kind == h.joined {
-		kind = h.granted
+	if h.grantedAs != "" && kind == h.joinedAs {
+		kind = h.grantedAs
 	}
-	if open := h.open.Load(); open != nil && *open != kind {
+	if open := h.openAs.Load(); open != nil && *open != kind {
 		return fail(fmt.Errorf("%w: it is held as %s until that is settled", ErrInvalid, *open))
 	}
 	err := h.amend(ctx, kind, bytes.Clone(data))
@@ -77,7 +77,7 @@ func (h *Hold) beginChange(ctx context.Context) error {
 
 // Unsettled reports whether the node is being amended to another kind, or such an amendment returned ErrUnsettled and
 // has not been settled since.
-func (h *Hold) Unsettled() bool { return h.outermost().open.Load() != nil }
+func (h *Hold) Unsettled() bool { return h.outermost().openAs.Load() != nil }
 
 // amend is called with changing taken. Its error is the driver's.
 func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
@@ -85,10 +85,10 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	opened := false
 	if kind != h.place.Node().Kind {
 		h.alone = false // what is left behind is not what was granted
-		if kind != h.granted {
+		if kind != h.grantedAs {
 			at := time.Now()
-			opened = h.open.Load() == nil
-			h.open.Store(&kind)
+			opened = h.openAs.Load() == nil
+			h.openAs.Store(&kind)
 			if opened {
 				h.acquired.client.observer.amended(at, h.Node)
 			}
@@ -98,9 +98,9 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	err := h.place.Amend(ctx, kind, data)
 	switch {
 	case err == nil:
-		h.open.Store(nil)
+		h.openAs.Store(nil)
 	case opened && errors.Is(err, driver.ErrUnchanged):
-		h.open.Store(nil)
+		h.openAs.Store(nil)
 		h.acquired.client.observer.amended(time.Now(), h.Node) // it is what it was
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
@@ -143,10 +143,10 @@ func (h *Hold) announceOnce() error {
 		return nil
 	default:
 	}
-	now, kind := h.place.Node(), h.granted
-	if open := h.open.Load(); open != nil {
+	now, kind := h.place.Node(), h.grantedAs
+	if open := h.openAs.Load(); open != nil {
 		kind = *open
-	} else if now.Kind != h.joined {
+	} else if now.Kind != h.joinedAs {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.acquired.client.driver.RequestTimeout())

@@ -29,10 +29,10 @@ type Hold struct {
 	place driver.Place
 	since time.Time
 
-	joined  string                 // the kind that it joined with
-	granted string                 // the kind that announces it; "": it needs no announcing
-	open    atomic.Pointer[string] // the kind that the node was last asked to take on, while the outcome is open
-	left    chan struct{}          // closed when its owner is done with it
+	joinedAs  string                 // the kind that it joined with
+	grantedAs string                 // the kind that announces it; "": it needs no announcing
+	openAs    atomic.Pointer[string] // the kind that the node was last asked to take on, while the outcome is open
+	left      chan struct{}          // closed when its owner is done with it
 
 	changing chan struct{}      // capacity 1: taken while the node is amended or leaves
 	alone    bool               // nobody at all was ahead when the turn came; guarded by changing
@@ -75,9 +75,9 @@ type heldKey struct {
 // errBeside says that another hold of the session must end first.
 var errBeside = errors.New("another hold has not ended")
 
-func newHold(a *acquire, s *session, place driver.Place, alone bool, granted string) (*Hold, error) {
+func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
-		joined: a.entry.Kind, granted: granted, changing: make(chan struct{}, 1), left: make(chan struct{})}
+		joinedAs: a.entry.Kind, grantedAs: grantedAs, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
@@ -117,7 +117,7 @@ func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
 // Node returns the hold's node in the line. Its Kind is what the line is held as: see Amend.
 func (h *Hold) Node() Node {
 	n := h.acquired.client.shown(h.place.Node())
-	if open := h.outermost().open.Load(); open != nil {
+	if open := h.outermost().openAs.Load(); open != nil {
 		n.Kind = *open
 	}
 	n.Holds = h.Err() == nil

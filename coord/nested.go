@@ -77,22 +77,22 @@ func (h *Hold) outermost() *Hold {
 // since others may have been let in. An announcement changes nothing.
 func (h *Hold) kind() string {
 	h = h.outermost()
-	if open := h.open.Load(); open != nil {
+	if open := h.openAs.Load(); open != nil {
 		return *open
 	}
-	if k := h.place.Node().Kind; h.granted == "" || k != h.granted {
+	if k := h.place.Node().Kind; h.grantedAs == "" || k != h.grantedAs {
 		return k
 	}
-	return h.joined
+	return h.joinedAs
 }
 
 // stands is the node as those behind may know it by now.
 func (h *Hold) stands() Node {
 	n := h.place.Node()
-	if open := h.open.Load(); open != nil {
+	if open := h.openAs.Load(); open != nil {
 		n.Kind = *open
-	} else if h.granted != "" && n.Kind == h.joined {
-		n.Kind = h.granted
+	} else if h.grantedAs != "" && n.Kind == h.joinedAs {
+		n.Kind = h.grantedAs
 	}
 	return n
 }

@@ -17,7 +17,7 @@ var engine = []Bug{
 	one("whoever has one of many permits after a wait does not say so",
 		"coord/acquire.go", `go h.announce()`, ``, hunt("register", "-sim.recipe=semaphore", "-sim.hunt=1500")), // seldom the only one to know
 	one("a hold is a writer until its downgrade is answered",
-		"coord/amend.go", `h.open.Store(&kind)`, `_ = &kind`, hunt("register")),
+		"coord/amend.go", `h.openAs.Store(&kind)`, `_ = &kind`, hunt("register")),
 	one("what is nested in a hold goes on as a writer after a downgrade",
 		"coord/amend.go", `h.downgrade(kind)`, ``, hunt("register")),
 	{"a session is replaced before its holds have ended", []Edit{
