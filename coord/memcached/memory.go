@@ -85,7 +85,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		if err := s.checkSettings(stats["version"], settings); err != nil {
 			return nil, err
 		}
-		now := number(stats["time"])
+		now := integer(stats["time"])
 		answers, err := c.ask(ctx, get(s.markKey()))
 		if err != nil {
 			return nil, err
@@ -118,7 +118,7 @@ func parseMark(raw []byte) (began int64, mark [8]byte, ok bool) {
 	rest, ours := strings.CutPrefix(string(raw), layout)
 	at, digits, spaced := strings.Cut(rest, " ")
 	n, err := hex.Decode(mark[:], []byte(digits[:min(len(digits), 2*len(mark))]))
-	began = number(at)
+	began = integer(at)
 	return began, mark, ours && spaced && err == nil && n == len(mark) && began >= 0
 }
 
@@ -139,7 +139,7 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 	case settings["evictions"] == "on" && !s.evictions:
 		return storekit.Denied("the server throws items away when it is full, lines too, and then two hold at once: start it with -M, or see memcached.WithEvictions")
 	}
-	s.largest.Store(min(max(number(settings["item_size_max"])-4<<10, 1), maxValue))
+	s.largest.Store(min(max(integer(settings["item_size_max"])-4<<10, 1), maxValue))
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys of
-// some registers. A key is put there each time before its register is made, each time with another number. It stays when the
-// register is removed. List takes the key away only when it has found no register for pruneAfter, and the same number all
+// some registers. A key is put there each time before its register is made, each time with another nonce. It stays when the
+// register is removed. List takes the key away only when it has found no register for pruneAfter, and the same nonce all
 // the time, and only if the shelf is still as List read it before it looked for the register: a client that is about to make
 // the register has changed the shelf. So a register that stands is always listed.
 const (
@@ -32,14 +32,14 @@ func (s *Store) shelfKey(n int) string { return fmt.Sprintf("%s.keys/%d", s.root
 
 // entry is a key in the directory.
 type entry struct {
-	key    string
-	number register.Version
+	key   string
+	nonce register.Version
 }
 
 func encodeShelf(m *memory, all []entry) []byte {
 	b := append([]byte{format}, m.mark[:]...)
 	for _, e := range all {
-		b = append(b, e.number[:]...)
+		b = append(b, e.nonce[:]...)
 		b = binary.AppendUvarint(b, uint64(len(e.key)))
 		b = append(b, e.key...)
 	}
@@ -60,10 +60,10 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	}
 	for b = b[9:]; len(b) > 0; {
 		var e entry
-		if copy(e.number[:], b) < len(e.number) {
+		if copy(e.nonce[:], b) < len(e.nonce) {
 			return nil, errShelf
 		}
-		b = b[len(e.number):]
+		b = b[len(e.nonce):]
 		size, n := binary.Uvarint(b)
 		if n <= 0 || uint64(len(b)-n) < size {
 			return nil, errShelf
@@ -118,7 +118,7 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 // pruner remembers since when List has found no register for a key.
 type pruner struct {
 	mu     sync.Mutex
-	absent map[register.Version]time.Time // by the number that the key had
+	absent map[register.Version]time.Time // by the nonce that the key had
 }
 
 // prune takes away keys that have been without a register for long. If that fails, the next List tries again.
@@ -126,7 +126,7 @@ func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys 
 	var stay []entry
 	s.pruner.mu.Lock()
 	for _, e := range keys {
-		since, noted := s.pruner.absent[e.number]
+		since, noted := s.pruner.absent[e.nonce]
 		switch {
 		case !gone[e.key]:
 			stay = append(stay, e)
@@ -134,12 +134,12 @@ func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys 
 			if s.pruner.absent == nil || len(s.pruner.absent) > 1<<16 {
 				s.pruner.absent = make(map[register.Version]time.Time)
 			}
-			s.pruner.absent[e.number] = time.Now()
+			s.pruner.absent[e.nonce] = time.Now()
 			stay = append(stay, e)
 		case time.Since(since) < s.pruneAfter:
 			stay = append(stay, e)
 		default:
-			delete(s.pruner.absent, e.number)
+			delete(s.pruner.absent, e.nonce)
 		}
 	}
 	s.pruner.mu.Unlock()

@@ -15,8 +15,8 @@ func goneForLong(t *testing.T, s, pruning *Store, key string) {
 		t.Fatal(err)
 	}
 	listed(t, pruning, "")
-	for number := range pruning.pruner.absent {
-		pruning.pruner.absent[number] = time.Now().Add(-time.Hour)
+	for nonce := range pruning.pruner.absent {
+		pruning.pruner.absent[nonce] = time.Now().Add(-time.Hour)
 	}
 	if len(pruning.pruner.absent) != 1 {
 		t.Fatalf("%d keys are without a register", len(pruning.pruner.absent))

@@ -16,7 +16,7 @@ type Store struct {
 	pool    *storekit.Pool[*conn]
 	known   *storekit.Known[*memory]
 	largest atomic.Int64 // value, in bytes: what an item may have less what goes with it
-	seen    sights
+	seen    casNumbers
 	pruner  pruner
 
 	pruneAfter time.Duration

@@ -33,7 +33,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 
 // change swaps a register that is not empty. If we have seen what is to be replaced, it takes one trip.
 func (s *Store) change(ctx context.Context, c *conn, known *memory, w *register.Swap) (cur register.Item, err error) {
-	cas := s.seen.number(known, w.Key, w.Old)
+	cas := s.seen.of(known, w.Key, w.Old)
 	for {
 		if cas == 0 {
 			cur, cas, err = s.read(ctx, c, known, w.Key)

@@ -184,7 +184,7 @@ func (c *conn) stats(ctx context.Context, which string) (all map[string]string, 
 	return all, err
 }
 
-func number(text string) int64 {
+func integer(text string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	return n
 }
