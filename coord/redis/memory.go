@@ -15,11 +15,11 @@ import (
 // restart. So the first clients that ever use a database wait for a TTL as well: it may be empty because somebody has just
 // emptied it.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
-	m, err := s.remember(ctx)
+	m, err := s.recall(ctx)
 	return m, pkg.Failed(ctx, err, "look at the server")
 }
 
-// remember recalls what the server remembers, and goes by that from now on.
-func (s *Store) remember(ctx context.Context) (register.Memory, error) {
+// recall finds out what the server remembers, and goes by that from now on.
+func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 	return s.known.Recall(ctx, func(server.Memory) (server.Memory, error) { return s.server.Recall(ctx) })
 }

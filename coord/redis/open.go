@@ -79,6 +79,6 @@ func (s *Store) check(ctx context.Context) error {
 	if err := s.server.Check(ctx); err != nil {
 		return err
 	}
-	_, err := s.remember(ctx)
+	_, err := s.recall(ctx)
 	return err
 }

@@ -11,12 +11,12 @@ import (
 // Memory returns the memory of the group. It lasts as long as a majority remembers, and is another one after the group was
 // founded again.
 func (q *Store) Memory(ctx context.Context) (register.Memory, error) {
-	m, err := q.remember(ctx)
+	m, err := q.recall(ctx)
 	return m, pkg.Failed(ctx, err, "look at the group")
 }
 
-// remember finds the group that a majority is in, and goes by that from now on.
-func (q *Store) remember(ctx context.Context) (register.Memory, error) {
+// recall finds the group that a majority is in, and goes by that from now on.
+func (q *Store) recall(ctx context.Context) (register.Memory, error) {
 	all, err := q.survey(ctx, func(all []member) bool { return q.groupOf(all) != "" })
 	group := q.groupOf(all)
 	if group == "" {
