@@ -168,7 +168,7 @@ func (p *place) amendError(err error, nodePath string) error {
 		return driver.ErrRemoved
 	}
 	const needed = "WRITE permission on it and, to change its kind, the CREATE and DELETE"
-	said := explain(err, "amending", nodePath, needed, path.Dir(nodePath))
+	said := explainRefusal(err, "amending", nodePath, needed, path.Dir(nodePath))
 	if p.refused(err) {
 		said = fmt.Errorf("%w: %w", said, driver.ErrUnchanged)
 	}

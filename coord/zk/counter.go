@@ -38,7 +38,7 @@ func (j *joining) beginAnew(ctx context.Context, born int64) error {
 			case err == nil, errors.Is(err, gozk.ErrNoNode):
 				return errJoinAgain
 			case !errors.Is(err, gozk.ErrNotEmpty):
-				return explain(err, "removing", j.dir, "DELETE", path.Dir(j.dir))
+				return explainRefusal(err, "removing", j.dir, "DELETE", path.Dir(j.dir))
 			case len(l.Names) > 0:
 				return fmt.Errorf("%s has used up its numbers and cannot be removed to begin anew, because it holds %q: "+
 					"remove what is below it, or use another name", j.dir, l.Names[0])

@@ -29,7 +29,7 @@ func (s *session) makeDir(ctx context.Context, dir string) error {
 				return err
 			}
 		default:
-			return explain(err, "creating", dir, "CREATE", path.Dir(dir))
+			return explainRefusal(err, "creating", dir, "CREATE", path.Dir(dir))
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
 	case errors.Is(err, gozk.ErrNoNode), err == nil && born != 0 && born != made:
 		return gozk.ErrNoNode // the directory in question has gone
 	case err != nil:
-		return explain(err, "looking at the rights of", dir, "READ", "")
+		return explainRefusal(err, "looking at the rights of", dir, "READ", "")
 	}
 	for _, entry := range acl {
 		if excess := s.service.excess(entry); excess != 0 {

@@ -190,7 +190,7 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 		if errors.Is(err, gozk.ErrNoNode) {
 			err = driver.ErrRemoved
 		}
-		return struct{}{}, explain(err, "removing", n.ID, "DELETE", path.Dir(n.ID))
+		return struct{}{}, explainRefusal(err, "removing", n.ID, "DELETE", path.Dir(n.ID))
 	})
 	return err
 }

@@ -191,7 +191,7 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 	case passing(err):
 		return j.settle()
 	}
-	return "", nil, explain(err, "joining in", j.dir, "CREATE", "")
+	return "", nil, explainRefusal(err, "joining in", j.dir, "CREATE", "")
 }
 
 // settle finds out what became of a create that got no answer: once the session is connected again, to a server that

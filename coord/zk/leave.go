@@ -41,7 +41,7 @@ func (p *place) takeAway(ctx context.Context, held bool) error {
 	for i, nodePath := range paths {
 		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1)
 		if !errors.Is(err, gozk.ErrNoNode) {
-			return explain(err, "leaving", nodePath, "DELETE", p.dir)
+			return explainRefusal(err, "leaving", nodePath, "DELETE", p.dir)
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func (s *session) list(ctx context.Context, dir string, fresh bool) (*wire.Listi
 		}
 		return s.listAfter(dir, fresh).wait(ctx, s)
 	})
-	return l, explain(err, "listing", dir, "READ", "")
+	return l, explainRefusal(err, "listing", dir, "READ", "")
 }
 
 // watchedChildren lists a directory as children does, and asks to be told of the next change.
@@ -44,7 +44,7 @@ func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listin
 		s.usable.Load().Send(list.Then(func() { s.window.exit(room, 0) }))
 		return answer(ctx, s, listed)
 	})
-	return l, explain(err, "listing", dir, "READ", "")
+	return l, explainRefusal(err, "listing", dir, "READ", "")
 }
 
 func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
@@ -96,7 +96,7 @@ func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone 
 		return n, false, nil
 	}
 	if err != nil {
-		return n, false, explain(err, "reading", n.ID, "READ", "")
+		return n, false, explainRefusal(err, "reading", n.ID, "READ", "")
 	}
 	n.Owner, n.Data = driver.DecodeCard(data)
 	return n, false, nil

@@ -167,8 +167,8 @@ func isCtx(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// explain says which permission is missing on which node, if that is what went wrong.
-func explain(err error, doing, path, permission, on string) error {
+// explainRefusal says which permission is missing on which node, or what else is in the way for good.
+func explainRefusal(err error, doing, path, permission, on string) error {
 	if on == "" {
 		on = path
 	}
