@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Store keeps registers in a directory. It is a [register.Presence].
@@ -34,7 +34,7 @@ type Store struct {
 var _ register.Presence = (*Store)(nil)
 
 // errClosed is what calls of a closed store return.
-var errClosed = fmt.Errorf("file: the store is closed: %w", os.ErrClosed)
+var errClosed = fmt.Errorf("file: %w", storekit.ErrClosed)
 
 // Strength returns what files promise.
 func (s *Store) Strength() driver.Strength { return s.strength() }
