@@ -1,4 +1,6 @@
-// Package mysql carries turnwise's recipes on one MariaDB (10.6 or newer) or MySQL (8.0 or newer).
+// Package mysql carries turnwise's recipes on one MariaDB (10.6 or newer) or MySQL (8.0 or newer). Use it if you have such a
+// server already, and a hand-off may take some milliseconds: it cannot tell waiters of a change, so they poll. A restart of
+// the server forgets nothing.
 //
 //	client, err := mysql.Connect(ctx, "user:password@tcp(db:3306)/app?tls=true")
 //	if err != nil {

@@ -1,4 +1,5 @@
-// Package postgres carries turnwise's recipes on PostgreSQL, 13 or newer, in one table.
+// Package postgres carries turnwise's recipes on PostgreSQL, 13 or newer, in one table. Waiters are told of their turn, and a
+// restart of the server forgets nothing.
 //
 //	locks, err := postgres.Connect(ctx, "postgres://app@db.example/app")
 //	if err != nil {

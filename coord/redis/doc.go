@@ -1,4 +1,5 @@
-// Package redis carries turnwise's recipes on one Redis or Valkey, 6.2 or newer. If one server is too few to rely on, see
+// Package redis carries turnwise's recipes on one Redis or Valkey, 6.2 or newer. Use it for quick hand-offs where a restart
+// may end all holds, or give the server the settings with which it does not. If one server is too few to rely on, see
 // [github.com/turnwise/turnwise/coord/redis/quorum], which takes three or five that agree.
 //
 //	locks, err := redis.Connect(ctx, "redis://localhost:6379/0")
