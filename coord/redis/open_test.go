@@ -216,8 +216,9 @@ func TestAnAddressWithoutRedis(t *testing.T) {
 }
 
 func TestWhatIsNoAddress(t *testing.T) {
-	for _, address := range []string{"", "localhost", "redis://u:sesame@host:port/x", "http://host:1", "redis://host/1/2"} {
-		refused(t, time.Second, address)
+	for _, address := range []string{"", "localhost", "redis://u:sesame@host:port/x", "http://host:1", "redis://host/1/2",
+		"sesame@127.0.0.1:1", "u:sesame@127.0.0.1:1"} {
+		wants(t, refused(t, time.Second, address), "URL", coord.ErrInvalid)
 	}
 	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379"), "in clear", coord.ErrInvalid)
 	wants(t, refused(t, time.Second, "redis://:sesame@redis.example.com:6379", WithTLS(&tls.Config{InsecureSkipVerify: true})), "whoever answers", coord.ErrInvalid)

@@ -42,6 +42,9 @@ func (a Address) HasSentinels() bool { return a.option.Sentinel.MasterSet != "" 
 
 func parse(address string) (option rueidis.ClientOption, err error) {
 	if !strings.Contains(address, "://") {
+		if strings.Contains(address, "@") { // what is before it may be a password
+			return option, pkg.Invalid("an address with a user or a password is a URL: redis://user:password@host:6379/0")
+		}
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return option, pkg.Invalid("%q is neither host:port nor a URL such as redis://host:6379/0", address)
 		}
