@@ -27,27 +27,29 @@ func Open(ctx context.Context, addresses []string, opts ...redis.Option) (*Store
 	if len(addresses) < 3 || len(addresses) > 9 {
 		return nil, pkg.Invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
 	}
-	ctx, cancel := driverkit.BoundConnect(ctx)
-	defer cancel()
 	q := newStore(c)
-	for _, address := range addresses {
-		at, err := server.Parse(address, c)
-		if err != nil {
-			q.Close()
-			return nil, err
-		}
-		a, err := newAcceptor(ctx, at)
-		if err != nil {
-			q.Close()
-			return nil, err
-		}
-		q.all = append(q.all, a)
-	}
-	if err := pkg.Open(ctx, "a quorum", c.Log, func(ctx context.Context) error { return server.AtOpening(q.assemble(ctx)) }); err != nil {
+	if err := q.open(ctx, addresses, c); err != nil {
 		q.Close()
 		return nil, err
 	}
 	return q, nil
+}
+
+func (q *Store) open(ctx context.Context, addresses []string, c server.Config) error {
+	ctx, cancel := driverkit.BoundConnect(ctx)
+	defer cancel()
+	for _, address := range addresses {
+		at, err := server.Parse(address, c)
+		if err != nil {
+			return err
+		}
+		a, err := newAcceptor(ctx, at)
+		if err != nil {
+			return err
+		}
+		q.all = append(q.all, a)
+	}
+	return pkg.Open(ctx, "a quorum", c.Log, func(ctx context.Context) error { return server.AtOpening(q.assemble(ctx)) })
 }
 
 func newStore(c server.Config) *Store {

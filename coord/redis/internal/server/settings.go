@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // ErrCluster says why a cluster is refused.
-var ErrCluster = fmt.Errorf("it is part of a cluster, which has no memory that can be watched as a whole, and a script there sees "+
-	"one of its parts only: use a Redis of its own: %w", driver.ErrDenied)
+var ErrCluster = storekit.Denied("it is part of a cluster, which has no memory that can be watched as a whole, and a script there sees " +
+	"one of its parts only: use a Redis of its own")
 
 // Inspect refuses a server on which registers would not be safe.
 func (s *Server) Inspect(ctx context.Context) error {
@@ -19,14 +19,11 @@ func (s *Server) Inspect(ctx context.Context) error {
 	if err != nil {
 		return explain(err)
 	}
-	refuse := func(format string, args ...any) error {
-		return fmt.Errorf(format+": %w", append(args, driver.ErrDenied)...)
-	}
 	if info["redis_version"] == "" {
-		return refuse("what answers there is not Redis: it does not say which version it is")
+		return storekit.Denied("what answers there is not Redis: it does not say which version it is")
 	}
 	if !atLeast(info["redis_version"], 6, 2) {
-		return refuse("it is Redis %s; it takes 6.2 or newer, or Valkey", info["redis_version"])
+		return storekit.Denied("it is Redis %s; it takes 6.2 or newer, or Valkey", info["redis_version"])
 	}
 	// A script in a cluster may touch keys of one slot only, and no server knows what the others forget.
 	if info["cluster_enabled"] == "1" {
@@ -34,10 +31,10 @@ func (s *Server) Inspect(ctx context.Context) error {
 	}
 	// It may become a master later, but whoever named it as its address is mistaken.
 	if info["role"] != "master" {
-		return refuse("it is a replica of %s:%s and does not write: use that one", info["master_host"], info["master_port"])
+		return storekit.Denied("it is a replica of %s:%s and does not write: use that one", info["master_host"], info["master_port"])
 	}
 	if policy := info["maxmemory_policy"]; info["maxmemory"] != "0" && strings.HasPrefix(policy, "allkeys-") {
-		return refuse("its maxmemory-policy is %s, so it may throw registers away when memory is short, and two would hold one lock: "+
+		return storekit.Denied("its maxmemory-policy is %s, so it may throw registers away when memory is short, and two would hold one lock: "+
 			"CONFIG SET maxmemory-policy noeviction", policy)
 	}
 	if info["maxmemory_policy"] == "" {
