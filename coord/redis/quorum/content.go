@@ -130,10 +130,10 @@ func parseAccepted(s string) (a accepted, err error) {
 func tag(p accepted, key string, i int) string {
 	b := append([]byte(p.ballot.String()), p.content.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, hash(key))
-	return string(append(b, byte(i)))
+	return string(binary.BigEndian.AppendUint16(b, uint16(i)))
 }
 
-const tagSize = ballotSize + 8 + 8 + 1
+const tagSize = ballotSize + 8 + 8 + 2
 
 // hash is the same for a key in every process.
 func hash(key string) uint64 {

@@ -97,6 +97,7 @@ var caughtBy = map[flaw][]string{
 	notesLostWhenSlow:     {"06 one who is slow does not lose in silence"},
 	notesLostInRestart:    {"06 a restart does not lose in silence"},
 	notesFolded:           {"06 a text is any bytes"},
+	notesCapped:           {"06 many of one swap"},
 	topicIsPattern:        {"06 each hears its topic only"},
 	listenEndsWithContext: {"06 the listening outlives its context"},
 	hearsAfterStop:        {"06 nothing after the stop"},

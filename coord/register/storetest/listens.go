@@ -16,6 +16,7 @@ var listens = []scenario{
 	{name: "a store that cannot tell says so", run: muteSaysSo},
 	{name: "each hears its topic only", run: ownTopicOnly},
 	{name: "a text is any bytes", run: anyText},
+	{name: "many of one swap", run: manyOfOneSwap},
 	{name: "from now on", run: fromNowOn},
 	{name: "in the order of the swaps", run: inOrder},
 	{name: "what a note tells can be read", run: notEarly},
@@ -99,6 +100,21 @@ func anyText(s *scene) {
 	s.swap(b, sw)
 	s.hears(e, "three")
 	s.quiet(e, want...)
+}
+
+func manyOfOneSwap(s *scene) {
+	s.needsToTell()
+	a, b := s.open(), s.open()
+	e := s.listen(a, s.key("t"))
+	sw := register.Swap{Key: s.key("k"), Next: register.NewVersion(), Value: []byte("x")}
+	for i := range 300 {
+		sw.Notes = append(sw.Notes, register.Note{Topic: e.topic, Text: fmt.Append(nil, i)})
+	}
+	s.swap(b, sw)
+	s.eventually(s.patience, "all notes are heard, or that some may have been lost", func() bool {
+		_, lost := e.find(func(x sound) bool { return x.lost })
+		return lost || len(e.all()) == len(sw.Notes)
+	})
 }
 
 func fromNowOn(s *scene) {

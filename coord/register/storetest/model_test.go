@@ -49,6 +49,7 @@ const (
 	notesLostWhenSlow     flaw = "a full queue drops notes"
 	notesLostInRestart    flaw = "what was told during a reconnect is not missed"
 	notesFolded           flaw = "the same note told twice in a swap is told once"
+	notesCapped           flaw = "a swap tells 256 notes, and loses the others"
 	topicIsPattern        flaw = "a topic is a pattern"
 	listenEndsWithContext flaw = "the listening ends with the context of Listen"
 	hearsAfterStop        flaw = "stop does not wait for a note that is being told"
@@ -403,6 +404,9 @@ func modelCount(v register.Version) int {
 // tell needs mu.
 func (m *model) tell(notes []register.Note) {
 	said := map[string]bool{}
+	if m.flaw == notesCapped {
+		notes = notes[:min(len(notes), 256)]
+	}
 	for _, n := range notes {
 		if id := n.Topic + "\x00" + string(n.Text); m.flaw == notesFolded {
 			if said[id] {
