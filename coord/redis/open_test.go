@@ -75,6 +75,19 @@ func TestAServerThatMayForgetSilentlyIsRefused(t *testing.T) {
 	}
 }
 
+// An operator learns from the log whether a restart ends all holds, without trying it.
+func TestWhatARestartTakesAwayIsLogged(t *testing.T) {
+	address := servers.Redis(t, servers.AppendOnly("always")).Addrs()[0]
+	for _, fsync := range []string{"always", "everysec"} {
+		redistest.CLI(t, address, "CONFIG", "SET", "appendfsync", fsync)
+		var log strings.Builder
+		open1(t, address, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Close()
+		if said := strings.Contains(log.String(), "a restart of the server may take away"); said != (fsync == "everysec") {
+			t.Errorf("appendfsync %s: it logs %q", fsync, log.String())
+		}
+	}
+}
+
 // Such a policy throws away only keys that expire, and ours do not.
 func TestRegistersAreNotThrownAwayWhenMemoryIsShort(t *testing.T) {
 	cluster := servers.Redis(t, servers.Config("maxmemory 4mb", "maxmemory-policy volatile-lru"))
