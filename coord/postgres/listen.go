@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 func (s *Store) Listen(ctx context.Context, name string, hear func([]byte)) (stop func(), err error) {
@@ -24,19 +24,24 @@ func (s *Store) Listen(ctx context.Context, name string, hear func([]byte)) (sto
 	return stop, s.table.failed(ctx, err, "listen to %q", name)
 }
 
-// beginListening listens and finds out whether notes come.
-func (s *Store) beginListening(ctx context.Context, cfg *pgxpool.Config) error {
-	direct := cfg
-	if s.listenURL != "" {
-		var err error
-		if direct, err = pgxpool.ParseConfig(s.listenURL); err != nil {
-			return fmt.Errorf("%w: WithListenURL: %w", coord.ErrInvalid, err)
-		}
-		if err = (&config{Settings: s.Settings, cleartext: s.cleartext}).checkPassword(direct.ConnConfig); err != nil {
-			return fmt.Errorf("WithListenURL: %w", err)
-		}
-		setUp(direct, s.config)
+// toListen returns where to listen, which is where the requests go unless the user has said something else.
+func (c *config) toListen(cfg *pgxpool.Config) (*pgxpool.Config, error) {
+	if c.listenURL == "" {
+		return cfg, nil
 	}
+	direct, err := pgxpool.ParseConfig(c.listenURL)
+	if err != nil {
+		return nil, storekit.OneLine(pkg.Invalid("WithListenURL: %w", err))
+	}
+	if err := (&config{Settings: c.Settings, cleartext: c.cleartext}).checkPassword(direct.ConnConfig); err != nil {
+		return nil, storekit.OneLine(fmt.Errorf("turnwise: %s: WithListenURL: %w", pkg, err))
+	}
+	setUp(direct, *c)
+	return direct, nil
+}
+
+// beginListening listens and finds out whether notes come.
+func (s *Store) beginListening(ctx context.Context, direct *pgxpool.Config) error {
 	l := &listener{table: s.table, plain: s.plain, log: s.Log, known: s.known, topics: make(map[string]*topic),
 		life: driverkit.NewLife(context.Background())}
 	l.connect = func(ctx context.Context, known *memory) (*pgx.Conn, error) {

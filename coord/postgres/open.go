@@ -46,6 +46,10 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 	s.table, _ = tableOf(c.tableName)
 	s.sql = statementsFor(s.table)
 	setUp(cfg, c)
+	direct, err := c.toListen(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
 		s.plain = pgx.QueryExecModeSimpleProtocol
 	}
@@ -55,7 +59,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, erro
 		s.remembers,
 	}
 	if !s.polling {
-		steps = append(steps, func(ctx context.Context) error { return s.beginListening(ctx, cfg) })
+		steps = append(steps, func(ctx context.Context) error { return s.beginListening(ctx, direct) })
 	}
 	if err := pkg.Open(ctx, where(cfg.ConnConfig), s.Log, steps...); err != nil {
 		s.Close()

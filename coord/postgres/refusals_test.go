@@ -51,7 +51,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"a view":           {m.URL(), []Option{WithTable("seen")}, "no plain table", driver.ErrDenied},
 		"hidden rows":      {storecheck.As(t, m.URL(), "poor", "poor", ""), []Option{WithTable("hidden")}, `ALTER TABLE "public"."hidden" DISABLE ROW LEVEL SECURITY`, driver.ErrDenied},
 		"a standby":        {standby.URL(), nil, "URL of the primary", driver.ErrDenied},
-		"a wrong echo":     {m.URL(), []Option{WithTable("echo"), WithListenURL("postgres://[")}, "WithListenURL", coord.ErrInvalid},
+		"a wrong echo":     {"postgres://u@127.0.0.1:1/d", []Option{WithListenURL("postgres://u:secret@[")}, "WithListenURL", coord.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.url, append(c.opts, WithLogger(logger(t)))...)
