@@ -64,7 +64,8 @@ type Store interface {
 	// and Death. It is constant, and needs no I/O.
 	Strength() driver.Strength
 
-	// Close frees what the store uses in this process. Calls under way end, and later ones fail. A second Close does nothing.
+	// Close frees what the store uses in this process. Calls under way may go on to their ends, and later ones fail. A second
+	// Close does nothing.
 	Close() error
 }
 
