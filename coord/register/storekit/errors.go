@@ -51,8 +51,11 @@ type explained struct{ error }
 
 func (e *explained) Unwrap() error { return e.error }
 
-// OneLine returns an error whose text has one line and is safe to show: some libraries write several, and a server may say
-// anything.
+// maxText is the longest text of an error, in bytes. Several servers may have something to say in it.
+const maxText = 4 << 10
+
+// OneLine returns an error whose text has one line, is no longer than a few kilobytes and is safe to show: some libraries write
+// several lines, and a server may say anything.
 func OneLine(err error) error { return &oneLine{err} }
 
 type oneLine struct{ error }
@@ -60,8 +63,12 @@ type oneLine struct{ error }
 func (e *oneLine) Unwrap() error { return e.error }
 
 func (e *oneLine) Error() string {
+	text, rest := e.error.Error(), ""
+	if len(text) > maxText {
+		text, rest = strings.ToValidUTF8(text[:maxText], ""), "…"
+	}
 	var b strings.Builder
-	for i, part := range strings.FieldsFunc(e.error.Error(), isBreak) {
+	for i, part := range strings.FieldsFunc(text, isBreak) {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
@@ -73,7 +80,7 @@ func (e *oneLine) Error() string {
 			}
 		}
 	}
-	return b.String()
+	return b.String() + rest
 }
 
 func isBreak(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }

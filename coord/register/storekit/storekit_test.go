@@ -120,6 +120,15 @@ type stretch struct {
 func (s *stretch) ID() string         { return s.id }
 func (s *stretch) For() time.Duration { return s.lasts }
 
+// A server may say anything, and as much as it likes.
+func TestAnErrorIsSafeToShow(t *testing.T) {
+	said := OneLine(fmt.Errorf("one\n\ttwo\r\n\x1b[31mred \u202e%s", strings.Repeat("語", 1<<20)))
+	text := said.Error()
+	if begins := `one two \x1b[31mred \u202e語`; !strings.HasPrefix(text, begins) || !strings.HasSuffix(text, "語…") || len(text) > 5000 {
+		t.Errorf("it is shown in %d bytes, as %.60q...", len(text), text)
+	}
+}
+
 func TestAMemoryIsForgottenOnceAndThenRecalled(t *testing.T) {
 	k := NewKnown[*stretch]()
 	if _, err := k.Memory(); !errors.Is(err, register.ErrForgot) {
