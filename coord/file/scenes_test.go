@@ -332,6 +332,23 @@ func TestAKeptFileThatIsRemovedIsNoticed(t *testing.T) {
 	}
 }
 
+// Whoever waits for a holder to die must not take a directory that is gone for its death.
+func TestAKeyIsNotFreeBecauseItsDirectoryIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	a, b := open(t, dir), open(t, dir)
+	release, err := a.Keep(t.Context(), "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Unkept(t.Context(), "kept"); !errors.Is(err, register.ErrForgot) {
+		t.Errorf("Unkept: %v", err)
+	}
+}
+
 func TestADirectoryOfRegistersThatIsMissingIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
