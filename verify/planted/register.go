@@ -1,6 +1,6 @@
 package planted
 
-// register are the bugs of the driver for whatever can compare and swap.
+// register are the bugs of the driver for whatever can compare and swap, and of its stores.
 var register = []Bug{
 	one("register: nothing is written after a swap whose outcome is open",
 		"coord/register/clerk.go", `doubt := c.inDoubt(k)`, `doubt := c.inDoubt(k) && false`, conformsRegister("01", "cancelled before it is applied late")),
@@ -122,6 +122,9 @@ var register = []Bug{
 	one("redis/quorum: what one acceptor tells and what another does add up, though the texts differ",
 		"coord/redis/quorum/hearsay.go", `+string(text[:16]), string(`, `+string(text[:0]), string(`,
 		Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAMajorityMustTellTheSameText$"}),
+	one("redis/quorum: a group is opened by the names of more servers than it has",
+		"coord/redis/quorum/group.go", `if has := group[len(group)-1:]; has != strconv.Itoa(len(q.all)) {`, `if has := group[len(group)-1:]; has != strconv.Itoa(len(q.all)) && false {`,
+		Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAGroupKnowsHowManyServersItHas$"}),
 }
 
 // strangers is a scenario of the stores' suite, on a store in this process that passes for one that others may reach.

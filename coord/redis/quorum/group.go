@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +47,26 @@ func (q *Store) membership(a *acceptor) member {
 	return a.membership(ctx)
 }
 
+// newGroup returns the name of a new group. It ends with how many servers the group has: whoever names more or fewer has
+// majorities that need not meet those of others.
+func newGroup(servers int) string {
+	name := register.NewVersion()
+	return hex.EncodeToString(name[:])[:groupSize-1] + strconv.Itoa(servers)
+}
+
+const (
+	groupSize  = 16
+	maxServers = 9 // a digit
+)
+
+// fits refuses a group that has not as many servers as are named here.
+func (q *Store) fits(group string) error {
+	if has := group[len(group)-1:]; has != strconv.Itoa(len(q.all)) {
+		return storekit.Denied("they are a group of %.1q servers, and %d are named: all processes have to name the same", has, len(q.all))
+	}
+	return nil
+}
+
 // groupOf returns the group that a majority votes in, if any.
 func (q *Store) groupOf(all []member) (group string) {
 	count := make(map[string]int)
@@ -66,6 +87,9 @@ func (q *Store) assemble(ctx context.Context) error {
 		return err
 	}
 	if group := q.groupOf(all); group != "" {
+		if err := q.fits(group); err != nil {
+			return err
+		}
 		q.join(group, all)
 		return nil
 	}
@@ -135,15 +159,17 @@ func (q *Store) join(group string, all []member) {
 // with the same acceptor.
 func (q *Store) found(ctx context.Context, all []member) error {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
-	name := register.NewVersion()
-	stands, err := all[0].enrol(ctx, "", "f "+hex.EncodeToString(name[:]))
+	stands, err := all[0].enrol(ctx, "", "f "+newGroup(len(all)))
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(stands, "f ") || len(stands) < 18 {
+	if !strings.HasPrefix(stands, "f ") || len(stands) < 2+groupSize {
 		return errors.New("it is being founded by somebody else")
 	}
-	group := stands[2:18] // ours, or that of who was first
+	group := stands[2 : 2+groupSize] // ours, or that of who was first
+	if err := q.fits(group); err != nil {
+		return err
+	}
 	for _, step := range []struct{ before, after string }{{"*", "f " + group}, {"f " + group, "v " + group}} {
 		for _, m := range all {
 			stands, err := m.enrol(ctx, step.before, step.after)

@@ -17,14 +17,14 @@ const defaultRoot = "turnwise-quorum:"
 // sentinels, no cluster. All processes must name the same ones.
 //
 // The first process to open them founds the group; for that, all servers must be there and empty. Later more than half must
-// be there. A server that has forgotten something does not count until it is healed; see [Store.Heal]. If too few are
-// there, Open keeps trying until ctx ends or, if ctx has no deadline, for 30 s.
+// be there. More or fewer servers than the group has are refused. A server that has forgotten something does not count until
+// it is healed; see [Store.Heal]. If too few are there, Open keeps trying until ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, addresses []string, opts ...redis.Option) (*Store, error) {
 	c, err := server.Configure(defaultRoot, opts)
 	if err != nil {
 		return nil, err
 	}
-	if len(addresses) < 3 || len(addresses) > 9 {
+	if len(addresses) < 3 || len(addresses) > maxServers {
 		return nil, pkg.Invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
 	}
 	q := newStore(c)
