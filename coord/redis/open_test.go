@@ -215,7 +215,31 @@ func TestAUserNeedsTheDocumentedRights(t *testing.T) {
 
 func TestAnAddressWithoutRedis(t *testing.T) {
 	// Nobody there.
-	wants(t, refused(t, 500*time.Millisecond, "127.0.0.1:1"), "refused", context.DeadlineExceeded)
+	nobody := refused(t, 500*time.Millisecond, "127.0.0.1:1")
+	wants(t, nobody, "refused", context.DeadlineExceeded)
+
+	// One who hangs up, as a server does that wants TLS.
+	const hint = "it hangs up, as a server may that speaks TLS"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // so that it is no reset
+			_ = c.(*net.TCPConn).CloseWrite()
+			defer c.Close()
+		}
+	}()
+	wants(t, refused(t, 500*time.Millisecond, l.Addr().String()), hint, context.DeadlineExceeded)
+	if strings.Contains(nobody.Error(), hint) {
+		t.Errorf("one who is not there %v", nobody)
+	}
 
 	// Something else.
 	if err := refused(t, 5*time.Second, storecheck.Saying(t, "HTTP/1.1 400 Bad Request\r\n\r\n")); !strings.Contains(err.Error(), "not Redis") {
