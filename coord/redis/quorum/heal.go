@@ -37,9 +37,10 @@ func (q *Store) heal(ctx context.Context) error {
 		// Nobody knows all that counted, so nothing can be given back.
 		return errors.New("no majority votes: if the others have forgotten, too, empty all of them, and the next to open them founds the group anew")
 	}
-	if group == *q.group.Load() {
-		q.join(group, all)
+	if group != *q.group.Load() {
+		return fmt.Errorf("%w: the group was founded anew", register.ErrForgot)
 	}
+	q.join(group, all)
 	nonce := register.NewVersion()
 	healing := "h " + hex.EncodeToString(nonce[:])
 	ill, err := admit(ctx, all, healing)

@@ -311,6 +311,10 @@ func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 		}
 		return errors.Is(err, register.ErrForgot)
 	})
+	redistest.CLI(t, cluster.Addrs()[0], "FLUSHALL")
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); !errors.Is(err, register.ErrForgot) {
+		t.Errorf("it heals a group that it does not know: %v", err)
+	}
 	after := redistest.Remembered(t, q)
 	if after.ID == before.ID || after.ID != redistest.Remembered(t, other).ID || after.For > 10*time.Second {
 		t.Errorf("%v, then %v", before, after)
