@@ -51,6 +51,22 @@ func TestAGroupKnowsHowManyServersItHas(t *testing.T) {
 	}
 }
 
+// Too few could not lose any, and too many would only be slow.
+func TestHowManyServersAreAQuorum(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for n := range 12 {
+		var addresses []string
+		for i := range n {
+			addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", 1+i))
+		}
+		_, err := Open(ctx, addresses)
+		if invalid := n < 3 || n > 9; errors.Is(err, coord.ErrInvalid) != invalid || errors.Is(err, coord.ErrUnavailable) == invalid {
+			t.Errorf("%d servers: %v", n, err)
+		}
+	}
+}
+
 // Whichever step the end of ctx cuts short, the error has the same class.
 func TestAQuorumThatIsNotOpenedInTimeIsOutOfReach(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

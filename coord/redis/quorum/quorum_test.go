@@ -285,6 +285,10 @@ func TestOneThatIsEmptiedWhileItIsCheckedIsCheckedAgain(t *testing.T) {
 	if err := a.Rehearse(t.Context(), m); !errors.Is(err, register.ErrForgot) {
 		t.Fatalf("the rehearsal on an emptied server: %v", err)
 	}
+	before := member{acceptor: a, memory: m}
+	if err := before.ask(t.Context()); !errors.Is(err, register.ErrForgot) { // nor is it one that has never voted
+		t.Fatalf("what an emptied server says of its vote: %v", err)
+	}
 	if err := a.ready(t.Context()); err != nil {
 		t.Errorf("checked again: %v", err)
 	}
@@ -321,6 +325,48 @@ func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 	}
 	if it := redistest.Read(t, q, "a"); !it.Version.IsZero() {
 		t.Errorf("it holds %v", it)
+	}
+}
+
+// A value that is given to a server that has missed it is as old there as it is: a session must not seem to have been renewed
+// by somebody who looks at it.
+func TestWhatIsWrittenBackKeepsItsAge(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+	q := openOn(t, cluster)
+	redistest.Put(t, q, "a", "before")
+	cluster.Member(2).Kill()
+	since := time.Now()
+	redistest.Put(t, q, "a", "one")
+	sure := time.Now()
+	cluster.Member(2).Restart(t)
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	time.Sleep(500 * time.Millisecond)
+	for _, away := range []int{0, 1} { // one of two knows of it; then neither of these need be the one that knew
+		cluster.Member(away).Kill()
+		other := openOn(t, cluster)
+		least := time.Since(sure)
+		if it := redistest.Read(t, other, "a"); string(it.Value) != "one" || it.Age < least-10*time.Millisecond || it.Age > time.Since(since) {
+			t.Errorf("without server %d it holds %q, %v old, and %v to %v have gone by", away, it.Value, it.Age, least, time.Since(since))
+		}
+		cluster.Member(away).Restart(t)
+		redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	}
+}
+
+// Of two ages of one content the smaller counts: whoever is renewed must not be taken for dead.
+func TestTheSmallestAgeCounts(t *testing.T) {
+	at := newBallot(1)
+	of := func(at ballot, id byte, age time.Duration) vote {
+		return vote{accepted: accepted{ballot: at, content: content{id: register.Version{id}}, age: age}}
+	}
+	earlier := of(newBallot(0), 2, time.Millisecond)
+	for _, votes := range [][]vote{
+		{of(at, 1, time.Second), of(at, 1, time.Minute), earlier},
+		{earlier, of(at, 1, time.Minute), of(at, 1, time.Second)},
+	} {
+		if got := latest(votes); got.content.id != votes[1].accepted.content.id || got.age != time.Second {
+			t.Errorf("%v old, from %v", got.age, got.content.id)
+		}
 	}
 }
 
