@@ -92,3 +92,16 @@ func TestASessionThatIsRenewedIsNeverTakenForDead(t *testing.T) {
 		}
 	}
 }
+
+// A process that tries in a loop, against ever other holders, remembers no more of them than it has use for.
+func TestATryRemembersOnlySoManyHolders(t *testing.T) {
+	d := New(nil)
+	for range 3 * mostRemembered {
+		if !d.mayAsk(sessionID(NewVersion())) {
+			t.Fatal("nobody has asked for that session yet")
+		}
+	}
+	if n := len(d.asked); n > mostRemembered+1 {
+		t.Errorf("%d are remembered", n)
+	}
+}
