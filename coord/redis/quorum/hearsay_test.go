@@ -29,6 +29,16 @@ func TestAMajorityMustTellTheSameText(t *testing.T) {
 	assert.Equal(t, "true", (*heard)[0])
 }
 
+// A listener looks when one of them was not heard, even if the others were: they may be away next.
+func TestOneThatWasNotHeardIsAReasonToLook(t *testing.T) {
+	h, heard := whatIsHeard()
+	defer h.stop()
+	h.say(0, []byte("short"))
+	assert.Empty(t, *heard)
+	h.say(0, nil)
+	assert.Len(t, *heard, 1)
+}
+
 func TestRumoursAreBounded(t *testing.T) {
 	h, heard := whatIsHeard()
 	defer h.stop()
