@@ -7,6 +7,7 @@
 //	Recall    which memory the server has: another one means that it may have forgotten something
 //	RunIn     run a script in a certain memory, or not at all
 //	Run       the same, in the memory that the caller goes by
+//	Do        the same, whatever the server remembers
 //	List      what stands under the keys that begin with a prefix
 //	Listen    hear what scripts publish
 //	Close     end the connections
