@@ -1,0 +1,57 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheSocketOfThePageIsItsUsersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for range 2 { // the second takes the place of a page that was killed
+		l, err := listenPrivately(path)
+		require.NoError(t, err)
+		st, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, fs.FileMode(0o600), st.Mode().Perm())
+		_, err = listenPrivately(path)
+		assert.Equal(t, codeUnusable, codeOf(err), "it is in use: %v", err)
+		l.SetUnlinkOnClose(false)
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestAManualPageBeginsWithItsName(t *testing.T) {
+	text := page(&cobra.Command{Use: "lock NAME", Short: "Hold a lock"})
+	head, rest, _ := strings.Cut(text, "\n")
+	assert.Equal(t, `.TH LOCK 1 "" turnwise turnwise`, head)
+	assert.Contains(t, rest, `lock \- Hold a lock`)
+}
+
+func TestWhetherElectStandsAgain(t *testing.T) {
+	unreachable, wrong := &failure{codeUnreachable, errors.New("cut off")}, &failure{codeUsage, errors.New("wrong")}
+	for _, c := range []struct {
+		restart                       string
+		well, failed, unreached, told bool
+	}{
+		{"", false, false, false, false},
+		{"never", false, false, false, false},
+		{"on-failure", false, true, true, false},
+		{"always", true, true, true, false},
+	} {
+		j := &job{restart: c.restart}
+		assert.Equal(t, c.well, j.again(nil), "--restart=%s, the command ended well", c.restart)
+		assert.Equal(t, c.failed, j.again(&ended{code: 3}), "--restart=%s, the command failed", c.restart)
+		assert.Equal(t, c.unreached, j.again(unreachable), "--restart=%s, the service was out of reach", c.restart)
+		assert.Equal(t, c.told, j.again(wrong), "--restart=%s, a wrong flag", c.restart)
+	}
+}
