@@ -370,6 +370,22 @@ func TestTheSmallestAgeCounts(t *testing.T) {
 	}
 }
 
+// When others stand in the way, one that is frozen holds nobody up for the rest of the round.
+func TestARoundThatIsRefusedDoesNotWaitForTheLast(t *testing.T) {
+	q := openOn(t, servers.Redis(t, servers.Members(3)))
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	begun := time.Now()
+	_, err := q.poll(t.Context(), func(ctx context.Context, a *acceptor) vote {
+		if a == q.all[2] {
+			<-ctx.Done()
+		}
+		return vote{from: a, refused: true}
+	})
+	if took := time.Since(begun); err != errRefused || took > roundLimit/2 {
+		t.Errorf("%v, after %v", err, took)
+	}
+}
+
 func TestManyFoundOneGroup(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(5))
 	var mu sync.Mutex
