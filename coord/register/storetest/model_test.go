@@ -461,7 +461,7 @@ func (s *modelStore) List(ctx context.Context, prefix string, yield func(registe
 		}
 	}
 	if m.flaw == listPaged {
-		all = all[:min(len(all), 1000)]
+		all = all[:min(len(all), 400)] // also where time is short
 	}
 	m.mu.Unlock()
 	if m.flaw == listHoldsLock {
