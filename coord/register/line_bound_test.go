@@ -70,3 +70,17 @@ func TestALineIsFullBeforeItIsTooLongToBeRead(t *testing.T) {
 		t.Error("it is full too soon")
 	}
 }
+
+// What is cut short is not taken for something shorter.
+func TestALengthThatGoesBeyondTheEndIsRefused(t *testing.T) {
+	l := &line{next: 2, count: 1, first: 1, last: 1, members: []member{{owner: "owner"}}, kinds: []string{"lock"}}
+	l.entries = appendEntry(nil, node{token: 1}, 0)
+	text := l.encode()
+	if _, err := readLine(text); err != nil {
+		t.Fatal(err)
+	}
+	text[bytes.Index(text, []byte("owner"))-1] = 100
+	if l, err := readLine(text); !errors.Is(err, errNoLine) {
+		t.Errorf("it is read as %v, %v", l, err)
+	}
+}
