@@ -156,7 +156,10 @@ func TestWhoseTableIsUsed(t *testing.T) {
 		{"postgres", "app", nil, false}, {"postgres", "mallory", nil, false},
 		{"app", "keeper", []Option{WithOwner("keeper")}, true}, {"app", "mallory", []Option{WithOwner("keeper")}, false},
 	} {
-		_, err := Open(within(t, 20*time.Second), s.url(c.who), append(c.opts, WithTable(own(c.owner)))...)
+		store, err := Open(within(t, 20*time.Second), s.url(c.who), append(c.opts, WithTable(own(c.owner)))...)
+		if err == nil {
+			store.Close()
+		}
 		if c.fine != (err == nil) || err != nil && !strings.Contains(err.Error(), "WithOwner") {
 			t.Errorf("%s uses a table of %s: %v", c.who, c.owner, err)
 		}
