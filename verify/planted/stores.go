@@ -28,7 +28,7 @@ var stores = []Bug{
 		"coord/mysql/schema.go", `case trigger != "":`, `case false:`, testsIn("coord/mysql", "TestAStrangerWhoMayMakeTriggers")),
 	{"mysql: a server gets the file that it asks for", []Edit{
 		{"coord/mysql/dsn.go", `	cfg.AllowAllFiles = false`, `	// cfg.AllowAllFiles = false`},
-		{"coord/mysql/vet.go", `case first == 0xfb:`, `case false:`}, // which sees nothing behind TLS
+		{"coord/mysql/open.go", "\tvet(cfg)\n", ""}, // it sees nothing behind TLS
 	}, testsIn("coord/mysql", "TestAnImpostorGetsNoFile")},
 	one("a password goes to whoever answers with TLS",
 		"coord/driver/driverkit/address.go", `cfg != nil && proves(cfg)`, `cfg != nil`, testsIn("coord/postgres", "TestAnImpostorGetsNoPassword")),
