@@ -125,6 +125,26 @@ var register = []Bug{
 	one("redis/quorum: a group is opened by the names of more servers than it has",
 		"coord/redis/quorum/group.go", `if has := group[len(group)-1:]; has != strconv.Itoa(len(q.all)) {`, `if has := group[len(group)-1:]; has != strconv.Itoa(len(q.all)) && false {`,
 		Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAGroupKnowsHowManyServersItHas$"}),
+	one("redis: what a server says is believed",
+		"coord/redis/internal/server/dial.go", `mortal{newVetted(conn), `, `mortal{conn, `, liar("coord/redis", ".", "TestAServerThatLiesEndsNoProcess", "a_string_of_half_a_gigabyte")),
+	one("mysql: what a server says is believed",
+		"coord/mysql/open.go", `	vet(cfg)
+`, ``, liar("coord/mysql", ".", "TestAServerThatLiesEndsNoProcess", "sixteen_million_columns")),
+	one("postgres: what a server says is believed",
+		"coord/postgres/conn.go", `	vet(cc)
+`, ``, liar("coord/postgres", ".", "TestAServerThatLiesEndsNoProcess", "a_row_of_a_gigabyte")),
+	one("etcd: an answer may have any size",
+		"coord/etcd/connect.go", `cfg.MaxCallRecvMsgSize = max(maxAnswer, cfg.MaxCallSendMsgSize)`, `cfg.MaxCallRecvMsgSize = 0`,
+		Tests{Module: "coord/etcd", Package: ".", Run: "^TestAnAnswerOfAGigabyteTakesLittleMemory$"}),
+	one("memcached: an item may have any size",
+		"coord/memcached/wire.go", `if n > maxValue+4<<10 || int(n) > room {`, `if false {`, liar(".", "./coord/memcached", "TestAServerThatLiesTakesLittleMemory", "an_item_of_a_gigabyte")),
+	one("register: an epoch may be any number",
+		"coord/register/epoch.go", ` && n <= maxToken>>tokenBits`, ``, testsRegister("TestWhatWeCannotHaveWrittenBesideALineIsRefused")),
+}
+
+// liar is one lie of a server that lies.
+func liar(module, pkg, test, lie string) Tests {
+	return Tests{Module: module, Package: pkg, Run: "^" + test + "$/^" + lie + "$"}
 }
 
 // strangers is a scenario of the stores' suite, on a store in this process that passes for one that others may reach.
