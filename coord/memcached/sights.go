@@ -7,7 +7,7 @@ import (
 )
 
 // sights are the numbers that the server has given to what we saw last, so that the next swap need not read first. A number
-// never comes again as long as the server runs.
+// never comes again as long as the server runs, and is used only on connections that lead to that run.
 type sights struct {
 	mu  sync.Mutex
 	all map[string]sight
