@@ -26,7 +26,7 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 `)
 
 // KEYS: mark, index, register. ARGV: memory, ballot, the next ballot, age in us, content, then channels and texts. It
-// accepts, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already
+// accepts, tells each text with the memory before it, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already
 // keeps its age.
 var acceptScript = server.NewGuarded(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
@@ -38,7 +38,7 @@ if string.sub(s, 81, 88) ~= string.sub(ARGV[5], 1, 8) then
   since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[4]))
 end
 redis.call('SET', KEYS[3], ARGV[3] .. ARGV[2] .. since .. ARGV[5])
-for i = 6, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
+for i = 6, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[1] .. ARGV[i + 1]) end
 return 1
 `)
 

@@ -16,7 +16,10 @@ type Memory struct {
 	lasts time.Duration // so far
 }
 
-// ID returns what tells memories apart: 16 characters.
+// IDSize is the length of an ID.
+const IDSize = 16
+
+// ID returns what tells memories apart. No two servers have the same.
 func (m Memory) ID() string { return m.id }
 
 // For returns for how long the memory has lasted by the server's wall clock.
