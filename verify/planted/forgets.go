@@ -18,6 +18,36 @@ var forgets = []Bug{
 		"coord/memcached/memory.go", `	if c.known == known {
 `, `	if c.known == known || true {
 `, testsForgetful("memcached", "TestAClientThatWasAwayDuringARestartReplacesNothing")),
+	one("redis: a register that the server has thrown away counts as empty",
+		"coord/redis/internal/server/scripts.go", `if has(index, KEYS[1]) and not has(index, key) then return false end`, `if true then return false end`,
+		testsForgetfulRedis("TestARegisterThatIsMissingIsAForgetting/read")),
+	one("redis: it is not noticed that nothing is written to the disk any more",
+		"coord/redis/internal/server/scripts.go", `
+and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)) then return 0 end`, `) then return 0 end`,
+		testsForgetfulRedis("TestARestartWithADiskThatWasNotWrittenToForgets")),
+	one("redis: a memory that has ended is gone on with",
+		"coord/redis/internal/server/memory.go", `err == nil && again &&`, `err == nil && again && false &&`, testsForgetfulRedis("TestARestartWithADiskThatWasNotWrittenToForgets")),
+	one("quorum: one server votes under each of its names",
+		"coord/redis/quorum/group.go", `err == nil && other.ID() == m.memory.ID() {`, `err == nil && other.ID() == m.memory.ID() && false {`,
+		testsForgetfulQuorum("TestANameThatLeadsElsewhereHasNoVoteOfItsOwn")),
+	one("quorum: a server that is named twice is taken for two",
+		"coord/redis/quorum/group.go", `if err == nil && len(all) < len(q.all) {`, `if false {`, testsForgetfulQuorum("TestOneServerUnderTwoNamesIsRefused")),
+	one("quorum: what one server tells under two names is believed",
+		"coord/redis/quorum/hearsay.go", `r.from[from] = struct{}{}`, `r.from[string(rune(len(r.from)))] = struct{}{}`, testsForgetfulQuorum("TestANoteCountsOnceForEachServer")),
+}
+
+// testsForgetfulQuorum is a test of coord/redis/quorum.
+func testsForgetfulQuorum(name string) Tests {
+	t := testsForgetfulRedis(name)
+	t.Package = "./quorum"
+	return t
+}
+
+// testsForgetfulRedis is a test of coord/redis.
+func testsForgetfulRedis(name string) Tests {
+	t := testsForgetful("redis", name)
+	t.Module, t.Package = "coord/redis", "."
+	return t
 }
 
 // testsForgetful is a test of a store's own, in the root module.
