@@ -32,6 +32,8 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 		testsForgetfulQuorum("TestANameThatLeadsElsewhereHasNoVoteOfItsOwn")),
 	one("quorum: a server that is named twice is taken for two",
 		"coord/redis/quorum/group.go", `if err == nil && len(all) < len(q.all) {`, `if false {`, testsForgetfulQuorum("TestOneServerUnderTwoNamesIsRefused")),
+	one("quorum: a group of another size is taken",
+		"coord/redis/quorum/group.go", `group[:1] != size {`, `group[:1] != size && false {`, testsForgetfulQuorum("TestAGroupIsOfOneSize")),
 	one("quorum: what one server tells under two names is believed",
 		"coord/redis/quorum/hearsay.go", `r.from[from] = struct{}{}`, `r.from[string(rune(len(r.from)))] = struct{}{}`, testsForgetfulQuorum("TestANoteCountsOnceForEachServer")),
 	one("file: what another boot has left is cleared beside those who use it",

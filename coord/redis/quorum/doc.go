@@ -27,7 +27,7 @@
 // # The group
 //
 // The first process that opens the servers founds a group of them. For that all must be there, and empty. From then on every
-// process must name the same servers. A server has one vote however many names lead to it, and two names of one are refused.
+// process must name the same servers, and as many as the group was founded with: more or fewer are refused. A server has one vote however many names lead to it, and two names of one are refused.
 //
 // A server that may have forgotten its votes does not vote: after it was emptied, or restarted without appendfsync always. The
 // log says so. [Store.Heal] gives it what the others know, so that it votes again. That takes 10 s and a program of a few

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,6 +80,9 @@ func (q *Store) assemble(ctx context.Context) error {
 		return err
 	}
 	if group := q.groupOf(all); group != "" {
+		if err := q.suits(group); err != nil {
+			return err
+		}
 		q.join(group, all)
 		return nil
 	}
@@ -103,6 +107,16 @@ func unfit(all []member) error {
 				return fmt.Errorf("%s and %s lead to one Redis: %w", o.Address, m.Address, driver.ErrDenied)
 			}
 		}
+	}
+	return nil
+}
+
+// suits refuses a group of another size: a majority of three servers and one of the same and two more need have none in common.
+// A group's name begins with its size.
+func (q *Store) suits(group string) error {
+	if size := strconv.Itoa(len(q.all)); group[:1] != size {
+		return fmt.Errorf("the group that was founded there has %s servers, and %s are named: name those, or empty all to found another: %w",
+			group[:1], size, driver.ErrDenied)
 	}
 	return nil
 }
@@ -168,7 +182,7 @@ func (q *Store) seat(m member) {
 func (q *Store) found(ctx context.Context, all []member) error {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
 	name := register.NewVersion()
-	stands, err := all[0].enrol(ctx, "", "f "+hex.EncodeToString(name[:]))
+	stands, err := all[0].enrol(ctx, "", "f "+strconv.Itoa(len(q.all))+hex.EncodeToString(name[:])[1:])
 	if err != nil {
 		return err
 	}

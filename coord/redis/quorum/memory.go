@@ -25,6 +25,9 @@ func (q *Store) remember(ctx context.Context) (register.Memory, error) {
 		}
 		return register.Memory{}, fmt.Errorf("%w: %w", err, together(nonVoters(all)))
 	}
+	if err := q.suits(group); err != nil {
+		return register.Memory{}, err
+	}
 	m := register.Memory{ID: group, For: register.Forever}
 	for _, one := range all {
 		if one.err == nil && one.group == group {

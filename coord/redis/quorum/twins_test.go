@@ -89,3 +89,20 @@ func TestANoteCountsOnceForEachServer(t *testing.T) {
 		t.Errorf("two servers have told it, and it was heard %d times", heard)
 	}
 }
+
+// Some name more servers than others do, so their majorities need have none in common.
+func TestAGroupIsOfOneSize(t *testing.T) {
+	all := servers.Redis(t, servers.Members(5)).Addrs()
+	q, err := Open(redistest.Within(t, 20*time.Second), all[:3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	redistest.Put(t, q, "a", "one")
+	if other, err := Open(redistest.Within(t, 20*time.Second), all); err == nil {
+		other.Close()
+		t.Error("five are taken for the three that were founded")
+	} else if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "has 3 servers") {
+		t.Error(err)
+	}
+}
