@@ -200,7 +200,7 @@ func (p *place) lockRoot(c *config) error {
 // may have a boot id of their own, or none that can be read, and share the directory all the same.
 func (p *place) alone() bool {
 	for tries := 0; flock(p.root.f, unix.LOCK_EX|unix.LOCK_NB) != nil; tries++ {
-		if tries == 50 {
+		if tries == 20 {
 			return false
 		}
 		time.Sleep(10 * time.Millisecond) // others who have just come let go of it
@@ -284,12 +284,12 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 			p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
 	}
 	switch {
-	case l.boot == boot, l.boot == "", boot == "": // one that is not known is not another one
+	case l.boot == boot:
 		return p.openLayout()
 	case !locked:
 		return false, nil
 	case !p.alone():
-		c.Log.Info("turnwise: the directory is in use by processes that know another boot id: are they in a container?", "dir", p.path)
+		c.Log.Info("turnwise: the directory is in use, and was made under another boot id or one that is not known: are there containers?", "dir", p.path)
 		return p.openLayout()
 	}
 	p.clear(c.Log)
