@@ -67,6 +67,10 @@ func (s *Service) Connect(ctx context.Context, opts ...Option) (*coord.Client, e
 	} else if err := checkSession(c.ttl); err != nil {
 		return nil, s.target.wrong("%w", err)
 	}
+	if err := s.target.checkLongest(c.ttl); err != nil {
+		return nil, s.target.wrong("%w", err)
+	}
+	c.longest = s.target.longest
 	client, err := s.connect(ctx, c)
 	if bad, ok := err.(unreadable); ok {
 		return nil, s.target.wrong("%w", bad.error)
@@ -94,9 +98,10 @@ func (s *Service) Private() bool { return s.target.private() }
 type Option func(*config)
 
 type config struct {
-	ttl    time.Duration
-	log    *slog.Logger
-	client []coord.Option
+	ttl     time.Duration
+	longest time.Duration
+	log     *slog.Logger
+	client  []coord.Option
 }
 
 // WithTTL sets how long a session lasts if nothing is heard from it, whatever the URL says. On file it changes nothing.

@@ -25,6 +25,8 @@
 // What follows the question mark is name=value, joined by "&". A name that a service does not know is an error.
 //
 //	session=10s             how long a session lasts if nothing is heard from it; not on file, where the kernel tells
+//	longest-session=10s     how long anybody's may last, on redis, postgres, mysql and memcached: when the service has
+//	                        forgotten who holds, nobody is granted for that long; all URLs of a service must say the same
 //	password-file=PATH      the file with the password of the user in the URL; line ends after it are ignored
 //	password-env=NAME       the environment variable with that password
 //	cleartext=yes           lets a password go to another machine without encryption, or without a check of its certificate

@@ -19,7 +19,7 @@ func mysqls(t *target) (connect, error) {
 	table := t.params.text("table")
 	host, err := t.address(3306)
 	access, accessErr := t.access()
-	if err := cmp.Or(err, accessErr, t.withSession()); err != nil {
+	if err := cmp.Or(err, accessErr, t.withLongest()); err != nil {
 		return nil, err
 	}
 	if t.name() == "" {
@@ -42,6 +42,9 @@ func mysqls(t *target) (connect, error) {
 		opts := []mysql.Option{mysql.WithLogger(c.log), mysql.WithClient(c.client...)}
 		if c.ttl > 0 {
 			opts = append(opts, mysql.WithTTL(c.ttl))
+		}
+		if c.longest > 0 {
+			opts = append(opts, mysql.WithLongestTTL(c.longest))
 		}
 		if table != "" {
 			opts = append(opts, mysql.WithTable(table))

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
 )
 
 // target is a URL taken apart. Package net/url accepts no list of hosts.
@@ -28,6 +30,8 @@ type target struct {
 	path    string // with its leading slash
 	params  *params
 	session time.Duration // zero: the driver's default
+	longest time.Duration // that anybody may have; likewise
+	forgets bool          // the service may forget who holds
 }
 
 func parse(text string) (*target, error) {
@@ -138,6 +142,7 @@ func (t *target) wrong(format string, args ...any) error {
 func (t *target) id() string {
 	params := maps.Clone(t.params.values)
 	delete(params, "session")
+	delete(params, "longest-session")
 	path := t.path
 	if t.scheme == "file" {
 		dir, _, _ := t.directory() // without one, nothing can be opened either
@@ -208,6 +213,28 @@ func (t *target) withSession() error {
 		return checkSession(t.session)
 	}
 	return nil
+}
+
+// withLongest is withSession for a service that can forget who holds. All of its clients reckon with the longest session that
+// anybody may have.
+func (t *target) withLongest() error {
+	t.forgets, t.longest = true, t.params.duration("longest-session")
+	if t.longest != 0 {
+		if err := checkSession(t.longest); err != nil {
+			return err
+		}
+	}
+	return t.withSession()
+}
+
+// checkLongest refuses a session that is longer than others reckon with.
+func (t *target) checkLongest(session time.Duration) error {
+	longest := cmp.Or(t.longest, register.DefaultTTL)
+	if !t.forgets || session <= longest {
+		return nil
+	}
+	return fmt.Errorf("a session of %v: others reckon with %v at most when the service has forgotten who holds; "+
+		"if it must be, all who use it need longest-session=%v in their URLs", session, longest, session)
 }
 
 // params are what follows the question mark. Asking for one makes it known; rest complains about those that nobody has

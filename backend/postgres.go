@@ -20,7 +20,7 @@ func postgreses(t *target) (connect, error) {
 	sslmode, owner := t.params.text("sslmode"), t.params.text("owner")
 	hosts, err := t.addresses(5432)
 	e, accessErr := t.access()
-	if err := cmp.Or(err, accessErr, t.withSession()); err != nil {
+	if err := cmp.Or(err, accessErr, t.withLongest()); err != nil {
 		return nil, err
 	}
 	if e.serverName != "" {
@@ -62,6 +62,9 @@ func postgreses(t *target) (connect, error) {
 		}
 		if c.ttl > 0 {
 			opts = append(opts, postgres.WithTTL(c.ttl))
+		}
+		if c.longest > 0 {
+			opts = append(opts, postgres.WithLongestTTL(c.longest))
 		}
 		u := url.URL{Scheme: "postgres", Host: strings.Join(hosts, ","), Path: t.path, RawQuery: q.Encode()}
 		switch {

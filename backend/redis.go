@@ -25,7 +25,7 @@ func redises(t *target) (connect, error) {
 	}
 	hosts, err := t.addresses(port)
 	access, accessErr := t.access()
-	if err := cmp.Or(err, accessErr, t.withSession()); err != nil {
+	if err := cmp.Or(err, accessErr, t.withLongest()); err != nil {
 		return nil, err
 	}
 	if db, err := strconv.ParseUint(cmp.Or(t.name(), "0"), 10, 16); err != nil {
@@ -44,6 +44,9 @@ func redises(t *target) (connect, error) {
 		}
 		if c.ttl > 0 {
 			opts = append(opts, redis.WithTTL(c.ttl))
+		}
+		if c.longest > 0 {
+			opts = append(opts, redis.WithLongestTTL(c.longest))
 		}
 		if tls != nil {
 			opts = append(opts, redis.WithTLS(tls))

@@ -60,7 +60,7 @@ var services = []named{
 		return "zk://" + servers.ZooKeeper(t, servers.Shared()).Addrs()[0] + "/" + unique(t) + "?session=4s"
 	}},
 	{"redis", func(t *testing.T) string {
-		return "redis://" + servers.Redis(t, servers.Shared()).Addrs()[0] + "?session=4s&root=" + unique(t)
+		return "redis://" + servers.Redis(t, servers.Shared()).Addrs()[0] + "?session=4s&longest-session=4s&root=" + unique(t)
 	}},
 }
 
@@ -73,7 +73,7 @@ var others = []named{
 		return servers.MariaDB(t, servers.Shared(), servers.Config("max_connections=500")).URL() + "?session=4s&table=" + moment()
 	}},
 	{"memcached", func(t *testing.T) string {
-		return "memcached://" + servers.Memcached(t, servers.Shared(), servers.Flags("-M")).Addrs()[0] + "?session=4s&root=" + moment()
+		return "memcached://" + servers.Memcached(t, servers.Shared(), servers.Flags("-M")).Addrs()[0] + "?session=4s&longest-session=4s&root=" + moment()
 	}},
 }
 

@@ -114,7 +114,7 @@ func TestTheServiceFallsSilent(t *testing.T) {
 func TestTheServiceForgets(t *testing.T) {
 	t.Parallel()
 	cluster := servers.Redis(t)
-	r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s", "a", "sh", "-c", `trap "" TERM; echo >ready; while :; do sleep 0.05; done`)
+	r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s&longest-session=4s", "a", "sh", "-c", `trap "" TERM; echo >ready; while :; do sleep 0.05; done`)
 	cluster.Member(0).Restart(t)
 	assert.Equal(t, 71, r.code())
 	assert.Contains(t, r.stderr.String(), "hold lost")

@@ -120,12 +120,15 @@ func (p *place) open(ctx context.Context, c *config) (err error) {
 	if ready, err := p.ready(c, false); err != nil || ready {
 		return err
 	}
+	_ = flock(p.root.f, unix.LOCK_UN) // whoever waits does not use it yet: see alone
 	if err := p.lock(ctx, &p.kept); err != nil {
 		return err
 	}
 	defer p.unlock(&p.kept)
-	_, err = p.ready(c, true)
-	return err
+	if _, err = p.ready(c, true); err != nil {
+		return err
+	}
+	return p.lockRoot(c)
 }
 
 // openRoot opens the directory itself, and refuses what does not suit.
@@ -163,17 +166,62 @@ func (p *place) openRoot(c *config) error {
 	case os.Geteuid() != 0 && !top.by.ours(&st):
 		return denied("%s is user %d's, and no group's: name a directory of your own", p.path, st.Uid)
 	}
-	// The lock shows an operator that the directory is in use, and lets him lock it to remove it. It also makes
-	// systemd-tmpfiles leave it alone.
-	switch err := flock(p.root.f, unix.LOCK_SH|unix.LOCK_NB); {
-	case err == unix.EWOULDBLOCK && top.by.othersMayLock(&st):
+	if err := p.lockRoot(c); err != nil {
+		return err
+	}
+	return p.foreign()
+}
+
+// lockRoot shows an operator that the directory is in use, and lets him lock it to remove it. It also makes systemd-tmpfiles
+// leave it alone.
+func (p *place) lockRoot(c *config) error {
+	err := flock(p.root.f, unix.LOCK_SH|unix.LOCK_NB)
+	for tries := 0; err == unix.EWOULDBLOCK && tries < 100; tries++ { // somebody may just be clearing it
+		time.Sleep(20 * time.Millisecond)
+		err = flock(p.root.f, unix.LOCK_SH|unix.LOCK_NB)
+	}
+	if err == nil {
+		return nil
+	}
+	var st unix.Stat_t
+	statErr := unix.Fstat(int(p.root.f.Fd()), &st)
+	switch {
+	case err == unix.EWOULDBLOCK && statErr == nil && p.root.by.othersMayLock(&st):
 		c.Log.Warn("turnwise: somebody has locked the directory with flock, which proves nothing, since users may lock it who may not write to it: chmod 700 it, or 2770 for a group", "dir", p.path)
 	case err == unix.EWOULDBLOCK:
 		return fmt.Errorf("file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
-	case err != nil:
+	default:
 		return refusal("lock "+p.path, err)
 	}
-	return p.foreign()
+	return nil
+}
+
+// alone reports whether nobody else uses the directory, and nobody keeps a key in it. If so it is ours until lockRoot. Containers
+// may have a boot id of their own, or none that can be read, and share the directory all the same.
+func (p *place) alone() bool {
+	for tries := 0; flock(p.root.f, unix.LOCK_EX|unix.LOCK_NB) != nil; tries++ {
+		if tries == 20 {
+			return false
+		}
+		time.Sleep(10 * time.Millisecond) // others who have just come let go of it
+	}
+	names, err := p.kept.dir.names()
+	for _, name := range names {
+		if !isName(name) {
+			continue // a pipe, or nothing of ours
+		}
+		fd, _, err := p.kept.dir.file(name, unix.O_RDONLY)
+		if err != nil {
+			continue // what is no file of ours keeps nothing
+		}
+		f := os.NewFile(uintptr(fd), name)
+		free := flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil
+		f.Close()
+		if !free {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // foreign refuses a directory that is full of other things.
@@ -209,7 +257,8 @@ func makeDir(in *dir, name string) (*dir, error) {
 }
 
 // ready reads which layout the directory has, and reports whether it is as it should be. With the lock of kept it makes it
-// so: a directory without a layout gets one, and one from before the machine was last started is cleared of what is left.
+// so: a directory without a layout gets one, and one from before the machine was last started is cleared of what is left, unless
+// somebody uses it.
 func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 	boot := bootID()
 	text, _, err := p.root.read(layoutFile, longestLayout)
@@ -234,11 +283,14 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 		return false, denied("%s is used %s WithSync, and all who use it must agree; to change it, stop them and remove %s",
 			p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
 	}
-	if l.boot == boot {
+	switch {
+	case l.boot == boot:
 		return p.openLayout()
-	}
-	if !locked {
+	case !locked:
 		return false, nil
+	case !p.alone():
+		c.Log.Info("turnwise: the directory is in use, and was made under another boot id or one that is not known: are there containers?", "dir", p.path)
+		return p.openLayout()
 	}
 	p.clear(c.Log)
 	return p.writeAndOpen(newLayout(boot, c.sync))

@@ -27,6 +27,7 @@ type conn struct {
 	w      *bufio.Writer
 	broken bool
 	used   time.Time
+	known  *memory // that it was seen to lead to
 }
 
 // staleAfter is how long a connection may have been idle before it is asked whether it is still there.

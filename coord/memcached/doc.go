@@ -46,6 +46,7 @@
 //     that it was to replace. Then all sessions end, as after a restart.
 //   - -F, so that nobody empties it with flush_all.
 //   - Not -C: without cas there is nothing to compare.
+//   - Not -o ext_path: a file that is full loses its oldest part, and lines may be there. Open refuses such a server.
 //   - -I is how large a line may be: 1 MB, the default, holds some 100,000 waiters of a few
 //     processes, or 10,000 processes.
 //   - No password (-Y, -S) and no TLS: anybody who reaches the port may do anything, so make sure that only your programs
@@ -56,7 +57,7 @@
 //	$ nc cache 11211
 //	mg turnwise.keys/0 v        a sixteenth of the keys; /1 to /15 have the others
 //	mg turnwise:line/orders v   a line
-//	mg turnwise.memory v        the mark, and since when the server remembers, in seconds
+//	mg turnwise.memory v        the mark, and since when the server remembers, in seconds (0: that is being found out)
 //
 // Keys that are long or have spaces are hashed. `turnwise line` shows what is in a line. Do not delete items while somebody
 // holds a lock: `turnwise break` removes a node, and tells its owner. To start all over, delete the mark (md

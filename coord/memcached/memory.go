@@ -32,6 +32,23 @@ const layout = "turnwise register, layout 1, "
 // markKey is where the mark is.
 func (s *Store) markKey() string { return s.root + ".memory" }
 
+// recognize makes sure, before a connection is used for anything else, that it leads to the run of the server that has our
+// mark. The numbers by which the server tells items apart (cas) are the same again after a restart, so a change that goes by
+// what was seen on another connection could hit something else.
+func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
+	if c.known == known {
+		return nil
+	}
+	a, err := c.ask(ctx, get(s.markKey()))
+	if err == nil {
+		err = s.check(known, a[0])
+	}
+	if err == nil {
+		c.known = known
+	}
+	return err
+}
+
 // check makes sure that the mark is the one that we know.
 func (s *Store) check(known *memory, mark reply) error {
 	if mark.found() && bytes.Equal(mark.value, known.raw) {
@@ -82,7 +99,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.checkSettings(stats["version"], settings); err != nil {
+		if err := s.checkSettings(stats, settings); err != nil {
 			return nil, err
 		}
 		now := integer(stats["time"])
@@ -90,27 +107,58 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		if err != nil {
 			return nil, err
 		}
-		if raw := answers[0].value; answers[0].found() {
-			m := &memory{raw: raw}
-			began, mark, ok := parseMark(raw)
-			if !ok {
-				return nil, storekit.Denied("the lines there are of another version of turnwise, or the keys are not ours: name another root with WithRoot")
+		if !answers[0].found() {
+			if err := s.write(ctx, c, add(s.markKey(), encodeMark(undated, register.NewVersion()))); err != nil {
+				return nil, err
 			}
-			m.mark = mark
-			m.id = hex.EncodeToString(mark[:])
-			m.age = time.Duration(min(max(now-began, 0), centuries)) * time.Second
-			return m, nil
+			continue
 		}
-		// It begins a second late, since the server counts seconds.
-		mark := register.NewVersion()
-		answers, err = c.ask(ctx, add(s.markKey(), fmt.Appendf(nil, "%s%d %x", layout, now+2, mark)))
-		if err != nil {
-			return nil, err
+		m := &memory{raw: answers[0].value}
+		began, mark, ok := parseMark(m.raw)
+		switch {
+		case !ok:
+			return nil, storekit.Denied("the lines there are of another version of turnwise, or the keys are not ours: name another root with WithRoot")
+		case began == undated:
+			if err := s.date(ctx, c, mark, answers[0].cas); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if why, failed := strings.CutPrefix(answers[0].code, "SERVER_ERROR "); failed {
-			return nil, full(why)
-		}
+		m.mark = mark
+		m.id = hex.EncodeToString(mark[:])
+		m.age = time.Duration(min(max(now-began, 0), centuries)) * time.Second
+		return m, nil
 	}
+}
+
+// undated is what a mark says before it has a date. The date must be asked for after the mark was seen: if it came with a mark
+// that was held up on its way, the memory would seem to have begun before the server was emptied. For the same reason it is
+// put there on the connection on which the mark was seen, and only if the mark is still the one that was seen.
+const undated = 0
+
+func (s *Store) date(ctx context.Context, c *conn, mark [8]byte, cas uint64) error {
+	stats, err := c.stats(ctx, "")
+	if err != nil {
+		return err
+	}
+	// It begins a second late, since the server counts seconds.
+	return s.write(ctx, c, replace(s.markKey(), cas, encodeMark(integer(stats["time"])+2, mark)))
+}
+
+// write sends a change of the mark, and leaves it to the next look what came of it.
+func (s *Store) write(ctx context.Context, c *conn, q request) error {
+	answers, err := c.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	if why, failed := strings.CutPrefix(answers[0].code, "SERVER_ERROR "); failed {
+		return full(why)
+	}
+	return nil
+}
+
+func encodeMark(began int64, mark [8]byte) []byte {
+	return fmt.Appendf(nil, "%s%d %x", layout, began, mark)
 }
 
 // parseMark decodes the mark's item.
@@ -126,7 +174,8 @@ func parseMark(raw []byte) (began int64, mark [8]byte, ok bool) {
 const centuries = 1 << 33
 
 // checkSettings refuses a server that would not do.
-func (s *Store) checkSettings(version string, settings map[string]string) error {
+func (s *Store) checkSettings(stats, settings map[string]string) error {
+	version, disk := stats["version"], stats["extstore_limit_maxbytes"]
 	var v [3]int
 	fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	switch {
@@ -138,6 +187,9 @@ func (s *Store) checkSettings(version string, settings map[string]string) error 
 		return storekit.Denied("the server was started with -C, and does not tell one content from another: start it without")
 	case settings["evictions"] == "on" && !s.evictions:
 		return storekit.Denied("the server throws items away when it is full, lines too, and then two hold at once: start it with -M, or see memcached.WithEvictions")
+	case disk != "" && !s.evictions:
+		return storekit.Denied("the server keeps items in a file (-o ext_path) and throws them away when that is full, lines too, and then two hold at once: " +
+			"start it without, or see memcached.WithEvictions")
 	}
 	s.largest.Store(min(max(integer(settings["item_size_max"])-4<<10, 1), maxValue))
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 	m := server(t)
 	evicting := servers.Memcached(t).Member(0)
 	blind := server(t, "-C")
+	onDisk := server(t, "-o", "ext_path="+filepath.Join(t.TempDir(), "items")+":64m")
 	redis := servers.Redis(t).Member(0)
 	const newer = "turnwise register, layout 2, 12345 0123456789abcdef"
 	telnet(t, m.Addr(), "ms alien.memory 1 \r\nx")
@@ -35,6 +37,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"a root with spaces": {m.Addr(), []Option{WithRoot("a b")}, "letters, digits"},
 		"evictions":          {evicting.Addr(), nil, "start it with -M"},
 		"no cas":             {blind.Addr(), nil, "-C"},
+		"a file of items":    {onDisk.Addr(), nil, "ext_path"},
 		"something else":     {redis.Addr(), nil, "no memcached"},
 		"another's keys":     {m.Addr(), []Option{WithRoot("alien")}, "WithRoot"},
 		"a newer layout":     {m.Addr(), []Option{WithRoot("newer")}, "another version of turnwise"},
@@ -49,6 +52,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		})
 	}
 	opened(t, evicting.Addr(), WithEvictions())
+	opened(t, onDisk.Addr(), WithEvictions())
 }
 
 func TestServersThatWouldNotDo(t *testing.T) {

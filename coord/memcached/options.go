@@ -44,6 +44,12 @@ func WithEvictions() Option { return func(c *config) { c.evictions = true } }
 // is for [Connect].
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } }
 
+// WithLongestTTL sets the longest TTL that anybody uses with this root: 10 s by default. After the server
+// may have forgotten who holds, nobody is granted anything for that long, so that nobody enters beside a holder that does not
+// know yet. All must say the same: a longer TTL is refused, and so is whoever says something else than those before. To change it,
+// stop all, and remove the item "settings" of the root, or restart the server. It is for [Connect].
+func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
+
 // WithClient passes options on to the coord.Client that [Connect] makes.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.Client = append(c.Client, opts...) }

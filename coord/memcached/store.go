@@ -47,13 +47,18 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// with runs do on a connection.
+// with runs do on a connection that leads to the memory that we know.
 func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error) error {
 	known, err := s.known.Memory()
 	if err != nil {
 		return err
 	}
-	return s.pool.Do(ctx, func(c *conn) error { return do(c, known) })
+	return s.pool.Do(ctx, func(c *conn) error {
+		if err := s.recognize(ctx, c, known); err != nil {
+			return err
+		}
+		return do(c, known)
+	})
 }
 
 // query repeats what changes nothing, if it was sent on a connection that had been cut.

@@ -35,6 +35,9 @@ func system(t testing.TB, opts ...servers.Option) *storetest.System {
 		Forget: func(t testing.TB) {
 			redistest.CLI(t, m.Addr(), "FLUSHALL")
 		},
+		Lose: func(t testing.TB, key string) {
+			redistest.CLI(t, m.Addr(), "DEL", defaultRoot+key)
+		},
 		Freeze: func(t testing.TB) func() {
 			m.Freeze()
 			return m.Thaw

@@ -18,7 +18,8 @@
 //     request notices. Then all sessions end, and nobody is granted anything until a TTL has passed, so that nobody enters
 //     beside a holder that does not know yet. The same pause comes when a database is used for the first time: it may be
 //     empty because somebody has just emptied it.
-//   - With appendonly yes, appendfsync always and no replicas, a restart forgets nothing, and sessions go on.
+//   - With appendonly yes, appendfsync always and no replicas, a restart forgets nothing, and sessions go on. If appendonly is
+//     switched off all sessions end, and so they do when the server is then started with what it had written before.
 //
 // It does not promise that tokens go on rising after Redis has forgotten. Nor does it promise to notice a backup that was
 // put in place of the data, unless the server was restarted without appendfsync always. And it believes the server's wall
@@ -27,8 +28,9 @@
 // # Settings to check
 //
 // Open refuses what would be unsafe, with an error of one line: a maxmemory-policy that throws away keys without expiry
-// (allkeys-…; the policies volatile-… do not touch our keys, and noeviction is best), a replica, a cluster, an older
-// version. A Redis that has no memory left refuses to swap, and forgets nothing.
+// (allkeys-…, even if memory has no limit yet; the policies volatile-… do not touch our keys, and noeviction is best), a
+// replica, a cluster, an older version. A Redis that has no memory left refuses to swap, and forgets nothing. If somebody sets
+// such a policy later, whoever misses a key that was thrown away makes all begin anew.
 //
 //	maxmemory-policy noeviction
 //	appendonly yes

@@ -166,8 +166,8 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			}
 			cluster := servers.Redis(t, append(opts, servers.Members(2))...)
 			a, b := cluster.Addrs()[0], cluster.Addrs()[1]
-			proxy := forward(t, a)
-			s := open1(t, proxy.addr())
+			proxy := redistest.Forward(t, a)
+			s := open1(t, proxy.Addr())
 			time.Sleep(3 * time.Second)
 			before := redistest.Remembered(t, s)
 			follow(t, b, a)
@@ -178,7 +178,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			redistest.Eventually(t, "the replica to have it", func() bool { return len(redistest.CLI(t, b, "GET", "turnwise:a")) > 0 })
 
 			follow(t, b, "")
-			proxy.to(b)
+			proxy.To(b)
 			forgets(t, s)
 			after := redistest.Remembered(t, s)
 			if after.ID == before.ID || after.For > 2*time.Second {
@@ -188,7 +188,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 
 			// And back to the first, which still runs, and may have something that was never swapped at the second.
 			follow(t, a, b)
-			proxy.to(a)
+			proxy.To(a)
 			redistest.Eventually(t, "a replica not to do", func() bool {
 				_, err := s.Read(t.Context(), "a")
 				if err == nil {

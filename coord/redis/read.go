@@ -19,7 +19,7 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 }
 
 func (s *Store) read(ctx context.Context, key string) (register.Item, error) {
-	reply, err := s.run(ctx, readScript, []string{s.server.Root + key}, nil)
+	reply, err := s.run(ctx, readScript, []string{s.server.Index(), s.server.Root + key}, nil)
 	if err != nil {
 		return register.Item{}, err
 	}

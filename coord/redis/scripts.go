@@ -14,6 +14,7 @@ const (
 // conflict.
 var swapScript = server.NewGuarded(`
 local head = redis.call('GETRANGE', KEYS[3], 0, 47)
+if head == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 local version = string.sub(head, 1, 8)
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -42,9 +43,10 @@ end
 return {redis.call('GETRANGE', KEYS[3], 0, MOST), now - tonumber(string.sub(head, 9, 24)), now}
 `)
 
-// KEYS: mark, register. ARGV: memory. It returns {what stands there or nil, age, the time in us}.
+// KEYS: mark, index, register. ARGV: memory. It returns {what stands there or nil, age, the time in us}.
 var readScript = server.NewGuarded(`
-local s = redis.call('GETRANGE', KEYS[2], 0, MOST)
+local s = redis.call('GETRANGE', KEYS[3], 0, MOST)
+if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 if s == '' then return {false, 0, now} end

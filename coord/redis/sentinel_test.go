@@ -103,7 +103,7 @@ func locked(t *testing.T, c *coord.Client) *coord.Hold {
 
 func connected(t *testing.T, address string, ttl time.Duration) *coord.Client {
 	t.Helper()
-	c, err := Connect(redistest.Within(t, 30*time.Second), address, WithTTL(ttl), WithCleartextPassword())
+	c, err := Connect(redistest.Within(t, 30*time.Second), address, WithTTL(ttl), WithLongestTTL(ttl), WithCleartextPassword())
 	if err != nil {
 		t.Fatal(err)
 	}

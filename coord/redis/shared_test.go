@@ -23,7 +23,7 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 	defer client.Close()
 	var on []*coord.Client
 	for range 2 {
-		d, err := New(redistest.Within(t, 20*time.Second), client, WithTTL(ttl))
+		d, err := New(redistest.Within(t, 20*time.Second), client, WithTTL(ttl), WithLongestTTL(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
 		defer c.Close()
 		on = append(on, c)
 	}
-	elsewhere, err := Connect(redistest.Within(t, 20*time.Second), address, WithTTL(ttl))
+	elsewhere, err := Connect(redistest.Within(t, 20*time.Second), address, WithTTL(ttl), WithLongestTTL(ttl))
 	if err != nil {
 		t.Fatal(err)
 	}

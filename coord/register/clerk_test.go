@@ -154,6 +154,8 @@ type quietStore struct {
 	items map[string]Item
 }
 
+func (*quietStore) Strength() driver.Strength { return driver.Strength{} }
+
 func newQuietStore() *quietStore { return &quietStore{items: make(map[string]Item)} }
 
 func (q *quietStore) Read(_ context.Context, key string) (Item, error) {

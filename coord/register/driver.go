@@ -24,6 +24,7 @@ type Driver struct {
 	trusted  bool // only who may swap can tell
 	timeout  time.Duration
 	life     *driverkit.Life
+	bounded  bool        // nobody uses a longer TTL than cfg.longest
 	mute     atomic.Bool // the store does not tell of swaps
 	clock    clock
 
@@ -52,7 +53,7 @@ func (d *Driver) Store() Store { return d.store }
 
 // New returns a driver for a store. It does no I/O. Closing the driver closes the store.
 func New(store Store, opts ...Option) *Driver {
-	cfg := config{ttl: DefaultTTL, log: slog.New(slog.DiscardHandler)}
+	cfg := config{ttl: DefaultTTL, longest: DefaultTTL, log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
 		if o != nil {
 			o(&cfg)
@@ -74,6 +75,9 @@ func New(store Store, opts ...Option) *Driver {
 	}
 	d.presence, _ = store.(Presence)
 	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory
+	if d.bounded = isBounded(store); !d.bounded {
+		d.cfg.longest = cfg.ttl
+	}
 	return d
 }
 
@@ -98,6 +102,9 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	}
 	if d.life.Over() {
 		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
+	}
+	if err := CheckTTL(d.store, d.cfg.ttl, d.cfg.longest); err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	}
 	lapses, err := d.remembers(ctx)
 	if err != nil {

@@ -7,11 +7,31 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // drift is the part of a TTL by which two clocks may differ after it.
 const drift = 20
+
+// isBounded reports whether nobody may use a longer TTL than all have agreed on. When a store has forgotten, the next one is
+// granted after the longest TTL that anybody can have had. If that stood in the store it would be forgotten with all else, and
+// a newcomer knows nothing but its own TTL. So it is a constant that is known without the store. Where a silent loss is
+// no surprise, or the kernel tells who lives, it would protect nobody.
+func isBounded(store Store) bool {
+	_, kernel := store.(Presence)
+	return !kernel && store.Strength().Restart != driver.Forgets
+}
+
+// CheckTTL returns an error if a driver on the store would refuse sessions with a TTL, with longest as for [WithLongestTTL].
+// The store need not be open.
+func CheckTTL(store Store, ttl, longest time.Duration) error {
+	if ttl <= longest || !isBounded(store) {
+		return nil
+	}
+	return fmt.Errorf("a TTL of %v is longer than the longest that others reckon with when the store has forgotten who holds, %v: "+
+		"use a shorter one, or WithLongestTTL with all who share the store", ttl, longest)
+}
 
 // remembers waits until nobody can believe in a hold that the store has forgotten: for the longest TTL after the store may
 // have forgotten something.
@@ -96,7 +116,8 @@ func (d *Driver) forgot(err error) error {
 	return err
 }
 
-// longestTTL returns the longest TTL that anybody uses, and tells others of ours if that is longer.
+// longestTTL returns the longest TTL that anybody can have. In a bounded store it makes sure that others say the same as we do.
+// Otherwise it is the longest that anybody is known to use, and others are told of ours if that is longer.
 func (d *Driver) longestTTL(ctx context.Context) (time.Duration, error) {
 	for {
 		ttl, err := d.settleTTL(ctx)
@@ -124,13 +145,17 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 		if !ok {
 			return 0, fmt.Errorf("register %q: %w", settingsKey, errNoLine)
 		}
-		if longest >= d.cfg.ttl {
-			return longest, nil
+		switch {
+		case longest == d.cfg.longest.Truncate(time.Millisecond), longest > d.cfg.longest && !d.bounded:
+			return max(longest, d.cfg.longest), nil
+		case d.bounded:
+			return 0, fmt.Errorf("%w: the others reckon with %v as the longest TTL when the store has forgotten who holds, and we with %v: "+
+				"say the same WithLongestTTL everywhere, or stop all and remove the register %q", driver.ErrDenied, longest, d.cfg.longest, settingsKey)
 		}
 	}
 	_, err = d.store.Swap(rctx, Swap{Key: settingsKey, Old: it.Version, Next: NewVersion(), By: d.self,
-		Value: binary.AppendUvarint([]byte{format}, uint64(d.cfg.ttl.Milliseconds()))})
-	return d.cfg.ttl, err
+		Value: binary.AppendUvarint([]byte{format}, uint64(d.cfg.longest.Milliseconds()))})
+	return d.cfg.longest, err
 }
 
 // mostTTL is longer than any TTL that a store lets anybody set. Who waits for a longer one would wait for ever.

@@ -15,7 +15,7 @@ const (
 	suspectKey  = "suspect/" // and a session's id: it seemed to be dead; see suspect.go
 	epochKey    = "epoch"    // what tokens of new lines begin with
 	sweeperKey  = "sweeper"  // who sweeps
-	settingsKey = "settings" // the longest TTL
+	settingsKey = "settings" // the longest TTL that anybody may use, or uses; see memory.go
 )
 
 // sessionID names a session. It is random, and never used again.

@@ -15,7 +15,7 @@ import (
 
 // aDriver knows a line in which the given keys stand.
 func aDriver(name string, keys ...publicKey) *Driver {
-	d := New(nil)
+	d := New(newQuietStore())
 	c, _ := d.clerk(name)
 	c.known = &known{line: &line{}}
 	for _, key := range keys {
@@ -26,7 +26,7 @@ func aDriver(name string, keys ...publicKey) *Driver {
 
 func TestWhoStandsInTheLineIsBelieved(t *testing.T) {
 	to, other := sessionID{1}, sessionID{2}
-	sender := New(nil)
+	sender := New(newQuietStore())
 	d := aDriver("a", sender.identity.public)
 	note := func(from *Driver, to recipient, line string) []byte {
 		return from.notes(to, line, 7, []notice{{1, yourTurn}})[0].Text
@@ -42,7 +42,7 @@ func TestWhoStandsInTheLineIsBelieved(t *testing.T) {
 	require.False(t, believes(d, other, said), "it was for another session")
 	require.False(t, believes(aDriver("b", sender.identity.public), to, said), "of another driver, and another line")
 	require.False(t, believes(d, to, note(sender, mine, "b")), "nothing is known of that line")
-	require.False(t, believes(d, to, note(New(nil), mine, "a")), "its sender does not stand in the line")
+	require.False(t, believes(d, to, note(New(newQuietStore()), mine, "a")), "its sender does not stand in the line")
 	require.False(t, believes(d, to, note(sender, recipient{id: to}, "a")), "it has no proof")
 	require.False(t, believes(d, to, note(d, mine, "a")), "nobody tells himself anything by a note")
 	for i := range said {
@@ -61,7 +61,7 @@ func TestWhoStandsInTheLineIsBelieved(t *testing.T) {
 }
 
 func TestManyWhoTellCostNoMemory(t *testing.T) {
-	d := New(nil)
+	d := New(newQuietStore())
 	for range mostRemembered + 100 {
 		d.identity.prove(newIdentity().public, sessionID{}, nil)
 	}
@@ -105,7 +105,7 @@ func TestOnlyWhatIsTrueWithoutTheSwapIsProven(t *testing.T) {
 }
 
 func FuzzReadNote(f *testing.F) {
-	d := New(nil)
+	d := New(newQuietStore())
 	f.Add([]byte(nil))
 	f.Add(bytes.Repeat([]byte{255}, 100))
 	f.Add(d.notes(recipient{id: sessionID{1}, key: d.identity.public}, "line", 7, []notice{{1, yourTurn}, {1 << 63, 0}})[0].Text)
@@ -134,7 +134,7 @@ func TestARemovalIsLookedIntoBeforeATurnIsTaken(t *testing.T) {
 
 // Who may write to a line can harm that line, and nothing else.
 func TestWhoStandsInALineCannotEndASession(t *testing.T) {
-	sender := New(nil)
+	sender := New(newQuietStore())
 	d := aDriver("a", sender.identity.public)
 	d.store = silent{}
 	s := &session{d: d, id: sessionID{1}, life: driverkit.NewLife(t.Context())}

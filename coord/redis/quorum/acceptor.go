@@ -51,6 +51,7 @@ func newAcceptor(ctx context.Context, at server.Address) (*acceptor, error) {
 type seat struct {
 	memory atomic.Pointer[server.Memory] // nil: it does not vote
 	lost   func()                        // called when it has forgotten
+	twin   *acceptor                     // it had a seat with the same memory; see seating
 }
 
 func (s *seat) take(m server.Memory) { s.memory.Store(&m) }

@@ -37,8 +37,8 @@ func system(t testing.TB) *storetest.System {
 		TTL: 2 * time.Second,
 		Tell: func(_ testing.TB, topic string, note []byte) (err error) {
 			note = append(binary.BigEndian.AppendUint64(bytes.Repeat([]byte{1}, tagSize-8), told.Add(1)), note...)
-			for _, tell := range publish {
-				err = errors.Join(err, tell(topic, note))
+			for i, tell := range publish {
+				err = errors.Join(err, tell(topic, append(bytes.Repeat([]byte{byte(i)}, server.IDSize), note...)))
 			}
 			return err
 		},

@@ -27,9 +27,9 @@
 // # The group
 //
 // The first process that opens the servers founds a group of them. For that all must be there, and empty. From then on every
-// process must name the same servers. Whoever names more or fewer is refused. But nobody can tell that another server is
-// named in the place of one: after it was healed, those who still name the old one may agree without it. To take other
-// servers, stop all processes first.
+// process must name the same servers. Whoever names more or fewer is refused. A server has one vote however many names lead to
+// it, and two names of one are refused. But nobody can tell that another server is named in the place of one: after it was
+// healed, those who still name the old one may agree without it. To take other servers, stop all processes first.
 //
 // A server that may have forgotten its votes does not vote: after it was emptied, or restarted without appendfsync always. The
 // log says so. [Store.Heal] gives it what the others know, so that it votes again. That takes 10 s and a program of a few

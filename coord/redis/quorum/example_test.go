@@ -16,7 +16,7 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	servers := []string{"redis-a:6379", "redis-b:6379", "redis-c:6379"}
-	locks, err := quorum.Connect(ctx, servers, redis.WithTTL(15*time.Second))
+	locks, err := quorum.Connect(ctx, servers, redis.WithTTL(5*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

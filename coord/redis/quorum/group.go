@@ -69,12 +69,16 @@ func (q *Store) fits(group string) error {
 
 // groupOf returns the group that a majority votes in, if any.
 func (q *Store) groupOf(all []member) (group string) {
-	count := make(map[string]int)
+	servers := make(map[string]map[string]bool) // by their memories: two names may lead to one
 	for _, m := range all {
-		if m.err == nil && m.group != "" {
-			if count[m.group]++; count[m.group] >= q.majority() {
-				return m.group
-			}
+		if m.err != nil || m.group == "" {
+			continue
+		}
+		if servers[m.group] == nil {
+			servers[m.group] = make(map[string]bool)
+		}
+		if servers[m.group][m.memory.ID()] = true; len(servers[m.group]) >= q.majority() {
+			return m.group
 		}
 	}
 	return ""
@@ -82,7 +86,16 @@ func (q *Store) groupOf(all []member) (group string) {
 
 // assemble finds the group that the acceptors belong to, or founds one.
 func (q *Store) assemble(ctx context.Context) error {
+	begun := time.Now()
 	all, err := q.survey(ctx, func(all []member) bool { return q.groupOf(all) != "" })
+	if err == nil && len(all) < len(q.all) {
+		// Two names of one server answer at almost the same time.
+		rest, cancel := context.WithTimeout(ctx, 50*time.Millisecond+3*time.Since(begun))
+		if more, _ := q.survey(rest, func([]member) bool { return false }); len(more) > len(all) {
+			all = more
+		}
+		cancel()
+	}
 	if err := unfit(all); err != nil {
 		return err
 	}
@@ -142,7 +155,7 @@ func (q *Store) join(group string, all []member) {
 		switch {
 		case m.err != nil:
 		case m.group == group:
-			m.seat.take(m.memory)
+			q.seat(m)
 		default:
 			m.seat.leave()
 		}
@@ -152,6 +165,25 @@ func (q *Store) join(group string, all []member) {
 			q.lookAgain(a) // perhaps it has not answered yet
 		}
 	}
+}
+
+// seat lets an acceptor vote, unless another one has the same memory: then both names lead to one server, and its vote would
+// count twice. Each vote is bound to the memory of its seat, so all votes are those of different servers.
+func (q *Store) seat(m member) {
+	q.seating.Lock()
+	defer q.seating.Unlock()
+	for _, a := range q.all {
+		if other, err := a.seat.Memory(); a != m.acceptor && err == nil && other.ID() == m.memory.ID() {
+			m.seat.leave()
+			if m.seat.twin != a {
+				m.seat.twin = a
+				q.log.Error("redis/quorum: two names lead to one server, which votes only once", "address", a.Address, "and", m.Address)
+			}
+			return
+		}
+	}
+	m.seat.twin = nil
+	m.seat.take(m.memory)
 }
 
 // found founds a group of acceptors none of which votes. Each is enrolled first, and votes only when all are. So an acceptor
@@ -201,7 +233,7 @@ func (q *Store) readmit(m member) {
 	switch {
 	case m.err != nil || m.group == "":
 	case m.group == *q.group.Load():
-		m.seat.take(m.memory)
+		q.seat(m)
 	default: // another group is founded only when a majority has forgotten all
 		q.forgot.Store(true)
 	}

@@ -123,7 +123,7 @@ func (q *Store) healOne(ctx context.Context, m member, healing, group string, un
 	if !strings.HasPrefix(stands, "v "+group) {
 		return fmt.Errorf("%s: %w", m.Address, errElseHeals)
 	}
-	m.seat.take(m.memory)
+	q.seat(m)
 	q.log.Info("redis/quorum: it votes again", "address", m.Address, "registers", len(union))
 	return nil
 }

@@ -2,9 +2,10 @@ package quorum
 
 import (
 	"crypto/sha256"
-	"math/bits"
 	"sync"
 	"time"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 )
 
 // hearsay hears the acceptors, and believes a note that a majority has told for one ballot: then the swap was applied.
@@ -24,8 +25,17 @@ type hearsay struct {
 // A rumour is a note that too few have told so far.
 type rumour struct {
 	ballot ballot
-	from   uint64 // one bit for each acceptor
+	from   map[int]string // acceptors, and the memories of which they spoke: two names may lead to one server
 	doubt  *time.Timer
+}
+
+// servers is how many have told it.
+func (r *rumour) servers() int {
+	all := make(map[string]struct{}, len(r.from))
+	for _, memory := range r.from {
+		all[memory] = struct{}{}
+	}
+	return len(all)
 }
 
 // maxTold bounds what is remembered to keep notes from being heard twice, or out of order: acceptors that tell one so much
@@ -43,9 +53,19 @@ func newHearsay(majority int, hear func([]byte), patience func() time.Duration) 
 	}
 }
 
-// say is called with what an acceptor tells. A note counts once a majority has told it for one ballot. Until then its swap
+// tell is called with what an acceptor tells: its memory and a note.
+func (h *hearsay) tell(from int, text []byte) {
+	switch {
+	case text == nil:
+		h.say(from, "", nil)
+	case len(text) >= server.IDSize: // else it is not ours
+		h.say(from, string(text[:server.IDSize]), text[server.IDSize:])
+	}
+}
+
+// say is called with a note that an acceptor tells. A note counts once a majority has told it for one ballot. Until then its swap
 // may yet turn out not to be applied, and a listener must not believe that it has a turn.
-func (h *hearsay) say(from int, note []byte) {
+func (h *hearsay) say(from int, memory string, note []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
@@ -71,17 +91,20 @@ func (h *hearsay) say(from int, note []byte) {
 		return
 	}
 	if r == nil {
-		r = &rumour{ballot: at}
+		r = &rumour{ballot: at, from: make(map[int]string)}
 		r.doubt = time.AfterFunc(h.patience(), func() { h.doubted(what, r) })
 		h.rumours[what] = r
 	}
 	if r.ballot.less(at) { // the swap is proposed again: votes for the earlier ballot do not add up
-		r.ballot, r.from = at, 0
+		r.ballot = at
+		clear(r.from)
 	} else if at.less(r.ballot) {
 		return
 	}
-	r.from |= 1 << from
-	if bits.OnesCount64(r.from) < h.majority {
+	if r.from[from] == "" { // it cannot speak for two
+		r.from[from] = memory
+	}
+	if r.servers() < h.majority {
 		return
 	}
 	r.doubt.Stop()

@@ -18,14 +18,14 @@ func TestAMajorityMustTellTheSameText(t *testing.T) {
 	h, heard := whatIsHeard()
 	defer h.stop()
 	tag := strings.Repeat("x", tagSize)
-	h.say(0, []byte(tag+"true"))
-	h.say(1, []byte(tag+"forged")) // by who may publish, and has heard the first
-	h.say(2, []byte(tag+"another"))
+	h.say(0, "0", []byte(tag+"true"))
+	h.say(1, "1", []byte(tag+"forged")) // by who may publish, and has heard the first
+	h.say(2, "2", []byte(tag+"another"))
 	assert.Empty(t, *heard)
-	h.say(2, []byte(tag+"true"))
+	h.say(2, "2", []byte(tag+"true"))
 	assert.Equal(t, []string{"true"}, *heard)
-	h.say(0, []byte(tag+"forged"))
-	h.say(1, []byte("short"))
+	h.say(0, "0", []byte(tag+"forged"))
+	h.say(1, "1", []byte("short"))
 	assert.Equal(t, "true", (*heard)[0])
 }
 
@@ -33,9 +33,9 @@ func TestAMajorityMustTellTheSameText(t *testing.T) {
 func TestOneThatWasNotHeardIsAReasonToLook(t *testing.T) {
 	h, heard := whatIsHeard()
 	defer h.stop()
-	h.say(0, []byte("short"))
+	h.say(0, "0", []byte("short"))
 	assert.Empty(t, *heard)
-	h.say(0, nil)
+	h.say(0, "0", nil)
 	assert.Len(t, *heard, 1)
 }
 
@@ -45,7 +45,7 @@ func TestRumoursAreBounded(t *testing.T) {
 	tag := []byte(strings.Repeat("x", tagSize))
 	for i := range 2 * maxTold {
 		tag[ballotSize], tag[ballotSize+1] = byte(i), byte(i>>8)
-		h.say(0, tag)
+		h.say(0, "0", tag)
 	}
 	assert.LessOrEqual(t, len(h.rumours), maxTold)
 	assert.NotEmpty(t, *heard, "what is not kept may have been true, so the listener looks")

@@ -35,7 +35,7 @@ func (q *Store) listen(ctx context.Context, topic string, hear func([]byte)) (st
 	})
 	begun := make(chan error, len(q.all)) // of the first try of each; later ones tell the listener itself
 	for i, a := range q.all {
-		if !q.life.Go(func() { hearOne(life, a, topic, func(note []byte) { h.say(i, note) }, begun) }) {
+		if !q.life.Go(func() { hearOne(life, a, topic, func(note []byte) { h.tell(i, note) }, begun) }) {
 			stop()
 			return nil, storekit.ErrClosed
 		}

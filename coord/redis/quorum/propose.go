@@ -104,7 +104,7 @@ func (p *proposal) refused(ctx context.Context, at, higher ballot, err error) (*
 // look asks what acceptors have accepted.
 func (q *Store) look(ctx context.Context, key string) ([]vote, error) {
 	votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
-		return a.ask(ctx, lookScript, []string{q.root + key}, nil)
+		return a.ask(ctx, lookScript, q.keys(a, key), nil)
 	})
 	return votes.yes, err
 }

@@ -192,7 +192,7 @@ func voters(q *Store) (n int) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			v := a.ask(ctx, lookScript, []string{q.root + "voters"}, nil)
+			v := a.ask(ctx, lookScript, q.keys(a, "voters"), nil)
 			if errors.Is(v.err, errNoVote) {
 				q.lookAgain(a)
 			}

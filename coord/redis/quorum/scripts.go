@@ -13,6 +13,7 @@ const (
 // {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
 var prepareScript = server.NewGuarded(`
 local promised = redis.call('GETRANGE', KEYS[3], 0, 31)
+if promised == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if promised == '' then
   redis.call('SET', KEYS[3], ARGV[2] .. string.rep('0', 48))
   redis.call('ZADD', KEYS[2], 0, KEYS[3])
@@ -26,10 +27,11 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 `)
 
 // KEYS: mark, index, register. ARGV: memory, ballot, the next ballot, age in us, content, then channels and texts. It
-// accepts, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already
-// keeps its age.
+// accepts, tells each text with the memory before it, promises the next ballot, and returns 1, or {the higher ballot that it
+// has promised}. Content that it had already keeps its age.
 var acceptScript = server.NewGuarded(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
+if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
 if s ~= '' and ARGV[2] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
 local since = string.sub(s, 65, 80)
@@ -38,13 +40,14 @@ if string.sub(s, 81, 88) ~= string.sub(ARGV[5], 1, 8) then
   since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[4]))
 end
 redis.call('SET', KEYS[3], ARGV[3] .. ARGV[2] .. since .. ARGV[5])
-for i = 6, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
+for i = 6, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[1] .. ARGV[i + 1]) end
 return 1
 `)
 
-// KEYS: mark, register. ARGV: memory. It returns {what it has accepted or nil, age}.
+// KEYS: mark, index, register. ARGV: memory. It returns {what it has accepted or nil, age}.
 var lookScript = server.NewGuarded(`
-local s = redis.call('GETRANGE', KEYS[2], 32, MOST + 32)
+local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
+if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then return {false, 0} end
 local t = redis.call('TIME')
 return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}

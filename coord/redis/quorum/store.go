@@ -26,6 +26,8 @@ type Store struct {
 	ledger *ledger
 	trip   atomic.Int64 // how long a trip takes, ns
 
+	seating sync.Mutex // held while an acceptor takes a seat
+
 	group  atomic.Pointer[string]
 	forgot atomic.Bool // another group was founded, and Memory has not been asked since
 

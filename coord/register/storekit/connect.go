@@ -12,11 +12,14 @@ import (
 )
 
 // Connect opens a store and returns a client on it. If the client requires more than unopened promises, which is a store
-// with the same settings that has not been opened, Connect refuses before open is called. It asks once more when the store
-// is open, and knows how its server is set up. Closing the client closes the store.
+// with the same settings that has not been opened, Connect refuses before open is called, and likewise if the TTL is too long
+// for it. It asks once more when the store is open, and knows how its server is set up. Closing the client closes the store.
 func Connect[S register.Store](ctx context.Context, p Package, s Settings, unopened S, open func(context.Context) (S, error)) (*coord.Client, error) {
 	if err := p.checkStrength(unopened, s); err != nil {
 		return nil, err
+	}
+	if err := register.CheckTTL(unopened, s.TTL, s.Longest); err != nil {
+		return nil, p.Invalid("%w", err)
 	}
 	store, err := open(ctx)
 	if err != nil {

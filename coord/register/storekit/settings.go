@@ -10,9 +10,10 @@ import (
 
 // Settings are what the user of any store may set. A store's own configuration embeds them.
 type Settings struct {
-	TTL    time.Duration  // of sessions
-	Log    *slog.Logger   // never nil after Configure
-	Client []coord.Option // of the client that Connect makes
+	TTL     time.Duration  // of sessions
+	Longest time.Duration  // TTL that anybody uses who shares the store
+	Log     *slog.Logger   // never nil after Configure
+	Client  []coord.Option // of the client that Connect makes
 }
 
 // maxTTL is the longest TTL: nobody waits longer for a holder that has died, or after a store has forgotten.
@@ -21,7 +22,7 @@ const maxTTL = 24 * time.Hour
 // Configure applies options to a configuration whose defaults are set, and checks the settings in it. A nil option changes
 // nothing. Without a TTL it is register.DefaultTTL, and without a logger nothing is logged.
 func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error {
-	s.TTL = register.DefaultTTL
+	s.TTL, s.Longest = register.DefaultTTL, register.DefaultTTL
 	for _, o := range opts {
 		if o != nil {
 			o(c)
@@ -33,10 +34,13 @@ func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error
 	if s.TTL < register.MinTTL || s.TTL > maxTTL {
 		return p.Invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", s.TTL, register.MinTTL, maxTTL)
 	}
+	if s.Longest < register.MinTTL || s.Longest > maxTTL {
+		return p.Invalid("WithLongestTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", s.Longest, register.MinTTL, maxTTL)
+	}
 	return nil
 }
 
 // Driver returns register's driver on a store.
 func (s *Settings) Driver(store register.Store) *register.Driver {
-	return register.New(store, register.WithTTL(s.TTL), register.WithLogger(s.Log))
+	return register.New(store, register.WithTTL(s.TTL), register.WithLongestTTL(s.Longest), register.WithLogger(s.Log))
 }

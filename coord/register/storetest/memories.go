@@ -13,6 +13,7 @@ var memories = []scenario{
 	{name: "the memory of a store that forgets nothing stays", run: memoryStays},
 	{name: "after a restart all is there, or the store says that it may have forgotten", alone: true, run: restartForgetsNothing},
 	{name: "a store that has forgotten says so until it is asked for its memory", alone: true, run: forgotten},
+	{name: "what is thrown away does not count as empty", alone: true, run: thrownAway},
 }
 
 // remembers returns the memory of a store.
@@ -83,6 +84,41 @@ func restartForgetsNothing(s *scene) {
 	it := s.read(stores[0], s.key("k0"))
 	it = s.put(stores[1], it.Key, it.Version, "after the restart")
 	s.stands(stores[0], it)
+}
+
+// Whoever meets an empty register is about to make a line there, beside whoever holds it.
+func thrownAway(s *scene) {
+	s.needs("be made to throw something away", s.sys.Lose == nil)
+	calls := map[string]func(ctx context.Context, store register.Store, key string) error{
+		"Read": func(ctx context.Context, store register.Store, key string) error {
+			_, err := store.Read(ctx, key)
+			return err
+		},
+		"Swap": func(ctx context.Context, store register.Store, key string) error {
+			_, err := store.Swap(ctx, register.Swap{Key: key, Next: register.NewVersion(), Value: []byte("anew")})
+			return err
+		},
+		"List": func(ctx context.Context, store register.Store, key string) error {
+			return store.List(ctx, key, func(register.Item) bool { return true })
+		},
+	}
+	for what, call := range calls {
+		store := s.open()
+		before := s.remembers(store)
+		it := s.put(store, s.key("thrown away "+what), register.Version{}, "x")
+		s.sys.Lose(s, it.Key)
+		ctx, cancel := s.while()
+		err := call(ctx, store, it.Key)
+		cancel()
+		if !errors.Is(err, register.ErrForgot) {
+			s.Errorf("%s of what was thrown away: %v, want ErrForgot", what, err)
+			continue
+		}
+		if m := s.remembers(store); m.ID == before.ID {
+			s.Errorf("%s: the memory is %q as before", what, m.ID)
+		}
+		s.put(store, it.Key, s.read(store, it.Key).Version, "anew")
+	}
 }
 
 func forgotten(s *scene) {

@@ -65,6 +65,7 @@ const (
 	ageWithoutClock       flaw = "a store without a clock says an age of zero"
 	clockStandsStill      flaw = "the clock is that of the last swap"
 	forgetsInSilence      flaw = "a store forgets and does not say so"
+	losesInSilence        flaw = "what was thrown away counts as empty"
 	goroutineLeak         flaw = "each listening leaves a goroutine"
 	closeWaitsForEver     flaw = "a stop after Close hangs"
 	keptTwice             flaw = "a key can be kept by two stores"
@@ -122,6 +123,7 @@ func flawedSystem(t testing.TB, f flaw) *System {
 		Limit:   modelLimit,
 		Restart: func(testing.TB) { m.restart() },
 		Forget:  func(testing.TB) { m.forget() },
+		Lose:    func(_ testing.TB, key string) { m.lose(key) },
 		Freeze:  func(testing.TB) func() { return m.freeze() },
 	}
 }
@@ -161,6 +163,16 @@ func (m *model) forget() {
 	defer m.mu.Unlock()
 	clear(m.registers)
 	if m.flaw != forgetsInSilence {
+		m.memory++
+		m.since = time.Now()
+	}
+}
+
+func (m *model) lose(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.registers, m.key(key))
+	if m.flaw != losesInSilence {
 		m.memory++
 		m.since = time.Now()
 	}

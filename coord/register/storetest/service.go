@@ -25,7 +25,7 @@ const patience = 2 * time.Minute
 // The system must be the suite's alone.
 func Service(t testing.TB, sys *System) *drivertest.Service {
 	ttl := cmp.Or(sys.TTL, time.Second)
-	opts := []register.Option{register.WithTTL(ttl), register.WithLogger(drivertest.Logger(t))}
+	opts := []register.Option{register.WithTTL(ttl), register.WithLongestTTL(ttl), register.WithLogger(drivertest.Logger(t))}
 	clean := sys.Open(t)
 	admin := register.New(sys.Open(t), opts...)
 	t.Cleanup(func() { closeDriver(admin) })

@@ -44,6 +44,10 @@ type System struct {
 	// the system can be reached.
 	Forget func(t testing.TB)
 
+	// Lose makes the system throw away what stands under one key, as a cache does when it is full, and nothing else. Leave it out
+	// if the system refuses to be set up so that this can happen.
+	Lose func(t testing.TB, key string)
+
 	// Freeze stops the system without ending it, as kill -STOP does, until thaw is called. thaw may be called twice.
 	// Connections stay open and nothing is answered.
 	Freeze func(t testing.TB) (thaw func())

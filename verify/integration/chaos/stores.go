@@ -46,7 +46,7 @@ func (p plan) address(addrs []string) string {
 	if p.store().start == nil {
 		return fmt.Sprintf(p.store().url, filepath.Join(p.dir, "store"))
 	}
-	return fmt.Sprintf(p.store().url, at) + "session=" + p.session.String()
+	return fmt.Sprintf(p.store().url, at) + fmt.Sprintf("session=%v&longest-session=%v", p.session, p.session)
 }
 
 // openStore starts a store. Its clients create what they need.

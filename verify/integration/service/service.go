@@ -39,8 +39,8 @@ var Both = []Service{ZooKeeper, Etcd}
 var Stores = []Service{
 	{"Redis", func(t testing.TB, opts ...servers.Option) *servers.Cluster {
 		return servers.Redis(t, append(opts, servers.AppendOnly("always"))...)
-	}, connectTo("redis://%s")},
-	{"PostgreSQL", servers.Postgres, connectTo("postgres://postgres@%s/postgres?sslmode=disable")},
+	}, connectTo("redis://%s?longest-session=%v")},
+	{"PostgreSQL", servers.Postgres, connectTo("postgres://postgres@%s/postgres?sslmode=disable&longest-session=%v")},
 }
 
 // Named returns the service with that name.
@@ -64,7 +64,7 @@ func connectEtcd(ctx context.Context, addrs []string, ttl time.Duration, opts ..
 
 func connectTo(url string) func(context.Context, []string, time.Duration, ...coord.Option) (*coord.Client, error) {
 	return func(ctx context.Context, addrs []string, ttl time.Duration, opts ...coord.Option) (*coord.Client, error) {
-		return backend.Open(ctx, fmt.Sprintf(url, strings.Join(addrs, ",")), backend.WithTTL(ttl), backend.WithClient(opts...))
+		return backend.Open(ctx, fmt.Sprintf(url, strings.Join(addrs, ","), ttl), backend.WithTTL(ttl), backend.WithClient(opts...))
 	}
 }
 

@@ -13,17 +13,52 @@ import (
 // Memory is one stretch of time in which the database has forgotten nothing.
 type Memory struct {
 	id    string
+	run   string        // of the server
 	lasts time.Duration // so far
 }
 
-// ID returns what tells memories apart: 16 characters.
+// IDSize is the length of an ID.
+const IDSize = 16
+
+// ID returns what tells memories apart. No two servers have the same.
 func (m Memory) ID() string { return m.id }
 
 // For returns for how long the memory has lasted by the server's wall clock.
 func (m Memory) For() time.Duration { return m.lasts }
 
+// ended are the memories that were found before the one that is found now, each with the run of its server. If one comes back
+// in another run, the server has been started with what was on its disk before it had others. In the same run, the address has
+// led to another server for a while.
+type ended struct {
+	turn chan struct{} // held by whoever uses what follows
+	now  Memory
+	all  map[string]string
+}
+
 // Recall asks what the server remembers, and has it write a mark if that is unknown.
 func (s *Server) Recall(ctx context.Context) (Memory, error) {
+	select {
+	case s.ended.turn <- struct{}{}:
+		defer func() { <-s.ended.turn }()
+	case <-ctx.Done():
+		return Memory{}, ctx.Err()
+	}
+	m, err := s.recall(ctx, "")
+	if run, again := s.ended.all[m.id]; err == nil && again && run != m.run && s.ended.now.id != m.id {
+		s.Log.Warn("redis: the server has gone back to what it had stored before", "address", s.Address, "memory", m.id)
+		m, err = s.recall(ctx, m.id)
+	}
+	if err == nil {
+		if m.id != s.ended.now.id {
+			s.ended.all[s.ended.now.id] = s.ended.now.run
+		}
+		s.ended.now = m
+	}
+	return m, err
+}
+
+// recall is Recall, and ends a memory that is not to be gone on with.
+func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 	kept := "0"
 	if s.keeps(ctx) {
 		kept = "1"
@@ -34,9 +69,12 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 		return Memory{}, explain(err)
 	}
 	// Sent whole, since a server that has the other scripts already would not notice that the user may not send any.
-	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(1).Key(s.mark).Arg(hex.EncodeToString(id[:]), kept).Build()).ToMessage()
+	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(2).Key(s.mark, s.index).Arg(hex.EncodeToString(id[:]), kept, over).Build()).ToMessage()
 	if err != nil {
 		return Memory{}, explain(err)
+	}
+	if n, _ := reply.AsInt64(); reply.IsInt64() && n == 1 {
+		return Memory{}, errEvicts
 	}
 	if reply.IsInt64() {
 		// A client that goes by sentinels is led to the new master by a new connection.
@@ -44,7 +82,7 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 		return Memory{}, ErrReplica
 	}
 	parts, err := reply.ToArray()
-	if err != nil || len(parts) != 3 {
+	if err != nil || len(parts) != 4 {
 		return Memory{}, fmt.Errorf("%w: %w", ErrStrange, err)
 	}
 	name, err := parts[0].ToString()
@@ -52,7 +90,11 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 		return Memory{}, err
 	}
 	us, err := parts[1].AsInt64()
-	return Memory{name, storekit.Age(us)}, err
+	if err != nil {
+		return Memory{}, err
+	}
+	run, err := parts[3].ToString()
+	return Memory{name, run, storekit.Age(us)}, err
 }
 
 // keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false.

@@ -28,29 +28,48 @@ func NewGuarded(text string) *Script { return NewScript(guard + text) }
 // The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (ARGV[1]),
 // and that the server has neither been restarted nor followed another one since the mark was written: either gives it
 // another replication id. A memory that was promised to outlast a restart ends when there is a replica, since that could be
-// promoted. The answer 0 says that nothing was done, and that the caller has to look at the mark.
+// promoted, and when the server stops writing to its disk. The answer 0 says that nothing was done, and that the caller has to
+// look at the mark.
+//
+// lost says what it means that a register is empty. The index names all that are not, and the mark, which is no register. So
+// if it names an empty one, or lacks the mark, the server has thrown something away, since somebody has it evict keys. Then the
+// mark goes, so that all begin anew, and the script must answer 0.
 const guard = `
+local function has(index, key) return #redis.call('ZRANGEBYLEX', index, '[' .. key, '[' .. key) > 0 end
+local function lost(index, key)
+  if has(index, KEYS[1]) and not has(index, key) then return false end
+  redis.call('ZREM', index, key)
+  redis.call('DEL', KEYS[1])
+  return true
+end
 local mark = redis.call('GET', KEYS[1])
 if not mark or string.sub(mark, 1, 16) ~= ARGV[1] then return 0 end
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true)
 or not string.find(info, 'master_replid:' .. string.sub(mark, 18, 57), 1, true)
-or string.sub(mark, 59, 59) == '1' and not string.find(info, 'connected_slaves:0\r\n', 1, true) then return 0 end
+or string.sub(mark, 59, 59) == '1' and not (string.find(info, 'connected_slaves:0\r\n', 1, true)
+and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)) then return 0 end
 `
 
-// KEYS: mark. ARGV: the id of a new memory, 1 if the server now keeps all that it answers.
-// It returns {id, for how long it has remembered, in us, 1 if kept}, or 0 on a server that follows another.
+// KEYS: mark, index. ARGV: the id of a new memory, 1 if the server now keeps all that it answers, a memory that has ended.
+// It returns {id, for how long it has remembered, in us, 1 if kept, the run of the server}, 0 on a server that follows another,
+// or 1 on one that throws away keys that do not expire.
 //
 // A server goes on with the memory of the mark if the mark is from its present run. Within a run the replication id changes
 // when the first replica attaches, or after an hour without one, but also when the server has followed another: then there
 // is a second id, that of the other server. A new run goes on with the memory if all was kept on disk and the server has not
-// followed another.
+// followed another. If the server kept all and has ceased to, what it will find on its disk is old: so the memory ends now, and
+// everybody knows another one by then. When it begins to write, that counts once all is written.
 //
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then.
 const recallScript = `
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true) then return 0 end
+if string.find(redis.call('INFO', 'memory'), 'maxmemory_policy:allkeys-', 1, true) then return 1 end
 local server = redis.call('INFO', 'server')
+local disk = redis.call('INFO', 'persistence')
+local written = string.find(disk, 'aof_enabled:1\r\n', 1, true)
+local ready = string.find(disk, 'aof_rewrite_in_progress:0\r\n', 1, true) and string.find(disk, 'aof_rewrite_scheduled:0\r\n', 1, true)
 local replid = string.match(info, 'master_replid:(%x+)')
 local alone = string.find(info, 'connected_slaves:0\r\n', 1, true)
 local followed = string.match(info, 'master_replid2:(%x+)') ~= string.rep('0', 40)
@@ -58,9 +77,12 @@ local run = string.match(server, 'run_id:(%x+)')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local id, kept, since = ARGV[1], ARGV[2], now
-if not alone then kept = '0' end
+if not alone or not written then kept = '0' end
 local mark = redis.call('GET', KEYS[1])
-if mark then
+local named = #redis.call('ZRANGEBYLEX', KEYS[2], '[' .. KEYS[1], '[' .. KEYS[1]) > 0
+if not ready and not (mark and string.sub(mark, 59, 59) == '1') then kept = '0' end
+if mark and string.sub(mark, 1, 16) == ARGV[3] then named = false end
+if mark and named and not (string.sub(mark, 59, 59) == '1' and not written) then
   local markkept = string.sub(mark, 59, 59)
   local samerun = string.sub(mark, 78, 117) == run
   if string.sub(mark, 18, 57) == replid or not followed and (samerun or markkept == '1' and kept == '1') then
@@ -73,7 +95,8 @@ if mark then
 end
 local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run
 if new ~= mark then redis.call('SET', KEYS[1], new) end
-return {id, now - since, tonumber(kept)}
+if not named then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
+return {id, now - since, tonumber(kept), run}
 `
 
 // KEYS: mark, index, a register that is nobody's. ARGV: memory, a value, a channel. It uses each command that other scripts
@@ -105,6 +128,7 @@ local now = t[1] * 1000000 + t[2]
 for _, key in ipairs(keys) do
   local s = redis.call('GETRANGE', key, 0, MOST)
   all[1] = key
+  if s == '' and lost(KEYS[2], key) then return 0 end
   local since = tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
   if since and #s >= ARGV[5] + 15 and #s <= MOST then
     all[#all + 1] = key

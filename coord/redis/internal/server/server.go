@@ -30,8 +30,9 @@ type Server struct {
 	index    string // the key with the keys of all registers
 	channels string // what channels begin with; known after Inspect
 
-	conn *connection
-	ears *ears
+	conn  *connection
+	ears  *ears
+	ended ended
 
 	secure  bool         // its connections are encrypted
 	reached *atomic.Bool // it has accepted a connection
@@ -47,6 +48,7 @@ func On(client rueidis.Client, c Config) *Server {
 		index:   c.Beside("keys"),
 		conn:    newConnection(client, rueidis.PubSubHooks{}),
 		ears:    newEars(client, c.Log),
+		ended:   ended{turn: make(chan struct{}, 1), all: make(map[string]string)},
 		reached: new(atomic.Bool),
 		cut:     func() {},
 		release: func() {},

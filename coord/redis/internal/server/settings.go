@@ -13,6 +13,10 @@ import (
 var ErrCluster = storekit.Denied("it is part of a cluster, which has no memory that can be watched as a whole, and a script there sees " +
 	"one of its parts only: use a Redis of its own")
 
+// errEvicts says why a server is refused. Without a limit to its memory it throws nothing away yet, but a limit can be set at any time.
+var errEvicts = storekit.Denied("its maxmemory-policy is allkeys-…, so it may throw registers away when memory is short, and two would hold one lock: " +
+	"CONFIG SET maxmemory-policy noeviction")
+
 // Inspect refuses a server on which registers would not be safe.
 func (s *Server) Inspect(ctx context.Context) error {
 	info, err := s.info(ctx)
@@ -33,9 +37,8 @@ func (s *Server) Inspect(ctx context.Context) error {
 	if info["role"] != "master" {
 		return storekit.Denied("it is a replica of %s:%s and does not write: use that one", info["master_host"], info["master_port"])
 	}
-	if policy := info["maxmemory_policy"]; info["maxmemory"] != "0" && strings.HasPrefix(policy, "allkeys-") {
-		return storekit.Denied("its maxmemory-policy is %s, so it may throw registers away when memory is short, and two would hold one lock: "+
-			"CONFIG SET maxmemory-policy noeviction", policy)
+	if strings.HasPrefix(info["maxmemory_policy"], "allkeys-") {
+		return errEvicts
 	}
 	if info["maxmemory_policy"] == "" {
 		s.Log.Warn("redis: the server does not say what it does when memory is short; make sure that maxmemory-policy is noeviction")

@@ -16,7 +16,7 @@ import (
 func main() {
 	lock(func(ctx context.Context) (*coord.Client, error) { return redis.Connect(ctx, "127.0.0.1:1") })
 	lock(func(ctx context.Context) (*coord.Client, error) {
-		return quorum.Connect(ctx, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, redis.WithTTL(time.Minute))
+		return quorum.Connect(ctx, []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, redis.WithTTL(time.Minute), redis.WithLongestTTL(time.Minute))
 	})
 }
 

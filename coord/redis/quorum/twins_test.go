@@ -1,0 +1,91 @@
+package quorum
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"errors"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func TestOneServerUnderTwoNamesIsRefused(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	openOn(t, cluster)
+	a, b := cluster.Addrs()[0], cluster.Addrs()[1]
+	for range 20 {
+		q, err := Open(redistest.Within(t, 20*time.Second), []string{a, b, b})
+		if err == nil {
+			q.Close()
+			t.Fatal("it was opened")
+		}
+		if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "lead to one Redis") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A name leads to another server than before, as after a change in DNS. That server has one vote, and not two.
+func TestANameThatLeadsElsewhereHasNoVoteOfItsOwn(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	a, b, c := cluster.Addrs()[0], cluster.Addrs()[1], cluster.Addrs()[2]
+	name := redistest.Forward(t, b)
+	q, err := Open(redistest.Within(t, 20*time.Second), []string{a, name.Addr(), c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	it := redistest.Put(t, q, "a", "one")
+	name.To(a)
+	cluster.Member(2).Kill()
+	for range 10 { // until it is known who is where
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, err := q.Read(ctx, "a")
+		if err == nil {
+			t.Fatal("one server of three was read")
+		}
+		if _, err = q.Swap(ctx, register.Swap{Key: "a", Old: it.Version, Next: register.NewVersion(), Value: []byte("two")}); err == nil {
+			t.Fatal("one server of three has swapped")
+		}
+		cancel()
+	}
+	name.To(b) // and all goes on
+	redistest.Eventually(t, "it is swapped", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		it, err := q.Read(ctx, "a")
+		if err == nil {
+			_, err = q.Swap(ctx, register.Swap{Key: "a", Old: it.Version, Next: register.NewVersion(), Value: []byte("three")})
+		}
+		return err == nil
+	})
+}
+
+// A note that one server tells under two names has been told by one.
+func TestANoteCountsOnceForEachServer(t *testing.T) {
+	heard := 0
+	h := newHearsay(2, func(note []byte) {
+		if note != nil {
+			heard++
+		}
+	}, func() time.Duration { return time.Minute })
+	defer h.stop()
+	p := accepted{ballot: ballot{}.next()}
+	one, other := strings.Repeat("a", 16), strings.Repeat("b", 16)
+	note := tag(p, "key", 0) + "text"
+	for name := range 2 {
+		if h.tell(name, []byte(one+note)); heard > 0 {
+			t.Fatal("it is believed")
+		}
+	}
+	if h.tell(0, []byte(other+note)); heard > 0 {
+		t.Fatal("a name speaks for two")
+	}
+	if h.tell(2, []byte(other+note)); heard != 1 {
+		t.Errorf("two servers have told it, and it was heard %d times", heard)
+	}
+}

@@ -1,0 +1,109 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// candid is a store that promises to say so when it has forgotten.
+type candid struct{ *forgetful }
+
+func (candid) Strength() driver.Strength {
+	return driver.Strength{Restart: driver.ForgetsOpenly, Failover: driver.NoFailover, WakeUp: driver.Told}
+}
+
+func forgettingStore() (f *forgetful, forgets register.Store) {
+	f = &forgetful{Store: memory.NewStore(), since: time.Now().Add(-24 * time.Hour)}
+	return f, candid{f}
+}
+
+// A holder believes for as long as its TTL says. The store forgets, and with all else how long that is. The next one uses a
+// short TTL, and has never heard of the holder.
+func TestANewcomerWaitsForTheLongestTTLThatAnybodyMayHave(t *testing.T) {
+	for name, all := range map[string][]register.Option{
+		"by default":     {},
+		"as all say":     {register.WithLongestTTL(time.Minute)},
+		"as all say too": {register.WithLongestTTL(time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ttl := map[string]time.Duration{"by default": register.DefaultTTL, "as all say": time.Minute, "as all say too": time.Second}[name]
+				f, store := forgettingStore()
+				holder, s := open(t, store, append(all, register.WithTTL(ttl))...)
+				defer shut(t, holder)
+				join(t, s, "line")
+				f.forget()
+				f.Store = memory.NewStore()
+				until := s.Deadline()
+				newcomer, next := open(t, store, append(all, register.WithTTL(time.Second))...)
+				defer shut(t, newcomer)
+				if _, ahead, err := next.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"}); err != nil || len(ahead) > 0 {
+					t.Fatalf("%v, %v", ahead, err)
+				}
+				if time.Now().Before(until) {
+					t.Errorf("it stands first %v before the holder stops", time.Until(until))
+				}
+				if time.Since(until) > ttl {
+					t.Errorf("it stands first only %v after the holder stopped", time.Since(until))
+				}
+			})
+		})
+	}
+}
+
+func TestATTLThatNobodyReckonsWithIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, store := forgettingStore()
+		d := register.New(store, register.WithTTL(time.Hour))
+		defer shut(t, d)
+		if _, err := d.Open(t.Context()); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "WithLongestTTL") {
+			t.Errorf("it opens: %v", err)
+		}
+		// It has stopped nobody else.
+		began := time.Now()
+		other, _ := open(t, store)
+		defer shut(t, other)
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("another one waits %v", waited)
+		}
+	})
+}
+
+// Two say different things, so one of them would wait for too short when the store has forgotten.
+func TestWhoeverReckonsWithAnotherLongestTTLIsRefused(t *testing.T) {
+	for _, other := range []time.Duration{time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			_, store := forgettingStore()
+			d, s := open(t, store)
+			defer shut(t, d)
+			at := register.New(store, register.WithTTL(time.Second), register.WithLongestTTL(other))
+			defer shut(t, at)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := at.Open(ctx); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "10s") {
+				t.Errorf("with %v it opens: %v", other, err)
+			}
+			leave(t, join(t, s, "line"))
+			again, _ := open(t, store)
+			shut(t, again)
+		})
+	}
+}
+
+func TestAStoreThatPromisesNothingTakesAnyTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		d, _ := open(t, store, register.WithTTL(time.Hour))
+		defer shut(t, d)
+		short, _ := open(t, store, register.WithTTL(time.Second))
+		shut(t, short)
+	})
+}

@@ -1,0 +1,60 @@
+package planted
+
+import "strings"
+
+// forgets are the bugs about stores that forget.
+var forgets = []Bug{
+	one("stores: the longest TTL stands where it is forgotten with all else",
+		"coord/register/memory.go", `return !kernel && store.Strength().Restart != driver.Forgets`, `return false && !kernel && driver.Forgets > 0`,
+		testsRegister("TestANewcomerWaitsForTheLongestTTLThatAnybodyMayHave")),
+	one("stores: whoever reckons with another longest TTL is let in",
+		"coord/register/memory.go", `case d.bounded:`, `case d.bounded && false:`, testsRegister("TestWhoeverReckonsWithAnotherLongestTTLIsRefused")),
+	one("stores: a TTL that nobody reckons with is taken",
+		"coord/register/memory.go", `if ttl <= longest ||`, `if ttl > 0 ||`, testsRegister("TestATTLThatNobodyReckonsWithIsRefused")),
+	one("memcached: a mark has its date before it stands",
+		"coord/memcached/memory.go", `add(s.markKey(), encodeMark(undated,`, `add(s.markKey(), encodeMark(now+2,`,
+		testsForgetful("memcached", "TestAMemoryIsNoOlderThanTheServerWasEmptied/the_mark")),
+	one("memcached: a connection is used before it is known where it leads",
+		"coord/memcached/memory.go", `	if c.known == known {
+`, `	if c.known == known || true {
+`, testsForgetful("memcached", "TestAClientThatWasAwayDuringARestartReplacesNothing")),
+	one("redis: a register that the server has thrown away counts as empty",
+		"coord/redis/internal/server/scripts.go", `if has(index, KEYS[1]) and not has(index, key) then return false end`, `if true then return false end`,
+		testsForgetfulRedis("TestARegisterThatIsMissingIsAForgetting/read")),
+	one("redis: it is not noticed that nothing is written to the disk any more",
+		"coord/redis/internal/server/scripts.go", `
+and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)) then return 0 end`, `) then return 0 end`,
+		testsForgetfulRedis("TestARestartWithADiskThatWasNotWrittenToForgets")),
+	one("redis: a memory that has ended is gone on with",
+		"coord/redis/internal/server/memory.go", `err == nil && again &&`, `err == nil && again && false &&`, testsForgetfulRedis("TestARestartWithADiskThatWasNotWrittenToForgets")),
+	one("quorum: one server votes under each of its names",
+		"coord/redis/quorum/group.go", `err == nil && other.ID() == m.memory.ID() {`, `err == nil && other.ID() == m.memory.ID() && false {`,
+		testsForgetfulQuorum("TestANameThatLeadsElsewhereHasNoVoteOfItsOwn")),
+	one("quorum: a server that is named twice is taken for two",
+		"coord/redis/quorum/group.go", `if err == nil && len(all) < len(q.all) {`, `if false {`, testsForgetfulQuorum("TestOneServerUnderTwoNamesIsRefused")),
+	one("quorum: what one server tells under two names is believed",
+		"coord/redis/quorum/hearsay.go", `r.from[from] = memory`, `r.from[from] = memory + string(rune(from))`, testsForgetfulQuorum("TestANoteCountsOnceForEachServer")),
+	one("file: what another boot has left is cleared beside those who use it",
+		"coord/file/layout.go", `case !p.alone():`, `case !p.alone() && false:`, testsForgetful("file", "TestAnotherBootIDClearsNothingThatIsInUse")),
+	one("file: an heir counts as nobody",
+		"coord/file/layout.go", `		if !free {`, `		if !free && false {`, testsForgetful("file", "TestAnotherBootIDClearsNothingBesideAnHeir")),
+}
+
+// testsForgetfulQuorum is a test of coord/redis/quorum.
+func testsForgetfulQuorum(name string) Tests {
+	t := testsForgetfulRedis(name)
+	t.Package = "./quorum"
+	return t
+}
+
+// testsForgetfulRedis is a test of coord/redis.
+func testsForgetfulRedis(name string) Tests {
+	t := testsForgetful("redis", name)
+	t.Module, t.Package = "coord/redis", "."
+	return t
+}
+
+// testsForgetful is a test of a store's own, in the root module.
+func testsForgetful(store, name string) Tests {
+	return Tests{Module: ".", Package: "./coord/" + store, Run: "^" + strings.ReplaceAll(name, "/", "$/^") + "$"}
+}
