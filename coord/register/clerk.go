@@ -276,6 +276,10 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 	next.wanted = now.wanted
 	ctx, cancel := c.d.request()
 	defer cancel()
+	if len(s.Value) > maxLine { // nobody would read it
+		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, ErrTooLarge))
+		return ErrTooLarge
+	}
 	cur, err := c.d.store.Swap(ctx, s)
 	switch {
 	case err == nil:

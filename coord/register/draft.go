@@ -161,13 +161,25 @@ func (d *draft) shrunk(by int) {
 func (d *draft) forgetMembers() {
 	old := d.line
 	d.members, d.kinds, d.entries = nil, nil, make([]byte, 0, len(old.entries))
+	members, kinds := make(map[int]int), make(map[int]int) // where they stand now
 	before := uint64(0)
 	for n := range old.nodes() {
-		n.member = d.member(old.members[n.member])
-		n.kind = d.kind(old.kinds[n.kind])
+		n.member = moved(members, n.member, &d.members, old.members)
+		n.kind = moved(kinds, n.kind, &d.kinds, old.kinds)
 		d.entries = appendEntry(d.entries, n, before)
 		before = n.token
 	}
+}
+
+// moved returns where old[i] stands in now, and puts it there if it is not there yet.
+func moved[T any](where map[int]int, i int, now *[]T, old []T) int {
+	at, there := where[i]
+	if !there {
+		at = len(*now)
+		*now = append(*now, old[i])
+		where[i] = at
+	}
+	return at
 }
 
 // amend gives a node another kind and other data.

@@ -224,11 +224,20 @@ func (l *line) brief(name string, n node) driver.Node {
 	return driver.Node{Line: name, ID: l.id(n).String(), Kind: l.kinds[n.kind], Token: driver.Token(n.token)}
 }
 
-// full shows a node with its owner, and with its data unless that is aside.
-func (l *line) full(name string, n node) driver.Node {
+// full shows a node with its owner, and with its data unless that is aside. owners are those decoded so far, by member: each
+// is kept once, however many nodes are his.
+func (l *line) full(name string, n node, owners map[int]*driver.Owner) driver.Node {
 	d := l.brief(name, n)
 	m := l.members[n.member]
-	d.Owner = decodeOwner(m.owner, m.since+n.since)
+	owner, known := owners[n.member]
+	if !known {
+		owner = decodeOwner(m.owner)
+		owners[n.member] = owner
+	}
+	if owner != nil {
+		d.Owner = *owner
+		d.Owner.Since = time.UnixMilli(m.since + n.since).UTC()
+	}
 	if len(n.data) > 0 {
 		d.Data = append([]byte(nil), n.data...)
 	}
@@ -392,13 +401,13 @@ func encodeOwner(o driver.Owner) string {
 	return string(append(b, o.Label...))
 }
 
-func decodeOwner(text string, since int64) driver.Owner {
+// decodeOwner returns nil if there is none.
+func decodeOwner(text string) *driver.Owner {
 	r := reader{rest: []byte(text)}
 	o := driver.Owner{Host: string(r.bytes()), PID: int(r.signed())}
 	o.Label = string(r.rest)
 	if r.bad || text == "" {
-		return driver.Owner{}
+		return nil
 	}
-	o.Since = time.UnixMilli(since).UTC()
-	return o
+	return &o
 }

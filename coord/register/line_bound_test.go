@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -19,7 +20,7 @@ func TestALineThatWeCannotHaveWrittenIsRefused(t *testing.T) {
 		return l.encode()
 	}
 	head := func(members, kinds []byte) []byte {
-		b := []byte{format, 0, 1, 1, 0, 0, 0, 0}
+		b := []byte{lineFormat, 0, 1, 1, 0, 0, 0, 0}
 		return appendBytes(appendBytes(b, members), kinds)
 	}
 	many := func(n int, of byte) []byte {
@@ -82,5 +83,57 @@ func TestALengthThatGoesBeyondTheEndIsRefused(t *testing.T) {
 	text[bytes.Index(text, []byte("owner"))-1] = 100
 	if l, err := readLine(text); !errors.Is(err, errNoLine) {
 		t.Errorf("it is read as %v, %v", l, err)
+	}
+}
+
+// An owner of a megabyte, of whom there are a hundred thousand nodes, is kept once.
+func TestAnOwnerIsShownOftenAndKeptOnce(t *testing.T) {
+	l := &line{next: 1 << 40, count: maxNodes, first: 1, kinds: []string{"lock"}}
+	l.members = []member{{owner: encodeOwner(driver.Owner{Host: strings.Repeat("h", 1<<20)})}}
+	for token := range uint64(maxNodes) {
+		l.entries = appendEntry(l.entries, node{token: token + 1}, l.last)
+		l.last = token + 1
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	shown, owners := 0, make(map[int]*driver.Owner)
+	for n := range l.nodes() {
+		shown += len(l.full("x", n, owners).Owner.Host)
+	}
+	runtime.ReadMemStats(&after)
+	if shown != maxNodes<<20 {
+		t.Errorf("%d bytes of owners are shown", shown)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+		t.Errorf("it takes %d bytes", took)
+	}
+}
+
+// When half of a crowd has gone, who is gone is forgotten in one pass: going through all who stay for each who stays took
+// minutes.
+func TestACrowdOfManyOwnersIsForgottenInOnePass(t *testing.T) {
+	d := newDraft(&line{next: firstToken(1)})
+	for n := range uint64(maxNodes / 2) {
+		id := sessionID{byte(n), byte(n >> 8), byte(n >> 16), 1}
+		e := node{token: d.next, member: len(d.members), n: n, kind: d.kind("lock")}
+		d.members = append(d.members, member{id: id, key: publicKey{7}, owner: "\x01h\x00"})
+		if d.count == 0 {
+			d.first, d.last = e.token, e.token
+		}
+		d.entries = appendEntry(d.entries, e, d.last)
+		d.last, d.next, d.count = e.token, d.next+1, d.count+1
+	}
+	began := time.Now()
+	d.remove(maxNodes, died, func(n node) bool { return n.n%4 != 1 })
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := d.check(); err != nil || len(d.members) != d.count || d.count != maxNodes/8 {
+		t.Errorf("%d nodes of %d members stay: %v", d.count, len(d.members), err)
+	}
+	for n := range d.nodes() {
+		if id := d.members[n.member].id; uint64(id[0])|uint64(id[1])<<8|uint64(id[2])<<16 != n.n {
+			t.Fatalf("node %d belongs to session %v", n.n, id)
+		}
 	}
 }

@@ -80,12 +80,12 @@ func TestALineIsChangedInItsBytes(t *testing.T) {
 				t.Fatalf("seed %d, step %d: the line itself was changed", seed, step)
 			}
 			l = again
-			i := 0
+			i, owners := 0, make(map[int]*driver.Owner)
 			for n := range l.nodes() {
 				if i == len(plain) {
 					t.Fatalf("seed %d, step %d: there is one too many", seed, step)
 				}
-				want, got := plain[i], l.full("x", n)
+				want, got := plain[i], l.full("x", n, owners)
 				if n.token != want.token || l.id(n) != want.id || got.Kind != want.kind || got.Owner != want.owner || !bytes.Equal(got.Data, want.data) || n.aside != want.aside {
 					t.Fatalf("seed %d, step %d: node %d is %+v, want %+v", seed, step, i, got, want)
 				}
@@ -120,8 +120,9 @@ func FuzzLine(f *testing.F) {
 		if err != nil || l.check() != nil {
 			return
 		}
+		owners := make(map[int]*driver.Owner)
 		for n := range l.nodes() {
-			l.full("x", n)
+			l.full("x", n, owners)
 		}
 		l.ahead("x", math.MaxUint64, driver.Sight{Nearest: driver.All})
 		d := newDraft(l)

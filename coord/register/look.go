@@ -133,12 +133,13 @@ look:
 			return nil, nil, err
 		}
 		var all []driver.Node
+		owners := make(map[int]*driver.Owner)
 		room := driverkit.NewRoom(driverkit.LineBytes)
 		for n := range l.nodes() {
 			if len(all) == most {
 				break
 			}
-			shown := l.full(name, n)
+			shown := l.full(name, n, owners)
 			if n.aside > 0 {
 				it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
 				if err != nil {
