@@ -29,10 +29,12 @@ type others struct {
 	register.Store
 	reads atomic.Int64
 	stall atomic.Bool
+	takes time.Duration // a read
 }
 
 func (s *others) Read(ctx context.Context, key string) (register.Item, error) {
 	s.reads.Add(1)
+	time.Sleep(s.takes)
 	if s.stall.Load() {
 		<-ctx.Done()
 		return register.Item{}, ctx.Err()
@@ -113,4 +115,54 @@ func TestWhoCannotAskWhetherHeWasRemovedStops(t *testing.T) {
 			store.stall.Store(false)
 		})
 	}
+}
+
+// aTurn has one wait behind another in a store that strangers may reach, until it is told of its turn. It returns the store of
+// the one that has it.
+func aTurn(t *testing.T, m *memory.Store, behind driver.Session) driver.Place {
+	t.Helper()
+	d := register.New(&others{Store: m.Link()})
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	s, err := d.Open(t.Context())
+	require.NoError(t, err)
+	ahead, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
+	require.NoError(t, err)
+	place, wait, err := behind.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock", Sight: driver.Sight{Nearest: 1}})
+	require.NoError(t, err)
+	over := make(chan error, 1)
+	go func() {
+		_, err := place.Await(t.Context(), wait)
+		over <- err
+	}()
+	synctest.Wait()
+	require.NoError(t, ahead.Leave(t.Context(), true))
+	require.NoError(t, <-over)
+	return place
+}
+
+func TestWhoWasToldOfATurnDoesNotLookAllTheTimeEither(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		m := memory.NewStore()
+		store := &others{Store: m.Link(), takes: 2 * time.Millisecond} // more is told while it looks
+		d := register.New(store)
+		defer d.Close(context.Background())
+		s, err := d.Open(ctx)
+		require.NoError(t, err)
+		holder := aTurn(t, m, s)
+		over := make(chan error, 1)
+		wctx, stop := context.WithCancel(ctx)
+		go func() { over <- holder.Watch(wctx) }()
+		store.reads.Store(0)
+		for range 1000 {
+			shout(t, m.Link(), holder, removed)
+			time.Sleep(time.Millisecond)
+		}
+		require.Less(t, store.reads.Load(), int64(60))
+		require.Greater(t, store.reads.Load(), int64(10))
+		require.Empty(t, over)
+		stop()
+		<-over
+	})
 }

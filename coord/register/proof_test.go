@@ -128,7 +128,8 @@ func TestARemovalIsLookedIntoBeforeATurnIsTaken(t *testing.T) {
 	p.heed(6, yourTurn)
 	turn, stale, removed := p.told()
 	require.False(t, turn, "it may have been removed before")
-	require.True(t, stale)
+	require.Len(t, p.hints, 1, "so it looks, and no sooner than after any other hint")
+	require.False(t, stale)
 	require.False(t, removed, "anybody may have said so")
 }
 
@@ -151,4 +152,19 @@ type silent struct{ Store }
 func (silent) Read(ctx context.Context, _ string) (Item, error) {
 	<-ctx.Done()
 	return Item{}, ctx.Err()
+}
+
+func TestWhereThousandsWaitTheyFollowHintsLessOften(t *testing.T) {
+	s := &session{d: New(nil), life: driverkit.NewLife(t.Context())}
+	p := &place{s: s, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
+	for waiting, calm := range map[int64]time.Duration{1: hintEvery, 500: hintEvery, 10_000: time.Second} {
+		s.waiting.Store(waiting)
+		p.hint(1, lookAgain)
+		p.calm = time.Time{}
+		before := time.Now()
+		require.False(t, p.rest(t.Context(), time.Minute))
+		require.GreaterOrEqual(t, p.calm.Sub(before), calm)
+		require.Less(t, p.calm.Sub(before), calm+10*time.Second)
+		<-p.bell
+	}
 }

@@ -296,6 +296,12 @@ func (s *session) place(n uint64, line string) *place {
 	return nil
 }
 
+// calm is for how long a place leaves hints alone after it has followed one: who sends many of them makes nobody look all
+// the time. Each look goes through the line, so where thousands wait, they look less often.
+func (s *session) calm() time.Duration {
+	return max(hintEvery, time.Duration(s.waiting.Load())*hintEvery/500)
+}
+
 // ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check.
 func (s *session) ask() {
 	s.mu.Lock()
