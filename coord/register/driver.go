@@ -37,6 +37,7 @@ type Driver struct {
 	memory   string                  // the ID of the store's memory; "" before it was asked
 	forgotAt time.Time               // when the store was last found to have forgotten
 	lapses   int                     // how often that was
+	nonsense time.Time               // when a note that makes no sense was logged last
 	said     time.Time               // when trouble was logged last
 
 	sweeping sync.Once // starts the sweeper
@@ -183,16 +184,22 @@ func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (s
 	return stop, nil
 }
 
-// saw logs trouble, and warn anything; both together at most once in 10 s.
+// saw logs trouble, at most once in 10 s.
 func (d *Driver) saw(err error) {
-	d.warn("turnwise: the store gives trouble; what is under way is tried again", "error", err)
+	d.warn(&d.said, 10*time.Second, "turnwise: the store gives trouble; what is under way is tried again", "error", err)
 }
 
-func (d *Driver) warn(message string, args ...any) {
+// madeNoSense logs a note, at most once in 10 min. Anybody may send such notes: they must not hide trouble, or fill the log.
+func (d *Driver) madeNoSense(note []byte) {
+	d.warn(&d.nonsense, 10*time.Minute, "turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", note))
+}
+
+// warn logs a warning unless one of its kind was logged a short time ago, at *last.
+func (d *Driver) warn(last *time.Time, every time.Duration, message string, args ...any) {
 	d.mu.Lock()
-	quiet := time.Since(d.said) < 10*time.Second || d.life.Over()
+	quiet := !last.IsZero() && time.Since(*last) < every || d.life.Over()
 	if !quiet {
-		d.said = time.Now()
+		*last = time.Now()
 	}
 	d.mu.Unlock()
 	if !quiet {
@@ -201,7 +208,7 @@ func (d *Driver) warn(message string, args ...any) {
 }
 
 // mostRemembered is how many of a kind are kept although nobody needs them: clerks, which know what their lines looked like
-// last, sessions that are over, and sessions that were asked for.
+// last, and sessions that were asked for.
 const mostRemembered = 1000
 
 // clerk returns the clerk of a line. It is kept until leave is called.

@@ -3,7 +3,10 @@ package register
 import (
 	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -167,4 +170,22 @@ func TestWhereThousandsWaitTheyFollowHintsLessOften(t *testing.T) {
 		require.Less(t, p.calm.Sub(before), calm+10*time.Second)
 		<-p.bell
 	}
+}
+
+func TestANoteThatMakesNoSenseHidesNoTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		d := New(nil, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := &session{d: d}
+		for range 60 * 60 {
+			s.hear([]byte("x"))
+			time.Sleep(time.Second)
+		}
+		require.LessOrEqual(t, strings.Count(log.String(), "no sense"), 6)
+		require.Positive(t, strings.Count(log.String(), "no sense"))
+		s.hear([]byte("x"))
+		d.saw(errNoLine)
+		require.Contains(t, log.String(), errNoLine.Error())
+		d.life.End(errClosed)
+	})
 }

@@ -251,7 +251,7 @@ func (s *session) hear(text []byte) {
 	n, ok := readNote(text)
 	switch {
 	case !ok:
-		s.d.warn("turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", text))
+		s.d.madeNoSense(text)
 	case s.d.trusted || s.d.isProven(s.id, n):
 		s.heed(n.line, n.seq, n.all)
 	default:
