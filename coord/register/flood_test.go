@@ -166,3 +166,19 @@ func TestWhoWasToldOfATurnDoesNotLookAllTheTimeEither(t *testing.T) {
 		<-over
 	})
 }
+
+// What a holder is told of an operator who ends its session names the cause.
+func TestWhoeverEndsASessionIsNamedAsTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.NewStore()
+		d, operator := register.New(&others{Store: m.Link()}), register.New(&others{Store: m.Link()})
+		defer d.Close(context.Background())
+		defer operator.Close(context.Background())
+		s, err := d.Open(t.Context())
+		require.NoError(t, err)
+		holder, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
+		require.NoError(t, err)
+		require.NoError(t, operator.EndSession(t.Context(), holder.Node().ID[:16]))
+		require.ErrorContains(t, holder.Watch(t.Context()), "or an operator, has ended it")
+	})
+}

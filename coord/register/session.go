@@ -28,6 +28,7 @@ type session struct {
 	joined   atomic.Uint64
 	usual    atomic.Int64 // ns that a join takes
 	waiting  atomic.Int64 // how many wait
+	rumour   atomic.Bool  // somebody has said that it was ended
 
 	renewing sync.Mutex
 	version  Version
@@ -197,7 +198,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	case !errors.Is(err, ErrConflict):
 		return err
 	case cur.Version.IsZero():
-		s.life.End(errExpired)
+		s.gone()
 		return err
 	case cur.Version == s.version: // somebody else has the next swap reserved
 		return err
@@ -220,9 +221,18 @@ func (s *session) stands(ctx context.Context) error {
 	case err != nil:
 		return s.life.Verdict(s.d.failed(ctx, err))
 	case it.Version.IsZero():
-		s.life.End(errExpired)
+		s.gone()
 	}
 	return s.life.Why()
+}
+
+// gone ends a session whose register is not there.
+func (s *session) gone() {
+	if s.rumour.Load() { // whoever said so was right
+		s.life.End(errEnded)
+	} else {
+		s.life.End(errExpired)
+	}
 }
 
 // alive calls stands until there is an answer.
@@ -304,6 +314,7 @@ func (s *session) calm() time.Duration {
 
 // ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check.
 func (s *session) ask() {
+	s.rumour.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking {
