@@ -32,13 +32,12 @@ type Driver struct {
 	clerks   map[string]*clerk
 	sessions map[sessionID]*session
 	vigils   map[sessionID]*vigil
-	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
 	asked    map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
 	memory   string                  // the ID of the store's memory; "" before it was asked
 	forgotAt time.Time               // when the store was last found to have forgotten
 	lapses   int                     // how often that was
-	nonsense time.Time               // when a note that makes no sense was logged last
 	said     time.Time               // when trouble was logged last
+	nonsense time.Time               // when a note that makes no sense was logged last
 
 	sweeping sync.Once // starts the sweeper
 }
@@ -70,7 +69,6 @@ func New(store Store, opts ...Option) *Driver {
 		clerks:   make(map[string]*clerk),
 		sessions: make(map[sessionID]*session),
 		vigils:   make(map[sessionID]*vigil),
-		dead:     make(map[sessionID]time.Time),
 		asked:    make(map[sessionID]time.Time),
 		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
 	}
@@ -268,34 +266,10 @@ func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
 	defer cancel()
 	tell := d.notes(recipient{id: id}, "", 0, []notice{{what: allOver}})
 	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: tell, By: d.self})
-	if err == nil {
-		d.buried(id)
-		if s := d.session(id); s != nil {
-			s.life.End(errEnded)
-		}
+	if s := d.session(id); s != nil && err == nil {
+		s.life.End(errEnded)
 	}
 	return err
-}
-
-// buried records that a session is over, so that its nodes can be removed.
-func (d *Driver) buried(id sessionID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dead[id] = time.Now()
-	if len(d.dead) > mostRemembered {
-		for id, at := range d.dead {
-			if time.Since(at) > time.Minute {
-				delete(d.dead, id)
-			}
-		}
-	}
-}
-
-func (d *Driver) isDead(id sessionID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, dead := d.dead[id]
-	return dead
 }
 
 // Close ends all sessions and closes the store.

@@ -1,9 +1,12 @@
 package register_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -180,5 +183,76 @@ func TestWhoeverEndsASessionIsNamedAsTheCause(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, operator.EndSession(t.Context(), holder.Node().ID[:16]))
 		require.ErrorContains(t, holder.Watch(t.Context()), "or an operator, has ended it")
+	})
+}
+
+// slowToOpen is a store whose link is slow for once: right after a session has begun to listen.
+type slowToOpen struct {
+	register.Store
+	meanwhile func(session string)
+}
+
+func (s *slowToOpen) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	if id, ok := strings.CutPrefix(w.Key, "session/"); ok && s.meanwhile != nil {
+		s.meanwhile(id)
+		s.meanwhile = nil
+	}
+	return s.Store.Swap(ctx, w)
+}
+
+// Who may write to one line can have a session stand in it that is about to be opened: its channel shows the id. Others find
+// that there is no such session, and clear it away; but nowhere else.
+func TestWhoStandsInAForgedLineStaysWhereHeStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		m := memory.NewStore()
+		open := func(store register.Store, ttl time.Duration) driver.Session {
+			d := register.New(store, register.WithTTL(ttl))
+			t.Cleanup(func() { _ = d.Close(context.Background()) })
+			s, err := d.Open(ctx)
+			require.NoError(t, err)
+			return s
+		}
+		join := func(s driver.Session, line string) (driver.Place, []driver.Node) {
+			place, ahead, err := s.Join(ctx, driver.Entry{Line: line, Kind: "lock", Sight: driver.Sight{Nearest: 1}})
+			require.NoError(t, err)
+			return place, ahead
+		}
+		sweeper := open(m.Link(), register.MinTTL)
+		other := open(m.Link(), register.MinTTL)
+		forger := m.Link()
+		victim := open(&slowToOpen{Store: m.Link(), meanwhile: func(session string) {
+			place, _ := join(other, "evil")
+			own, _ := hex.DecodeString(place.Node().ID[:16])
+			id, _ := hex.DecodeString(session)
+			it, err := forger.Read(ctx, "line/evil")
+			require.NoError(t, err)
+			_, err = forger.Swap(ctx, register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Value: bytes.ReplaceAll(it.Value, own, id)})
+			require.NoError(t, err)
+			time.Sleep(1900 * time.Millisecond)
+			it, err = forger.Read(ctx, "line/evil")
+			require.NoError(t, err)
+			require.NotContains(t, string(it.Value), string(id), "it has been cleared away")
+		}}, register.DefaultTTL)
+		holder, _ := join(victim, "good")
+		dies := open(m.Link(), register.MinTTL)
+		join(dies, "good")
+		dies.Abandon(ctx)
+		waiter, ahead := join(sweeper, "good")
+		entered := make(chan error, 1)
+		go func() {
+			var err error
+			for len(ahead) > 0 {
+				if ahead, err = waiter.Await(ctx, ahead); err != nil {
+					break
+				}
+			}
+			entered <- err
+		}()
+		wctx, stop := context.WithTimeout(ctx, 10*time.Second)
+		defer stop()
+		require.ErrorIs(t, holder.Watch(wctx), context.DeadlineExceeded, "who holds a lock in another line goes on")
+		require.Empty(t, entered, "nobody enters beside it")
 	})
 }

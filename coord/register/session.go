@@ -296,6 +296,12 @@ func (s *session) heed(line string, seq uint64, all []notice) {
 	}
 }
 
+// calm is for how long a place leaves hints alone after it has followed one: who sends many of them makes nobody look all
+// the time. Each look goes through the line, so where thousands wait, they look less often.
+func (s *session) calm() time.Duration {
+	return max(hintEvery, time.Duration(s.waiting.Load())*hintEvery/500)
+}
+
 // place returns a node of the session if it is in that line.
 func (s *session) place(n uint64, line string) *place {
 	s.mu.Lock()
@@ -304,12 +310,6 @@ func (s *session) place(n uint64, line string) *place {
 		return p
 	}
 	return nil
-}
-
-// calm is for how long a place leaves hints alone after it has followed one: who sends many of them makes nobody look all
-// the time. Each look goes through the line, so where thousands wait, they look less often.
-func (s *session) calm() time.Duration {
-	return max(hintEvery, time.Duration(s.waiting.Load())*hintEvery/500)
 }
 
 // ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check.
@@ -363,13 +363,12 @@ func (s *session) Close(ctx context.Context) error {
 		clerks[p.clerk] = true
 	}
 	s.mu.Unlock()
-	s.d.buried(s.id)
 	if !s.life.End(errLeftOpen) {
 		return nil
 	}
 	var prunes []*wish
 	for c := range clerks {
-		prunes = append(prunes, s.d.prune(c))
+		prunes = append(prunes, c.prune(map[sessionID]bool{s.id: true}))
 	}
 	err := s.unregister(ctx)
 	for _, w := range prunes {
