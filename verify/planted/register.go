@@ -136,9 +136,7 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 	over = everywhere
 `, testsRegister("TestWhoStandsInAForgedLineStaysWhereHeStands")),
 	one("redis/quorum: a note that is repeated before its swap is applied hides the note",
-		"coord/redis/quorum/hearsay.go", `		default: // somebody has repeated it, perhaps before the swap was applied
-			h.hear(nil)
-`, ``, Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestANoteThatWasRepeatedIsLookedInto$"}),
+		"coord/redis/quorum/hearsay.go", `if told.repeats(from, at) {`, `if false {`, Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestANoteThatWasRepeatedIsLookedInto$"}),
 	one("redis/quorum: what one acceptor tells and what another does add up, though the texts differ",
 		"coord/redis/quorum/hearsay.go", `+string(text[:16]), string(`, `+string(text[:0]), string(`,
 		Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAMajorityMustTellTheSameText$"}),
