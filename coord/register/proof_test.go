@@ -158,7 +158,7 @@ func (silent) Read(ctx context.Context, _ string) (Item, error) {
 }
 
 func TestWhereThousandsWaitTheyFollowHintsLessOften(t *testing.T) {
-	s := &session{d: New(nil), life: driverkit.NewLife(t.Context())}
+	s := &session{d: aDriver("a"), life: driverkit.NewLife(t.Context())}
 	p := &place{s: s, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
 	for waiting, calm := range map[int64]time.Duration{1: hintEvery, 500: hintEvery, 10_000: time.Second} {
 		s.waiting.Store(waiting)
@@ -175,7 +175,7 @@ func TestWhereThousandsWaitTheyFollowHintsLessOften(t *testing.T) {
 func TestANoteThatMakesNoSenseHidesNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		d := New(nil, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		d := New(newQuietStore(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s := &session{d: d}
 		for range 60 * 60 {
 			s.hear([]byte("x"))
