@@ -276,3 +276,33 @@ func TestNobodyElseCanTellNotes(t *testing.T) {
 		t.Errorf("heard %q", got)
 	}
 }
+
+// Who may read the table knows the channels. He may say half a note, or a note's end, before a note of ours.
+func TestHalfANoteOfAStrangersHidesNone(t *testing.T) {
+	url, table := sharedServer(t).URL(), freshTable()
+	a, b := opened(t, url, WithTable(table)), opened(t, url, WithTable(table))
+	heard := make(chan string, 100)
+	if _, err := a.Listen(within(t, 10*time.Second), "t", func(b []byte) {
+		if b != nil { // it looks
+			heard <- string(b)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	knows, notify := ofAReader(t, url, table)
+	it := register.Item{Key: "k"}
+	for _, size := range []int{4, piece, piece + 1, 7000} {
+		ours := strings.Repeat("o", size)
+		for _, text := range []string{"", "0=", "0=AAAA", "0+AAAA", "0+" + strings.Repeat("A", 7900), "1-AAAA", "1+", "1+!"} {
+			if err := notify(knows.channel("t"), text); err != nil {
+				t.Fatal(err)
+			}
+			it = put(t, b, it, "x", register.Note{Topic: "t", Text: []byte(ours)})
+			for told := ""; told != ours; {
+				if told = hears(t, heard); len(told) > len(ours) {
+					t.Fatalf("after %.10q, heard %d bytes instead of %d", text, len(told), len(ours))
+				}
+			}
+		}
+	}
+}

@@ -295,21 +295,28 @@ func (l *listener) hear(channel, text string) {
 	if t == nil {
 		return
 	}
-	part, more, err := decode(text)
-	switch {
-	case err != nil:
-		part = nil // somebody else has sent it: look
-	case t.half != nil:
-		part = append(t.half, part...)
-	}
-	if t.half = nil; more && len(part) <= maxNote {
-		t.half = part
-		return
-	}
+	mark, part, err := decode(text)
+	half := t.half
+	t.half = nil
 	l.mu.Lock()
 	ears := t.ears
 	l.mu.Unlock()
-	for _, e := range ears {
-		e.tell(part)
+	tell := func(note []byte) {
+		for _, e := range ears {
+			e.tell(note)
+		}
+	}
+	if half != nil && mark != secondHalf {
+		tell(nil) // somebody else has said half a note
+	}
+	switch {
+	case err != nil || mark == secondHalf && half == nil:
+		tell(nil)
+	case mark == firstHalf:
+		t.half = part
+	case mark == secondHalf:
+		tell(append(half, part...))
+	default:
+		tell(part)
 	}
 }

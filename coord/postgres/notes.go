@@ -23,33 +23,39 @@ func (m *memory) channel(topic string) string {
 // 8,000.
 const piece = 5900
 
-// maxNote is the most that a note holds.
-const maxNote = 7000
+// A text is a number, a mark, and base64. The number is there because PostgreSQL sends equal notifications of one transaction
+// only once. The mark says which part of a note it is, since others may say something before a note of ours, but nothing
+// between its two parts: these come together, from one transaction.
+const (
+	wholeNote  = '='
+	firstHalf  = '+'
+	secondHalf = '-'
+)
 
-// encode returns the channels and the texts of notes. A text is a number, then "+" if more of the note follows or "=" if
-// not, then base64. The number is there because PostgreSQL sends equal notifications of one transaction only once.
+// encode returns the channels and the texts of notes.
 func (m *memory) encode(notes []register.Note) (channels, texts []string) {
+	say := func(channel string, mark byte, part []byte) {
+		channels = append(channels, channel)
+		texts = append(texts, strconv.Itoa(len(texts))+string(mark)+base64.RawStdEncoding.EncodeToString(part))
+	}
 	for _, n := range notes {
-		channel, rest := m.channel(n.Topic), n.Text
-		for more := true; more; {
-			part, mark := rest, "="
-			if more = len(rest) > piece; more {
-				part, mark = rest[:piece], "+"
-			}
-			rest = rest[len(part):]
-			channels = append(channels, channel)
-			texts = append(texts, strconv.Itoa(len(texts))+mark+base64.RawStdEncoding.EncodeToString(part))
+		channel := m.channel(n.Topic)
+		if len(n.Text) <= piece {
+			say(channel, wholeNote, n.Text)
+			continue
 		}
+		say(channel, firstHalf, n.Text[:piece])
+		say(channel, secondHalf, n.Text[piece:])
 	}
 	return channels, texts
 }
 
-// decode returns a piece of a note, and whether more of it follows.
-func decode(text string) (part []byte, more bool, err error) {
-	i := strings.IndexAny(text, "+=")
+// decode returns a part of a note, and its mark.
+func decode(text string) (mark byte, part []byte, err error) {
+	i := strings.IndexAny(text, string([]byte{wholeNote, firstHalf, secondHalf}))
 	if i < 0 {
-		return nil, false, fmt.Errorf("%q is no note of ours", text)
+		return 0, nil, fmt.Errorf("%q is no note of ours", text)
 	}
 	part, err = base64.RawStdEncoding.AppendDecode([]byte{}, []byte(text[i+1:]))
-	return part, text[i] == '+', err
+	return text[i], part, err
 }

@@ -81,6 +81,19 @@ func dialed(t testing.TB, url string) *pgx.Conn {
 // the channels of all topics.
 func loud(t testing.TB, url, name string) (tell func(topic string, note []byte) error) {
 	t.Helper()
+	reads, notify := ofAReader(t, url, name)
+	return func(topic string, note []byte) (err error) {
+		channels, texts := reads.encode([]register.Note{{Topic: topic, Text: note}})
+		for i, channel := range channels {
+			err = errors.Join(err, notify(channel, texts[i]))
+		}
+		return err
+	}
+}
+
+// ofAReader returns what a role knows that may read a table, and nothing else, and a way for it to say anything.
+func ofAReader(t testing.TB, url, name string) (knows *memory, notify func(channel, text string) error) {
+	t.Helper()
 	table, err := tableOf(name)
 	if err != nil {
 		t.Fatal(err)
@@ -94,14 +107,10 @@ func loud(t testing.TB, url, name string) (tell func(topic string, note []byte) 
 		t.Fatal(err)
 	}
 	var one sync.Mutex
-	return func(topic string, note []byte) (err error) {
+	return reads, func(channel, text string) error {
 		one.Lock()
 		defer one.Unlock()
-		channels, texts := reads.encode([]register.Note{{Topic: topic, Text: note}})
-		for i, channel := range channels {
-			_, said := c.Exec(context.Background(), `SELECT pg_notify($1, $2)`, channel, texts[i])
-			err = errors.Join(err, said)
-		}
+		_, err := c.Exec(context.Background(), `SELECT pg_notify($1, $2)`, channel, text)
 		return err
 	}
 }

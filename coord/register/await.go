@@ -69,7 +69,7 @@ func (p *place) rest(ctx context.Context, pause time.Duration) bool {
 	for {
 		select {
 		case <-hints:
-			p.calm = time.Now().Add(hintEvery)
+			p.calm = time.Now().Add(p.s.calm())
 			p.doubt()
 		case <-calm:
 			hints, calm = p.hints, nil

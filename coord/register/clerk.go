@@ -392,10 +392,11 @@ func (c *clerk) trouble(batch []*wish, err error, failures int) {
 	driverkit.Sleep(c.d.life.Context(), driverkit.Jitter(driverkit.Pause(failures-1)))
 }
 
-// prune removes the nodes of all sessions that are known to be dead.
-func (d *Driver) prune(c *clerk) *wish {
-	return c.want(newWish(nil, func(dr *draft, t try) error {
-		if !dr.remove(math.MaxInt, died, func(n node) bool { return d.isDead(dr.members[n.member].id) }) && !t.fresh {
+// prune removes the nodes of sessions that are over. What is known of those is not kept for other lines: who may write to one
+// could have stood there, in it, a session that was about to be opened.
+func (c *clerk) prune(over map[sessionID]bool) *wish {
+	return c.want(newWish(nil, func(d *draft, t try) error {
+		if !d.remove(math.MaxInt, died, func(n node) bool { return over[d.members[n.member].id] }) && !t.fresh {
 			return errLook
 		}
 		return nil

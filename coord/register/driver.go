@@ -32,12 +32,12 @@ type Driver struct {
 	clerks   map[string]*clerk
 	sessions map[sessionID]*session
 	vigils   map[sessionID]*vigil
-	dead     map[sessionID]time.Time // sessions that were found to be gone, and when
 	asked    map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
 	memory   string                  // the ID of the store's memory; "" before it was asked
 	forgotAt time.Time               // when the store was last found to have forgotten
 	lapses   int                     // how often that was
 	said     time.Time               // when trouble was logged last
+	nonsense time.Time               // when a note that makes no sense was logged last
 
 	sweeping sync.Once // starts the sweeper
 }
@@ -69,7 +69,6 @@ func New(store Store, opts ...Option) *Driver {
 		clerks:   make(map[string]*clerk),
 		sessions: make(map[sessionID]*session),
 		vigils:   make(map[sessionID]*vigil),
-		dead:     make(map[sessionID]time.Time),
 		asked:    make(map[sessionID]time.Time),
 		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
 	}
@@ -183,16 +182,22 @@ func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (s
 	return stop, nil
 }
 
-// saw logs trouble, and warn anything; both together at most once in 10 s.
+// saw logs trouble, at most once in 10 s.
 func (d *Driver) saw(err error) {
-	d.warn("turnwise: the store gives trouble; what is under way is tried again", "error", err)
+	d.warn(&d.said, 10*time.Second, "turnwise: the store gives trouble; what is under way is tried again", "error", err)
 }
 
-func (d *Driver) warn(message string, args ...any) {
+// madeNoSense logs a note, at most once in 10 min. Anybody may send such notes: they must not hide trouble, or fill the log.
+func (d *Driver) madeNoSense(note []byte) {
+	d.warn(&d.nonsense, 10*time.Minute, "turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", note))
+}
+
+// warn logs a warning unless one of its kind was logged a short time ago, at *last.
+func (d *Driver) warn(last *time.Time, every time.Duration, message string, args ...any) {
 	d.mu.Lock()
-	quiet := time.Since(d.said) < 10*time.Second || d.life.Over()
+	quiet := !last.IsZero() && time.Since(*last) < every || d.life.Over()
 	if !quiet {
-		d.said = time.Now()
+		*last = time.Now()
 	}
 	d.mu.Unlock()
 	if !quiet {
@@ -201,7 +206,7 @@ func (d *Driver) warn(message string, args ...any) {
 }
 
 // mostRemembered is how many of a kind are kept although nobody needs them: clerks, which know what their lines looked like
-// last, sessions that are over, and sessions that were asked for.
+// last, and sessions that were asked for.
 const mostRemembered = 1000
 
 // clerk returns the clerk of a line. It is kept until leave is called.
@@ -261,34 +266,10 @@ func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
 	defer cancel()
 	tell := d.notes(recipient{id: id}, "", 0, []notice{{what: allOver}})
 	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: tell, By: d.self})
-	if err == nil {
-		d.buried(id)
-		if s := d.session(id); s != nil {
-			s.life.End(errEnded)
-		}
+	if s := d.session(id); s != nil && err == nil {
+		s.life.End(errEnded)
 	}
 	return err
-}
-
-// buried records that a session is over, so that its nodes can be removed.
-func (d *Driver) buried(id sessionID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dead[id] = time.Now()
-	if len(d.dead) > mostRemembered {
-		for id, at := range d.dead {
-			if time.Since(at) > time.Minute {
-				delete(d.dead, id)
-			}
-		}
-	}
-}
-
-func (d *Driver) isDead(id sessionID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, dead := d.dead[id]
-	return dead
 }
 
 // Close ends all sessions and closes the store.

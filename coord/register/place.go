@@ -87,7 +87,7 @@ func (p *place) hint(seq uint64, what byte) {
 	p.hints.Ring()
 }
 
-// hintEvery is how often hints are followed in one place, so that who sends many of them makes nobody look all the time.
+// hintEvery is how often a place follows hints at most; see session.calm.
 const hintEvery = 50 * time.Millisecond
 
 // doubt has the place look, since something may have been told and lost.
@@ -104,8 +104,8 @@ func (p *place) told() (turn, stale, removed bool) {
 	defer p.mu.Unlock()
 	turn, stale, removed = p.turn > 0, p.stale, p.removed > 0
 	p.stale = false
-	if turn && p.alarms > p.answered { // perhaps it was removed before its turn came
-		turn, stale = false, true
+	if turn && p.alarms > p.answered { // perhaps it was removed before its turn came: that hint leads to a look
+		turn = false
 	}
 	if turn && p.shown.Kind == rules.Reader && p.sight.Sees(rules.Reader) { // it wants to see more than a reader does
 		turn, stale = false, true

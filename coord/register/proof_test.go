@@ -3,7 +3,10 @@ package register
 import (
 	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -128,7 +131,8 @@ func TestARemovalIsLookedIntoBeforeATurnIsTaken(t *testing.T) {
 	p.heed(6, yourTurn)
 	turn, stale, removed := p.told()
 	require.False(t, turn, "it may have been removed before")
-	require.True(t, stale)
+	require.Len(t, p.hints, 1, "so it looks, and no sooner than after any other hint")
+	require.False(t, stale)
 	require.False(t, removed, "anybody may have said so")
 }
 
@@ -151,4 +155,37 @@ type silent struct{ Store }
 func (silent) Read(ctx context.Context, _ string) (Item, error) {
 	<-ctx.Done()
 	return Item{}, ctx.Err()
+}
+
+func TestWhereThousandsWaitTheyFollowHintsLessOften(t *testing.T) {
+	s := &session{d: aDriver("a"), life: driverkit.NewLife(t.Context())}
+	p := &place{s: s, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
+	for waiting, calm := range map[int64]time.Duration{1: hintEvery, 500: hintEvery, 10_000: time.Second} {
+		s.waiting.Store(waiting)
+		p.hint(1, lookAgain)
+		p.calm = time.Time{}
+		before := time.Now()
+		require.False(t, p.rest(t.Context(), time.Minute))
+		require.GreaterOrEqual(t, p.calm.Sub(before), calm)
+		require.Less(t, p.calm.Sub(before), calm+10*time.Second)
+		<-p.bell
+	}
+}
+
+func TestANoteThatMakesNoSenseHidesNoTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		d := New(newQuietStore(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := &session{d: d}
+		for range 60 * 60 {
+			s.hear([]byte("x"))
+			time.Sleep(time.Second)
+		}
+		require.LessOrEqual(t, strings.Count(log.String(), "no sense"), 6)
+		require.Positive(t, strings.Count(log.String(), "no sense"))
+		s.hear([]byte("x"))
+		d.saw(errNoLine)
+		require.Contains(t, log.String(), errNoLine.Error())
+		d.life.End(errClosed)
+	})
 }

@@ -100,19 +100,18 @@ func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err 
 
 // bury removes from a line the nodes of those members that do not stand any more.
 func (d *Driver) bury(ctx context.Context, name string, members, stands map[sessionID]bool) error {
-	over := false
+	over := make(map[sessionID]bool)
 	for id := range members {
 		if !stands[id] {
-			d.buried(id)
-			over = true
+			over[id] = true
 		}
 	}
-	if !over {
+	if len(over) == 0 {
 		return nil
 	}
 	c, leave := d.clerk(name)
 	defer leave()
-	return c.await(ctx, d.prune(c))
+	return c.await(ctx, c.prune(over))
 }
 
 // deleteItem deletes a register, unless somebody has changed it.

@@ -28,6 +28,7 @@ type session struct {
 	joined   atomic.Uint64
 	usual    atomic.Int64 // ns that a join takes
 	waiting  atomic.Int64 // how many wait
+	rumour   atomic.Bool  // somebody has said that it was ended
 
 	renewing sync.Mutex
 	version  Version
@@ -197,7 +198,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	case !errors.Is(err, ErrConflict):
 		return err
 	case cur.Version.IsZero():
-		s.life.End(errExpired)
+		s.gone()
 		return err
 	case cur.Version == s.version: // somebody else has the next swap reserved
 		return err
@@ -220,9 +221,18 @@ func (s *session) stands(ctx context.Context) error {
 	case err != nil:
 		return s.life.Verdict(s.d.failed(ctx, err))
 	case it.Version.IsZero():
-		s.life.End(errExpired)
+		s.gone()
 	}
 	return s.life.Why()
+}
+
+// gone ends a session whose register is not there.
+func (s *session) gone() {
+	if s.rumour.Load() { // whoever said so was right
+		s.life.End(errEnded)
+	} else {
+		s.life.End(errExpired)
+	}
 }
 
 // alive calls stands until there is an answer.
@@ -251,7 +261,7 @@ func (s *session) hear(text []byte) {
 	n, ok := readNote(text)
 	switch {
 	case !ok:
-		s.d.warn("turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", text))
+		s.d.madeNoSense(text)
 	case s.d.trusted || s.d.isProven(s.id, n):
 		s.heed(n.line, n.seq, n.all)
 	default:
@@ -286,6 +296,12 @@ func (s *session) heed(line string, seq uint64, all []notice) {
 	}
 }
 
+// calm is for how long a place leaves hints alone after it has followed one: who sends many of them makes nobody look all
+// the time. Each look goes through the line, so where thousands wait, they look less often.
+func (s *session) calm() time.Duration {
+	return max(hintEvery, time.Duration(s.waiting.Load())*hintEvery/500)
+}
+
 // place returns a node of the session if it is in that line.
 func (s *session) place(n uint64, line string) *place {
 	s.mu.Lock()
@@ -298,6 +314,7 @@ func (s *session) place(n uint64, line string) *place {
 
 // ask finds out whether the session is over, as somebody says. If there is no answer soon, it is: see place.check.
 func (s *session) ask() {
+	s.rumour.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking {
@@ -346,13 +363,12 @@ func (s *session) Close(ctx context.Context) error {
 		clerks[p.clerk] = true
 	}
 	s.mu.Unlock()
-	s.d.buried(s.id)
 	if !s.life.End(errLeftOpen) {
 		return nil
 	}
 	var prunes []*wish
 	for c := range clerks {
-		prunes = append(prunes, s.d.prune(c))
+		prunes = append(prunes, c.prune(map[sessionID]bool{s.id: true}))
 	}
 	err := s.unregister(ctx)
 	for _, w := range prunes {

@@ -18,14 +18,14 @@ import (
 
 // clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
 func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {
-	cleared := false
+	over := make(map[sessionID]bool)
 	for _, n := range inTheWay {
 		id, ok := parseNodeID(n.ID)
 		if ok && d.session(id.session) == nil && d.mayAsk(id.session) && d.isOver(ctx, id.session) {
-			cleared = true
+			over[id.session] = true
 		}
 	}
-	return cleared && c.await(ctx, d.prune(c)) == nil
+	return len(over) > 0 && c.await(ctx, c.prune(over)) == nil
 }
 
 // mayAsk sees to it that a program that tries in a loop does not ask for a session each time.
@@ -51,7 +51,6 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 	case err != nil:
 		return false
 	case it.Version.IsZero():
-		d.buried(id)
 		return true
 	case d.presence != nil:
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil

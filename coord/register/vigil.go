@@ -76,7 +76,7 @@ func (d *Driver) keepVigil(ctx context.Context, id sessionID, v *vigil) {
 			}
 			d.mu.Unlock()
 			for _, c := range clerks {
-				d.prune(c)
+				c.prune(map[sessionID]bool{id: true})
 			}
 			tries = max(tries, driverkit.Slowly) // whoever still waits for it looked before, or was late to ask
 		}
@@ -103,7 +103,6 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 		case err != nil:
 			return d.failed(ctx, err)
 		case it.Version.IsZero():
-			d.buried(id)
 			return nil
 		}
 		dead, again := s.see(&d.clock, it, sent, time.Now())

@@ -83,7 +83,7 @@ var register = []Bug{
 	one("register: what was told of a join's first try counts for the next",
 		"coord/register/join.go", `if p.turn <= p.seen {`, `if false {`, testsRegister("TestWhatWasToldOfAFirstTryIsNotAboutTheNext")),
 	one("register: a sweep goes by what was known of the line",
-		"coord/register/clerk.go", `(dr.members[n.member].id) }) && !t.fresh {`, `(dr.members[n.member].id) }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
+		"coord/register/clerk.go", `over[d.members[n.member].id] }) && !t.fresh {`, `over[d.members[n.member].id] }) && !t.fresh && false {`, testsRegister("TestTheSweeperLooksBeforeItSaysThatNobodyDeadIsThere")),
 	one("register: a watch goes by what was known of the line",
 		"coord/register/first.go", `case !t.fresh: // it may have`, `case false: // it may have`, testsRegister("TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted")),
 	one("register: a session that has ended joins a line",
@@ -114,11 +114,29 @@ var register = []Bug{
 	one("register: a removal is proven before it is applied",
 		"coord/register/news.go", `return g.why == removed || g.why == amended })`, `return false })`, testsRegister("TestOnlyWhatIsTrueWithoutTheSwapIsProven")),
 	one("register: each hint is followed at once",
-		"coord/register/await.go", `p.calm = time.Now().Add(hintEvery)`, `p.calm = time.Now()`, testsRegister("TestWhoTellsAllTheTimeMakesNobodyLookAllTheTime")),
+		"coord/register/await.go", `p.calm = time.Now().Add(p.s.calm())`, `p.calm = time.Now()`, testsRegister("TestWhoTellsAllTheTimeMakesNobodyLookAllTheTime")),
 	one("register: who cannot ask whether he was removed goes on",
 		"coord/register/await.go", `if alarmed {`, `if false {`, testsRegister("TestWhoCannotAskWhetherHeWasRemovedStops")),
 	one("register: a turn that is proven counts more than a removal that is not",
 		"coord/register/place.go", `if turn && p.alarms > p.answered {`, `if false {`, testsRegister("TestARemovalIsLookedIntoBeforeATurnIsTaken")),
+	one("register: a turn that is in doubt is looked into at once",
+		"coord/register/place.go", `		turn = false
+	}
+	if turn && p.shown`, `		turn, stale = false, true
+	}
+	if turn && p.shown`, testsRegister("TestWhoWasToldOfATurnDoesNotLookAllTheTimeEither")),
+	one("register: who is over in one line is over in all",
+		"coord/register/clerk.go", `func (c *clerk) prune(over map[sessionID]bool) *wish {
+`, `var everywhere = make(map[sessionID]bool)
+
+func (c *clerk) prune(over map[sessionID]bool) *wish {
+	for id := range over {
+		everywhere[id] = true
+	}
+	over = everywhere
+`, testsRegister("TestWhoStandsInAForgedLineStaysWhereHeStands")),
+	one("redis/quorum: a note that is repeated before its swap is applied hides the note",
+		"coord/redis/quorum/hearsay.go", `if told.repeats(from, at) {`, `if false {`, Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestANoteThatWasRepeatedIsLookedInto$"}),
 	one("redis/quorum: what one acceptor tells and what another does add up, though the texts differ",
 		"coord/redis/quorum/hearsay.go", `+string(text[:16]), string(`, `+string(text[:0]), string(`,
 		Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAMajorityMustTellTheSameText$"}),

@@ -2,6 +2,12 @@ package planted
 
 // stores are the bugs of stores, most of them open doors for strangers, and of the rule for passwords.
 var stores = []Bug{
+	one("postgres: half a note goes before whatever comes next",
+		"coord/postgres/listener.go", `	default:
+		tell(part)
+`, `	default:
+		tell(append(half, part...))
+`, testsIn("coord/postgres", "TestHalfANoteOfAStrangersHidesNone")),
 	one("postgres: whose a table is does not matter",
 		"coord/postgres/trust.go", `case !trusted:`, `case !trusted && false:`, testsIn("coord/postgres", "TestAStrangerWhoMayCreateInTheSchema")),
 	one("postgres: what is attached to a table does not matter",

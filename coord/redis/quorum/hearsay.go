@@ -17,16 +17,35 @@ type hearsay struct {
 	hear    func([]byte)
 	stopped bool
 	rumours map[string]*rumour
-	told    map[string]struct{}
+	told    map[string]*tellers
 	order   []string          // of told
 	latest  map[string]ballot // by register
 }
 
-// A rumour is a note that too few have told so far.
-type rumour struct {
+// tellers are those who have told a note for one ballot.
+type tellers struct {
 	ballot ballot
 	from   map[int]string // acceptors, and the memories of which they spoke: two names may lead to one server
-	doubt  *time.Timer
+}
+
+// repeats reports whether an acceptor did not say this by itself: somebody has repeated it, perhaps before the swap was
+// applied.
+func (t *tellers) repeats(from int, at ballot) bool {
+	if t.ballot.less(at) { // the swap is proposed again
+		return false
+	}
+	_, said := t.from[from]
+	if !said && at == t.ballot {
+		t.from[from] = ""
+		return false
+	}
+	return true
+}
+
+// A rumour is a note that too few have told so far.
+type rumour struct {
+	tellers
+	doubt *time.Timer
 }
 
 // servers is how many have told it.
@@ -48,7 +67,7 @@ func newHearsay(majority int, hear func([]byte), patience func() time.Duration) 
 		patience: patience,
 		hear:     hear,
 		rumours:  make(map[string]*rumour),
-		told:     make(map[string]struct{}),
+		told:     make(map[string]*tellers),
 		latest:   make(map[string]ballot),
 	}
 }
@@ -81,17 +100,20 @@ func (h *hearsay) say(from int, memory string, note []byte) {
 	// Whoever may publish can copy the head of a note: only votes for the same text add up.
 	text := sha256.Sum256(note[tagSize:])
 	what, key := string(note[ballotSize:tagSize])+string(text[:16]), string(note[ballotSize+8:ballotSize+16])
-	if _, told := h.told[what]; told {
+	at := parseBallot(string(note[:ballotSize]))
+	if told := h.told[what]; told != nil {
+		if told.repeats(from, at) {
+			h.hear(nil)
+		}
 		return
 	}
-	at := parseBallot(string(note[:ballotSize]))
 	r := h.rumours[what]
 	if r == nil && len(h.rumours) >= maxTold { // somebody makes them up
 		h.hear(nil)
 		return
 	}
 	if r == nil {
-		r = &rumour{ballot: at, from: make(map[int]string)}
+		r = &rumour{tellers: tellers{ballot: at, from: make(map[int]string)}}
 		r.doubt = time.AfterFunc(h.patience(), func() { h.doubted(what, r) })
 		h.rumours[what] = r
 	}
@@ -109,7 +131,7 @@ func (h *hearsay) say(from int, memory string, note []byte) {
 	}
 	r.doubt.Stop()
 	delete(h.rumours, what)
-	h.told[what] = struct{}{}
+	h.told[what] = &tellers{at, r.from}
 	if h.order = append(h.order, what); len(h.order) > maxTold {
 		delete(h.told, h.order[0])
 		h.order = h.order[1:]

@@ -50,3 +50,22 @@ func TestRumoursAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, len(h.rumours), maxTold)
 	assert.NotEmpty(t, *heard, "what is not kept may have been true, so the listener looks")
 }
+
+// Who may publish, and has heard one acceptor tell of a swap, may tell the same before the others do: then the listener looks too
+// early, and must look again.
+func TestANoteThatWasRepeatedIsLookedInto(t *testing.T) {
+	h, heard := whatIsHeard()
+	defer h.stop()
+	note := []byte(strings.Repeat("1", tagSize) + "gone")
+	h.say(0, "0", note)
+	h.say(1, "1", note) // somebody repeats it
+	assert.Equal(t, []string{"gone"}, *heard)
+	h.say(2, "2", note)
+	assert.Len(t, *heard, 1, "all three have told it once, which is as it should be")
+	h.say(1, "1", note)
+	assert.Equal(t, []string{"gone", ""}, *heard, "something may have been lost")
+	h.say(1, "1", []byte(strings.Repeat("2", ballotSize)+string(note[ballotSize:])))
+	assert.Len(t, *heard, 2, "the swap is proposed again")
+	h.say(1, "1", []byte(strings.Repeat("0", ballotSize)+string(note[ballotSize:])))
+	assert.Len(t, *heard, 3, "the ballot that was heard first is made up, and may have hidden the true one")
+}

@@ -94,10 +94,14 @@ func (e *ears) changed() {
 	}
 }
 
+// sayEvery is how often it is logged at most that the connection is lost. Whoever may publish can have the server hang up on
+// those who listen, many times a second.
+const sayEvery = time.Minute
+
 // run keeps the server informed of which channels are wanted. It goes on for as long as the ears are open, whatever becomes
 // of the connection: after each loss all channels are asked for again.
 func (e *ears) run() {
-	pause := time.Duration(0)
+	pause, said := time.Duration(0), time.Time{}
 	for driverkit.Sleep(e.life, pause) == nil {
 		up, err := e.conn.get(e.life)
 		if err == nil {
@@ -107,7 +111,10 @@ func (e *ears) run() {
 		if e.life.Err() != nil {
 			return
 		}
-		e.log.Warn("redis: the connection that hears of swaps is lost", "err", err)
+		if time.Since(said) > sayEvery {
+			e.log.Warn("redis: the connection that hears of swaps is lost", "err", err)
+			said = time.Now()
+		}
 		pause = min(max(2*pause, 10*time.Millisecond), time.Second)
 		e.refuse(explain(err))
 	}

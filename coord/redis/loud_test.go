@@ -1,0 +1,66 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// lines counts what is logged.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(b))
+	return len(b), nil
+}
+
+func (l *lines) with(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// A server hangs up on all who listen to a channel on which more is published than they can take in. Who may publish can have it
+// do so all the time.
+func TestWhoHasTheServerHangUpDoesNotFillTheLog(t *testing.T) {
+	address := servers.Redis(t).Member(0).Addr()
+	log := &lines{}
+	s := open1(t, address, WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	lost := make(chan struct{}, 1000)
+	stop, err := s.Listen(redistest.Within(t, 10*time.Second), "topic", func(note []byte) {
+		if note == nil {
+			lost <- struct{}{}
+		}
+	})
+	require.NoError(t, err)
+	defer stop()
+	publish := redistest.Loud(t, address)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	large := bytes.Repeat([]byte{7}, 40<<20)
+	for ctx.Err() == nil {
+		_ = publish("topic", large)
+	}
+	assert.NotEmpty(t, lost)
+	assert.Equal(t, 1, log.with("connection that hears"))
+}
