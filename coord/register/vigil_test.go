@@ -95,7 +95,7 @@ func TestASessionThatIsRenewedIsNeverTakenForDead(t *testing.T) {
 
 // A process that tries in a loop, against ever other holders, remembers no more of them than it has use for.
 func TestATryRemembersOnlySoManyHolders(t *testing.T) {
-	d := New(nil)
+	d := New(newQuietStore())
 	for range 3 * mostRemembered {
 		if !d.mayAsk(sessionID(NewVersion())) {
 			t.Fatal("nobody has asked for that session yet")

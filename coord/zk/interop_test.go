@@ -254,7 +254,10 @@ func TestForeignContendersCountWhateverTheNames(t *testing.T) {
 	}
 	for _, names := range []Names{GoLock, Curator, Kazoo} {
 		s := play(t, WithNames(names))
-		s.mkdir(t, s.root+"/a")
+		s.mkdir(t, s.root)
+		// The service takes a container away when nobody happens to stand there.
+		_, err := s.admin.Create(s.root+"/a", nil, 0, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
 		for _, name := range theirs {
 			p, err := s.admin.Create(s.root+"/a/"+name, []byte("theirs"), gozk.FlagEphemeralSequential, gozk.WorldACL(gozk.PermAll))
 			require.NoError(t, err)
