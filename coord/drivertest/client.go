@@ -325,16 +325,24 @@ func closeWhileJoining(s *scene) {
 	s.needs("freeze a link", l.Freeze == nil)
 	s.acquire(c)
 	s.line = s.anotherLine()
-	s.release(s.acquire(c)) // a join of a fresh line may need an answer before there is a node
+	// A join of a line that is fresh to its client, or to the service, may need an answer before there is a node. The service
+	// may take an empty line away at any time, so somebody else stands there.
+	before := s.acquire(c)
+	other, _ := s.client()
+	turn := s.acquiring(s.ctx, other)
+	s.queued(2)
+	s.release(before)
+	holder := s.granted(2*soon, turn, "the line is free")
 	thaw := l.Freeze(Replies)
 	defer thaw()
 	joining := s.acquiring(s.ctx, c)
-	s.queued(1)
+	s.queued(2)
 	time.AfterFunc(50*time.Millisecond, thaw)
 	_ = c.Close()
-	if n := s.svc.Stored(s, s.line); len(n) > 0 {
-		s.Errorf("stored after Close: %q", n)
+	if n := s.svc.Stored(s, s.line); len(n) != 1 {
+		s.Errorf("stored after Close, beside the holder: %q", n)
 	}
+	s.release(holder)
 	if r, ok := arrives(s.patience, joining); !ok || !errors.Is(r.Err, coord.ErrClosed) {
 		s.Errorf("the one that was joining: %v, want ErrClosed", r.Err)
 	}
