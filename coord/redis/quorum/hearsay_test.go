@@ -1,17 +1,24 @@
 package quorum
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
 )
 
 // whatIsHeard returns a hearsay of three acceptors, and what its listener has heard.
 func whatIsHeard() (*hearsay, *[]string) {
 	heard := new([]string)
 	return newHearsay(2, func(note []byte) { *heard = append(*heard, string(note)) }, func() time.Duration { return time.Minute }), heard
+}
+
+// hears fails unless so many things were heard, and these first.
+func hears(t *testing.T, heard *[]string, n int, first ...string) {
+	t.Helper()
+	if len(*heard) != n || !slices.Equal((*heard)[:len(first)], first) {
+		t.Fatalf("heard %q, want %d, and %q first", *heard, n, first)
+	}
 }
 
 func TestAMajorityMustTellTheSameText(t *testing.T) {
@@ -21,12 +28,12 @@ func TestAMajorityMustTellTheSameText(t *testing.T) {
 	h.say(0, "0", []byte(tag+"true"))
 	h.say(1, "1", []byte(tag+"forged")) // by who may publish, and has heard the first
 	h.say(2, "2", []byte(tag+"another"))
-	assert.Empty(t, *heard)
+	hears(t, heard, 0)
 	h.say(2, "2", []byte(tag+"true"))
-	assert.Equal(t, []string{"true"}, *heard)
+	hears(t, heard, 1, "true")
 	h.say(0, "0", []byte(tag+"forged"))
 	h.say(1, "1", []byte("short"))
-	assert.Equal(t, "true", (*heard)[0])
+	hears(t, heard, len(*heard), "true")
 }
 
 // A listener looks when one of them was not heard, even if the others were: they may be away next.
@@ -34,9 +41,9 @@ func TestOneThatWasNotHeardIsAReasonToLook(t *testing.T) {
 	h, heard := whatIsHeard()
 	defer h.stop()
 	h.say(0, "0", []byte("short"))
-	assert.Empty(t, *heard)
+	hears(t, heard, 0)
 	h.say(0, "0", nil)
-	assert.Len(t, *heard, 1)
+	hears(t, heard, 1)
 }
 
 func TestRumoursAreBounded(t *testing.T) {
@@ -47,8 +54,12 @@ func TestRumoursAreBounded(t *testing.T) {
 		tag[ballotSize], tag[ballotSize+1] = byte(i), byte(i>>8)
 		h.say(0, "0", tag)
 	}
-	assert.LessOrEqual(t, len(h.rumours), maxTold)
-	assert.NotEmpty(t, *heard, "what is not kept may have been true, so the listener looks")
+	if n := len(h.rumours); n > maxTold {
+		t.Errorf("%d rumours are kept", n)
+	}
+	if len(*heard) == 0 {
+		t.Error("what is not kept may have been true, and the listener does not look")
+	}
 }
 
 // Who may publish, and has heard one acceptor tell of a swap, may tell the same before the others do: then the listener looks too
@@ -59,13 +70,13 @@ func TestANoteThatWasRepeatedIsLookedInto(t *testing.T) {
 	note := []byte(strings.Repeat("1", tagSize) + "gone")
 	h.say(0, "0", note)
 	h.say(1, "1", note) // somebody repeats it
-	assert.Equal(t, []string{"gone"}, *heard)
+	hears(t, heard, 1, "gone")
 	h.say(2, "2", note)
-	assert.Len(t, *heard, 1, "all three have told it once, which is as it should be")
+	hears(t, heard, 1, "gone") // all three have told it once, which is as it should be
 	h.say(1, "1", note)
-	assert.Equal(t, []string{"gone", ""}, *heard, "something may have been lost")
+	hears(t, heard, 2, "gone", "") // something may have been lost
 	h.say(1, "1", []byte(strings.Repeat("2", ballotSize)+string(note[ballotSize:])))
-	assert.Len(t, *heard, 2, "the swap is proposed again")
+	hears(t, heard, 2) // the swap is proposed again
 	h.say(1, "1", []byte(strings.Repeat("0", ballotSize)+string(note[ballotSize:])))
-	assert.Len(t, *heard, 3, "the ballot that was heard first is made up, and may have hidden the true one")
+	hears(t, heard, 3) // the ballot that was heard first is made up, and may have hidden the true one
 }
