@@ -230,11 +230,12 @@ func (t *target) withLongest() error {
 // checkLongest refuses a session that is longer than others reckon with.
 func (t *target) checkLongest(session time.Duration) error {
 	longest := cmp.Or(t.longest, register.DefaultTTL)
+	session = cmp.Or(session, register.DefaultTTL)
 	if !t.forgets || session <= longest {
 		return nil
 	}
-	return fmt.Errorf("a session of %v: others reckon with %v at most when the service has forgotten who holds; "+
-		"if it must be, all who use it need longest-session=%v in their URLs", session, longest, session)
+	return fmt.Errorf("a session of %v: others reckon with %v at most when the service has forgotten who holds: add session=%v; "+
+		"if it must be longer, all who use it need longest-session=%v in their URLs", session, longest, longest, session)
 }
 
 // params are what follows the question mark. Asking for one makes it known; rest complains about those that nobody has

@@ -41,6 +41,7 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 		"etcd://u:p@h?password-env=P":   `etcd://u:…@h?…: invalid argument: it names more than one password: keep one of the URL's own, password-file and password-env`,
 		"etcd://u:%zz@h":                `etcd://u:…@h: invalid argument: a % must be followed by two hexadecimal digits: write %25 for the character itself`,
 		"etcd://h?%zz":                  `etcd://h?…: invalid argument: what is behind the question mark is not name=value&name=value`,
+		"redis://h?longest-session=1s":  `redis://h?…: invalid argument: a session of 10s: others reckon with 1s at most when the service has forgotten who holds: add session=1s; if it must be longer, all who use it need longest-session=10s in their URLs`,
 		"file://var/lib":                `file://var/lib: invalid argument: a path begins with a third slash: write file:///var/lib/locks`,
 		"file:///locks?session=10s":     `file:///locks?…: invalid argument: there is no parameter session: it takes any-filesystem, group, sync`,
 		"redis://h/orders":              `redis://h/orders: invalid argument: "orders" is no database: Redis numbers them, as in redis://host/0`,
