@@ -77,6 +77,7 @@ func New(store Store, opts ...Option) *Driver {
 	if d.bounded = isBounded(store); !d.bounded {
 		d.cfg.longest = cfg.ttl
 	}
+	d.cfg.longest = min(d.cfg.longest, mostTTL)
 	return d
 }
 

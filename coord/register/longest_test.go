@@ -99,11 +99,36 @@ func TestWhoeverReckonsWithAnotherLongestTTLIsRefused(t *testing.T) {
 }
 
 func TestAStoreThatPromisesNothingTakesAnyTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Hour, 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewStore()
+			d, _ := open(t, store, register.WithTTL(ttl))
+			defer shut(t, d)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for _, next := range []time.Duration{ttl, time.Second} {
+				other := register.New(store, register.WithTTL(next))
+				if _, err := other.Open(ctx); err != nil {
+					t.Errorf("%v beside %v: %v", next, ttl, err)
+				}
+				shut(t, other)
+			}
+		})
+	}
+}
+
+// Something else stands there: nobody waits in vain for it to go.
+func TestSettingsThatNobodyCanReadAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore()
-		d, _ := open(t, store, register.WithTTL(time.Hour))
+		_, store := forgettingStore()
+		_, err := store.Swap(t.Context(), register.Swap{Key: "settings", Next: register.NewVersion(), Value: []byte("\x02x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := register.New(store)
 		defer shut(t, d)
-		short, _ := open(t, store, register.WithTTL(time.Second))
-		shut(t, short)
+		if _, err := d.Open(t.Context()); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "settings") {
+			t.Errorf("it opens: %v", err)
+		}
 	})
 }

@@ -143,14 +143,14 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 	if !it.Version.IsZero() {
 		longest, ok := parseSettings(it.Value)
 		if !ok {
-			return 0, fmt.Errorf("register %q: %w", settingsKey, errNoLine)
+			return 0, fmt.Errorf("%w: register %q: %w", driver.ErrDenied, settingsKey, errNoLine)
 		}
 		switch {
 		case longest == d.cfg.longest.Truncate(time.Millisecond), longest > d.cfg.longest && !d.bounded:
 			return max(longest, d.cfg.longest), nil
 		case d.bounded:
 			return 0, fmt.Errorf("%w: the others reckon with %v as the longest TTL when the store has forgotten who holds, and we with %v: "+
-				"say the same WithLongestTTL everywhere, or stop all and remove the register %q", driver.ErrDenied, longest, d.cfg.longest, settingsKey)
+				"say the same WithLongestTTL (longest-session in a URL) everywhere, or change it for all: stop them, and see WithLongestTTL about the register %q", driver.ErrDenied, longest, d.cfg.longest, settingsKey)
 		}
 	}
 	_, err = d.store.Swap(rctx, Swap{Key: settingsKey, Old: it.Version, Next: NewVersion(), By: d.self,
