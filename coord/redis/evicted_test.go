@@ -96,6 +96,23 @@ func TestARegisterThatIsMissingIsAForgetting(t *testing.T) {
 	}
 }
 
+// Whoever lists goes by the index. Without it, all sessions would seem to have gone, and their nodes would be removed.
+func TestAListingWithoutTheIndexIsAForgetting(t *testing.T) {
+	s := shared(t)
+	redistest.Put(t, s, "session/a", "one")
+	redistest.CLI(t, s.server.Address, "DEL", s.server.Index())
+	for _, prefix := range []string{"session/", ""} {
+		err := s.List(t.Context(), prefix, func(register.Item) bool { return true })
+		if !errors.Is(err, register.ErrForgot) {
+			t.Errorf("list %q: %v", prefix, err)
+		}
+	}
+	redistest.Remembered(t, s)
+	if err := s.List(t.Context(), "", func(register.Item) bool { return true }); err != nil {
+		t.Error(err)
+	}
+}
+
 // While nothing was written to the disk, it kept what was there before. The server is then started with that.
 func TestARestartWithADiskThatWasNotWrittenToForgets(t *testing.T) {
 	cluster := servers.Redis(t, servers.AppendOnly("always"))

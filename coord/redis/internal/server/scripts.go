@@ -121,6 +121,10 @@ return {value, keys[1] or ''}
 // 1). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on. It leaves out
 // what is larger than anything of ours or has no time, and ends the page early when there is much on it.
 var listScript = NewGuarded(`
+if not has(KEYS[2], KEYS[1]) then
+  redis.call('DEL', KEYS[1])
+  return 0
+end
 local keys = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
 local all, size = {false}, 0
 local t = redis.call('TIME')
