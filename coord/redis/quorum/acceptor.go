@@ -146,10 +146,13 @@ func (a *acceptor) key() string { return a.Beside("member") }
 // enrol has the acceptor change its state if what stands under the member key begins with before, and returns what stands
 // there afterwards. It is bound to the memory in which the acceptor said what it is.
 func (m *member) enrol(ctx context.Context, before, after string) (string, error) {
-	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key()}, []string{before, after + " " + m.memory.ID()})
+	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key(), m.Index()}, []string{before, after + " " + m.memory.ID()})
 	stands := ""
 	if err == nil {
 		stands, err = reply.ToString()
+	}
+	if err == nil && stands == "" {
+		err = errNotEmpty
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", m.Address, err)

@@ -27,7 +27,7 @@
 // # The group
 //
 // The first process that opens the servers founds a group of them. For that all must be there, and empty. From then on every
-// process must name the same servers. Whoever names more or fewer is refused. A server has one vote however many names lead to
+// process must name the same servers. Whoever names more or fewer is refused, and a server of another group has no vote. A server has one vote however many names lead to
 // it, and two names of one are refused. But nobody can tell that another server is named in the place of one: after it was
 // healed, those who still name the old one may agree without it. To take other servers, stop all processes first.
 //
@@ -45,8 +45,12 @@
 //	appendonly yes
 //	appendfsync always
 //
-// If a majority has forgotten, empty the other servers as well (FLUSHALL). The next process that opens them founds the group
-// again, and all sessions end.
+// If a majority has forgotten, empty all servers (FLUSHALL), also those that have forgotten their votes and nothing else. The
+// next process that opens them founds the group again, and all sessions end. A group is founded on empty servers only. To change
+// redis.WithLongestTTL, stop all processes and do the same: a server from which a key is taken away has forgotten its votes.
+//
+// If appendonly was switched off at a server, empty it before it is started with what it had written before: it would vote by
+// that, and only processes that have seen the one and the other notice.
 //
 // # What an operator sees
 //

@@ -16,6 +16,9 @@ const pkg storekit.Package = "redis/quorum"
 var (
 	errNoVote = errors.New("it has forgotten its votes, and does not vote until it is healed")
 	errBusy   = errors.New("it does not answer")
+
+	errNotEmpty = errors.New("no majority votes, and a group is founded on empty servers only: this one has forgotten its votes, but has " +
+		"registers of before; stop all processes and empty all of the servers (FLUSHALL)")
 )
 
 // What may come of a round.

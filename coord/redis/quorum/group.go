@@ -234,7 +234,21 @@ func (q *Store) readmit(m member) {
 	case m.err != nil || m.group == "":
 	case m.group == *q.group.Load():
 		q.seat(m)
-	default: // another group is founded only when a majority has forgotten all
+	case !q.isSeated(): // another group is founded only when a majority has forgotten all
 		q.forgot.Store(true)
+	default: // the name leads to somebody else's server
+		q.log.Error("redis/quorum: it belongs to another group, and has no vote here", "address", m.Address)
 	}
+}
+
+// isSeated reports whether a majority votes in our group, as far as we know. Those who have forgotten since lose their seats when they
+// are asked.
+func (q *Store) isSeated() bool {
+	seats := 0
+	for _, a := range q.all {
+		if a.seat.isTaken() {
+			seats++
+		}
+	}
+	return seats >= q.majority()
 }

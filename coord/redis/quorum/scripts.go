@@ -59,14 +59,16 @@ local t = redis.call('TIME')
 return {redis.call('GETRANGE', KEYS[2], 0, 255), t[1] * 1000000 + t[2]}
 `)
 
-// KEYS: mark, the member key. ARGV: memory, what may stand there before (* for anything but a member), what is to stand
-// there. The time is added. It returns what stands there afterwards.
+// KEYS: mark, the member key, index. ARGV: memory, what may stand there before (* for anything but a member), what is to stand
+// there. The time is added. It returns what stands there afterwards, or nothing if a group is to be founded on registers of another: what
+// one server has left of those would count for more than what the new group has agreed to.
 var enrolScript = server.NewGuarded(`
 local old = redis.call('GETRANGE', KEYS[2], 0, 255)
 local may = string.sub(old, 1, #ARGV[2]) == ARGV[2]
 if ARGV[2] == '*' then may = string.sub(old, 1, 1) ~= 'v' or string.sub(old, 20, 35) ~= ARGV[1] end
-if ARGV[2] == '' then may = old == '' or string.sub(old, 20, 35) ~= ARGV[1] end
+if ARGV[2] == '' then may = old == '' or string.sub(old, 1, 1) == 'h' or string.sub(old, 20, 35) ~= ARGV[1] end
 if not may then return old end
+if string.sub(ARGV[3], 1, 1) == 'f' and #redis.call('ZRANGEBYLEX', KEYS[3], '-', '+', 'LIMIT', 0, 2) > 1 then return '' end
 local t = redis.call('TIME')
 local new = ARGV[3] .. ' ' .. t[1] .. string.format('%06d', t[2])
 redis.call('SET', KEYS[2], new)

@@ -1,0 +1,118 @@
+package quorum
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/redis"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// Two were emptied, and the third was restarted: it does not vote, but has registers of before. They would count for more than what
+// the new group agrees to, and undo it.
+func TestAGroupIsNotFoundedOnRegistersOfAnother(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("everysec"))
+	all := cluster.Addrs()
+	for range 6 { // each goes well beyond the ballots of the one before
+		q := openOn(t, cluster)
+		redistest.Put(t, q, "r", "old")
+		q.Close()
+	}
+	time.Sleep(2 * time.Second) // it is on the disk
+	cluster.Member(2).Restart(t)
+	redistest.CLI(t, all[0], "FLUSHALL")
+	redistest.CLI(t, all[1], "FLUSHALL")
+	q, err := Open(redistest.Within(t, 3*time.Second), all)
+	if err == nil {
+		it := redistest.Put(t, q, "r", "new")
+		q.Close()
+		cluster.Member(0).Kill()
+		if got := redistest.Read(t, openOn(t, cluster), "r"); got.Version != it.Version {
+			t.Errorf("%q was swapped in, and there stands %q", it.Value, got.Value)
+		}
+		t.Fatal("the group was founded")
+	}
+	if !strings.Contains(err.Error(), all[2]) || !strings.Contains(err.Error(), "FLUSHALL") {
+		t.Errorf("open: %v", err)
+	}
+	redistest.CLI(t, all[2], "FLUSHALL")
+	openOn(t, cluster)
+}
+
+// Somebody healed the third and broke it off. Then the others were emptied.
+func TestAGroupIsFoundedAfterAHealingWasBrokenOff(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	all := cluster.Addrs()
+	q := openOn(t, cluster)
+	redistest.CLI(t, all[2], "FLUSHALL")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := q.Heal(ctx); err == nil {
+		t.Fatal("it is healed")
+	}
+	q.Close()
+	if state := redistest.CLI(t, all[2], "GET", "turnwise-quorum.member"); !strings.HasPrefix(state, "h ") {
+		t.Fatalf("its state is %q", state)
+	}
+	for { // a group is founded from the lowest memory on
+		var ids []string
+		for i, address := range all {
+			if i < 2 {
+				redistest.CLI(t, address, "FLUSHALL")
+			}
+			one, err := redis.Open(redistest.Within(t, 20*time.Second), address, redis.WithRoot(defaultRoot))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, redistest.Remembered(t, one).ID)
+			one.Close()
+		}
+		if ids[2] == slices.Min(ids) {
+			break
+		}
+	}
+	openOn(t, cluster)
+}
+
+// A name leads to a server of another group for a while, and the others are well.
+func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(6))
+	all := cluster.Addrs()
+	other, err := Open(redistest.Within(t, 20*time.Second), all[3:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	name := redistest.Forward(t, all[2])
+	q, err := Open(redistest.Within(t, 20*time.Second), []string{all[0], all[1], name.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	redistest.Put(t, q, "r", "one")
+	name.To(all[3])
+	swaps := 0
+	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(20 * time.Millisecond) { // it is looked at each second
+		it, err := q.Read(redistest.Within(t, 10*time.Second), "r")
+		if err == nil {
+			_, err = q.Swap(redistest.Within(t, 10*time.Second), register.Swap{Key: "r", Old: it.Version, Next: register.NewVersion()})
+		}
+		if err != nil {
+			t.Fatalf("after %v: %v", time.Since(began), err)
+		}
+		swaps++
+	}
+	if swaps < 10 {
+		t.Errorf("%d swaps", swaps)
+	}
+	name.To(all[2])
+	redistest.Eventually(t, "it votes again", func() bool {
+		q.Read(redistest.Within(t, time.Second), "r")
+		return q.all[2].seat.isTaken()
+	})
+}
