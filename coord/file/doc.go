@@ -53,9 +53,11 @@
 // no register.
 //
 //	cat /var/lib/app/locks/kept/*          # who takes part
+//	fuser /var/lib/app/locks/kept/*        # who keeps a session, also those who have inherited it
 //	flock -n /var/lib/app/locks true       # succeeds if nobody does
-//	flock -n /var/lib/app/locks rm -r /var/lib/app/locks   # the safe way to remove it
+//	flock -n /var/lib/app/locks rm -r /var/lib/app/locks   # the safe way to remove it, if fuser shows nobody
 //
+// flock does not see who has only inherited a session ([Descriptors]), as the command of a "turnwise lock" that was killed.
 // This needs a directory that no others may open, as it is if we have made it. In one with mode 0755, say, anybody could lock
 // the directory, so such a lock keeps nobody out.
 //

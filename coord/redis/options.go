@@ -32,7 +32,7 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 // WithLongestTTL sets the longest TTL that anybody uses with this root: 10 s by default. After the server
 // may have forgotten who holds, nobody is granted anything for that long, so that nobody enters beside a holder that does not
 // know yet. All must say the same: a longer TTL is refused, and so is whoever says something else than those before. To change it,
-// stop all, and remove the key "settings" under the root. It is for Connect and New, here and in package quorum.
+// stop all, and remove the key "settings" under the root; of a quorum, empty all servers instead. It is for Connect and New, here and in package quorum.
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
 // WithClient passes options on to the coord.Client that Connect makes.
