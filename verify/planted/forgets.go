@@ -27,6 +27,17 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 		testsForgetfulRedis("TestARestartWithADiskThatWasNotWrittenToForgets")),
 	one("redis: a memory that has ended is gone on with",
 		"coord/redis/internal/server/memory.go", `err == nil && again &&`, `err == nil && again && false &&`, testsForgetfulRedis("TestARestartWithADiskThatWasNotWrittenToForgets")),
+	one("redis: a listing without the index shows nothing",
+		"coord/redis/internal/server/scripts.go", `
+if not has(KEYS[2], KEYS[1]) then
+  redis.call('DEL', KEYS[1])
+  return 0
+end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
+	one("quorum: a group is founded on what another has left",
+		"coord/redis/quorum/scripts.go", `'LIMIT', 0, 2) > 1 then return '' end`, `'LIMIT', 0, 2) > 2e9 then return '' end`,
+		testsForgetfulQuorum("TestAGroupIsNotFoundedOnRegistersOfAnother")),
+	one("quorum: one server of another group ends all sessions",
+		"coord/redis/quorum/group.go", `case !q.isSeated():`, `case !q.isSeated() || true:`, testsForgetfulQuorum("TestAServerOfAnotherGroupDisturbsNobody")),
 	one("quorum: one server votes under each of its names",
 		"coord/redis/quorum/group.go", `err == nil && other.ID() == m.memory.ID() {`, `err == nil && other.ID() == m.memory.ID() && false {`,
 		testsForgetfulQuorum("TestANameThatLeadsElsewhereHasNoVoteOfItsOwn")),
