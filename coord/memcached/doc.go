@@ -46,6 +46,8 @@
 //     that it was to replace. Then all sessions end, as after a restart.
 //   - -F, so that nobody empties it with flush_all.
 //   - Not -C: without cas there is nothing to compare.
+//   - -o no_slab_reassign. By default the server moves its memory about, also with -M, and throws an item away that a client is
+//     slow to read meanwhile: two hold at once then, and nobody notices. Open refuses such a server.
 //   - Not -o ext_path: a file that is full loses its oldest part, and lines may be there. Open refuses such a server.
 //   - -I is how large a line may be: 1 MB, the default, holds some 100,000 waiters of a few
 //     processes, or 10,000 processes.

@@ -190,6 +190,9 @@ func (s *Store) checkSettings(stats, settings map[string]string) error {
 	case disk != "" && !s.evictions:
 		return storekit.Denied("the server keeps items in a file (-o ext_path) and throws them away when that is full, lines too, and then two hold at once: " +
 			"start it without, or see memcached.WithEvictions")
+	case settings["slab_reassign"] == "yes" && !s.evictions:
+		return storekit.Denied("the server moves its memory about, and throws an item away that somebody is slow to read meanwhile, lines too, and then " +
+			"two hold at once: start it with -o no_slab_reassign, or see memcached.WithEvictions")
 	}
 	s.largest.Store(min(max(integer(settings["item_size_max"])-4<<10, 1), maxValue))
 	return nil

@@ -23,6 +23,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 	evicting := servers.Memcached(t).Member(0)
 	blind := server(t, "-C")
 	onDisk := server(t, "-o", "ext_path="+filepath.Join(t.TempDir(), "items")+":64m")
+	moving := server(t, "-o", "slab_reassign")
 	redis := servers.Redis(t).Member(0)
 	const newer = "turnwise register, layout 2, 12345 0123456789abcdef"
 	telnet(t, m.Addr(), "ms alien.memory 1 \r\nx")
@@ -38,6 +39,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"evictions":          {evicting.Addr(), nil, "start it with -M"},
 		"no cas":             {blind.Addr(), nil, "-C"},
 		"a file of items":    {onDisk.Addr(), nil, "ext_path"},
+		"memory that moves":  {moving.Addr(), nil, "no_slab_reassign"},
 		"something else":     {redis.Addr(), nil, "no memcached"},
 		"another's keys":     {m.Addr(), []Option{WithRoot("alien")}, "WithRoot"},
 		"a newer layout":     {m.Addr(), []Option{WithRoot("newer")}, "another version of turnwise"},
@@ -53,6 +55,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 	}
 	opened(t, evicting.Addr(), WithEvictions())
 	opened(t, onDisk.Addr(), WithEvictions())
+	opened(t, moving.Addr(), WithEvictions())
 }
 
 func TestServersThatWouldNotDo(t *testing.T) {

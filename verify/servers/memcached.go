@@ -34,7 +34,7 @@ func (*memcached) name() string { return "memcached" }
 func (*memcached) url(m *Member) string { return m.Addr() }
 
 func (c *memcached) command(m *Member) (*exec.Cmd, error) {
-	flags := []string{"-l", "127.0.0.1", "-p", "{port:client}", "-U", "0"}
+	flags := []string{"-l", "127.0.0.1", "-p", "{port:client}", "-U", "0", "-o", "no_slab_reassign"}
 	if os.Geteuid() == 0 {
 		flags = append(flags, "-u", "root") // it runs as root only if told to
 	}
