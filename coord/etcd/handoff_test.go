@@ -67,13 +67,13 @@ func turn(ctx context.Context, me driver.Place, ahead []driver.Node) (wakeUps in
 }
 
 // etcd serves a watch that begins at a past revision from a loop that runs every 100 ms, so concurrency.Mutex takes 33 ms
-// on average to hand over between two contenders.
+// on average to hand over between two contenders. Here a hand-over takes little longer than the release that it begins with.
 func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
 	const rounds = 200
 	var mu sync.Mutex
 	var released time.Time
-	var took []time.Duration
+	var took, releases []time.Duration
 	var both sync.WaitGroup
 	for range 2 {
 		s := open(t, connectLink(t, cluster.Addrs()...))
@@ -94,12 +94,16 @@ func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 				}
 				mu.Unlock()
 				time.Sleep(time.Millisecond)
+				begun := time.Now()
 				mu.Lock()
-				released = time.Now()
+				released = begun
 				mu.Unlock()
 				if err := me.Leave(within(t, 20*time.Second), true); err != nil {
 					t.Errorf("unlock: %v", err)
 				}
+				mu.Lock()
+				releases = append(releases, time.Since(begun))
+				mu.Unlock()
 			}
 		})
 	}
@@ -108,13 +112,11 @@ func TestTwoContendersHandOverInMilliseconds(t *testing.T) {
 		t.Fatalf("only %d of %d turns were handed over", len(took), 2*rounds)
 	}
 	slices.Sort(took)
-	t.Logf("%d hand-overs, release included: median %v, 9 of 10 within %v", len(took), took[len(took)/2], took[len(took)*9/10])
-	limit := 5 * time.Millisecond
-	if raceDetector {
-		limit *= 4
-	}
-	if median := took[len(took)/2]; median > limit {
-		t.Errorf("a hand-over took %v in the median", median)
+	slices.Sort(releases)
+	median, release := took[len(took)/2], releases[len(releases)/2]
+	t.Logf("%d hand-overs, release included: median %v, 9 of 10 within %v; a release alone: median %v", len(took), median, took[len(took)*9/10], release)
+	if median > max(10*time.Millisecond, 4*release) {
+		t.Errorf("a hand-over took %v in the median, a release %v", median, release)
 	}
 }
 

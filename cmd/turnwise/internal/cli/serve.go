@@ -179,6 +179,8 @@ func listenPrivately(path string) (*net.UnixListener, error) {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fail(codeUnusable, "--socket %s: something is there already: take another path", coord.Printable(path))
+	case errors.Is(err, syscall.EINVAL):
+		return nil, fail(codeUnusable, "--socket %s: that is too long for a socket: take a path of 100 bytes or less", coord.Printable(path))
 	case err != nil:
 		return nil, fail(codeUnusable, "--socket %s: %w", coord.Printable(path), err)
 	}
