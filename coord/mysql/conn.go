@@ -101,8 +101,17 @@ func (c *conn) query(ctx context.Context, sql string, args []any, scan func(row 
 			return err
 		}
 		if err := c.guarded(func() error { return scan(row) }); err != nil { // it may have less columns than were asked for
+			c.breakOff() // or the library would read on to the last row, whatever becomes of ctx
 			return err
 		}
+	}
+}
+
+// breakOff ends a connection in the middle of an answer.
+func (c *conn) breakOff() {
+	c.broken = true
+	if c.vetted != nil {
+		c.vetted.Close()
 	}
 }
 

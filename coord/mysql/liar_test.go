@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
@@ -81,6 +85,10 @@ func lying(t *testing.T, begin, more string) string {
 
 // The library makes room for what a server announces.
 func TestAServerThatLiesEndsNoProcess(t *testing.T) {
+	var settings strings.Builder
+	for i := range 1 << 20 {
+		settings.WriteString(packed(byte(5+i), fmt.Sprintf("\x07%07d\x011", i)))
+	}
 	large := "\xff\xff\xff\x00" + strings.Repeat("x", 1<<24-1)
 	for name, c := range map[string]struct{ address, says string }{
 		"packets without end":              {storecheck.Liar(t, "", large), "more than a table of ours"},
@@ -93,7 +101,8 @@ func TestAServerThatLiesEndsNoProcess(t *testing.T) {
 		"all the columns there are":        {lying(t, packed(1, "\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"), ""), "more than 64 columns"},
 		"sixteen million columns":          {lying(t, packed(1, "\xfd\xff\xff\xff"), ""), "more than 64 columns"},
 		"a file is wanted":                 {lying(t, packed(1, "\xfb/etc/passwd"), ""), "a file of ours"},
-		"rows without end":                 {lying(t, packed(1, "\x01", column, "\xfe\x00\x00\x02\x00"), strings.Repeat(packed(4, "\x01x"), 10000)), ""},
+		"rows without end":                 {lying(t, packed(1, "\x01", column, "\xfe\x00\x00\x02\x00"), strings.Repeat(packed(4, slices.Repeat([]string{"\x01x"}, 256)...), 100)), ""},
+		"settings without end":             {lying(t, packed(1, "\x02", column, column, "\xfe\x00\x00\x02\x00"), settings.String()), "more settings than"},
 		"a column that ends too soon":      {lying(t, packed(1, "\x01", "\x03def"), ""), "ends too soon"},
 		"an answer that ends too soon":     {lying(t, packed(1, "\x00"), ""), ""},
 		"a password that is asked for oft": {storecheck.Liar(t, greeting+packed(2, "\xfemysql_native_password\x00abcdefghijklmnopqrst\x00"), packed(4, "\xfemysql_native_password\x00abcdefghijklmnopqrst\x00")), ""},
@@ -113,6 +122,30 @@ func TestAServerThatLiesEndsNoProcess(t *testing.T) {
 			})
 		})
 	}
+}
+
+// More rows than were asked for are small, but each of them becomes a register.
+func TestAPageThatDoesNotEndTakesLittleMemory(t *testing.T) {
+	address := lying(t, packed(1, "\x04", column, column, column, column, "\xfe\x00\x00\x02\x00"), strings.Repeat(packed(7, slices.Repeat([]string{"\x01k\x011\x01v\x011"}, 256)...), 100))
+	cfg, err := parse("me@tcp("+address+")/test", logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vet(cfg)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{sql: statementsFor(table{"x"}), pool: newPool(1, connector)}
+	defer s.Close()
+	storecheck.Bounded(t, 100, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		err := s.pool.Do(ctx, func(c *conn) error { _, err := s.some(ctx, c, nil, nil); return err })
+		if err == nil || !strings.Contains(err.Error(), "more than the 200 rows") {
+			t.Error(err)
+		}
+	})
 }
 
 // The library joins packets of the largest size, and reads rows for as long as there are any.

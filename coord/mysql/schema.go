@@ -4,6 +4,7 @@ import (
 	"context"
 	sqldriver "database/sql/driver"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -90,5 +91,44 @@ func (t table) inspect(ctx context.Context, c *conn) (there bool, err error) {
 	case trigger != "":
 		return false, storekit.Denied("the table %s has a trigger, %s, which may change what we write: DROP TRIGGER", t.quoted(), table{trigger}.quoted())
 	}
-	return true, nil
+	return true, t.measure(ctx, c)
+}
+
+// layoutIs is what a table of ours has, as the server tells it.
+var layoutIs = []string{"name varbinary 0", "version bigint 0", "since datetime 6", "reserved_by bigint 0", "reserved_until datetime 6",
+	"value longblob 0", "PRIMARY KEY name"}
+
+// measure refuses a table of another layout. Whoever makes the table before others do decides what it is like: with times of whole
+// seconds, sessions would seem to be older than they are, and with another key, two could make the same register.
+func (t table) measure(ctx context.Context, c *conn) error {
+	where, args := `table_schema = DATABASE() AND table_name = ?`, []any{t[0]}
+	if len(t) == 2 {
+		where, args = `table_schema = ? AND table_name = ?`, []any{t[0], t[1]}
+	}
+	sql := `SELECT CONCAT_WS(' ', column_name, data_type, COALESCE(datetime_precision, 0), NULLIF(column_default, 'NULL'), NULLIF(extra, ''))
+		FROM information_schema.columns WHERE ` + where + `
+		UNION ALL SELECT CONCAT_WS(' ', 'PRIMARY KEY', column_name, sub_part) FROM information_schema.statistics
+		WHERE index_name = 'PRIMARY' AND ` + where + `
+		UNION ALL SELECT CONCAT_WS(' ', constraint_type, constraint_name) FROM information_schema.table_constraints
+		WHERE constraint_type <> 'PRIMARY KEY' AND ` + where
+	missing := slices.Clone(layoutIs)
+	strange := ""
+	err := c.query(ctx, sql, slices.Concat(args, args, args), func(row []sqldriver.Value) error {
+		has := text(row[0])
+		if i := slices.Index(missing, has); i >= 0 {
+			missing = slices.Delete(missing, i, i+1)
+		} else {
+			strange = has
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return t.explain(err)
+	case strange != "":
+		return storekit.Denied("the table %s has another layout (%q): name another one with WithTable", t.quoted(), strange)
+	case len(missing) > 0:
+		return storekit.Denied("the table %s has another layout (no %q): name another one with WithTable", t.quoted(), missing[0])
+	}
+	return nil
 }

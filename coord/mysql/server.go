@@ -30,6 +30,9 @@ func introduce(ctx context.Context, c *conn) (*server, error) {
 	}
 	v := &server{values: make(map[string]string)}
 	note := func(row []sqldriver.Value) error {
+		if len(v.values) > 100 {
+			return fmt.Errorf("the server tells of more settings than were asked for")
+		}
 		v.values[strings.ToLower(text(row[0]))] = text(row[1])
 		return nil
 	}

@@ -243,6 +243,59 @@ func TestAStrangerWhoMayCreateInTheDatabase(t *testing.T) {
 	s.nothingRan()
 }
 
+// The table of a stranger looks like ours, but keeps less than is put into it, or lets two make the same register.
+func TestATableThatIsAlmostLikeOursIsRefused(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`GRANT CREATE ON turnwise.* TO mallory@'127.0.0.1'`)
+	for name, c := range map[string]struct{ of, becomes string }{
+		"another key":                  {"name           VARBINARY(1100) NOT NULL PRIMARY KEY", "name VARBINARY(1100) NOT NULL, PRIMARY KEY (name, version)"},
+		"half a key":                   {"name           VARBINARY(1100) NOT NULL PRIMARY KEY", "name VARBINARY(1100) NOT NULL, PRIMARY KEY (name(20))"},
+		"a key that takes A for a":     {"name           VARBINARY(1100)", "name VARCHAR(250)"},
+		"whole seconds":                {"since          DATETIME(6)", "since DATETIME"},
+		"whole days":                   {"since          DATETIME(6)", "since DATE"},
+		"a reservation from the start": {"reserved_until DATETIME(6) NULL", "reserved_until DATETIME(6) NULL DEFAULT '9999-01-01'"},
+		"versions that are rounded":    {"version        BIGINT", "version DOUBLE"},
+		"a computed column":            {"value          LONGBLOB NOT NULL", "value LONGBLOB NOT NULL, more INT AS (version) VIRTUAL"},
+		"a check":                      {"value          LONGBLOB NOT NULL", "value LONGBLOB NOT NULL, CHECK (version < 1000)"},
+		"one more key":                 {"value          LONGBLOB NOT NULL", "value LONGBLOB NOT NULL, UNIQUE (version)"},
+		"a parent":                     {"value          LONGBLOB NOT NULL", "value LONGBLOB NOT NULL, FOREIGN KEY (name) REFERENCES theirs.parent (name)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &strangers{t, s.m}
+			table := "turnwise." + freshTable()
+			schema, _, _ := strings.Cut(Schema(table), "AS SELECT")
+			if !strings.Contains(schema, c.of) {
+				t.Fatalf("there is no %s in %s", c.of, schema)
+			}
+			if name == "a parent" {
+				s.mallory(`CREATE TABLE IF NOT EXISTS theirs.parent (name VARBINARY(1100) PRIMARY KEY)`)
+			}
+			s.mallory(strings.Replace(schema, c.of, c.becomes, 1))
+			store, err := Open(within(t, 20*time.Second), s.url("app"), WithTable(table))
+			if err == nil {
+				defer store.Close()
+				for range 2 {
+					_, err := store.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Next: register.NewVersion()})
+					t.Logf("a register is made: %v", err)
+				}
+			}
+			storecheck.Refused(t, err, driver.ErrDenied, "another layout")
+		})
+	}
+}
+
+// Who may change the layout decides what the server keeps. It is noticed when a connection is new.
+func TestAStrangerWhoMayAlter(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("ALTER")
+	shutsOut(t, a, b, "orders")
+	s.mallory(`ALTER TABLE ` + usual + ` DROP PRIMARY KEY, ADD PRIMARY KEY (name, version)`)
+	_, err := Open(within(t, 20*time.Second), s.url("app"))
+	storecheck.Refused(t, err, driver.ErrDenied, "another layout")
+	s.mayNot("UPDATE " + usual + " SET value = ''")
+	s.mayNot("DROP TABLE " + usual)
+}
+
 // With DROP he puts a view in the place of a table that is in use.
 func TestATableThatIsReplacedRunsNothing(t *testing.T) {
 	s := withStrangers(t)

@@ -47,6 +47,9 @@
 // Give their address and master_set (see [Open]). A fail-over forgets, as above: all clients that are led to the new master
 // notice, and nobody is granted anything there until the longest TTL has passed.
 //
+// With TLS, the sentinels have to speak it too, and to show a certificate that counts: else whoever answers in their place says
+// where the master is.
+//
 // But a master that is replaced while it still answers does not know that it was. This happens if only its sentinels cannot
 // reach it, and for some 10 s after it was told to make way (SENTINEL FAILOVER). Whoever holds there goes on, while the next
 // one is let in at the new master. Only the old master can prevent that, by not writing without its replicas:

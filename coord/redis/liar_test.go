@@ -3,6 +3,7 @@ package redis
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -20,10 +21,16 @@ import (
 )
 
 // liar is the address of something that reads commands and answers as told; what ends with … it says without end.
-func liar(t *testing.T, answer func(command []string) string) string {
+func liar(t *testing.T, answer func(command []string) string) string { return serving(t, nil, answer) }
+
+// serving is a liar that speaks TLS if there is a configuration for it.
+func serving(t *testing.T, cfg *tls.Config, answer func(command []string) string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg != nil {
+		l = tls.NewListener(l, cfg)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {

@@ -1,12 +1,16 @@
 package redis
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,5 +209,53 @@ func TestSentinelsLeadNoPasswordAway(t *testing.T) {
 	wants(t, refused(t, 10*time.Second, address), "the password would go to 192.0.2.1:6379, in clear", driver.ErrDenied)
 	if err := refused(t, time.Second, address, WithCleartextPassword()); errors.Is(err, driver.ErrDenied) {
 		t.Errorf("where it is allowed: %v", err)
+	}
+}
+
+// Who answers in a sentinel's place could lead everybody to a server of his own, for which he has a certificate.
+func TestASentinelHasToShowACertificate(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	defer web.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprint("encrypted: ", encrypted), func(t *testing.T) {
+			told := make(chan string, 100)
+			host, port, _ := net.SplitHostPort(serving(t, web.TLS, func(command []string) string {
+				told <- strings.Join(command, " ")
+				return "-ERR no\r\n"
+			}))
+			var cfg *tls.Config
+			if encrypted {
+				cfg = web.TLS
+			}
+			sentinel := serving(t, cfg, func(command []string) string {
+				says, ok := hello(command)
+				switch verb := strings.ToUpper(command[0]); {
+				case verb == "SUBSCRIBE":
+					for i, channel := range command[1:] {
+						says += fmt.Sprintf(">3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:%d\r\n", len(channel), channel, i+1)
+					}
+				case verb == "SENTINEL" && strings.EqualFold(command[1], "SENTINELS"):
+					says = "*0\r\n"
+				case verb == "SENTINEL":
+					says = fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
+				case !ok:
+					says = "-ERR no more\r\n"
+				}
+				return says
+			})
+			refused(t, 2*time.Second, "redis://:sesame@"+sentinel+"?master_set=orders", WithTLS(&tls.Config{RootCAs: roots}))
+			select {
+			case command := <-told:
+				if !encrypted {
+					t.Errorf("a server was told %q", command)
+				}
+			default:
+				if encrypted {
+					t.Error("the master is not asked")
+				}
+			}
+		})
 	}
 }

@@ -77,5 +77,6 @@ func tune(option *rueidis.ClientOption) {
 	}
 	if option.Sentinel.MasterSet != "" {
 		option.Sentinel.TopologyRefreshInterval = 5 * time.Second
+		option.Sentinel.TLSConfig = option.TLSConfig // who says where the master is has to prove who he is as well
 	}
 }

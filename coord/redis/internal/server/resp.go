@@ -123,7 +123,9 @@ func (s *scanner) lineEnded() error {
 		_, err := strconv.ParseInt(string(text), 10, 64)
 		ok = err == nil && text[0] != '+'
 	case '+', '-', ',', '(':
-		s.size += len(text)
+		if s.size += len(text); s.mostBytes >= 0 && s.size > s.mostBytes {
+			return fmt.Errorf("a value of more than %d bytes", s.mostBytes)
+		}
 		s.keep(text)
 	case '$', '=', '!':
 		return s.stringBegun(typ, text)

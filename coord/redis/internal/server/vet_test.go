@@ -24,7 +24,7 @@ func FuzzScanner(f *testing.F) {
 			s := scanner{mostLine: 1 << 10, mostBytes: 1 << 12, mostElements: 64}
 			s.done = func(v *value) error {
 				values++
-				if s.size > 1<<12+1<<10*64 || s.all > 64 || v.elements > 64 {
+				if s.size > 1<<12 || s.all > 64 || v.elements > 64 {
 					t.Fatalf("%q: %d bytes, %d elements", b, s.size, s.all)
 				}
 				for _, w := range v.words {
@@ -76,5 +76,19 @@ func TestScannerLetsThroughWhatRedisSays(t *testing.T) {
 		if n, err := s.scan([]byte(lie)); lie[1:] != "-1\r\n" && (err == nil || bytes.HasSuffix([]byte(lie)[:n], []byte("\n")) && n == len(lie)) {
 			t.Errorf("%.40q: %d bytes are fine, %v", lie, n, err)
 		}
+	}
+}
+
+// Many lines in one array are no way around the bound on a string.
+func TestAnAnswerOfManyLinesIsBounded(t *testing.T) {
+	s := scanner{mostLine: maxLine, mostBytes: maxReply, mostElements: maxElements, done: func(*value) error { return nil }}
+	line := []byte("+" + strings.Repeat("x", 60_000) + "\r\n")
+	_, err := s.scan([]byte("*30000\r\n"))
+	fine := 0
+	for n := 0; err == nil && fine <= 2*maxReply; fine += n {
+		n, err = s.scan(line)
+	}
+	if err == nil || fine > maxReply+len(line) {
+		t.Errorf("%d bytes are fine: %v", fine, err)
 	}
 }
