@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,10 +27,13 @@ func setUp(cfg *pgxpool.Config, c config) {
 	if _, set := cc.RuntimeParams["application_name"]; !set {
 		cc.RuntimeParams["application_name"] = "turnwise"
 	}
+	cc.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // the library would keep all that a server tells
+	several := cc.ValidateConnect != nil && !c.asIs                   // by the URL's target_session_attrs
 	for _, other := range cc.Fallbacks {
-		if cc.ValidateConnect == nil && (other.Host != cc.Host || other.Port != cc.Port) {
-			cc.ValidateConnect = refuseStandby // of several hosts, the one that takes writes
-		}
+		several = several || cc.ValidateConnect == nil && (other.Host != cc.Host || other.Port != cc.Port)
+	}
+	if several {
+		cc.ValidateConnect = refuseStandby // of several hosts, the one that takes writes
 	}
 }
 
@@ -52,9 +56,26 @@ func (c *config) checkPassword(cc *pgx.ConnConfig) error {
 	return nil
 }
 
-// refuseStandby has the library go on to the next of several hosts.
+// refuseStandby has the library go on to the next of several hosts. The library's own way to ask goes by the search_path, and
+// panics at an answer without rows.
 func refuseStandby(ctx context.Context, c *pgconn.PgConn) error {
-	return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c)
+	answer, said := c.Exec(ctx, `SELECT pg_catalog.pg_is_in_recovery()`), ""
+	for answer.NextResult() {
+		for row := answer.ResultReader(); row.NextRow(); {
+			if values := row.Values(); len(values) == 1 {
+				said = string(values[0])
+			}
+		}
+	}
+	switch err := answer.Close(); {
+	case err != nil:
+		return err
+	case said == "t":
+		return pgconn.ErrStandbyConnection
+	case said != "f":
+		return errors.New("the server does not say whether it is a standby")
+	}
+	return nil
 }
 
 // where says which server it is, without a secret.
@@ -83,12 +104,12 @@ type greeting struct {
 }
 
 // greet asks who is there. It refuses a standby. Like prepare it names all that it calls in full: until that is done,
-// search_path is what somebody has set, and whoever may create in a schema that it names could put a function or an operator
-// of his own before the server's.
+// search_path is what somebody has set, and whoever may create in a schema that it names could put a function, an operator or a
+// type of his own before the server's.
 func greet(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (g greeting, err error) {
 	const ask = `SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('server_version_num')::int, pg_catalog.pg_backend_pid(),
-		pg_catalog.current_setting('fsync') OPERATOR(pg_catalog.=) 'on'::text,
-		pg_catalog.has_function_privilege('pg_catalog.pg_control_system()'::text, 'EXECUTE'::text)`
+		pg_catalog.current_setting('fsync') OPERATOR(pg_catalog.=) 'on'::pg_catalog.text,
+		pg_catalog.has_function_privilege('pg_catalog.pg_control_system()'::pg_catalog.text, 'EXECUTE'::pg_catalog.text)`
 	var standby bool
 	var pid uint32
 	if err := c.QueryRow(ctx, ask, mode).Scan(&standby, &g.version, &pid, &g.fsync, &g.naming); err != nil {

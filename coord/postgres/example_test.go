@@ -35,7 +35,7 @@ func ExampleSchema() {
 		fmt.Println(line)
 	}
 	// Output:
-	// IF pg_catalog.to_regclass('"locks"."registers"'::text) IS NOT NULL THEN
+	// IF pg_catalog.to_regclass('"locks"."registers"'::pg_catalog.text) IS NOT NULL THEN
 	// 	RETURN;
 	// END IF;
 	// CREATE TABLE "locks"."registers" (

@@ -5,10 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
@@ -65,6 +69,132 @@ func TestAServerThatLiesEndsNoProcess(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// answering is the address of a server that lets anybody in, and answers each question with the same; more is said without end.
+func answering(t *testing.T, begin, more string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	unending := []byte(more)
+	serve := func(c net.Conn) {
+		defer c.Close()
+		defer context.AfterFunc(t.Context(), func() { c.Close() })()
+		b := make([]byte, 64<<10)
+		says, on := []byte(letIn+ready), []byte(nil)
+		for {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			_, err := c.Write(says)
+			for len(on) > 0 && err == nil {
+				_, err = c.Write(on)
+			}
+			says, on = []byte(begin), unending
+		}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// What nobody waits for is not kept, and neither is what a server says of itself without end.
+func TestAServerThatLiesFillsNoMemory(t *testing.T) {
+	note := said('A', "\x00\x00\x00\x01x\x00"+strings.Repeat("x", 900_000)+"\x00")
+	t.Run("notes without end", func(t *testing.T) {
+		c := led(t, answering(t, "", note))
+		storecheck.Bounded(t, 100, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			if _, err := c.Exec(ctx, "SELECT 1"); err == nil {
+				t.Error("it has answered")
+			}
+		})
+	})
+	t.Run("parameters that are large", func(t *testing.T) {
+		v := &vetted{Reader: strings.NewReader(said('S', "a\x00"+strings.Repeat("x", 900_000)+"\x00")), asked: new(atomic.Bool), told: make(map[string]bool)}
+		if _, err := io.ReadAll(v); err == nil {
+			t.Error("it is let through")
+		}
+	})
+	t.Run("answers to LISTEN without end", func(t *testing.T) {
+		c := led(t, answering(t, "", strings.Repeat(said('C', "\x00"), 10_000)))
+		storecheck.Bounded(t, 250, func() {
+			if err := new(listener).exec(t.Context(), c, `LISTEN "x"`); err == nil {
+				t.Error("it is listened to")
+			}
+		})
+	})
+	t.Run("a page without end", func(t *testing.T) {
+		col := func(typ byte) string {
+			return "c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + string(typ) + "\xff\xff\xff\xff\xff\xff\x00\x00"
+		}
+		row := said('D', "\x00\x04\x00\x00\x00\x04\\x6b\x00\x00\x00\x011\x00\x00\x00\x04\\x76\x00\x00\x00\x011")
+		c := led(t, answering(t, said('1', "")+said('2', "")+said('T', "\x00\x04"+col(17)+col(20)+col(17)+col(20)), strings.Repeat(row, 10_000)))
+		s := &Store{sql: statementsFor(table{"x"})}
+		storecheck.Bounded(t, 100, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			_, err := s.some(ctx, c, &memory{}, nil, nil)
+			if err == nil || !strings.Contains(err.Error(), "more than the 200 rows") {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// led returns a connection to a liar.
+func led(t *testing.T, address string) *pgx.Conn {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig("postgres://me@" + address + "/test?sslmode=disable&default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setUp(cfg, config{})
+	c, err := pgx.ConnectConfig(t.Context(), cfg.ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hangUp(c) })
+	return c
+}
+
+// Of several hosts, each is asked whether it is a standby, in a goroutine of the library's where nobody can recover.
+func TestWhoDoesNotSayWhetherHeIsAStandbyEndsNoProcess(t *testing.T) {
+	for name, says := range map[string]string{
+		"nothing": said('C', "SELECT 0\x00") + ready, "no column": said('T', "\x00\x00") + said('D', "\x00\x00") + said('C', "SELECT 1\x00") + ready,
+		"not even an end": ready,
+	} {
+		for _, attrs := range []string{"primary", "read-write", "standby", ""} {
+			t.Run(name+", "+attrs, func(t *testing.T) {
+				address := answering(t, says, "")
+				u := "postgres://me@" + address + "," + answering(t, says, "") + "/test?sslmode=disable"
+				if attrs != "" {
+					u += "&target_session_attrs=" + attrs
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				s, err := Open(ctx, u)
+				if err == nil {
+					s.Close()
+					t.Fatal("it was opened")
+				}
+				if t.Log(err); !strings.Contains(err.Error(), "does not say whether") && ctx.Err() == nil {
+					t.Error("it should say why")
+				}
+			})
+		}
 	}
 }
 

@@ -36,7 +36,9 @@ func (c *config) toListen(cfg *pgxpool.Config) (*pgxpool.Config, error) {
 	if err := (&config{Settings: c.Settings, cleartext: c.cleartext}).checkPassword(direct.ConnConfig); err != nil {
 		return nil, storekit.OneLine(fmt.Errorf("turnwise: %s: WithListenURL: %w", pkg, err))
 	}
-	setUp(direct, *c)
+	named := *c
+	named.asIs = false
+	setUp(direct, named)
 	return direct, nil
 }
 

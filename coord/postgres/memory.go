@@ -81,7 +81,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		return nil, s.table.explain(err)
 	}
 	if g.naming {
-		if err := c.QueryRow(ctx, `SELECT system_identifier::text FROM pg_catalog.pg_control_system()`, s.plain).Scan(&m.server); err != nil {
+		if err := c.QueryRow(ctx, `SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()`, s.plain).Scan(&m.server); err != nil {
 			return nil, s.table.explain(err)
 		}
 	}

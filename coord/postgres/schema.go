@@ -30,7 +30,7 @@ func Schema(table string) string {
 // Nothing is put into a table that is there already: it may be a stranger's, with a trigger. And since a superuser may run this
 // with any search_path, all that others could put something of their own before is named in full.
 const schemaSQL = `DO $turnwise$ BEGIN
-IF pg_catalog.to_regclass('{name}'::text) IS NOT NULL THEN
+IF pg_catalog.to_regclass('{name}'::pg_catalog.text) IS NOT NULL THEN
 	RETURN;
 END IF;
 CREATE TABLE {table} (
@@ -52,8 +52,9 @@ CREATE TABLE {table} (
 ALTER TABLE {table} ALTER value SET STORAGE EXTERNAL;
 COMMENT ON TABLE {table} IS 'turnwise keeps its lines and sessions here. Do not change or empty it while somebody holds a lock.';
 INSERT INTO {table} (key, version, value) VALUES
-	('', 0, pg_catalog.convert_to('{layout}'::text OPERATOR(pg_catalog.||) pg_catalog.gen_random_uuid()::text, 'UTF8'::name)),
-	(pg_catalog.decode('00'::text, 'hex'::text), 0, '');
+	('', 0, pg_catalog.convert_to('{layout}'::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.gen_random_uuid()::pg_catalog.text,
+		'UTF8'::pg_catalog.name)),
+	(pg_catalog.decode('00'::pg_catalog.text, 'hex'::pg_catalog.text), 0, '');
 END $turnwise$;
 `
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,9 @@ var traps = map[string]string{
 	"an index of a part":   `CREATE INDEX ON {t} (version) WHERE public.on_sight(1) = 1`,
 	"a child":              `CREATE TABLE {t}_child () INHERITS ({t})`,
 	"a type with a check":  `CREATE DOMAIN public.odd AS bigint CHECK (public.on_sight(1) = 1); ALTER TABLE {t} ALTER reserved_by TYPE public.odd`,
+	"statistics":           `CREATE STATISTICS {t}_seen ON (public.on_sight(version::int)) FROM {t}`,
+	"a coarse clock":       `ALTER TABLE {t} ALTER since TYPE timestamptz(0)`,
+	"coarse versions":      `ALTER TABLE {t} ALTER version TYPE double precision`,
 	"a view in its place":  `ALTER TABLE {t} RENAME TO hidden; CREATE VIEW {t} AS SELECT * FROM public.hidden WHERE public.on_sight(1) = 1`,
 	"a partitioned table":  `DROP TABLE {t}; CREATE TABLE {t} (key bytea PRIMARY KEY, version bigint, value bytea) PARTITION BY RANGE (key)`,
 	"a materialised query": `DROP TABLE {t}; CREATE MATERIALIZED VIEW {t} AS SELECT ''::bytea AS key`,
@@ -196,13 +200,22 @@ func TestAStrangerWhoMayMakeTriggers(t *testing.T) {
 	s.nothingRan()
 }
 
-// REFERENCES lets somebody keep rows from being removed.
+// REFERENCES lets somebody keep rows from being removed, and code of the server's runs for it: nobody goes on with that.
 func TestAStrangerWhoMayReferToTheTable(t *testing.T) {
 	s := withStrangers(t)
-	s.admin(Schema(usual), `GRANT SELECT, INSERT, UPDATE, DELETE ON `+usual+` TO app`, `GRANT REFERENCES ON `+usual+` TO mallory`)
+	a, _ := s.used("REFERENCES")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.mallory(`CREATE TABLE public.mine (key bytea REFERENCES ` + usual + `)`)
-	_, err := Open(within(t, 20*time.Second), s.url("app"))
+	_, err = Open(within(t, 20*time.Second), s.url("app"))
 	storecheck.Refused(t, err, driver.ErrDenied, "a constraint, mine_key_fkey")
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the hold goes on")
+	}
 	s.nothingRan()
 }
 
@@ -245,6 +258,30 @@ func TestATableThatIsReplacedRunsNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The schema's owner may drop what is in it, whoever owns that.
+func TestAStrangerWhoOwnsTheSchema(t *testing.T) {
+	s := withStrangers(t)
+	const table = "theirs.register"
+	s.admin(`CREATE SCHEMA theirs AUTHORIZATION mallory`, `GRANT USAGE, CREATE ON SCHEMA theirs TO app`)
+	a, b := s.app(WithTable(table)), s.app(WithTable(table))
+	shutsOut(t, a, b, "orders")
+	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mallory(`DROP TABLE `+table, Schema(table), `GRANT ALL ON `+table+` TO app`,
+		`CREATE TRIGGER x BEFORE INSERT OR UPDATE OR DELETE ON `+table+` FOR EACH STATEMENT EXECUTE FUNCTION public.on_change()`)
+	if _, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrDenied) {
+		t.Errorf("a lock in his table: %v", err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the hold goes on")
+	}
+	s.nothingRan()
 }
 
 // Somebody who may create in a schema of the search_path makes functions and operators that suit what is called there better
@@ -297,11 +334,33 @@ func TestNothingOfAStrangersIsCalled(t *testing.T) {
 		s.mallory(fmt.Sprintf(body, n, op[1], op[2], op[3], op[0], op[1], op[2], n))
 		made++
 	}
+	// Types that check what is cast to them.
+	for _, name := range []string{"text", "name", "int4", "int8", "bytea", "oid", "regclass", "timestamptz", "bool"} {
+		s.mallory(fmt.Sprintf(`CREATE FUNCTION public.fine(pg_catalog.%[1]s) RETURNS pg_catalog.bool IMMUTABLE LANGUAGE plpgsql AS $x$
+				BEGIN PERFORM public.snap(); RETURN true; END $x$;
+			CREATE DOMAIN public.%[1]s AS pg_catalog.%[1]s CHECK (public.fine(VALUE))`, name))
+		made++
+	}
 	if made < 50 {
 		t.Fatalf("only %d traps were laid", made)
 	}
 	pooler := servers.PgBouncer(t, s.m, servers.Config("[databases]", "* = host=127.0.0.1 port="+strings.Split(s.m.Addr(), ":")[1]+" user=postgres")).Member(0)
-	for name, url := range map[string]string{"as its user": s.url("app"), "as superuser": s.m.URL(), "behind a pooler": pooler.URL()} {
+	host := strings.TrimPrefix(s.m.Addr(), "127.0.0.1")
+	where := func(attrs string) string {
+		u, err := url.Parse(s.url("app"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		q.Set("target_session_attrs", attrs)
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	for name, url := range map[string]string{"as its user": s.url("app"), "as superuser": s.m.URL(), "behind a pooler": pooler.URL(),
+		"at one of several hosts":     strings.Replace(s.url("app"), s.m.Addr(), s.m.Addr()+",127.0.0.2"+host, 1),
+		"where it has to be primary":  where("primary"),
+		"where it has to take writes": where("read-write"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := &strangers{t, s.m}
 			store := opened(t, url, WithTable("public."+freshTable()))

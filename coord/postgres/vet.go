@@ -34,6 +34,7 @@ const (
 	maxRows    = 512 << 20          // a page of registers
 	maxOther   = 1 << 20            // a message that is no row, and all before somebody is let in
 	maxNames   = 256
+	maxSetting = 16 << 10 // a parameter and its name: the library keeps them
 	maxNameLen = 256
 )
 
@@ -98,9 +99,12 @@ func (v *vetted) begins() {
 	length := int(int32(binary.BigEndian.Uint32(v.header[1:]))) - 4
 	v.left, v.name = length, v.name[:0]
 	most := maxOther
-	if v.header[0] == 'D' && v.ready {
+	switch {
+	case v.header[0] == 'D' && v.ready:
 		most = maxRow
 		v.rows += length
+	case v.header[0] == 'S':
+		most = maxSetting
 	}
 	if !v.ready {
 		v.before += length + len(v.header)

@@ -26,8 +26,17 @@ var stores = []Bug{
 	one("postgres: the first question goes by the search_path",
 		"coord/postgres/conn.go", `SELECT pg_catalog.pg_is_in_recovery(), `, `SELECT pg_is_in_recovery(), `, testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
 	one("postgres: what an operator runs goes by the search_path",
-		"coord/postgres/schema.go", `'::text OPERATOR(pg_catalog.||) pg_catalog.gen_random_uuid()::text`, `'::text || pg_catalog.gen_random_uuid()::text`,
+		"coord/postgres/schema.go", `'::pg_catalog.text OPERATOR(pg_catalog.||)`, `'::pg_catalog.text ||`,
 		testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
+	one("postgres: the first question casts to the types of the search_path",
+		"coord/postgres/conn.go", `'EXECUTE'::pg_catalog.text`, `'EXECUTE'::text`, testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
+	one("postgres: an operator casts to the types of the search_path",
+		"coord/postgres/schema.go", `to_regclass('{name}'::pg_catalog.text)`, `to_regclass('{name}'::text)`, testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
+	one("postgres: several hosts are asked in the library's way",
+		"coord/postgres/conn.go", `cc.ValidateConnect = refuseStandby`, `cc.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary`,
+		testsIn("coord/postgres", "TestNothingOfAStrangersIsCalled")),
+	one("mysql: a table that is almost like ours is used",
+		"coord/mysql/schema.go", `case strange != "":`, `case false:`, testsIn("coord/mysql", "TestATableThatIsAlmostLikeOursIsRefused")),
 	one("mysql: a view in the table's place is used",
 		"coord/mysql/statements.go", `DELETE {t} FROM {t} FORCE INDEX (PRIMARY)`, `DELETE {t} FROM {t}`, testsIn("coord/mysql", "TestATableThatIsReplacedRunsNothing")),
 	one("mysql: triggers do not matter",
@@ -42,6 +51,8 @@ var stores = []Bug{
 		"coord/driver/driverkit/address.go", `OnThisMachine(addr), cfg`, `cfg == nil, OnThisMachine(addr), cfg`, testsIn("coord/mysql", "TestAnImpostorGetsNoPassword")),
 	one("redis: a password follows wherever sentinels lead",
 		"coord/redis/internal/server/dial.go", `if a.option.Password == "" ||`, `if true ||`, testsIn("coord/redis", "TestSentinelsLeadNoPasswordAway")),
+	one("redis: sentinels are asked in clear, whatever the master is",
+		"coord/redis/internal/server/address.go", "\t\toption.Sentinel.TLSConfig = option.TLSConfig", "\t\t_ = option", testsIn("coord/redis", "TestASentinelHasToShowACertificate")),
 }
 
 // testsIn is a test of a module's first package.
