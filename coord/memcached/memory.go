@@ -126,7 +126,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		}
 		m.mark = mark
 		m.id = hex.EncodeToString(mark[:])
-		m.age = time.Duration(min(max(now-began, 0), centuries)) * time.Second
+		m.age = time.Duration(min(max(min(now-began, integer(stats["uptime"])-1), 0), centuries)) * time.Second
 		return m, nil
 	}
 }

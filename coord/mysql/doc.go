@@ -33,6 +33,9 @@
 // again. Then all sessions end, and nobody is granted anything until the longest TTL has passed, so that nobody enters
 // beside a holder that does not know yet. Tokens may go back then, since the last ones that were given may be lost.
 //
+// A process that was not there before cannot notice any of that. So whoever opens a session within the longest TTL after the
+// server's start, or after the table was first used, waits for the rest of it. Sessions that are open go on.
+//
 // # What it does not promise
 //
 // Replication is asynchronous, so a fail-over may lose what was answered. Clients that reach the new primary notice, as

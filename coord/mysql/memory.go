@@ -23,12 +23,12 @@ import (
 type memory struct {
 	id       string
 	here     place
-	number   int64  // the server's
-	table    string // its first row
-	recorded place  // what the row says
-	raw      []byte // the same, as it stands there
-	stamp    int64  // 0 if the server is the one that the table was made at
-	age      time.Duration
+	number   int64         // the server's
+	table    string        // its first row
+	recorded place         // what the row says
+	raw      []byte        // the same, as it stands there
+	stamp    int64         // 0 if the server is the one that the table was made at
+	age      time.Duration // since the row was last written, or the server was started
 	lsn      int64
 	log      driverkit.Max // how far the server's log is known to have come
 }
@@ -60,14 +60,8 @@ func (p place) is(q place) bool {
 	return p.server == q.server && (p.started == 0) == (q.started == 0) && max(p.started-q.started, q.started-p.started) <= 2
 }
 
-func (m *memory) ID() string { return m.id }
-
-func (m *memory) For() time.Duration {
-	if m.stamp == 0 {
-		return register.Forever
-	}
-	return m.age
-}
+func (m *memory) ID() string         { return m.id }
+func (m *memory) For() time.Duration { return m.age }
 
 // look asks a connection for the memory that it leads to.
 func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
@@ -88,7 +82,8 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	marked := false
 	err = c.query(ctx, s.sql.look, nil, func(row []sqldriver.Value) error {
 		m.table, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
-		m.recorded, m.stamp, m.age = placeOf(text(row[1])), integer(row[2]), storekit.Age(integer(row[3]))
+		m.recorded, m.stamp = placeOf(text(row[1])), integer(row[2])
+		m.age = min(storekit.Age(integer(row[3])), storekit.Age(1e6*(v.number("uptime")-1)))
 		if v.forgetful() != "" {
 			m.here.started = integer(row[4])/1e6 - v.number("uptime")
 		}
@@ -134,8 +129,9 @@ func (s *Store) forgot(known *memory, is ...any) error {
 	return register.ErrForgot
 }
 
-// Memory says Forever, unless the server is another than the one where the table was made, or was restarted and may have
-// forgotten something: then it has remembered since that was first noticed.
+// Memory counts from the time when the table was first used, when it was noticed that the server is another than the one
+// where the table was made, or when the server was started, whichever came last: before that there may have been another table
+// of that name, or an older state of the disk.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
 	return mem, s.table.failed(ctx, err, "look at the server")

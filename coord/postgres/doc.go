@@ -30,11 +30,13 @@
 // an earlier state, and, if it runs with fsync=off, for a restart. A store does not go back to a primary that another one
 // has replaced.
 //
+// A process that was not there before cannot notice any of that. So whoever opens a session within the longest TTL after the
+// server's start, or after the table was first used, waits for the rest of it. Sessions that are open go on.
+//
 // # What it does not promise
 //
 // Two primaries at once, each with clients that can reach only that one, let two in. So does a disk that is put back to its
-// state of some three seconds before. Fencing tokens protect what you write to. An operator who empties the table while
-// there are holders lets the next one in before the holders have noticed.
+// state of some three seconds before. Fencing tokens protect what you write to.
 //
 // A try that does not wait goes by the server's clock. It should be slewed, not set.
 //

@@ -22,12 +22,12 @@ import (
 // memory began: a store that finds itself at another server changes the row, and gives it a number that never comes again.
 type memory struct {
 	id       string
-	server   string // its identifier, and the time of its start if it does not wait for the disk
-	timeline string // 8 hexadecimal digits, which grow
-	table    string // its first row
-	stamp    int64  // 0 if the server is the one that the table was made at
-	age      time.Duration
-	recorded string // what the row says
+	server   string        // its identifier, and the time of its start if it does not wait for the disk
+	timeline string        // 8 hexadecimal digits, which grow
+	table    string        // its first row
+	stamp    int64         // 0 if the server is the one that the table was made at
+	age      time.Duration // since the row was last written, or the server was started
+	recorded string        // what the row says
 	lsn      int64
 	pooled   bool
 	oid      int64         // the table's
@@ -35,14 +35,8 @@ type memory struct {
 	log      driverkit.Max // how far the server's log is known to have come
 }
 
-func (m *memory) ID() string { return m.id }
-
-func (m *memory) For() time.Duration {
-	if m.stamp == 0 {
-		return register.Forever
-	}
-	return m.age
-}
+func (m *memory) ID() string         { return m.id }
+func (m *memory) For() time.Duration { return m.age }
 
 // here returns what the row must say.
 func (m *memory) here() string { return m.server + "/" + m.timeline }
@@ -135,8 +129,9 @@ func (s *Store) forgot(known *memory, is ...any) error {
 	return register.ErrForgot
 }
 
-// Memory says Forever, unless the server is another than the one where the table was made: then it has remembered since that
-// was first noticed.
+// Memory counts from the time when the table was first used, when it was noticed that the server is another than the one
+// where the table was made, or when the server was started, whichever came last: before that there may have been another table
+// of that name, or an older state of the disk.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
 	return mem, s.table.failed(ctx, err, "look at the server")

@@ -49,7 +49,8 @@ func statementsFor(t table) statements {
 		look: fill(`SELECT ` + timelineSQL + `, ` + lsnSQL + `,
 			floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 			(SELECT encode(value, 'escape') FROM {t} WHERE key = ''::bytea),
-			encode(m.value, 'escape'), m.version, floor(extract(epoch FROM clock_timestamp() - m.since) * 1000000)::bigint
+			encode(m.value, 'escape'), m.version,
+			floor(extract(epoch FROM clock_timestamp() - greatest(m.since, pg_postmaster_start_time())) * 1000000)::bigint
 			FROM (SELECT) AS always LEFT JOIN {t} m ON m.key = decode('00', 'hex')`),
 		remember: fill(`UPDATE {t} SET value = $1::bytea, version = $2::bigint, since = clock_timestamp()
 			WHERE key = decode('00', 'hex') AND version = $3::bigint AND value = $4::bytea`),

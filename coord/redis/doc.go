@@ -19,8 +19,8 @@
 //     beside a holder that does not know yet. The same pause comes when a database is used for the first time: it may be
 //     empty because somebody has just emptied it.
 //   - With appendonly yes, appendfsync always and no replicas, a restart forgets nothing, and sessions go on. If appendonly is
-//     switched off all sessions end, and so they do when the server is then started with what it had written before. But if the
-//     first to ask then is a newcomer, it is let in beside a holder that is cut off: remove the old files before such a start.
+//     switched off all sessions end, and so they do when the server is then started with what it had written before. It may
+//     have been: so whoever opens a session within the longest TTL after any start of the server waits for the rest of that.
 //
 // It does not promise that tokens go on rising after Redis has forgotten. Nor does it promise to notice a backup that was
 // put in place of the data, unless the server was restarted without appendfsync always. And it believes the server's wall

@@ -121,23 +121,31 @@ func NobodyThere(t *testing.T, between string, open func(ctx context.Context, ad
 // ManyOpen has many open a store at once that is not there yet. None of them may think that something was forgotten.
 func ManyOpen(t *testing.T, open func(ctx context.Context) (register.Store, error)) {
 	t.Helper()
-	errs := make(chan error, 12)
-	for range cap(errs) {
+	type answer struct {
+		mem register.Memory
+		err error
+	}
+	answers := make(chan answer, 12)
+	for range cap(answers) {
 		go func() {
+			var a answer
 			s, err := open(Within(t, 30*time.Second))
-			if err == nil {
-				mem, _ := s.Memory(Within(t, 30*time.Second))
-				if mem.For != register.Forever {
-					t.Errorf("what was made just now remembers for %v", mem.For)
-				}
-				err = s.Close()
+			if a.err = err; err == nil {
+				a.mem, a.err = s.Memory(Within(t, 30*time.Second))
+				a.err = errors.Join(a.err, s.Close())
 			}
-			errs <- err
+			answers <- a
 		}()
 	}
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
+	ids := make(map[string]bool)
+	for range cap(answers) {
+		a := <-answers
+		if a.err != nil {
+			t.Error(a.err)
 		}
+		ids[a.mem.ID] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("they found %d memories", len(ids))
 	}
 }

@@ -36,6 +36,15 @@ if not has(KEYS[2], KEYS[1]) then
   redis.call('DEL', KEYS[1])
   return 0
 end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
+	one("redis: a run tells of the time before itself",
+		"coord/redis/internal/server/scripts.go", `now - math.max(since, math.min(now, started))`, `now - since`,
+		testsForgetfulRedis("TestARestartFromAnOldFileIsNoOldMemory")),
+	one("postgres: a run tells of the time before itself",
+		"coord/postgres/statements.go", `greatest(m.since, pg_postmaster_start_time())`, `m.since`, testsIn("coord/postgres", "TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor")),
+	one("mysql: a run tells of the time before itself",
+		"coord/mysql/memory.go", `storekit.Age(1e6*(v.number("uptime")-1))`, `time.Hour`, testsIn("coord/mysql", "TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor")),
+	one("quorum: a young majority passes for an old one",
+		"coord/redis/quorum/memory.go", `min(m.since, m.memory.For())`, `m.since`, testsForgetfulQuorum("TestStore/alone/10_a_store_that_forgets_says_so")),
 	one("quorum: a group is founded on what another has left",
 		"coord/redis/quorum/scripts.go", `'LIMIT', 0, 2) > 1 then return '' end`, `'LIMIT', 0, 2) > 2e9 then return '' end`,
 		testsForgetfulQuorum("TestAGroupIsNotFoundedOnRegistersOfAnother")),

@@ -23,7 +23,7 @@ const IDSize = 16
 // ID returns what tells memories apart. No two servers have the same.
 func (m Memory) ID() string { return m.id }
 
-// For returns for how long the memory has lasted by the server's wall clock.
+// For returns for how long the memory has lasted in the server's present run, by its wall clock.
 func (m Memory) For() time.Duration { return m.lasts }
 
 // ended are the memories that were found before the one that is found now, each with the run of its server. If one comes back

@@ -61,7 +61,8 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 // followed another. If the server kept all and has ceased to, what it will find on its disk is old: so the memory ends now, and
 // everybody knows another one by then. When it begins to write, that counts once all is written.
 //
-// A mark that is missing may have been flushed a moment ago, so nothing is remembered then.
+// A mark that is missing may have been flushed a moment ago, so nothing is remembered then. And no run tells of a time before
+// itself: it may have been started with a file that is older than what was answered, while who holds by that is cut off.
 const recallScript = `
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true) then return 0 end
@@ -76,6 +77,7 @@ local followed = string.match(info, 'master_replid2:(%x+)') ~= string.rep('0', 4
 local run = string.match(server, 'run_id:(%x+)')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
+local started = now - (tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) - 1) * 1000000
 local id, kept, since = ARGV[1], ARGV[2], now
 if not alone or not written then kept = '0' end
 local mark = redis.call('GET', KEYS[1])
@@ -89,14 +91,13 @@ if mark and named and not (string.sub(mark, 59, 59) == '1' and not written) then
     id = string.sub(mark, 1, 16)
     since = math.min(now, tonumber(string.sub(mark, 61, 76)))
   elseif not followed then
-    since = now - (tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) - 1) * 1000000
-    since = math.min(now, since)
+    since = math.min(now, started)
   end
 end
 local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run
 if new ~= mark then redis.call('SET', KEYS[1], new) end
 if not named then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
-return {id, now - since, tonumber(kept), run}
+return {id, now - math.max(since, math.min(now, started)), tonumber(kept), run}
 `
 
 // KEYS: mark, index, a register that is nobody's. ARGV: memory, a value, a channel. It uses each command that other scripts
