@@ -15,8 +15,8 @@ import (
 )
 
 // An acceptor is one Redis of several. It votes only while it remembers all of its votes. So its place in the group is bound
-// to its memory's id, which stands under the member key: "<state> <group, 16> <memory, 16> <since, 16 digits, us>". The state
-// is v if it votes, f while the group is founded, h while it is healed.
+// to its memory's id, which stands under the member key: "<state> <group, 16> <memory, 16> <since, 16 digits, us> <roster>". The
+// state is v if it votes, f while the group is founded, h while it is filled with what the others know.
 type acceptor struct {
 	*server.Server
 	seat    seat
@@ -94,9 +94,27 @@ func (a *acceptor) ready(ctx context.Context) error {
 type member struct {
 	*acceptor
 	memory server.Memory
-	group  string // it votes there; empty: it does not vote
+	roster *roster // of the group and the term that it is in; nil: it is in none
 	since  time.Duration
 	err    error // it says nothing
+}
+
+// votes reports whether it votes in a term.
+func (m *member) votes(r *roster) bool {
+	if m.err != nil || m.roster == nil || m.roster.group != r.group || m.roster.term != r.term {
+		return false
+	}
+	_, has := r.seatOf(m.memory.ID())
+	return has
+}
+
+// lags reports whether it is in an earlier term, and votes in this one as soon as it is told of that.
+func (m *member) lags(r *roster) bool {
+	if m.err != nil || m.roster == nil || m.roster.group != r.group || m.roster.term >= r.term {
+		return false
+	}
+	l, has := r.seatOf(m.memory.ID())
+	return has && l.since <= m.roster.term
 }
 
 // membership finds out whether the acceptor votes, in which group, and for how long it has been in that.
@@ -126,18 +144,23 @@ func (m *member) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := strings.Fields(text)
-	if len(f) != 4 || f[0] != "v" || f[2] != m.memory.ID() {
+	now, err := parts[1].AsInt64()
+	if err == nil && !m.parse(text, now) {
 		m.seat.leave()
-		return nil
+	}
+	return err
+}
+
+// parse reads what stands under the member key. It returns false if that is nothing that counts.
+func (m *member) parse(text string, now int64) bool {
+	f := strings.Fields(text)
+	if len(f) != 6 || f[0] != "v" || f[2] != m.memory.ID() {
+		return false
 	}
 	begun, err := strconv.ParseInt(f[3], 10, 64)
-	if err != nil {
-		return fmt.Errorf("%w: %w", server.ErrStrange, err)
-	}
-	now, err := parts[1].AsInt64()
-	m.group, m.since = f[1], time.Duration(max(0, now-begun))*time.Microsecond
-	return err
+	m.roster = parseRoster(f[1], f[4], f[5])
+	m.since = time.Duration(max(0, now-begun)) * time.Microsecond
+	return err == nil && m.roster != nil
 }
 
 // key is the member key.
@@ -145,8 +168,13 @@ func (a *acceptor) key() string { return a.Beside("member") }
 
 // enrol has the acceptor change its state if what stands under the member key begins with before, and returns what stands
 // there afterwards. It is bound to the memory in which the acceptor said what it is.
-func (m *member) enrol(ctx context.Context, before, after string) (string, error) {
-	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key(), m.Index()}, []string{before, after + " " + m.memory.ID()})
+func (m *member) enrol(ctx context.Context, before, after string, r *roster) (string, error) {
+	since := uint64(0)
+	if l, ok := r.seatOf(m.memory.ID()); ok {
+		since = l.since
+	}
+	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key(), m.Index()},
+		[]string{before, after + " " + m.memory.ID(), r.String(), fmt.Sprintf("%0*d", termSize, since)})
 	stands := ""
 	if err == nil {
 		stands, err = reply.ToString()
@@ -158,6 +186,22 @@ func (m *member) enrol(ctx context.Context, before, after string) (string, error
 		return "", fmt.Errorf("%s: %w", m.Address, err)
 	}
 	return stands, nil
+}
+
+// move takes the acceptor from an earlier term to this one. Those that have no seat there vote no more.
+func (m *member) move(ctx context.Context, r *roster) error {
+	reply, err := m.RunIn(ctx, m.memory, moveScript, []string{m.key()}, []string{r.group, fmt.Sprintf("%0*d", termSize, r.term), r.String()})
+	text := ""
+	if err == nil {
+		text, err = reply.ToString()
+	}
+	if err == nil && (!m.parse(text, 0) || m.roster.term < r.term) {
+		err = errNoVote
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Address, err)
+	}
+	return nil
 }
 
 // beginLook begins a look at the acceptor's membership, unless the last one was a moment ago. The caller calls over when the
@@ -197,7 +241,7 @@ type vote struct {
 	accepted accepted
 	higher   ballot
 	refused  bool
-	err      error
+	err      error // errMoved: it is in another term
 }
 
 // maxWaiting is how many requests to an acceptor may be without an answer. No more are sent, since the server may be frozen.
@@ -205,14 +249,19 @@ const maxWaiting = 256
 
 func (a *acceptor) isBusy() bool { return a.waiting.Load() > maxWaiting/2 }
 
-// ask asks for a vote by a script that sees registers.
-func (a *acceptor) ask(ctx context.Context, what *server.Script, keys, args []string) vote {
+// ask asks for a vote in a term.
+func (a *acceptor) ask(ctx context.Context, r *roster, what *server.Script, key string, args ...string) vote {
 	if a.waiting.Add(1) > maxWaiting {
 		a.waiting.Add(-1)
 		return vote{from: a, err: errBusy}
 	}
 	defer a.waiting.Add(-1)
-	reply, err := a.Run(ctx, &a.seat, what, keys, args)
+	reply, err := a.Run(ctx, &a.seat, what, []string{a.Index(), a.Root + key, a.key()}, append([]string{r.stamp()}, args...))
+	if err == nil && reply.IsInt64() {
+		if n, _ := reply.AsInt64(); n == 2 {
+			err = errMoved
+		}
+	}
 	if err != nil {
 		return vote{from: a, err: err}
 	}
@@ -253,8 +302,8 @@ type kept struct {
 	accepted accepted
 }
 
-// dump returns what the acceptor keeps for the registers of a prefix.
-func (a *acceptor) dump(ctx context.Context, prefix string) (map[string]kept, error) {
+// dump returns what the acceptor keeps for the registers of a prefix, in a term.
+func (a *acceptor) dump(ctx context.Context, r *roster, prefix string) (map[string]kept, error) {
 	all := make(map[string]kept)
 	err := a.List(ctx, &a.seat, prefix, timeAt, func(key string, text []byte, age time.Duration) (more bool, err error) {
 		if len(text) < timeAt {
@@ -266,6 +315,9 @@ func (a *acceptor) dump(ctx context.Context, prefix string) (map[string]kept, er
 		all[key] = k
 		return true, err
 	})
+	if err == nil { // it was in the term when it took its seat. If it is now, it was all the time
+		err = a.ask(ctx, r, presentScript, "").err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Address, err)
 	}

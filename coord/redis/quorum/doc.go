@@ -17,7 +17,7 @@
 //
 //   - Turns come in the order in which they were asked for. The next waiter is told, and until then asks only now and then.
 //   - A process that is dead, stopped or cut off loses what it holds after a TTL.
-//   - Any minority may be killed, stopped or emptied, and nobody notices. Nothing that was answered is forgotten, and tokens
+//   - Any minority may be killed, stopped, emptied or replaced, and nobody notices. Nothing that was answered is forgotten, and tokens
 //     rise for ever.
 //   - If a majority has forgotten, nobody is granted anything.
 //
@@ -26,19 +26,23 @@
 //
 // # The group
 //
-// The first process that opens the servers founds a group of them. For that all must be there, and empty. From then on every
-// process must name the same servers. Whoever names more or fewer is refused, and a server of another group has no vote. A server has one vote however many names lead to
-// it, and two names of one are refused. But nobody can tell that another server is named in the place of one: after it was
-// healed, those who still name the old one may agree without it. To take other servers, stop all processes first.
+// The first process that opens the servers founds a group of them. For that all must be there, and empty. The group keeps a
+// roster of its servers, and agrees on each change of that. A vote counts only with votes by the same roster, so whatever servers a
+// process names, it agrees with all others or with nobody. Name all servers of the group: one that is not named is not asked. One
+// that is named and is not of the group has no vote. A server has one vote however many names lead to it, and two names of one
+// are refused.
 //
 // A server that may have forgotten its votes does not vote: after it was emptied, or restarted without appendfsync always. The
-// log says so. [Store.Heal] gives it what the others know, so that it votes again. That takes 10 s and a program of a few
-// lines:
+// log says so. [Store.Heal] gives it what the others know, so that it votes again. That takes a program of a few lines:
 //
 //	q, err := quorum.Open(ctx, addresses)
 //	if err == nil {
 //		err = q.Heal(ctx)
 //	}
+//
+// With [Store.Reform] in its place the group takes in the servers that are named here, each in the place of one that is not, or in
+// addition. So a server is replaced, or three become five, while everybody goes on. After each of these, have all processes name
+// the new servers before the next one is replaced.
 //
 // With this setting a restart forgets nothing, and there is nothing to heal:
 //
@@ -49,17 +53,18 @@
 // next process that opens them founds the group again, and all sessions end. A group is founded on empty servers only. To change
 // redis.WithLongestTTL, stop all processes and do the same: a server from which a key is taken away has forgotten its votes.
 //
-// If appendonly was switched off at a server, empty it before it is started with what it had written before: it would vote by
-// that, and only processes that have seen the one and the other notice.
+// A disk that is put back to an earlier state makes a server forget without a sign: empty it before it is started.
 //
 // # What an operator sees
 //
 // Each server has this; the names begin with "turnwise-quorum" unless WithRoot says otherwise:
 //
-//	turnwise-quorum.member               whether the server votes (v), in which group, in which memory, since when (us)
+//	turnwise-quorum.member               whether the server votes (v), in which group, in which memory, since when (us), in which
+//	                                     term, and the roster: of each server the memory, the term in which it came, and its address
 //	turnwise-quorum.memory               what the database remembers, as in package redis
 //	turnwise-quorum.memory.turn:…        who may disturb others at a register; it expires by itself
 //	turnwise-quorum.keys                 the names of all registers, a sorted set
 //	turnwise-quorum:line/orders/4711     promised (32 digits), accepted (32 digits), since when (16 digits, us), what was accepted
+//	turnwise-quorum:\x01roster           the same for what the group has decided on last: the next term and its roster
 //	turnwise-quorum:0:line/orders/4711   channels, with the number of the database
 package quorum

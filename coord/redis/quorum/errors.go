@@ -16,6 +16,7 @@ const pkg storekit.Package = "redis/quorum"
 var (
 	errNoVote = errors.New("it has forgotten its votes, and does not vote until it is healed")
 	errBusy   = errors.New("it does not answer")
+	errMoved  = errors.New("the group has another roster by now")
 
 	errNotEmpty = errors.New("no majority votes, and a group is founded on empty servers only: this one has forgotten its votes, but has " +
 		"registers of before; stop all processes and empty all of the servers (FLUSHALL)")
@@ -24,7 +25,6 @@ var (
 // What may come of a round.
 var (
 	errRefused = errors.New("another proposer stands in the way")
-	errSlow    = errors.New("it took too long to count")
 )
 
 // What may be found out about a swap whose round came to nothing.

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -50,10 +49,12 @@ func TestAGroupIsFoundedAfterAHealingWasBrokenOff(t *testing.T) {
 	all := cluster.Addrs()
 	q := openOn(t, cluster)
 	redistest.CLI(t, all[2], "FLUSHALL")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := q.Heal(ctx); err == nil {
-		t.Fatal("it is healed")
+	m := q.membership(q.all[2])
+	if m.err != nil {
+		t.Fatal(m.err)
+	}
+	if _, err := m.enrol(t.Context(), "*", "h 0123456789abcdef", q.roster.Load()); err != nil {
+		t.Fatal(err)
 	}
 	q.Close()
 	if state := redistest.CLI(t, all[2], "GET", "turnwise-quorum.member"); !strings.HasPrefix(state, "h ") {

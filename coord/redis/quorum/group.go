@@ -1,12 +1,12 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,47 +47,42 @@ func (q *Store) membership(a *acceptor) member {
 	return a.membership(ctx)
 }
 
-// newGroup returns the name of a new group. It ends with how many servers the group has: whoever names more or fewer has
-// majorities that need not meet those of others.
-func newGroup(servers int) string {
+// newGroup returns the name of a new group.
+func newGroup() string {
 	name := register.NewVersion()
-	return hex.EncodeToString(name[:])[:groupSize-1] + strconv.Itoa(servers)
+	return hex.EncodeToString(name[:])
 }
 
-const (
-	groupSize  = 16
-	maxServers = 9 // a digit
-)
-
-// fits refuses a group that has not as many servers as are named here.
-func (q *Store) fits(group string) error {
-	if has := group[len(group)-1:]; has != strconv.Itoa(len(q.all)) {
-		return storekit.Denied("they are a group of %.1q servers, and %d are named: all processes have to name the same", has, len(q.all))
+// rosterOf returns the latest roster that any of them knows, of a group that a majority is in: nil if there is none. Once the
+// servers of an earlier one cannot agree without it, one of each majority knows the later one. So what is returned is either what
+// counts, or what has been decided on and is about to.
+func rosterOf(all []member) *roster {
+	latest := make(map[string]*roster)
+	for _, m := range all {
+		if m.err == nil && m.roster != nil && (latest[m.roster.group] == nil || latest[m.roster.group].term < m.roster.term) {
+			latest[m.roster.group] = m.roster
+		}
+	}
+	for _, r := range latest {
+		servers := make(map[string]bool) // by their memories: two names may lead to one
+		for _, m := range all {
+			if m.votes(r) || m.lags(r) {
+				servers[m.memory.ID()] = true
+			}
+		}
+		if len(servers) >= r.majority() {
+			return r
+		}
 	}
 	return nil
 }
 
-// groupOf returns the group that a majority votes in, if any.
-func (q *Store) groupOf(all []member) (group string) {
-	servers := make(map[string]map[string]bool) // by their memories: two names may lead to one
-	for _, m := range all {
-		if m.err != nil || m.group == "" {
-			continue
-		}
-		if servers[m.group] == nil {
-			servers[m.group] = make(map[string]bool)
-		}
-		if servers[m.group][m.memory.ID()] = true; len(servers[m.group]) >= q.majority() {
-			return m.group
-		}
-	}
-	return ""
-}
+func isMajority(all []member) bool { return rosterOf(all) != nil }
 
 // assemble finds the group that the acceptors belong to, or founds one.
 func (q *Store) assemble(ctx context.Context) error {
 	begun := time.Now()
-	all, err := q.survey(ctx, func(all []member) bool { return q.groupOf(all) != "" })
+	all, err := q.survey(ctx, isMajority)
 	if err == nil && len(all) < len(q.all) {
 		// Two names of one server answer at almost the same time.
 		rest, cancel := context.WithTimeout(ctx, 50*time.Millisecond+3*time.Since(begun))
@@ -99,21 +94,37 @@ func (q *Store) assemble(ctx context.Context) error {
 	if err := unfit(all); err != nil {
 		return err
 	}
-	if group := q.groupOf(all); group != "" {
-		if err := q.fits(group); err != nil {
-			return err
-		}
-		q.join(group, all)
+	if r := rosterOf(all); r != nil {
+		q.join(ctx, r, all)
+		q.compare(r, all)
 		return nil
 	}
 	silent := nonVoters(all)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", err, together(silent))
-	case !slices.ContainsFunc(all, func(m member) bool { return m.err != nil || m.group != "" }):
+	case !slices.ContainsFunc(all, func(m member) bool { return m.err != nil || m.roster != nil }):
 		return q.found(ctx, all)
 	}
+	for _, m := range all {
+		if m.roster != nil && m.roster.majority() > len(q.all) {
+			return storekit.Denied("they are of a group of %d servers, and %d are named: name more than half of them, and better all", len(m.roster.seats), len(q.all))
+		}
+	}
 	return fmt.Errorf("%d of %d can vote: %w", len(all)-len(silent), len(q.all), together(silent))
+}
+
+// compare says which servers are named and have no say, or the other way round.
+func (q *Store) compare(r *roster, all []member) {
+	for _, m := range all {
+		if _, has := r.seatOf(m.memory.ID()); m.err == nil && !has {
+			q.log.Warn("redis/quorum: a server is named that is not of the group, or has forgotten its votes: it does not vote. Heal or Reform has it vote",
+				"address", m.Address, "group", r.addresses())
+		}
+	}
+	if len(q.all) < len(r.seats) {
+		q.log.Warn("redis/quorum: the group has more servers than are named: name them all", "named", len(q.all), "group", r.addresses())
+	}
 }
 
 // unfit returns why these can make no quorum, however long somebody waits.
@@ -137,28 +148,24 @@ func nonVoters(all []member) (why []error) {
 		switch {
 		case m.err != nil:
 			why = append(why, m.err)
-		case m.group == "":
+		case m.roster == nil:
 			why = append(why, fmt.Errorf("%s: %w", m.Address, errNoVote))
 		}
 	}
 	return why
 }
 
-// join lets those acceptors vote that are members of the group. Those that have not answered go on as they were.
-func (q *Store) join(group string, all []member) {
-	if was := q.group.Swap(&group); was == nil || *was != group {
-		for _, a := range q.all {
-			a.seat.leave()
+// join goes by a roster from now on, and lets those acceptors vote that have a seat there. Who is in an earlier term is told. Those
+// that have not answered are looked at later.
+func (q *Store) join(ctx context.Context, r *roster, all []member) {
+	for i := range all {
+		if all[i].lags(r) {
+			all[i].err = all[i].move(ctx, r)
 		}
 	}
+	q.adopt(r)
 	for _, m := range all {
-		switch {
-		case m.err != nil:
-		case m.group == group:
-			q.seat(m)
-		default:
-			m.seat.leave()
-		}
+		q.seat(m)
 	}
 	for _, a := range q.all {
 		if !a.seat.isTaken() {
@@ -167,11 +174,61 @@ func (q *Store) join(group string, all []member) {
 	}
 }
 
-// seat lets an acceptor vote, unless another one has the same memory: then both names lead to one server, and its vote would
-// count twice. Each vote is bound to the memory of its seat, so all votes are those of different servers.
+// adopt goes by a roster. Nobody votes by another one any more.
+func (q *Store) adopt(r *roster) {
+	q.seating.Lock()
+	defer q.seating.Unlock()
+	was := q.roster.Load()
+	if was != nil && was.group == r.group && was.term >= r.term {
+		return
+	}
+	for _, a := range q.all {
+		a.seat.leave()
+	}
+	if was != nil && was.group != r.group {
+		q.ledger.forget()
+	}
+	q.roster.Store(r)
+}
+
+// follow finds out which roster counts after was.
+func (q *Store) follow(ctx context.Context, was *roster) error {
+	select {
+	case q.following <- struct{}{}:
+		defer func() { <-q.following }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if q.roster.Load() != was {
+		return nil
+	}
+	all, err := q.survey(ctx, isMajority)
+	r := rosterOf(all)
+	switch {
+	case r == nil && err == nil:
+		return fmt.Errorf("%w: %w", errMoved, together(nonVoters(all)))
+	case r == nil:
+		return err
+	case r.group != was.group:
+		q.forgot.Store(true)
+		return register.ErrForgot
+	}
+	q.join(ctx, r, all)
+	return nil
+}
+
+// seat lets an acceptor vote that does so in our term, unless another one has the same memory: then both names lead to one server,
+// and its vote would count twice. Each vote is bound to the memory of its seat, so all votes are those of different servers.
 func (q *Store) seat(m member) {
 	q.seating.Lock()
 	defer q.seating.Unlock()
+	switch {
+	case m.err != nil:
+		return
+	case !m.votes(q.roster.Load()):
+		m.seat.leave()
+		return
+	}
 	for _, a := range q.all {
 		if other, err := a.seat.Memory(); a != m.acceptor && err == nil && other.ID() == m.memory.ID() {
 			m.seat.leave()
@@ -191,20 +248,28 @@ func (q *Store) seat(m member) {
 // with the same acceptor.
 func (q *Store) found(ctx context.Context, all []member) error {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
-	stands, err := all[0].enrol(ctx, "", "f "+newGroup(len(all)))
+	first := &roster{group: newGroup(), term: 1}
+	for _, m := range all {
+		first.seats = append(first.seats, listed{m.memory.ID(), first.term, cut(m.Address)})
+	}
+	stands, err := all[0].enrol(ctx, "", "f "+first.group, first)
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(stands, "f ") || len(stands) < 2+groupSize {
+	f := strings.Fields(stands)
+	if len(f) != 6 || f[0] != "f" {
 		return errors.New("it is being founded by somebody else")
 	}
-	group := stands[2 : 2+groupSize] // ours, or that of who was first
-	if err := q.fits(group); err != nil {
-		return err
+	group := f[1]
+	if theirs := parseRoster(group, f[4], f[5]); first.isOf(theirs) { // ours, or that of who was first
+		first = theirs
+	} else { // some have forgotten since, or somebody names others
+		_, err := all[0].enrol(ctx, "f "+group, "f "+first.group, first)
+		return cmp.Or(err, errors.New("somebody else has begun to found a group of other servers with it"))
 	}
 	for _, step := range []struct{ before, after string }{{"*", "f " + group}, {"f " + group, "v " + group}} {
 		for _, m := range all {
-			stands, err := m.enrol(ctx, step.before, step.after)
+			stands, err := m.enrol(ctx, step.before, step.after, first)
 			if err != nil {
 				return err
 			}
@@ -230,9 +295,18 @@ func (q *Store) lookAgain(a *acceptor) {
 
 // readmit lets an acceptor vote that is a member of our group.
 func (q *Store) readmit(m member) {
+	r := q.roster.Load()
 	switch {
-	case m.err != nil || m.group == "":
-	case m.group == *q.group.Load():
+	case m.err != nil || m.roster == nil:
+	case m.roster.group == r.group:
+		ctx, cancel := context.WithTimeout(q.life.Context(), membershipFor)
+		defer cancel()
+		switch {
+		case m.roster.term > r.term:
+			_ = q.follow(ctx, r) // or whoever needs a vote next
+		case m.lags(r):
+			m.err = m.move(ctx, r)
+		}
 		q.seat(m)
 	case !q.isSeated(): // another group is founded only when a majority has forgotten all
 		q.forgot.Store(true)
@@ -250,5 +324,5 @@ func (q *Store) isSeated() bool {
 			seats++
 		}
 	}
-	return seats >= q.majority()
+	return seats >= q.roster.Load().majority()
 }

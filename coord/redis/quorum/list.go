@@ -36,15 +36,28 @@ func (q *Store) list(ctx context.Context, prefix string, yield func(register.Ite
 		if err != nil {
 			return err
 		}
-		if !a.content.version.IsZero() && !yield(a.item(key)) {
+		if !a.content.version.IsZero() && key != rosterKey && !yield(a.item(key)) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// dump returns what each of a majority of all acceptors keeps for the registers of a prefix.
-func (q *Store) dump(ctx context.Context, prefix string) (dumps []map[string]kept, err error) {
+// dump returns what each of a majority keeps for the registers of a prefix.
+func (q *Store) dump(ctx context.Context, prefix string) ([]map[string]kept, error) {
+	for tries := 0; ; tries++ {
+		r := q.roster.Load()
+		dumps, err := q.dumpIn(ctx, r, prefix)
+		if !errors.Is(err, errMoved) || tries == 3 {
+			return dumps, err
+		}
+		if err := q.follow(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string) (dumps []map[string]kept, err error) {
 	type result struct {
 		from *acceptor
 		kept map[string]kept
@@ -56,25 +69,30 @@ func (q *Store) dump(ctx context.Context, prefix string) (dumps []map[string]kep
 	for _, a := range q.all {
 		go func() {
 			a.votes(ctx) // if it does not, it says so
-			kept, err := a.dump(ctx, prefix)
+			kept, err := a.dump(ctx, r, prefix)
 			results <- result{a, kept, err}
 		}()
 	}
 	var failed []error
+	moved := false
 	for range q.all {
 		select {
-		case r := <-results:
-			if errors.Is(r.err, errNoVote) {
-				q.lookAgain(r.from)
+		case got := <-results:
+			if errors.Is(got.err, errNoVote) {
+				q.lookAgain(got.from)
 			}
-			if r.err != nil {
-				failed = append(failed, r.err)
-			} else if dumps = append(dumps, r.kept); len(dumps) == q.majority() {
+			if got.err != nil {
+				failed = append(failed, got.err)
+				moved = moved || errors.Is(got.err, errMoved)
+			} else if dumps = append(dumps, got.kept); len(dumps) == r.majority() {
 				return dumps, nil
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+	if moved {
+		return nil, errMoved
 	}
 	return nil, together(failed)
 }

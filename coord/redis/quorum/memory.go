@@ -20,44 +20,38 @@ func (q *Store) Memory(ctx context.Context) (register.Memory, error) {
 // recall finds the group that a majority is in, and goes by that from now on.
 func (q *Store) recall(ctx context.Context) (register.Memory, error) {
 	begun := time.Now()
-	all, err := q.survey(ctx, func(all []member) bool { return q.groupOf(all) != "" })
-	group := q.groupOf(all)
-	if group == "" {
+	all, err := q.survey(ctx, isMajority)
+	r := rosterOf(all)
+	if r == nil {
 		if err == nil {
 			err = errors.New("no majority votes")
 		}
 		return register.Memory{}, fmt.Errorf("%w: %w", err, together(nonVoters(all)))
 	}
-	if err := q.fits(group); err != nil {
-		return register.Memory{}, err
-	}
-	m := register.Memory{ID: group, For: q.lasts(all, group)}
+	m := register.Memory{ID: r.group, For: lasts(all, r)}
 	if m.For < time.Hour && len(all) < len(q.all) {
 		// Some may have been started just now. Perhaps there is a majority of others.
 		rest, cancel := context.WithTimeout(ctx, 50*time.Millisecond+3*time.Since(begun))
 		more, _ := q.survey(rest, func([]member) bool { return false })
 		cancel()
-		m.For = max(m.For, q.lasts(more, group))
+		m.For = max(m.For, lasts(more, r))
 	}
-	if group != *q.group.Load() {
-		q.ledger.forget()
-	}
-	q.join(group, all)
+	q.join(ctx, r, all)
 	q.forgot.Store(false)
 	return m, nil
 }
 
-// lasts returns for how long a majority of all has been in a group, and in its present run.
-func (q *Store) lasts(all []member, group string) time.Duration {
+// lasts returns for how long a majority has been in a group, and in its present run.
+func lasts(all []member, r *roster) time.Duration {
 	var ages []time.Duration
 	for _, m := range all {
-		if m.err == nil && m.group == group {
+		if m.votes(r) || m.lags(r) {
 			ages = append(ages, min(m.since, m.memory.For()))
 		}
 	}
-	if len(ages) < q.majority() {
+	if len(ages) < r.majority() {
 		return 0
 	}
 	slices.Sort(ages)
-	return ages[len(ages)-q.majority()]
+	return ages[len(ages)-r.majority()]
 }

@@ -16,9 +16,10 @@ const defaultRoot = "turnwise-quorum:"
 // [github.com/turnwise/turnwise/coord/redis.Open] takes them. The servers know nothing of one another: no replicas, no
 // sentinels, no cluster. All processes must name the same ones.
 //
-// The first process to open them founds the group; for that, all servers must be there and empty. Later more than half must
-// be there. More or fewer servers than the group has are refused. A server that has forgotten something does not count until
-// it is healed; see [Store.Heal]. If too few are there, Open keeps trying until ctx ends or, if ctx has no deadline, for 30 s.
+// The first process to open them founds the group; for that, all servers must be there and empty. Later more than half of the
+// group's servers must be there. A server that has forgotten something does not count until it is healed; see [Store.Heal]. One
+// that is named and is not of the group does not count either; see [Store.Reform]. If too few are there, Open keeps trying until
+// ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, addresses []string, opts ...redis.Option) (*Store, error) {
 	c, err := server.Configure(defaultRoot, opts)
 	if err != nil {
@@ -60,6 +61,6 @@ func newStore(c server.Config) *Store {
 		me:        hex.EncodeToString(me[:]),
 		life:      driverkit.NewLife(context.Background()),
 		ledger:    newLedger(),
-		healAfter: healPause,
+		following: make(chan struct{}, 1),
 	}
 }

@@ -6,49 +6,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/redis"
-	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
-	"github.com/turnwise/turnwise/verify/servers"
 )
 
 func TestConnectRefusesBeforeItDials(t *testing.T) {
 	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
 		return Connect(ctx, []string{address, "127.0.0.1:1", "127.0.0.1:2"}, redis.WithClient(o))
 	})
-}
-
-// Three servers out of five are no majority to those who know of three only.
-func TestAGroupKnowsHowManyServersItHas(t *testing.T) {
-	all := servers.Redis(t, servers.Members(5)).Addrs()
-	for _, c := range []struct {
-		group, named []string
-		says         string
-	}{
-		{all[:3], all, `"3" servers, and 5`},
-		{all, all[:3], `"5" servers, and 3`},
-		{all, all[1:], `"5" servers, and 4`},
-	} {
-		root := redis.WithRoot(fmt.Sprintf("group of %d named %d", len(c.group), len(c.named)))
-		ctx := redistest.Within(t, 20*time.Second)
-		q, err := Open(ctx, c.group, root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := Open(ctx, c.named, root)
-		if err == nil {
-			other.Close()
-		}
-		if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("a group of %d is opened by the names of %d: %v", len(c.group), len(c.named), err)
-		}
-		redistest.Put(t, q, "a", "one")
-		q.Close()
-	}
 }
 
 // Too few could not lose any, and too many would only be slow.

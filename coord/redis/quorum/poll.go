@@ -9,16 +9,28 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// A round that takes longer does not count. An acceptor that has forgotten its votes is healed only after more than twice
-// that: by then, what it had promised and accepted either counts, and is found at others, or never will.
-const (
-	roundLimit = 4 * time.Second
-	healPause  = 10 * time.Second
-)
+// roundLimit is how long an acceptor may take to vote.
+const roundLimit = 4 * time.Second
 
 // poll asks all acceptors, and returns when a majority has agreed, or no longer can. The requests to the others go on. The
-// error is errRefused if only other proposers stood in the way.
-func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, a *acceptor) vote) (tally, error) {
+// error is errRefused if only other proposers stood in the way. If the group has another roster by now, all are asked again.
+//
+// Votes of one term must not be counted in another, but a ballot goes on: who has promised it keeps that, and who was filled
+// since has got the promises of the others.
+func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, r *roster, a *acceptor) vote) (tally, error) {
+	for tries := 0; ; tries++ {
+		r := q.roster.Load()
+		t, err := q.pollIn(ctx, r, func(ctx context.Context, a *acceptor) vote { return ask(ctx, r, a) })
+		if err == nil || !t.moved || tries == 3 {
+			return t, err
+		}
+		if err := q.follow(ctx, r); err != nil {
+			return t, err
+		}
+	}
+}
+
+func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Context, a *acceptor) vote) (tally, error) {
 	t := tally{of: len(q.all)}
 	if err := ctx.Err(); err != nil {
 		return t, err
@@ -38,7 +50,7 @@ func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, a *accep
 		select {
 		case v := <-votes:
 			t.count(v)
-			if errors.Is(v.err, errNoVote) {
+			if errors.Is(v.err, errNoVote) || v.err == errMoved {
 				q.lookAgain(v.from)
 			}
 		case <-ctx.Done():
@@ -46,22 +58,18 @@ func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, a *accep
 		case <-enough:
 			return t, errRefused
 		}
-		if len(t.yes) == q.majority() {
-			trip := time.Since(begun)
-			if trip > roundLimit {
-				return t, errSlow
-			}
-			q.took(trip)
+		if len(t.yes) == r.majority() {
+			q.took(time.Since(begun))
 			return t, nil
 		}
-		if enough == nil && t.refused > 0 && t.of-t.refused-len(t.failed) < q.majority() {
+		if enough == nil && t.refused > 0 && t.of-t.refused-len(t.failed) < r.majority() {
 			// The others are about to answer; then it is known whether any has agreed.
 			patience := time.NewTimer(q.usual())
 			defer patience.Stop()
 			enough = patience.C
 		}
 	}
-	if t.refused > 0 && len(t.failed) < q.majority() {
+	if t.refused > 0 && t.of-len(t.failed) >= r.majority() {
 		return t, errRefused
 	}
 	return t, fmt.Errorf("%d of %d do not vote: %w", len(t.failed), t.of, together(t.failed))
@@ -84,12 +92,14 @@ type tally struct {
 	refused int
 	higher  ballot // the highest that stood in the way
 	failed  []error
+	moved   bool // somebody is in another term
 }
 
 func (t *tally) count(v vote) {
 	switch {
 	case v.err != nil:
 		t.failed = append(t.failed, fmt.Errorf("%s: %w", v.from.Address, v.err))
+		t.moved = t.moved || v.err == errMoved
 	case v.refused:
 		if t.refused++; t.higher.less(v.higher) {
 			t.higher = v.higher

@@ -45,8 +45,8 @@ func (p *proposal) round(ctx context.Context) (*accepted, error) {
 	if !ok {
 		// Well above the others' ballots: a quick proposer goes on while we ask.
 		at = newBallot(at.count + 1000)
-		votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
-			return a.ask(ctx, prepareScript, q.keys(a, p.key), []string{at.String()})
+		votes, err := q.poll(ctx, func(ctx context.Context, r *roster, a *acceptor) vote {
+			return a.ask(ctx, r, prepareScript, p.key, at.String())
 		})
 		if err != nil {
 			return p.refused(ctx, at, votes.higher, err)
@@ -103,29 +103,27 @@ func (p *proposal) refused(ctx context.Context, at, higher ballot, err error) (*
 
 // look asks what acceptors have accepted.
 func (q *Store) look(ctx context.Context, key string) ([]vote, error) {
-	votes, err := q.poll(ctx, func(ctx context.Context, a *acceptor) vote {
-		return a.ask(ctx, lookScript, q.keys(a, key), nil)
+	votes, err := q.poll(ctx, func(ctx context.Context, r *roster, a *acceptor) vote {
+		return a.ask(ctx, r, lookScript, key)
 	})
 	return votes.yes, err
 }
 
 // accept returns how to ask an acceptor to accept something. Each publishes the notes itself, on channels of its own.
-func (q *Store) accept(key string, p accepted) func(context.Context, *acceptor) vote {
+func (q *Store) accept(key string, p accepted) func(context.Context, *roster, *acceptor) vote {
 	const fixed = 4
 	args := []string{p.ballot.String(), p.ballot.next().String(), strconv.FormatInt(p.age.Microseconds(), 10), p.content.encode()}
 	for i, n := range p.content.notes {
 		args = append(args, n.Topic, tag(p, key, i)+string(n.Text))
 	}
-	return func(ctx context.Context, a *acceptor) vote {
+	return func(ctx context.Context, r *roster, a *acceptor) vote {
 		args := slices.Clone(args)
 		for i := fixed; i < len(args); i += 2 {
 			args[i] = a.Channel(args[i])
 		}
-		return a.ask(ctx, acceptScript, q.keys(a, key), args)
+		return a.ask(ctx, r, acceptScript, key, args...)
 	}
 }
-
-func (q *Store) keys(a *acceptor, key string) []string { return []string{a.Index(), q.root + key} }
 
 // settle returns what the votes of a majority agree on. If they do not, it makes a majority agree first.
 func (q *Store) settle(ctx context.Context, key string, votes []vote) (accepted, error) {

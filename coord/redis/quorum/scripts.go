@@ -9,43 +9,56 @@ const (
 	timeSize = 16
 )
 
-// KEYS: mark, index, register. ARGV: memory, ballot. It promises to accept nothing below the ballot, and returns
+// inTerm begins each script that votes: it returns 2 unless the server is a member of the group, and in the term, that the caller
+// goes by. KEYS[4] is the member key, and ARGV[2] the roster's stamp.
+const inTerm = `
+local member = redis.call('GETRANGE', KEYS[4], 0, 60)
+if string.sub(member, 1, 18) .. string.sub(member, 54, 61) ~= 'v ' .. ARGV[2] then return 2 end
+`
+
+// newVote returns a script with KEYS: mark, index, register, the member key, and ARGV: memory, stamp, and what the script says.
+func newVote(text string) *server.Script { return server.NewGuarded(inTerm + text) }
+
+// It tells nothing but that the server is in the term.
+var presentScript = newVote(`return 1`)
+
+// ARGV: …, ballot. It promises to accept nothing below the ballot, and returns
 // {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
-var prepareScript = server.NewGuarded(`
+var prepareScript = newVote(`
 local promised = redis.call('GETRANGE', KEYS[3], 0, 31)
 if promised == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if promised == '' then
-  redis.call('SET', KEYS[3], ARGV[2] .. string.rep('0', 48))
+  redis.call('SET', KEYS[3], ARGV[3] .. string.rep('0', 48))
   redis.call('ZADD', KEYS[2], 0, KEYS[3])
   return {false, 0}
 end
-if ARGV[2] <= promised then return {promised} end
-redis.call('SETRANGE', KEYS[3], 0, ARGV[2])
+if ARGV[3] <= promised then return {promised} end
+redis.call('SETRANGE', KEYS[3], 0, ARGV[3])
 local t = redis.call('TIME')
 local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
 return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 `)
 
-// KEYS: mark, index, register. ARGV: memory, ballot, the next ballot, age in us, content, then channels and texts. It
+// ARGV: …, ballot, the next ballot, age in us, content, then channels and texts. It
 // accepts, tells each text with the memory before it, promises the next ballot, and returns 1, or {the higher ballot that it
 // has promised}. Content that it had already keeps its age.
-var acceptScript = server.NewGuarded(`
+var acceptScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
-if s ~= '' and ARGV[2] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
+if s ~= '' and ARGV[3] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
 local since = string.sub(s, 65, 80)
-if string.sub(s, 81, 88) ~= string.sub(ARGV[5], 1, 8) then
+if string.sub(s, 81, 88) ~= string.sub(ARGV[6], 1, 8) then
   local t = redis.call('TIME')
-  since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[4]))
+  since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[5]))
 end
-redis.call('SET', KEYS[3], ARGV[3] .. ARGV[2] .. since .. ARGV[5])
-for i = 6, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[1] .. ARGV[i + 1]) end
+redis.call('SET', KEYS[3], ARGV[4] .. ARGV[3] .. since .. ARGV[6])
+for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[1] .. ARGV[i + 1]) end
 return 1
 `)
 
-// KEYS: mark, index, register. ARGV: memory. It returns {what it has accepted or nil, age}.
-var lookScript = server.NewGuarded(`
+// It returns {what it has accepted or nil, age}.
+var lookScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then return {false, 0} end
@@ -56,23 +69,51 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 // KEYS: mark, the member key. ARGV: memory. It returns {the member key's content, the time in us}.
 var memberScript = server.NewGuarded(`
 local t = redis.call('TIME')
-return {redis.call('GETRANGE', KEYS[2], 0, 255), t[1] * 1000000 + t[2]}
+return {redis.call('GETRANGE', KEYS[2], 0, 8191), t[1] * 1000000 + t[2]}
 `)
 
-// KEYS: mark, the member key, index. ARGV: memory, what may stand there before (* for anything but a member), what is to stand
-// there. The time is added. It returns what stands there afterwards, or nothing if a group is to be founded on registers of another: what
-// one server has left of those would count for more than what the new group has agreed to.
+// KEYS: mark, the member key, index. ARGV: memory, what may stand there before (* for anything but a member of the term in ARGV[5]
+// or later), what is to stand there before the time, and after it. It returns what stands there afterwards, or nothing if a group
+// is to be founded on registers of another: what one server has left of those would count for more than what the new group has
+// agreed to.
 var enrolScript = server.NewGuarded(`
-local old = redis.call('GETRANGE', KEYS[2], 0, 255)
+local old = redis.call('GETRANGE', KEYS[2], 0, 8191)
+local ours = string.sub(old, 1, 1) == 'v' and string.sub(old, 20, 35) == ARGV[1]
 local may = string.sub(old, 1, #ARGV[2]) == ARGV[2]
-if ARGV[2] == '*' then may = string.sub(old, 1, 1) ~= 'v' or string.sub(old, 20, 35) ~= ARGV[1] end
+if ARGV[2] == '*' then may = not ours or string.sub(old, 54, 61) < ARGV[5] end
 if ARGV[2] == '' then may = old == '' or string.sub(old, 1, 1) == 'h' or string.sub(old, 20, 35) ~= ARGV[1] end
 if not may then return old end
 if string.sub(ARGV[3], 1, 1) == 'f' and #redis.call('ZRANGEBYLEX', KEYS[3], '-', '+', 'LIMIT', 0, 2) > 1 then return '' end
 local t = redis.call('TIME')
-local new = ARGV[3] .. ' ' .. t[1] .. string.format('%06d', t[2])
+local new = ARGV[3] .. ' ' .. t[1] .. string.format('%06d', t[2]) .. ' ' .. ARGV[4]
 redis.call('SET', KEYS[2], new)
 return new
+`)
+
+// KEYS: mark, the member key. ARGV: memory, group, term, roster. It takes a member of the group from an earlier term to this one, and
+// returns what stands there afterwards.
+var moveScript = server.NewGuarded(`
+local old = redis.call('GETRANGE', KEYS[2], 0, 8191)
+if string.sub(old, 1, 35) ~= 'v ' .. ARGV[2] .. ' ' .. ARGV[1] or string.sub(old, 54, 61) >= ARGV[3] then return old end
+local new = string.sub(old, 1, 53) .. ARGV[4]
+redis.call('SET', KEYS[2], new)
+return new
+`)
+
+// KEYS: mark, index, the member key. ARGV: memory, what the member key begins with. It removes some of the registers, and returns 1
+// if there are more, 0 if there are none, or 2 if the member key says something else.
+var wipeScript = server.NewGuarded(`
+if string.sub(redis.call('GET', KEYS[3]) or '', 1, #ARGV[2]) ~= ARGV[2] then return {2} end
+local keys = redis.call('ZRANGEBYLEX', KEYS[2], '-', '+', 'LIMIT', 0, 1000)
+local more = 0
+for _, key in ipairs(keys) do
+  if key ~= KEYS[1] then
+    redis.call('DEL', key)
+    redis.call('ZREM', KEYS[2], key)
+    more = 1
+  end
+end
+return {more}
 `)
 
 // KEYS: mark, index, register, the member key. ARGV: memory, what the member key begins with, what is to stand there but

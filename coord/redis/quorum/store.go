@@ -28,10 +28,9 @@ type Store struct {
 
 	seating sync.Mutex // held while an acceptor takes a seat
 
-	group  atomic.Pointer[string]
-	forgot atomic.Bool // another group was founded, and Memory has not been asked since
-
-	healAfter time.Duration
+	roster    atomic.Pointer[roster]
+	following chan struct{} // held while the roster is looked for
+	forgot    atomic.Bool   // another group was founded, and Memory has not been asked since
 }
 
 var _ register.Store = (*Store)(nil)
@@ -47,8 +46,6 @@ var strength = driver.Strength{
 	Tokens:   driver.RiseForEver,
 	WakeUp:   driver.Told,
 }
-
-func (q *Store) majority() int { return len(q.all)/2 + 1 }
 
 // usual is how long a trip takes.
 func (q *Store) usual() time.Duration { return time.Duration(q.trip.Load()) + 20*time.Microsecond }

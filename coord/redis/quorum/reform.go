@@ -1,0 +1,320 @@
+package quorum
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// Heal gives all servers that have forgotten their votes, and that can be reached, what the others know, so that they vote
+// again. Call it when the log says that a server does not vote: after it was emptied, or restarted without having kept all
+// that it answered. A majority must vote meanwhile, and everybody may go on. It does no harm to call it for nothing, or from several
+// processes. The servers must be named as they were when they joined the group.
+func (q *Store) Heal(ctx context.Context) error { return q.reform(ctx, "heal", q.heals) }
+
+// Reform makes the group consist of the servers that were named at [Open], one after the other: a server that is not of the
+// group yet takes the place of one that is not named any more, or comes in addition. A new server must be empty, or have forgotten
+// its votes. A group never becomes smaller. To replace a server, a majority of the others must vote. To add one, a majority of the
+// new group must, without the new one: so all three before there can be four.
+//
+// Everybody may go on meanwhile, also who names the earlier servers, as long as those he names are a majority of the new
+// group. Have all processes name the new ones before the next one is replaced.
+func (q *Store) Reform(ctx context.Context) error { return q.reform(ctx, "reform", q.reforms) }
+
+// rosterKey is where the group decides on its next roster. No key of a caller's has a control character.
+const rosterKey = "\x01roster"
+
+// reform has the group take one step after the other, until plan finds no more. A step is this:
+//
+//  1. The group decides on the next roster, in a register of its own. If somebody else has decided on another, that one counts.
+//  2. All that can be reached are told. When a majority of the servers have been, the term before is over: no majority votes
+//     there any more. So what was agreed in it is known to each majority of those who have been told, but the new one.
+//  3. The new one is emptied and filled with what a majority of the others know, and votes from then on. Others may agree on more
+//     meanwhile: without the new one, and so any majority later has somebody who knows.
+//
+// Whoever comes to an end in between leaves a group that goes on, and the next to call it takes the steps that are left.
+func (q *Store) reform(ctx context.Context, what string, plan func(*roster, []member) (*roster, error)) error {
+	err := q.takeSteps(ctx, plan)
+	if err != nil {
+		return fmt.Errorf("turnwise: %s: %s: %w", pkg, what, err)
+	}
+	return nil
+}
+
+func (q *Store) takeSteps(ctx context.Context, plan func(*roster, []member) (*roster, error)) error {
+	for range 100 {
+		all, err := q.survey(ctx, func([]member) bool { return false })
+		if err != nil {
+			return err
+		}
+		r := rosterOf(all)
+		if r == nil {
+			// Nobody knows all that counted, so nothing can be given back.
+			return fmt.Errorf("no majority votes: if the others have forgotten, too, empty all of them, and the next to open them founds the group anew: %w",
+				together(nonVoters(all)))
+		}
+		if r.group != q.roster.Load().group {
+			return fmt.Errorf("%w: the group was founded anew", register.ErrForgot)
+		}
+		q.join(ctx, r, all)
+		if m := unfilled(r, all); m != nil {
+			if err := q.fill(ctx, r, m); err != nil && !errors.Is(err, errMoved) {
+				return err
+			}
+			continue
+		}
+		next, err := plan(r, all)
+		if err != nil || next == nil {
+			return err
+		}
+		if err := q.enact(ctx, r, next, all); err != nil && !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return errors.New("the group changes all the time")
+}
+
+// unfilled returns one that has a seat and has not been filled yet.
+func unfilled(r *roster, all []member) *member {
+	for i, m := range all {
+		if _, has := r.seatOf(m.memory.ID()); m.err == nil && has && !m.votes(r) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// strangers returns those who answer, and have neither a seat nor a place in another group.
+func strangers(r *roster, all []member) (strange []member, err error) {
+	for _, m := range all {
+		_, has := r.seatOf(m.memory.ID())
+		switch {
+		case m.err != nil || has:
+		case m.roster != nil && m.roster.group != r.group:
+			err = storekit.Denied("%s is of another group: empty it first (FLUSHALL)", m.Address)
+		default:
+			strange = append(strange, m)
+		}
+	}
+	return strange, err
+}
+
+// heals plans that a server that has forgotten is listed with the memory that it has now.
+func (q *Store) heals(r *roster, all []member) (*roster, error) {
+	strange, err := strangers(r, all)
+	var unknown []string
+	for _, m := range strange {
+		l, listed := r.seatAt(m.Address)
+		switch {
+		case !listed:
+			unknown = append(unknown, m.Address)
+		case !isThere(l, all):
+			return affordable(r, r.next(m.memory.ID(), m.Address, l.memory), all)
+		}
+	}
+	if len(unknown) > 0 {
+		err = errors.Join(err, storekit.Denied("the group consists of %s, and not of %s: name it as it was named when it joined, or have it take the place of another with Reform",
+			r.addresses(), strings.Join(unknown, " ")))
+	}
+	return nil, err
+}
+
+// reforms plans that a server that is named takes the place of one that is not, or comes in addition.
+func (q *Store) reforms(r *roster, all []member) (*roster, error) {
+	if next, err := q.heals(r, all); next != nil {
+		return next, err
+	}
+	strange, err := strangers(r, all)
+	if err != nil {
+		return nil, err
+	}
+	silent := 0
+	for _, m := range all {
+		if m.err != nil {
+			silent++
+		}
+	}
+	switch {
+	case len(strange) == 0 && len(q.all) < len(r.seats):
+		return nil, storekit.Denied("the group consists of %d servers (%s), and a group never becomes smaller: name as many", len(r.seats), r.addresses())
+	case len(strange) == 0:
+		return nil, nil
+	case silent > 0:
+		return nil, fmt.Errorf("all that are named have to answer: %w", together(nonVoters(all)))
+	}
+	m := strange[0]
+	for _, l := range r.seats {
+		if !q.names(l.address) && !isThere(l, all) {
+			return affordable(r, r.next(m.memory.ID(), m.Address, l.memory), all)
+		}
+	}
+	if len(r.seats) >= len(q.all) {
+		return nil, storekit.Denied("the group consists of %s: %s can take the place of none of them, since all are named", r.addresses(), m.Address)
+	}
+	return affordable(r, r.next(m.memory.ID(), m.Address, ""), all)
+}
+
+// affordable returns a roster if the group can go on with it while its new server is filled.
+func affordable(r, next *roster, all []member) (*roster, error) {
+	votes := 0
+	for _, m := range all {
+		if _, stays := next.seatOf(m.memory.ID()); stays && (m.votes(r) || m.lags(r)) {
+			votes++
+		}
+	}
+	if votes < next.majority() {
+		return nil, fmt.Errorf("%d of %d would vote: bring the others back first: %w", votes, len(next.seats), together(nonVoters(all)))
+	}
+	return next, nil
+}
+
+func (q *Store) names(address string) bool {
+	for _, a := range q.all {
+		if cut(a.Address) == address {
+			return true
+		}
+	}
+	return false
+}
+
+// isThere reports whether a listed server has answered, under whatever name.
+func isThere(l listed, all []member) bool {
+	for _, m := range all {
+		if m.err == nil && m.memory.ID() == l.memory {
+			return true
+		}
+	}
+	return false
+}
+
+// enact has the group decide on its next roster, and takes all that have answered there.
+func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error {
+	id := register.NewVersion()
+	decided, err := q.change(ctx, rosterKey, func(now content, _ bool) (content, time.Duration) {
+		if is := decision(r.group, now); is != nil && is.term > r.term {
+			return now, 0
+		}
+		return content{id: id, version: id, value: []byte(next.String())}, 0
+	})
+	if err != nil {
+		return err
+	}
+	if next = decision(r.group, decided.content); next == nil || next.term <= r.term {
+		return errMoved
+	}
+	told := 0
+	var errs []error
+	for i := range all {
+		m := &all[i]
+		if !m.votes(r) && !m.lags(r) { // one that was listed and not filled must not be taken along
+			continue
+		}
+		if err := m.move(ctx, next); err != nil {
+			errs = append(errs, err)
+		} else {
+			told++
+		}
+	}
+	if told < r.majority() {
+		return fmt.Errorf("%d of %d have taken the next roster: %w", told, len(r.seats), together(errs))
+	}
+	q.log.Info("redis/quorum: the group has a new roster", "group", next.group, "term", next.term, "servers", next.addresses())
+	return nil
+}
+
+// decision reads what stands at rosterKey.
+func decision(group string, c content) *roster {
+	term, seats, _ := strings.Cut(string(c.value), " ")
+	return parseRoster(group, term, seats)
+}
+
+var errElseHeals = errors.New("somebody else fills it")
+
+// fill empties a server, gives it all that the others know, and has it vote only then. If somebody else fills it too, one of them
+// finds that out.
+func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
+	nonce := register.NewVersion()
+	filling := "h " + hex.EncodeToString(nonce[:])
+	step := func(stands string, err error) error {
+		if err == nil && !strings.HasPrefix(stands, filling) {
+			err = fmt.Errorf("%s: %w", m.Address, errElseHeals)
+		}
+		return err
+	}
+	if err := step(m.enrol(ctx, "*", filling, r)); err != nil {
+		return err
+	}
+	if err := m.wipe(ctx, filling); err != nil {
+		return err
+	}
+	dumps, err := q.dumpIn(ctx, r, "") // this one does not vote, so it is none of them
+	if err != nil {
+		return err
+	}
+	union := unite(dumps)
+	for key, k := range union {
+		text := k.promised.String() + k.accepted.ballot.String() + k.accepted.content.encode()
+		reply, err := m.RunIn(ctx, m.memory, healScript, []string{m.Index(), q.root + key, m.key()},
+			[]string{filling, text, strconv.FormatInt(k.accepted.age.Microseconds(), 10)})
+		if err == nil {
+			if n, _ := reply.AsInt64(); n == 2 {
+				err = errElseHeals
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Address, err)
+		}
+	}
+	stands, err := m.enrol(ctx, filling, "v "+r.group, r)
+	if err == nil && !strings.HasPrefix(stands, "v "+r.group) {
+		err = fmt.Errorf("%s: %w", m.Address, errElseHeals)
+	}
+	if err != nil {
+		return err
+	}
+	q.log.Info("redis/quorum: it votes", "address", m.Address, "registers", len(union))
+	return nil
+}
+
+// wipe removes all registers of a server that is to be filled: what it alone has counts for nothing.
+func (m *member) wipe(ctx context.Context, filling string) error {
+	for {
+		reply, err := m.RunIn(ctx, m.memory, wipeScript, []string{m.Index(), m.key()}, []string{filling})
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Address, err)
+		}
+		answer, err := reply.AsIntSlice()
+		switch {
+		case err != nil || len(answer) != 1 || answer[0] == 2:
+			return fmt.Errorf("%s: %w", m.Address, cmp.Or(err, errElseHeals))
+		case answer[0] == 0:
+			return nil
+		}
+	}
+}
+
+// unite returns the highest promise and the latest content for each register: what counted is known to one of a majority.
+func unite(dumps []map[string]kept) map[string]kept {
+	union := make(map[string]kept)
+	for _, d := range dumps {
+		for key, k := range d {
+			u := union[key]
+			if u.promised.less(k.promised) {
+				u.promised = k.promised
+			}
+			if u.accepted.ballot.less(k.accepted.ballot) {
+				u.accepted = k.accepted
+			}
+			union[key] = u
+		}
+	}
+	return union
+}

@@ -1,0 +1,275 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func openNamed(t testing.TB, addresses ...string) *Store {
+	t.Helper()
+	q, err := Open(redistest.Within(t, 20*time.Second), addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}
+
+func reform(t testing.TB, q *Store) {
+	t.Helper()
+	if err := q.Reform(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cannotAgree checks that a store neither reads nor swaps.
+func cannotAgree(t testing.TB, q *Store, it register.Item) {
+	t.Helper()
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		if got, err := q.Read(ctx, it.Key); err == nil {
+			t.Errorf("it reads %q", got.Value)
+		}
+		if _, err := q.Swap(ctx, register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Value: []byte("by two of the old ones")}); err == nil {
+			t.Error("it swaps")
+		}
+		cancel()
+	}
+}
+
+// Those who name three of five, or one that is not of the group, agree with all others or with nobody.
+func TestWhoNamesOtherServersThanTheGroupHasAgreesWithTheOthers(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(6))
+	all := cluster.Addrs()
+	five := openNamed(t, all[:5]...)
+	it := redistest.Put(t, five, "a", "one")
+	three, others, four := openNamed(t, all[:3]...), openNamed(t, all[2:5]...), openNamed(t, all[2:]...)
+	for _, q := range []*Store{three, others, four} {
+		if got := redistest.Read(t, q, "a"); got.Version != it.Version {
+			t.Errorf("it reads %q", got.Value)
+		}
+		it = redistest.Put(t, q, "a", "by one of them")
+	}
+	_, err := Open(redistest.Within(t, 5*time.Second), []string{all[0], all[1], all[5]})
+	if err == nil {
+		t.Fatal("two of five are a majority")
+	}
+	cluster.Member(2).Kill()
+	cannotAgree(t, three, it) // with the two that are left
+	redistest.Put(t, five, "a", "two")
+}
+
+// While eight clients count, some by the earlier names and some by the new ones, a server is replaced, and then one is added, and
+// another.
+func TestServersAreReplacedAndAddedUnderLoad(t *testing.T) {
+	all := servers.Redis(t, servers.Members(6), servers.AppendOnly("always")).Addrs()
+	old := openNamed(t, all[:3]...)
+	redistest.Put(t, old, "a", "one")
+	var reforming sync.WaitGroup
+	reforming.Go(func() {
+		for _, named := range [][]string{{all[0], all[1], all[3]}, {all[0], all[1], all[3], all[4]}, {all[0], all[1], all[3], all[4], all[5]}} {
+			time.Sleep(time.Second)
+			reform(t, openNamed(t, named...))
+		}
+	})
+	names := [][]string{all[:3], {all[0], all[1], all[3]}, {all[0], all[1], all[3], all[4], all[5]}}
+	var mu sync.Mutex
+	opened := 0
+	count(t, 5*time.Second, func(i int) *Store {
+		mu.Lock()
+		defer mu.Unlock()
+		if opened++; opened > 8 { // at the end
+			return openNamed(t, names[2]...)
+		}
+		return openNamed(t, names[i%2]...)
+	})
+	reforming.Wait()
+	q := openNamed(t, names[2]...)
+	if r := q.roster.Load(); len(r.seats) != 5 || r.term < 4 {
+		t.Errorf("the roster is %v", r)
+	}
+	redistest.Eventually(t, "five votes", func() bool { return voters(q) == 5 })
+	if it := redistest.Read(t, q, "a"); string(it.Value) != "one" {
+		t.Errorf("there stands %q", it.Value)
+	}
+}
+
+// Who still names the server that was replaced does not agree with it about anything.
+func TestAServerThatWasReplacedVotesWithNobody(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	old := openNamed(t, all[:3]...)
+	it := redistest.Put(t, old, "a", "one")
+	cluster.Member(2).Kill()
+	now := openNamed(t, all[0], all[1], all[3])
+	reform(t, now)
+	cluster.Member(2).Restart(t)
+	redistest.Put(t, old, "b", "the old names go on")
+	cluster.Member(1).Kill()
+	two := redistest.Put(t, now, "a", "two")
+	cannotAgree(t, old, it)
+	if got, err := Open(redistest.Within(t, 3*time.Second), all[:3]); err == nil {
+		got.Close()
+		t.Error("the old names open")
+	}
+	if it := redistest.Read(t, now, "a"); it.Version != two.Version {
+		t.Errorf("there stands %q", it.Value)
+	}
+}
+
+// A server is replaced, and comes back later. What it has of before is old.
+func TestAServerThatComesBackIsFilledFirst(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	old := openNamed(t, all[:3]...)
+	redistest.Put(t, old, "a", "one")
+	gone := redistest.Put(t, old, "gone", "one")
+	cluster.Member(2).Kill()
+	other := openNamed(t, all[0], all[1], all[3])
+	reform(t, other)
+	redistest.Put(t, other, "a", "two")
+	if _, err := other.Swap(t.Context(), register.Swap{Key: "gone", Old: gone.Version}); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Member(2).Restart(t)
+	again := openNamed(t, all[:3]...)
+	if err := again.Heal(redistest.Within(t, 20*time.Second)); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "Reform") {
+		t.Errorf("heal: %v", err)
+	}
+	reform(t, again)
+	redistest.Eventually(t, "three votes", func() bool { return voters(again) == 3 })
+	cluster.Member(0).Kill()
+	for range 3 {
+		if it := redistest.Read(t, again, "a"); string(it.Value) != "two" {
+			t.Errorf("there stands %q", it.Value)
+		}
+		if it := redistest.Read(t, again, "gone"); !it.Version.IsZero() {
+			t.Errorf("what was deleted is there again: %q", it.Value)
+		}
+	}
+}
+
+// Appendonly was switched off at one, which was healed without. Then it was started with the file of before, and votes by that: only
+// the others know that it has voted since.
+func TestAServerWithAnOldFileVotesWithNobody(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+	q := openOn(t, cluster)
+	redistest.Put(t, q, "a", "one")
+	m := cluster.Member(2)
+	redistest.CLI(t, m.Addr(), "CONFIG", "SET", "appendonly", "no")
+	redistest.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	cluster.Member(0).Freeze()
+	it := redistest.Put(t, q, "a", "two") // by the second and the third
+	q.Close()
+	m.Kill()
+	m.Restart(t)
+	cluster.Member(0).Thaw()
+	for range 5 {
+		newcomer := openOn(t, cluster)
+		if got := redistest.Read(t, newcomer, "a"); got.Version != it.Version {
+			t.Fatalf("there stands %q", got.Value)
+		}
+		newcomer.Close()
+	}
+	cluster.Member(1).Kill()
+	if q, err := Open(redistest.Within(t, 3*time.Second), cluster.Addrs()); err == nil {
+		t.Errorf("it reads %q", redistest.Read(t, q, "a").Value)
+		q.Close()
+	}
+}
+
+// Somebody came to an end when the next roster was decided on, and one had been told, or none.
+func TestWhoeverComesNextEndsAReform(t *testing.T) {
+	for told := range 3 {
+		cluster := servers.Redis(t, servers.Members(4))
+		all := cluster.Addrs()
+		q := openNamed(t, all[:3]...)
+		redistest.Put(t, q, "a", "one")
+		named := openNamed(t, all[0], all[1], all[3])
+		answers, err := named.survey(t.Context(), func([]member) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rosterOf(answers)
+		next, err := named.reforms(r, answers)
+		if err != nil || next == nil {
+			t.Fatalf("%v, %v", next, err)
+		}
+		var some []member
+		for _, m := range answers {
+			if m.votes(r) && len(some) < told {
+				some = append(some, m)
+			}
+		}
+		if err := named.enact(t.Context(), r, next, some); (err == nil) != (told == 2) {
+			t.Errorf("told %d: %v", told, err)
+		}
+		redistest.Put(t, q, "b", "all goes on")
+		if it := redistest.Read(t, openNamed(t, all[:3]...), "b"); string(it.Value) != "all goes on" {
+			t.Errorf("told %d: there stands %q", told, it.Value)
+		}
+		reform(t, named)
+		redistest.Eventually(t, "three votes", func() bool { return voters(named) == 3 })
+		if it := redistest.Read(t, named, "a"); string(it.Value) != "one" {
+			t.Errorf("told %d: there stands %q", told, it.Value)
+		}
+	}
+}
+
+func TestWhatAReformRefuses(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(6))
+	all := cluster.Addrs()
+	five := openNamed(t, all[:5]...)
+	redistest.Put(t, five, "a", "one")
+	if err := openNamed(t, all[:3]...).Reform(t.Context()); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "smaller") {
+		t.Errorf("a smaller group: %v", err)
+	}
+	if err := five.Reform(t.Context()); err != nil {
+		t.Errorf("nothing to do: %v", err)
+	}
+	named := openNamed(t, all[:6]...)
+	cluster.Member(2).Kill()
+	if err := named.Reform(redistest.Within(t, 20*time.Second)); err == nil || !strings.Contains(err.Error(), "have to answer") {
+		t.Errorf("one does not answer: %v", err)
+	}
+	redistest.Put(t, five, "a", "two")
+}
+
+// A server was of another group, whose ballots were high, and has lost its place there, but not what it had.
+func TestANewServerKeepsNothingOfBefore(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(6))
+	all := cluster.Addrs()
+	for range 6 { // each goes well beyond the ballots of the one before
+		other := openNamed(t, all[3:]...)
+		redistest.Put(t, other, "a", "another group's")
+		redistest.Put(t, other, "b", "another group's")
+		other.Close()
+	}
+	redistest.CLI(t, all[3], "DEL", "turnwise-quorum.member")
+	q := openNamed(t, all[:3]...)
+	redistest.Put(t, q, "a", "ours")
+	cluster.Member(2).Kill()
+	q = openNamed(t, all[0], all[1], all[3])
+	reform(t, q)
+	redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	cluster.Member(0).Kill()
+	if it := redistest.Read(t, q, "a"); string(it.Value) != "ours" {
+		t.Errorf("there stands %q", it.Value)
+	}
+	if it := redistest.Read(t, q, "b"); !it.Version.IsZero() {
+		t.Errorf("what was never there: %q", it.Value)
+	}
+}

@@ -1,0 +1,123 @@
+package quorum
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// A roster says which servers are a group's. Each counts by its memory, so one that has forgotten its votes is another server.
+// Each term of a group has one roster, and the next one differs by one server. A vote says for which term it is, and only votes
+// of one term add up. So what becomes of servers that are no longer listed, or of processes that have not heard, does not matter.
+type roster struct {
+	group string // 16 digits
+	term  uint64
+	seats []listed
+}
+
+// listed is one server on a roster.
+type listed struct {
+	memory  string
+	since   uint64 // the term in which it was listed. It votes only in this and later ones, and not before it was filled.
+	address string // by which it was named then
+}
+
+const (
+	groupSize  = 16
+	termSize   = 8
+	maxServers = 9
+	maxAddress = 200
+)
+
+func (r *roster) majority() int { return len(r.seats)/2 + 1 }
+
+// stamp is what an acceptor must say of itself for its vote to count.
+func (r *roster) stamp() string { return fmt.Sprintf("%s%0*d", r.group, termSize, r.term) }
+
+// seatOf returns what the roster says of the server with a memory.
+func (r *roster) seatOf(memory string) (l listed, ok bool) {
+	for _, l := range r.seats {
+		if l.memory == memory {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// seatAt returns what the roster says of the server that was named by an address.
+func (r *roster) seatAt(address string) (l listed, ok bool) {
+	for _, l := range r.seats {
+		if l.address == cut(address) {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// isOf reports whether another roster has the same servers.
+func (r *roster) isOf(other *roster) bool {
+	if other == nil || len(other.seats) != len(r.seats) {
+		return false
+	}
+	for _, l := range r.seats {
+		if _, has := other.seatOf(l.memory); !has {
+			return false
+		}
+	}
+	return true
+}
+
+// next returns the roster of the next term, with one server more, or with another in the place of one.
+func (r *roster) next(memory, address, insteadOf string) *roster {
+	n := &roster{group: r.group, term: r.term + 1}
+	for _, l := range r.seats {
+		if l.memory != insteadOf {
+			n.seats = append(n.seats, l)
+		}
+	}
+	n.seats = append(n.seats, listed{memory, n.term, cut(address)})
+	return n
+}
+
+func (r *roster) addresses() string {
+	var all []string
+	for _, l := range r.seats {
+		all = append(all, l.address)
+	}
+	return strings.Join(all, " ")
+}
+
+func cut(address string) string { return address[:min(len(address), maxAddress)] }
+
+// String is what stands under the member key: "<term, 8 digits> <memory>.<term>@<address>,…".
+func (r *roster) String() string {
+	var seats []string
+	for _, l := range r.seats {
+		seats = append(seats, fmt.Sprintf("%s.%d@%s", l.memory, l.since, url.QueryEscape(l.address)))
+	}
+	return fmt.Sprintf("%0*d %s", termSize, r.term, strings.Join(seats, ","))
+}
+
+// parseRoster returns nil if it is none.
+func parseRoster(group, term, seats string) *roster {
+	r := &roster{group: group}
+	var err error
+	if r.term, err = strconv.ParseUint(term, 10, 64); err != nil || len(term) != termSize || len(group) != groupSize {
+		return nil
+	}
+	for _, text := range strings.Split(seats, ",") {
+		memory, rest, _ := strings.Cut(text, ".")
+		since, address, found := strings.Cut(rest, "@")
+		var l listed
+		l.memory = memory
+		if l.since, err = strconv.ParseUint(since, 10, 64); err != nil || !found || len(r.seats) == maxServers {
+			return nil
+		}
+		if l.address, err = url.QueryUnescape(address); err != nil {
+			return nil
+		}
+		r.seats = append(r.seats, l)
+	}
+	return r
+}
