@@ -152,7 +152,7 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 	one("redis/quorum: a healed server votes without what the others know",
 		"coord/redis/quorum/reform.go", `	union := unite(dumps)
 `, `	union := unite(dumps[:0])
-`, testsForgetfulQuorum("TestOneThatHasForgottenDoesNotVoteUntilItIsHealed")),
+`, testsForgetfulQuorum("TestWhoIsHealedKnowsWhatOneOfTheOthersDoesNot")),
 	one("redis: what a server says is believed",
 		"coord/redis/internal/server/dial.go", `mortal{newVetted(conn), `, `mortal{conn, `, liar("coord/redis", ".", "TestAServerThatLiesEndsNoProcess", "a_string_of_half_a_gigabyte")),
 	one("mysql: what a server says is believed",

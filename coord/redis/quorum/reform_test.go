@@ -136,10 +136,12 @@ func TestAServerThatComesBackIsFilledFirst(t *testing.T) {
 	cluster.Member(2).Kill()
 	other := openNamed(t, all[0], all[1], all[3])
 	reform(t, other)
+	cluster.Member(1).Kill() // so that only the first knows when the fourth has gone
 	redistest.Put(t, other, "a", "two")
 	if _, err := other.Swap(t.Context(), register.Swap{Key: "gone", Old: gone.Version}); err != nil {
 		t.Fatal(err)
 	}
+	cluster.Member(1).Restart(t)
 	cluster.Member(2).Restart(t)
 	again := openNamed(t, all[:3]...)
 	if err := again.Heal(redistest.Within(t, 20*time.Second)); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "Reform") {
@@ -155,6 +157,25 @@ func TestAServerThatComesBackIsFilledFirst(t *testing.T) {
 		if it := redistest.Read(t, again, "gone"); !it.Version.IsZero() {
 			t.Errorf("what was deleted is there again: %q", it.Value)
 		}
+	}
+}
+
+// The second has missed what the first and the third agreed to, and the first has forgotten. Once that is healed, it knows as much
+// as the third.
+func TestWhoIsHealedKnowsWhatOneOfTheOthersDoesNot(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+	q := openOn(t, cluster)
+	redistest.Put(t, q, "a", "one")
+	cluster.Member(1).Kill()
+	it := redistest.Put(t, q, "a", "two")
+	cluster.Member(1).Restart(t)
+	redistest.CLI(t, cluster.Addrs()[0], "FLUSHALL")
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Member(2).Kill()
+	if got := redistest.Read(t, openOn(t, cluster), "a"); got.Version != it.Version {
+		t.Errorf("there stands %q", got.Value)
 	}
 }
 
