@@ -123,3 +123,21 @@ func TestAServerThatIsMadeReadOnly(t *testing.T) {
 	query(t, m.URL(), "SET GLOBAL read_only = 0")
 	put(t, s, it, "y")
 }
+
+func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
+	m := sharedServer(t)
+	table := freshTable()
+	s := opened(t, m.URL(), WithTable(table))
+	c, err := Connect(within(t, 20*time.Second), m.URL(), WithTable(table), WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	storecheck.PutRight(t, s, c,
+		func() {
+			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET since = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE name = x'00'`)
+		},
+		func() {
+			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET reserved_by = 1, reserved_until = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE name = 'reserved'`)
+		})
+}

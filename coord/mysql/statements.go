@@ -27,10 +27,12 @@ type statements struct {
 // Times are in UTC, whatever the time zone of the session. They are those when the server began with the statement.
 func statementsFor(t table) statements {
 	const (
-		free    = `(reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6))`
-		content = `r.version, r.value, TIMESTAMPDIFF(MICROSECOND, r.since, UTC_TIMESTAMP(6))`
-		clock   = `TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6))`
-		update  = `UPDATE {t} FORCE INDEX (PRIMARY) SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
+		// A reservation that seems to last longer than any does was made before the clock was set back.
+		reserved = `reserved_until BETWEEN UTC_TIMESTAMP(6) AND UTC_TIMESTAMP(6) + INTERVAL 10 SECOND`
+		free     = `(reserved_until IS NULL OR reserved_by = ? OR NOT ` + reserved + `)`
+		content  = `r.version, r.value, TIMESTAMPDIFF(MICROSECOND, r.since, UTC_TIMESTAMP(6))`
+		clock    = `TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6))`
+		update   = `UPDATE {t} FORCE INDEX (PRIMARY) SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
 			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`
 	)
 	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", t.quoted()) }
@@ -44,14 +46,14 @@ func statementsFor(t table) statements {
 
 		// It always returns one row: a register counts as absent only if this is the table that we know.
 		read: fill(`SELECT @@global.server_id, own.value, ` + content + `,
-			` + clock + `, COALESCE(r.reserved_by <> ? AND r.reserved_until >= UTC_TIMESTAMP(6), 0)
+			` + clock + `, COALESCE(r.reserved_by <> ? AND r.` + reserved + `, 0)
 			FROM (SELECT 1) AS always LEFT JOIN {t} AS own FORCE INDEX (PRIMARY) ON own.name = ''
 			LEFT JOIN {t} AS r ON r.name = ?`),
 		list: fill(`SELECT r.name, ` + content + ` FROM {t} AS r FORCE INDEX (PRIMARY)
 			WHERE r.name >= ? AND r.name < ? ORDER BY r.name LIMIT ?`),
 
 		reserve: fill(`UPDATE {t} FORCE INDEX (PRIMARY) SET reserved_by = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
-			WHERE name = ? AND (reserved_until IS NULL OR reserved_by = ? OR reserved_until < UTC_TIMESTAMP(6)) AND @@global.server_id = ?`),
+			WHERE name = ? AND ` + free + ` AND @@global.server_id = ?`),
 
 		update: fill(update),
 		// The server tells of LAST_INSERT_ID with its answer: so the clock comes with the update.

@@ -211,3 +211,21 @@ func TestATableThatIsEmptiedHasForgotten(t *testing.T) {
 		}
 	}
 }
+
+func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
+	m := sharedServer(t)
+	table := freshTable()
+	s := opened(t, m.URL(), WithTable(table))
+	c, err := Connect(within(t, 20*time.Second), m.URL(), WithTable(table), WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	storecheck.PutRight(t, s, c,
+		func() {
+			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET since = now() + interval '1 hour' WHERE key = decode('00', 'hex')`)
+		},
+		func() {
+			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET reserved_by = 1, reserved_until = now() + interval '1 hour' WHERE key = 'reserved'`)
+		})
+}

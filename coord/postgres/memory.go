@@ -92,7 +92,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
 	}
 	if stamp != nil {
-		m.stamp, m.age = *stamp, storekit.Age(*age)
+		m.stamp, m.age = *stamp, storekit.Since(*age)
 	}
 	if first != nil && recorded != nil {
 		m.id = fmt.Sprintf("%s/%d/%s/%x", m.here(), m.oid, strings.TrimPrefix(m.table, layout), uint64(m.stamp))

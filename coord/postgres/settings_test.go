@@ -134,7 +134,7 @@ func worksThroughout(t *testing.T, s *Store) {
 	}
 	it = put(t, s, it, "changed", register.Note{Topic: prefix, Text: []byte("changed")})
 	by := register.NewVersion()
-	lost := register.Swap{Key: it.Key, Old: register.NewVersion(), Next: register.NewVersion(), By: by, Reserve: time.Minute}
+	lost := register.Swap{Key: it.Key, Old: register.NewVersion(), Next: register.NewVersion(), By: by, Reserve: register.MostReserve * 8 / 10}
 	if got, err := s.Swap(within(t, 10*time.Second), lost); !errors.Is(err, register.ErrConflict) || got.Version != it.Version {
 		t.Errorf("a conflict: %+v, %v", got, err)
 	}

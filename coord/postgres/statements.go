@@ -31,11 +31,13 @@ type statements struct {
 // Functions, operators and types need no schema here: search_path is pg_catalog, by prepare or by guard.run.
 func statementsFor(t table) statements {
 	const (
-		free    = `(reserved_until IS NULL OR reserved_by = $3::bigint OR reserved_until < clock_timestamp())`
-		content = `version, value, floor(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint`
-		clock   = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-		held    = `coalesce(reserved_by <> $2::bigint AND reserved_until >= clock_timestamp(), false)`
-		update  = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
+		// A reservation that seems to last longer than any does was made before the clock was set back.
+		reserved = `reserved_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '10 seconds'`
+		free     = `(reserved_until IS NULL OR reserved_by = $3::bigint OR NOT ` + reserved + `)`
+		content  = `version, value, floor(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint`
+		clock    = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+		held     = `coalesce(reserved_by <> $2::bigint AND ` + reserved + `, false)`
+		update   = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
 			WHERE key = $1::bytea AND version = $2::bigint AND ` + free
 		insert = `INSERT INTO {t} (key, version, value, since) SELECT $1::bytea, $2::bigint, $3::bytea, clock_timestamp()
 			WHERE EXISTS (SELECT FROM {t} WHERE key = ''::bytea AND value = convert_to($4::text, 'UTF8')) ON CONFLICT (key) DO NOTHING`
@@ -61,7 +63,7 @@ func statementsFor(t table) statements {
 		read:  fill(`SELECT ` + content + `, ` + clock + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
 		list:  fill(`SELECT key, ` + content + ` FROM {t} WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
 		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
-			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR reserved_until < clock_timestamp())
+			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR NOT ` + reserved + `)
 			RETURNING ` + content + `, ` + clock + `, false`),
 
 		update:         fill(update),

@@ -1,11 +1,17 @@
 package redis
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // A wall clock may be set while a client waits. time.Time and time.Since go by the monotonic clock; a number of seconds since
@@ -28,5 +34,16 @@ func TestNothingIsMeasuredByTheClientsWallClock(t *testing.T) {
 	})
 	if err != nil || files < 30 {
 		t.Errorf("%d files, %v", files, err)
+	}
+}
+
+func TestAReservationBeforeAClockWasSetBackKeepsNobody(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	s := open1(t, address)
+	it := redistest.Put(t, s, "reserved", "by somebody")
+	now, _ := strconv.Atoi(strings.Fields(redistest.CLI(t, address, "TIME"))[0])
+	redistest.CLI(t, address, "SETRANGE", "turnwise:reserved", "24", fmt.Sprintf("somebody%016d", (now+3600)*1e6))
+	if _, err := s.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), By: register.NewVersion()}); err != nil {
+		t.Error(err)
 	}
 }

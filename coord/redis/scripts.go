@@ -19,7 +19,11 @@ local version = string.sub(head, 1, 8)
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local by = string.sub(head, 25, 32)
-local free = head == '' or by == '\0\0\0\0\0\0\0\0' or by == ARGV[4] or now > tonumber(string.sub(head, 33, 48))
+local free = head == '' or by == '\0\0\0\0\0\0\0\0' or by == ARGV[4]
+if not free then
+  local left = tonumber(string.sub(head, 33, 48)) - now
+  free = left < 0 or left > 1e7 -- longer than anybody reserves: the clock was set back
+end
 if version == ARGV[2] then
   if free then
     if ARGV[3] == '' then

@@ -142,10 +142,21 @@ func (c *clerk) work() {
 		case errors.Is(err, ErrConflict):
 			failures = 0
 			losses++
+			c.giveWay(k, trip)
 		default:
 			failures++
 			c.trouble(batch, err, failures)
 		}
+	}
+}
+
+// giveWay waits a little if a swap met a conflict with what is known: somebody else has the next one reserved.
+func (c *clerk) giveWay(k *known, trip time.Duration) {
+	c.mu.Lock()
+	reserved := c.known != nil && c.known.version == k.version
+	c.mu.Unlock()
+	if reserved {
+		_ = driverkit.Sleep(c.d.life.Context(), driverkit.Jitter(max(trip, time.Millisecond)))
 	}
 }
 

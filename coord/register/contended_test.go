@@ -1,10 +1,13 @@
 package register_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,4 +111,39 @@ func permits(n int64) func(c *coord.Client) func(ctx context.Context, i int) (*c
 			return s.Acquire(ctx, 1+int64(i)%min(n, 2))
 		}
 	}
+}
+
+// reservedFor is a store in which somebody else has each next swap of a line reserved, for a while.
+type reservedFor struct {
+	register.Store
+	until time.Time
+	asked atomic.Int64
+}
+
+func (r *reservedFor) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+	if !strings.HasPrefix(s.Key, "line/") || s.Old.IsZero() || time.Now().After(r.until) || r.asked.Add(1) > 10_000 {
+		return r.Store.Swap(ctx, s)
+	}
+	it, err := r.Store.Read(ctx, s.Key)
+	return it, cmp.Or(err, register.ErrConflict)
+}
+
+// Whoever meets a reservation does not ask thousands of times a second whether it has ended.
+func TestAReservationOfOthersIsNotAskedForAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &reservedFor{Store: memory.NewStore()}
+		c := coord.NewClient(register.New(store))
+		defer c.Close()
+		h, err := rwlock.New(c, "a").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.until = time.Now().Add(time.Second)
+		if err := h.Release(); err != nil {
+			t.Error(err)
+		}
+		if n := store.asked.Load(); n < 10 || n > 2000 {
+			t.Errorf("it asked %d times in a second", n)
+		}
+	})
 }

@@ -27,17 +27,19 @@ type Driver struct {
 	bounded  bool        // nobody uses a longer TTL than cfg.longest
 	mute     atomic.Bool // the store does not tell of swaps
 	clock    clock
+	uptime   func() (m machine, up time.Duration, ok bool)
 
-	mu       sync.Mutex
-	clerks   map[string]*clerk
-	sessions map[sessionID]*session
-	vigils   map[sessionID]*vigil
-	asked    map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
-	memory   string                  // the ID of the store's memory; "" before it was asked
-	forgotAt time.Time               // when the store was last found to have forgotten
-	lapses   int                     // how often that was
-	said     time.Time               // when trouble was logged last
-	nonsense time.Time               // when a note that makes no sense was logged last
+	mu        sync.Mutex
+	clerks    map[string]*clerk
+	sessions  map[sessionID]*session
+	vigils    map[sessionID]*vigil
+	asked     map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
+	memory    string                  // the ID of the store's memory; "" before it was asked
+	seenSince time.Time               // since when the store was seen to have it, as far as its clock does not deny that
+	forgotAt  time.Time               // when the store was last found to have forgotten
+	lapses    int                     // how often that was
+	said      time.Time               // when trouble was logged last
+	nonsense  time.Time               // when a note that makes no sense was logged last
 
 	sweeping sync.Once // starts the sweeper
 }
@@ -71,6 +73,7 @@ func New(store Store, opts ...Option) *Driver {
 		vigils:   make(map[sessionID]*vigil),
 		asked:    make(map[sessionID]time.Time),
 		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
+		uptime:   uptime,
 	}
 	d.presence, _ = store.(Presence)
 	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory

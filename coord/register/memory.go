@@ -41,15 +41,17 @@ func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 		return 0, d.failed(ctx, err)
 	}
 	for {
+		sent := time.Now()
 		m, lapses, err := d.recall(ctx)
 		if err != nil {
 			return 0, d.failed(ctx, err)
 		}
 		d.mu.Lock()
 		wait := time.Until(d.forgotAt.Add(longest)) // others may not have noticed yet
+		seen := sent.Sub(d.seenSince)
 		d.mu.Unlock()
 		if m.For != Forever {
-			wait = max(wait, longest+longest/drift-m.For)
+			wait = max(wait, longest+longest/drift-max(m.For, seen))
 		}
 		if wait <= 0 {
 			return lapses, nil
@@ -74,6 +76,10 @@ func (d *Driver) recall(ctx context.Context) (m Memory, lapses int, err error) {
 	}
 	d.mu.Lock()
 	other, rest := d.memory != "" && d.memory != m.ID, len(d.sessions) > 0
+	// For is short after a restart, too, though the memory is the same.
+	if now := time.Now(); d.seenSince.IsZero() || d.memory != m.ID || m.For >= 0 && m.For < now.Sub(d.seenSince) {
+		d.seenSince = now
+	}
 	d.memory = m.ID
 	if other && !rest {
 		d.lapses++
@@ -110,7 +116,7 @@ func (d *Driver) forgot(err error) error {
 	defer cancel()
 	if m, err := d.store.Memory(ctx); err == nil { // from now on it answers again
 		d.mu.Lock()
-		d.memory = m.ID
+		d.memory, d.seenSince = m.ID, time.Now()
 		d.mu.Unlock()
 	}
 	return err

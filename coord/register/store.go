@@ -97,13 +97,17 @@ type Swap struct {
 	// process. If the swap conflicts again, nobody but By may swap this register for that long, or until By has done so; others
 	// get ErrConflict meanwhile, though they know what stands there, and can reserve nothing. Otherwise clients near the store
 	// could shut out one far from it for ever. Nothing can be reserved for the zero By. A store whose clients are all equally
-	// near ignores Reserve, and any store may for a register that is empty.
+	// near ignores Reserve, and any store may for a register that is empty. A reservation that seems to last for more than
+	// MostReserve is none: the store's clock was set back.
 	By      Version
 	Reserve time.Duration
 
 	// Clock asks for [Item.Clock], in a swap without notes that replaces one value by another.
 	Clock bool
 }
+
+// MostReserve is longer than any client reserves a register.
+const MostReserve = 10 * time.Second
 
 // Note is what a swap tells those who listen to a topic. A topic has the form of a key; a text is 1 to 7,000 bytes, any. Others
 // than those who may swap may be able to tell notes, too: the driver believes none that does not prove where it comes from.
@@ -138,7 +142,8 @@ type Memory struct {
 
 	// For is how long the store has remembered everything, by its own clock, rounded down; Forever if it never forgets. As
 	// long as this is less than the longest TTL, somebody may believe in a hold that the store has forgotten, so nobody is
-	// granted one.
+	// granted one. It is negative if the clock says that the memory has not begun yet, since it was set back: then only who has
+	// seen this memory for so long himself is granted anything.
 	For time.Duration
 }
 

@@ -3,18 +3,69 @@ package register
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/deadlines"
 )
 
-// Who only tries (a TryLock, an Entry with Free) does not wait, so it cannot keep looking at a session that stands in its way
-// until that is surely dead. If the session looks dead, it writes down which version it saw, in a separate register. Whoever
-// tries later finds that, and the session still at the same version: so the session has been seen to stand still for as long
-// as if one process had looked on all the time. Unlike somebody who waits, it has clocks alone to go by: that of the store and
-// the wall clocks must both be wrong before it ends a session that lives. If a job is tried every minute and one run has
-// crashed, the second TryLock after that goes on.
+// Who only tries (a TryLock, an Entry with Free) or waits for a moment only, is gone before it has seen a session stand still for
+// long enough. So if a session looks dead, it writes down which version it saw, in a separate register, and when, by the time for
+// which its machine has been up. Whoever comes later finds that, and the session still at the same version. On the same machine it
+// then knows for how long the session has stood still, as if one process had looked on all the time, and needs no clock that
+// anybody sets. On another one it goes by the store's clock and the wall clocks: both must be wrong before it ends a session
+// that lives. If a job is tried every minute and one run has crashed, the second TryLock after that goes on.
+
+// suspicion is what stands in the register: a version, and the machines that have seen it.
+type suspicion struct {
+	version Version
+	seen    []seenAt
+}
+
+type seenAt struct {
+	by machine
+	up time.Duration // of the machine when it had the answer
+}
+
+// machine tells machines apart, and one from itself after a restart.
+type machine [16]byte
+
+// mostMachines bounds a suspicion. Each that is added takes a swap, by which the store's clock measures how old it is.
+const mostMachines = 8
+
+func (s *suspicion) encode() []byte {
+	b := append([]byte(nil), s.version[:]...)
+	for _, at := range s.seen {
+		b = append(b, at.by[:]...)
+		b = binary.BigEndian.AppendUint64(b, uint64(at.up))
+	}
+	return b
+}
+
+// parseSuspicion returns what says of the version; nothing if it is about another, or nothing that we write.
+func parseSuspicion(value []byte, version Version) (s suspicion, ok bool) {
+	s.version = version
+	rest, ok := bytes.CutPrefix(value, version[:])
+	const size = len(machine{}) + 8
+	if !ok || len(rest)%size != 0 || len(rest) > mostMachines*size {
+		return s, false
+	}
+	for ; len(rest) > 0; rest = rest[size:] {
+		s.seen = append(s.seen, seenAt{machine(rest[:len(machine{})]), time.Duration(binary.BigEndian.Uint64(rest[len(machine{}):size]))})
+	}
+	return s, true
+}
+
+// of returns when a machine has seen it.
+func (s *suspicion) of(m machine) (up time.Duration, ok bool) {
+	for _, at := range s.seen {
+		if at.by == m {
+			return at.up, true
+		}
+	}
+	return 0, false
+}
 
 // clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
 func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {
@@ -46,6 +97,7 @@ func (d *Driver) mayAsk(id sessionID) bool {
 func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
+	_, asked, _ := d.uptime()
 	it, err := d.store.Read(rctx, id.key())
 	switch {
 	case err != nil:
@@ -55,19 +107,38 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 	case d.presence != nil:
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
 	}
+	return d.suspects(ctx, id, it, asked) && d.end(ctx, id, it.Version) == nil
+}
+
+// suspects reports whether a session may be ended that stood at this version when it was asked for, asked after our machine came
+// up. If it only looks dead, suspects sees to it that the next one who comes knows.
+func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time.Duration) bool {
+	us, now, known := d.uptime()
 	h, ok := parseHeartbeat(it.Value)
-	if !ok || !deadlines.Suspect(it.Age, h.age(time.Now()), h.ttl) {
+	if !ok || !deadlines.LooksDead(it.Age, h.age(time.Now()), h.ttl) {
 		return false
 	}
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
 	said, err := d.store.Read(rctx, suspectKey+id.String())
 	if err != nil {
 		return false
 	}
-	if !bytes.Equal(said.Value, it.Version[:]) {
-		d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: it.Version[:], By: d.self})
+	s, same := parseSuspicion(said.Value, it.Version)
+	first, seen := s.of(us)
+	still := deadlines.Standstill{First: first, Since: first}
+	switch {
+	case same && known && seen && still.Left(asked, h.ttl) == 0:
+		return true
+	case same && deadlines.Convict(it.Age, h.age(time.Now()), said.Age, h.ttl):
+		return true
+	case same && (seen || !known || len(s.seen) == mostMachines):
 		return false
+	case known:
+		s.seen = append(s.seen, seenAt{us, now})
 	}
-	return deadlines.Convict(it.Age, h.age(time.Now()), said.Age, h.ttl) && d.end(ctx, id, it.Version) == nil
+	d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: s.encode(), By: d.self})
+	return false
 }
 
 // age is how long ago a session was renewed, by the wall clocks of its owner and of this process.

@@ -30,17 +30,25 @@ func (c *crashing) Swap(ctx context.Context, s register.Swap) (register.Item, er
 	}
 }
 
-func process(store register.Store) (c *coord.Client, crash func()) {
+// process is on one of some machines, each of which has been up for as long as its own clock says.
+func process(store register.Store, on int) (c *coord.Client, crash func()) {
 	link := &crashing{store, make(chan struct{})}
-	c = coord.NewClient(register.New(link))
+	d := register.New(link)
+	begun := time.Now()
+	register.SetMachine(d, byte(on), func() time.Duration { return begun.Sub(year) + time.Since(begun) })
+	c = coord.NewClient(d)
 	return c, func() {
 		close(link.dead)
 		c.Close()
 	}
 }
 
-func try(t *testing.T, store register.Store) (*coord.Hold, error) {
-	c, crash := process(store)
+var year = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func try(t *testing.T, store register.Store) (*coord.Hold, error) { return tryOn(t, store, 1) }
+
+func tryOn(t *testing.T, store register.Store, machine int) (*coord.Hold, error) {
+	c, crash := process(store, machine)
 	h, err := mutex.New(c, "job").TryLock(t.Context())
 	crash()
 	return h, err
@@ -67,7 +75,7 @@ func TestATryThatFindsADeadHolderDoesNotFindItForEver(t *testing.T) {
 func TestTriesNeverEndALivingSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
-		c, _ := process(store)
+		c, _ := process(store, 1)
 		defer c.Close()
 		h, err := mutex.New(c, "job").Lock(t.Context())
 		if err != nil {
@@ -83,4 +91,101 @@ func TestTriesNeverEndALivingSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// timeless is a store without a clock, in which wall clocks are all that tells.
+type timeless struct{ register.Store }
+
+func (s timeless) Read(ctx context.Context, key string) (register.Item, error) {
+	it, err := s.Store.Read(ctx, key)
+	it.Age, it.Clock = -1, 0
+	return it, err
+}
+
+// aheadBy has the owner of each session say that it is later than it is.
+type aheadBy struct {
+	register.Store
+	ahead time.Duration
+}
+
+func (s aheadBy) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	if next, ok := register.SetWallClock(w, s.ahead); ok {
+		w = next
+	}
+	return s.Store.Swap(ctx, w)
+}
+
+// The store cannot tell how old anything is, or the one that died had a clock that was an hour ahead. Two tries on one machine are
+// enough all the same. On another machine nobody knows for how long the session has stood still.
+func TestATryOnTheSameMachineNeedsNoClock(t *testing.T) {
+	for name, c := range map[string]struct {
+		see   func(register.Store) register.Store
+		ahead time.Duration
+	}{
+		"the store has no clock":             {func(s register.Store) register.Store { return timeless{s} }, 0},
+		"a wall clock was ahead":             {func(s register.Store) register.Store { return s }, time.Hour},
+		"no clock, and a wall clock was off": {func(s register.Store) register.Store { return timeless{s} }, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := c.see(memory.NewStore())
+				if _, err := try(t, aheadBy{store, c.ahead}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				var seen time.Time
+				for on := 3; on >= 1; on-- {
+					seen = time.Now()
+					if _, err := tryOn(t, store, on); !errors.Is(err, coord.ErrBusy) {
+						t.Fatalf("a single look was enough: %v", err)
+					}
+				}
+				time.Sleep(time.Until(seen.Add(9 * time.Second)))
+				if _, err := tryOn(t, store, 1); !errors.Is(err, coord.ErrBusy) {
+					t.Fatalf("it has not been seen for a TTL: %v", err)
+				}
+				time.Sleep(time.Until(seen.Add(10 * time.Second)))
+				if _, err := tryOn(t, store, 4); !errors.Is(err, coord.ErrBusy) {
+					t.Fatalf("a machine that has not seen it went on: %v", err)
+				}
+				if _, err := tryOn(t, store, 2); err != nil {
+					t.Fatalf("two looks were not enough: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A job waits for four seconds at most, and is started each minute. That is less than it takes to see a session stand still, and
+// what one run has seen would be lost with it.
+func TestShortWaitsGetPastADeadHolder(t *testing.T) {
+	for name, see := range map[string]func(register.Store) register.Store{
+		"by a clock":    func(s register.Store) register.Store { return s },
+		"without clock": func(s register.Store) register.Store { return timeless{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := see(memory.NewStore())
+				wait := func() error {
+					c, crash := process(store, 1)
+					defer crash()
+					ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+					defer cancel()
+					_, err := mutex.New(c, "job").Lock(ctx)
+					return err
+				}
+				if _, err := try(t, store); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if err := wait(); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("a single wait was enough: %v", err)
+				}
+				time.Sleep(time.Minute)
+				if err := wait(); err != nil {
+					t.Fatalf("two waits were not enough: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -96,6 +96,7 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 	var s sighting
 	for {
 		sent := time.Now()
+		_, asked, _ := d.uptime()
 		rctx, cancel := d.requestFor(ctx)
 		it, err := d.store.Read(rctx, id.key())
 		cancel()
@@ -105,8 +106,9 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 		case it.Version.IsZero():
 			return nil
 		}
+		first := s.version != it.Version
 		dead, again := s.see(&d.clock, it, sent, time.Now())
-		if d.presence != nil || dead {
+		if d.presence != nil || dead || first && d.suspects(ctx, id, it, asked) {
 			if err := d.end(ctx, id, it.Version); err == nil || !errors.Is(err, ErrConflict) {
 				return err
 			}

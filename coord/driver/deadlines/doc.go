@@ -3,7 +3,7 @@
 //
 //	ZooKeeper   Links: requests that the leader has answered show which pings it must have heard of
 //	etcd        Lease: a renewal counts together with a linearizable read
-//	registers   Swapped: a renewal is a swap; Standstill, Samples and Suspect say when nobody renews any more
+//	registers   Swapped: a renewal is a swap; Standstill, Samples and LooksDead say when nobody renews any more
 //
 // These are plain values and pure functions, without clocks, locks or goroutines, so that verify/model/timed can walk every
 // schedule with the very code that drivers call. A driver calls them one at a time, and never copies a value that it goes on

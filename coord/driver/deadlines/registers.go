@@ -76,12 +76,14 @@ func (s *Samples) Renewed(look Sample, stamp, ttl time.Duration) (since time.Dur
 	return since
 }
 
-// Suspect reports whether a session looks dead to somebody who does not wait, and so cannot look on: the clocks say that it
-// was not renewed for a ttl. It then leaves a suspicion in the store, for the next one that tries.
-func Suspect(store, walls, ttl time.Duration) bool { return min(store, walls) >= ttl }
+// LooksDead reports whether a session may be dead, to somebody who cannot look on for long: by the store's clock or by the wall
+// clocks it was not renewed for a ttl, or the wall clocks contradict each other. He then leaves a suspicion in the store, for
+// the next one that comes. store is negative if the store has no clock.
+func LooksDead(store, walls, ttl time.Duration) bool { return max(store, walls) >= ttl || walls < 0 }
 
 // Convict reports whether a session that looks dead may be ended by somebody who finds a suspicion of the same version, which
-// has stood there for that long by the store's clock. If that clock was set forward meanwhile, this is too early.
+// has stood there for that long by the store's clock. By that and by the wall clocks it was not renewed for a ttl. If the store's
+// clock was set forward meanwhile, this is too early.
 func Convict(store, walls, suspected, ttl time.Duration) bool {
-	return Suspect(store, walls, ttl) && suspected >= Silence(ttl)
+	return min(store, walls) >= ttl && suspected >= Silence(ttl)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // An acceptor is one Redis of several. It votes only while it remembers all of its votes. So its place in the group is bound
@@ -159,7 +160,7 @@ func (m *member) parse(text string, now int64) bool {
 	}
 	begun, err := strconv.ParseInt(f[3], 10, 64)
 	m.roster = parseRoster(f[1], f[4], f[5])
-	m.since = time.Duration(max(0, now-begun)) * time.Microsecond
+	m.since = storekit.Since(now - begun)
 	return err == nil && m.roster != nil
 }
 

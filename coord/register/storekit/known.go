@@ -68,7 +68,7 @@ func (k *Known[M]) Recall(ctx context.Context, look func(last M) (M, error)) (re
 		k.last = &found
 	}
 	k.memory.Store(k.last)
-	mem := register.Memory{ID: found.ID(), For: max(found.For(), 0)}
+	mem := register.Memory{ID: found.ID(), For: found.For()}
 	if !k.since.IsZero() {
 		mem.For = min(mem.For, time.Since(k.since))
 	}

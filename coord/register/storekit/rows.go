@@ -3,6 +3,7 @@ package storekit
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
@@ -18,7 +19,14 @@ func Version(n int64) (v register.Version) {
 }
 
 // Age returns an age in microseconds. It is never negative, even if the server's clock was set back.
-func Age(us int64) time.Duration { return time.Duration(max(us, 0)) * time.Microsecond }
+func Age(us int64) time.Duration { return max(Since(us), 0) }
+
+// Since returns what a server's clock says of the time between two moments, in microseconds. It is negative if the clock was set
+// back in between.
+func Since(us int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Microsecond)
+	return time.Duration(min(max(us, -most), most)) * time.Microsecond
+}
 
 // Pages lists the registers whose keys begin with prefix in the order of their keys. read returns those from one key up to,
 // and without, another: the first ones, size at most. No connection is in use while yield is called.

@@ -24,7 +24,7 @@ func (s *scene) remembers(store register.Store) register.Memory {
 		m, err = store.Memory(ctx)
 		return err
 	})
-	if m.For < 0 {
+	if m.For < 0 { // no clock of a test was set back
 		s.Errorf("it remembers everything for %v", m.For)
 	}
 	return m

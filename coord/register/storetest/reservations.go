@@ -17,6 +17,9 @@ var reservations = []scenario{
 	{name: "a second try of another is a success all the same", run: secondTryWhileReserved},
 }
 
+// longReserve is long enough for what a scenario does meanwhile, and not too long to be believed.
+const longReserve = register.MostReserve * 8 / 10
+
 // reserve loses on purpose, and reserves the register.
 func (s *scene) reserve(store register.Store, stands register.Item, by register.Version, d time.Duration) {
 	s.Helper()
@@ -49,7 +52,7 @@ func reserved(s *scene) {
 	a, b := s.open(), s.open()
 	mine, other := register.NewVersion(), register.NewVersion()
 	stands := s.put(a, s.key("k"), register.Version{}, "one")
-	s.reserve(a, stands, mine, s.patience)
+	s.reserve(a, stands, mine, longReserve)
 	for range 3 {
 		for _, by := range []register.Version{other, {}} {
 			stands, _ = s.passes(b, stands, by)
@@ -67,7 +70,7 @@ func reservationIsUsed(s *scene) {
 	a, b := s.open(), s.open()
 	mine, other := register.NewVersion(), register.NewVersion()
 	stands := s.put(a, s.key("k"), register.Version{}, "one")
-	s.reserve(a, stands, mine, 10*s.patience)
+	s.reserve(a, stands, mine, longReserve)
 	stands, ok := s.passes(a, stands, mine)
 	if !ok {
 		s.Error("the one who has reserved the register conflicts")
@@ -76,7 +79,7 @@ func reservationIsUsed(s *scene) {
 		s.Error("the register is reserved, though the one who had reserved it has swapped")
 	}
 	// Whoever has reserved it may also empty it.
-	s.reserve(a, stands, mine, 10*s.patience)
+	s.reserve(a, stands, mine, longReserve)
 	s.swap(a, register.Swap{Key: stands.Key, Old: stands.Version, By: mine})
 	if _, ok = s.passes(b, register.Item{Key: stands.Key}, other); !ok {
 		s.Error("the register is reserved, though the one who had reserved it has emptied it")
@@ -108,7 +111,7 @@ func reservedEmpty(s *scene) {
 	a, b := s.open(), s.open()
 	mine, other := register.NewVersion(), register.NewVersion()
 	stands := register.Item{Key: s.key("k")}
-	s.reserve(a, stands, mine, s.patience)
+	s.reserve(a, stands, mine, longReserve)
 	if all := s.listed(b, s.prefix); len(all) > 0 {
 		s.Errorf("an empty register is listed: %v", all)
 	}
@@ -120,7 +123,7 @@ func reservedEmpty(s *scene) {
 
 func nothingReserved(s *scene) {
 	a, b := s.open(), s.open()
-	stands := s.swap(a, register.Swap{Key: s.key("k"), Next: register.NewVersion(), Value: []byte("one"), By: register.NewVersion(), Reserve: 10 * s.patience})
+	stands := s.swap(a, register.Swap{Key: s.key("k"), Next: register.NewVersion(), Value: []byte("one"), By: register.NewVersion(), Reserve: longReserve})
 	if _, ok := s.passes(b, stands, register.NewVersion()); !ok {
 		s.Error("the register is reserved by a swap that was applied")
 	}
@@ -130,6 +133,6 @@ func secondTryWhileReserved(s *scene) {
 	a, b := s.open(), s.open()
 	sw := register.Swap{Key: s.key("k"), Next: register.NewVersion(), Value: []byte("one"), By: register.NewVersion()}
 	stands := s.swap(b, sw)
-	s.reserve(a, stands, register.NewVersion(), s.patience)
+	s.reserve(a, stands, register.NewVersion(), longReserve)
 	s.swap(b, sw)
 }

@@ -95,7 +95,7 @@ func (r *Register) Tries(late time.Duration) time.Duration {
 	ages := func() (store, walls time.Duration) {
 		return r.store(at) - r.store(r.Taken), r.own(at) + r.Walls
 	}
-	for store, walls := ages(); !deadlines.Suspect(store, walls, r.TTL); store, walls = ages() {
+	for store, walls := ages(); !deadlines.LooksDead(store, walls, r.TTL); store, walls = ages() {
 		at += r.TTL / 64
 	}
 	suspected := r.store(at)
