@@ -152,7 +152,10 @@ func TestWhatIsOnItsWayIsWaitedForBeforeALifeIsEnded(t *testing.T) {
 		"a join that is given up": func(l *Life, work func()) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			_, _ = Deliver(ctx, l, func(func() bool) (*joined, error) { return new(joined), nil }, func(*joined) { work() })
+			_, _ = Deliver(ctx, l, func(func() bool) (*joined, error) {
+				time.Sleep(time.Millisecond) // so that it comes after it was given up
+				return new(joined), nil
+			}, func(*joined) { work() })
 		},
 		"a departure": func(l *Life, work func()) {
 			go UntilGone(context.Background(), l, func(context.Context) error { work(); return nil }, always)
