@@ -12,7 +12,8 @@ import (
 // What can go wrong, for errors.Is. Calls return these in an [Error]; a Hold's Err and the cause of its context give
 // them bare, without an Error's prefix.
 var (
-	// ErrBusy: somebody is ahead for whom the caller would have to wait. The service was reached.
+	// ErrBusy: somebody is ahead for whom the caller would have to wait, or may be: the service may have forgotten who holds. It
+	// was reached.
 	ErrBusy = errors.New("line is busy")
 
 	// ErrUnavailable: the service was not reached in time, so nothing is known about the line.

@@ -96,6 +96,11 @@ func (c *Client) leaveOpening(o *opening) error {
 		c.opening = nil
 		o.cancel()
 	}
+	if r, ok := c.driver.(driver.Recovering); ok {
+		if left := r.Recovery(); left > 0 {
+			return fmt.Errorf("%w: the service may have forgotten who holds, or is new: nobody is granted anything for another %v", ErrBusy, left.Round(100*time.Millisecond))
+		}
+	}
 	if o.trouble != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, o.trouble)
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,4 +132,21 @@ func TestTheServiceRefuses(t *testing.T) {
 		assert.Equal(t, 77, cmd.ProcessState.ExitCode(), string(out))
 		assert.Equal(t, 1, strings.Count(string(out), "\n"), string(out))
 	}
+}
+
+// A service that may have forgotten who holds lets nobody in for a while. Whoever meets that is told so, and not that the service is
+// away, or that somebody has the lock.
+func TestAServiceThatIsNewSaysThatOneHasToWait(t *testing.T) {
+	t.Parallel()
+	url := "redis://" + servers.Redis(t).Addrs()[0] + "?root=" + moment()
+	for _, how := range [][]string{{"-n"}, {"-w", "2s"}} {
+		cmd := exec.Command(filepath.Join(program, "turnwise"), slices.Concat([]string{"lock", "-b", url}, how, []string{"a", "--", "true"})...)
+		out, err := cmd.CombinedOutput()
+		assert.Error(t, err)
+		assert.Equal(t, 75, cmd.ProcessState.ExitCode(), string(out))
+		assert.Regexp(t, `lets nobody in for another [0-9.]+s\n$`, string(out), "%v", how)
+	}
+	out, err := exec.Command(filepath.Join(program, "turnwise"), "doctor", url).CombinedOutput()
+	assert.NoError(t, err)
+	assert.Contains(t, string(out), "may have forgotten who holds, or is new")
 }

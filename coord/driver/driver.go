@@ -69,6 +69,15 @@ type Driver interface {
 	Close(ctx context.Context) error
 }
 
+// Recovering is a Driver on a service that may forget who holds. Then Open waits until nobody can believe in a hold that was
+// forgotten.
+type Recovering interface {
+	Driver
+
+	// Recovery returns for how much longer Open waits for that, as far as is known; zero: it does not.
+	Recovery() time.Duration
+}
+
 // Session is what the service keeps alive for us: when it ends, for whatever reason, every node that joined through it
 // goes. It is pinned: what was asked of one session is never done in another, not even a request that was still queued
 // when the session ended.

@@ -2,6 +2,8 @@ package register_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,25 @@ func TestWhatWasSeenBeforeARestartDoesNotCount(t *testing.T) {
 		}})
 		if took < 18*time.Second || took > 20*time.Second {
 			t.Errorf("granted after %v, and it was restarted after 8 s", took)
+		}
+	})
+}
+
+// A try on a service that may have forgotten who holds finds out that somebody may hold, and not that the service is away.
+func TestATryWhileNobodyIsGrantedAnythingSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		c := coord.NewClient(register.New(misdated{memory.NewStore(), func() time.Duration { return time.Since(begun) }}))
+		defer c.Close()
+		_, err := mutex.New(c, "a").TryLock(t.Context())
+		if !errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), "for another 8") {
+			t.Errorf("try: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = mutex.New(c, "a").Lock(ctx)
+		if !errors.Is(err, coord.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "for another 5") {
+			t.Errorf("lock: %v", err)
 		}
 	})
 }

@@ -16,18 +16,19 @@ import (
 
 // Driver carries turnwise's recipes on a Store.
 type Driver struct {
-	store    Store
-	presence Presence // nil if the store is none
-	cfg      config
-	self     Version // By in all its swaps
-	identity *identity
-	trusted  bool // only who may swap can tell
-	timeout  time.Duration
-	life     *driverkit.Life
-	bounded  bool        // nobody uses a longer TTL than cfg.longest
-	mute     atomic.Bool // the store does not tell of swaps
-	clock    clock
-	uptime   func() (m machine, up time.Duration, ok bool)
+	store     Store
+	presence  Presence // nil if the store is none
+	cfg       config
+	self      Version // By in all its swaps
+	identity  *identity
+	trusted   bool // only who may swap can tell
+	timeout   time.Duration
+	life      *driverkit.Life
+	bounded   bool         // nobody uses a longer TTL than cfg.longest
+	mute      atomic.Bool  // the store does not tell of swaps
+	recovered atomic.Int64 // when it is over that nobody is granted anything, by clock.own
+	clock     clock
+	uptime    func() (m machine, up time.Duration, ok bool)
 
 	mu        sync.Mutex
 	clerks    map[string]*clerk
@@ -47,7 +48,7 @@ type Driver struct {
 var (
 	errClosed = errors.New("register: the driver is closed")
 
-	_ driver.Driver = (*Driver)(nil)
+	_ driver.Recovering = (*Driver)(nil)
 )
 
 // Store returns the store that the driver was made for.

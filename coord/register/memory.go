@@ -53,6 +53,7 @@ func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 		if m.For != Forever {
 			wait = max(wait, longest+longest/drift-max(m.For, seen))
 		}
+		d.recovered.Store(int64(time.Since(d.clock.base) + wait))
 		if wait <= 0 {
 			return lapses, nil
 		}
@@ -61,6 +62,11 @@ func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 			return 0, fmt.Errorf("%w: the store may have forgotten who holds, so nobody is granted for another %v", err, wait.Round(time.Millisecond))
 		}
 	}
+}
+
+// Recovery returns for how much longer nobody can open a session, since the store may have forgotten who holds.
+func (d *Driver) Recovery() time.Duration {
+	return max(0, time.Duration(d.recovered.Load())-time.Since(d.clock.base))
 }
 
 // recall asks the store for its memory. The store tells only once that it has forgotten, so a call that finds another memory

@@ -68,6 +68,12 @@ func examine(ctx context.Context, s *service) error {
 	wait, stop := context.WithTimeout(ctx, 2*reachFor)
 	defer stop()
 	began = time.Now()
+	pause := time.AfterFunc(showAfter, func() {
+		if left := recovery(client); left > 0 {
+			fmt.Printf("new        %s\n", recovers(to, left))
+		}
+	})
+	defer pause.Stop()
 	hold, err := mutex.New(client, name).Lock(wait)
 	if err != nil {
 		return refused(err)

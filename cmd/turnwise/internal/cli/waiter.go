@@ -12,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // waiter stands in line at a service for what is requested, once or for one turn after another, and shows the wait.
@@ -99,6 +100,9 @@ func (w *waiter) take() (*coord.Hold, error) {
 		return nil, err
 	case w.quiet:
 		return nil, fail(w.busyCode, "%w", errSilent)
+	}
+	if left := recovery(w.client); left > 0 {
+		return nil, fail(w.busyCode, "%q: %s", w.name, recovers(w.to, left))
 	}
 	return nil, taken(w.busyCode, err)
 }
@@ -188,9 +192,22 @@ const (
 	showEvery = time.Second
 )
 
+// recovery returns for how much longer the service lets nobody in, since it may have forgotten who holds.
+func recovery(c *coord.Client) time.Duration {
+	if r, ok := c.Driver().(driver.Recovering); ok {
+		return r.Recovery()
+	}
+	return 0
+}
+
+func recovers(to *backend.Service, left time.Duration) string {
+	return fmt.Sprintf("%s may have forgotten who holds, or is new: it lets nobody in for another %v", to, left.Round(time.Second/10))
+}
+
 func (w *waiter) show(ctx context.Context) {
 	var me coord.Node
 	late := time.After(5 * time.Second)
+	told := w.quiet
 	for pause := showAfter; ; {
 		select {
 		case <-ctx.Done():
@@ -208,6 +225,10 @@ func (w *waiter) show(ctx context.Context) {
 		}
 		pause = showEvery
 		if me.Token == 0 {
+			if left := recovery(w.client); left > 0 && !told {
+				told, late = true, nil
+				fmt.Fprintf(os.Stderr, "turnwise: %s\n", recovers(w.to, left))
+			}
 			continue
 		}
 		began := time.Now()
