@@ -3,70 +3,14 @@ package mysql
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
-
-// address leads to one server, and then to another, as a service's name or a floating IP does.
-type address struct {
-	net.Listener
-	mu    sync.Mutex
-	to    string
-	conns []net.Conn
-}
-
-func leadingTo(t *testing.T, to string) *address {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &address{Listener: l, to: to}
-	t.Cleanup(func() { l.Close(); a.lead("") })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go a.pass(c)
-		}
-	}()
-	return a
-}
-
-func (a *address) pass(c net.Conn) {
-	a.mu.Lock()
-	there, err := net.Dial("tcp", a.to)
-	if err != nil {
-		a.mu.Unlock()
-		c.Close()
-		return
-	}
-	a.conns = append(a.conns, c, there)
-	a.mu.Unlock()
-	go func() { io.Copy(there, c); there.Close() }()
-	io.Copy(c, there)
-	c.Close()
-}
-
-// lead cuts all connections and leads new ones elsewhere.
-func (a *address) lead(to string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.to = to
-	for _, c := range a.conns {
-		c.Close()
-	}
-	a.conns = nil
-}
 
 // copyTable copies one server's table, as it stands, to another server.
 func copyTable(t *testing.T, from, to *servers.Member) {
@@ -96,8 +40,8 @@ func copyTable(t *testing.T, from, to *servers.Member) {
 func TestAFailOverIsNoticed(t *testing.T) {
 	old := durable(t)
 	replica := durable(t, servers.Config("server_id=2", "read_only=1"))
-	a := leadingTo(t, old.Addr())
-	url := strings.Replace(old.URL(), old.Addr(), a.Addr().String(), 1)
+	a := faultproxy.Start(t, old.Addr())
+	url := strings.Replace(old.URL(), old.Addr(), a.Addr(), 1)
 	s := opened(t, url)
 	before, err := s.Memory(within(t, 10*time.Second))
 	if err != nil {
@@ -107,7 +51,7 @@ func TestAFailOverIsNoticed(t *testing.T) {
 	copyTable(t, old, replica)
 	it = put(t, s, it, "2, which is not copied")
 
-	a.lead(replica.Addr()) // which does not take writes yet
+	a.Lead(replica.Addr()) // which does not take writes yet
 	if _, err := s.Read(within(t, time.Second), "k"); err == nil || errors.Is(err, register.ErrForgot) || !strings.Contains(err.Error(), "read_only") {
 		t.Errorf("it reads from a replica: %v", err)
 	}
@@ -130,7 +74,7 @@ func TestAFailOverIsNoticed(t *testing.T) {
 			t.Errorf("there stands %+v", got)
 		}
 	}
-	a.lead(old.Addr()) // and back again
+	a.Lead(old.Addr()) // and back again
 	if _, err := s.Read(within(t, 10*time.Second), "k"); !errors.Is(err, register.ErrForgot) {
 		t.Errorf("it reads from the old one: %v", err)
 	}

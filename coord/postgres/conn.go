@@ -165,12 +165,16 @@ func gather(rows pgx.Rows, err error, scan func(pgx.Rows) error) (int64, error) 
 // timelineSQL tells the timeline that is written to, from the first moment after a promotion.
 const timelineSQL = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
+// startedSQL tells when the server was started. No two servers of one table were in the same microsecond.
+const startedSQL = `floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
+
 // guard is what must be so before the server even reads a statement: planning one that names a stranger's table may run
 // code of his already. The zero guard asks for nothing.
 type guard struct {
 	table    table
 	oid      int64
 	timeline string // "": any
+	started  int64  // when the server was started, us; 0: whenever
 }
 
 // run sends a transaction in one trip. What the statement relies on is set within it, so it may go over any connection that
@@ -187,7 +191,8 @@ func (g guard) run(ctx context.Context, c *pgx.Conn, sql string, args []any, sca
 	if g.oid != 0 {
 		b.Queue("LOCK TABLE ONLY " + g.table.quoted() + " IN ROW EXCLUSIVE MODE")
 		b.Queue(`SELECT 1 / ($1::text IN ('', `+timelineSQL+`) AND to_regclass($2::text)::oid = $3::bigint::oid
-			AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $3::bigint::oid))::int`, g.timeline, g.table.quoted(), g.oid)
+			AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $3::bigint::oid)
+			AND $4::bigint IN (0, `+startedSQL+`))::int`, g.timeline, g.table.quoted(), g.oid, g.started)
 	}
 	before := b.Len()
 	b.Queue(sql, args...)

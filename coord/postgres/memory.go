@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,7 @@ type memory struct {
 	oid      int64         // the table's
 	exposed  bool          // others may create in the table's schema
 	log      driverkit.Max // how far the server's log is known to have come
+	started  atomic.Int64  // when the server was started last, us
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -79,6 +81,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 			return nil, s.table.explain(err)
 		}
 	}
+	m.started.Store(started)
 	if !g.fsync {
 		m.server = fmt.Sprintf("%s, started %d", m.server, started)
 	}
@@ -118,6 +121,7 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error
 		return s.forgot(known, "is", found.id)
 	}
 	known.log.Saw(found.lsn)
+	known.started.Store(found.started.Load())
 	return nil
 }
 
@@ -194,6 +198,7 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 			m.log.Saw(m.lsn)
 			if last != nil && last.id == m.id {
 				last.log.Saw(m.lsn)
+				last.started.Store(m.started.Load())
 			}
 			return m, nil
 		}

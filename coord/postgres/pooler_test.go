@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -90,4 +91,40 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// The pooler is pointed to another server, on the same timeline, into which the table was loaded a moment ago. Each row has the
+// version that it had, and the table has the same number. What was swapped since then is not there.
+func TestAPoolerThatLeadsToACopyIsNoticed(t *testing.T) {
+	from, to := durable(t), durable(t)
+	proxy := faultproxy.Start(t, from.Addr())
+	pooler := servers.PgBouncer(t, from, servers.Config("[databases]", "* = host=127.0.0.1 port="+strings.Split(proxy.Addr(), ":")[1]+" user=postgres")).Member(0)
+	s := opened(t, pooler.URL(), WithPolling())
+	old := put(t, s, register.Item{Key: "k"}, "1")
+	opened(t, to.URL()).Close()
+	oid := `SELECT 'turnwise_register'::regclass::oid::bigint`
+	if a, b := query(t, from.URL(), oid), query(t, to.URL(), oid); a != b {
+		t.Fatalf("the tables have numbers of their own, %s and %s, so this shows nothing", a, b)
+	}
+	rows := query(t, from.URL(), `SELECT string_agg(format('(%L::bytea, %s, %L::bytea, %L::timestamptz)', key, version, value, since), ', ') FROM turnwise_register`)
+	query(t, to.URL(), `TRUNCATE turnwise_register`)
+	query(t, to.URL(), `INSERT INTO turnwise_register (key, version, value, since) VALUES `+rows)
+	it := put(t, s, old, "2, which is not there")
+	query(t, from.URL(), `SELECT pg_switch_wal()`) // both are copies of one installation, so this log alone tells them apart
+	it = put(t, s, it, "3, which is not there")
+	if _, err := s.Memory(within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Lead(to.Addr())
+	for _, was := range []register.Item{old, it} {
+		for {
+			got, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: was.Version, Next: register.NewVersion(), Value: []byte("3")})
+			if errors.Is(err, register.ErrForgot) {
+				break
+			}
+			if err == nil || errors.Is(err, register.ErrConflict) {
+				t.Fatalf("it swaps at another server: %+v, %v", got, err)
+			}
+		}
+	}
 }

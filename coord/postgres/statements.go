@@ -49,7 +49,7 @@ func statementsFor(t table) statements {
 	fill := func(sql string) string { return strings.ReplaceAll(sql, "{t}", t.quoted()) }
 	return statements{
 		look: fill(`SELECT ` + timelineSQL + `, ` + lsnSQL + `,
-			floor(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+			` + startedSQL + `,
 			(SELECT encode(value, 'escape') FROM {t} WHERE key = ''::bytea),
 			encode(m.value, 'escape'), m.version,
 			floor(extract(epoch FROM clock_timestamp() - greatest(m.since, pg_postmaster_start_time())) * 1000000)::bigint

@@ -90,7 +90,11 @@ func (s *Store) query(ctx context.Context, do func(c *pgx.Conn, known *memory) e
 // run sends one statement in the memory that we know, and returns how many rows it has changed or found.
 func (s *Store) run(ctx context.Context, c *pgx.Conn, known *memory, sql string, args []any, scan func(pgx.Rows) error) (int64, error) {
 	if s.pooler || known.exposed {
-		return guard{s.table, known.oid, known.timeline}.run(ctx, c, sql, args, scan)
+		g := guard{table: s.table, oid: known.oid, timeline: known.timeline}
+		if s.pooler { // it may lead elsewhere at any time
+			g.started = known.started.Load()
+		}
+		return g.run(ctx, c, sql, args, scan)
 	}
 	return run(ctx, c, sql, args, scan)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -166,7 +167,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			}
 			cluster := servers.Redis(t, append(opts, servers.Members(2))...)
 			a, b := cluster.Addrs()[0], cluster.Addrs()[1]
-			proxy := redistest.Forward(t, a)
+			proxy := faultproxy.Start(t, a)
 			s := open1(t, proxy.Addr())
 			time.Sleep(3 * time.Second)
 			before := redistest.Remembered(t, s)
@@ -178,7 +179,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			redistest.Eventually(t, "the replica to have it", func() bool { return len(redistest.CLI(t, b, "GET", "turnwise:a")) > 0 })
 
 			follow(t, b, "")
-			proxy.To(b)
+			proxy.Lead(b)
 			forgets(t, s)
 			after := redistest.Remembered(t, s)
 			if after.ID == before.ID || after.For > 2*time.Second {
@@ -188,7 +189,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 
 			// And back to the first, which still runs, and may have something that was never swapped at the second.
 			follow(t, a, b)
-			proxy.To(a)
+			proxy.Lead(a)
 			redistest.Eventually(t, "a replica not to do", func() bool {
 				_, err := s.Read(t.Context(), "a")
 				if err == nil {

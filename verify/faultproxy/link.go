@@ -52,7 +52,7 @@ func (l *link) dial() bool {
 			return false
 		}
 	}
-	conn, err := net.DialTimeout("tcp", l.proxy.target, 10*time.Second)
+	conn, err := net.DialTimeout("tcp", l.proxy.leads(), 10*time.Second)
 	if err != nil {
 		return false // the client sees a reset, which is as near as possible to the target's own refusal
 	}

@@ -149,6 +149,22 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// Lead cuts all connections, and leads new ones to another server, as the name of a service does, or its address. With "" it
+// leads nowhere.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// leads returns where new connections lead.
+func (p *Proxy) leads() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 // Bytes returns how many bytes were forwarded in a direction.
 func (p *Proxy) Bytes(d Direction) int64 { return p.bytes[d].Load() }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -89,14 +90,14 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.Close()
-	name := redistest.Forward(t, all[2])
+	name := faultproxy.Start(t, all[2])
 	q, err := Open(redistest.Within(t, 20*time.Second), []string{all[0], all[1], name.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
 	redistest.Put(t, q, "r", "one")
-	name.To(all[3])
+	name.Lead(all[3])
 	swaps := 0
 	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(20 * time.Millisecond) { // it is looked at each second
 		it, err := q.Read(redistest.Within(t, 10*time.Second), "r")
@@ -111,7 +112,7 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 	if swaps < 10 {
 		t.Errorf("%d swaps", swaps)
 	}
-	name.To(all[2])
+	name.Lead(all[2])
 	redistest.Eventually(t, "it votes again", func() bool {
 		q.Read(redistest.Within(t, time.Second), "r")
 		return q.all[2].seat.isTaken()

@@ -10,6 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -33,14 +34,14 @@ func TestOneServerUnderTwoNamesIsRefused(t *testing.T) {
 func TestANameThatLeadsElsewhereHasNoVoteOfItsOwn(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	a, b, c := cluster.Addrs()[0], cluster.Addrs()[1], cluster.Addrs()[2]
-	name := redistest.Forward(t, b)
+	name := faultproxy.Start(t, b)
 	q, err := Open(redistest.Within(t, 20*time.Second), []string{a, name.Addr(), c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
 	it := redistest.Put(t, q, "a", "one")
-	name.To(a)
+	name.Lead(a)
 	cluster.Member(2).Kill()
 	for range 10 { // until it is known who is where
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -53,7 +54,7 @@ func TestANameThatLeadsElsewhereHasNoVoteOfItsOwn(t *testing.T) {
 		}
 		cancel()
 	}
-	name.To(b) // and all goes on
+	name.Lead(b) // and all goes on
 	redistest.Eventually(t, "it is swapped", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
