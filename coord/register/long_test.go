@@ -1,9 +1,12 @@
 package register_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
@@ -30,4 +33,42 @@ func TestALineThatNobodyWouldReadIsNotWritten(t *testing.T) {
 		}
 		d.Close(t.Context())
 	}
+}
+
+// lengthy is a store with so many lines that it takes a second to list them.
+type lengthy struct {
+	register.Store
+	spent time.Duration
+}
+
+func (l *lengthy) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	if strings.HasPrefix(prefix, "line/") {
+		time.Sleep(time.Second)
+		l.spent += time.Second
+	}
+	return l.Store.List(ctx, prefix, yield)
+}
+
+// A session ends each second. That is no reason to look through all lines all the time.
+func TestSweepsTakeOnlySoMuchOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		slow := &lengthy{Store: store}
+		sweeper, _ := open(t, slow)
+		defer shut(t, sweeper)
+		time.Sleep(time.Minute) // so that it is the sweeper
+		slow.spent = 0
+		const minutes = 10
+		for range minutes * 60 {
+			d, s := open(t, store)
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			shut(t, d)
+			time.Sleep(time.Second)
+		}
+		if most := minutes * time.Minute / 15; slow.spent > most || slow.spent < most/10 {
+			t.Errorf("sweeps took %v of %v", slow.spent, minutes*time.Minute)
+		}
+	})
 }

@@ -22,6 +22,7 @@ type sweeper struct {
 	other sighting
 	swept time.Time     // when the lines were looked through last
 	took  time.Duration // and how long that took
+	owed  bool          // a session has ended since
 }
 
 type emptied struct {
@@ -125,10 +126,15 @@ func (s *sweeper) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if pause := max(s.d.cfg.ttl, sweepPart*s.took); !gone && !ended && time.Since(s.swept) < pause {
+	s.owed = s.owed || gone || ended
+	pause := sweepPart * s.took
+	if !s.owed {
+		pause = max(pause, s.d.cfg.ttl)
+	}
+	if time.Since(s.swept) < pause {
 		return nil
 	}
-	s.swept = time.Now()
+	s.swept, s.owed = time.Now(), false
 	empty, err := s.d.sweepLines(ctx)
 	if errors.Is(err, driver.ErrDenied) {
 		s.d.saw(err)

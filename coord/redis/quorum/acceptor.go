@@ -53,6 +53,8 @@ type seat struct {
 	memory atomic.Pointer[server.Memory] // nil: it does not vote
 	lost   func()                        // called when it has forgotten
 	twin   *acceptor                     // it had a seat with the same memory; see seating
+
+	foreign string // the group that it was found in instead of ours
 }
 
 func (s *seat) take(m server.Memory) { s.memory.Store(&m) }

@@ -239,7 +239,7 @@ func (q *Store) seat(m member) {
 			return
 		}
 	}
-	m.seat.twin = nil
+	m.seat.twin, m.seat.foreign = nil, ""
 	m.seat.take(m.memory)
 }
 
@@ -311,7 +311,12 @@ func (q *Store) readmit(m member) {
 	case !q.isSeated(): // another group is founded only when a majority has forgotten all
 		q.forgot.Store(true)
 	default: // the name leads to somebody else's server
-		q.log.Error("redis/quorum: it belongs to another group, and has no vote here", "address", m.Address)
+		q.seating.Lock()
+		defer q.seating.Unlock()
+		if m.seat.foreign != m.roster.group { // it is looked at each second
+			m.seat.foreign = m.roster.group
+			q.log.Error("redis/quorum: it belongs to another group, and has no vote here", "address", m.Address)
+		}
 	}
 }
 
