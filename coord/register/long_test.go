@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,13 +39,13 @@ func TestALineThatNobodyWouldReadIsNotWritten(t *testing.T) {
 // lengthy is a store with so many lines that it takes a second to list them.
 type lengthy struct {
 	register.Store
-	spent time.Duration
+	spent atomic.Int64
 }
 
 func (l *lengthy) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	if strings.HasPrefix(prefix, "line/") {
 		time.Sleep(time.Second)
-		l.spent += time.Second
+		l.spent.Add(int64(time.Second))
 	}
 	return l.Store.List(ctx, prefix, yield)
 }
@@ -57,7 +58,7 @@ func TestSweepsTakeOnlySoMuchOfTheTime(t *testing.T) {
 		sweeper, _ := open(t, slow)
 		defer shut(t, sweeper)
 		time.Sleep(time.Minute) // so that it is the sweeper
-		slow.spent = 0
+		slow.spent.Store(0)
 		const minutes = 10
 		for range minutes * 60 {
 			d, s := open(t, store)
@@ -67,8 +68,8 @@ func TestSweepsTakeOnlySoMuchOfTheTime(t *testing.T) {
 			shut(t, d)
 			time.Sleep(time.Second)
 		}
-		if most := minutes * time.Minute / 15; slow.spent > most || slow.spent < most/10 {
-			t.Errorf("sweeps took %v of %v", slow.spent, minutes*time.Minute)
+		if spent, most := time.Duration(slow.spent.Load()), minutes*time.Minute/15; spent > most || spent < most/10 {
+			t.Errorf("sweeps took %v of %v", spent, minutes*time.Minute)
 		}
 	})
 }
