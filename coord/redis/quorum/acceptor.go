@@ -305,17 +305,21 @@ type kept struct {
 	accepted accepted
 }
 
-// dump returns what the acceptor keeps for the registers of a prefix, in a term.
-func (a *acceptor) dump(ctx context.Context, r *roster, prefix string) (map[string]kept, error) {
-	all := make(map[string]kept)
-	err := a.List(ctx, &a.seat, prefix, timeAt, func(key string, text []byte, age time.Duration) (more bool, err error) {
+// dump returns what the acceptor keeps for the registers of a prefix, in a term: all, or those that are not empty.
+func (a *acceptor) dump(ctx context.Context, r *roster, prefix string, all bool) (map[string]kept, error) {
+	at := server.Layout{Time: timeAt, Gone: versionAt}
+	if all {
+		at.Gone = -1
+	}
+	kepts := make(map[string]kept)
+	err := a.List(ctx, &a.seat, prefix, at, func(key string, text []byte, age time.Duration) (more bool, err error) {
 		if len(text) < timeAt {
 			return false, server.ErrStrange
 		}
 		k := kept{promised: parseBallot(string(text))}
 		k.accepted, err = parseAccepted(string(text[ballotSize:]))
 		k.accepted.age = age
-		all[key] = k
+		kepts[key] = k
 		return true, err
 	})
 	if err == nil { // it was in the term when it took its seat. If it is now, it was all the time
@@ -324,5 +328,5 @@ func (a *acceptor) dump(ctx context.Context, r *roster, prefix string) (map[stri
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Address, err)
 	}
-	return all, nil
+	return kepts, nil
 }

@@ -12,8 +12,9 @@ func (q *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 	return pkg.Failed(ctx, q.list(ctx, prefix, yield), "list %q", prefix)
 }
 
-// list asks a majority for all that it keeps. What a majority has accepted, at least one of another majority has too, so no
-// register that stands is missing.
+// list asks a majority for all that is not empty. What a majority has accepted, at least one of another majority has too, so no
+// register that stands is missing. An acceptor that has emptied one does not name it, which says as much as that it has nothing
+// there: those who do not agree are made to. So registers that have gone cost no transfer.
 func (q *Store) list(ctx context.Context, prefix string, yield func(register.Item) bool) error {
 	if q.forgot.Load() { // a group that was founded since has other registers
 		return register.ErrForgot
@@ -43,11 +44,11 @@ func (q *Store) list(ctx context.Context, prefix string, yield func(register.Ite
 	return nil
 }
 
-// dump returns what each of a majority keeps for the registers of a prefix.
+// dump returns what each of a majority keeps for the registers of a prefix that are not empty.
 func (q *Store) dump(ctx context.Context, prefix string) ([]map[string]kept, error) {
 	for tries := 0; ; tries++ {
 		r := q.roster.Load()
-		dumps, err := q.dumpIn(ctx, r, prefix)
+		dumps, err := q.dumpIn(ctx, r, prefix, false)
 		if !errors.Is(err, errMoved) || tries == 3 {
 			return dumps, err
 		}
@@ -57,7 +58,7 @@ func (q *Store) dump(ctx context.Context, prefix string) ([]map[string]kept, err
 	}
 }
 
-func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string) (dumps []map[string]kept, err error) {
+func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) (dumps []map[string]kept, err error) {
 	type result struct {
 		from *acceptor
 		kept map[string]kept
@@ -69,7 +70,7 @@ func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string) (dumps []m
 	for _, a := range q.all {
 		go func() {
 			a.votes(ctx) // if it does not, it says so
-			kept, err := a.dump(ctx, r, prefix)
+			kept, err := a.dump(ctx, r, prefix, all)
 			results <- result{a, kept, err}
 		}()
 	}

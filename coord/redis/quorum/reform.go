@@ -255,7 +255,7 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 	if err := m.wipe(ctx, filling); err != nil {
 		return err
 	}
-	dumps, err := q.dumpIn(ctx, r, "") // this one does not vote, so it is none of them
+	dumps, err := q.dumpIn(ctx, r, "", true) // this one does not vote, so it is none of them
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,9 @@ import "github.com/turnwise/turnwise/coord/redis/internal/server"
 // For each register an acceptor keeps a string: the ballot below which it has promised to accept nothing (32 digits), the
 // ballot of what it has accepted (32 digits), when that came (16 digits, us), and what it has accepted.
 const (
-	timeAt   = 2 * ballotSize
-	timeSize = 16
+	timeAt    = 2 * ballotSize
+	timeSize  = 16
+	versionAt = timeAt + timeSize + 8 // after the id; zero: it is empty
 )
 
 // inTerm begins each script that votes: it returns 2 unless the server is a member of the group, and in the term, that the caller

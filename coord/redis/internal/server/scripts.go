@@ -119,7 +119,7 @@ return {value, keys[1] or ''}
 `)
 
 // KEYS: mark, index. ARGV: memory, from, to, how many at most, where in a register its time is (16 digits, us; counted from
-// 1). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on. It leaves out
+// 1), where it has eight zeros if it is not to be listed (0: nowhere). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on. It leaves out
 // what is larger than anything of ours or has no time, and ends the page early when there is much on it.
 var listScript = NewGuarded(`
 if not has(KEYS[2], KEYS[1]) then
@@ -135,7 +135,8 @@ for _, key in ipairs(keys) do
   all[1] = key
   if s == '' and lost(KEYS[2], key) then return 0 end
   local since = tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
-  if since and #s >= ARGV[5] + 15 and #s <= MOST then
+  local gone = ARGV[6] ~= '0' and string.sub(s, ARGV[6], ARGV[6] + 7) == '\0\0\0\0\0\0\0\0'
+  if since and #s >= ARGV[5] + 15 and #s <= MOST and not gone then
     all[#all + 1] = key
     all[#all + 1] = s
     all[#all + 1] = now - since
