@@ -281,16 +281,15 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 		s.Value = d.encode()
 		next.version, next.line = s.Next, &d.line
 	}
+	if len(s.Value) > maxLine { // nobody would read it
+		return c.refuse(batch, ErrTooLarge)
+	}
 	told := d.news()
 	s.Notes = c.notes(d, told)
 	now := c.before()
 	next.wanted = now.wanted
 	ctx, cancel := c.d.request()
 	defer cancel()
-	if len(s.Value) > maxLine { // nobody would read it
-		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, ErrTooLarge))
-		return ErrTooLarge
-	}
 	cur, err := c.d.store.Swap(ctx, s)
 	switch {
 	case err == nil:
@@ -309,7 +308,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			c.unsure(batch, told)
 		}
 	case errors.Is(err, ErrTooLarge):
-		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, err))
+		return c.refuse(batch, err)
 	default:
 		c.mu.Lock()
 		c.known, c.doubt = nil, &s.Old
@@ -364,14 +363,16 @@ func (c *clerk) notes(d *draft, told map[recipient][]notice) (all []Note) {
 }
 
 // refuse ends the wishes for which there is no room: those of newcomers or, if there are none, those that say more than
-// before. The others go on without them.
-func (c *clerk) refuse(batch []*wish, err error) {
+// before. The others go on without them. It returns what those are told.
+func (c *clerk) refuse(batch []*wish, err error) error {
+	err = fmt.Errorf("line %q is full: %w", c.name, err)
 	newcomers := slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })
 	for _, w := range batch {
 		if w.creates || w.grows && !newcomers {
 			c.finish([]*wish{w}, map[*wish]error{w: err})
 		}
 	}
+	return err
 }
 
 // finish decides wishes.
