@@ -55,18 +55,8 @@ func TestAServerThatLiesEndsNoProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := storecheck.Liar(t, c.begin, c.more)
-			storecheck.Bounded(t, 250, func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
-				defer cancel()
-				s, err := Open(ctx, "postgres://me:secret@"+address+"/test?sslmode=disable")
-				if err == nil {
-					s.Close()
-					t.Fatal("it was opened")
-				}
-				late := strings.Contains(err.Error(), "timeout") || strings.Contains(err.Error(), "deadline exceeded") // in the last try
-				if t.Log(err); !strings.Contains(err.Error(), c.says) && !late || strings.Contains(err.Error(), "secret") {
-					t.Errorf("it should say %q", c.says)
-				}
+			storecheck.Lies(t, c.says, func(ctx context.Context) (*Store, error) {
+				return Open(ctx, "postgres://me:secret@"+address+"/test?sslmode=disable")
 			})
 		})
 	}
@@ -75,38 +65,17 @@ func TestAServerThatLiesEndsNoProcess(t *testing.T) {
 // answering is the address of a server that lets anybody in, and answers each question with the same; more is said without end.
 func answering(t *testing.T, begin, more string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	unending := []byte(more)
-	serve := func(c net.Conn) {
-		defer c.Close()
-		defer context.AfterFunc(t.Context(), func() { c.Close() })()
+	return storecheck.Serve(t, func(c net.Conn) {
 		b := make([]byte, 64<<10)
-		says, on := []byte(letIn+ready), []byte(nil)
-		for {
+		for says, on := letIn+ready, ""; ; says, on = begin, more {
 			if _, err := c.Read(b); err != nil {
 				return
 			}
-			_, err := c.Write(says)
-			for len(on) > 0 && err == nil {
-				_, err = c.Write(on)
-			}
-			says, on = []byte(begin), unending
-		}
-	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
+			if storecheck.Say(c, says, on) != nil {
 				return
 			}
-			go serve(c)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // What nobody waits for is not kept, and neither is what a server says of itself without end.
