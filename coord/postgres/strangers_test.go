@@ -451,6 +451,40 @@ func TestAStrangerWhoMayDelete(t *testing.T) {
 	}
 }
 
+// MAINTAIN lets him lock the table in any mode, and have the server rebuild it.
+func TestAStrangerWhoMayMaintain(t *testing.T) {
+	s := withStrangers(t)
+	if s.admin(`SELECT current_setting('server_version_num')::int >= 170000`) != "t" {
+		t.Skip("there is such a right from PostgreSQL 17 on")
+	}
+	a, b := s.used("MAINTAIN")
+	h := storecheck.Locked(t, a, "orders")
+	for _, sql := range []string{"ANALYZE " + usual, "REINDEX TABLE " + usual, "VACUUM FULL " + usual, "CLUSTER " + usual + " USING turnwise_register_pkey"} {
+		s.mallory(sql)
+	}
+	if err := h.Err(); err != nil {
+		t.Errorf("the hold has ended: %v", err)
+	}
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(within(t, 10*time.Second), `LOCK TABLE `+usual+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.EndsSoon(t, h)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.ShutsOut(t, a, b, "more")
+	for _, sql := range []string{"SELECT FROM " + usual, "DELETE FROM " + usual, "TRUNCATE " + usual, "DROP TABLE " + usual} {
+		s.mayNot(sql)
+	}
+	s.nothingRan()
+}
+
 // pg_monitor sees what others have sent last.
 func TestAStrangerWhoMayMonitor(t *testing.T) {
 	s := withStrangers(t)

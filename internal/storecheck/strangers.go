@@ -37,10 +37,11 @@ func ShutsOut(t testing.TB, a, b *coord.Client, name string) {
 	t.Helper()
 	h := Locked(t, a, name)
 	defer h.Release()
-	isBusy(t, b, name)
+	IsBusy(t, b, name)
 }
 
-func isBusy(t testing.TB, c *coord.Client, name string) {
+// IsBusy checks that a lock is not to be had.
+func IsBusy(t testing.TB, c *coord.Client, name string) {
 	t.Helper()
 	if _, err := mutex.New(c, name).TryLock(Within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
 		t.Errorf("the lock of another: %v", err)
@@ -60,7 +61,8 @@ func EndsSoon(t testing.TB, h *coord.Hold) {
 // SpoilsOneLine checks that a line that a stranger has made from nothing is refused, in an error that names it, and no other.
 func SpoilsOneLine(t testing.TB, a, b *coord.Client, name string) {
 	t.Helper()
-	if _, err := mutex.New(a, name).Lock(Within(t, 20*time.Second)); err == nil || !strings.Contains(err.Error(), `line "`+name+`"`) {
+	_, err := mutex.New(a, name).Lock(Within(t, 20*time.Second))
+	if err == nil || !strings.Contains(err.Error(), `line "`+name+`"`) && !strings.Contains(err.Error(), `"line/`+name+`"`) {
 		t.Errorf("a line that he has made: %v", err)
 	}
 	ShutsOut(t, a, b, "orders")
@@ -113,7 +115,7 @@ func ConnectionsEnded(t testing.TB, a, b *coord.Client, end func()) {
 		end()
 		time.Sleep(200 * time.Millisecond)
 	}
-	isBusy(t, b, "orders")
+	IsBusy(t, b, "orders")
 	if err := h.Err(); err != nil {
 		t.Errorf("the hold has ended: %v", err)
 	}
