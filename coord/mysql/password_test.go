@@ -26,6 +26,12 @@ import (
 // file when the first statement comes, and passes on what it is told.
 func impostor(t *testing.T, file string) (address string, passwords, files <-chan string) {
 	t.Helper()
+	talk, passwords, files := imposing(t, file)
+	return storecheck.Serve(t, talk), passwords, files
+}
+
+func imposing(t *testing.T, file string) (talk func(c net.Conn), passwords, files <-chan string) {
+	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +42,7 @@ func impostor(t *testing.T, file string) (address string, passwords, files <-cha
 	}
 	secrets, contents := make(chan string, 100), make(chan string, 100)
 	const seed = "01234567890123456789"
-	talk := func(c net.Conn) {
+	talk = func(c net.Conn) {
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		send := func(number byte, text string) {
 			_, _ = c.Write(append([]byte{byte(len(text)), byte(len(text) >> 8), 0, number}, text...))
@@ -71,6 +77,8 @@ func impostor(t *testing.T, file string) (address string, passwords, files <-cha
 			}
 			secrets <- strings.TrimRight(string(secret), "\x00")
 			send(n+1, "\x00\x00\x00\x02\x00\x00\x00")
+		} else if text != "" { // to a socket it goes as it is
+			secrets <- strings.TrimRight(text, "\x00")
 		}
 		if n, text := hear(); text != "" && file != "" {
 			send(n+1, "\xfb"+file)
@@ -78,7 +86,7 @@ func impostor(t *testing.T, file string) (address string, passwords, files <-cha
 			contents <- text
 		}
 	}
-	return storecheck.Serve(t, talk), secrets, contents
+	return talk, secrets, contents
 }
 
 func TestAnImpostorGetsNoPassword(t *testing.T) {
@@ -136,4 +144,17 @@ func TestAnImpostorGetsNoFile(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("it asked for nothing")
 	}
+}
+
+func TestAnotherUserOfTheMachineGetsNoPassword(t *testing.T) {
+	talk, told, _ := imposing(t, "")
+	dsn := "u:sesame@unix(" + storecheck.Squat(t, "mysqld.sock", talk) + "/mysqld.sock)/d"
+	_, err := Open(within(t, 3*time.Second), dsn)
+	storecheck.Refused(t, err, coord.ErrInvalid, "anybody on this machine")
+	storecheck.ToldNothing(t, told)
+	if s, err := Open(within(t, time.Second), dsn, WithCleartextPassword()); err == nil {
+		s.Close()
+		t.Error("the store is open")
+	}
+	storecheck.Told(t, told, "sesame")
 }

@@ -24,6 +24,11 @@ import (
 // it says that it has no TLS.
 func impostor(t *testing.T, cfg *tls.Config) (address string, told <-chan string) {
 	t.Helper()
+	talk, told := imposing(cfg)
+	return storecheck.Serve(t, talk), told
+}
+
+func imposing(cfg *tls.Config) (talk func(c net.Conn), told <-chan string) {
 	all := make(chan string, 100)
 	listen := func(c net.Conn) {
 		message := func(head int) []byte { // of so many bytes before the length
@@ -59,7 +64,7 @@ func impostor(t *testing.T, cfg *tls.Config) (address string, told <-chan string
 			all <- strings.TrimRight(string(secret), "\x00")
 		}
 	}
-	return storecheck.Serve(t, listen), all
+	return listen, all
 }
 
 // openAt opens the store of a URL whose host is at an address.
@@ -133,4 +138,29 @@ func TestNoWayOfAPasswordIsForgotten(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// Without a host in the URL, and where there is no /var/run/postgresql, the library looks for a socket in /tmp.
+func TestAnotherUserOfTheMachineGetsNoPassword(t *testing.T) {
+	talk, told := imposing(nil)
+	dir := storecheck.Squat(t, ".s.PGSQL.5432", talk)
+	url := "postgres://u:sesame@/d?host=" + dir
+	_, err := Open(within(t, 3*time.Second), url)
+	storecheck.Refused(t, err, coord.ErrInvalid, "anybody on this machine")
+	storecheck.ToldNothing(t, told)
+	if s, err := Open(within(t, time.Second), url, WithCleartextPassword()); err == nil {
+		s.Close()
+		t.Error("the store is open")
+	}
+	storecheck.Told(t, told, "sesame")
+}
+
+// Which user listens at a port cannot be known, so on a machine with others a socket or TLS is better.
+func TestWhoListensOnTheLoopbackInterfaceGetsThePassword(t *testing.T) {
+	address, told := impostor(t, nil)
+	if s, err := Open(within(t, time.Second), "postgres://u:sesame@"+address+"/d"); err == nil {
+		s.Close()
+		t.Error("the store is open")
+	}
+	storecheck.Told(t, told, "sesame")
 }

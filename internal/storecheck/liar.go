@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,6 +24,12 @@ func Serve(t testing.TB, talk func(c net.Conn)) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ServeAt(t, l, talk)
+	return l.Addr().String()
+}
+
+// ServeAt is Serve for who listens already.
+func ServeAt(t testing.TB, l net.Listener, talk func(c net.Conn)) {
 	var running sync.WaitGroup
 	t.Cleanup(func() { l.Close(); running.Wait() })
 	end := t.Context()
@@ -38,7 +46,27 @@ func Serve(t testing.TB, talk func(c net.Conn)) (address string) {
 			})
 		}
 	})
-	return l.Addr().String()
+}
+
+// Squat listens as another user of the machine at a socket in a directory that everybody may write to, as /tmp is, and talks to
+// whoever connects. It returns the directory.
+func Squat(t testing.TB, name string, talk func(c net.Conn)) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "squat") // on the way to t.TempDir there may be folders that are ours alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, os.ModeSticky|0o777); err != nil {
+		t.Fatal(err)
+	}
+	var l net.Listener
+	AsUser(t, 12346, func() { l, err = net.Listen("unix", filepath.Join(dir, name)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ServeAt(t, l, talk)
+	return dir
 }
 
 // Liar is the address of something that says begin to whoever connects, without waiting to be asked, and then says more
