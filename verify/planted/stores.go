@@ -49,6 +49,8 @@ var stores = []Bug{
 		"coord/driver/driverkit/address.go", `cfg != nil && proves(cfg)`, `cfg != nil`, testsIn("coord/postgres", "TestAnImpostorGetsNoPassword")),
 	one("a password goes anywhere in clear",
 		"coord/driver/driverkit/address.go", `OnThisMachine(addr), cfg`, `cfg == nil, OnThisMachine(addr), cfg`, testsIn("coord/mysql", "TestAnImpostorGetsNoPassword")),
+	one("postgres: a server has us compute for as long as it likes",
+		"coord/postgres/vet.go", `rounds > maxRounds`, `rounds < 0`, testsIn("coord/postgres", "TestAServerThatWantsManyRoundsGetsNone")),
 	one("a password goes to a socket that anybody can have made",
 		"coord/driver/driverkit/address.go", `isSocket(addr) && !anybodyMayListen(addr)`, `isSocket(addr)`,
 		Tests{Module: ".", Package: "./coord/driver/driverkit", Run: "^TestWhereAPasswordMayGo$"}),
