@@ -694,3 +694,48 @@ func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 		})
 	}
 }
+
+// Whoever can write to one line says there that nearly all tokens are used up, and waits until the line is deleted.
+func TestWhoWritesToOneLineUsesUpNoTokensOfOthers(t *testing.T) {
+	for name, far := range map[string]uint64{"all there are": 1<<64 - 1, "all of ours": 1<<55 - 1, "nearly all": 1<<54 + 7} {
+		for _, field := range []string{"next", "seq"} {
+			t.Run(name+", "+field, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memory.NewStore()
+					d, s := open(t, store)
+					defer shut(t, d)
+					leave(t, join(t, s, "his"))
+					it, err := store.Read(t.Context(), "line/his")
+					if err != nil {
+						t.Fatal(err)
+					}
+					value := slices.Clone(it.Value[:2])
+					rest := it.Value[2:]
+					for _, f := range []string{"next", "seq"} {
+						n, size := binary.Uvarint(rest)
+						if rest = rest[size:]; f == field {
+							n = far
+							if f == "seq" && far < 1<<64-1 {
+								n = far << 8
+							}
+						}
+						value = binary.AppendUvarint(value, n)
+					}
+					value = append(value, rest...)
+					if _, err := store.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Value: value}); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(3 * time.Hour)
+					p, _, err := s.Join(t.Context(), driver.Entry{Line: "ours", Kind: rules.Lock})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.Node().Token > 1<<40 {
+						t.Errorf("it has token %d", p.Node().Token)
+					}
+					leave(t, p)
+				})
+			})
+		}
+	}
+}

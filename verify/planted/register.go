@@ -41,6 +41,8 @@ var register = []Bug{
 `, testsRegister("TestNobodyIsLetInBeforeTheSwap")),
 	one("register: a line that is made anew begins with the first epoch",
 		"coord/register/clerk.go", `c.draft(k, batch, epoch)`, `c.draft(k, batch, min(epoch, 1))`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
+	one("register: one line raises the epoch as far as it says",
+		"coord/register/epoch.go", `n-now > mostPassed || n >= maxToken>>tokenBits`, `false`, testsRegister("TestWhoWritesToOneLineUsesUpNoTokensOfOthers")),
 	one("register: a line is deleted, and the epoch stays",
 		"coord/register/remains.go", `d.passEpoch(max(epochOf(l.next), l.seq>>36))`, `d.passEpoch(0)`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
 	one("register: a line is deleted as soon as it is empty",
