@@ -138,7 +138,8 @@ func TestWhatAServerSaysIsBounded(t *testing.T) {
 
 // FuzzVetted reads what a server says, in pieces: the same is let through, however large the pieces are.
 func FuzzVetted(f *testing.F) {
-	for _, says := range []string{greeting, greeting + well, packed(0, "\x0a"), packed(0, "\xff"), packed(1, "\xfb/etc/passwd"), packed(1, "", "", "x")} {
+	for _, says := range []string{greeting, greeting + well, packed(0, "\x0a"), packed(0, "\xff"), packed(1, "\xfb/etc/passwd"), packed(1, "", "", "x"), packed(0, "\x000")} {
+		f.Add([]byte(says), byte(0))
 		f.Add([]byte(says), byte(3))
 	}
 	f.Fuzz(func(t *testing.T, says []byte, step byte) {

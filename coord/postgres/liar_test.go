@@ -212,6 +212,7 @@ func TestWhoDoesNotSayWhetherHeIsAStandbyEndsNoProcess(t *testing.T) {
 func FuzzVetted(f *testing.F) {
 	for _, says := range []string{letIn + ready + said('S', "a\x00b\x00"), announced('R', 1<<30), announced('D', 1<<32-10), ready + announced('D', maxRow),
 		said('S', strings.Repeat("x", 300)), said('N', ""), said('R', "\x00\x00\x00\x0br=x,s=eA==,i=2147483647"), said('R', "\x00\x00\x00\x0b")} {
+		f.Add([]byte(says), byte(0))
 		f.Add([]byte(says), byte(3))
 	}
 	f.Fuzz(func(t *testing.T, says []byte, step byte) {
