@@ -32,6 +32,8 @@ type clerk struct {
 	seen    uint64 // the highest seq of the line
 	inUse   int    // how many places and watchers there are
 
+	back time.Time // until then nobody of ours joins: see wentBack
+
 	// doubt is the version that a swap whose outcome is open was to replace. While it stands, that swap may still come.
 	doubt *Version
 }
@@ -172,6 +174,8 @@ func (c *clerk) take() ([]*wish, *known) {
 			w.decide(w.of.life.Why())
 		case w.givenUp:
 			w.decide(context.Canceled)
+		case w.creates && w.of != nil && time.Until(c.back) > 0:
+			w.decide(errWentBack)
 		default:
 			w.underWay = true
 			return false
@@ -251,7 +255,7 @@ func (c *clerk) learn(it Item, asked moment) (*known, error) {
 			return nil, fmt.Errorf("line %q: %w", c.name, err)
 		}
 		if k.line = l; l.seq < asked.seen {
-			return nil, c.d.forgot(fmt.Errorf("%w: line %q was at %d, and is at %d", ErrForgot, c.name, asked.seen, l.seq))
+			c.wentBack(asked.seen, l.seq)
 		}
 	}
 	c.set(k)
