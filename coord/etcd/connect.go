@@ -170,7 +170,8 @@ func (c *config) checkPassword(cfg clientv3.Config) error {
 		}
 		switch {
 		case strings.HasPrefix(e, "unix:"), strings.HasPrefix(e, "unixs:"):
-			continue
+			_, path, _ := strings.Cut(e, ":")
+			host = driverkit.Socket(strings.TrimPrefix(path, "//"))
 		case scheme != "" && scheme != "http" && scheme != "https":
 			host = e // wherever that leads
 		}

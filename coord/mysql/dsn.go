@@ -44,11 +44,14 @@ func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 
 // checkPassword looks where a password would go. The server chooses how it wants to have it.
 func (c *config) checkPassword(cfg *mysql.Config) error {
-	if cfg.Passwd == "" || cfg.Net == "unix" {
+	if cfg.Passwd == "" {
 		return nil
 	}
 	address, encrypted := cfg.Addr, cfg.TLS
-	if !strings.HasPrefix(cfg.Net, "tcp") {
+	switch {
+	case cfg.Net == "unix":
+		address = driverkit.Socket(address)
+	case !strings.HasPrefix(cfg.Net, "tcp"):
 		address = cfg.Net + "(" + cfg.Addr + ")" // wherever that leads
 	}
 	if cfg.AllowFallbackToPlaintext {

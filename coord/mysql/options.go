@@ -35,9 +35,9 @@ func WithTable(name string) Option { return func(c *config) { c.tableName = name
 // request; waiting in a line uses none.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
-// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, or to a server whose
-// certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it, or enough to find
-// it out. The logger gets a warning.
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, to a server whose
+// certificate nobody checks, or to a socket in a directory to which everybody may write, such as /tmp: anybody who can listen
+// on the way, or answer in the server's place, then has it, or enough to find it out. The logger gets a warning.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how

@@ -26,11 +26,12 @@ import (
 // file when the first statement comes, and passes on what it is told.
 func impostor(t *testing.T, file string) (address string, passwords, files <-chan string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
+	talk, passwords, files := imposing(t, file)
+	return storecheck.Serve(t, talk), passwords, files
+}
+
+func imposing(t *testing.T, file string) (talk func(c net.Conn), passwords, files <-chan string) {
+	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +42,7 @@ func impostor(t *testing.T, file string) (address string, passwords, files <-cha
 	}
 	secrets, contents := make(chan string, 100), make(chan string, 100)
 	const seed = "01234567890123456789"
-	talk := func(c net.Conn) {
-		defer c.Close()
+	talk = func(c net.Conn) {
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		send := func(number byte, text string) {
 			_, _ = c.Write(append([]byte{byte(len(text)), byte(len(text) >> 8), 0, number}, text...))
@@ -77,6 +77,8 @@ func impostor(t *testing.T, file string) (address string, passwords, files <-cha
 			}
 			secrets <- strings.TrimRight(string(secret), "\x00")
 			send(n+1, "\x00\x00\x00\x02\x00\x00\x00")
+		} else if text != "" { // to a socket it goes as it is
+			secrets <- strings.TrimRight(text, "\x00")
 		}
 		if n, text := hear(); text != "" && file != "" {
 			send(n+1, "\xfb"+file)
@@ -84,16 +86,7 @@ func impostor(t *testing.T, file string) (address string, passwords, files <-cha
 			contents <- text
 		}
 	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go talk(c)
-		}
-	}()
-	return l.Addr().String(), secrets, contents
+	return talk, secrets, contents
 }
 
 func TestAnImpostorGetsNoPassword(t *testing.T) {
@@ -104,11 +97,7 @@ func TestAnImpostorGetsNoPassword(t *testing.T) {
 	const dsn = "u:sesame@elsewhere(db.example:3306)/d"
 	_, err := Open(within(t, 3*time.Second), dsn)
 	storecheck.Refused(t, err, coord.ErrInvalid, "db.example")
-	select {
-	case secret := <-told:
-		t.Errorf("it was told %q", secret)
-	default:
-	}
+	storecheck.ToldNothing(t, told)
 	var said strings.Builder
 	s, err := Open(within(t, 3*time.Second), dsn, WithCleartextPassword(), WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 	if err == nil {
@@ -118,14 +107,7 @@ func TestAnImpostorGetsNoPassword(t *testing.T) {
 	if !strings.Contains(said.String(), "does not prove") {
 		t.Errorf("the log says %s", said.String())
 	}
-	select {
-	case secret := <-told:
-		if secret != "sesame" {
-			t.Errorf("it was told %q", secret)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("where it is allowed, the password is not sent")
-	}
+	storecheck.Told(t, told, "sesame")
 	for _, other := range []string{"u:sesame@tcp(db.example)/d", "u:sesame@tcp(db.example)/d?tls=skip-verify", "u:sesame@tcp(db.example)/d?tls=preferred",
 		"mysql://u:sesame@db.example/d", "mariadb://u:sesame@db.example/d?tls=skip-verify"} {
 		_, err := Open(within(t, 3*time.Second), other)
@@ -162,4 +144,17 @@ func TestAnImpostorGetsNoFile(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("it asked for nothing")
 	}
+}
+
+func TestAnotherUserOfTheMachineGetsNoPassword(t *testing.T) {
+	talk, told, _ := imposing(t, "")
+	dsn := "u:sesame@unix(" + storecheck.Squat(t, "mysqld.sock", talk) + "/mysqld.sock)/d"
+	_, err := Open(within(t, 3*time.Second), dsn)
+	storecheck.Refused(t, err, coord.ErrInvalid, "anybody on this machine")
+	storecheck.ToldNothing(t, told)
+	if s, err := Open(within(t, time.Second), dsn, WithCleartextPassword()); err == nil {
+		s.Close()
+		t.Error("the store is open")
+	}
+	storecheck.Told(t, told, "sesame")
 }

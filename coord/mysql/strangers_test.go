@@ -11,7 +11,6 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
-	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -61,12 +60,9 @@ func (s *strangers) mayNot(statement string) {
 
 func (s *strangers) client(user string, opts ...Option) *coord.Client {
 	s.t.Helper()
-	c, err := Connect(within(s.t, 30*time.Second), s.url(user), append([]Option{WithLogger(logger(s.t)), WithTTL(2 * time.Second)}, opts...)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { c.Close() })
-	return c
+	return storecheck.Connected(s.t, func(ctx context.Context) (*coord.Client, error) {
+		return Connect(ctx, s.url(user), append([]Option{WithLogger(logger(s.t)), WithTTL(2 * time.Second)}, opts...)...)
+	})
 }
 
 // used grants mallory a right on a table that app uses.
@@ -79,18 +75,6 @@ func (s *strangers) used(right string) (a, b *coord.Client) {
 
 const usual = "turnwise.turnwise_register"
 
-func shutsOut(t *testing.T, a, b *coord.Client, name string) {
-	t.Helper()
-	h, err := mutex.New(a, name).Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Release()
-	if _, err := mutex.New(b, name).TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
-		t.Errorf("the lock of another: %v", err)
-	}
-}
-
 // A connection is all he has. He may take any lock of GET_LOCK, and keep it.
 func TestAStrangerWithoutRights(t *testing.T) {
 	s := withStrangers(t)
@@ -101,7 +85,7 @@ func TestAStrangerWithoutRights(t *testing.T) {
 		}
 	}
 	a, b := s.client("app"), s.client("app")
-	shutsOut(t, a, b, "orders")
+	storecheck.ShutsOut(t, a, b, "orders")
 	for _, sql := range []string{"SELECT 1 FROM " + usual, "DELETE FROM " + usual, "LOCK TABLES " + usual + " READ", "DROP TABLE " + usual,
 		"CREATE TRIGGER " + usual + "_x BEFORE UPDATE ON " + usual + " FOR EACH ROW SET @x = 1"} {
 		s.mayNot(sql)
@@ -114,10 +98,7 @@ func TestAStrangerWithoutRights(t *testing.T) {
 func TestAStrangerWhoMaySelect(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storecheck.Locked(t, a, "orders")
 	if s.mallory(`SELECT COUNT(*) FROM `+usual+` WHERE name = 'line/orders'`) != "1" {
 		t.Error("he does not see the line")
 	}
@@ -132,27 +113,20 @@ func TestAStrangerWhoMaySelect(t *testing.T) {
 		t.Errorf("locking rows: %v", err)
 	}
 	if err == nil { // on MariaDB he may, and keep them
-		select {
-		case <-h.Context().Done():
-		case <-time.After(10 * time.Second):
-			t.Error("the hold goes on though nothing can be renewed")
-		}
+		storecheck.EndsSoon(t, h)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
 	_ = h.Release()
-	shutsOut(t, a, b, "more")
+	storecheck.ShutsOut(t, a, b, "more")
 }
 
 func TestAStrangerWhoMayInsert(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("INSERT")
 	s.mallory(`INSERT INTO ` + usual + ` (name, version, since, value) VALUES ('line/spoilt', 1, NOW(), 'x')`)
-	if _, err := mutex.New(a, "spoilt").Lock(within(t, 20*time.Second)); err == nil || !strings.Contains(err.Error(), `line "spoilt"`) {
-		t.Errorf("a line that he has made: %v", err)
-	}
-	shutsOut(t, a, b, "orders")
+	storecheck.SpoilsOneLine(t, a, b, "spoilt")
 	for _, sql := range []string{"DELETE FROM " + usual, "UPDATE " + usual + " SET value = ''", "SELECT 1 FROM " + usual,
 		"INSERT INTO " + usual + " (name, version, since, value) VALUES ('line/orders', 1, NOW(), '') ON DUPLICATE KEY UPDATE value = ''",
 		"REPLACE INTO " + usual + " (name, version, since, value) VALUES ('line/orders', 1, NOW(), '')"} {
@@ -163,10 +137,7 @@ func TestAStrangerWhoMayInsert(t *testing.T) {
 func TestAStrangerWhoMayUpdate(t *testing.T) {
 	s := withStrangers(t)
 	a, _ := s.used("UPDATE")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storecheck.Locked(t, a, "orders")
 	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
 	tx, err := c.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -175,40 +146,18 @@ func TestAStrangerWhoMayUpdate(t *testing.T) {
 	if _, err := tx.ExecContext(within(t, 10*time.Second), `UPDATE `+usual+` SET value = 'x'`); err != nil {
 		t.Fatal(err)
 	}
-	select { // he keeps all rows locked
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the hold goes on though nothing can be renewed")
-	}
+	storecheck.EndsSoon(t, h) // he keeps all rows locked
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "everything is refused", func() bool {
-		_, err := mutex.New(a, "later").TryLock(within(t, 20*time.Second))
-		return errors.Is(err, coord.ErrDenied)
-	})
+	storecheck.SpoilsAll(t, a)
 	s.mayNot("DROP TABLE " + usual)
 }
 
 func TestAStrangerWhoMayDelete(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("DELETE")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.mallory(`DELETE FROM ` + usual)
-	// Nobody is let in before the longest TTL has passed, and by then the holder has noticed.
-	next, err := mutex.New(b, "orders").Lock(within(t, 30*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.Err() == nil {
-		t.Error("two hold")
-	}
-	if err := next.Release(); err != nil {
-		t.Error(err)
-	}
+	storecheck.Emptied(t, a, b, func() { s.mallory(`DELETE FROM ` + usual) })
 }
 
 // hisView has a function of mallory's that is called with the rights of whoever uses the view.
@@ -288,7 +237,7 @@ func TestATableThatIsAlmostLikeOursIsRefused(t *testing.T) {
 func TestAStrangerWhoMayAlter(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("ALTER")
-	shutsOut(t, a, b, "orders")
+	storecheck.ShutsOut(t, a, b, "orders")
 	s.mallory(`ALTER TABLE ` + usual + ` DROP PRIMARY KEY, ADD PRIMARY KEY (name, version)`)
 	_, err := Open(within(t, 20*time.Second), s.url("app"))
 	storecheck.Refused(t, err, driver.ErrDenied, "another layout")
@@ -401,13 +350,9 @@ func TestAStrangerWhoMayEndConnections(t *testing.T) {
 	}
 	s.admin(`GRANT PROCESS, ` + right + ` ON *.* TO mallory@'127.0.0.1'`)
 	a, b := s.client("app", WithTTL(10*time.Second)), s.client("app", WithTTL(10*time.Second))
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
 	killed := 0
-	for range 5 {
+	storecheck.ConnectionsEnded(t, a, b, func() {
 		rows, err := c.QueryContext(within(t, 10*time.Second), `SELECT id FROM information_schema.processlist WHERE user = 'app'`)
 		if err != nil {
 			t.Fatal(err)
@@ -425,19 +370,9 @@ func TestAStrangerWhoMayEndConnections(t *testing.T) {
 				killed++
 			}
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	})
 	if killed == 0 {
 		t.Error("he has ended nothing")
-	}
-	if _, err := mutex.New(b, "orders").TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
-		t.Errorf("the lock of another: %v", err)
-	}
-	if err := h.Err(); err != nil {
-		t.Errorf("the hold has ended: %v", err)
-	}
-	if err := h.Release(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -446,51 +381,21 @@ func TestAStrangerWhoMayLockTables(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT")
 	s.admin(`GRANT LOCK TABLES ON turnwise.* TO mallory@'127.0.0.1'`)
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storecheck.Locked(t, a, "orders")
 	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
 	if _, err := c.ExecContext(within(t, 10*time.Second), "LOCK TABLES "+usual+" READ"); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the hold goes on though nothing can be renewed")
-	}
+	storecheck.EndsSoon(t, h)
 	if _, err := c.ExecContext(context.Background(), "UNLOCK TABLES"); err != nil {
 		t.Fatal(err)
 	}
-	shutsOut(t, a, b, "more")
+	storecheck.ShutsOut(t, a, b, "more")
 }
 
 // With SELECT he can choose the line.
 func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT, DELETE")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := mutex.New(a, "other").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.mallory(`DELETE FROM ` + usual + ` WHERE name = 'line/orders'`)
-	next, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the holder hears nothing")
-	}
-	if err := other.Err(); err != nil {
-		t.Errorf("the hold of another line: %v", err)
-	}
-	if err := next.Release(); err != nil {
-		t.Error(err)
-	}
+	storecheck.LineTaken(t, a, b, func() { s.mallory(`DELETE FROM ` + usual + ` WHERE name = 'line/orders'`) })
 }

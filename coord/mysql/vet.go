@@ -134,7 +134,9 @@ func (v *vetted) take(b []byte) int {
 	n := min(len(b), p.size-at)
 	if at == 0 {
 		p.first = b[0]
-		v.begins()
+		if v.begins(); v.err != nil {
+			return n
+		}
 	}
 	for i := 0; i < n && p.number == 0 && p.zero == 0; i++ {
 		if b[i] == 0 && at+i > 0 {

@@ -46,10 +46,11 @@ func (c *config) checkPassword(cc *pgx.ConnConfig) error {
 	ways := append([]*pgconn.FallbackConfig{{Host: cc.Host, Port: cc.Port, TLSConfig: cc.TLSConfig}}, cc.Fallbacks...)
 	for _, w := range ways {
 		network, address := pgconn.NetworkAddress(w.Host, w.Port)
-		if network == "unix" {
-			continue
-		}
-		if err := driverkit.CheckPassword(address, w.TLSConfig, c.cleartext, c.Log); err != nil {
+		err := driverkit.CheckPassword(address, w.TLSConfig, c.cleartext, c.Log)
+		switch {
+		case err != nil && network == "unix":
+			return fmt.Errorf("%w: %w", coord.ErrInvalid, err)
+		case err != nil:
 			return fmt.Errorf("%w: %w; for TLS say sslmode=verify-full", coord.ErrInvalid, err)
 		}
 	}

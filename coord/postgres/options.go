@@ -53,9 +53,9 @@ func WithListenURL(url string) Option { return func(c *config) { c.listenURL = u
 // WithPolling makes the store tell of nothing, so that waiters poll. It needs one connection less.
 func WithPolling() Option { return func(c *config) { c.polling = true } }
 
-// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, or to a server whose
-// certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it, or enough to find
-// it out. The logger gets a warning.
+// WithCleartextPassword lets a password go to another machine over connections that are not encrypted, to a server whose
+// certificate nobody checks, or to a socket in a directory to which everybody may write, such as /tmp: anybody who can listen
+// on the way, or answer in the server's place, then has it, or enough to find it out. The logger gets a warning.
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it

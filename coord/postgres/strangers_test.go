@@ -69,12 +69,9 @@ func (s *strangers) mayNot(sql string) {
 // app returns a client that has the rights to use locks, and no other.
 func (s *strangers) app(opts ...Option) *coord.Client {
 	s.t.Helper()
-	c, err := Connect(within(s.t, 30*time.Second), s.url("app"), append([]Option{WithLogger(logger(s.t)), WithTTL(2 * time.Second)}, opts...)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { c.Close() })
-	return c
+	return storecheck.Connected(s.t, func(ctx context.Context) (*coord.Client, error) {
+		return Connect(ctx, s.url("app"), append([]Option{WithLogger(logger(s.t)), WithTTL(2 * time.Second)}, opts...)...)
+	})
 }
 
 const usual = "public.turnwise_register"
@@ -204,18 +201,11 @@ func TestAStrangerWhoMayMakeTriggers(t *testing.T) {
 func TestAStrangerWhoMayReferToTheTable(t *testing.T) {
 	s := withStrangers(t)
 	a, _ := s.used("REFERENCES")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storecheck.Locked(t, a, "orders")
 	s.mallory(`CREATE TABLE public.mine (key bytea REFERENCES ` + usual + `)`)
-	_, err = Open(within(t, 20*time.Second), s.url("app"))
+	_, err := Open(within(t, 20*time.Second), s.url("app"))
 	storecheck.Refused(t, err, driver.ErrDenied, "a constraint, mine_key_fkey")
-	select {
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the hold goes on")
-	}
+	storecheck.EndsSoon(t, h)
 	s.nothingRan()
 }
 
@@ -266,21 +256,14 @@ func TestAStrangerWhoOwnsTheSchema(t *testing.T) {
 	const table = "theirs.register"
 	s.admin(`CREATE SCHEMA theirs AUTHORIZATION mallory`, `GRANT USAGE, CREATE ON SCHEMA theirs TO app`)
 	a, b := s.app(WithTable(table)), s.app(WithTable(table))
-	shutsOut(t, a, b, "orders")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storecheck.ShutsOut(t, a, b, "orders")
+	h := storecheck.Locked(t, a, "orders")
 	s.mallory(`DROP TABLE `+table, Schema(table), `GRANT ALL ON `+table+` TO app`,
 		`CREATE TRIGGER x BEFORE INSERT OR UPDATE OR DELETE ON `+table+` FOR EACH STATEMENT EXECUTE FUNCTION public.on_change()`)
 	if _, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrDenied) {
 		t.Errorf("a lock in his table: %v", err)
 	}
-	select {
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the hold goes on")
-	}
+	storecheck.EndsSoon(t, h)
 	s.nothingRan()
 }
 
@@ -382,23 +365,10 @@ func TestAStrangerWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := s.app(), s.app()
-	shutsOut(t, a, b, "orders")
+	storecheck.ShutsOut(t, a, b, "orders")
 	for _, sql := range []string{"SELECT FROM " + usual, "LOCK TABLE " + usual + " IN ACCESS SHARE MODE", "DELETE FROM " + usual, "DROP TABLE " + usual,
 		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'"} {
 		s.mayNot(sql)
-	}
-}
-
-// shutsOut takes a lock with one client and fails to with another.
-func shutsOut(t *testing.T, a, b *coord.Client, name string) {
-	t.Helper()
-	h, err := mutex.New(a, name).Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Release()
-	if _, err := mutex.New(b, name).TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
-		t.Errorf("the lock of another: %v", err)
 	}
 }
 
@@ -413,10 +383,7 @@ func (s *strangers) used(right string) (a, b *coord.Client) {
 func TestAStrangerWhoMaySelect(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storecheck.Locked(t, a, "orders")
 	if s.mallory(`SELECT convert_from(key, 'UTF8') FROM `+usual+` WHERE key = 'line/orders'`) != "line/orders" {
 		t.Error("he does not see the line")
 	}
@@ -435,17 +402,14 @@ func TestAStrangerWhoMaySelect(t *testing.T) {
 	if err := h.Release(); err != nil {
 		t.Error(err)
 	}
-	shutsOut(t, a, b, "orders")
+	storecheck.ShutsOut(t, a, b, "orders")
 }
 
 func TestAStrangerWhoMayInsert(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("INSERT")
 	s.mallory(`INSERT INTO ` + usual + ` (key, version, value) VALUES ('line/spoilt', 1, 'x')`)
-	if _, err := mutex.New(a, "spoilt").Lock(within(t, 20*time.Second)); err == nil || !strings.Contains(err.Error(), `line "spoilt"`) {
-		t.Errorf("a line that he has made: %v", err)
-	}
-	shutsOut(t, a, b, "orders")
+	storecheck.SpoilsOneLine(t, a, b, "spoilt")
 	for _, sql := range []string{"DELETE FROM " + usual, "UPDATE " + usual + " SET value = ''", "SELECT FROM " + usual,
 		"INSERT INTO " + usual + " (key, version, value) VALUES ('line/orders', 1, '') ON CONFLICT (key) DO UPDATE SET value = ''"} {
 		s.mayNot(sql)
@@ -456,9 +420,50 @@ func TestAStrangerWhoMayInsert(t *testing.T) {
 func TestAStrangerWhoMayUpdate(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("UPDATE")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
+	h := storecheck.Locked(t, a, "orders")
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := tx.Exec(within(t, 10*time.Second), `LOCK TABLE `+usual+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.EndsSoon(t, h)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.ShutsOut(t, a, b, "more")
+	s.mallory(`UPDATE ` + usual + ` SET value = 'x'`)
+	storecheck.SpoilsAll(t, a)
+	s.mayNot("DROP TABLE " + usual)
+	s.mayNot(strings.ReplaceAll(traps["a trigger"], "{t}", usual))
+}
+
+func TestAStrangerWhoMayDelete(t *testing.T) {
+	for _, c := range []struct{ right, sql string }{{"DELETE", "DELETE FROM " + usual}, {"TRUNCATE", "TRUNCATE " + usual}} {
+		t.Run(c.right, func(t *testing.T) {
+			s := withStrangers(t)
+			a, b := s.used(c.right)
+			storecheck.Emptied(t, a, b, func() { s.mallory(c.sql) })
+		})
+	}
+}
+
+// MAINTAIN lets him lock the table in any mode, and have the server rebuild it.
+func TestAStrangerWhoMayMaintain(t *testing.T) {
+	s := withStrangers(t)
+	if s.admin(`SELECT current_setting('server_version_num')::int >= 170000`) != "t" {
+		t.Skip("there is such a right from PostgreSQL 17 on")
+	}
+	a, b := s.used("MAINTAIN")
+	h := storecheck.Locked(t, a, "orders")
+	for _, sql := range []string{"ANALYZE " + usual, "REINDEX TABLE " + usual, "VACUUM FULL " + usual, "CLUSTER " + usual + " USING turnwise_register_pkey"} {
+		s.mallory(sql)
+	}
+	if err := h.Err(); err != nil {
+		t.Errorf("the hold has ended: %v", err)
 	}
 	c := dialed(t, s.url("mallory"))
 	defer c.Close(context.Background())
@@ -469,47 +474,15 @@ func TestAStrangerWhoMayUpdate(t *testing.T) {
 	if _, err := tx.Exec(within(t, 10*time.Second), `LOCK TABLE `+usual+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the hold goes on though nothing can be renewed")
-	}
+	storecheck.EndsSoon(t, h)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shutsOut(t, a, b, "more")
-	s.mallory(`UPDATE ` + usual + ` SET value = 'x'`)
-	eventually(t, "everything is refused", func() bool {
-		_, err := mutex.New(a, "later").TryLock(within(t, 20*time.Second))
-		return errors.Is(err, coord.ErrDenied)
-	})
-	s.mayNot("DROP TABLE " + usual)
-	s.mayNot(strings.ReplaceAll(traps["a trigger"], "{t}", usual))
-}
-
-func TestAStrangerWhoMayDelete(t *testing.T) {
-	for _, c := range []struct{ right, sql string }{{"DELETE", "DELETE FROM " + usual}, {"TRUNCATE", "TRUNCATE " + usual}} {
-		t.Run(c.right, func(t *testing.T) {
-			s := withStrangers(t)
-			a, b := s.used(c.right)
-			h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.mallory(c.sql)
-			// Nobody is let in before the longest TTL has passed, and by then the holder has noticed.
-			next, err := mutex.New(b, "orders").Lock(within(t, 30*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if h.Err() == nil {
-				t.Error("two hold")
-			}
-			if err := next.Release(); err != nil {
-				t.Error(err)
-			}
-		})
+	storecheck.ShutsOut(t, a, b, "more")
+	for _, sql := range []string{"SELECT FROM " + usual, "DELETE FROM " + usual, "TRUNCATE " + usual, "DROP TABLE " + usual} {
+		s.mayNot(sql)
 	}
+	s.nothingRan()
 }
 
 // pg_monitor sees what others have sent last.
@@ -518,7 +491,7 @@ func TestAStrangerWhoMayMonitor(t *testing.T) {
 	s.admin(`GRANT pg_monitor TO mallory`)
 	a, b := s.app(), s.app()
 	for range 20 {
-		shutsOut(t, a, b, "orders-4711")
+		storecheck.ShutsOut(t, a, b, "orders-4711")
 		if seen := s.mallory(`SELECT coalesce(string_agg(query, ' | '), '') FROM pg_stat_activity WHERE usename = 'app'`); seen == "" || strings.Contains(seen, "orders") {
 			t.Fatalf("he sees %q", seen)
 		}
@@ -531,51 +504,14 @@ func TestAStrangerWhoMayEndConnections(t *testing.T) {
 	s := withStrangers(t)
 	s.admin(`GRANT pg_signal_backend TO mallory`)
 	a, b := s.app(WithTTL(10*time.Second)), s.app(WithTTL(10*time.Second))
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
+	storecheck.ConnectionsEnded(t, a, b, func() {
 		s.mallory(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'app'`)
-		time.Sleep(200 * time.Millisecond)
-	}
-	if _, err := mutex.New(b, "orders").TryLock(within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
-		t.Errorf("the lock of another: %v", err)
-	}
-	if err := h.Err(); err != nil {
-		t.Errorf("the hold has ended: %v", err)
-	}
-	if err := h.Release(); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 // With SELECT he can choose the line.
 func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT, DELETE")
-	h, err := mutex.New(a, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := mutex.New(a, "other").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.mallory(`DELETE FROM ` + usual + ` WHERE key = 'line/orders'`)
-	next, err := mutex.New(b, "orders").Lock(within(t, 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-h.Context().Done():
-	case <-time.After(10 * time.Second):
-		t.Error("the holder hears nothing")
-	}
-	if err := other.Err(); err != nil {
-		t.Errorf("the hold of another line: %v", err)
-	}
-	if err := next.Release(); err != nil {
-		t.Error(err)
-	}
+	storecheck.LineTaken(t, a, b, func() { s.mallory(`DELETE FROM ` + usual + ` WHERE key = 'line/orders'`) })
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -12,16 +13,16 @@ import (
 )
 
 // A vetted reader lets through only what fits our statements. The client library makes room for as long a message as a server
-// announces, and keeps all the parameters that it tells of. So a server that lies would end the process; here it ends the
-// connection. The bytes are those behind TLS.
+// announces, keeps all the parameters that it tells of, and computes for as long as it asks, whatever becomes of the context. So
+// a server that lies would end the process; here it ends the connection. The bytes are those behind TLS.
 type vetted struct {
 	io.Reader
 	asked *atomic.Bool // something was sent since rows were counted
 
 	header [5]byte
-	have   int // of the header
-	left   int // of the message's body
-	name   []byte
+	have   int             // of the header
+	left   int             // of the message's body
+	text   []byte          // how the body begins, of a parameter or a challenge
 	told   map[string]bool // the names of parameters
 	ready  bool            // somebody was let in
 	before int             // bytes until then
@@ -36,6 +37,8 @@ const (
 	maxNames   = 256
 	maxSetting = 16 << 10 // a parameter and its name: the library keeps them
 	maxNameLen = 256
+	maxText    = 4 << 10   // a challenge
+	maxRounds  = 1_000_000 // of SCRAM: some seconds at most. A server has 4096 unless it is told otherwise
 )
 
 // vet has the connections of a configuration vetted.
@@ -85,8 +88,8 @@ func (v *vetted) take(b []byte) int {
 		return n
 	}
 	n := min(len(b), v.left)
-	if v.header[0] == 'S' {
-		v.name = append(v.name, b[:min(n, maxNameLen+1-len(v.name))]...)
+	if v.header[0] == 'S' || v.header[0] == 'R' {
+		v.text = append(v.text, b[:min(n, maxText+1-len(v.text))]...)
 	}
 	if v.left -= n; v.left == 0 {
 		v.ended()
@@ -97,7 +100,7 @@ func (v *vetted) take(b []byte) int {
 // begins looks at the header of a message.
 func (v *vetted) begins() {
 	length := int(int32(binary.BigEndian.Uint32(v.header[1:]))) - 4
-	v.left, v.name = length, v.name[:0]
+	v.left, v.text = length, v.text[:0]
 	most := maxOther
 	switch {
 	case v.header[0] == 'D' && v.ready:
@@ -128,10 +131,26 @@ func (v *vetted) ended() {
 	case 'Z':
 		v.ready = true
 	case 'S':
-		name, _, _ := bytes.Cut(v.name, []byte{0})
+		name, _, _ := bytes.Cut(v.text, []byte{0})
 		v.told[string(name)] = true
 		if len(name) > maxNameLen || len(v.told) > maxNames {
 			v.err = fmt.Errorf("the server tells of more than %d parameters, or of one with a long name", maxNames)
 		}
+	case 'R':
+		v.challenged()
+	}
+}
+
+// challenged looks at what a server asks before it lets anybody in. A challenge of SCRAM says at its end in how many rounds the
+// password is to be hashed.
+func (v *vetted) challenged() {
+	const scram = "\x00\x00\x00\x0b"
+	if !bytes.HasPrefix(v.text, []byte(scram)) {
+		return
+	}
+	at := bytes.LastIndex(v.text, []byte(",i="))
+	rounds, _ := strconv.Atoi(string(v.text[at+len(",i="):])) // if that is no number, the library refuses it
+	if len(v.text) > maxText || at > 0 && rounds > maxRounds {
+		v.err = fmt.Errorf("the server wants the password hashed in more than %d rounds, or says something else at length", maxRounds)
 	}
 }

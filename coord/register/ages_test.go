@@ -253,27 +253,78 @@ func TestAStoreThatGoesBackEndsAllSessions(t *testing.T) {
 		store := memory.NewStore()
 		d, s := open(t, store)
 		defer shut(t, d)
-		before := join(t, s, "line")
-		backup, err := store.Read(t.Context(), "line/line")
+		p := join(t, s, "line")
+		id, _, _ := strings.Cut(p.Node().ID, "-")
+		backup, err := store.Read(t.Context(), "session/"+id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := join(t, s, "line")
-		now, err := store.Read(t.Context(), "line/line")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Swap(t.Context(), register.Swap{Key: "line/line", Old: now.Version, Next: register.NewVersion(), Value: backup.Value}); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(5 * time.Second)
+		putBack(t, store, backup)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err = after.Leave(ctx, false)
-		if !errors.Is(err, driver.ErrSessionEnded) || !strings.Contains(err.Error(), "forgotten") {
-			t.Errorf("Leave: %v", err)
-		}
-		if err := before.Watch(ctx); !errors.Is(err, driver.ErrSessionEnded) {
+		if err := p.Watch(ctx); !errors.Is(err, driver.ErrSessionEnded) || !strings.Contains(err.Error(), "forgotten") {
 			t.Errorf("Watch: %v", err)
+		}
+	})
+}
+
+// putBack makes a register what it was before.
+func putBack(t *testing.T, store register.Store, backup register.Item) {
+	t.Helper()
+	now, err := store.Read(t.Context(), backup.Key)
+	if err == nil {
+		_, err = store.Swap(t.Context(), register.Swap{Key: backup.Key, Old: now.Version, Next: register.NewVersion(), Value: backup.Value})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever can write to a line can put it back, again and again.
+func TestALineThatGoesBackHarmsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		d, s := open(t, store)
+		defer shut(t, d)
+		other := join(t, s, "other")
+		leave(t, join(t, s, "his")) // and stands there again in what is put back
+		before := join(t, s, "his")
+		backup, err := store.Read(t.Context(), "line/his")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(t, before)
+		holder := join(t, s, "his")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for range 3 {
+			putBack(t, store, backup)
+			if err := holder.Watch(ctx); !errors.Is(err, driver.ErrRemoved) {
+				t.Errorf("Watch: %v", err)
+			}
+			leave(t, join(t, s, "more"))
+			select {
+			case <-s.Done():
+				t.Fatal("the session has ended")
+			default:
+			}
+			began := time.Now()
+			holder = join(t, s, "his")
+			if waited := time.Since(began); waited < 9*time.Second || waited > 11*time.Second {
+				t.Errorf("somebody joins the line %v after it has gone back", waited)
+			}
+			if !holder.(interface{ Last() bool }).Last() || holder.Node().Token == 0 {
+				t.Error("it does not stand alone")
+			}
+			if l, err := d.Line(t.Context(), "his"); err != nil || len(l) != 1 {
+				t.Errorf("there stand %v, %v", l, err)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+		}
+		if err := other.Watch(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Watch of another line: %v", err)
 		}
 	})
 }

@@ -229,8 +229,8 @@ func TestAStoreMayForgetWhileASessionIsOpened(t *testing.T) {
 	})
 }
 
-// Others may use a longer TTL, and have not noticed yet that the store went back.
-func TestAStoreThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T) {
+// Others may use a longer TTL, and have not noticed yet that the line went back.
+func TestALineThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
 		long, _ := open(t, store, register.WithTTL(time.Minute))
@@ -243,22 +243,16 @@ func TestAStoreThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T)
 			t.Fatal(err)
 		}
 		leave(t, join(t, s, "line"))
-		now, err := store.Read(t.Context(), "line/line")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Swap(t.Context(), register.Swap{Key: "line/line", Old: now.Version, Next: register.NewVersion(), Value: backup.Value}); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock}); !errors.Is(err, driver.ErrSessionEnded) {
-			t.Fatalf("Join: %v", err)
-		}
+		putBack(t, store, backup)
 		began := time.Now()
-		if _, err := d.Open(t.Context()); err != nil {
-			t.Fatal(err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := s.Join(ctx, driver.Entry{Line: "line", Kind: rules.Lock}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "gone back") {
+			t.Errorf("Join: %v", err)
 		}
+		join(t, s, "line")
 		if waited := time.Since(began); waited < 55*time.Second {
-			t.Errorf("a session is open %v after the store was found to have gone back; others may hold for a minute", waited)
+			t.Errorf("somebody is granted %v after the line was found to have gone back; others may hold for a minute", waited)
 		}
 	})
 }
@@ -692,5 +686,50 @@ func TestTheSweeperGoesOnWhenOneThingIsDenied(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Whoever can write to one line says there that nearly all tokens are used up, and waits until the line is deleted.
+func TestWhoWritesToOneLineUsesUpNoTokensOfOthers(t *testing.T) {
+	for name, far := range map[string]uint64{"all there are": 1<<64 - 1, "all of ours": 1<<55 - 1, "nearly all": 1<<54 + 7} {
+		for _, field := range []string{"next", "seq"} {
+			t.Run(name+", "+field, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memory.NewStore()
+					d, s := open(t, store)
+					defer shut(t, d)
+					leave(t, join(t, s, "his"))
+					it, err := store.Read(t.Context(), "line/his")
+					if err != nil {
+						t.Fatal(err)
+					}
+					value := slices.Clone(it.Value[:2])
+					rest := it.Value[2:]
+					for _, f := range []string{"next", "seq"} {
+						n, size := binary.Uvarint(rest)
+						if rest = rest[size:]; f == field {
+							n = far
+							if f == "seq" && far < 1<<64-1 {
+								n = far << 8
+							}
+						}
+						value = binary.AppendUvarint(value, n)
+					}
+					value = append(value, rest...)
+					if _, err := store.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Value: value}); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(3 * time.Hour)
+					p, _, err := s.Join(t.Context(), driver.Entry{Line: "ours", Kind: rules.Lock})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.Node().Token > 1<<40 {
+						t.Errorf("it has token %d", p.Node().Token)
+					}
+					leave(t, p)
+				})
+			})
+		}
 	}
 }

@@ -32,6 +32,8 @@ type clerk struct {
 	seen    uint64 // the highest seq of the line
 	inUse   int    // how many places and watchers there are
 
+	back time.Time // until then nobody of ours joins: see wentBack
+
 	// doubt is the version that a swap whose outcome is open was to replace. While it stands, that swap may still come.
 	doubt *Version
 }
@@ -172,6 +174,8 @@ func (c *clerk) take() ([]*wish, *known) {
 			w.decide(w.of.life.Why())
 		case w.givenUp:
 			w.decide(context.Canceled)
+		case w.creates && w.of != nil && time.Until(c.back) > 0:
+			w.decide(errWentBack)
 		default:
 			w.underWay = true
 			return false
@@ -251,7 +255,7 @@ func (c *clerk) learn(it Item, asked moment) (*known, error) {
 			return nil, fmt.Errorf("line %q: %w", c.name, err)
 		}
 		if k.line = l; l.seq < asked.seen {
-			return nil, c.d.forgot(fmt.Errorf("%w: line %q was at %d, and is at %d", ErrForgot, c.name, asked.seen, l.seq))
+			c.wentBack(asked.seen, l.seq)
 		}
 	}
 	c.set(k)
@@ -281,16 +285,15 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 		s.Value = d.encode()
 		next.version, next.line = s.Next, &d.line
 	}
+	if len(s.Value) > maxLine { // nobody would read it
+		return c.refuse(batch, ErrTooLarge)
+	}
 	told := d.news()
 	s.Notes = c.notes(d, told)
 	now := c.before()
 	next.wanted = now.wanted
 	ctx, cancel := c.d.request()
 	defer cancel()
-	if len(s.Value) > maxLine { // nobody would read it
-		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, ErrTooLarge))
-		return ErrTooLarge
-	}
 	cur, err := c.d.store.Swap(ctx, s)
 	switch {
 	case err == nil:
@@ -309,7 +312,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 			c.unsure(batch, told)
 		}
 	case errors.Is(err, ErrTooLarge):
-		c.refuse(batch, fmt.Errorf("line %q is full: %w", c.name, err))
+		return c.refuse(batch, err)
 	default:
 		c.mu.Lock()
 		c.known, c.doubt = nil, &s.Old
@@ -364,14 +367,16 @@ func (c *clerk) notes(d *draft, told map[recipient][]notice) (all []Note) {
 }
 
 // refuse ends the wishes for which there is no room: those of newcomers or, if there are none, those that say more than
-// before. The others go on without them.
-func (c *clerk) refuse(batch []*wish, err error) {
+// before. The others go on without them. It returns what those are told.
+func (c *clerk) refuse(batch []*wish, err error) error {
+	err = fmt.Errorf("line %q is full: %w", c.name, err)
 	newcomers := slices.ContainsFunc(batch, func(w *wish) bool { return w.creates })
 	for _, w := range batch {
 		if w.creates || w.grows && !newcomers {
 			c.finish([]*wish{w}, map[*wish]error{w: err})
 		}
 	}
+	return err
 }
 
 // finish decides wishes.

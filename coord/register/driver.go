@@ -40,6 +40,7 @@ type Driver struct {
 	forgotAt  time.Time               // when the store was last found to have forgotten
 	lapses    int                     // how often that was
 	said      time.Time               // when trouble was logged last
+	wentBack  time.Time               // when a line that went back was logged last
 	nonsense  time.Time               // when a note that makes no sense was logged last
 
 	sweeping sync.Once // starts the sweeper

@@ -57,12 +57,21 @@ func parseEpoch(value []byte) (n uint64, ok bool) {
 	return n, f == format && !r.bad && len(r.rest) == 0 && n > 0 && n <= maxToken>>tokenBits
 }
 
+// mostPassed is by how much a single line may raise the epoch. A line that is in use all the time gets that far ahead in a year,
+// with ten thousand joins a second. Whoever can write to one line could use up the tokens of all others with more.
+const mostPassed = 1 << 10
+
+var errFarEpoch = errors.New("the line's tokens are far ahead of all others")
+
 // passEpoch sees to it that the epoch is greater than n.
 func (d *Driver) passEpoch(n uint64) error {
 	for {
 		it, now, err := d.readEpoch()
 		if err != nil || now > n {
 			return err
+		}
+		if n-now > mostPassed || n >= maxToken>>tokenBits {
+			return errFarEpoch
 		}
 		ctx, cancel := d.request()
 		_, err = d.store.Swap(ctx, Swap{Key: epochKey, Old: it.Version, Next: NewVersion(), Value: binary.AppendUvarint([]byte{format}, n+1), By: d.self})

@@ -49,11 +49,9 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		me = d.join(s.id, s.d.identity.public, p.n, e.Kind, e.Owner, inside(e.Data), aside)
 		return nil
 	}
-	w := p.clerk.want(joinWish(s, do))
-	err = p.clerk.await(ctx, w)
+	w, err := p.join(ctx, do)
 	if err == driver.ErrBusy && s.d.clear(ctx, p.clerk, inTheWay) {
-		w = p.clerk.want(joinWish(s, do))
-		err = p.clerk.await(ctx, w)
+		w, err = p.join(ctx, do)
 	}
 	if err == nil {
 		err = s.verify(ctx, w)

@@ -96,9 +96,9 @@ func TestAnOwnerIsShownOftenAndKeptOnce(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	shown, owners := 0, make(map[int]*driver.Owner)
+	shown, owners := int64(0), make(map[int]*driver.Owner)
 	for n := range l.nodes() {
-		shown += len(l.full("x", n, owners).Owner.Host)
+		shown += int64(len(l.full("x", n, owners).Owner.Host))
 	}
 	runtime.ReadMemStats(&after)
 	if shown != maxNodes<<20 {

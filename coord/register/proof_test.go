@@ -113,7 +113,9 @@ func FuzzReadNote(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{255}, 100))
 	f.Add(d.notes(recipient{id: sessionID{1}, key: d.identity.public}, "line", 7, []notice{{1, yourTurn}, {1 << 63, 0}})[0].Text)
 	f.Add(append(make([]byte, noteHead), 255, 255, 255, 255, 15))
-	s := &session{d: aDriver("line", d.identity.public), id: sessionID{1}}
+	f.Add(append(make([]byte, noteHead), 0, 7, allOver, 0))
+	s := &session{d: aDriver("line", d.identity.public), id: sessionID{1}, life: driverkit.NewLife(f.Context())}
+	s.life.End(errLeftOpen) // so it asks nobody
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n, ok := readNote(text)
 		if ok && len(n.all) > len(text) {

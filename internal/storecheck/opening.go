@@ -58,32 +58,17 @@ func Refused(t *testing.T, err, class error, says string) {
 // Saying is a server that answers everything with the same text.
 func Saying(t testing.TB, text string) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	return Serve(t, func(c net.Conn) {
+		buf := make([]byte, 4096)
 		for {
-			c, err := l.Accept()
-			if err != nil {
+			if _, err := c.Read(buf); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 4096)
-				for {
-					if _, err := c.Read(buf); err != nil {
-						return
-					}
-					if _, err := io.WriteString(c, text); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := io.WriteString(c, text); err != nil {
+				return
+			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // NobodyThere checks that opening ends with its context where nobody answers, and says where that is. between stands
@@ -147,5 +132,28 @@ func ManyOpen(t *testing.T, open func(ctx context.Context) (register.Store, erro
 	}
 	if len(ids) != 1 {
 		t.Errorf("they found %d memories", len(ids))
+	}
+}
+
+// ToldNothing checks that somebody who answers in a server's place was not told a password.
+func ToldNothing(t testing.TB, told <-chan string) {
+	t.Helper()
+	select {
+	case secret := <-told:
+		t.Errorf("it was told %q", secret)
+	default:
+	}
+}
+
+// Told checks that the password is sent where that is allowed.
+func Told(t testing.TB, told <-chan string, password string) {
+	t.Helper()
+	select {
+	case secret := <-told:
+		if secret != password {
+			t.Errorf("it was told %q", secret)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("where it is allowed, the password is not sent")
 	}
 }

@@ -41,6 +41,8 @@ var register = []Bug{
 `, testsRegister("TestNobodyIsLetInBeforeTheSwap")),
 	one("register: a line that is made anew begins with the first epoch",
 		"coord/register/clerk.go", `c.draft(k, batch, epoch)`, `c.draft(k, batch, min(epoch, 1))`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
+	one("register: one line raises the epoch as far as it says",
+		"coord/register/epoch.go", `n-now > mostPassed || n >= maxToken>>tokenBits`, `false`, testsRegister("TestWhoWritesToOneLineUsesUpNoTokensOfOthers")),
 	one("register: a line is deleted, and the epoch stays",
 		"coord/register/remains.go", `d.passEpoch(max(epochOf(l.next), l.seq>>36))`, `d.passEpoch(0)`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
 	one("register: a line is deleted as soon as it is empty",
@@ -70,8 +72,12 @@ var register = []Bug{
 `, ``, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
 	one("register: the next one is granted at once when the store has forgotten",
 		"coord/register/memory.go", `if m.For != Forever {`, `if false {`, testsRegister("TestWhoeverComesAfterAStoreHasForgottenWaits")),
+	one("register: a line that goes back is believed",
+		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestALineThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed")),
 	one("register: a store that goes back is believed",
-		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
+		"coord/register/session.go", `	was, ok := tries[cur.Version]
+	if !ok {`, `	was, ok := tries[cur.Version]
+	if was = sent; !ok && false {`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
 	one("register: an amendment that changes nothing asks nobody",
 		"coord/register/amend.go", `if me = n; !t.fresh {`, `if me = n; false {`, testsRegister("TestAnAmendmentThatChangesNothingAsksTheStore")),
 	one("register: a watch's own doubt ends its look",

@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
 
 func TestWhatStaysOnThisMachine(t *testing.T) {
 	for addr, want := range map[string]bool{
-		"127.0.0.1:2181": true, "127.8.9.1:1": true, "[::1]:2379": true, "localhost:2379": true, "localhost": true, "127.0.0.1": true, "::1": true,
+		"127.0.0.1:2181": true, "127.8.9.1:1": true, "[::1]:2379": true, "localhost:2379": localhostIsHere(), "localhost": localhostIsHere(), "127.0.0.1": true, "::1": true,
 		"": false, ":2379": false, "10.0.0.1:2379": false, "zk1:2181": false, "localhost.example:1": false, "[::]:1": false, "0.0.0.0:1": false,
 		"::1:2181": false,
 	} {
@@ -30,7 +33,7 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 	}{
 		{"127.0.0.1:1", nil, true}, {"/run/socket", nil, true}, {"db:1", &tls.Config{}, true},
 		{"db:1", nil, false}, {"", nil, false}, {"db:1", &tls.Config{InsecureSkipVerify: true}, false},
-		{"localhost:1", &tls.Config{InsecureSkipVerify: true}, true}, {"db:1", &tls.Config{InsecureSkipVerify: true, VerifyPeerCertificate: own}, true},
+		{"127.0.0.1:1", &tls.Config{InsecureSkipVerify: true}, true}, {"@socket", nil, false}, {"@socket", &tls.Config{}, true}, {"db:1", &tls.Config{InsecureSkipVerify: true, VerifyPeerCertificate: own}, true},
 	} {
 		var said bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&said, nil))
@@ -42,5 +45,67 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 		if err != nil || (said.Len() == 0) != c.fine || !strings.Contains(said.String(), c.addr) && !c.fine {
 			t.Errorf("%+v, allowed: %v, and the log says %q", c, err, said.String())
 		}
+	}
+}
+
+// Who listens at a socket is whoever made it, so it matters who could have.
+func TestWhereAnybodyMayListen(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("rights are not those of modes")
+	}
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := func(name string, mode os.FileMode) string {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := func(to, name string) string {
+		path := filepath.Join(root, name)
+		if err := os.Symlink(to, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	own := func(path string, uid int) string { // as far as we may
+		if os.Geteuid() == 0 {
+			if err := os.Lchown(path, uid, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return path
+	}
+	asRoot := os.Geteuid() == 0
+	if err := os.WriteFile(filepath.Join(dir("tmp", os.ModeSticky|0o777), "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir("tmp/dir", 0o755)
+	dir("nosticky", 0o777)
+	dir("nosticky/dir", 0o755)
+	own(dir("tmp/theirs", 0o755), 12346)
+	own(link("dir", "tmp/their link"), 12346)
+	link("tmp", "link")
+	link("../closed", "tmp/out")
+	link("loop", "loop")
+	own(dir("closed", 0o775), 12345)
+	link("../tmp/gone", "closed/odd")
+	for path, want := range map[string]bool{
+		"closed/s": false, "closed/sub/s": false, "tmp/dir/s": false, "tmp/out/s": false, "tmp/dir/../../closed/s": false,
+		"tmp/s": true, "tmp/mine": true, "link/s": true, "link/dir/s": false, "nosticky/s": true, "nosticky/dir/s": true, "closed/odd": true,
+		"loop/s": true, "tmp/gone/s": true, "tmp/theirs/s": asRoot, "tmp/their link/s": asRoot,
+	} {
+		if got := anybodyMayListen(root + "/" + path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if !anybodyMayListen("@turnwise") {
+		t.Error("who is first at a name in no directory is not known")
 	}
 }

@@ -74,29 +74,33 @@ func decodeContent(s string) (c content, err error) {
 		}
 		c.past = append(c.past, v)
 	}
-	size := int(binary.BigEndian.Uint32([]byte(s[fixed-4 : fixed])))
-	if len(s) < fixed+size {
-		return c, server.ErrStrange
-	}
-	notes, value := s[fixed:fixed+size], s[fixed+size:]
-	for len(notes) > 0 {
-		var part [2]string
-		for i := range part {
-			if len(notes) < 4 {
-				return c, server.ErrStrange
-			}
-			n := int(binary.BigEndian.Uint32([]byte(notes[:4])))
-			if len(notes) < 4+n {
-				return c, server.ErrStrange
-			}
-			part[i], notes = notes[4:4+n], notes[4+n:]
+	notes, value, ok := cutLong(s[fixed-4:])
+	for ok && len(notes) > 0 {
+		var topic, text string
+		if topic, notes, ok = cutLong(notes); ok {
+			text, notes, ok = cutLong(notes)
 		}
-		c.notes = append(c.notes, register.Note{Topic: part[0], Text: []byte(part[1])})
+		c.notes = append(c.notes, register.Note{Topic: topic, Text: []byte(text)})
+	}
+	if !ok {
+		return c, server.ErrStrange
 	}
 	if !c.version.IsZero() {
 		c.value = []byte(value)
 	}
 	return c, nil
+}
+
+// cutLong takes a text off that has its length before it.
+func cutLong(s string) (text, rest string, ok bool) {
+	if len(s) < 4 {
+		return "", "", false
+	}
+	n := binary.BigEndian.Uint32([]byte(s[:4]))
+	if uint64(len(s)-4) < uint64(n) { // an int may have no more than 32 bits
+		return "", "", false
+	}
+	return s[4 : 4+n], s[4+n:], true
 }
 
 // accepted is what an acceptor has accepted for a register.

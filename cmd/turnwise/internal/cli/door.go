@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -57,7 +58,11 @@ const (
 	socketSuffix = ".hold"
 	answerFor    = 2 * time.Second  // how long a holder may take to say what it has
 	releaseFor   = 10 * time.Second // and to release it
+	mostSaid     = 64 << 10         // bytes that either says
 )
+
+// hearing decodes what is said at the other end of a socket, as far as that has a sensible length.
+func hearing(c net.Conn) *json.Decoder { return json.NewDecoder(io.LimitReader(c, mostSaid)) }
 
 // doorDirs are where a user's holders may listen, the best first. They go by who the user is, not by variables: those
 // differ between a cron job and a shell.
@@ -158,7 +163,7 @@ func (d *door) speak(c net.Conn) {
 		return
 	}
 	var r doorRequest
-	if json.NewDecoder(c).Decode(&r) != nil || r.Release != d.says.Token {
+	if hearing(c).Decode(&r) != nil || r.Release != d.says.Token {
 		return
 	}
 	d.asked()
@@ -235,7 +240,7 @@ func visitOne(ctx context.Context, path string) (*visit, error) {
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Now().Add(answerFor))
-	v := &visit{conn: c, in: json.NewDecoder(c)}
+	v := &visit{conn: c, in: hearing(c)}
 	peer, err := peerOf(c.(*net.UnixConn))
 	if err == nil && peer != os.Geteuid() {
 		err = fs.ErrPermission

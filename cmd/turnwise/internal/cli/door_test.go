@@ -1,0 +1,77 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// sayWithoutEnd returns how much somebody can say before he is hung up on.
+func sayWithoutEnd(t *testing.T, c net.Conn) (said int) {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	more := make([]byte, 1<<20)
+	for i := range more {
+		more[i] = 'x'
+	}
+	_, err := io.WriteString(c, `{"line":"`)
+	for n := 0; err == nil && said < 64<<20; said += n {
+		n, err = c.Write(more)
+	}
+	return said
+}
+
+func TestWhoSpeaksWithoutEndAtADoorIsHungUpOn(t *testing.T) {
+	dir, err := os.MkdirTemp("", "door") // the name of a socket may not be long
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	listen := func(name string) *net.UnixListener {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	const most = 4 << 20 // the kernel keeps some
+	t.Run("a visitor", func(t *testing.T) {
+		d := &door{listen: listen("holder"), asked: func() { t.Error("the release was asked for") }, over: make(chan struct{})}
+		go d.serve()
+		defer d.close(nil)
+		c, err := net.Dial("unix", filepath.Join(dir, "holder"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if said := sayWithoutEnd(t, c); said > most {
+			t.Errorf("%d bytes are listened to", said)
+		}
+	})
+	t.Run("a holder", func(t *testing.T) {
+		l := listen("visited")
+		defer l.Close()
+		said := make(chan int, 1)
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				said <- -1
+				return
+			}
+			defer c.Close()
+			said <- sayWithoutEnd(t, c)
+		}()
+		if v, err := visitOne(t.Context(), filepath.Join(dir, "visited")); err == nil {
+			v.conn.Close()
+			t.Error("it is believed")
+		}
+		if n := <-said; n < 0 || n > most {
+			t.Errorf("%d bytes are listened to", n)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package storecheck
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+// Connected connects a client, and closes it with the test.
+func Connected(t testing.TB, connect func(ctx context.Context) (*coord.Client, error)) *coord.Client {
+	t.Helper()
+	c, err := connect(Within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Locked takes a lock, and waits for it if need be.
+func Locked(t testing.TB, c *coord.Client, name string) *coord.Hold {
+	t.Helper()
+	h, err := mutex.New(c, name).Lock(Within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ShutsOut takes a lock with one client and fails to with another.
+func ShutsOut(t testing.TB, a, b *coord.Client, name string) {
+	t.Helper()
+	h := Locked(t, a, name)
+	defer h.Release()
+	IsBusy(t, b, name)
+}
+
+// IsBusy checks that a lock is not to be had.
+func IsBusy(t testing.TB, c *coord.Client, name string) {
+	t.Helper()
+	if _, err := mutex.New(c, name).TryLock(Within(t, 20*time.Second)); !errors.Is(err, coord.ErrBusy) {
+		t.Errorf("the lock of another: %v", err)
+	}
+}
+
+// EndsSoon checks that a hold ends in time, whose session lasts a few seconds.
+func EndsSoon(t testing.TB, h *coord.Hold) {
+	t.Helper()
+	select {
+	case <-h.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the hold goes on")
+	}
+}
+
+// SpoilsOneLine checks that a line that a stranger has made from nothing is refused, in an error that names it, and no other.
+func SpoilsOneLine(t testing.TB, a, b *coord.Client, name string) {
+	t.Helper()
+	_, err := mutex.New(a, name).Lock(Within(t, 20*time.Second))
+	if err == nil || !strings.Contains(err.Error(), `line "`+name+`"`) && !strings.Contains(err.Error(), `"line/`+name+`"`) {
+		t.Errorf("a line that he has made: %v", err)
+	}
+	ShutsOut(t, a, b, "orders")
+}
+
+// SpoilsAll checks that everything is refused when a stranger has overwritten all there is.
+func SpoilsAll(t testing.TB, c *coord.Client) {
+	t.Helper()
+	Eventually(t, "everything is refused", func() bool {
+		_, err := mutex.New(c, "later").TryLock(Within(t, 20*time.Second))
+		return errors.Is(err, coord.ErrDenied)
+	})
+}
+
+// Emptied has a stranger empty the table while it is used. Nobody is let in before the longest TTL has passed, and by then the
+// holder has noticed.
+func Emptied(t testing.TB, a, b *coord.Client, empty func()) {
+	t.Helper()
+	h := Locked(t, a, "orders")
+	empty()
+	next := Locked(t, b, "orders")
+	if h.Err() == nil {
+		t.Error("two hold")
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// LineTaken has a stranger take away the line "orders", and nothing else: its holder hears of that, and no other does.
+func LineTaken(t testing.TB, a, b *coord.Client, take func()) {
+	t.Helper()
+	h, other := Locked(t, a, "orders"), Locked(t, a, "other")
+	take()
+	next := Locked(t, b, "orders")
+	EndsSoon(t, h)
+	if err := other.Err(); err != nil {
+		t.Errorf("the hold of another line: %v", err)
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ConnectionsEnded has a stranger end all connections of two clients, five times. Sessions that last 10 s go on.
+func ConnectionsEnded(t testing.TB, a, b *coord.Client, end func()) {
+	t.Helper()
+	h := Locked(t, a, "orders")
+	for range 5 {
+		end()
+		time.Sleep(200 * time.Millisecond)
+	}
+	IsBusy(t, b, "orders")
+	if err := h.Err(); err != nil {
+		t.Errorf("the hold has ended: %v", err)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
