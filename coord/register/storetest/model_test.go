@@ -66,6 +66,7 @@ const (
 	clockStandsStill      flaw = "the clock is that of the last swap"
 	forgetsInSilence      flaw = "a store forgets and does not say so"
 	losesInSilence        flaw = "what was thrown away counts as empty"
+	agesInRestart         flaw = "a memory goes on in a restart as if nothing could have been lost"
 	goroutineLeak         flaw = "each listening leaves a goroutine"
 	closeWaitsForEver     flaw = "a stop after Close hangs"
 	keptTwice             flaw = "a key can be kept by two stores"
@@ -138,6 +139,9 @@ func (m *model) restart() {
 	time.Sleep(50 * time.Millisecond)
 	m.mu.Lock()
 	m.down = false
+	if m.flaw != agesInRestart {
+		m.since = time.Now()
+	}
 	var all []*modelEar
 	for _, ears := range m.ears {
 		for e := range ears {
