@@ -64,7 +64,7 @@ all your processes on this machine.`,
 	}
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
-		publishCommand(s), breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
+		publishCommand(s), breakCommand(s), holdCommand(s), adoptCommand(), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // for an unknown shell, the library's own shows help and succeeds

@@ -29,6 +29,9 @@ var passed = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, sys
 func catch() *signals {
 	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1)}
 	caught := make(chan os.Signal, 64)
+	if !signal.Ignored(syscall.SIGPIPE) { // what nobody reads must not end us: the line is to be given back, and the command watched
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 	for _, sig := range ending {
 		if !signal.Ignored(sig) {
 			signal.Notify(caught, sig)

@@ -86,13 +86,13 @@ func signalGroup(t *Tree, sig syscall.Signal) {
 
 // send sends a signal to a descendant, unless its number has gone to another process.
 func send(pid int, sig syscall.Signal, family map[int]bool) {
-	fd, err := unix.PidfdOpen(pid, 0)
+	p, err := Find(pid)
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
-	if parent := parentOf(pid); parent == os.Getpid() || family[parent] {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	defer p.Close()
+	if parent := statOf(pid).parent; parent == os.Getpid() || family[parent] {
+		p.signal(sig)
 	}
 }
 
@@ -123,23 +123,17 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// parentOf returns the parent of a process, or 0 for a process that has gone.
-func parentOf(pid int) int {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	return parent
-}
-
 // Means says how commands are ended on this system.
 func Means() string {
+	by := "by pidfd"
+	if p, err := Find(os.Getpid()); err != nil || p.fd < 0 {
+		by = "by their numbers and when they began, since there is no pidfd here"
+	} else {
+		p.Close()
+	}
 	if dir, err := NewCgroup(); err == nil {
 		RemoveCgroup(dir)
-		return "a control group of their own, and as descendants of a subreaper, by pidfd"
+		return "a control group of their own, and as descendants of a subreaper, " + by
 	}
-	return "being descendants of a subreaper, by pidfd"
+	return "being descendants of a subreaper, " + by
 }

@@ -44,6 +44,13 @@ const heir = `setsid sh -c 'trap "" TERM HUP; (while :; do echo x >>alive; sleep
 func TestAllThatDetachItselfIsFound(t *testing.T) {
 	for name, group := range map[string]func(t *testing.T) string{
 		"as descendants": func(*testing.T) string { return "" },
+		"as descendants, without pidfd": func(t *testing.T) string {
+			without := func(int, int) (int, error) { return -1, unix.ENOSYS }
+			pidfdOpen = without
+			t.Cleanup(func() { pidfdOpen = unix.PidfdOpen })
+			assert.Contains(t, Means(), "there is no pidfd here")
+			return ""
+		},
 		"by a control group": func(t *testing.T) string {
 			dir, err := NewCgroup()
 			if err != nil {
@@ -72,6 +79,34 @@ func TestAllThatDetachItselfIsFound(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			after, _ := os.Stat("alive")
 			assert.Equal(t, before.Size(), after.Size(), "somebody is left")
+		})
+	}
+}
+
+// A process that has ended is not taken for the one that has its number now.
+func TestAProcessIsKnownByMoreThanItsNumber(t *testing.T) {
+	for name, by := range map[string]func(int, int) (int, error){
+		"by pidfd":           unix.PidfdOpen,
+		"by when it started": func(int, int) (int, error) { return -1, unix.EPERM },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pidfdOpen = by
+			defer func() { pidfdOpen = unix.PidfdOpen }()
+			c := exec.Command("sleep", "1000")
+			require.NoError(t, c.Start())
+			p, err := Find(c.Process.Pid)
+			require.NoError(t, err)
+			defer p.Close()
+			assert.True(t, p.Alive())
+			q := *p
+			q.began += "0" // as it would be if the number had gone to another
+			assert.Equal(t, p.fd >= 0, q.Alive())
+			require.NoError(t, c.Process.Kill())
+			assert.Eventually(t, func() bool { return !p.Alive() }, time.Minute, time.Millisecond, "a zombie has ended")
+			_ = c.Wait()
+			assert.False(t, p.Alive())
+			_, err = Find(c.Process.Pid)
+			assert.ErrorIs(t, err, syscall.ESRCH)
 		})
 	}
 }
