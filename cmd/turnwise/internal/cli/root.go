@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -56,12 +57,17 @@ all your processes on this machine.`,
 		Version: version(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %s", coord.Printable(args[0]))
+				like := ""
+				if all := c.SuggestionsFor(args[0]); len(all) > 0 {
+					like = ": did you mean " + strings.Join(all, " or ") + "?"
+				}
+				return usage("there is no command %s%s", coord.Printable(args[0]), like)
 			}
 			return c.Help()
 		},
 		Args: cobra.ArbitraryArgs,
 	}
+	root.SuggestionsMinimumDistance = 2
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
 		publishCommand(s), breakCommand(s), holdCommand(s), adoptCommand(), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"fmt"
 	"net/url"
 	"os"
 
@@ -24,8 +23,7 @@ func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
 	return trace.To(f, serviceName(at)), nil
 }
 
-// serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine, and the user if
-// the directory is not named.
+// serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine.
 func serviceName(at *backend.Service) string {
 	name := at.String()
 	if u, err := url.Parse(name); err == nil {
@@ -38,7 +36,7 @@ func serviceName(at *backend.Service) string {
 		return name
 	}
 	if name == "file:" || name == "file://" {
-		name = fmt.Sprintf("file://~%d", os.Getuid())
+		name = "file://" + at.Directory()
 	}
 	host, _ := os.Hostname()
 	return name + " on " + host

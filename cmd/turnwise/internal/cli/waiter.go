@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
@@ -33,7 +35,12 @@ func newWaiter(s *service, r *request) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 1)}, nil
+	w := &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 1)}
+	if s.fallback && !r.quiet && os.Getenv(holderVariable) == "" && !term.IsTerminal(0) {
+		fmt.Fprintf(os.Stderr, "turnwise: %q counts for this user on this machine alone, in %s: nobody has said which service to use (see --backend, --require)\n",
+			r.name, to.Directory())
+	}
+	return w, nil
 }
 
 // connect begins the session. What becomes of it is reported, and from now on signals are caught.
