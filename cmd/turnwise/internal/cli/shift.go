@@ -72,30 +72,25 @@ func (s *shift) event(what string) status.Event {
 	return e
 }
 
-// start starts the command. It does so in the guardian's care if the hold could end while this process is stopped, or if,
-// after this process was killed, another could have the line while the command still runs.
+// start starts the command in the guardian's care: the hold could end while this process is stopped, and after this process was
+// killed another could have the line while the command still runs. On a directory the command inherits the files that keep the
+// line, but what it starts may have closed them, as Python, sudo and ssh do: so there the guardian keeps them as well.
 func (s *shift) start() (err error) {
 	s.terminal = openTerminal()
 	c := run.Command{
 		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.ours,
 		Env: environment(s.variables(s.hold.Token())),
 	}
-	guarded := true
 	if s.to.Scheme() == "file" {
 		if c.Files, err = file.Descriptors(s.client); err != nil {
 			return &failure{codeUnusable, err}
 		}
-		guarded = s.alone // otherwise the command itself keeps the line
-	}
-	if guarded && !s.alone { // without a deadline it is not worth the milliseconds
+		c.Outlives = !s.alone
+	} else if !s.alone { // without a deadline it is not worth the milliseconds
 		c.Cgroup, _ = run.NewCgroup() // without one, other means have to do
 		s.cgroup = c.Cgroup
 	}
-	if guarded {
-		s.child, err = guard.Start(c, s.name, s.lease.until)
-	} else {
-		s.child, err = run.Start(c)
-	}
+	s.child, err = guard.Start(c, s.name, s.lease.until)
 	if err != nil {
 		s.terminal.takeBack()
 		return unstarted(s.argv[0], err)

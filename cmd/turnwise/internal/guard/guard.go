@@ -5,6 +5,9 @@
 //
 // turnwise tells the guardian over a socket until when the command may go on. When the socket ends, or that time comes, the
 // guardian kills the command and everything that it has started. If the guardian ends, turnwise does so instead.
+//
+// Where the kernel keeps the line for whoever has a file open, nobody needs to be killed when the socket ends: the guardian has the
+// file as well, until everything that the command has started has gone.
 package guard
 
 import (
@@ -55,6 +58,8 @@ type Remote struct {
 	last *time.Timer // fires when the guardian is no longer relied on
 
 	late atomic.Bool // last has fired
+
+	gone chan struct{} // closed when nobody is left
 }
 
 // Start starts the guardian, which starts the command. name is shown beside it in a list of processes. limits returns until
@@ -87,7 +92,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		ours.Close()
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
-	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64)}
+	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64), gone: make(chan struct{})}
 	r.last = time.AfterFunc(time.Hour, func() {
 		r.late.Store(true)
 		r.dismiss()
@@ -115,7 +120,21 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 	}
 	r.events <- first.Event
 	go r.listen(reports)
+	go r.wake()
 	return r, nil
+}
+
+// wake lets a guardian go on that somebody has stopped: it would guard nothing, hear of nothing, and leave all that has ended as
+// zombies. One that runs does not notice.
+func (r *Remote) wake() {
+	for tick := time.Tick(time.Second); ; {
+		select {
+		case <-tick:
+			_ = r.guardian.Signal(syscall.SIGCONT)
+		case <-r.gone:
+			return
+		}
+	}
 }
 
 // first waits for the first report. Until then it tells the guardian of each new limit.
@@ -175,6 +194,7 @@ func (r *Remote) Pid() int { return r.guardian.Pid }
 // listen passes on what the guardian reports. If the guardian ends too early, listen does its work.
 func (r *Remote) listen(reports *json.Decoder) {
 	defer close(r.events)
+	defer close(r.gone)
 	defer r.conn.Close()
 	exited := false
 	for {
@@ -274,7 +294,7 @@ func Main() int {
 			limit = *o.Limit
 		}
 	}
-	first.Start.Mortal = true
+	first.Start.Mortal = !first.Start.Outlives
 	tree, err := run.Start(*first.Start)
 	if err != nil {
 		var errno syscall.Errno
@@ -283,7 +303,7 @@ func Main() int {
 		return 0
 	}
 	tree.Limit(latest(orders, limit))
-	go obey(orders, tree)
+	go obey(orders, tree, first.Start.Outlives)
 	for e := range tree.Events() {
 		_ = reports.Encode(report{Event: e})
 	}
@@ -341,7 +361,7 @@ func latest(orders <-chan order, limit run.Limit) run.Limit {
 	}
 }
 
-func obey(orders <-chan order, tree *run.Tree) {
+func obey(orders <-chan order, tree *run.Tree, outlives bool) {
 	for o := range orders {
 		switch {
 		case o.Limit != nil:
@@ -352,7 +372,9 @@ func obey(orders <-chan order, tree *run.Tree) {
 			tree.End(*o.End)
 		}
 	}
-	tree.End(0)
+	if !outlives {
+		tree.End(0)
+	}
 }
 
 // outlive keeps the guardian from ending by a signal that is meant for turnwise. Such signals are caught, not ignored: the
