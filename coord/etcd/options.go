@@ -19,6 +19,7 @@ type config struct {
 	ttl    time.Duration
 	root   *string
 	names  Names
+	tail   string
 	log    *slog.Logger
 	client []coord.Option
 
@@ -41,6 +42,10 @@ func WithRoot(prefix string) Option { return func(c *config) { c.root = &prefix 
 
 // WithNames sets what contenders' keys look like: [Isolated], or [Stock] to share lines with other tools.
 func WithNames(n Names) Option { return func(c *config) { c.names = n } }
+
+// WithTrailingSlash makes the names of lines end with a slash at the service, for other tools that end theirs so, as
+// concurrency.NewMutex(s, "my-lock/") does. It is for [Stock].
+func WithTrailingSlash() Option { return func(c *config) { c.tail = "/" } }
 
 // WithLogger logs the troubles that the driver copes with, such as failed renewals and broken streams, and its clean-ups.
 // Without it nothing is logged.
@@ -72,6 +77,9 @@ func configure(opts []Option) (config, layout, error) {
 	if c.names != Isolated && c.names != Stock {
 		return fail("WithNames(%d): use Isolated or Stock", c.names)
 	}
+	if c.tail != "" && c.names != Stock {
+		return fail("WithTrailingSlash: it is for WithNames(Stock)")
+	}
 	switch {
 	case c.ttl <= 0:
 		return fail("WithTTL(%v): it must be positive; a few seconds are usual", c.ttl)
@@ -80,7 +88,7 @@ func configure(opts []Option) (config, layout, error) {
 	case c.ttl > maxTTL:
 		return fail("WithTTL(%v): at most %v: etcd may forget renewals of leases that last longer", c.ttl, maxTTL)
 	}
-	l := layout{names: c.names}
+	l := layout{names: c.names, tail: c.tail}
 	switch {
 	case c.root != nil:
 		l.root = *c.root
