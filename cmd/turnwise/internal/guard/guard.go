@@ -52,6 +52,7 @@ type Remote struct {
 	guardian *os.Process
 	conn     net.Conn
 	cgroup   string
+	before   run.Children // of ours, which are not the command's
 	events   chan run.Event
 
 	mu   sync.Mutex
@@ -67,6 +68,7 @@ type Remote struct {
 // process or the guardian may be stopped before either says anything more.
 func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)) (*Remote, error) {
 	run.Adopt()
+	before := run.Existing()
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, err
@@ -92,7 +94,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		ours.Close()
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
-	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64), gone: make(chan struct{})}
+	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, before: before, events: make(chan run.Event, 64), gone: make(chan struct{})}
 	r.last = time.AfterFunc(time.Hour, func() {
 		r.late.Store(true)
 		r.dismiss()
@@ -109,7 +111,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		}
 		r.stopTimer()
 		r.dismiss()
-		run.KillAll(r.cgroup)
+		run.KillAll(r.cgroup, r.before)
 		return nil, fmt.Errorf("the guardian does not start: %w", err)
 	}
 	if first.Failed != "" {
@@ -217,7 +219,7 @@ func (r *Remote) listen(reports *json.Decoder) {
 	if r.late.Load() {
 		r.events <- run.Event{What: run.Endangered}
 	}
-	run.KillAll(r.cgroup)
+	run.KillAll(r.cgroup, r.before)
 	if !exited {
 		r.events <- run.Event{What: run.Exited, Code: 128 + int(syscall.SIGKILL), Status: int(syscall.SIGKILL)}
 	}

@@ -43,9 +43,8 @@ func KeepThread() { runtime.LockOSThread() }
 func (t *Tree) others() bool { return false }
 
 // signalAll sends a signal once to each descendant of this process.
-func signalAll(_ *Tree, sig syscall.Signal) {
-	self := os.Getpid()
-	family := descendants(self)
+func signalAll(t *Tree, sig syscall.Signal) {
+	family := descendants(os.Getpid(), t.before)
 	for pid := range family {
 		send(pid, sig, family)
 	}
@@ -76,7 +75,7 @@ func signalGroup(t *Tree, sig syscall.Signal) {
 		_ = unix.Kill(-t.pid, sig)
 		return
 	}
-	family := descendants(self)
+	family := descendants(self, t.before)
 	for pid := range family {
 		if in(pid) {
 			send(pid, sig, family)
@@ -96,12 +95,35 @@ func send(pid int, sig syscall.Signal, family map[int]bool) {
 	}
 }
 
-// descendants returns the descendants of a process. Some that are started meanwhile may be missing.
-func descendants(root int) map[int]bool {
+// Children are children that a process has, each with when it began.
+type Children map[int]string
+
+// Existing returns the children that this process has now: the shell that has become this program by exec may have started some.
+func Existing() Children {
+	all := Children{}
+	for _, pid := range childrenOf(os.Getpid()) {
+		all[pid] = statOf(pid).began
+	}
+	return all
+}
+
+func (c Children) have(pid int) bool {
+	began, ok := c[pid]
+	return ok && began == statOf(pid).began
+}
+
+// others reports whether this process has any children but these.
+func (c Children) others() bool {
+	return slices.ContainsFunc(childrenOf(os.Getpid()), func(pid int) bool { return !c.have(pid) })
+}
+
+// descendants returns the descendants of a process, without some of its children and theirs. Some that are started meanwhile may
+// be missing.
+func descendants(root int, without Children) map[int]bool {
 	family := map[int]bool{}
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		for _, child := range childrenOf(queue[0]) {
-			if !family[child] {
+			if !family[child] && !without.have(child) {
 				family[child] = true
 				queue = append(queue, child)
 			}

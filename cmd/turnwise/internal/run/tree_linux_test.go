@@ -129,7 +129,7 @@ func TestTheCommandAloneCounts(t *testing.T) {
 	require.NoError(t, err)
 	outcome(t, tree)
 	require.NoError(t, os.WriteFile("enough", nil, 0o600))
-	KillAll("")
+	KillAll("", nil)
 }
 
 // A limit that passes ends the command, stopped or not; one that is moved further off does not.
@@ -164,7 +164,7 @@ func TestABombOfForks(t *testing.T) {
 	began := time.Now()
 	outcome(t, tree)
 	assert.Less(t, time.Since(began), 30*time.Second)
-	assert.Empty(t, descendants(os.Getpid()))
+	assert.Empty(t, descendants(os.Getpid(), nil))
 }
 
 func TestWhatCannotBeStarted(t *testing.T) {
