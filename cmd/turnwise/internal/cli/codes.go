@@ -65,6 +65,7 @@ func codeOf(err error) int {
 type ended struct {
 	code  int
 	typed syscall.Signal // the typed signal that ended it; 0: none
+	tell  bool           // nobody else has got it
 }
 
 func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }

@@ -31,7 +31,7 @@ func Main(args []string) int {
 	code := codeOf(err)
 	var own *ended
 	if errors.As(err, &own) && own.typed != 0 {
-		dieOf(own.typed, true)
+		dieOf(own.typed, own.tell)
 	}
 	if errors.Is(err, errSilent) && code == codeSignal+int(syscall.SIGINT) && foreground() == syscall.Getpgrp() {
 		dieOf(syscall.SIGINT, false) // typed while we waited

@@ -28,6 +28,8 @@ type shift struct {
 	cgroup   string
 
 	exited     run.Event
+	typed      syscall.Signal // see terminal.typed
+	tell       bool
 	gone       run.Moment
 	endangered bool
 	overstayed bool // --max-hold is over
@@ -78,7 +80,7 @@ func (s *shift) event(what string) status.Event {
 func (s *shift) start() (err error) {
 	s.terminal = openTerminal()
 	c := run.Command{
-		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.ours,
+		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.first,
 		Env: environment(s.variables(s.hold.Token())),
 	}
 	if s.to.Scheme() == "file" {
@@ -95,7 +97,7 @@ func (s *shift) start() (err error) {
 		s.terminal.takeBack()
 		return unstarted(s.argv[0], err)
 	}
-	s.terminal.giveTo(s.child)
+	s.terminal.child = s.child
 	return nil
 }
 
@@ -147,6 +149,7 @@ func (s *shift) happened(e run.Event) {
 		s.terminal.stopped(syscall.Signal(e.Signal))
 	case run.Exited:
 		s.exited = e
+		s.typed, s.tell = s.terminal.typed(e.Status)
 	case run.Endangered:
 		s.endangered = !s.overstayed
 		if s.overstayed || s.hold.Err() != nil {
@@ -177,5 +180,5 @@ func (s *shift) verdict() error {
 	if s.exited.Code == 0 {
 		return nil
 	}
-	return &failure{s.exited.Code, &ended{s.exited.Code, s.terminal.typed(s.exited.Status)}}
+	return &failure{s.exited.Code, &ended{s.exited.Code, s.typed, s.tell}}
 }
