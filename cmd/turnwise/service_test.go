@@ -121,6 +121,16 @@ func TestTheServiceForgets(t *testing.T) {
 	assert.Contains(t, r.stderr.String(), "hold lost")
 }
 
+// A long wait in line is no reason to try for as long to reach the service.
+func TestAServiceThatIsNotThereIsNotWaitedForInLine(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	cmd := exec.Command(filepath.Join(program, "turnwise"), "lock", "-b", "redis://127.0.0.1:1", "-w", "3m", "a", "--", "true")
+	out, _ := cmd.CombinedOutput()
+	assert.Equal(t, 69, cmd.ProcessState.ExitCode(), string(out))
+	assert.Less(t, time.Since(began), 100*time.Second)
+}
+
 func TestTheServiceRefuses(t *testing.T) {
 	t.Parallel()
 	cluster := servers.Redis(t, servers.Password("secret"))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -125,12 +126,27 @@ func (s *shell) reads(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// answers demands that the shell reads what is typed.
+// answers demands that the shell reads what is typed. What is typed while a program ends may be thrown away.
 func (s *shell) answers() {
 	s.t.Helper()
 	s.n++
-	s.types(fmt.Sprintf("echo >answer%d\n", s.n))
-	s.makes(fmt.Sprintf("answer%d", s.n))
+	name := fmt.Sprintf("answer%d", s.n)
+	require.Eventually(s.t, func() bool {
+		s.types("\necho >" + name + "\n")
+		time.Sleep(200 * time.Millisecond)
+		_, err := os.Stat(filepath.Join(s.dir, name))
+		return err == nil
+	}, 20*time.Second, time.Second, "%s", name)
+}
+
+// shows waits until one of some texts is on the terminal.
+func (s *shell) shows(some ...string) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.ContainsFunc(some, func(text string) bool { return strings.Contains(s.said.String(), text) })
+	}, 20*time.Second, 10*time.Millisecond)
 }
 
 // isStopped waits until a process is stopped by a signal.
@@ -218,4 +234,20 @@ func TestCtrlCEndsTheScriptAround(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The page for terminals stops on Ctrl-Z as any program does, and goes on.
+func TestTopStops(t *testing.T) {
+	t.Parallel()
+	onTerminals(t, func(s *shell) {
+		s.types("TERM=vt100 turnwise top\n")
+		s.shows(s.dir + "/locks")
+		s.types("\x1a")
+		s.shows("topped", "uspended") // bash and dash say the one, zsh the other
+		s.answers()
+		s.types("fg\n")
+		time.Sleep(300 * time.Millisecond)
+		s.types("q")
+		s.answers()
+	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
@@ -170,11 +171,37 @@ func (s *service) open(ctx context.Context, to *backend.Service, opts ...backend
 	if s.verbose {
 		opts = append(opts, backend.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	}
+	if err := enoughFiles(); err != nil {
+		return nil, &failure{codeUnusable, err}
+	}
 	client, err := to.Connect(ctx, opts...)
 	if err != nil {
 		return nil, unopened(to.Scheme(), err)
 	}
 	return client, nil
+}
+
+// neededFiles is how many files a command may have to open, with a guardian.
+const neededFiles = 24
+
+// enoughFiles refuses to begin where so few files may be open that it would wait for them later, in the middle.
+func enoughFiles() error {
+	var open []int
+	defer func() {
+		for _, fd := range open {
+			unix.Close(fd)
+		}
+	}()
+	for range neededFiles {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == unix.EMFILE || err == unix.ENFILE {
+			return fmt.Errorf("only %d more files can be opened, and turnwise needs up to %d: raise the limit (ulimit -n): %w", len(open), neededFiles, err)
+		}
+		if err == nil {
+			open = append(open, fd)
+		}
+	}
+	return nil
 }
 
 // look connects for a command that only looks, and calls f.

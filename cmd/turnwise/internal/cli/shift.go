@@ -33,6 +33,7 @@ type shift struct {
 	gone       run.Moment
 	endangered bool
 	overstayed bool // --max-hold is over
+	stuck      bool // and for so long that something cannot be killed
 	sudden     bool // the hold ended before its deadline
 }
 
@@ -104,7 +105,7 @@ func (s *shift) start() (err error) {
 // supervise looks after the command until all processes have gone.
 func (s *shift) supervise() error {
 	lost := s.hold.Context().Done()
-	var gaveUp, overstayed <-chan time.Time
+	var gaveUp, overstayed, stuck <-chan time.Time
 	if s.maxHold.Duration > 0 {
 		overstayed = time.After(s.maxHold.Duration)
 	}
@@ -121,6 +122,10 @@ func (s *shift) supervise() error {
 		case <-overstayed:
 			s.overstayed = true
 			s.child.End(s.grace.Duration)
+			stuck = time.After(s.grace.Duration + giveUpAfter)
+		case <-stuck:
+			s.stuck = true
+			fmt.Fprintf(os.Stderr, "turnwise: %q: --max-hold is over, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name)
 		case <-lost:
 			lost, gaveUp = nil, time.After(giveUpAfter)
 			s.sudden = s.lease.deadline == 0 || run.Now() < s.lease.deadline
@@ -174,6 +179,12 @@ func (s *shift) verdict() error {
 		return fail(codeLost, "%q: %w, before the command had ended", s.name, why)
 	case s.endangered:
 		return fail(codeStopped, "%q: the command was ended, since the hold was about to be lost", s.name)
+	case s.stuck:
+		err := fmt.Errorf("%q: what could not be killed when --max-hold was over has ended by itself", s.name)
+		if s.exited.Code == 0 {
+			return &failure{codeStopped, err}
+		}
+		fmt.Fprintln(os.Stderr, text(err))
 	case s.overstayed:
 		fmt.Fprintf(os.Stderr, "turnwise: %q: the command was ended after %v (--max-hold)\n", s.name, s.maxHold.Duration)
 	}

@@ -74,6 +74,16 @@ func (s *signals) ended() error {
 	return nil
 }
 
+// forgive forgets a signal that has ended the wait, if it was this one.
+func (s *signals) forgive(sig syscall.Signal) {
+	if s.asked.CompareAndSwap(int32(sig), 0) {
+		select {
+		case <-s.end:
+		default:
+		}
+	}
+}
+
 // untilEnd returns a context that also ends when a signal ends the wait.
 func (s *signals) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -96,7 +106,7 @@ func (s *signals) untilEnd(ctx context.Context) (context.Context, context.Cancel
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer signal.Stop(caught)
 		select {

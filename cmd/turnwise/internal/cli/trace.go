@@ -3,8 +3,10 @@
 package cli
 
 import (
+	"fmt"
 	"net/url"
 	"os"
+	"sync"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
@@ -20,7 +22,21 @@ func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
 	if err != nil {
 		return nil, &failure{codeUnusable, err}
 	}
-	return trace.To(f, serviceName(at)), nil
+	return trace.To(&traceFile{f: f}, serviceName(at)), nil
+}
+
+// traceFile says once that something is missing from the trace.
+type traceFile struct {
+	f    *os.File
+	told sync.Once
+}
+
+func (t *traceFile) Write(b []byte) (int, error) {
+	n, err := t.f.Write(b)
+	if err != nil {
+		t.told.Do(func() { fmt.Fprintln(os.Stderr, text(fmt.Errorf("--trace: the trace is not complete: %w", err))) })
+	}
+	return n, err
 }
 
 // serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine.

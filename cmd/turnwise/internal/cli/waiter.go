@@ -62,7 +62,7 @@ func (w *waiter) connect(reports *status.Reporter) error {
 	defer cancel()
 	if w.try || w.wait.Duration > 0 { // this is not yet the wait in line
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, max(w.wait.Duration, connectFor))
+		ctx, stop = context.WithTimeout(ctx, min(max(w.wait.Duration, connectFor), longestConnect))
 		defer stop()
 	}
 	late := time.AfterFunc(2*time.Second, func() {
@@ -83,8 +83,12 @@ func (w *waiter) connect(reports *status.Reporter) error {
 	return err
 }
 
-// connectFor is the least time to try to reach the service when the wait is limited. Otherwise the driver decides.
-const connectFor = 5 * time.Second
+// connectFor is the least time to try to reach the service when the wait is limited, and longestConnect the longest. Otherwise the
+// driver decides, and takes as long.
+const (
+	connectFor     = 5 * time.Second
+	longestConnect = 30 * time.Second
+)
 
 // close ends the session after an outcome. If the command may still run, the session must expire instead, so that nobody
 // enters beside the command.

@@ -83,6 +83,29 @@ func TestAllThatDetachItselfIsFound(t *testing.T) {
 	}
 }
 
+// What turnwise and its guardian have left when both were killed goes when the next one comes.
+func TestAnEmptyControlGroupOfTheDeadIsRemoved(t *testing.T) {
+	own, err := ownCgroup()
+	if err != nil {
+		t.Skip(err)
+	}
+	c := exec.Command("true")
+	require.NoError(t, c.Run())
+	left := fmt.Sprintf("%s/turnwise-%d-1", own, c.Process.Pid)
+	living := fmt.Sprintf("%s/turnwise-%d-1", own, os.Getpid())
+	for _, dir := range []string{left, living} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Skip(err)
+		}
+		defer os.Remove(dir)
+	}
+	dir, err := NewCgroup()
+	require.NoError(t, err)
+	RemoveCgroup(dir)
+	assert.NoDirExists(t, left)
+	assert.DirExists(t, living)
+}
+
 // A process that has ended is not taken for the one that has its number now.
 func TestAProcessIsKnownByMoreThanItsNumber(t *testing.T) {
 	for name, by := range map[string]func(int, int) (int, error){
