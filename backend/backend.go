@@ -91,6 +91,9 @@ func (s *Service) Directory() string {
 	return dir
 }
 
+// Hosts returns how many hosts the URL names.
+func (s *Service) Hosts() int { return len(s.target.hosts) }
+
 // String returns the URL without secrets.
 func (s *Service) String() string { return s.target.shown }
 

@@ -47,6 +47,9 @@ func examine(ctx context.Context, s *service) error {
 	if dir := to.Directory(); dir != "" {
 		fmt.Fprintf(out, "directory  %s\n", dir)
 	}
+	if to.Hosts() == 1 {
+		fmt.Fprintln(out, "servers    one is named: if it fails, nobody is asked in its place")
+	}
 	reach, cancel := context.WithTimeout(ctx, reachFor)
 	defer cancel()
 	began := time.Now()

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -115,8 +116,28 @@ func (w *waiter) take() (*coord.Hold, error) {
 	if left := recovery(w.client); left > 0 {
 		return nil, fail(w.busyCode, "%q: %s", w.name, recovers(w.to, left))
 	}
-	return nil, taken(w.busyCode, err)
+	return nil, taken(w.busyCode, w.whoHas(err))
 }
+
+// whoHas adds to an error who has the line, if the error does not say that: a wait that was too long knows only that it was.
+func (w *waiter) whoHas(err error) error {
+	var e *coord.Error
+	if !errors.As(err, &e) || e.Blocker.Owner != (coord.Owner{}) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
+	defer cancel()
+	line, lineErr := w.client.Line(ctx, w.name)
+	if i := slices.IndexFunc(line, func(n coord.Node) bool { return n.Holds }); lineErr == nil && i >= 0 {
+		with := *e
+		with.Blocker = line[i]
+		return &with
+	}
+	return err
+}
+
+// lookFor is how long to look who has the line once the wait is over.
+const lookFor = time.Second
 
 // heldAround refuses to wait for a line that is already held for the command in which this turnwise runs: it would wait
 // forever.
