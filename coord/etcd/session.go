@@ -189,7 +189,7 @@ func (s *session) renew() {
 		pause = min(time.Duration(misses)*20*time.Millisecond, interval/3)
 		misses++
 		s.d.log.Warn("etcd: lease not renewed", "lease", leaseHex(s.lease), "tries", misses,
-			"remaining", time.Until(s.Deadline()).Round(time.Millisecond), "err", err)
+			"remaining", max(time.Until(s.Deadline()), 0).Round(time.Millisecond).String(), "err", err)
 	}
 }
 

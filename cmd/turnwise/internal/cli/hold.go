@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -308,10 +309,12 @@ func adoptCommand() *cobra.Command {
 			if err == nil {
 				err = v.in.Decode(&a)
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 				return fail(1, "nothing is held any more: %w", err)
-			}
-			if !a.Adopted {
+			case err != nil: // another user's, say
+				return fail(1, "the process that holds cannot be told for which shell: %w", err)
+			case !a.Adopted:
 				return fail(1, "%q is not held for this shell: %s", v.Line, coord.Printable(a.Why))
 			}
 			return nil
