@@ -127,6 +127,9 @@ func (s *session) Deadline() time.Time { return s.deadline.Time() }
 
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
+// Why says why the session is over.
+func (s *session) Why() error { return s.life.Why() }
+
 // end ends the session, for the first reason given.
 func (s *session) end(why error) {
 	if !s.life.End(why) {
