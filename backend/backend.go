@@ -37,10 +37,11 @@ func Parse(url string) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.rename()
 	open, ok := services[t.scheme]
 	switch {
 	case !ok:
-		return nil, t.wrong("no service is called %q: use %s", t.scheme, strings.Join(Schemes(), ", "))
+		return nil, t.wrong("no service is called %q: %s", t.scheme, suggestion(t.scheme))
 	case open == nil:
 		return nil, t.wrong("this program was built without %s (turnwise_no_%s)", t.scheme, t.scheme)
 	}
@@ -81,6 +82,18 @@ func (s *Service) Connect(ctx context.Context, opts ...Option) (*coord.Client, e
 // Scheme returns what the URL begins with: "file", "zk" and so on.
 func (s *Service) Scheme() string { return s.target.scheme }
 
+// Directory returns the directory of a service of files, and "" for other services.
+func (s *Service) Directory() string {
+	if s.target.scheme != "file" {
+		return ""
+	}
+	dir, _, _ := s.target.directory()
+	return dir
+}
+
+// Hosts returns how many hosts the URL names.
+func (s *Service) Hosts() int { return len(s.target.hosts) }
+
 // String returns the URL without secrets.
 func (s *Service) String() string { return s.target.shown }
 
@@ -119,6 +132,35 @@ func WithLogger(l *slog.Logger) Option {
 // WithClient passes options on to the coord.Client.
 func WithClient(opts ...coord.Option) Option {
 	return func(c *config) { c.client = append(c.client, opts...) }
+}
+
+// names are what other programs call a service in their URLs. What ends in an s asks for encryption.
+var names = map[string]string{
+	"zookeeper": "zk", "zks": "zk+tls", "etcds": "etcd+tls", "etcd3": "etcd", "rediss": "redis+tls", "valkey": "redis", "valkeys": "redis+tls",
+	"postgresql": "postgres", "pg": "postgres", "pgsql": "postgres", "mariadb": "mysql", "memcache": "memcached",
+}
+
+// rename gives a service that was called by such a name the one that it has here.
+func (t *target) rename() {
+	name, tls := strings.CutSuffix(names[t.scheme], "+tls")
+	if name == "" {
+		return
+	}
+	t.scheme = name
+	if tls && !t.params.values.Has("tls") {
+		t.params.values.Set("tls", "yes")
+	}
+}
+
+// suggestion says what to write instead of a name that is no service's.
+func suggestion(scheme string) string {
+	all := Schemes()
+	for _, known := range slices.Sorted(maps.Keys(services)) {
+		if len(scheme) > 1 && (strings.HasPrefix(known, scheme) || strings.HasPrefix(scheme, known)) {
+			return fmt.Sprintf("did you mean %s? There are %s", known, strings.Join(all, ", "))
+		}
+	}
+	return "use " + strings.Join(all, ", ")
 }
 
 // Schemes returns the schemes of the services that this program was built with.

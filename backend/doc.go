@@ -15,6 +15,9 @@
 //	mysql://user@host:3306/database           MariaDB or MySQL
 //	memcached://host:11211                    memcached
 //
+// Names from elsewhere are understood as well: postgresql, mariadb, valkey, zookeeper and memcache; rediss, valkeys, etcds and
+// zks are the same as tls=yes.
+//
 // If no port is given it is the usual one, and if no path is given it is the driver's own root. The home is the user's
 // home as the system knows it, not $HOME: a cron job and a shell mean the same directory. For the same reason a URL of
 // PostgreSQL names the database, whatever PGDATABASE is; the other PG… variables of libpq, and ~/.pgpass, fill in what the

@@ -105,7 +105,7 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
-		h.lose(lostSession)
+		h.lose(h.session.lost())
 	}
 	if h.end.Load() == nil && h.timer != nil {
 		h.timer.Reset(watchAfter)

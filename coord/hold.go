@@ -134,7 +134,7 @@ func (h *Hold) Err() error {
 				h.loseWithOuter(why)
 			}
 		case h.session.ended():
-			h.lose(lostSession)
+			h.lose(h.session.lost())
 		case !h.session.alive():
 			h.lose(lostDeadline)
 		}

@@ -259,7 +259,7 @@ func TestAfterALossTheNextCallOpensAnotherSession(t *testing.T) {
 		assert.Equal(t, []string{
 			"session opened",
 			fmt.Sprintf("line %d granted after 0s", lost.Token()),
-			fmt.Sprintf("line %d lost: hold lost: the session has ended", lost.Token()),
+			fmt.Sprintf("line %d lost: hold lost: the session has ended: another process, or an operator, has ended it", lost.Token()),
 			"session ended",
 		}, told.read())
 		next := enter(t, c)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,6 +186,17 @@ func (s *session) keep() {
 	}
 }
 
+// lost is what becomes of a hold when the session has ended, with the reason if the driver knows it. The reason is for people: its
+// classes are not those of the loss.
+func (s *session) lost() error {
+	if d, ok := s.Session.(interface{ Why() error }); ok {
+		if why := d.Why(); why != nil {
+			return fmt.Errorf("%w: %s", lostSession, strings.TrimPrefix(why.Error(), driver.ErrSessionEnded.Error()+": "))
+		}
+	}
+	return lostSession
+}
+
 func (s *session) saw(at time.Time) { s.seen.Store(&at) }
 
 // dropSession makes room for another session. The holds of this one end first: the caller may join the same line again
@@ -194,7 +206,7 @@ func (c *Client) dropSession(s *session) {
 		c.mu.Lock()
 		s.over = true
 		c.mu.Unlock()
-		s.loseAll(lostSession)
+		s.loseAll(s.lost())
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !s.abandoned.Load() {

@@ -39,6 +39,11 @@
 //     edit one in place is refused, unless it is root; if it succeeds, it has changed a version.
 //   - With [Copy] it is a copy, and editing it does no harm. That costs the space and the time of a copy.
 //
+// A file that is at the path before anybody has written is what Read reads; the first writer makes it the first version. A file
+// that somebody else puts at the path later, as editors and sed -i do, is no version: Read goes on with the newest one. The
+// next writer replaces it, and keeps a copy in the directory of versions, under a name that begins with "spared."; [Spared]
+// says so. The newest 16 of these stay. What is put there while the writer replaces the path is lost.
+//
 // A new version has the owner, the group and the rights to read of what is at the path, as far as the writer may give them;
 // nobody gets more rights than before. With [Copy] the owner may write to it, too. The first version is readable as far as the
 // writer's umask allows. The names of versions can be seen by whoever may read the directory.

@@ -28,6 +28,8 @@ type File struct {
 	keep  int
 	copy  bool
 	epoch uint32
+
+	spared func(kept string)
 }
 
 // Option sets up a File. A nil Option changes nothing.
@@ -43,6 +45,10 @@ func Copy() Option { return func(f *File) { f.copy = true } }
 // Epoch sets the number that goes before the tokens of Write. Raise it when the lock moves to another engine: see
 // fence.Stamp.
 func Epoch(n uint32) Option { return func(f *File) { f.epoch = n } }
+
+// Spared has told called when a writer found a file at the path that is no version, because somebody else put it there; kept is
+// where it is now. Nobody reads it.
+func Spared(told func(kept string)) Option { return func(f *File) { f.spared = told } }
 
 // Open returns the file at a path. It creates nothing; the first Write does. The lock may be nil if you only Read or
 // Publish.

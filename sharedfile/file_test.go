@@ -377,7 +377,8 @@ func TestThePathIsALinkOrACopy(t *testing.T) {
 	plain, err := os.ReadFile(f.Path())
 	require.NoError(t, err)
 	assert.Equal(t, "third", string(plain))
-	assert.Equal(t, []string{"0.1.1", "0.2.1", "0.3.1"}, entries(t, f))
+	assert.Equal(t, []string{"edited in place"}, sparedFiles(t, f))
+	assert.Equal(t, []string{"0.1.1", "0.2.1", "0.3.1"}, entries(t, f)[:3])
 }
 
 // A writer that was stopped just before it put an older version at the path has done so now. refresh puts that right.
@@ -395,11 +396,20 @@ func TestAPathThatWentBackIsPutRight(t *testing.T) {
 
 func TestAPathThatCannotBeReplacedIsToldAndTheVersionIsThere(t *testing.T) {
 	f := open(t)
+	publish(t, f, 1, "zeroth")
+	require.NoError(t, os.Remove(f.path))
 	require.NoError(t, os.Mkdir(f.path, 0o755)) // since it was opened
-	err := f.Publish(t.Context(), fence.Stamp{Token: 1}, text("first"))
+	err := f.Publish(t.Context(), fence.Stamp{Token: 2}, text("first"))
 	assert.ErrorContains(t, err, "the new version is written, but not put at the path itself")
 	assert.Equal(t, "first", content(t, f))
-	assert.Equal(t, []string{"0.1.1"}, entries(t, f))
+	assert.Equal(t, []string{"0.1.1", "0.2.1"}, entries(t, f))
+}
+
+func TestADirectoryAtThePathIsNoFirstVersion(t *testing.T) {
+	f := open(t)
+	require.NoError(t, os.Mkdir(f.path, 0o755)) // since it was opened
+	err := f.Publish(t.Context(), fence.Stamp{Token: 1}, text("first"))
+	assert.ErrorContains(t, err, "it is no plain file")
 }
 
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {

@@ -3,7 +3,6 @@ package sharedfile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,7 +12,7 @@ import (
 // Read calls fn with the newest version, from its beginning; r is also an io.Seeker and an io.ReaderAt. Read takes no
 // lock and waits for nobody. What fn reads does not change, however long fn takes. fn must not keep r.
 //
-// If nobody has written yet the error is fs.ErrNotExist. The error of fn is returned as it is.
+// If nobody has written yet it reads what is at the path; if nothing is there, the error is fs.ErrNotExist. The error of fn is returned as it is.
 func (f *File) Read(ctx context.Context, fn func(r io.Reader) error) error {
 	v, err := f.openNewest(ctx)
 	if err != nil {
@@ -40,7 +39,7 @@ func (f *File) openNewest(ctx context.Context) (*os.File, error) {
 		}
 		n, ok := all.newest()
 		if !ok || n.kind == empty {
-			return nil, fmt.Errorf("nobody has written it yet: %w", fs.ErrNotExist)
+			return f.openPlain()
 		}
 		v, err := os.Open(f.at(n))
 		if errors.Is(err, fs.ErrNotExist) {

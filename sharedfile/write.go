@@ -184,7 +184,7 @@ func (f *File) claim(ctx context.Context, s fence.Stamp) error {
 		if there && found.kind != empty {
 			err = f.claimVersion(s, found)
 		} else {
-			err = f.create(name{stamp: s, kind: empty})
+			err = f.adopt(s)
 		}
 		switch {
 		case err == nil, errors.Is(err, fs.ErrExist): // another process with our stamp may have been quicker
@@ -326,6 +326,9 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 		d, err = f.duplicate(s, v, 0o200)
 	}
 	defer f.drop(d) // a link is left over if the path has the same file by now
+	if err == nil {
+		err = f.spare(s)
+	}
 	if err == nil {
 		err = os.Rename(f.at(d), f.path)
 	}

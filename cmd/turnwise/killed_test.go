@@ -44,14 +44,18 @@ var killed = []struct {
 	{"turnwise is killed, the command stopped", func(r *running) { r.command(stop); r.signal(kill) }, -1, -1, true},
 	{"turnwise is stopped, the command killed", func(r *running) { r.signal(stop); r.command(kill) }, 70, 137, true},
 	{"turnwise is killed, all else stopped", func(r *running) { r.family(stop); r.signal(kill) }, -1, -1, true},
-	{"the guardian is killed", func(r *running) { assert.NoError(r.t, syscall.Kill(r.guardian(), kill)) }, 137, 0, true},
+	{"the guardian is killed", func(r *running) { assert.NoError(r.t, syscall.Kill(r.guardian(), kill)) }, 137, 137, true},
 	{"the guardian does not listen and is killed", func(r *running) {
 		guardian := r.guardian()
 		assert.NoError(r.t, syscall.Kill(guardian, stop))
 		r.signal(syscall.SIGTERM)
 		time.Sleep(100 * time.Millisecond)
 		assert.NoError(r.t, syscall.Kill(guardian, kill))
-	}, 137, 0, true},
+	}, 137, 137, true},
+	{"the guardian is stopped, all that it guards killed", func(r *running) {
+		assert.NoError(r.t, syscall.Kill(r.guardian(), stop))
+		r.family(kill) // zombies, as long as the guardian does not wait for them
+	}, 137, 137, true},
 }
 
 // Whichever of turnwise, its guardian and the command is killed or stopped, the next one starts only when everything that
@@ -70,8 +74,8 @@ func TestNobodyStartsBeforeTheLastIsDead(t *testing.T) {
 			url := s.at(t)
 			for i, k := range killed {
 				code, bySelf := k.ttl, k.bySelf
-				if s.name == "file" {
-					code, bySelf = k.file, false
+				if s.name == "file" { // only the guardian's end ends the command there
+					code, bySelf = k.file, strings.Contains(k.what, "guardian")
 				}
 				if code == 0 {
 					continue

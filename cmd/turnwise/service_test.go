@@ -118,7 +118,17 @@ func TestTheServiceForgets(t *testing.T) {
 	r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s&longest-session=4s", "a", "sh", "-c", `trap "" TERM; echo >ready; while :; do sleep 0.05; done`)
 	cluster.Member(0).Restart(t)
 	assert.Equal(t, 71, r.code())
-	assert.Contains(t, r.stderr.String(), "hold lost")
+	assert.Regexp(t, `turnwise: "a": hold lost: [^\n]*forgotten`, r.stderr.String(), "the cause is in the first line")
+}
+
+// A long wait in line is no reason to try for as long to reach the service.
+func TestAServiceThatIsNotThereIsNotWaitedForInLine(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	cmd := exec.Command(filepath.Join(program, "turnwise"), "lock", "-b", "redis://127.0.0.1:1", "-w", "3m", "a", "--", "true")
+	out, _ := cmd.CombinedOutput()
+	assert.Equal(t, 69, cmd.ProcessState.ExitCode(), string(out))
+	assert.Less(t, time.Since(began), 100*time.Second)
 }
 
 func TestTheServiceRefuses(t *testing.T) {

@@ -112,7 +112,8 @@ type Session interface {
 	// pass as well, if the next Join brings a new one. Every Hold.Err reads it, so it must be cheap.
 	Deadline() time.Time
 
-	// Done is closed when the session is over for certain: refused by the service, closed or abandoned.
+	// Done is closed when the session is over for certain: refused by the service, closed or abandoned. A session that also has
+	// a method Why() error says there why, for people to read.
 	Done() <-chan struct{}
 
 	// Close ends the session at the service, and all its nodes with it. The engine calls it only when nobody works

@@ -37,6 +37,7 @@ type service struct {
 	release   func() error // closes the client if it is ours; nil: it is the user's
 
 	numbered atomic.Bool // see errNumbered
+	deaf     sync.Once   // see warnOfDeaf
 
 	life    *driverkit.Life // until Close
 	watches *watches        // for callers who stand in no line

@@ -70,6 +70,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	if err != nil {
 		return nil, nil, err
 	}
+	s.d.warnOfDeaf(ahead)
 	return j.place, ahead, nil
 }
 
@@ -286,4 +287,17 @@ func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, erro
 func (j *joining) born(rev int64) {
 	j.created, j.modified = rev, rev
 	j.node.ID, j.node.Token = nodeID(j.key, rev), driver.Token(rev)
+}
+
+// warnOfDeaf says once that others are in line who do not wait for us.
+func (d *service) warnOfDeaf(ahead []driver.Node) {
+	for _, n := range ahead {
+		if d.keys.isDeaf(n) {
+			d.deaf.Do(func() {
+				d.log.Warn("etcd: another tool's name for this line ends with a slash: it does not see these contenders, so both may hold: "+
+					"use WithTrailingSlash", "line", n.Line, "key", n.ID)
+			})
+			return
+		}
+	}
 }

@@ -28,6 +28,10 @@ const (
 	// for one another: <name>/<lease>. It has the properties of theirs: whatever stands below a name counts as a contender, so
 	// lines a and a/b disturb one another, and nobody can tell who owns a contender. The root is empty unless WithRoot says
 	// otherwise.
+	//
+	// The prefix that other tools use has to be the same, slashes included. For theirs of "/my-lock" use WithRoot("/") and the line
+	// my-lock; for "/my-lock/", WithTrailingSlash as well. Of contenders that see only "/my-lock/", whoever waits for "/my-lock"
+	// is warned.
 	Stock
 )
 
@@ -37,12 +41,13 @@ const defaultRoot = "turnwise/"
 type layout struct {
 	root  string
 	names Names
+	tail  string // with stock names: what stands between a line's name and the slash before its contenders
 }
 
 // line is the prefix of all keys in a line.
 func (l layout) line(name string) string {
 	if l.names == Stock {
-		return l.root + name + "/"
+		return l.root + name + l.tail + "/"
 	}
 	return l.root + name + "//"
 }
@@ -140,7 +145,13 @@ func (l layout) lineOf(kv *mvccpb.KeyValue) (string, bool) {
 	// Any program may keep keys here; a contender is a key whose name begins with its own lease.
 	own := leaseHex(clientv3.LeaseID(kv.Lease))
 	name, ok := strings.CutPrefix(rest[i+1:], own)
-	return rest[:i], ok && kv.Lease != 0 && (name == "" || name[0] == '-')
+	line, tailed := strings.CutSuffix(rest[:i], l.tail)
+	return line, ok && tailed && line != "" && kv.Lease != 0 && (name == "" || name[0] == '-')
+}
+
+// isDeaf reports whether a contender of another tool does not see ours: its own name for the line ends with a slash.
+func (l layout) isDeaf(n driver.Node) bool {
+	return l.names == Stock && strings.HasPrefix(n.ID, l.line(n.Line)+"/")
 }
 
 // sessions is the prefix of the sessions' own keys. It is within no line's prefix, since no line's name begins with a

@@ -11,7 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-var layouts = []layout{{root: "turnwise/"}, {root: "a/b/"}, {names: Stock}, {root: "x/", names: Stock}}
+var layouts = []layout{{root: "turnwise/"}, {root: "a/b/"}, {names: Stock}, {root: "x/", names: Stock}, {root: "/", names: Stock, tail: "/"}}
 
 func TestKeysTellWhatTheyWereMadeOf(t *testing.T) {
 	for _, l := range layouts {

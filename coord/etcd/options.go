@@ -19,6 +19,7 @@ type config struct {
 	ttl    time.Duration
 	root   *string
 	names  Names
+	tail   string
 	log    *slog.Logger
 	client []coord.Option
 
@@ -41,6 +42,10 @@ func WithRoot(prefix string) Option { return func(c *config) { c.root = &prefix 
 
 // WithNames sets what contenders' keys look like: [Isolated], or [Stock] to share lines with other tools.
 func WithNames(n Names) Option { return func(c *config) { c.names = n } }
+
+// WithTrailingSlash makes the names of lines end with a slash at the service, for other tools that end theirs so, as
+// concurrency.NewMutex(s, "my-lock/") does. It is for [Stock].
+func WithTrailingSlash() Option { return func(c *config) { c.tail = "/" } }
 
 // WithLogger logs the troubles that the driver copes with, such as failed renewals and broken streams, and its clean-ups.
 // Without it nothing is logged.
@@ -69,10 +74,11 @@ func configure(opts []Option) (config, layout, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if c.names != Isolated && c.names != Stock {
-		return fail("WithNames(%d): use Isolated or Stock", c.names)
-	}
 	switch {
+	case c.names != Isolated && c.names != Stock:
+		return fail("WithNames(%d): use Isolated or Stock", c.names)
+	case c.tail != "" && c.names != Stock:
+		return fail("WithTrailingSlash: it is for WithNames(Stock)")
 	case c.ttl <= 0:
 		return fail("WithTTL(%v): it must be positive; a few seconds are usual", c.ttl)
 	case c.ttl < minTTL:
@@ -80,13 +86,7 @@ func configure(opts []Option) (config, layout, error) {
 	case c.ttl > maxTTL:
 		return fail("WithTTL(%v): at most %v: etcd may forget renewals of leases that last longer", c.ttl, maxTTL)
 	}
-	l := layout{names: c.names}
-	switch {
-	case c.root != nil:
-		l.root = *c.root
-	case c.names == Isolated:
-		l.root = defaultRoot
-	}
+	l := layout{root: c.rootOr(defaultRoot), names: c.names, tail: c.tail}
 	if l.root != "" && !strings.HasSuffix(l.root, "/") {
 		l.root += "/"
 	}
@@ -100,6 +100,17 @@ func configure(opts []Option) (config, layout, error) {
 		return fail("WithRoot(%q): the root must not be empty, lest names mix with what others keep", l.root)
 	}
 	return c, l, nil
+}
+
+// rootOr returns the root that was asked for, or else the default; with stock names that is empty.
+func (c *config) rootOr(usual string) string {
+	switch {
+	case c.root != nil:
+		return *c.root
+	case c.names == Stock:
+		return ""
+	}
+	return usual
 }
 
 const (

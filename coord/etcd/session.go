@@ -127,6 +127,9 @@ func (s *session) Deadline() time.Time { return s.deadline.Time() }
 
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
+// Why says why the session is over.
+func (s *session) Why() error { return s.life.Why() }
+
 // end ends the session, for the first reason given.
 func (s *session) end(why error) {
 	if !s.life.End(why) {
@@ -189,7 +192,7 @@ func (s *session) renew() {
 		pause = min(time.Duration(misses)*20*time.Millisecond, interval/3)
 		misses++
 		s.d.log.Warn("etcd: lease not renewed", "lease", leaseHex(s.lease), "tries", misses,
-			"remaining", time.Until(s.Deadline()).Round(time.Millisecond), "err", err)
+			"remaining", max(time.Until(s.Deadline()), 0).Round(time.Millisecond).String(), "err", err)
 	}
 }
 

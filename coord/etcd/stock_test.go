@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"strings"
 	"sync"
@@ -21,6 +22,17 @@ import (
 
 // With four of their contenders and four of ours in one line, there are never two inside, and everyone is served.
 func TestOneLineWithConcurrencyMutex(t *testing.T) {
+	for theirs, ours := range map[string][]Option{
+		"shared/line":   nil,
+		"/shared/line":  {WithRoot("/")},
+		"/shared/line/": {WithRoot("/"), WithTrailingSlash()},
+		"shared/line/":  {WithTrailingSlash()},
+	} {
+		t.Run(theirs, func(t *testing.T) { oneLine(t, theirs, ours) })
+	}
+}
+
+func oneLine(t *testing.T, theirs string, ours []Option) {
 	cluster := servers.Etcd(t, servers.Shared())
 	const each, turns = 4, 25
 	var inside, served atomic.Int64
@@ -43,7 +55,7 @@ func TestOneLineWithConcurrencyMutex(t *testing.T) {
 				return
 			}
 			defer session.Close()
-			m := concurrency.NewMutex(session, "shared/line")
+			m := concurrency.NewMutex(session, theirs)
 			for range turns {
 				if err := m.Lock(ctx); err != nil {
 					t.Errorf("theirs: %v", err)
@@ -55,7 +67,7 @@ func TestOneLineWithConcurrencyMutex(t *testing.T) {
 				}
 			}
 		})
-		s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock))
+		s := open(t, connectLink(t, cluster.Addrs()...), append(ours[:len(ours):len(ours)], WithNames(Stock))...)
 		all.Go(func() {
 			for range turns {
 				me, ahead, err := s.Join(ctx, entry("shared/line", "lock"))
@@ -133,6 +145,28 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 	leader("them again")
 	if err := theirs.Resign(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Who waits for contenders that do not see him is warned.
+func TestAnotherNameForTheLineIsNoticed(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	session, err := concurrency.NewSession(direct(t, cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	m := concurrency.NewMutex(session, "slashed/")
+	ctx := within(t, time.Minute)
+	if err := m.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	s := open(t, connectLink(t, cluster.Addrs()...), WithNames(Stock), WithLogger(log))
+	_, ahead := join(t, s, entry("slashed", "lock"))
+	if len(ahead) != 1 || !strings.Contains(said.String(), "ends with a slash") {
+		t.Errorf("%v are ahead, and the log says %q", ahead, said.String())
 	}
 }
 

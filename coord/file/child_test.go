@@ -44,6 +44,7 @@ func child() {
 			_, err := Open(context.Background(), dir)
 			return err
 		},
+		"listen":           listenAgainAndAgain,
 		"run out of files": runOutOfFiles,
 		"leave an heir":    leaveAnHeir,
 	}
@@ -237,6 +238,51 @@ func TestUsersOfAGroupShareADirectory(t *testing.T) {
 		t.Errorf("%d numbers were given to three processes that each want 50", len(n.times))
 	}
 	n.check(t, open(t, dir), 0)
+}
+
+// listenAgainAndAgain makes the directory of a topic, and removes it, again and again.
+func listenAgainAndAgain(dir string) error {
+	unix.Umask(0o077)
+	s, err := Open(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for range 2000 {
+		stop, err := s.Listen(context.Background(), "topic", func([]byte) {})
+		if err != nil {
+			return err
+		}
+		stop()
+	}
+	return nil
+}
+
+// While one user makes a directory within, others of the group may come.
+func TestUsersOfAGroupListenAtTheSameTime(t *testing.T) {
+	common := commonDir(t)
+	dir := common + "/locks"
+	asUser(t, exec.Command("true"), 12345, 12345)
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 12345, 12345), os.Chmod(dir, 0o770|os.ModeSetgid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for _, uid := range []uint32{12345, 12346, 12347} {
+		cmd := asUser(t, childProcess("listen", dir), uid, 12345)
+		cmd.Path = common + "/program"
+		all.Go(func() {
+			if out, err := cmd.Output(); err != nil {
+				t.Errorf("user %d: %v: %s", uid, err, out)
+			}
+		})
+	}
+	all.Wait()
+	left, err := os.ReadDir(dir + "/notes")
+	if err != nil || len(left) > 1 {
+		t.Errorf("%v are left, %v", left, err)
+	}
 }
 
 func TestAnotherUserIsRefused(t *testing.T) {

@@ -3,7 +3,9 @@
 package file
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -247,25 +249,56 @@ func (d *dir) visit(name string) (*dir, error) {
 }
 
 // makeSub opens a directory within, and makes it if it is not there.
+//
+// It gets its name only when all may enter who are to: otherwise another of the group could come in between and be refused, for
+// ever if this process dies there.
 func (d *dir) makeSub(name string) (*dir, error) {
-	made := again(func() error { return unix.Mkdirat(d.fd(), name, 0o700) })
-	if made != nil && made != unix.EEXIST {
-		return nil, &fs.PathError{Op: "make", Path: d.pathOf(name), Err: made}
-	}
 	sub, err := d.sub(name)
-	if err != nil || made != nil {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return sub, err
 	}
-	var st unix.Stat_t
-	fd := sub.fd()
-	if err = again(func() error { return unix.Fstat(fd, &st) }); err == nil && int(st.Uid) == os.Geteuid() {
-		err = d.by.take(fd, 0o2770)
+	made := name
+	if d.by.group || d.by.giveUID != -1 || d.by.giveGID != -1 {
+		var unique [6]byte
+		rand.Read(unique[:])
+		made = fmt.Sprintf("%s%x", newPrefix, unique)
 	}
+	err = again(func() error { return unix.Mkdirat(d.fd(), made, 0o700) })
+	if err == nil && made != name {
+		if err = d.takeSub(made); err == nil {
+			err = renameNew(d.fd(), made, name)
+		}
+		if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP { // then others have to come again if they are in between
+			if err = again(func() error { return unix.Mkdirat(d.fd(), name, 0o700) }); err == nil {
+				err = d.takeSub(name)
+			}
+		}
+		d.removeSub(made) // if it has not got its name
+	}
+	if err != nil && err != unix.EEXIST {
+		return nil, &fs.PathError{Op: "make", Path: d.pathOf(name), Err: err}
+	}
+	return d.sub(name)
+}
+
+// newPrefix begins the name of a directory that is being made.
+const newPrefix = ".new-"
+
+// takeSub makes a directory that we have just made the owners'.
+func (d *dir) takeSub(name string) error {
+	sub, err := d.sub(name)
 	if err != nil {
-		sub.close()
-		return nil, &fs.PathError{Op: "make", Path: sub.path(), Err: err}
+		return err
 	}
-	return sub, nil
+	defer sub.close()
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Fstat(sub.fd(), &st) }); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return errNotOurs
+	}
+	return d.by.take(sub.fd(), 0o2770)
 }
 
 // writable says why nothing can be written to the directory.

@@ -234,6 +234,9 @@ func (p *place) foreign() error {
 		switch n {
 		case layoutFile, "." + layoutFile, registersDir, notesDir, keptDir, "lost+found":
 		default:
+			if strings.HasPrefix(n, newPrefix) { // somebody else is making one of these
+				continue
+			}
 			return denied("%s has other files in it, such as %s: name an empty or a new directory", p.path, n)
 		}
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // Names in the directory are opened, made, changed and removed in dir.go alone, so that no second place can forget what is
-// looked at there. The two functions of the systems that dir.go and the swap call take a directory that is open.
+// looked at there. The functions of the systems that dir.go and the swap call take a directory that is open.
 func TestNoOtherFileGoesByPath(t *testing.T) {
 	byPath := strings.Fields(`Open OpenFile OpenRoot OpenInRoot Openat Openat2 Create CreateTemp Remove RemoveAll Unlink Unlinkat Rmdir Rename
 		Renameat Renameat2 RenameatxNp Chmod Fchmodat Chown Lchown Fchownat Chtimes Mkdir MkdirAll MkdirTemp Mkdirat Mkfifo Mkfifoat
 		Mknod Mknodat Symlink Symlinkat Link Linkat Truncate ReadFile WriteFile ReadDir Access Creat`)
 	allowed := map[string][]string{
-		"exchange": {"Renameat2", "RenameatxNp"}, "mkfifoAt": {"Mknodat", "Mkfifo"}, "bootID": {"ReadFile"},
+		"exchange": {"Renameat2", "RenameatxNp"}, "renameNew": {"Renameat2", "RenameatxNp"}, "mkfifoAt": {"Mknodat", "Mkfifo"}, "bootID": {"ReadFile"},
 	}
 	names, err := filepath.Glob("*.go")
 	if err != nil || len(names) < 10 {

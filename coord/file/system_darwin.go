@@ -34,6 +34,11 @@ func exchange(dir *os.File, a, b string) error {
 	return again(func() error { return unix.RenameatxNp(fd, a, fd, b, unix.RENAME_SWAP) })
 }
 
+// renameNew renames a file or a directory unless there is another of that name. Some file systems cannot: EINVAL.
+func renameNew(fd int, from, to string) error {
+	return again(func() error { return unix.RenameatxNp(fd, from, fd, to, unix.RENAME_EXCL) })
+}
+
 func flush(f *os.File) error { return f.Sync() } // Sync also empties the disk's own cache
 
 func flushFD(fd int) error {

@@ -42,6 +42,11 @@ func exchange(dir *os.File, a, b string) error {
 	return again(func() error { return unix.Renameat2(fd, a, fd, b, unix.RENAME_EXCHANGE) })
 }
 
+// renameNew renames a file or a directory unless there is another of that name. Some file systems cannot: EINVAL.
+func renameNew(fd int, from, to string) error {
+	return again(func() error { return unix.Renameat2(fd, from, fd, to, unix.RENAME_NOREPLACE) })
+}
+
 func flush(f *os.File) error { return f.Sync() }
 
 func flushFD(fd int) error { return again(func() error { return unix.Fdatasync(fd) }) }

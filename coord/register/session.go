@@ -150,6 +150,9 @@ func (s *session) renewed(sent time.Time) {
 func (s *session) Deadline() time.Time   { return s.deadline.Time() }
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
+// Why says why the session is over.
+func (s *session) Why() error { return s.life.Why() }
+
 // keepUp renews the session until it is over. Where the kernel keeps it, it only looks whether the register stands.
 func (s *session) keepUp() {
 	pause := s.d.cfg.ttl / renewals

@@ -105,6 +105,9 @@ func (s *session) Deadline() time.Time { return s.renewal.deadline.Time() }
 
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
+// Why says why the session is over.
+func (s *session) Why() error { return s.life.Why() }
+
 // isUp is closed while there is a usable connection.
 func (s *session) isUp() <-chan struct{} {
 	s.mu.Lock()

@@ -21,7 +21,7 @@ var engine = []Bug{
 	one("what is nested in a hold goes on as a writer after a downgrade",
 		"coord/amend.go", `h.downgrade(kind)`, ``, hunt("register")),
 	{"a session is replaced before its holds have ended", []Edit{
-		{"coord/session.go", `		s.loseAll(lostSession)
+		{"coord/session.go", `		s.loseAll(s.lost())
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !s.abandoned.Load() {
@@ -32,7 +32,7 @@ var engine = []Bug{
 		{"coord/session.go", `			s.client.dropSession(s)
 			return
 `, `			s.client.dropSession(s)
-			s.loseAll(lostSession)
+			s.loseAll(s.lost())
 			return
 `},
 	}, hunt("register")},

@@ -59,14 +59,14 @@ func (s *seconds) isZero() bool { return s.given && s.Duration == 0 }
 
 func (s *seconds) Set(text string) error {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		if n < 0 || n > 1e9 {
+		if !(n >= 0 && n <= 1e9) { // nan is neither
 			return fmt.Errorf("%s seconds: write a number from 0 on, or a duration such as 30s", text)
 		}
 		*s = seconds{time.Duration(n * float64(time.Second)), true}
 		return nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
+	if err != nil || d < 0 || d > 1e9*time.Second { // so that nothing overflows that is added to a time
 		return fmt.Errorf("write seconds, or a duration such as 30s")
 	}
 	*s = seconds{d, true}

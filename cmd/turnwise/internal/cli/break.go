@@ -23,8 +23,8 @@ func breakCommand(s *service) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "break NAME ID",
 		Short: "Take somebody's place in a line away",
-		Long: `Take somebody's place in a line away, whoever it is: ID is what 'turnwise who' shows. It shows whom it would throw out, and asks.
-A command that runs under the hold is killed as soon as its turnwise hears of it; the next one may start before that.`,
+		Long: `Take somebody's place in a line away, whoever it is: ID is what 'turnwise who' shows as the ID, the beginning of that, or the token.
+It must mean one alone. It shows whom it would throw out, and asks. A command that runs under the hold is killed as soon as its turnwise hears of it; the next one may start before that.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usage("write NAME ID, as turnwise who shows them")
@@ -39,12 +39,11 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 				if err != nil {
 					return refused(err)
 				}
-				for _, n := range line {
-					if n.ID == args[1] {
-						return throwOut(ctx, c, n, ifOlder.Duration, yes)
-					}
+				n, err := meant(line, args[0], args[1])
+				if err != nil {
+					return err
 				}
-				return fail(1, "nobody in %q has the ID %s (any more)", args[0], coord.Printable(args[1]))
+				return throwOut(ctx, c, n, ifOlder.Duration, yes)
 			})
 		},
 	}
@@ -65,6 +64,31 @@ A command that runs under the hold is killed as soon as its turnwise hears of it
 		})
 	}
 	return c
+}
+
+// shortest is how much of an ID may stand for it.
+const shortest = 4
+
+// meant returns who is meant by an ID, the beginning of one or of its last part, or a token.
+func meant(line []coord.Node, name, id string) (n coord.Node, err error) {
+	var some []string
+	for _, c := range line {
+		last := c.ID[strings.LastIndexByte(c.ID, '/')+1:]
+		switch begins := len(id) >= shortest && (strings.HasPrefix(c.ID, id) || strings.HasPrefix(last, id)); {
+		case c.ID == id:
+			return c, nil
+		case begins, fmt.Sprint(c.Token) == id:
+			n = c
+			some = append(some, c.ID)
+		}
+	}
+	switch len(some) {
+	case 0:
+		return n, fail(1, "nobody in %q has the ID %s (any more)", name, coord.Printable(id))
+	case 1:
+		return n, nil
+	}
+	return n, usage("%s may be any of %s", coord.Printable(id), coord.Printable(strings.Join(some, ", ")))
 }
 
 func throwOut(ctx context.Context, c *coord.Client, n coord.Node, ifOlder time.Duration, yes bool) error {

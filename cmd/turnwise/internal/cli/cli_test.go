@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
 )
 
 func TestTheSocketOfThePageIsItsUsersAlone(t *testing.T) {
@@ -55,5 +57,22 @@ func TestWhetherElectStandsAgain(t *testing.T) {
 		assert.Equal(t, c.failed, j.again(&ended{code: 3}), "--restart=%s, the command failed", c.restart)
 		assert.Equal(t, c.unreached, j.again(unreachable), "--restart=%s, the service was out of reach", c.restart)
 		assert.Equal(t, c.told, j.again(wrong), "--restart=%s, a wrong flag", c.restart)
+	}
+}
+
+func TestAnIDMayBeShortButNotAmbiguous(t *testing.T) {
+	line := []coord.Node{
+		{ID: "turnwise/a//lock/694d71dd-1@42", Token: 1042}, {ID: "turnwise/a//lock/694d71ee-1@43", Token: 1043}, {ID: "turnwise/a//lock/7aaa-1@44", Token: 1044},
+	}
+	for id, want := range map[string]coord.Token{
+		"turnwise/a//lock/694d71dd-1@42": 1042, "694d71dd": 1042, "694d71ee-1@43": 1043, "1044": 1044, "7aaa": 1044, "turnwise/a//lock/7": 1044,
+	} {
+		n, err := meant(line, "a", id)
+		require.NoError(t, err, id)
+		assert.Equal(t, want, n.Token, id)
+	}
+	for id, code := range map[string]int{"694d": codeUsage, "turnwise/a": codeUsage, "7aa": 1, "": 1, "104": 1, "none": 1} {
+		_, err := meant(line, "a", id)
+		assert.Equal(t, code, codeOf(err), "%q: %v", id, err)
 	}
 }

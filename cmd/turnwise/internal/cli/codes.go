@@ -65,6 +65,7 @@ func codeOf(err error) int {
 type ended struct {
 	code  int
 	typed syscall.Signal // the typed signal that ended it; 0: none
+	tell  bool           // nobody else has got it
 }
 
 func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }
@@ -109,11 +110,19 @@ func taken(code int, err error) error {
 	if !errors.As(err, &e) {
 		return &failure{code, err}
 	}
-	who := ""
-	if b := e.Blocker; b.Owner != (coord.Owner{}) {
-		who = " by " + status.Describe(b) + ", who came " + status.Age(b.Owner.Since) + " ago"
+	return fail(code, "%q is taken%s", e.Line, by(e.Blocker))
+}
+
+// by says who has a line, and as what unless he has it alone.
+func by(b coord.Node) string {
+	if b.Owner == (coord.Owner{}) {
+		return ""
 	}
-	return fail(code, "%q is taken%s", e.Line, who)
+	text := " by " + status.Describe(b)
+	if mode := status.Mode(b.Kind); mode != "exclusive" {
+		text += " (" + mode + ")"
+	}
+	return text + ", who came " + status.Age(b.Owner.Since) + " ago"
 }
 
 // refused gives an error of a call its exit code.

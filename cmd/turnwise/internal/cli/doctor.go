@@ -38,11 +38,18 @@ else uses. Then say what it promises, and how the commands that run here would b
 }
 
 func examine(ctx context.Context, s *service) error {
+	out := &printer{}
 	to, _, err := s.find()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("service    %s\n", to)
+	fmt.Fprintf(out, "service    %s\n", to)
+	if dir := to.Directory(); dir != "" {
+		fmt.Fprintf(out, "directory  %s\n", dir)
+	}
+	if to.Hosts() == 1 {
+		fmt.Fprintln(out, "servers    one is named: if it fails, nobody is asked in its place")
+	}
 	reach, cancel := context.WithTimeout(ctx, reachFor)
 	defer cancel()
 	began := time.Now()
@@ -51,13 +58,13 @@ func examine(ctx context.Context, s *service) error {
 		return err
 	}
 	defer client.Close()
-	fmt.Printf("answers    yes, after %v\n", time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(out, "answers    yes, after %v\n", time.Since(began).Round(time.Millisecond))
 
 	lines, err := client.Lines(ctx, "")
 	if err != nil {
 		return refused(err)
 	}
-	fmt.Printf("lines      %d\n", len(lines))
+	fmt.Fprintf(out, "lines      %d\n", len(lines))
 
 	// A service that is used for the first time, or may have forgotten something, lets nobody in for a TTL.
 	host, _ := os.Hostname()
@@ -83,15 +90,15 @@ func examine(ctx context.Context, s *service) error {
 	if err := hold.Release(); err != nil {
 		return refused(err)
 	}
-	fmt.Printf("a lock     taken after %v, given back\n", locked.Round(100*time.Microsecond))
+	fmt.Fprintf(out, "a lock     taken after %v, given back\n", locked.Round(100*time.Microsecond))
 	if sure < endless {
-		fmt.Printf("a hold     is sure for %v if nothing is heard of the service\n", sure.Round(100*time.Millisecond))
+		fmt.Fprintf(out, "a hold     is sure for %v if nothing is heard of the service\n", sure.Round(100*time.Millisecond))
 	} else {
-		fmt.Println("a hold     lasts until the kernel says that all who have it are dead")
+		fmt.Fprintln(out, "a hold     lasts until the kernel says that all who have it are dead")
 	}
 	for about, says := range client.Driver().Strength().Aspects() {
-		fmt.Printf("promise    %s %s\n", about, says)
+		fmt.Fprintf(out, "promise    %s %s\n", about, says)
 	}
-	fmt.Printf("commands   are ended by %s\n", run.Means())
-	return nil
+	fmt.Fprintf(out, "commands   are ended by %s\n", run.Means())
+	return out.failed
 }

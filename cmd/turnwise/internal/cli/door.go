@@ -23,12 +23,13 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// door is where a 'turnwise hold' in the background is asked what it holds, and to release it. What a line says of its
+// door is where a 'turnwise hold' in the background is asked what it holds, to hold for the shell that asks, and to release it. What a line says of its
 // owners may come from anybody, and a process number may mean another process by now. So only what the holder itself says
 // counts: it listens on a socket that nobody but its user can make or speak on.
 type door struct {
 	says   doorplate
-	asked  func() // somebody has asked for the release
+	asked  func()              // somebody has asked for the release
+	adopt  func(pid int) error // or to hold until this process ends
 	path   string
 	listen *net.UnixListener
 	over   chan struct{} // closed when the answer is known
@@ -44,13 +45,15 @@ type doorplate struct {
 	PID     int         `json:"pid"` // for people: it may be that of another namespace
 }
 
-// doorRequest asks for the release of the hold with this token, and of no other.
+// doorRequest asks for the release of the hold with this token, and of no other; or to have it held for a process.
 type doorRequest struct {
-	Release coord.Token `json:"release"`
+	Release coord.Token `json:"release,omitempty"`
+	For     int         `json:"for,omitempty"`
 }
 
 type doorAnswer struct {
-	Released bool   `json:"released"`
+	Released bool   `json:"released,omitempty"`
+	Adopted  bool   `json:"adopted,omitempty"`
 	Why      string `json:"why,omitempty"`
 }
 
@@ -99,7 +102,7 @@ func makeOurs(dir string) error {
 }
 
 // openDoor listens. A door has its name only when somebody answers behind it: what does not answer is left over.
-func openDoor(says doorplate, asked func()) (*door, error) {
+func openDoor(says doorplate, asked func(), adopt func(pid int) error) (*door, error) {
 	var errs []error
 	for _, dir := range doorDirs() {
 		err := makeOurs(dir)
@@ -124,7 +127,7 @@ func openDoor(says doorplate, asked func()) (*door, error) {
 			errs = append(errs, err)
 			continue
 		}
-		d := &door{says: says, asked: asked, path: path, listen: l, over: make(chan struct{})}
+		d := &door{says: says, asked: asked, adopt: adopt, path: path, listen: l, over: make(chan struct{})}
 		go d.serve()
 		return d, nil
 	}
@@ -163,7 +166,18 @@ func (d *door) speak(c net.Conn) {
 		return
 	}
 	var r doorRequest
-	if hearing(c).Decode(&r) != nil || r.Release != d.says.Token {
+	if hearing(c).Decode(&r) != nil {
+		return
+	}
+	if r.For > 0 {
+		a := doorAnswer{Adopted: true}
+		if err := d.adopt(r.For); err != nil {
+			a = doorAnswer{Why: err.Error()}
+		}
+		_ = json.NewEncoder(c).Encode(a)
+		return
+	}
+	if r.Release != d.says.Token {
 		return
 	}
 	d.asked()

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"context"
 	"os"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,13 +17,6 @@ func userAt(fd int) (uid int, err error) {
 
 // replace makes a file's number stand for another file.
 func replace(f, by *os.File) error { return unix.Dup2(int(by.Fd()), int(f.Fd())) }
-
-// outlived returns when a process has ended, or ctx has.
-func outlived(ctx context.Context, pid int) {
-	for ctx.Err() == nil && syscall.Kill(pid, 0) != syscall.ESRCH {
-		sleep(ctx, 200*time.Millisecond)
-	}
-}
 
 // keepFiles lets processes that are started inherit no files except standard input, output and error.
 func keepFiles() {

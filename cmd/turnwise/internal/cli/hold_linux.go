@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"math"
 	"os"
 
@@ -19,18 +18,6 @@ func userAt(fd int) (uid int, err error) {
 
 // replace makes a file's number stand for another file.
 func replace(f, by *os.File) error { return unix.Dup3(int(by.Fd()), int(f.Fd()), 0) }
-
-// outlived returns when a process has ended, or ctx has.
-func outlived(ctx context.Context, pid int) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	for ended := 0; ended <= 0 && ctx.Err() == nil; {
-		ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 200)
-	}
-}
 
 // keepFiles lets processes that are started inherit no files except standard input, output and error.
 func keepFiles() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +140,10 @@ func (j *job) terms(w *waiter) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		began := time.Now()
 		err := j.term(w)
+		// To many commands HUP says something else than to end; to one on a terminal that it has not survived, it says that.
+		if controlling() < 0 || codeOf(err) != codeSignal+int(syscall.SIGHUP) {
+			w.signals.forgive(syscall.SIGHUP)
+		}
 		if w.signals.ended() != nil || !j.again(err) {
 			return err
 		}

@@ -23,6 +23,17 @@ func unwritten(err error) error {
 	return nil
 }
 
+// printer writes to standard output, and remembers the first error.
+type printer struct{ failed error }
+
+func (p *printer) Write(b []byte) (int, error) {
+	n, err := os.Stdout.Write(b)
+	if p.failed == nil {
+		p.failed = unwritten(err)
+	}
+	return n, err
+}
+
 // canDraw reports whether there is a terminal that can be redrawn.
 func canDraw() bool {
 	kind := os.Getenv("TERM")

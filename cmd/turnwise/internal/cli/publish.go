@@ -26,7 +26,8 @@ func publishCommand(s *service) *cobra.Command {
 		Short: "Make standard input the new version of a file, unless the token is stale",
 		Long: `Make standard input the new version of a file, if the token is that of who has NAME now and nobody with a greater one has written to
 the file. Readers find a whole version at FILE at any time, the one before until this one is complete. Exit code 1 says that the
-token is stale: nothing was written that anybody will read.
+token is stale: nothing was written that anybody will read. A file that is there before the first version is kept as a version;
+one that somebody else puts there later is kept in FILE.versions/spared.*, and reported.
 
 Under 'turnwise lock' and after 'turnwise hold' NAME and --token need not be said: the innermost hold at this service counts. All that comes until standard input ends is the
 version: if what makes it may fail, let it write to a file of its own first.`,
@@ -46,7 +47,10 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 			case held <= 0:
 				return usage("--token %d: no hold has that", held)
 			}
-			f, err := sharedfile.Open(nil, args[0])
+			f, err := sharedfile.Open(nil, args[0], sharedfile.Spared(func(kept string) {
+				fmt.Fprintf(os.Stderr, "turnwise: %s was no version of turnwise's: what somebody has put there is now %s\n",
+					coord.Printable(args[0]), coord.Printable(kept))
+			}))
 			if err != nil {
 				return unpublished(line, err)
 			}

@@ -29,7 +29,7 @@ func (r *request) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&r.try, "nonblock", "n", false, "do not wait at all")
 	f.VarP(&r.wait, "wait", "w", "wait no longer than this")
 	f.IntVarP(&r.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
-	f.Var(&r.ttl, "ttl", "how long the service keeps the place if nothing is heard (default: as the URL or the service has it)")
+	f.Var(&r.ttl, "ttl", "how long the service keeps the place if nothing is heard: 10s as it comes; 60s for a job that must outlast a pause of the service")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing of the wait")
 	f.StringVar(&r.trace, "trace", "", "append to this `file` who had the line, and when: for turnwise audit")
 }

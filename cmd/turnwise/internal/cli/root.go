@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func Main(args []string) int {
 	code := codeOf(err)
 	var own *ended
 	if errors.As(err, &own) && own.typed != 0 {
-		dieOf(own.typed, true)
+		dieOf(own.typed, own.tell)
 	}
 	if errors.Is(err, errSilent) && code == codeSignal+int(syscall.SIGINT) && foreground() == syscall.Getpgrp() {
 		dieOf(syscall.SIGINT, false) // typed while we waited
@@ -56,15 +57,20 @@ all your processes on this machine.`,
 		Version: version(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %s", coord.Printable(args[0]))
+				like := ""
+				if all := c.SuggestionsFor(args[0]); len(all) > 0 {
+					like = ": did you mean " + strings.Join(all, " or ") + "?"
+				}
+				return usage("there is no command %s%s", coord.Printable(args[0]), like)
 			}
 			return c.Help()
 		},
 		Args: cobra.ArbitraryArgs,
 	}
+	root.SuggestionsMinimumDistance = 2
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), lsCommand(s), whoCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
-		publishCommand(s), breakCommand(s), holdCommand(s), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
+		publishCommand(s), breakCommand(s), holdCommand(s), adoptCommand(), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // for an unknown shell, the library's own shows help and succeeds

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	neturl "net/url"
 	"os"
+	"os/user"
 	"path/filepath"
 	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
@@ -23,12 +26,16 @@ import (
 // service says which service to use.
 type service struct {
 	url, profile string
+	require      string
 	verbose      bool
+
+	fallback bool // nobody has said which
 }
 
 func (s *service) flags(f *pflag.FlagSet) {
 	f.StringVarP(&s.url, "backend", "b", "", "the `URL` of the service; else TURNWISE_BACKEND, TURNWISE_PROFILE, the configuration, or a directory of yours")
 	f.StringVar(&s.profile, "profile", "", "use the service of this `NAME` in the configuration")
+	f.StringVar(&s.require, "require", "", "refuse any service but `one` that other machines can reach (remote), or that of this profile; else TURNWISE_REQUIRE")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what is ridden out")
 }
 
@@ -38,7 +45,14 @@ type configuration struct {
 	Profile map[string]struct{ Backend string }
 }
 
+// configFile is where the configuration is. Cron and others set no HOME; then the system knows it.
 func configFile() (string, error) {
+	if os.Getenv("HOME") == "" {
+		if u, err := user.Current(); err == nil && u.HomeDir != "" {
+			os.Setenv("HOME", u.HomeDir)
+			defer os.Unsetenv("HOME")
+		}
+	}
 	dir, err := os.UserConfigDir()
 	return filepath.Join(dir, "turnwise", "config.toml"), err
 }
@@ -79,7 +93,39 @@ func (s *service) address() (string, error) {
 	if err != nil || c.Backend != "" {
 		return c.Backend, err
 	}
+	s.fallback = true
 	return "file://", nil
+}
+
+// required refuses a service that is not what --require asks for.
+func (s *service) required(to *backend.Service) error {
+	switch what := cmp.Or(s.require, os.Getenv("TURNWISE_REQUIRE")); what {
+	case "":
+		return nil
+	case "remote":
+		if to.Scheme() == "file" {
+			return fail(codeConfig, "--require remote: %s is for this machine alone%s", to, s.unchosen())
+		}
+		return nil
+	default:
+		url, err := ofProfile(what)
+		if err != nil {
+			return err
+		}
+		if wanted, err := backend.Parse(url); err != nil {
+			return &failure{codeConfig, err}
+		} else if wanted.ID() != to.ID() {
+			return fail(codeConfig, "--require %s: the service of that profile is %s, not %s%s", what, wanted, to, s.unchosen())
+		}
+		return nil
+	}
+}
+
+func (s *service) unchosen() string {
+	if !s.fallback {
+		return ""
+	}
+	return ", and nobody has said which to use: there is no --backend, --profile, TURNWISE_BACKEND, TURNWISE_PROFILE or backend in the configuration"
 }
 
 func ofProfile(name string) (string, error) {
@@ -97,6 +143,9 @@ func ofProfile(name string) (string, error) {
 // forCommand returns the variables that lead a turnwise within a command to the same service. A URL with a password that
 // stands in the configuration is not copied from there: the configuration is named instead.
 func (s *service) forCommand(to *backend.Service, url string) []string {
+	if dir := to.Directory(); url == "file://" && dir != "" { // for another user, that would be another one
+		url += (&neturl.URL{Path: dir}).EscapedPath()
+	}
 	inConfiguration := s.url == "" && (s.profile != "" || os.Getenv("TURNWISE_BACKEND") == "")
 	if !inConfiguration || !to.HasPassword() {
 		return []string{"TURNWISE_BACKEND=" + url, "TURNWISE_PROFILE="}
@@ -114,7 +163,7 @@ func (s *service) find() (*backend.Service, string, error) {
 	if err != nil {
 		return nil, "", &failure{codeConfig, err}
 	}
-	return found, url, nil
+	return found, url, s.required(found)
 }
 
 // open connects.
@@ -122,11 +171,37 @@ func (s *service) open(ctx context.Context, to *backend.Service, opts ...backend
 	if s.verbose {
 		opts = append(opts, backend.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	}
+	if err := enoughFiles(); err != nil {
+		return nil, &failure{codeUnusable, err}
+	}
 	client, err := to.Connect(ctx, opts...)
 	if err != nil {
 		return nil, unopened(to.Scheme(), err)
 	}
 	return client, nil
+}
+
+// neededFiles is how many files a command may have to open, with a guardian.
+const neededFiles = 24
+
+// enoughFiles refuses to begin where so few files may be open that it would wait for them later, in the middle.
+func enoughFiles() error {
+	var open []int
+	defer func() {
+		for _, fd := range open {
+			unix.Close(fd)
+		}
+	}()
+	for range neededFiles {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == unix.EMFILE || err == unix.ENFILE {
+			return fmt.Errorf("only %d more files can be opened, and turnwise needs up to %d: raise the limit (ulimit -n): %w", len(open), neededFiles, err)
+		}
+		if err == nil {
+			open = append(open, fd)
+		}
+	}
+	return nil
 }
 
 // look connects for a command that only looks, and calls f.

@@ -28,9 +28,12 @@ type shift struct {
 	cgroup   string
 
 	exited     run.Event
+	typed      syscall.Signal // see terminal.typed
+	tell       bool
 	gone       run.Moment
 	endangered bool
 	overstayed bool // --max-hold is over
+	stuck      bool // and for so long that something cannot be killed
 	sudden     bool // the hold ended before its deadline
 }
 
@@ -72,42 +75,37 @@ func (s *shift) event(what string) status.Event {
 	return e
 }
 
-// start starts the command. It does so in the guardian's care if the hold could end while this process is stopped, or if,
-// after this process was killed, another could have the line while the command still runs.
+// start starts the command in the guardian's care: the hold could end while this process is stopped, and after this process was
+// killed another could have the line while the command still runs. On a directory the command inherits the files that keep the
+// line, but what it starts may have closed them, as Python, sudo and ssh do: so there the guardian keeps them as well.
 func (s *shift) start() (err error) {
 	s.terminal = openTerminal()
 	c := run.Command{
-		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.ours,
+		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.first,
 		Env: environment(s.variables(s.hold.Token())),
 	}
-	guarded := true
 	if s.to.Scheme() == "file" {
 		if c.Files, err = file.Descriptors(s.client); err != nil {
 			return &failure{codeUnusable, err}
 		}
-		guarded = s.alone // otherwise the command itself keeps the line
-	}
-	if guarded && !s.alone { // without a deadline it is not worth the milliseconds
+		c.Outlives = !s.alone
+	} else if !s.alone { // without a deadline it is not worth the milliseconds
 		c.Cgroup, _ = run.NewCgroup() // without one, other means have to do
 		s.cgroup = c.Cgroup
 	}
-	if guarded {
-		s.child, err = guard.Start(c, s.name, s.lease.until)
-	} else {
-		s.child, err = run.Start(c)
-	}
+	s.child, err = guard.Start(c, s.name, s.lease.until)
 	if err != nil {
 		s.terminal.takeBack()
 		return unstarted(s.argv[0], err)
 	}
-	s.terminal.giveTo(s.child)
+	s.terminal.child = s.child
 	return nil
 }
 
 // supervise looks after the command until all processes have gone.
 func (s *shift) supervise() error {
 	lost := s.hold.Context().Done()
-	var gaveUp, overstayed <-chan time.Time
+	var gaveUp, overstayed, stuck <-chan time.Time
 	if s.maxHold.Duration > 0 {
 		overstayed = time.After(s.maxHold.Duration)
 	}
@@ -124,6 +122,10 @@ func (s *shift) supervise() error {
 		case <-overstayed:
 			s.overstayed = true
 			s.child.End(s.grace.Duration)
+			stuck = time.After(s.grace.Duration + giveUpAfter)
+		case <-stuck:
+			s.stuck = true
+			fmt.Fprintf(os.Stderr, "turnwise: %q: --max-hold is over, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name)
 		case <-lost:
 			lost, gaveUp = nil, time.After(giveUpAfter)
 			s.sudden = s.lease.deadline == 0 || run.Now() < s.lease.deadline
@@ -152,6 +154,7 @@ func (s *shift) happened(e run.Event) {
 		s.terminal.stopped(syscall.Signal(e.Signal))
 	case run.Exited:
 		s.exited = e
+		s.typed, s.tell = s.terminal.typed(e.Status)
 	case run.Endangered:
 		s.endangered = !s.overstayed
 		if s.overstayed || s.hold.Err() != nil {
@@ -176,11 +179,17 @@ func (s *shift) verdict() error {
 		return fail(codeLost, "%q: %w, before the command had ended", s.name, why)
 	case s.endangered:
 		return fail(codeStopped, "%q: the command was ended, since the hold was about to be lost", s.name)
+	case s.stuck:
+		err := fmt.Errorf("%q: what could not be killed when --max-hold was over has ended by itself", s.name)
+		if s.exited.Code == 0 {
+			return &failure{codeStopped, err}
+		}
+		fmt.Fprintln(os.Stderr, text(err))
 	case s.overstayed:
 		fmt.Fprintf(os.Stderr, "turnwise: %q: the command was ended after %v (--max-hold)\n", s.name, s.maxHold.Duration)
 	}
 	if s.exited.Code == 0 {
 		return nil
 	}
-	return &failure{s.exited.Code, &ended{s.exited.Code, s.terminal.typed(s.exited.Status)}}
+	return &failure{s.exited.Code, &ended{s.exited.Code, s.typed, s.tell}}
 }

@@ -29,6 +29,9 @@ var passed = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, sys
 func catch() *signals {
 	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1)}
 	caught := make(chan os.Signal, 64)
+	if !signal.Ignored(syscall.SIGPIPE) { // what nobody reads must not end us: the line is to be given back, and the command watched
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 	for _, sig := range ending {
 		if !signal.Ignored(sig) {
 			signal.Notify(caught, sig)
@@ -71,6 +74,16 @@ func (s *signals) ended() error {
 	return nil
 }
 
+// forgive forgets a signal that has ended the wait, if it was this one.
+func (s *signals) forgive(sig syscall.Signal) {
+	if s.asked.CompareAndSwap(int32(sig), 0) {
+		select {
+		case <-s.end:
+		default:
+		}
+	}
+}
+
 // untilEnd returns a context that also ends when a signal ends the wait.
 func (s *signals) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -93,7 +106,7 @@ func (s *signals) untilEnd(ctx context.Context) (context.Context, context.Cancel
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer signal.Stop(caught)
 		select {

@@ -5,6 +5,8 @@ package cli
 import (
 	"os"
 	"os/signal"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,25 +17,39 @@ import (
 )
 
 // terminal is where the command is in the foreground while it runs, if turnwise was, so that what is typed reaches only the
-// command. Signals go to the command through it, because some of them stop and resume both, or neither.
+// command. If input and output are the terminal, the command is there from its start; otherwise, as within a pipe, it gets there
+// when it wants to read, since others in the pipe may want to as well. Signals go to the command through it, because some of them
+// stop and resume both, or neither.
 type terminal struct {
 	own   int  // our process group
-	ours  bool // we were in the foreground of a terminal that is our input and our output
-	given bool
+	first bool // the command is in the foreground from its start
+	given bool // it is there now
 
-	child  run.Child // the command
-	group  int       // its process group
-	paused int       // how many SIGTSTP of our own are on their way
+	child  run.Child    // the command
+	group  int          // its process group
+	paused int          // how many SIGTSTP of our own are on their way
+	got    atomic.Int32 // the last INT or QUIT that we were sent while it ran: if typed, all in our group were
 }
 
 func openTerminal() *terminal {
 	t := &terminal{own: unix.Getpgrp()}
-	t.ours = term.IsTerminal(0) && term.IsTerminal(1) && foreground() == t.own
+	t.first = term.IsTerminal(0) && term.IsTerminal(1) && foreground() == t.own
+	t.given = t.first
 	return t
 }
 
+// controlling is the terminal that can send us signals; -1: there is none.
+var controlling = sync.OnceValue(func() int {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+})
+
+// foreground is the process group that has the terminal.
 func foreground() int {
-	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	group, err := unix.IoctlGetInt(controlling(), unix.TIOCGPGRP)
 	if err != nil {
 		return -1
 	}
@@ -42,7 +58,7 @@ func foreground() int {
 
 // put makes a process group the terminal's foreground. From the background that works only while SIGTTOU is ignored.
 func put(group int) {
-	ignoring(syscall.SIGTTOU, func() { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
+	ignoring(syscall.SIGTTOU, func() { _ = unix.IoctlSetPointerInt(controlling(), unix.TIOCSPGRP, group) })
 }
 
 // ignoring calls f while a signal is ignored, but no longer than that: commands started later would ignore it as well.
@@ -54,22 +70,33 @@ func ignoring(s syscall.Signal, f func()) {
 	signal.Stop(caught)
 }
 
-// giveTo says which command has the foreground from now on, if it was ours.
-func (t *terminal) giveTo(child run.Child) { t.child, t.given = child, t.ours }
+// give puts the command into the foreground.
+func (t *terminal) give() {
+	put(t.group)
+	t.given = true
+}
 
+// takeBack takes the terminal from the command, if that has it: in the background, it is the shell's.
 func (t *terminal) takeBack() {
-	if t.given || t.ours {
+	if t.given {
 		put(t.own)
 		t.given = false
 	}
 }
 
-// typed returns the signal that ended the command, if it was typed, or else 0.
-func (t *terminal) typed(sig int) syscall.Signal {
-	if s := syscall.Signal(sig); t.ours && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
-		return s
+// typed returns the signal that ended the command, if this process is to end by it as well, or else 0. all says that only the
+// command got it, so that our group has to be told.
+func (t *terminal) typed(sig int) (s syscall.Signal, all bool) {
+	s = syscall.Signal(sig)
+	switch {
+	case s != syscall.SIGINT && s != syscall.SIGQUIT:
+		return 0, false
+	case t.given:
+		return s, true
+	case t.got.Load() == int32(s):
+		return s, false
 	}
-	return 0
+	return 0, false
 }
 
 // dieOf ends this process by a signal that was typed, so that a script it is part of ends as well, as it would without us.
@@ -93,6 +120,9 @@ func (t *terminal) pass(s os.Signal) {
 		t.paused--
 		return
 	}
+	if s == syscall.SIGINT || s == syscall.SIGQUIT {
+		t.got.Store(int32(s.(syscall.Signal)))
+	}
 	t.child.Signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
 		t.child.Signal(syscall.SIGCONT) // a stopped process would not notice the signal
@@ -102,14 +132,18 @@ func (t *terminal) pass(s os.Signal) {
 	}
 }
 
-// stopped is called when the command was stopped. If that was typed, or the command wants the terminal while in the
-// background, the shell has to know, but it knows only us.
+// stopped is called when the command was stopped. If it wants the terminal, it gets it, unless that is somebody else's. If it is in
+// the background, or if the stop was typed, the shell has to know, but it knows only us.
 func (t *terminal) stopped(s syscall.Signal) {
-	if !t.ours || s == syscall.SIGSTOP {
-		return
+	wants := s == syscall.SIGTTIN || s == syscall.SIGTTOU
+	switch {
+	case wants && foreground() == t.own:
+		t.give()
+		t.child.Signal(syscall.SIGCONT)
+	case wants && foreground() > 0, t.given && s != syscall.SIGSTOP:
+		t.takeBack()
+		t.pause()
 	}
-	t.takeBack()
-	t.pause()
 }
 
 // pause stops this process and its group, as a typed SIGTSTP does. A signal that was once caught cannot be given back to
@@ -121,11 +155,10 @@ func (t *terminal) pause() {
 	_ = unix.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 
-// resume lets the command go on, in the foreground if we are there now.
+// resume lets the command go on, in the foreground if it was there from its start and we are there now.
 func (t *terminal) resume() {
-	if t.ours && foreground() == t.own {
-		put(t.group)
-		t.given = true
+	if t.first && foreground() == t.own {
+		t.give()
 	}
 	t.child.Signal(syscall.SIGCONT)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"sync"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
@@ -21,11 +22,24 @@ func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
 	if err != nil {
 		return nil, &failure{codeUnusable, err}
 	}
-	return trace.To(f, serviceName(at)), nil
+	return trace.To(&traceFile{f: f}, serviceName(at)), nil
 }
 
-// serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine, and the user if
-// the directory is not named.
+// traceFile says once that something is missing from the trace.
+type traceFile struct {
+	f    *os.File
+	told sync.Once
+}
+
+func (t *traceFile) Write(b []byte) (int, error) {
+	n, err := t.f.Write(b)
+	if err != nil {
+		t.told.Do(func() { fmt.Fprintln(os.Stderr, text(fmt.Errorf("--trace: the trace is not complete: %w", err))) })
+	}
+	return n, err
+}
+
+// serviceName is the URL reduced to what says which lines are meant. For a directory it adds the machine.
 func serviceName(at *backend.Service) string {
 	name := at.String()
 	if u, err := url.Parse(name); err == nil {
@@ -38,7 +52,7 @@ func serviceName(at *backend.Service) string {
 		return name
 	}
 	if name == "file:" || name == "file://" {
-		name = fmt.Sprintf("file://~%d", os.Getuid())
+		name = "file://" + at.Directory()
 	}
 	host, _ := os.Hostname()
 	return name + " on " + host

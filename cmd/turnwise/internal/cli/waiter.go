@@ -4,10 +4,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
@@ -33,7 +36,12 @@ func newWaiter(s *service, r *request) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 1)}, nil
+	w := &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 1)}
+	if s.fallback && !r.quiet && os.Getenv(holderVariable) == "" && !term.IsTerminal(0) {
+		fmt.Fprintf(os.Stderr, "turnwise: %q counts for this user on this machine alone, in %s: nobody has said which service to use (see --backend, --require)\n",
+			r.name, to.Directory())
+	}
+	return w, nil
 }
 
 // connect begins the session. What becomes of it is reported, and from now on signals are caught.
@@ -55,7 +63,7 @@ func (w *waiter) connect(reports *status.Reporter) error {
 	defer cancel()
 	if w.try || w.wait.Duration > 0 { // this is not yet the wait in line
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, max(w.wait.Duration, connectFor))
+		ctx, stop = context.WithTimeout(ctx, min(max(w.wait.Duration, connectFor), longestConnect))
 		defer stop()
 	}
 	late := time.AfterFunc(2*time.Second, func() {
@@ -76,8 +84,12 @@ func (w *waiter) connect(reports *status.Reporter) error {
 	return err
 }
 
-// connectFor is the least time to try to reach the service when the wait is limited. Otherwise the driver decides.
-const connectFor = 5 * time.Second
+// connectFor is the least time to try to reach the service when the wait is limited, and longestConnect the longest. Otherwise the
+// driver decides, and takes as long.
+const (
+	connectFor     = 5 * time.Second
+	longestConnect = 30 * time.Second
+)
 
 // close ends the session after an outcome. If the command may still run, the session must expire instead, so that nobody
 // enters beside the command.
@@ -101,11 +113,31 @@ func (w *waiter) take() (*coord.Hold, error) {
 	case w.quiet:
 		return nil, fail(w.busyCode, "%w", errSilent)
 	}
-	if left := recovery(w.client); left > 0 {
+	if left := recovery(w.client); left > 0 && left < endless {
 		return nil, fail(w.busyCode, "%q: %s", w.name, recovers(w.to, left))
 	}
-	return nil, taken(w.busyCode, err)
+	return nil, taken(w.busyCode, w.whoHas(err))
 }
+
+// whoHas adds to an error who has the line, if the error does not say that: a wait that was too long knows only that it was.
+func (w *waiter) whoHas(err error) error {
+	var e *coord.Error
+	if !errors.As(err, &e) || e.Blocker.Owner != (coord.Owner{}) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
+	defer cancel()
+	line, lineErr := w.client.Line(ctx, w.name)
+	if i := slices.IndexFunc(line, func(n coord.Node) bool { return n.Holds }); lineErr == nil && i >= 0 {
+		with := *e
+		with.Blocker = line[i]
+		return &with
+	}
+	return err
+}
+
+// lookFor is how long to look who has the line once the wait is over.
+const lookFor = time.Second
 
 // heldAround refuses to wait for a line that is already held for the command in which this turnwise runs: it would wait
 // forever.

@@ -43,6 +43,9 @@ the holder, and what its command has started.`,
 				if asJSON {
 					return printJSON(all)
 				}
+				if len(all) == 0 {
+					fmt.Fprintf(os.Stderr, "turnwise: nobody stands in %q\n", args[0])
+				}
 				return printLine(all)
 			})
 		},

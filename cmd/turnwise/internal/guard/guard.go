@@ -5,6 +5,9 @@
 //
 // turnwise tells the guardian over a socket until when the command may go on. When the socket ends, or that time comes, the
 // guardian kills the command and everything that it has started. If the guardian ends, turnwise does so instead.
+//
+// Where the kernel keeps the line for whoever has a file open, nobody needs to be killed when the socket ends: the guardian has the
+// file as well, until everything that the command has started has gone.
 package guard
 
 import (
@@ -49,12 +52,15 @@ type Remote struct {
 	guardian *os.Process
 	conn     net.Conn
 	cgroup   string
+	before   run.Children // of ours, which are not the command's
 	events   chan run.Event
 
 	mu   sync.Mutex
 	last *time.Timer // fires when the guardian is no longer relied on
 
 	late atomic.Bool // last has fired
+
+	gone chan struct{} // closed when nobody is left
 }
 
 // Start starts the guardian, which starts the command. name is shown beside it in a list of processes. limits returns until
@@ -62,6 +68,7 @@ type Remote struct {
 // process or the guardian may be stopped before either says anything more.
 func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)) (*Remote, error) {
 	run.Adopt()
+	before := run.Existing()
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, err
@@ -87,7 +94,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		ours.Close()
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
-	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, events: make(chan run.Event, 64)}
+	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, before: before, events: make(chan run.Event, 64), gone: make(chan struct{})}
 	r.last = time.AfterFunc(time.Hour, func() {
 		r.late.Store(true)
 		r.dismiss()
@@ -104,7 +111,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		}
 		r.stopTimer()
 		r.dismiss()
-		run.KillAll(r.cgroup)
+		run.KillAll(r.cgroup, r.before)
 		return nil, fmt.Errorf("the guardian does not start: %w", err)
 	}
 	if first.Failed != "" {
@@ -115,7 +122,21 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 	}
 	r.events <- first.Event
 	go r.listen(reports)
+	go r.wake()
 	return r, nil
+}
+
+// wake lets a guardian go on that somebody has stopped: it would guard nothing, hear of nothing, and leave all that has ended as
+// zombies. One that runs does not notice.
+func (r *Remote) wake() {
+	for tick := time.Tick(time.Second); ; {
+		select {
+		case <-tick:
+			_ = r.guardian.Signal(syscall.SIGCONT)
+		case <-r.gone:
+			return
+		}
+	}
 }
 
 // first waits for the first report. Until then it tells the guardian of each new limit.
@@ -175,6 +196,7 @@ func (r *Remote) Pid() int { return r.guardian.Pid }
 // listen passes on what the guardian reports. If the guardian ends too early, listen does its work.
 func (r *Remote) listen(reports *json.Decoder) {
 	defer close(r.events)
+	defer close(r.gone)
 	defer r.conn.Close()
 	exited := false
 	for {
@@ -197,7 +219,7 @@ func (r *Remote) listen(reports *json.Decoder) {
 	if r.late.Load() {
 		r.events <- run.Event{What: run.Endangered}
 	}
-	run.KillAll(r.cgroup)
+	run.KillAll(r.cgroup, r.before)
 	if !exited {
 		r.events <- run.Event{What: run.Exited, Code: 128 + int(syscall.SIGKILL), Status: int(syscall.SIGKILL)}
 	}
@@ -274,7 +296,7 @@ func Main() int {
 			limit = *o.Limit
 		}
 	}
-	first.Start.Mortal = true
+	first.Start.Mortal = !first.Start.Outlives
 	tree, err := run.Start(*first.Start)
 	if err != nil {
 		var errno syscall.Errno
@@ -283,7 +305,7 @@ func Main() int {
 		return 0
 	}
 	tree.Limit(latest(orders, limit))
-	go obey(orders, tree)
+	go obey(orders, tree, first.Start.Outlives)
 	for e := range tree.Events() {
 		_ = reports.Encode(report{Event: e})
 	}
@@ -341,7 +363,7 @@ func latest(orders <-chan order, limit run.Limit) run.Limit {
 	}
 }
 
-func obey(orders <-chan order, tree *run.Tree) {
+func obey(orders <-chan order, tree *run.Tree, outlives bool) {
 	for o := range orders {
 		switch {
 		case o.Limit != nil:
@@ -352,7 +374,9 @@ func obey(orders <-chan order, tree *run.Tree) {
 			tree.End(*o.End)
 		}
 	}
-	tree.End(0)
+	if !outlives {
+		tree.End(0)
+	}
 }
 
 // outlive keeps the guardian from ending by a signal that is meant for turnwise. Such signals are caught, not ignored: the

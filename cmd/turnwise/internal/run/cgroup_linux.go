@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var errNoCgroup = errors.New("there is no control group here in which another can be made")
@@ -19,6 +21,7 @@ func NewCgroup() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
+	sweep(own)
 	dir, err = os.MkdirTemp(own, fmt.Sprintf("turnwise-%d-", os.Getpid()))
 	if err != nil {
 		return "", err
@@ -28,6 +31,17 @@ func NewCgroup() (dir string, err error) {
 		return "", errNoCgroup
 	}
 	return dir, nil
+}
+
+// sweep removes empty groups that nobody is left to remove, since both turnwise and its guardian were killed.
+func sweep(own string) {
+	all, _ := filepath.Glob(filepath.Join(own, "turnwise-*-*"))
+	for _, dir := range all {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(dir), "turnwise-%d-", &pid); err == nil && pid > 0 && unix.Kill(pid, 0) == unix.ESRCH {
+			_ = unix.Rmdir(dir) // not if somebody is in it
+		}
+	}
 }
 
 // RemoveCgroup removes a control group in which nobody is left. The kernel may take a moment to see that.

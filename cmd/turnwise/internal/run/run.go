@@ -22,6 +22,7 @@ type Command struct {
 	Alone      bool   // only the command counts, not what it has started
 	Foreground bool   // it gets into the foreground of the terminal that is its standard input
 	Mortal     bool   // it dies with the process that has started it, however that dies (on Linux)
+	Outlives   bool   // it goes on when the process that has started it has gone, and so does its keeper
 	Cgroup     string // the folder of a control group to start it in; "" if there is none
 
 	Files []*os.File `json:"-"` // it also inherits these, in addition to standard input, output and error

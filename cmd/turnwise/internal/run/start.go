@@ -3,6 +3,7 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"syscall"
 
@@ -34,6 +35,10 @@ func startIn(c Command) (pid int, err error) {
 	defer passed()
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	p, err := os.StartProcess(c.Path, c.Args, &os.ProcAttr{Env: c.Env, Files: files, Sys: attr})
+	if errors.Is(err, unix.ENOEXEC) { // a script without a first line that says what runs it: shells run it themselves
+		args := append([]string{"sh", c.Path}, c.Args[1:]...)
+		p, err = os.StartProcess("/bin/sh", args, &os.ProcAttr{Env: c.Env, Files: files, Sys: attr})
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -18,6 +18,7 @@ type Tree struct {
 	pid     int // of the command and of its process group
 	events  chan Event
 	calls   chan func()
+	before  Children // they are not killed
 	gone    chan struct{}
 
 	exited  bool
@@ -153,17 +154,19 @@ func (t *Tree) reap() (gone bool) {
 	}
 }
 
-// KillAll kills all descendants of this process, and returns when there are none. It is for a process whose child should
-// have done that but has itself died.
-func KillAll(cgroup string) {
-	t := &Tree{command: Command{Cgroup: cgroup}}
+// KillAll kills all descendants of this process, except its children of before and theirs, and returns when there are none. It is
+// for a process whose child should have done that but has itself died.
+func KillAll(cgroup string, before Children) {
+	t := &Tree{command: Command{Cgroup: cgroup}, before: before}
 	for {
 		var status unix.WaitStatus
-		_, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-		if err == unix.ECHILD {
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err == unix.ECHILD || pid == 0 && !before.others() {
 			return
 		}
 		killAll(t)
-		time.Sleep(again)
+		if pid <= 0 {
+			time.Sleep(again)
+		}
 	}
 }

@@ -19,6 +19,14 @@ func prepare(*syscall.SysProcAttr, Command) (done func(), err error) { return fu
 // KeepThread does nothing on this system.
 func KeepThread() {}
 
+// Children are unknown on this system: orphans go to process 1, so none of a command's descendants become ours.
+type Children struct{}
+
+// Existing returns nothing on this system.
+func Existing() Children { return Children{} }
+
+func (Children) others() bool { return false }
+
 // others reports whether anybody is left in the command's process group.
 func (t *Tree) others() bool {
 	return !t.command.Alone && unix.Kill(-t.pid, 0) == nil

@@ -43,9 +43,8 @@ func KeepThread() { runtime.LockOSThread() }
 func (t *Tree) others() bool { return false }
 
 // signalAll sends a signal once to each descendant of this process.
-func signalAll(_ *Tree, sig syscall.Signal) {
-	self := os.Getpid()
-	family := descendants(self)
+func signalAll(t *Tree, sig syscall.Signal) {
+	family := descendants(os.Getpid(), t.before)
 	for pid := range family {
 		send(pid, sig, family)
 	}
@@ -76,7 +75,7 @@ func signalGroup(t *Tree, sig syscall.Signal) {
 		_ = unix.Kill(-t.pid, sig)
 		return
 	}
-	family := descendants(self)
+	family := descendants(self, t.before)
 	for pid := range family {
 		if in(pid) {
 			send(pid, sig, family)
@@ -86,22 +85,45 @@ func signalGroup(t *Tree, sig syscall.Signal) {
 
 // send sends a signal to a descendant, unless its number has gone to another process.
 func send(pid int, sig syscall.Signal, family map[int]bool) {
-	fd, err := unix.PidfdOpen(pid, 0)
+	p, err := Find(pid)
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
-	if parent := parentOf(pid); parent == os.Getpid() || family[parent] {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	defer p.Close()
+	if parent := statOf(pid).parent; parent == os.Getpid() || family[parent] {
+		p.signal(sig)
 	}
 }
 
-// descendants returns the descendants of a process. Some that are started meanwhile may be missing.
-func descendants(root int) map[int]bool {
+// Children are children that a process has, each with when it began.
+type Children map[int]string
+
+// Existing returns the children that this process has now: the shell that has become this program by exec may have started some.
+func Existing() Children {
+	all := Children{}
+	for _, pid := range childrenOf(os.Getpid()) {
+		all[pid] = statOf(pid).began
+	}
+	return all
+}
+
+func (c Children) have(pid int) bool {
+	began, ok := c[pid]
+	return ok && began == statOf(pid).began
+}
+
+// others reports whether this process has any children but these.
+func (c Children) others() bool {
+	return slices.ContainsFunc(childrenOf(os.Getpid()), func(pid int) bool { return !c.have(pid) })
+}
+
+// descendants returns the descendants of a process, without some of its children and theirs. Some that are started meanwhile may
+// be missing.
+func descendants(root int, without Children) map[int]bool {
 	family := map[int]bool{}
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		for _, child := range childrenOf(queue[0]) {
-			if !family[child] {
+			if !family[child] && !without.have(child) {
 				family[child] = true
 				queue = append(queue, child)
 			}
@@ -123,23 +145,17 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// parentOf returns the parent of a process, or 0 for a process that has gone.
-func parentOf(pid int) int {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	return parent
-}
-
 // Means says how commands are ended on this system.
 func Means() string {
+	by := "by pidfd"
+	if p, err := Find(os.Getpid()); err != nil || p.fd < 0 {
+		by = "by their numbers and when they began, since there is no pidfd here"
+	} else {
+		p.Close()
+	}
 	if dir, err := NewCgroup(); err == nil {
 		RemoveCgroup(dir)
-		return "a control group of their own, and as descendants of a subreaper, by pidfd"
+		return "a control group of their own, and as descendants of a subreaper, " + by
 	}
-	return "being descendants of a subreaper, by pidfd"
+	return "being descendants of a subreaper, " + by
 }

@@ -44,6 +44,13 @@ const heir = `setsid sh -c 'trap "" TERM HUP; (while :; do echo x >>alive; sleep
 func TestAllThatDetachItselfIsFound(t *testing.T) {
 	for name, group := range map[string]func(t *testing.T) string{
 		"as descendants": func(*testing.T) string { return "" },
+		"as descendants, without pidfd": func(t *testing.T) string {
+			without := func(int, int) (int, error) { return -1, unix.ENOSYS }
+			pidfdOpen = without
+			t.Cleanup(func() { pidfdOpen = unix.PidfdOpen })
+			assert.Contains(t, Means(), "there is no pidfd here")
+			return ""
+		},
 		"by a control group": func(t *testing.T) string {
 			dir, err := NewCgroup()
 			if err != nil {
@@ -76,6 +83,57 @@ func TestAllThatDetachItselfIsFound(t *testing.T) {
 	}
 }
 
+// What turnwise and its guardian have left when both were killed goes when the next one comes.
+func TestAnEmptyControlGroupOfTheDeadIsRemoved(t *testing.T) {
+	own, err := ownCgroup()
+	if err != nil {
+		t.Skip(err)
+	}
+	c := exec.Command("true")
+	require.NoError(t, c.Run())
+	left := fmt.Sprintf("%s/turnwise-%d-1", own, c.Process.Pid)
+	living := fmt.Sprintf("%s/turnwise-%d-1", own, os.Getpid())
+	for _, dir := range []string{left, living} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Skip(err)
+		}
+		defer os.Remove(dir)
+	}
+	dir, err := NewCgroup()
+	require.NoError(t, err)
+	RemoveCgroup(dir)
+	assert.NoDirExists(t, left)
+	assert.DirExists(t, living)
+}
+
+// A process that has ended is not taken for the one that has its number now.
+func TestAProcessIsKnownByMoreThanItsNumber(t *testing.T) {
+	for name, by := range map[string]func(int, int) (int, error){
+		"by pidfd":           unix.PidfdOpen,
+		"by when it started": func(int, int) (int, error) { return -1, unix.EPERM },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pidfdOpen = by
+			defer func() { pidfdOpen = unix.PidfdOpen }()
+			c := exec.Command("sleep", "1000")
+			require.NoError(t, c.Start())
+			p, err := Find(c.Process.Pid)
+			require.NoError(t, err)
+			defer p.Close()
+			assert.True(t, p.Alive())
+			q := *p
+			q.began += "0" // as it would be if the number had gone to another
+			assert.Equal(t, p.fd >= 0, q.Alive())
+			require.NoError(t, c.Process.Kill())
+			assert.Eventually(t, func() bool { return !p.Alive() }, time.Minute, time.Millisecond, "a zombie has ended")
+			_ = c.Wait()
+			assert.False(t, p.Alive())
+			_, err = Find(c.Process.Pid)
+			assert.ErrorIs(t, err, syscall.ESRCH)
+		})
+	}
+}
+
 func TestGoneIsWhenTheLastIs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tree, err := Start(shell(`setsid sh -c '(sleep 0.3; touch late) &' & exit 3`))
@@ -94,7 +152,7 @@ func TestTheCommandAloneCounts(t *testing.T) {
 	require.NoError(t, err)
 	outcome(t, tree)
 	require.NoError(t, os.WriteFile("enough", nil, 0o600))
-	KillAll("")
+	KillAll("", nil)
 }
 
 // A limit that passes ends the command, stopped or not; one that is moved further off does not.
@@ -129,7 +187,7 @@ func TestABombOfForks(t *testing.T) {
 	began := time.Now()
 	outcome(t, tree)
 	assert.Less(t, time.Since(began), 30*time.Second)
-	assert.Empty(t, descendants(os.Getpid()))
+	assert.Empty(t, descendants(os.Getpid(), nil))
 }
 
 func TestWhatCannotBeStarted(t *testing.T) {

@@ -48,6 +48,12 @@ func Show(ctx context.Context, survey *lines.Survey, one string) error {
 			case *tcell.EventResize:
 				screen.Sync()
 			case *tcell.EventKey:
+				if e.Key() == tcell.KeyCtrlZ {
+					if err := pause(screen); err != nil {
+						return err
+					}
+					continue
+				}
 				if k, text := translate(e); e.Key() == tcell.KeyCtrlC || v.typed(k, text) {
 					return nil
 				}
