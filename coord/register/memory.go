@@ -53,7 +53,7 @@ func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 		if m.For != Forever {
 			wait = max(wait, longest+longest/drift-max(m.For, seen))
 		}
-		d.recovered.Store(int64(time.Since(d.clock.base) + wait))
+		d.recovered.Store(int64(time.Since(d.clock.base) + max(wait, 0)))
 		if wait <= 0 {
 			return lapses, nil
 		}

@@ -113,7 +113,7 @@ func (w *waiter) take() (*coord.Hold, error) {
 	case w.quiet:
 		return nil, fail(w.busyCode, "%w", errSilent)
 	}
-	if left := recovery(w.client); left > 0 && left < endless {
+	if left := recovery(w.client); left > 0 {
 		return nil, fail(w.busyCode, "%q: %s", w.name, recovers(w.to, left))
 	}
 	return nil, taken(w.busyCode, w.whoHas(err))
