@@ -155,6 +155,12 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 	one("redis/quorum: a new server keeps what it had",
 		"coord/redis/quorum/reform.go", `if err := m.wipe(ctx, filling); err != nil {`, `if err := error(nil); err != nil {`,
 		testsForgetfulQuorum("TestANewServerKeepsNothingOfBefore")),
+	one("redis/quorum: what was forgotten is made again below what others have",
+		"coord/redis/quorum/scripts.go", `if floor and ARGV[3] <= floor then`, `if floor and false and ARGV[3] <= floor then`,
+		testsForgetfulQuorum("TestWhatHalfHaveForgottenIsMadeAnewAboveIt")),
+	one("redis/quorum: a healed server does not know the floor",
+		"coord/redis/quorum/reform.go", `[]string{filling, floor.String()}`, `[]string{filling, ballot{}.String() + floor.String()[:0]}`,
+		testsForgetfulQuorum("TestAServerThatIsFilledGetsTheFloor")),
 	one("redis/quorum: a healed server votes without what the others know",
 		"coord/redis/quorum/reform.go", `	union := unite(dumps)
 `, `	union := unite(dumps[:0])

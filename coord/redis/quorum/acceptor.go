@@ -166,8 +166,9 @@ func (m *member) parse(text string, now int64) bool {
 	return err == nil && m.roster != nil
 }
 
-// key is the member key.
-func (a *acceptor) key() string { return a.Beside("member") }
+// key is the member key, and floor that of the floor; see newVote.
+func (a *acceptor) key() string   { return a.Beside("member") }
+func (a *acceptor) floor() string { return a.Beside("floor") }
 
 // enrol has the acceptor change its state if what stands under the member key begins with before, and returns what stands
 // there afterwards. It is bound to the memory in which the acceptor said what it is.
@@ -259,18 +260,24 @@ func (a *acceptor) ask(ctx context.Context, r *roster, what *server.Script, key 
 		return vote{from: a, err: errBusy}
 	}
 	defer a.waiting.Add(-1)
-	reply, err := a.Run(ctx, &a.seat, what, []string{a.Index(), a.Root + key, a.key()}, append([]string{r.stamp()}, args...))
-	if err == nil && reply.IsInt64() {
-		if n, _ := reply.AsInt64(); n == 2 {
-			err = errMoved
-		}
-	}
+	reply, err := a.inTerm(ctx, r, what, key, args...)
 	if err != nil {
 		return vote{from: a, err: err}
 	}
 	v, err := parseVote(reply)
 	v.from, v.err = a, err
 	return v
+}
+
+// inTerm runs a script that newVote has made.
+func (a *acceptor) inTerm(ctx context.Context, r *roster, what *server.Script, key string, args ...string) (rueidis.RedisMessage, error) {
+	reply, err := a.Run(ctx, &a.seat, what, []string{a.Index(), a.Root + key, a.key(), a.floor()}, append([]string{r.stamp()}, args...))
+	if err == nil && reply.IsInt64() {
+		if n, _ := reply.AsInt64(); n == 2 {
+			err = errMoved
+		}
+	}
+	return reply, err
 }
 
 // parseVote reads an answer: a number if the acceptor has agreed, {what it has accepted or nil, age}, or {a higher ballot}.
@@ -305,28 +312,35 @@ type kept struct {
 	accepted accepted
 }
 
-// dump returns what the acceptor keeps for the registers of a prefix, in a term: all, or those that are not empty.
-func (a *acceptor) dump(ctx context.Context, r *roster, prefix string, all bool) (map[string]kept, error) {
+// A dump is what an acceptor keeps for the registers of a prefix, and its floor.
+type dump struct {
+	kept  map[string]kept
+	floor ballot
+}
+
+// dump returns all that the acceptor keeps for the registers of a prefix, in a term, or what is not empty.
+func (a *acceptor) dump(ctx context.Context, r *roster, prefix string, all bool) (d dump, err error) {
 	at := server.Layout{Time: timeAt, Gone: versionAt}
 	if all {
 		at.Gone = -1
 	}
-	kepts := make(map[string]kept)
-	err := a.List(ctx, &a.seat, prefix, at, func(key string, text []byte, age time.Duration) (more bool, err error) {
+	d.kept = make(map[string]kept)
+	err = a.List(ctx, &a.seat, prefix, at, func(key string, text []byte, age time.Duration) (more bool, err error) {
 		if len(text) < timeAt {
 			return false, server.ErrStrange
 		}
 		k := kept{promised: parseBallot(string(text))}
 		k.accepted, err = parseAccepted(string(text[ballotSize:]))
 		k.accepted.age = age
-		kepts[key] = k
+		d.kept[key] = k
 		return true, err
 	})
 	if err == nil { // it was in the term when it took its seat. If it is now, it was all the time
-		err = a.ask(ctx, r, presentScript, "").err
+		present := a.ask(ctx, r, presentScript, "")
+		d.floor, err = present.higher, present.err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Address, err)
+		return d, fmt.Errorf("%s: %w", a.Address, err)
 	}
-	return kepts, nil
+	return d, nil
 }

@@ -22,7 +22,8 @@
 //   - If a majority has forgotten, nobody is granted anything.
 //
 // What counts is what a majority has agreed to (CASPaxos). Each change takes one request to each server, or two if several
-// processes take turns at changing the same register. Each register that is deleted leaves a mark of some 300 bytes for ever.
+// processes take turns at changing the same register. Each register that is deleted leaves a mark of
+// some 300 bytes. It goes after an hour or so, when all servers of the group vote.
 //
 // # The group
 //
@@ -62,6 +63,7 @@
 //	turnwise-quorum.member               whether the server votes (v), in which group, in which memory, since when (us), in which
 //	                                     term, and the roster: of each server the memory, the term in which it came, and its address
 //	turnwise-quorum.memory               what the database remembers, as in package redis
+//	turnwise-quorum.floor                the ballot above which a register that was forgotten is made again
 //	turnwise-quorum.memory.turn:…        who may disturb others at a register; it expires by itself
 //	turnwise-quorum.keys                 the names of all registers, a sorted set
 //	turnwise-quorum:line/orders/4711     promised (32 digits), accepted (32 digits), since when (16 digits, us), what was accepted

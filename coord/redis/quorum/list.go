@@ -25,7 +25,7 @@ func (q *Store) list(ctx context.Context, prefix string, yield func(register.Ite
 	}
 	byKey := make(map[string][]vote)
 	for _, d := range dumps {
-		for key, k := range d {
+		for key, k := range d.kept {
 			byKey[key] = append(byKey[key], vote{accepted: k.accepted})
 		}
 	}
@@ -45,7 +45,7 @@ func (q *Store) list(ctx context.Context, prefix string, yield func(register.Ite
 }
 
 // dump returns what each of a majority keeps for the registers of a prefix that are not empty.
-func (q *Store) dump(ctx context.Context, prefix string) ([]map[string]kept, error) {
+func (q *Store) dump(ctx context.Context, prefix string) ([]dump, error) {
 	for tries := 0; ; tries++ {
 		r := q.roster.Load()
 		dumps, err := q.dumpIn(ctx, r, prefix, false)
@@ -58,10 +58,10 @@ func (q *Store) dump(ctx context.Context, prefix string) ([]map[string]kept, err
 	}
 }
 
-func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) (dumps []map[string]kept, err error) {
+func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) (dumps []dump, err error) {
 	type result struct {
 		from *acceptor
-		kept map[string]kept
+		dump dump
 		err  error
 	}
 	results := make(chan result, len(q.all)) // has room for those that nobody waits for any more
@@ -70,8 +70,8 @@ func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) 
 	for _, a := range q.all {
 		go func() {
 			a.votes(ctx) // if it does not, it says so
-			kept, err := a.dump(ctx, r, prefix, all)
-			results <- result{a, kept, err}
+			d, err := a.dump(ctx, r, prefix, all)
+			results <- result{a, d, err}
 		}()
 	}
 	var failed []error
@@ -85,7 +85,7 @@ func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) 
 			if got.err != nil {
 				failed = append(failed, got.err)
 				moved = moved || errors.Is(got.err, errMoved)
-			} else if dumps = append(dumps, got.kept); len(dumps) == r.majority() {
+			} else if dumps = append(dumps, got.dump); len(dumps) == r.majority() {
 				return dumps, nil
 			}
 		case <-ctx.Done():

@@ -33,6 +33,7 @@ func Open(ctx context.Context, addresses []string, opts ...redis.Option) (*Store
 		q.Close()
 		return nil, err
 	}
+	q.life.Go(q.collect)
 	return q, nil
 }
 

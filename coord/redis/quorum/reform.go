@@ -252,14 +252,14 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 	if err := step(m.enrol(ctx, "*", filling, r)); err != nil {
 		return err
 	}
-	if err := m.wipe(ctx, filling); err != nil {
-		return err
-	}
 	dumps, err := q.dumpIn(ctx, r, "", true) // this one does not vote, so it is none of them
 	if err != nil {
 		return err
 	}
-	union := unite(dumps)
+	union, floor := unite(dumps)
+	if err := m.wipe(ctx, filling, floor); err != nil {
+		return err
+	}
 	for key, k := range union {
 		text := k.promised.String() + k.accepted.ballot.String() + k.accepted.content.encode()
 		reply, err := m.RunIn(ctx, m.memory, healScript, []string{m.Index(), q.root + key, m.key()},
@@ -285,9 +285,9 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 }
 
 // wipe removes all registers of a server that is to be filled: what it alone has counts for nothing.
-func (m *member) wipe(ctx context.Context, filling string) error {
+func (m *member) wipe(ctx context.Context, filling string, floor ballot) error {
 	for {
-		reply, err := m.RunIn(ctx, m.memory, wipeScript, []string{m.Index(), m.key()}, []string{filling})
+		reply, err := m.RunIn(ctx, m.memory, wipeScript, []string{m.Index(), m.key(), m.floor()}, []string{filling, floor.String()})
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Address, err)
 		}
@@ -302,10 +302,13 @@ func (m *member) wipe(ctx context.Context, filling string) error {
 }
 
 // unite returns the highest promise and the latest content for each register: what counted is known to one of a majority.
-func unite(dumps []map[string]kept) map[string]kept {
-	union := make(map[string]kept)
+func unite(dumps []dump) (union map[string]kept, floor ballot) {
+	union = make(map[string]kept)
 	for _, d := range dumps {
-		for key, k := range d {
+		if floor.less(d.floor) {
+			floor = d.floor
+		}
+		for key, k := range d.kept {
 			u := union[key]
 			if u.promised.less(k.promised) {
 				u.promised = k.promised
@@ -316,5 +319,5 @@ func unite(dumps []map[string]kept) map[string]kept {
 			union[key] = u
 		}
 	}
-	return union
+	return union, floor
 }

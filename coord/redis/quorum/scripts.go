@@ -17,18 +17,27 @@ local member = redis.call('GETRANGE', KEYS[4], 0, 60)
 if string.sub(member, 1, 18) .. string.sub(member, 54, 61) ~= 'v ' .. ARGV[2] then return 2 end
 `
 
-// newVote returns a script with KEYS: mark, index, register, the member key, and ARGV: memory, stamp, and what the script says.
+// newVote returns a script with KEYS: mark, index, register, the member key, the floor, and ARGV: memory, stamp, and what the
+// script says.
+//
+// The floor is a ballot. When a register that has gone is forgotten, it rises above all that was promised there. Nobody begins
+// such a register anew with less: another acceptor may not have forgotten it, and what it has would count for more.
 func newVote(text string) *server.Script { return server.NewGuarded(inTerm + text) }
 
-// It tells nothing but that the server is in the term.
-var presentScript = newVote(`return 1`)
+const belowFloor = `
+local floor = redis.call('GET', KEYS[5])
+if floor and ARGV[3] <= floor then return {floor} end
+`
+
+// It returns {the floor}.
+var presentScript = newVote(`return {redis.call('GET', KEYS[5]) or ''}`)
 
 // ARGV: …, ballot. It promises to accept nothing below the ballot, and returns
 // {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
 var prepareScript = newVote(`
 local promised = redis.call('GETRANGE', KEYS[3], 0, 31)
 if promised == '' and lost(KEYS[2], KEYS[3]) then return 0 end
-if promised == '' then
+if promised == '' then ` + belowFloor + `
   redis.call('SET', KEYS[3], ARGV[3] .. string.rep('0', 48))
   redis.call('ZADD', KEYS[2], 0, KEYS[3])
   return {false, 0}
@@ -46,7 +55,9 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 var acceptScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
-if s == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
+if s == '' then ` + belowFloor + `
+  redis.call('ZADD', KEYS[2], 0, KEYS[3])
+end
 if s ~= '' and ARGV[3] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
 local since = string.sub(s, 65, 80)
 if string.sub(s, 81, 88) ~= string.sub(ARGV[6], 1, 8) then
@@ -101,10 +112,11 @@ redis.call('SET', KEYS[2], new)
 return new
 `)
 
-// KEYS: mark, index, the member key. ARGV: memory, what the member key begins with. It removes some of the registers, and returns 1
+// KEYS: mark, index, the member key, the floor. ARGV: memory, what the member key begins with, a floor. It raises the floor, removes some of the registers, and returns 1
 // if there are more, 0 if there are none, or 2 if the member key says something else.
 var wipeScript = server.NewGuarded(`
 if string.sub(redis.call('GET', KEYS[3]) or '', 1, #ARGV[2]) ~= ARGV[2] then return {2} end
+if ARGV[3] > (redis.call('GET', KEYS[4]) or '') then redis.call('SET', KEYS[4], ARGV[3]) end
 local keys = redis.call('ZRANGEBYLEX', KEYS[2], '-', '+', 'LIMIT', 0, 1000)
 local more = 0
 for _, key in ipairs(keys) do
@@ -126,6 +138,44 @@ local since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[
 redis.call('SET', KEYS[3], string.sub(ARGV[3], 1, 64) .. since .. string.sub(ARGV[3], 65))
 redis.call('ZADD', KEYS[2], 0, KEYS[3])
 return 1
+`)
+
+// gone is what a register must be to be forgotten. ARGV[4] is how old it must be, in us: then no request is under way any more that
+// knows what was there. Nobody has been promised anything since.
+const gone = `
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local function gone(s)
+  return #s == 96 and string.sub(s, 89, 96) == '\0\0\0\0\0\0\0\0' and string.sub(s, 17, 32) == string.sub(s, 49, 64)
+    and tonumber(string.sub(s, 1, 16)) == tonumber(string.sub(s, 33, 48)) + 1 and now - tonumber(string.sub(s, 65, 80)) > tonumber(ARGV[4])
+end
+`
+
+// ARGV: …, the key to go on after, an age. It returns the last key that it looked at (nil: there are no more), then the key and the
+// ballot of each that is gone.
+var goneScript = newVote(gone + `
+local from = ARGV[3] == '' and '-' or '(' .. ARGV[3]
+local keys = redis.call('ZRANGEBYLEX', KEYS[2], from, '+', 'LIMIT', 0, 500)
+local all = {keys[#keys] or false}
+for _, key in ipairs(keys) do
+  local s = key ~= KEYS[1] and redis.call('GETRANGE', key, 0, 95) or ''
+  if gone(s) then
+    all[#all + 1] = key
+    all[#all + 1] = string.sub(s, 33, 64)
+  end
+end
+return all
+`)
+
+// ARGV: …, the ballot at which it has gone, an age. It forgets a register, and returns {how many}.
+var forgetScript = newVote(gone + `
+local s = redis.call('GETRANGE', KEYS[3], 0, 95)
+if not gone(s) or string.sub(s, 33, 64) ~= ARGV[3] then return {0} end
+local promised, floor = string.sub(s, 1, 32), redis.call('GET', KEYS[5]) or ''
+if floor < promised then redis.call('SET', KEYS[5], promised) end
+redis.call('DEL', KEYS[3])
+redis.call('ZREM', KEYS[2], KEYS[3])
+return {1}
 `)
 
 // KEYS: the turn. ARGV: who, for how long in ms. It returns 1 if the turn is theirs.

@@ -5,6 +5,7 @@ package redistest
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,9 @@ func CLI(t testing.TB, address string, command ...string) string {
 	}
 	if texts, err := reply.AsStrSlice(); err == nil {
 		return strings.Join(texts, " ")
+	}
+	if n, err := reply.AsInt64(); err == nil && reply.IsInt64() {
+		return strconv.FormatInt(n, 10)
 	}
 	text, _ := reply.ToString()
 	return text

@@ -1,0 +1,126 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
+)
+
+const (
+	collectEvery = 10 * time.Minute
+	collectMost  = 10_000 // at a time
+
+	// collectAfter is longer than any request may be late; see register.Store.
+	collectAfter = time.Hour + 5*time.Minute
+)
+
+// collect has the servers forget registers that have gone, now and then: each session that ever was leaves one. One process
+// does that at a time.
+func (q *Store) collect() {
+	for driverkit.Sleep(q.life.Context(), driverkit.Jitter(collectEvery)) == nil {
+		ctx, cancel := context.WithTimeout(q.life.Context(), collectEvery)
+		if q.mayCollect(ctx) {
+			_, _ = q.collectOnce(ctx, collectAfter) // who cannot now does so the next time
+		}
+		cancel()
+	}
+}
+
+func (q *Store) mayCollect(ctx context.Context) bool {
+	for _, a := range q.all {
+		if a.seat.isTaken() {
+			reply, err := a.Do(ctx, turnScript, a.Beside("memory.turn:"), q.me, strconv.FormatInt((collectEvery*3/4).Milliseconds(), 10))
+			n, _ := reply.AsInt64()
+			return err == nil && n == 1
+		}
+	}
+	return false
+}
+
+var errNotAll = errors.New("a server does not vote")
+
+// collectOnce has all servers forget those registers of which each says the same: that it has gone, at the same ballot, and that
+// nobody has been promised anything since. With one that says something else, the others' silence could make something count
+// that did not.
+//
+// If it ends in between, some have forgotten and others have not. That does no harm: who begins the register anew does so with a
+// ballot above all that was promised there; see newVote.
+func (q *Store) collectOnce(ctx context.Context, after time.Duration) (forgotten int, err error) {
+	r := q.roster.Load()
+	var all []*acceptor
+	for _, a := range q.all {
+		if a.seat.isTaken() {
+			all = append(all, a)
+		}
+	}
+	if len(all) < len(r.seats) {
+		return 0, errNotAll
+	}
+	agreed := make(map[string]string)
+	for i, a := range all {
+		gone, err := a.gone(ctx, r, after)
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 {
+			agreed = gone
+		}
+		for key, ballot := range agreed {
+			if gone[key] != ballot {
+				delete(agreed, key)
+			}
+		}
+	}
+	for key, ballot := range agreed {
+		for _, a := range all {
+			if err := a.forget(ctx, r, key, ballot, after); err != nil {
+				return forgotten, err
+			}
+		}
+		forgotten++
+	}
+	return forgotten, nil
+}
+
+// gone returns registers that have gone, with their ballots: the first ones, by their names.
+func (a *acceptor) gone(ctx context.Context, r *roster, after time.Duration) (map[string]string, error) {
+	gone := make(map[string]string)
+	for from := ""; len(gone) < collectMost; {
+		reply, err := a.inTerm(ctx, r, goneScript, "", from, strconv.FormatInt(after.Microseconds(), 10))
+		if err != nil {
+			return nil, err
+		}
+		page, err := reply.ToArray()
+		if err != nil || len(page)%2 != 1 {
+			return nil, server.ErrStrange
+		}
+		for i := 1; i < len(page); i += 2 {
+			key, err1 := page[i].ToString()
+			ballot, err2 := page[i+1].ToString()
+			if err := errors.Join(err1, err2); err != nil {
+				return nil, err
+			}
+			if key, ok := strings.CutPrefix(key, a.Root); ok {
+				gone[key] = ballot
+			}
+		}
+		if page[0].IsNil() {
+			break
+		}
+		if from, err = page[0].ToString(); err != nil {
+			return nil, err
+		}
+	}
+	return gone, nil
+}
+
+// forget has the acceptor forget a register that has gone at a ballot.
+func (a *acceptor) forget(ctx context.Context, r *roster, key, ballot string, after time.Duration) error {
+	_, err := a.inTerm(ctx, r, forgetScript, key, ballot, strconv.FormatInt(after.Microseconds(), 10))
+	return err
+}

@@ -1,0 +1,119 @@
+package quorum
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+func remove(t *testing.T, q *Store, it register.Item) {
+	t.Helper()
+	if _, err := q.Swap(redistest.Within(t, 10*time.Second), register.Swap{Key: it.Key, Old: it.Version}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// collected has everything forgotten that has gone, however short a time ago.
+func collected(t *testing.T, q *Store) (n int) {
+	t.Helper()
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+	n, err := q.collectOnce(redistest.Within(t, 20*time.Second), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestRegistersThatHaveGoneAreForgotten(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	stays := redistest.Put(t, q, "stays", "x")
+	for i := range 1200 { // more than a page
+		remove(t, q, redistest.Put(t, q, fmt.Sprintf("session/%d", i), "x"))
+	}
+	if n, err := q.collectOnce(redistest.Within(t, 20*time.Second), collectAfter); err != nil || n != 0 {
+		t.Errorf("%d were forgotten at once, %v", n, err)
+	}
+	redistest.Eventually(t, "all to be forgotten", func() bool { // the last acceptor may be a moment behind
+		collected(t, q)
+		for _, a := range cluster.Addrs() {
+			if redistest.CLI(t, a, "ZCARD", "turnwise-quorum.keys") != "2" { // the mark and what stays
+				return false
+			}
+		}
+		return true
+	})
+	if it := redistest.Read(t, q, "stays"); it.Version != stays.Version {
+		t.Errorf("what stays is %v", it)
+	}
+	other := openOn(t, cluster)
+	for range 3 {
+		it := redistest.Put(t, other, "session/7", "again")
+		if got := redistest.Read(t, q, "session/7"); got.Version != it.Version {
+			t.Errorf("there stands %v", got)
+		}
+		remove(t, q, it)
+	}
+}
+
+// Two have forgotten a register that has gone, and the third has not. What is made there anew counts for more than what the third
+// has, by whoever makes it.
+func TestWhatHalfHaveForgottenIsMadeAnewAboveIt(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+	q := openOn(t, cluster)
+	for range 20 { // its ballots are high
+		remove(t, q, redistest.Put(t, q, "r", "old"))
+	}
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	redistest.Eventually(t, "two to forget", func() bool {
+		r, forgot := q.roster.Load(), 0
+		for _, a := range q.all[:2] {
+			gone, err := a.gone(t.Context(), r, 0)
+			if err == nil && gone["r"] != "" && a.forget(t.Context(), r, "r", gone["r"], 0) == nil {
+				forgot++
+			}
+			if redistest.CLI(t, a.Address, "EXISTS", "turnwise-quorum:r") == "0" {
+				forgot = max(forgot, 1)
+			} else {
+				return false
+			}
+		}
+		return forgot > 0
+	})
+	if redistest.CLI(t, q.all[2].Address, "EXISTS", "turnwise-quorum:r") != "1" {
+		t.Fatal("the third has forgotten, too, so this shows nothing")
+	}
+	cluster.Member(2).Kill()
+	it := redistest.Put(t, openOn(t, cluster), "r", "new")
+	cluster.Member(2).Restart(t)
+	cluster.Member(0).Kill()
+	if got := redistest.Read(t, openOn(t, cluster), "r"); got.Version != it.Version {
+		t.Errorf("there stands %q", got.Value)
+	}
+}
+
+// Whoever is filled knows below what nobody may begin.
+func TestAServerThatIsFilledGetsTheFloor(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	for range 20 {
+		remove(t, q, redistest.Put(t, q, "r", "old"))
+	}
+	redistest.Eventually(t, "it to be forgotten", func() bool {
+		return collected(t, q) > 0 || redistest.CLI(t, q.all[0].Address, "GET", "turnwise-quorum.floor") != ""
+	})
+	redistest.CLI(t, cluster.Addrs()[2], "FLUSHALL")
+	redistest.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	a, c := redistest.CLI(t, q.all[0].Address, "GET", "turnwise-quorum.floor"), redistest.CLI(t, q.all[2].Address, "GET", "turnwise-quorum.floor")
+	if strings.TrimSpace(c) < strings.TrimSpace(a) || len(strings.TrimSpace(c)) != ballotSize {
+		t.Errorf("the floor is %q, and of another %q", c, a)
+	}
+}
