@@ -153,7 +153,7 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 		"coord/redis/quorum/acceptor.go", `return has && l.since <= m.roster.term`, `return has && l.since > 0`,
 		testsForgetfulQuorum("TestAServerThatComesBackIsFilledFirst")),
 	one("redis/quorum: a new server keeps what it had",
-		"coord/redis/quorum/reform.go", `if err := m.wipe(ctx, filling); err != nil {`, `if err := error(nil); err != nil {`,
+		"coord/redis/quorum/reform.go", `if err := m.wipe(ctx, filling, floor); err != nil {`, `if err := error(nil); err != nil && floor.count > 0 {`,
 		testsForgetfulQuorum("TestANewServerKeepsNothingOfBefore")),
 	one("redis/quorum: what was forgotten is made again below what others have",
 		"coord/redis/quorum/scripts.go", `if floor and ARGV[3] <= floor then`, `if floor and false and ARGV[3] <= floor then`,
@@ -162,8 +162,8 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 		"coord/redis/quorum/reform.go", `[]string{filling, floor.String()}`, `[]string{filling, ballot{}.String() + floor.String()[:0]}`,
 		testsForgetfulQuorum("TestAServerThatIsFilledGetsTheFloor")),
 	one("redis/quorum: a healed server votes without what the others know",
-		"coord/redis/quorum/reform.go", `	union := unite(dumps)
-`, `	union := unite(dumps[:0])
+		"coord/redis/quorum/reform.go", `	union, floor := unite(dumps)
+`, `	union, floor := unite(dumps[:0])
 `, testsForgetfulQuorum("TestWhoIsHealedKnowsWhatOneOfTheOthersDoesNot")),
 	one("redis: what a server says is believed",
 		"coord/redis/internal/server/dial.go", `mortal{newVetted(conn), `, `mortal{conn, `, liar("coord/redis", ".", "TestAServerThatLiesEndsNoProcess", "a_string_of_half_a_gigabyte")),
