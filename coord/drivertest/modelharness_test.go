@@ -17,12 +17,12 @@ func modelHarness(f flaw) func(t testing.TB) *Service {
 // modelHarnessAs is the harness for a model whose nature is not modelStrength.
 func modelHarnessAs(nature, claimed driver.Strength, f flaw) func(t testing.TB) *Service {
 	return func(t testing.TB) *Service {
-		svc := newModelService(time.Second, nature, f)
-		t.Cleanup(func() { close(svc.stop) })
-		handoff := Cost{Events: 1}
-		if nature.WakeUp == driver.Polled {
-			handoff = Cost{Reads: 1, Trips: 1}
+		ttl, handoff := time.Second, Cost{Events: 1}
+		if nature.WakeUp == driver.Polled { // hundreds of waiters keep a machine busy, and sessions have to be renewed all the same
+			ttl, handoff = 3*time.Second, Cost{Reads: 1, Trips: 1}
 		}
+		svc := newModelService(ttl, nature, f)
+		t.Cleanup(func() { close(svc.stop) })
 		return &Service{
 			TTL: svc.ttl,
 			Connect: func(t testing.TB) *Link {
