@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // A vetted reader lets through only what fits our statements. The client library makes room for as long a message as a server
@@ -151,6 +153,6 @@ func (v *vetted) challenged() {
 	at := bytes.LastIndex(v.text, []byte(",i="))
 	rounds, _ := strconv.Atoi(string(v.text[at+len(",i="):])) // if that is no number, the library refuses it
 	if len(v.text) > maxText || at > 0 && rounds > maxRounds {
-		v.err = fmt.Errorf("the server wants the password hashed in more than %d rounds, or says something else at length", maxRounds)
+		v.err = storekit.Denied("the server wants the password hashed in more than %d rounds, or says something else at length", maxRounds)
 	}
 }
