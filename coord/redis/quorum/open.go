@@ -25,7 +25,7 @@ func Open(ctx context.Context, addresses []string, opts ...redis.Option) (*Store
 	if err != nil {
 		return nil, err
 	}
-	if len(addresses) < 3 || len(addresses) > maxServers {
+	if len(addresses) < minServers || len(addresses) > maxServers {
 		return nil, pkg.Invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
 	}
 	q := newStore(c)

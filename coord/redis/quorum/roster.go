@@ -26,6 +26,7 @@ type listed struct {
 const (
 	groupSize  = 16
 	termSize   = 8
+	minServers = 3
 	maxServers = 9
 	maxAddress = 200
 )
@@ -118,6 +119,9 @@ func parseRoster(group, term, seats string) *roster {
 			return nil
 		}
 		r.seats = append(r.seats, l)
+	}
+	if len(r.seats) < minServers {
+		return nil
 	}
 	return r
 }
