@@ -5,8 +5,6 @@ package cli
 import (
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -27,13 +25,9 @@ func sayWithoutEnd(t *testing.T, c net.Conn) (said int) {
 }
 
 func TestWhoSpeaksWithoutEndAtADoorIsHungUpOn(t *testing.T) {
-	dir, err := os.MkdirTemp("", "door") // the name of a socket may not be long
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	t.Chdir(t.TempDir()) // a socket's path may have 107 bytes, and TMPDIR may be long
 	listen := func(name string) *net.UnixListener {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +38,7 @@ func TestWhoSpeaksWithoutEndAtADoorIsHungUpOn(t *testing.T) {
 		d := &door{listen: listen("holder"), asked: func() { t.Error("the release was asked for") }, over: make(chan struct{})}
 		go d.serve()
 		defer d.close(nil)
-		c, err := net.Dial("unix", filepath.Join(dir, "holder"))
+		c, err := net.Dial("unix", "holder")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +60,7 @@ func TestWhoSpeaksWithoutEndAtADoorIsHungUpOn(t *testing.T) {
 			defer c.Close()
 			said <- sayWithoutEnd(t, c)
 		}()
-		if v, err := visitOne(t.Context(), filepath.Join(dir, "visited")); err == nil {
+		if v, err := visitOne(t.Context(), "visited"); err == nil {
 			v.conn.Close()
 			t.Error("it is believed")
 		}
