@@ -34,7 +34,7 @@ func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := storecheck.Liar(t, c.begin, c.more)
 			storecheck.Bounded(t, 100, func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				_, err := Open(ctx, address)
 				if err == nil || !strings.Contains(err.Error(), c.says) {
