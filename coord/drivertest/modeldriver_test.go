@@ -719,7 +719,7 @@ func (s *modelLiveness) listen(ctx context.Context, sub *modelSub, broken <-chan
 	poll := time.NewTimer(4 * time.Second)
 	defer poll.Stop()
 	if s.d.svc.nature.WakeUp == driver.Polled {
-		poll.Reset(20 * time.Millisecond)
+		poll.Reset(60 * time.Millisecond) // hundreds wait in one process, and each look goes through the line
 	}
 	switch s.d.flaw {
 	case wakeUpLost, newsLostInCut:

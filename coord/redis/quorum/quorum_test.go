@@ -343,8 +343,8 @@ func TestWhatIsWrittenBackKeepsItsAge(t *testing.T) {
 	for _, away := range []int{0, 1} { // one of two knows of it; then neither of these need be the one that knew
 		cluster.Member(away).Kill()
 		other := openOn(t, cluster)
-		least := time.Since(sure)
-		if it := redistest.Read(t, other, "a"); string(it.Value) != "one" || it.Age < least-10*time.Millisecond || it.Age > time.Since(since) {
+		least := time.Since(sure) // less what the requests take, however busy the machine is
+		if it := redistest.Read(t, other, "a"); string(it.Value) != "one" || it.Age < least-250*time.Millisecond || it.Age > time.Since(since) {
 			t.Errorf("without server %d it holds %q, %v old, and %v to %v have gone by", away, it.Value, it.Age, least, time.Since(since))
 		}
 		cluster.Member(away).Restart(t)
