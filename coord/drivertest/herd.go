@@ -42,12 +42,16 @@ func (s *scene) handOffs(n, turns int) (cost Traffic) {
 	sess, l := c.sessions[0], c.links[0]
 	time.Sleep(100 * time.Millisecond) // until all have set their watches
 
+	within := soon
+	if !waitQuietly(l) { // there is no event that it could miss
+		within = s.patience
+	}
 	leave := func() { s.leave(me, true) }
 	start, woken := l.Traffic(), c.wakeUps.Load()
 	for i := range turns {
 		before := l.Traffic()
 		leave()
-		s.turn(soon, c.turns[i], fmt.Sprintf("number %d of %d", i, n))
+		s.turn(within, c.turns[i], fmt.Sprintf("number %d of %d", i, n))
 		spent := l.Traffic().Sub(before)
 		if i == 0 {
 			cost = spent
