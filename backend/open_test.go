@@ -29,13 +29,17 @@ func TestEachServiceByItsURL(t *testing.T) {
 		}
 	}
 	for name, at := range map[string]func(*testing.T) string{
-		"file":      func(t *testing.T) string { return "file://" + t.TempDir() + "/locks?sync=yes" },
-		"zk":        plain(servers.ZooKeeper, "zk", "/shop?session=4s"),
-		"etcd":      plain(servers.Etcd, "etcd", "/shop?session=4s"),
-		"redis":     plain(servers.Redis, "redis", "/1?root=shop&session=4s&longest-session=4s"),
-		"quorum":    plain(servers.Redis, "redis", "?session=4s&longest-session=4s", servers.Members(3), servers.AppendOnly("always")),
-		"postgres":  func(t *testing.T) string { return servers.Postgres(t).URL() + "&session=4s&longest-session=4s&table=shop" },
-		"mysql":     func(t *testing.T) string { return servers.MariaDB(t).URL() + "?session=4s&longest-session=4s&table=shop" },
+		"file":   func(t *testing.T) string { return "file://" + t.TempDir() + "/locks?sync=yes" },
+		"zk":     plain(servers.ZooKeeper, "zk", "/shop?session=4s"),
+		"etcd":   plain(servers.Etcd, "etcd", "/shop?session=4s"),
+		"redis":  plain(servers.Redis, "redis", "/1?root=shop&session=4s&longest-session=4s"),
+		"quorum": plain(servers.Redis, "redis", "?session=4s&longest-session=4s", servers.Members(3), servers.AppendOnly("always")),
+		"postgres": func(t *testing.T) string {
+			return servers.Postgres(t).URL() + "&session=4s&longest-session=4s&table=shop"
+		},
+		"mysql": func(t *testing.T) string {
+			return servers.MariaDB(t).URL() + "?session=4s&longest-session=4s&table=shop"
+		},
 		"memcached": plain(servers.Memcached, "memcached", "?root=shop&session=4s&longest-session=4s", servers.Flags("-M")),
 	} {
 		t.Run(name, func(t *testing.T) {
