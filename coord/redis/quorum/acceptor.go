@@ -178,7 +178,7 @@ func (m *member) enrol(ctx context.Context, before, after string, r *roster) (st
 		since = l.since
 	}
 	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key(), m.Index()},
-		[]string{before, after + " " + m.memory.ID(), r.String(), fmt.Sprintf("%0*d", termSize, since)})
+		[]string{before, after + " " + m.memory.ID(), r.String(), digits(since)})
 	stands := ""
 	if err == nil {
 		stands, err = reply.ToString()
@@ -194,7 +194,7 @@ func (m *member) enrol(ctx context.Context, before, after string, r *roster) (st
 
 // move takes the acceptor from an earlier term to this one. Those that have no seat there vote no more.
 func (m *member) move(ctx context.Context, r *roster) error {
-	reply, err := m.RunIn(ctx, m.memory, moveScript, []string{m.key()}, []string{r.group, fmt.Sprintf("%0*d", termSize, r.term), r.String()})
+	reply, err := m.RunIn(ctx, m.memory, moveScript, []string{m.key()}, []string{r.group, digits(r.term), r.String()})
 	text := ""
 	if err == nil {
 		text, err = reply.ToString()

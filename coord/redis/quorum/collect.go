@@ -34,8 +34,8 @@ func (q *Store) collect() {
 func (q *Store) mayCollect(ctx context.Context) bool {
 	for _, a := range q.all {
 		if a.seat.isTaken() {
-			reply, err := a.Do(ctx, turnScript, a.Beside("memory.turn:"), q.me, strconv.FormatInt((collectEvery*3/4).Milliseconds(), 10))
-			n, _ := reply.AsInt64()
+			all := &turn{q: q} // it is nobody's register
+			n, err := all.ask(ctx, a, turnScript, strconv.FormatInt((collectEvery*3/4).Milliseconds(), 10))
 			return err == nil && n == 1
 		}
 	}

@@ -37,6 +37,15 @@ func (q *Store) survey(ctx context.Context, enough func([]member) bool) ([]membe
 	return all, nil
 }
 
+// surveyAll asks all acceptors once more, after a survey that has begun at that time. Whoever takes much longer than those did is
+// not waited for.
+func (q *Store) surveyAll(ctx context.Context, begun time.Time) []member {
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond+3*time.Since(begun))
+	defer cancel()
+	all, _ := q.survey(ctx, func([]member) bool { return false })
+	return all
+}
+
 // membershipFor is how long an acceptor may take to say what it is. It is asked on no caller's ctx: it is checked first, and
 // what is found out then is for all.
 const membershipFor = 5 * time.Second
@@ -85,11 +94,9 @@ func (q *Store) assemble(ctx context.Context) error {
 	all, err := q.survey(ctx, isMajority)
 	if err == nil && len(all) < len(q.all) {
 		// Two names of one server answer at almost the same time.
-		rest, cancel := context.WithTimeout(ctx, 50*time.Millisecond+3*time.Since(begun))
-		if more, _ := q.survey(rest, func([]member) bool { return false }); len(more) > len(all) {
+		if more := q.surveyAll(ctx, begun); len(more) > len(all) {
 			all = more
 		}
-		cancel()
 	}
 	if err := unfit(all); err != nil {
 		return err

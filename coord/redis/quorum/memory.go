@@ -31,10 +31,7 @@ func (q *Store) recall(ctx context.Context) (register.Memory, error) {
 	m := register.Memory{ID: r.group, For: lasts(all, r)}
 	if m.For < time.Hour && len(all) < len(q.all) {
 		// Some may have been started just now. Perhaps there is a majority of others.
-		rest, cancel := context.WithTimeout(ctx, 50*time.Millisecond+3*time.Since(begun))
-		more, _ := q.survey(rest, func([]member) bool { return false })
-		cancel()
-		m.For = max(m.For, lasts(more, r))
+		m.For = max(m.For, lasts(q.surveyAll(ctx, begun), r))
 	}
 	q.join(ctx, r, all)
 	q.forgot.Store(false)

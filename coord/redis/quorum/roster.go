@@ -34,7 +34,10 @@ const (
 func (r *roster) majority() int { return len(r.seats)/2 + 1 }
 
 // stamp is what an acceptor must say of itself for its vote to count.
-func (r *roster) stamp() string { return fmt.Sprintf("%s%0*d", r.group, termSize, r.term) }
+func (r *roster) stamp() string { return r.group + digits(r.term) }
+
+// digits is a term as it stands at the servers.
+func digits(term uint64) string { return fmt.Sprintf("%0*d", termSize, term) }
 
 // seatOf returns what the roster says of the server with a memory.
 func (r *roster) seatOf(memory string) (l listed, ok bool) {
@@ -97,7 +100,7 @@ func (r *roster) String() string {
 	for _, l := range r.seats {
 		seats = append(seats, fmt.Sprintf("%s.%d@%s", l.memory, l.since, url.QueryEscape(l.address)))
 	}
-	return fmt.Sprintf("%0*d %s", termSize, r.term, strings.Join(seats, ","))
+	return digits(r.term) + " " + strings.Join(seats, ",")
 }
 
 // parseRoster returns nil if it is none.

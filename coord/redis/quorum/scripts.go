@@ -49,9 +49,8 @@ local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
 return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 `)
 
-// ARGV: …, ballot, the next ballot, age in us, content, then channels and texts. It
-// accepts, tells each text with the memory before it, promises the next ballot, and returns 1, or {the higher ballot that it
-// has promised}. Content that it had already keeps its age.
+// ARGV: …, ballot, the next ballot, age in us, content, then channels and texts. It accepts, tells each text with the
+// memory before it, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already keeps its age.
 var acceptScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end

@@ -119,7 +119,8 @@ return {value, keys[1] or ''}
 `)
 
 // KEYS: mark, index. ARGV: memory, from, to, how many at most, where in a register its time is (16 digits, us; counted from
-// 1), where it has eight zeros if it is not to be listed (0: nowhere). It returns the last key that it looked at (nil: no more), then key, what stands there, age, and so on. It leaves out
+// 1), where it has eight zeros if it is not to be listed (0: nowhere). It returns the last key that it looked at (nil: no more),
+// then key, what stands there, age, and so on. It leaves out
 // what is larger than anything of ours or has no time, and ends the page early when there is much on it.
 var listScript = NewGuarded(`
 if not has(KEYS[2], KEYS[1]) then
