@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,20 +23,32 @@ import (
 // permits is how many permits each of the semaphores has.
 const permits = 3
 
+// quietLines is how many lines each worker wants once in a while, each by a client that does nothing else.
+const quietLines = 2
+
 func (w *worker) runOurs() {
-	client, quiet := w.client(), w.client()
-	if client == nil || quiet == nil {
-		return
+	var clients []*coord.Client
+	for i := range 2 + quietLines {
+		servers := w.job.Servers
+		if i >= 2 && len(servers) > 0 { // or else all would flee to the leader in time
+			servers = servers[(w.job.Slot+i)%len(servers):][:1]
+		}
+		c := w.client(servers)
+		if c == nil {
+			return
+		}
+		clients = append(clients, c)
 	}
 	var all sync.WaitGroup
-	for i, errand := range ourErrands(client, quiet) {
+	errands := append(ourErrands(clients[0], clients[1]), w.quietErrands(clients[0], clients[2:])...)
+	for i, errand := range errands {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
 		all.Go(func() { w.pursue(errand, random) })
 	}
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for _, c := range []*coord.Client{client, quiet} {
+	for _, c := range clients {
 		all.Go(func() { _ = c.Shutdown(ctx) }) // the judge sees what it leaves behind
 	}
 	all.Wait()
@@ -43,10 +56,10 @@ func (w *worker) runOurs() {
 
 // client connects, and tries again as long as the service is down. It returns nil if the worker is told to finish before
 // that.
-func (w *worker) client() *coord.Client {
+func (w *worker) client(servers []string) *coord.Client {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		c, err := w.connect(ctx)
+		c, err := w.connect(ctx, servers)
 		cancel()
 		if err == nil {
 			return c
@@ -59,15 +72,15 @@ func (w *worker) client() *coord.Client {
 	}
 }
 
-func (w *worker) connect(ctx context.Context) (*coord.Client, error) {
+func (w *worker) connect(ctx context.Context, servers []string) (*coord.Client, error) {
 	traced := coord.WithObserver(trace.To(w.trace, w.job.Service))
 	if w.job.URL != "" {
 		return backend.Open(ctx, w.job.URL, backend.WithClient(traced))
 	}
 	if w.job.Service == "zk" {
-		return zk.Connect(ctx, w.job.Servers, zk.WithTTL(w.job.Session), zk.WithClient(traced))
+		return zk.Connect(ctx, servers, zk.WithTTL(w.job.Session), zk.WithClient(traced))
 	}
-	return etcd.Connect(ctx, clientv3.Config{Endpoints: w.job.Servers}, etcd.WithTTL(w.job.Session), etcd.WithClient(traced))
+	return etcd.Connect(ctx, clientv3.Config{Endpoints: servers}, etcd.WithTTL(w.job.Session), etcd.WithClient(traced))
 }
 
 func always(kind string) func(*rand.Rand) string { return func(*rand.Rand) string { return kind } }
@@ -82,16 +95,34 @@ func weight(kind string) int64 {
 	return 1
 }
 
+// quietErrands are for lines that are mostly free. Each is wanted by one client, which asks for nothing for long. So its
+// first request after that is the first that anybody hears of it, and what it believes then comes from what was said since.
+// It keeps what it gets for long. If it believes for too long, somebody who tries often gets in beside it.
+func (w *worker) quietErrands(busy *coord.Client, quiet []*coord.Client) []errand {
+	var all []errand
+	add := func(number int, keeps bool, acquire func(context.Context) (*coord.Hold, error)) {
+		all = append(all, errand{line: fmt.Sprintf("quiet-%d", number), kind: always("lock"), fenced: true, quiet: keeps, brief: !keeps,
+			acquire: func(ctx context.Context, _ string) (*claim, error) { return ours(acquire(ctx)) }})
+	}
+	for number := range w.job.Workers * quietLines {
+		add(number, false, mutex.New(busy, fmt.Sprintf("quiet-%d", number)).TryLock)
+	}
+	for i, c := range quiet {
+		number := w.job.Slot*quietLines + i
+		add(number, true, mutex.New(c, fmt.Sprintf("quiet-%d", number)).Lock)
+	}
+	return all
+}
+
 // ourErrands has a separate client for the mutex: a client that asks for nothing else while it holds or waits learns of
-// trouble only if it looks for it. Sometimes it asks for nothing at all, so that its first request after that is the first
-// that anybody hears of it.
-func ourErrands(client, quiet *coord.Client) []errand {
-	m, try := mutex.New(quiet, "mutex"), mutex.New(client, "try-mutex")
+// trouble only if it looks for it.
+func ourErrands(client, alone *coord.Client) []errand {
+	m, try := mutex.New(alone, "mutex"), mutex.New(client, "try-mutex")
 	rw := rwlock.New(client, "rwlock")
 	sem, trySem := semaphore.New(client, "semaphore", permits), semaphore.New(client, "try-semaphore", permits)
 	seat := election.New(client, "election")
 	return []errand{
-		{line: "mutex", kind: always("lock"), fenced: true, idles: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
+		{line: "mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {
 			return ours(m.Lock(ctx))
 		}},
 		{line: "try-mutex", kind: always("lock"), fenced: true, acquire: func(ctx context.Context, _ string) (*claim, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,7 +170,7 @@ func (s *scene) hire(slot *slot) error {
 		}
 		s.hired++
 		w := &running{id: s.hired, peers: peers, journal: filepath.Join(s.dir, fmt.Sprintf("worker-%d.jsonl", s.hired))}
-		j := job{Worker: w.id, Service: s.service, Peers: peers, Register: s.register.listener.Addr().String(),
+		j := job{Worker: w.id, Slot: slices.Index(s.slots, slot), Workers: s.workers, Service: s.service, Peers: peers, Register: s.register.listener.Addr().String(),
 			Journal: w.journal, Trace: w.trace(), Session: s.session, Seed: s.seed + uint64(w.id)}
 		for _, p := range slot.proxies {
 			j.Servers = append(j.Servers, p.Addr())

@@ -19,6 +19,8 @@ import (
 // A job is what a worker process is told, through its environment.
 type job struct {
 	Worker   int
+	Slot     int // of the worker, and of those that took its place before
+	Workers  int // how many there are at a time
 	Service  string
 	URL      string // of a store
 	Peers    bool   // the stock libraries instead of ours
@@ -87,28 +89,31 @@ type errand struct {
 	fenced  bool
 	acquire func(ctx context.Context, kind string) (*claim, error)
 	always  bool // never give up waiting
-	idles   bool // sometimes asks for nothing for a while
+	quiet   bool // asks for nothing for long, and keeps for long what it gets
+	brief   bool // rests after each try, and never keeps for long what it gets
 }
 
 // pursue follows the errand until the worker drains.
 func (w *worker) pursue(errand errand, random *rand.Rand) {
 	for {
-		rest, idle := time.Duration(5+random.IntN(40))*time.Millisecond, errand.idles && random.IntN(10) == 0
-		if idle {
+		rest := time.Duration(5+random.IntN(40)) * time.Millisecond
+		switch {
+		case errand.quiet:
 			rest = time.Duration(random.Int64N(3 * int64(w.job.Session)))
+		case errand.brief:
+			rest = w.job.Session/8 + time.Duration(random.Int64N(int64(w.job.Session)/8))
 		}
 		select {
 		case <-w.draining:
 			return
 		case <-time.After(rest):
 		}
-		w.once(errand, random, idle)
+		w.once(errand, random)
 	}
 }
 
-// once gets the errand's line and gives it back. After a rest it keeps it: what was said before the rest is old by then, and
-// what it believes must come from what was said since.
-func (w *worker) once(errand errand, random *rand.Rand, rested bool) {
+// once gets the errand's line and gives it back.
+func (w *worker) once(errand errand, random *rand.Rand) {
 	n := w.wants.Add(1)
 	kind := errand.kind(random)
 	note := func(e Event) {
@@ -134,13 +139,7 @@ func (w *worker) once(errand errand, random *rand.Rand, rested bool) {
 	if errand.fenced && kind != "R" {
 		w.write(errand.line, c.token)
 	}
-	hold := time.Duration(random.IntN(15)) * time.Millisecond
-	switch n := random.IntN(20); {
-	case n == 0 || rested:
-		hold = w.job.Session + time.Duration(random.Int64N(int64(w.job.Session)))
-	case n <= 2:
-		hold = time.Duration(50+random.IntN(150)) * time.Millisecond
-	}
+	hold := w.hold(errand, random)
 	ok := w.believe(c, hold, note)
 	if ok && c.downgrade != nil && kind == "W" && random.IntN(3) == 0 {
 		if c.downgrade() == nil {
@@ -161,6 +160,20 @@ func (w *worker) once(errand errand, random *rand.Rand, rested bool) {
 		e.Err = err.Error()
 	}
 	note(e)
+}
+
+// hold is how long the errand keeps what it gets.
+func (w *worker) hold(errand errand, random *rand.Rand) time.Duration {
+	n := random.IntN(20)
+	switch {
+	case errand.quiet:
+		return w.job.Session
+	case n == 0 && !errand.brief:
+		return w.job.Session + time.Duration(random.Int64N(int64(w.job.Session)))
+	case n <= 2 && !errand.brief:
+		return time.Duration(50+random.IntN(150)) * time.Millisecond
+	}
+	return time.Duration(random.IntN(15)) * time.Millisecond
 }
 
 // believe asks once a millisecond whether the hold is still good, and records when it was. It reads the clock before it
