@@ -26,6 +26,7 @@ type clerk struct {
 
 	mu      sync.Mutex
 	known   *known // nil: nothing is known
+	old     bool   // the line has changed since: a swap would meet a conflict
 	wishes  []*wish
 	working bool
 	wanted  uint64 // how many wishes there have been
@@ -107,7 +108,7 @@ func (c *clerk) work() {
 		if len(batch) == 0 {
 			return
 		}
-		if k == nil || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && !k.fresh(w) }) {
+		if k == nil || c.isOld() || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && !k.fresh(w) }) {
 			var err error
 			if k, err = c.look(); err != nil {
 				failures++
@@ -217,6 +218,20 @@ func (c *clerk) draft(k *known, batch []*wish, epoch uint64) (d *draft, now []*w
 	return d, now, refused
 }
 
+// changed is called when a line is known to have had that seq. Whose turn has come knows the line only as it was when he
+// joined. To read it before he leaves costs less than a swap in vain.
+func (c *clerk) changed(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.old = c.old || c.known != nil && c.known.line != nil && c.known.line.seq < seq
+}
+
+func (c *clerk) isOld() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.old
+}
+
 // inDoubt reports whether an earlier swap may yet replace what is known. Whatever is written next, even the same value
 // again, makes sure that it does not.
 func (c *clerk) inDoubt(k *known) bool {
@@ -266,7 +281,7 @@ func (c *clerk) learn(it Item, asked moment) (*known, error) {
 func (c *clerk) set(k *known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known = k
+	c.known, c.old = k, false
 	if c.doubt != nil && *c.doubt != k.version {
 		c.doubt = nil
 	}

@@ -289,6 +289,7 @@ func (s *session) heed(line string, seq uint64, all []notice) {
 	for _, said := range all {
 		if said.what != allOver {
 			if p := s.place(said.n, line); p != nil {
+				p.clerk.changed(seq)
 				p.heed(seq, said.what)
 			}
 		} else if s.d.trusted {

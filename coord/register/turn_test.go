@@ -1,0 +1,80 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+// tally counts the requests for lines that come through it.
+type tally struct {
+	register.Store
+	reads, swaps, conflicts atomic.Int64
+}
+
+func (s *tally) Read(ctx context.Context, key string) (register.Item, error) {
+	if strings.HasPrefix(key, "line/") {
+		s.reads.Add(1)
+	}
+	return s.Store.Read(ctx, key)
+}
+
+func (s *tally) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	it, err := s.Store.Swap(ctx, w)
+	if strings.HasPrefix(w.Key, "line/") {
+		s.swaps.Add(1)
+		if errors.Is(err, register.ErrConflict) {
+			s.conflicts.Add(1)
+		}
+	}
+	return it, err
+}
+
+// Whoever is told that it is his turn knows the line only as it was when he joined. He reads it before he leaves, and does
+// not swap in vain.
+func TestWhoWasLetInLeavesWithoutAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		second := &tally{Store: store}
+		var locks []*mutex.Mutex
+		for _, through := range []register.Store{store, second, store} {
+			c := coord.NewClient(register.New(through))
+			defer c.Close()
+			locks = append(locks, mutex.New(c, "a"))
+		}
+		first, err := locks[0].Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := locks[1].LockChan(t.Context())
+		time.Sleep(time.Second)
+		last := locks[2].LockChan(t.Context())
+		time.Sleep(time.Second)
+		if err := first.Release(); err != nil {
+			t.Fatal(err)
+		}
+		r := <-next
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		reads, swaps, conflicts := second.reads.Load(), second.swaps.Load(), second.conflicts.Load()
+		if err := r.Hold.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if reads, swaps, conflicts = second.reads.Load()-reads, second.swaps.Load()-swaps, second.conflicts.Load()-conflicts; reads != 1 || swaps != 1 || conflicts != 0 {
+			t.Errorf("to leave took %d reads and %d swaps, %d of them in vain", reads, swaps, conflicts)
+		}
+		if r := <-last; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	})
+}
