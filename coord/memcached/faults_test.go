@@ -162,7 +162,7 @@ func TestTheDirectoryForgetsWhatIsGoneAndNothingElse(t *testing.T) {
 		listed(t, s, "")
 		left = 0
 		for n := range shelves {
-			a := answers(t, s, get(s.shelfKey(n)))
+			a := answers(t, s, get(s.shelfKey(knownBy(t, s), n)))
 			keys, err := decodeShelf(knownBy(t, s), a[0])
 			if err != nil {
 				t.Fatal(err)

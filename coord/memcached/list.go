@@ -24,14 +24,16 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		of, all = known, nil
 		var requests []request
 		for n := range shelves {
-			requests = append(requests, get(s.shelfKey(n)))
+			requests = append(requests, get(s.shelfKey(known, n)))
 		}
 		var err error
 		if read, err = c.ask(ctx, append(requests, get(s.markKey()))...); err == nil {
 			err = s.check(known, read[shelves])
 		}
 		for n := 0; n < shelves && err == nil; n++ {
-			keys[n], err = decodeShelf(known, read[n])
+			var found []entry
+			found, err = decodeShelf(known, read[n])
+			keys[n] = latest(found)
 			all = append(all, keys[n]...)
 		}
 		return err

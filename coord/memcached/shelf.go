@@ -28,7 +28,10 @@ func (s *Store) shelf(key string) int {
 	return int(h.Sum32() % shelves)
 }
 
-func (s *Store) shelfKey(n int) string { return fmt.Sprintf("%s.keys/%d", s.root, n) }
+// shelfKey has the mark in it: who puts a key there does not look what is there.
+func (s *Store) shelfKey(m *memory, n int) string {
+	return fmt.Sprintf("%s.keys/%x/%d", s.root, m.mark, n)
+}
 
 // entry is a key in the directory.
 type entry struct {
@@ -39,14 +42,32 @@ type entry struct {
 func encodeShelf(m *memory, all []entry) []byte {
 	b := append([]byte{format}, m.mark[:]...)
 	for _, e := range all {
-		b = append(b, e.nonce[:]...)
-		b = binary.AppendUvarint(b, uint64(len(e.key)))
-		b = append(b, e.key...)
+		b = e.append(b)
 	}
 	return b
 }
 
-// decodeShelf returns nothing for a shelf of another memory.
+func (e entry) append(b []byte) []byte {
+	b = append(b, e.nonce[:]...)
+	b = binary.AppendUvarint(b, uint64(len(e.key)))
+	return append(b, e.key...)
+}
+
+// latest leaves each key only once, with its last nonce.
+func latest(all []entry) (once []entry) {
+	last := make(map[string]register.Version, len(all))
+	for _, e := range all {
+		last[e.key] = e.nonce
+	}
+	for _, e := range all {
+		if last[e.key] == e.nonce {
+			once = append(once, e)
+		}
+	}
+	return once
+}
+
+// decodeShelf returns nothing for a shelf of another memory. A key may be in it several times.
 func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	if !a.found() {
 		return nil, nil
@@ -77,22 +98,52 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 // put replaces the shelf that was read, if nobody has changed it since.
 func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was reply, all []entry) (done bool, err error) {
 	value := encodeShelf(known, all)
-	if int64(len(value)) > min(s.largest.Load(), maxAnswers/2/shelves) { // List reads all of them in one trip
-		return false, fmt.Errorf("%w: there are too many registers", register.ErrTooLarge)
-	}
-	q := add(s.shelfKey(n), value)
+	q := add(s.shelfKey(known, n), value)
 	if was.found() {
-		q = replace(s.shelfKey(n), was.cas, value)
+		q = replace(s.shelfKey(known, n), was.cas, value)
 	}
 	done, _, err = s.apply(ctx, c, known, q)
 	return done, err
 }
 
-// announce puts a key into the directory.
+// shelfSize is how large a shelf may be: List reads all of them in one trip. What is left over up to the server's bound is
+// for those who put keys there at the same time: a server that cannot keep a shelf throws it away.
+func (s *Store) shelfSize() int {
+	return int(min(s.largest.Load()*3/4, maxAnswers/2/shelves))
+}
+
+// announce puts a key into the directory. It reads nothing, so it takes no longer if there are many.
 func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string) error {
-	n := s.shelf(key)
+	n, e := s.shelf(key), entry{key, register.NewVersion()}
+	shelf := s.shelfKey(known, n)
 	for {
-		a, err := c.ask(ctx, get(s.shelfKey(n)), get(s.markKey()))
+		a, err := c.ask(ctx, extend(shelf, e.append(nil)), size(shelf), get(s.markKey()))
+		if err == nil {
+			err = s.check(known, a[2])
+		}
+		if err == nil {
+			err = s.kept(ctx, c, known, a[0])
+		}
+		switch {
+		case err != nil:
+			return err
+		case a[0].code == "HD" && a[1].size > s.shelfSize():
+			return s.squeeze(ctx, c, known, e)
+		case a[0].code == "HD":
+			return nil
+		}
+		if _, err := s.put(ctx, c, known, n, reply{}, nil); err != nil { // there was none
+			return err
+		}
+	}
+}
+
+// squeeze leaves each key only once in the shelf of a key that was just announced. If there is no room even so, it takes that
+// one away.
+func (s *Store) squeeze(ctx context.Context, c *conn, known *memory, e entry) error {
+	n := s.shelf(e.key)
+	for {
+		a, err := c.ask(ctx, get(s.shelfKey(known, n)), get(s.markKey()))
 		if err == nil {
 			err = s.check(known, a[1])
 		}
@@ -103,14 +154,18 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 		if err != nil {
 			return err
 		}
-		e := entry{key, register.NewVersion()}
-		if i := slices.IndexFunc(all, func(old entry) bool { return old.key == key }); i >= 0 {
-			all[i] = e
-		} else {
-			all = append(all, e)
+		keys := latest(all)
+		full := len(encodeShelf(known, keys)) > s.shelfSize()
+		if full {
+			keys = latest(slices.DeleteFunc(all, func(there entry) bool { return there == e }))
 		}
-		if done, err := s.put(ctx, c, known, n, a[0], all); done || err != nil {
+		switch done, err := s.put(ctx, c, known, n, a[0], keys); {
+		case err != nil:
 			return err
+		case done && full:
+			return fmt.Errorf("%w: there are too many registers", register.ErrTooLarge)
+		case done:
+			return nil
 		}
 	}
 }
@@ -121,7 +176,7 @@ type pruner struct {
 	absent map[register.Version]time.Time // by the nonce that the key had
 }
 
-// prune takes away keys that have been without a register for long. If that fails, the next List tries again.
+// prune takes away keys that have been without a register for long, and those that are there too often. If that fails, the next List tries again.
 func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys []entry, gone map[string]bool) {
 	var stay []entry
 	s.pruner.mu.Lock()
@@ -143,7 +198,7 @@ func (s *Store) prune(ctx context.Context, of *memory, n int, shelf reply, keys 
 		}
 	}
 	s.pruner.mu.Unlock()
-	if len(stay) == len(keys) {
+	if len(stay) == len(keys) && len(shelf.value) < 2*len(encodeShelf(of, keys)) {
 		return
 	}
 	err := s.with(ctx, func(c *conn, known *memory) error {

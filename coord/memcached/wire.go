@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 type reply struct {
 	code  string // VA, EN, HD, NS, EX, NF, or SERVER_ERROR and why
 	cas   uint64
+	size  int // if that was asked for
 	value []byte
 }
 
@@ -98,9 +100,14 @@ func (c *conn) read(room int) (reply, error) {
 		}
 		return a, fmt.Errorf("the server answers %.100q", text)
 	}
-	if _, cas, ok := strings.Cut(" "+rest, " c"); ok {
-		cas, _, _ = strings.Cut(cas, " ")
-		a.cas, _ = strconv.ParseUint(cas, 10, 64)
+	for _, f := range strings.Fields(rest) {
+		n, _ := strconv.ParseUint(f[1:], 10, 64)
+		switch f[0] {
+		case 'c':
+			a.cas = n
+		case 's':
+			a.size = int(min(n, math.MaxInt32))
+		}
 	}
 	return a, nil
 }
@@ -116,6 +123,9 @@ type request struct {
 // get asks for the value and for the number that the server has given it.
 func get(key string) request { return request{verb: "mg", key: key, flags: " v c"} }
 
+// size asks for the length of the value alone.
+func size(key string) request { return request{verb: "mg", key: key, flags: " s"} }
+
 // add stores what is not there yet; replace stores it if what stands there is still what was seen.
 func add(key string, value []byte) request {
 	return request{verb: "ms", key: key, flags: " c ME", value: value}
@@ -123,6 +133,11 @@ func add(key string, value []byte) request {
 
 func replace(key string, cas uint64, value []byte) request {
 	return request{verb: "ms", key: key, flags: " c", cas: cas, value: value}
+}
+
+// extend puts something at the end of what stands there, if anything does.
+func extend(key string, value []byte) request {
+	return request{verb: "ms", key: key, flags: " MA", value: value}
 }
 
 // remove takes away what was seen, and nothing else.
