@@ -174,6 +174,11 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 		defer time.AfterFunc(lastTurn, giveUp).Stop()
 		all.Wait()
 	}()
+	for done.Load() == 0 { // the first on a store that forgets waits
+		if err := pause(ctx, time.Millisecond, failed); err != nil {
+			return Sample{}, err
+		}
+	}
 	if err := pause(ctx, t.scenario.Warm, failed); err != nil {
 		return Sample{}, err
 	}

@@ -62,7 +62,7 @@ var storePeers = map[Service][]storePeer{
 }
 
 func openByURL(ctx context.Context, s Setting) (Client, error) {
-	c, err := backend.Open(ctx, s.Addr, backend.WithTTL(s.Timeout), backend.WithClient(watching(s)))
+	c, err := backend.Open(ctx, lasting(s.Addr), backend.WithTTL(s.Timeout), backend.WithClient(watching(s)))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *stage) store(ctx context.Context, name Service, dir string) (*service, 
 	if err != nil {
 		return nil, err
 	}
-	looker, err := backend.Open(ctx, made.addr)
+	looker, err := backend.Open(ctx, lasting(made.addr))
 	if err != nil {
 		made.close()
 		return nil, err
@@ -112,6 +112,18 @@ func (s *stage) store(ctx context.Context, name Service, dir string) (*service, 
 	stop := made.close
 	made.close = func() { _ = looker.Close(); stop() }
 	return made, nil
+}
+
+// lasting is an address of a store on which sessions may last as long as ours do.
+func lasting(addr string) string {
+	if strings.HasPrefix(addr, "file:") {
+		return addr
+	}
+	separator := "?"
+	if strings.Contains(addr, "?") {
+		separator = "&"
+	}
+	return addr + separator + "longest-session=" + sessions.String()
 }
 
 func inLine(ctx context.Context, c *coord.Client, line string) (int, error) {
