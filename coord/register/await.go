@@ -39,7 +39,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 		}
 		pause := poll.next()
 		if !poll.mute {
-			pause = driverkit.Jitter(driverkit.PollPause(poll.least, int(s.waiting.Load())))
+			pause = driverkit.Jitter(driverkit.PollPause(poll.told(), int(s.waiting.Load())))
 		}
 		if stop == nil {
 			pause = min(pause, max(time.Until(watch), 0))

@@ -185,4 +185,12 @@ func (p *polling) next() time.Duration {
 	return driverkit.Jitter(min(pause, p.least))
 }
 
+// told is how long whoever is told waits before the next look. Only the one right behind the holder is in a hurry.
+func (p *polling) told() time.Duration {
+	if p.further > 1 {
+		return 4 * p.least
+	}
+	return p.least
+}
+
 func (p *polling) reset() { p.since = time.Now() }

@@ -13,9 +13,11 @@ import (
 
 // sweeper clears away what no waiter does: nodes of a process that died at the end of a line, registers of sessions, lines
 // that have been empty for long. One process at a time does that for all. It renews the register "sweeper", and another
-// process takes over when that stands still.
+// process takes over when that stands still. Nobody waits for it: whoever waits for a session that has died sees to that by
+// himself. So it is in no hurry, and the others look seldom whether there is one.
 type sweeper struct {
 	d     *Driver
+	next  time.Duration // when a session may be found dead, from the last look at all of them
 	seen  map[sessionID]*sighting
 	empty map[string]emptied // lines
 	held  Version            // our version of the sweeper's register; zero: it is not ours
@@ -43,23 +45,33 @@ func (d *Driver) sweep() {
 	})
 }
 
-func (s *sweeper) pause() time.Duration { return sweepPause(s.d.cfg.ttl) }
-
-func sweepPause(ttl time.Duration) time.Duration {
+// A sweeper looks once in a leisure, unless a session may be found dead before that, and never more often than once in a haste.
+func haste(ttl time.Duration) time.Duration {
 	return min(max(ttl/renewals, 100*time.Millisecond), 5*time.Second)
 }
+func leisure(ttl time.Duration) time.Duration {
+	return min(max(ttl, 100*time.Millisecond), 30*time.Second)
+}
+
+// sweeperLate is how many of its leisures another one is awaited.
+const sweeperLate = 3
 
 func (s *sweeper) run() {
-	ctx := s.d.life.Context()
-	for driverkit.Sleep(ctx, driverkit.Jitter(s.pause())) == nil {
-		if mine, err := s.mine(ctx); err != nil || !mine {
-			if err != nil && ctx.Err() == nil {
-				s.d.saw(err)
-			}
-			continue
+	ctx, ttl := s.d.life.Context(), s.d.cfg.ttl
+	pause := haste(ttl)
+	for driverkit.Sleep(ctx, driverkit.Jitter(pause)) == nil {
+		pause = haste(ttl)
+		mine, err := s.mine(ctx)
+		if err == nil && mine {
+			err = s.d.failed(ctx, s.round(ctx))
 		}
-		if err := s.round(ctx); err != nil && ctx.Err() == nil {
-			s.d.saw(s.d.failed(ctx, err))
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.d.saw(err)
+		case !mine:
+			pause = sweeperLate * leisure(ttl)
+		case s.d.presence == nil:
+			pause = min(max(s.next, pause), leisure(ttl))
 		}
 	}
 	s.resign()
@@ -79,7 +91,7 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 			if s.other.version != it.Version {
 				s.other = sighting{version: it.Version, still: deadlines.Standstill{First: s.d.clock.own(time.Now())}}
 			}
-			if h, ok := parseHeartbeat(it.Value); !ok || s.d.clock.own(sent)-s.other.still.First < 3*max(sweepPause(h.ttl), s.pause()) {
+			if h, ok := parseHeartbeat(it.Value); !ok || s.d.clock.own(sent)-s.other.still.First < sweeperLate*max(leisure(h.ttl), leisure(s.d.cfg.ttl)) {
 				return false, nil
 			}
 		}
@@ -155,6 +167,7 @@ type candidate struct {
 func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err error) {
 	standing := make(map[sessionID]bool)
 	sent := time.Now()
+	s.next = leisure(s.d.cfg.ttl)
 	err = s.d.store.List(ctx, sessionKey, func(it Item) bool {
 		id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey))
 		if !ok {
@@ -170,7 +183,9 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 			s.seen[id] = seen
 		}
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
-		if is, _ := seen.see(&s.d.clock, it, sent, time.Now()); is || s.d.presence != nil { // the presence is asked when it is ended
+		is, again := seen.see(&s.d.clock, it, sent, time.Now())
+		s.next = min(s.next, again)
+		if is || s.d.presence != nil { // the presence is asked when it is ended
 			dead = append(dead, candidate{id, it.Version})
 		}
 		return true

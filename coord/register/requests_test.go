@@ -3,7 +3,6 @@ package register_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,31 +11,33 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// tally counts the requests for lines that come through it.
+// tally counts the requests that come through it.
 type tally struct {
 	register.Store
-	reads, swaps, conflicts atomic.Int64
+	reads, swaps, conflicts, lists atomic.Int64
 }
 
 func (s *tally) Read(ctx context.Context, key string) (register.Item, error) {
-	if strings.HasPrefix(key, "line/") {
-		s.reads.Add(1)
-	}
+	s.reads.Add(1)
 	return s.Store.Read(ctx, key)
 }
 
 func (s *tally) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
 	it, err := s.Store.Swap(ctx, w)
-	if strings.HasPrefix(w.Key, "line/") {
-		s.swaps.Add(1)
-		if errors.Is(err, register.ErrConflict) {
-			s.conflicts.Add(1)
-		}
+	s.swaps.Add(1)
+	if errors.Is(err, register.ErrConflict) {
+		s.conflicts.Add(1)
 	}
 	return it, err
+}
+
+func (s *tally) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	s.lists.Add(1)
+	return s.Store.List(ctx, prefix, yield)
 }
 
 // Whoever is told that it is his turn knows the line only as it was when he joined. He reads it before he leaves, and does
@@ -75,6 +76,28 @@ func TestWhoWasLetInLeavesWithoutAConflict(t *testing.T) {
 		}
 		if r := <-last; r.Err != nil {
 			t.Fatal(r.Err)
+		}
+	})
+}
+
+// A leader and nine that wait for its place, with sessions of 10 s, ask a store for little while nothing happens. Each
+// renews its session 24 times a minute, and that is most of it.
+func TestCandidatesThatWaitAskForLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &tally{Store: memory.NewStore()}
+		for range 10 {
+			c := coord.NewClient(register.New(store))
+			defer c.Close()
+			e := election.New(c, "a")
+			go e.Run(t.Context(), nil, func(ctx context.Context, _ *election.Term) error { <-ctx.Done(); return nil })
+		}
+		time.Sleep(time.Minute)
+		r, s, l := store.reads.Load(), store.swaps.Load(), store.lists.Load()
+		time.Sleep(10 * time.Minute)
+		r, s, l = (store.reads.Load()-r)/10, (store.swaps.Load()-s)/10, (store.lists.Load()-l)/10
+		t.Logf("%d reads, %d swaps and %d lists a minute", r, s, l)
+		if r > 300 || s > 260 || l > 30 {
+			t.Errorf("they ask for %d reads, %d swaps and %d lists a minute", r, s, l)
 		}
 	})
 }
