@@ -111,6 +111,12 @@ func (m *member) votes(r *roster) bool {
 	return has
 }
 
+// listedSince is the term since which a roster lists it; 0: it does not.
+func (m *member) listedSince(r *roster) uint64 {
+	l, _ := r.seatOf(m.memory.ID())
+	return l.since
+}
+
 // lags reports whether it is in an earlier term, and votes in this one as soon as it is told of that.
 func (m *member) lags(r *roster) bool {
 	if m.err != nil || m.roster == nil || m.roster.group != r.group || m.roster.term >= r.term {
@@ -173,12 +179,8 @@ func (a *acceptor) floor() string { return a.Beside("floor") }
 // enrol has the acceptor change its state if what stands under the member key begins with before, and returns what stands
 // there afterwards. It is bound to the memory in which the acceptor said what it is.
 func (m *member) enrol(ctx context.Context, before, after string, r *roster) (string, error) {
-	since := uint64(0)
-	if l, ok := r.seatOf(m.memory.ID()); ok {
-		since = l.since
-	}
 	reply, err := m.RunIn(ctx, m.memory, enrolScript, []string{m.key(), m.Index()},
-		[]string{before, after + " " + m.memory.ID(), r.String(), digits(since)})
+		[]string{before, after + " " + m.memory.ID(), r.String(), digits(m.listedSince(r))})
 	stands := ""
 	if err == nil {
 		stands, err = reply.ToString()
@@ -192,9 +194,10 @@ func (m *member) enrol(ctx context.Context, before, after string, r *roster) (st
 	return stands, nil
 }
 
-// move takes the acceptor from an earlier term to this one. Those that have no seat there vote no more.
+// move takes the acceptor from an earlier term to this one. Those that have no seat there vote no more. What the caller knows of the
+// acceptor may be old: so one that has lost its seat meanwhile, and has another that it was not filled for, is told nothing.
 func (m *member) move(ctx context.Context, r *roster) error {
-	reply, err := m.RunIn(ctx, m.memory, moveScript, []string{m.key()}, []string{r.group, digits(r.term), r.String()})
+	reply, err := m.RunIn(ctx, m.memory, moveScript, []string{m.key()}, []string{r.group, digits(r.term), r.String(), digits(m.listedSince(r))})
 	text := ""
 	if err == nil {
 		text, err = reply.ToString()

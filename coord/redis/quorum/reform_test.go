@@ -294,3 +294,52 @@ func TestANewServerKeepsNothingOfBefore(t *testing.T) {
 		t.Errorf("what was never there: %q", it.Value)
 	}
 }
+
+// plan returns the group's roster, the next one that somebody plans, and the answers by which he does.
+func plan(t testing.TB, q *Store) (r, next *roster, answers []member) {
+	t.Helper()
+	answers, err := q.survey(redistest.Within(t, 20*time.Second), func([]member) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = rosterOf(answers)
+	if next, err = q.reforms(r, answers); err != nil || next == nil {
+		t.Fatalf("%v, %v", next, err)
+	}
+	return r, next, answers
+}
+
+// Somebody was stopped after his look at the group. Meanwhile the third was replaced, and then listed again, and is not filled yet.
+// Who wakes must not have it vote by what it had.
+func TestWhoWakesTakesNobodyAlongThatIsNotFilled(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	redistest.Put(t, openNamed(t, all[:3]...), "a", "one")
+	sleeper := openNamed(t, all...)
+	r, next, answers := plan(t, sleeper)
+	other := openNamed(t, all[0], all[1], all[3])
+	reform(t, other)
+	cluster.Member(1).Kill()
+	it := redistest.Put(t, other, "a", "two")
+	cluster.Member(1).Restart(t)
+	again := openNamed(t, all[:3]...)
+	was, is, voters := plan(t, again)
+	if err := again.enact(t.Context(), was, is, voters); err != nil {
+		t.Fatal(err)
+	}
+	if err := sleeper.enact(t.Context(), r, next, answers); err != nil {
+		t.Log(err)
+	}
+	cluster.Member(0).Kill()
+	if q, err := Open(redistest.Within(t, 3*time.Second), all[:3]); err == nil {
+		if got := redistest.Read(t, q, "a"); got.Version != it.Version {
+			t.Errorf("there stands %q", got.Value)
+		}
+		q.Close()
+	}
+	cluster.Member(0).Restart(t)
+	reform(t, again)
+	if got := redistest.Read(t, again, "a"); got.Version != it.Version {
+		t.Errorf("at the end there stands %q", got.Value)
+	}
+}

@@ -101,11 +101,13 @@ redis.call('SET', KEYS[2], new)
 return new
 `)
 
-// KEYS: mark, the member key. ARGV: memory, group, term, roster. It takes a member of the group from an earlier term to this one, and
-// returns what stands there afterwards.
+// KEYS: mark, the member key. ARGV: memory, group, term, roster, since when the roster lists it. It takes a member of the group from an
+// earlier term to this one, unless it was listed since and has to be filled first. It returns what stands there afterwards.
 var moveScript = server.NewGuarded(`
 local old = redis.call('GETRANGE', KEYS[2], 0, 8191)
-if string.sub(old, 1, 35) ~= 'v ' .. ARGV[2] .. ' ' .. ARGV[1] or string.sub(old, 54, 61) >= ARGV[3] then return old end
+if string.sub(old, 1, 35) ~= 'v ' .. ARGV[2] .. ' ' .. ARGV[1] then return old end
+local was = string.sub(old, 54, 61)
+if was >= ARGV[3] or was < ARGV[5] then return old end
 local new = string.sub(old, 1, 53) .. ARGV[4]
 redis.call('SET', KEYS[2], new)
 return new
