@@ -128,9 +128,14 @@ func (q *Store) accept(key string, p accepted) func(context.Context, *roster, *a
 // settle returns what the votes of a majority agree on. If they do not, it makes a majority agree first.
 func (q *Store) settle(ctx context.Context, key string, votes []vote) (accepted, error) {
 	if !agree(votes) {
-		return q.change(ctx, key, func(now content, _ bool) (content, time.Duration) { return now, 0 })
+		return q.rewrite(ctx, key)
 	}
 	return latest(votes), nil
+}
+
+// rewrite makes a majority agree on what stands in a register.
+func (q *Store) rewrite(ctx context.Context, key string) (accepted, error) {
+	return q.change(ctx, key, func(now content, _ bool) (content, time.Duration) { return now, 0 })
 }
 
 // latest returns what a new proposal has to go on from. Its age is the smallest that any acceptor gives.

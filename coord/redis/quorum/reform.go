@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -257,6 +258,9 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 		return err
 	}
 	union, floor := unite(dumps)
+	if err := q.settleOpen(ctx, dumps, union); err != nil {
+		return err
+	}
 	if err := m.wipe(ctx, filling, floor); err != nil {
 		return err
 	}
@@ -282,6 +286,37 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 	}
 	q.log.Info("redis/quorum: it votes", "address", m.Address, "registers", len(union))
 	return nil
+}
+
+// settleOpen has the others agree on what was accepted by some of them, while somebody has the promise of a higher ballot. Who has that
+// may not know of it. With one more that has accepted it, it would count, and be undone when he goes on.
+func (q *Store) settleOpen(ctx context.Context, dumps []dump, union map[string]kept) error {
+	for key, k := range union {
+		if !isOpen(dumps, key, k) {
+			continue
+		}
+		a, err := q.rewrite(ctx, key)
+		if err != nil {
+			return err
+		}
+		union[key] = k.after(a)
+	}
+	return nil
+}
+
+// isOpen reports whether what the union of dumps has accepted may not count, and somebody may go on without knowing of it.
+func isOpen(dumps []dump, key string, u kept) bool {
+	return u.accepted.ballot.next().less(u.promised) &&
+		slices.ContainsFunc(dumps, func(d dump) bool { return d.kept[key].accepted.ballot != u.accepted.ballot })
+}
+
+// after is what is kept once a majority has accepted a.
+func (k kept) after(a accepted) kept {
+	if next := a.ballot.next(); k.promised.less(next) {
+		k.promised = next
+	}
+	k.accepted = a
+	return k
 }
 
 // wipe removes all registers of a server that is to be filled: what it alone has counts for nothing.

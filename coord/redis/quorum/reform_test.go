@@ -343,3 +343,57 @@ func TestWhoWakesTakesNobodyAlongThatIsNotFilled(t *testing.T) {
 		t.Errorf("at the end there stands %q", got.Value)
 	}
 }
+
+// Two swap the same register. One was accepted by a single server, and the other has the promises of the rest. Then the third server is
+// replaced. What it is filled with must not make the first count, since the second does not know of it.
+func TestAServerThatIsFilledHasNoVoteOfItsOwnInWhatIsOpen(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	ctx := redistest.Within(t, time.Minute)
+	q := openNamed(t, all[:3]...)
+	it := redistest.Put(t, q, "a", "one")
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	r := q.roster.Load()
+	now, err := q.read(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := newBallot(now.ballot.count+1000), newBallot(now.ballot.count+2000)
+	swap := func(value string) content {
+		return now.content.after(register.Swap{Key: "a", Old: it.Version, Next: register.NewVersion(), Value: []byte(value)})
+	}
+	agreed := func(v vote) bool {
+		if v.err != nil {
+			t.Fatal(v.err)
+		}
+		return !v.refused
+	}
+	first, second := swap("by the first"), swap("by the second")
+	for _, p := range []struct {
+		ballot ballot
+		by     []*acceptor
+	}{{low, q.all[:2]}, {high, q.all[1:]}} {
+		for _, a := range p.by {
+			if !agreed(a.ask(ctx, r, prepareScript, "a", p.ballot.String())) {
+				t.Fatal("it does not promise")
+			}
+		}
+	}
+	if !agreed(q.accept("a", accepted{ballot: low, content: first})(ctx, r, q.all[0])) {
+		t.Fatal("the first server does not accept")
+	}
+	named := openNamed(t, all[0], all[1], all[3])
+	reform(t, named)
+	redistest.Eventually(t, "all to vote", func() bool { return voters(named) == 3 })
+	cluster.Member(1).Freeze()
+	got := redistest.Read(t, named, "a")
+	cluster.Member(1).Thaw()
+	r = named.roster.Load()
+	if agreed(named.accept("a", accepted{ballot: high, content: second})(ctx, r, named.all[1])) &&
+		agreed(named.accept("a", accepted{ballot: high, content: second})(ctx, r, named.all[2])) && got.Version == first.version {
+		t.Fatalf("%q was read, and then the other replaced what was there before", got.Value)
+	}
+	if last := redistest.Read(t, named, "a"); last.Version != got.Version {
+		t.Errorf("%q was read, and then %q", got.Value, last.Value)
+	}
+}
