@@ -208,8 +208,10 @@ func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error 
 	if err != nil {
 		return err
 	}
-	if next = decision(r.group, decided.content); next == nil || next.term <= r.term {
-		return errMoved
+	if decided.content.id != id {
+		if next, err = others(r, decision(r.group, decided.content), all); err != nil {
+			return err
+		}
 	}
 	told := 0
 	var errs []error
@@ -229,6 +231,18 @@ func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error 
 	}
 	q.log.Info("redis/quorum: the group has a new roster", "group", next.group, "term", next.term, "servers", next.addresses())
 	return nil
+}
+
+// others returns a roster that somebody else has decided on. He may have come to an end long ago: if it needs servers that are away by
+// now, the group goes on without it.
+func others(r, next *roster, all []member) (*roster, error) {
+	if next == nil || next.term <= r.term {
+		return nil, errMoved
+	}
+	if _, err := affordable(r, next, all); err != nil {
+		return nil, fmt.Errorf("the group is about to consist of %s, which somebody has decided on: name these first: %w", next.addresses(), err)
+	}
+	return next, nil
 }
 
 // decision reads what stands at rosterKey.

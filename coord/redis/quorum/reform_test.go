@@ -397,3 +397,29 @@ func TestAServerThatIsFilledHasNoVoteOfItsOwnInWhatIsOpen(t *testing.T) {
 		t.Errorf("%q was read, and then %q", got.Value, last.Value)
 	}
 }
+
+// Somebody has decided on a roster, and came to an end before he told anybody. Who comes next names others, and one is away that this
+// roster needs: to go by it would end what goes on without.
+func TestARosterThatCannotGoOnIsNotBegun(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(5), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	q := openNamed(t, all[:3]...)
+	redistest.Put(t, q, "a", "one")
+	first := openNamed(t, all[0], all[1], all[3])
+	r, next, _ := plan(t, first)
+	if err := first.enact(t.Context(), r, next, nil); err == nil {
+		t.Fatal("nobody was told, and all is well")
+	}
+	cluster.Member(1).Kill()
+	other := openNamed(t, all[0], all[2], all[4])
+	if err := other.Reform(redistest.Within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), next.addresses()) {
+		t.Errorf("reform: %v", err)
+	}
+	redistest.Put(t, q, "a", "two")
+	cluster.Member(1).Restart(t)
+	reform(t, first)
+	if it := redistest.Read(t, first, "a"); string(it.Value) != "two" {
+		t.Errorf("there stands %q", it.Value)
+	}
+	reform(t, openNamed(t, all[0], all[1], all[4])) // and on to others
+}
