@@ -21,6 +21,7 @@ func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, r *roste
 	for tries := 0; ; tries++ {
 		r := q.roster.Load()
 		t, err := q.pollIn(ctx, r, func(ctx context.Context, a *acceptor) vote { return ask(ctx, r, a) })
+		t.again = tries > 0
 		if err == nil || !t.moved || tries == 3 {
 			return t, err
 		}
@@ -93,6 +94,7 @@ type tally struct {
 	higher  ballot // the highest that stood in the way
 	failed  []error
 	moved   bool // somebody is in another term
+	again   bool // they were asked before, in an earlier term, and some may have agreed then
 }
 
 func (t *tally) count(v vote) {
@@ -113,4 +115,4 @@ func (t *tally) count(v vote) {
 func (t *tally) counted() int { return len(t.yes) + t.refused + len(t.failed) }
 
 // isVain reports whether nobody has agreed, and nobody will.
-func (t *tally) isVain() bool { return t.refused == t.of }
+func (t *tally) isVain() bool { return t.refused == t.of && !t.again }

@@ -423,3 +423,24 @@ func TestARosterThatCannotGoOnIsNotBegun(t *testing.T) {
 	}
 	reform(t, openNamed(t, all[0], all[1], all[4])) // and on to others
 }
+
+// A round begins in one term and ends in the next: what was accepted in the first is not undone.
+func TestARoundOfTwoTermsIsNotInVain(t *testing.T) {
+	all := servers.Redis(t, servers.Members(4)).Addrs()
+	q, more := openNamed(t, all[:3]...), openNamed(t, all...)
+	was := q.roster.Load()
+	var once sync.Once
+	votes, err := q.poll(redistest.Within(t, 20*time.Second), func(_ context.Context, r *roster, a *acceptor) vote {
+		switch {
+		case r != was:
+			return vote{from: a, refused: true}
+		case a == q.all[0]:
+			return vote{from: a}
+		}
+		once.Do(func() { reform(t, more) })
+		return vote{from: a, err: errMoved}
+	})
+	if err != errRefused || votes.isVain() {
+		t.Errorf("%v, and one has accepted it: %+v", err, votes)
+	}
+}
