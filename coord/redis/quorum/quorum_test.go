@@ -532,3 +532,19 @@ func count(t *testing.T, length time.Duration, open func(i int) *Store) {
 		t.Errorf("%d swaps show nothing", ok)
 	}
 }
+
+// A swap that fills an empty register was applied without its proposer's hearing of it, and somebody has emptied the register again. It
+// then looks as it did before.
+func TestASwapOfAnEmptyRegisterIsAppliedOnce(t *testing.T) {
+	for _, again := range []bool{false, true} { // it is tried again within one call, or in another
+		w := &swapping{Swap: register.Swap{Key: "a", Next: register.NewVersion(), Value: []byte("x")}}
+		applied, _ := w.edit(content{}, false)
+		if again {
+			w = &swapping{Swap: w.Swap, again: true}
+		}
+		gone := applied.after(register.Swap{Key: "a", Old: applied.version})
+		if got, _ := w.edit(gone, !again); got.id != gone.id || w.outcome != errApplied {
+			t.Errorf("again %v: it makes %q, %v", again, got.value, w.outcome)
+		}
+	}
+}

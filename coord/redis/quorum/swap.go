@@ -47,7 +47,7 @@ type swapping struct {
 func (w *swapping) edit(now content, tried bool) (content, time.Duration) {
 	w.outcome = nil
 	switch {
-	case now.version == w.Old && (w.next.id.IsZero() || now.id != w.next.id):
+	case now.version == w.Old && !w.isIn(now): // a register that is empty again has the version that it had
 		id := w.next.id
 		if w.next = now.after(w.Swap); !id.IsZero() {
 			w.next.id = id // of the same swap, though what it replaces may be another one now
@@ -64,6 +64,11 @@ func (w *swapping) edit(now content, tried bool) (content, time.Duration) {
 		w.outcome = outcomeOf(w.next, now)
 	}
 	return now, w.Reserve // writing it back makes sure that it is there
+}
+
+// isIn reports whether the swap is what stands there, or was there before.
+func (w *swapping) isIn(now content) bool {
+	return !w.next.id.IsZero() && (now.id == w.next.id || slices.Contains(now.past, w.next.id)) || w.again && slices.Contains(now.past, w.Next)
 }
 
 // outcomeOf tells what became of a swap that was proposed in vain, given what stands there now.
