@@ -17,6 +17,7 @@ var (
 	errNoVote = errors.New("it has forgotten its votes, and does not vote until it is healed")
 	errBusy   = errors.New("it does not answer")
 	errMoved  = errors.New("the group has another roster by now")
+	errAnew   = errors.New("the group was founded anew meanwhile")
 
 	errNotEmpty = errors.New("no majority votes, and a group is founded on empty servers only: this one has forgotten its votes, but has " +
 		"registers of before; stop all processes and empty all of the servers (FLUSHALL)")

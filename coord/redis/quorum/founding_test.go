@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -117,4 +118,32 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 		q.Read(redistest.Within(t, time.Second), "r")
 		return q.all[2].seat.isTaken()
 	})
+}
+
+// A group is founded anew while somebody has half a proposal for the one before. The next group knows nothing of that.
+func TestAProposalForOneGroupIsNoneForTheNext(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	var it register.Item
+	for range 20 { // its ballots are higher than those of the next group
+		it = redistest.Put(t, q, "a", "one")
+	}
+	var is register.Item
+	_, err := q.change(redistest.Within(t, time.Minute), "a", func(now content, _ bool) (content, time.Duration) {
+		if is.Version.IsZero() {
+			for _, a := range cluster.Addrs() {
+				redistest.CLI(t, a, "FLUSHALL")
+			}
+			is = redistest.Put(t, openOn(t, cluster), "a", "of the next group")
+			redistest.Eventually(t, "to know that all was forgotten", func() bool {
+				_, err := q.Read(t.Context(), "a")
+				return errors.Is(err, register.ErrForgot)
+			})
+			redistest.Remembered(t, q)
+		}
+		return now.after(register.Swap{Key: "a", Old: it.Version, Next: register.NewVersion(), Value: []byte("of before")}), 0
+	})
+	if got := redistest.Read(t, openOn(t, cluster), "a"); err == nil || got.Version != is.Version {
+		t.Errorf("%v, and there stands %q", err, got.Value)
+	}
 }

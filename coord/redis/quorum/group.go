@@ -192,9 +192,6 @@ func (q *Store) adopt(r *roster) {
 	for _, a := range q.all {
 		a.seat.leave()
 	}
-	if was != nil && was.group != r.group {
-		q.ledger.forget()
-	}
 	q.roster.Store(r)
 }
 

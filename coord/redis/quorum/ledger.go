@@ -22,6 +22,7 @@ type promised struct {
 	ballot ballot // the next one
 	last   accepted
 	at     time.Time
+	group  string // that has promised it
 }
 
 const (
@@ -39,12 +40,12 @@ func newLedger() *ledger {
 
 // take returns the ballot that is promised to us and what was accepted last, or false and the highest known ballot. There is
 // one proposal for each ballot, so the promise is used up.
-func (l *ledger) take(key string) (at ballot, now accepted, ok bool) {
+func (l *ledger) take(key, group string) (at ballot, now accepted, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, ok := l.promises[key]
 	delete(l.promises, key)
-	if !ok || time.Since(p.at) > keepPromised {
+	if !ok || p.group != group || time.Since(p.at) > keepPromised {
 		return p.ballot, accepted{}, false
 	}
 	p.last.age += time.Since(p.at)
@@ -62,13 +63,6 @@ func (l *ledger) put(key string, p promised) {
 		}
 	}
 	l.promises[key] = p
-}
-
-// forget drops all promises: another group has not given them.
-func (l *ledger) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.promises)
 }
 
 // wasOpen reports whether it is open if an earlier try of a swap was applied. Then the past of the register may tell.

@@ -18,12 +18,14 @@ type proposal struct {
 	key  string
 	edit edit
 	turn *turn
-	last ballot // of what somebody may have accepted from us; zero: nobody has
+
+	group string // another one has not promised us anything
+	last  ballot // of what somebody may have accepted from us; zero: nobody has
 }
 
 // change runs rounds until a majority has accepted what an edit makes of what is there.
 func (q *Store) change(ctx context.Context, key string, e edit) (accepted, error) {
-	p := &proposal{q: q, key: key, edit: e, turn: q.referee(key)}
+	p := &proposal{q: q, key: key, edit: e, turn: q.referee(key), group: q.roster.Load().group}
 	defer p.turn.end()
 	for {
 		settled, err := p.round(ctx)
@@ -38,14 +40,24 @@ func (q *Store) change(ctx context.Context, key string, e edit) (accepted, error
 
 func (p *proposal) tried() bool { return p.last != ballot{} }
 
+// poll asks the group that the proposal is for.
+func (p *proposal) poll(ctx context.Context, ask func(context.Context, *roster, *acceptor) vote) (tally, error) {
+	return p.q.poll(ctx, func(ctx context.Context, r *roster, a *acceptor) vote {
+		if r.group != p.group {
+			return vote{from: a, err: errAnew}
+		}
+		return ask(ctx, r, a)
+	})
+}
+
 // round proposes once. It returns nothing if another proposer disturbed the round, and it is our turn to try again.
 func (p *proposal) round(ctx context.Context) (*accepted, error) {
 	q := p.q
-	at, now, ok := q.ledger.take(p.key)
+	at, now, ok := q.ledger.take(p.key, p.group)
 	if !ok {
 		// Well above the others' ballots: a quick proposer goes on while we ask.
 		at = newBallot(at.count + 1000)
-		votes, err := q.poll(ctx, func(ctx context.Context, r *roster, a *acceptor) vote {
+		votes, err := p.poll(ctx, func(ctx context.Context, r *roster, a *acceptor) vote {
 			return a.ask(ctx, r, prepareScript, p.key, at.String())
 		})
 		if err != nil {
@@ -58,9 +70,9 @@ func (p *proposal) round(ctx context.Context) (*accepted, error) {
 	if next.id == now.content.id {
 		proposed.age = now.age
 	}
-	votes, err := q.poll(ctx, q.accept(p.key, proposed))
+	votes, err := p.poll(ctx, q.accept(p.key, proposed))
 	if err == nil {
-		q.ledger.put(p.key, promised{at.next(), proposed, time.Now()})
+		q.ledger.put(p.key, promised{at.next(), proposed, time.Now(), p.group})
 		p.turn.reserve = reserve
 		return &proposed, nil
 	}
