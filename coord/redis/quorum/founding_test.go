@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
@@ -118,6 +119,23 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 		q.Read(redistest.Within(t, time.Second), "r")
 		return q.all[2].seat.isTaken()
 	})
+}
+
+// With the servers of two groups, one process would go by this group and the next by that.
+func TestServersOfTwoGroupsAreRefused(t *testing.T) {
+	all := servers.Redis(t, servers.Members(6)).Addrs()
+	openNamed(t, all[:3]...)
+	openNamed(t, all[3:]...)
+	for range 5 {
+		q, err := Open(redistest.Within(t, 20*time.Second), all)
+		if err == nil {
+			q.Close()
+			t.Fatal("they were opened")
+		}
+		if !errors.Is(err, driver.ErrDenied) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A group is founded anew while somebody has half a proposal for the one before. The next group knows nothing of that.

@@ -66,6 +66,14 @@ func newGroup() string {
 // servers of an earlier one cannot agree without it, one of each majority knows the later one. So what is returned is either what
 // counts, or what has been decided on and is about to.
 func rosterOf(all []member) *roster {
+	if groups := groupsOf(all); len(groups) > 0 {
+		return groups[0]
+	}
+	return nil
+}
+
+// groupsOf returns such a roster for each group.
+func groupsOf(all []member) (groups []*roster) {
 	latest := make(map[string]*roster)
 	for _, m := range all {
 		if m.err == nil && m.roster != nil && (latest[m.roster.group] == nil || latest[m.roster.group].term < m.roster.term) {
@@ -80,10 +88,10 @@ func rosterOf(all []member) *roster {
 			}
 		}
 		if len(servers) >= r.majority() {
-			return r
+			groups = append(groups, r)
 		}
 	}
-	return nil
+	return groups
 }
 
 func isMajority(all []member) bool { return rosterOf(all) != nil }
@@ -100,6 +108,9 @@ func (q *Store) assemble(ctx context.Context) error {
 	}
 	if err := unfit(all); err != nil {
 		return err
+	}
+	if groups := groupsOf(all); len(groups) > 1 { // one process would go by this one, and the next by that
+		return storekit.Denied("they are of two groups, %s and %s: name the servers of one", groups[0].addresses(), groups[1].addresses())
 	}
 	if r := rosterOf(all); r != nil {
 		q.join(ctx, r, all)
