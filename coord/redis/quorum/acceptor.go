@@ -98,6 +98,7 @@ type member struct {
 	*acceptor
 	memory server.Memory
 	roster *roster // of the group and the term that it is in; nil: it is in none
+	begun  string  // the group that it is being founded with; empty: none
 	since  time.Duration
 	err    error // it says nothing
 }
@@ -163,6 +164,9 @@ func (m *member) ask(ctx context.Context) error {
 // parse reads what stands under the member key. It returns false if that is nothing that counts.
 func (m *member) parse(text string, now int64) bool {
 	f := strings.Fields(text)
+	if len(f) == 6 && f[0] == "f" && f[2] == m.memory.ID() {
+		m.begun = f[1]
+	}
 	if len(f) != 6 || f[0] != "v" || f[2] != m.memory.ID() {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -119,6 +120,59 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 		q.Read(redistest.Within(t, time.Second), "r")
 		return q.all[2].seat.isTaken()
 	})
+}
+
+// founded has a group of three founded but for the last step, which so many have taken.
+func founded(t *testing.T, cluster *servers.Cluster, voting int) {
+	t.Helper()
+	c, err := server.Configure(defaultRoot, []redis.Option(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newStore(c)
+	defer q.Close()
+	for _, address := range cluster.Addrs() {
+		at, err := server.Parse(address, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := newAcceptor(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.all = append(q.all, a)
+	}
+	all, err := q.survey(redistest.Within(t, 20*time.Second), func([]member) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
+	r := &roster{group: newGroup(), term: 1}
+	for _, m := range all {
+		r.seats = append(r.seats, listed{m.memory.ID(), 1, m.Address})
+	}
+	for i, m := range all {
+		state := "f "
+		if i < voting {
+			state = "v "
+		}
+		if stands, err := m.enrol(t.Context(), "", state+r.group, r); err != nil || !strings.HasPrefix(stands, state) {
+			t.Fatalf("%q, %v", stands, err)
+		}
+	}
+}
+
+// The founder came to an end, or got no answer, when some voted and the others were about to.
+func TestAFoundingThatWasBrokenOffIsEnded(t *testing.T) {
+	for voting := range 3 {
+		cluster := servers.Redis(t, servers.Members(3))
+		founded(t, cluster, voting)
+		q := openOn(t, cluster)
+		redistest.Put(t, q, "a", "one")
+		if voting < 2 {
+			redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+		}
+	}
 }
 
 // With the servers of two groups, one process would go by this group and the next by that.

@@ -117,6 +117,9 @@ func (q *Store) assemble(ctx context.Context) error {
 		q.compare(r, all)
 		return nil
 	}
+	if r, enrolled := broken(all); r != nil {
+		return q.finish(ctx, r, enrolled)
+	}
 	silent := nonVoters(all)
 	switch {
 	case err != nil:
@@ -282,19 +285,51 @@ func (q *Store) found(ctx context.Context, all []member) error {
 		_, err := all[0].enrol(ctx, "f "+group, "f "+first.group, first)
 		return cmp.Or(err, errors.New("somebody else has begun to found a group of other servers with it"))
 	}
-	for _, step := range []struct{ before, after string }{{"*", "f " + group}, {"f " + group, "v " + group}} {
-		for _, m := range all {
-			stands, err := m.enrol(ctx, step.before, step.after, first)
-			if err != nil {
-				return err
-			}
-			if !strings.HasPrefix(stands, step.after) && !strings.HasPrefix(stands, "v "+group) {
-				return errors.New("it is being founded by somebody else")
-			}
+	for _, m := range all {
+		if err := m.enlist(ctx, "*", "f "+group, first); err != nil {
+			return err
 		}
 	}
-	q.log.Info("redis/quorum: a group is founded", "group", group)
+	return q.finish(ctx, first, all)
+}
+
+// finish has all vote that are enrolled.
+func (q *Store) finish(ctx context.Context, first *roster, enrolled []member) error {
+	for _, m := range enrolled {
+		if err := m.enlist(ctx, "f "+first.group, "v "+first.group, first); err != nil {
+			return err
+		}
+	}
+	q.log.Info("redis/quorum: a group is founded", "group", first.group)
 	return errors.New("it was founded just now") // and assembles at the next try
+}
+
+// enlist is a step of a founding.
+func (m *member) enlist(ctx context.Context, before, after string, first *roster) error {
+	stands, err := m.enrol(ctx, before, after, first)
+	if err == nil && !strings.HasPrefix(stands, after) && !strings.HasPrefix(stands, "v "+first.group) {
+		err = errors.New("it is being founded by somebody else")
+	}
+	return err
+}
+
+// broken returns the first roster of a group whose founder came to an end when only some voted, and those that are enrolled. They have
+// forgotten nothing since, and have never voted.
+func broken(all []member) (first *roster, enrolled []member) {
+	for _, m := range all {
+		if m.err != nil || m.roster == nil || m.roster.term != 1 {
+			continue
+		}
+		for _, o := range all {
+			if o.err == nil && o.begun == m.roster.group && o.listedSince(m.roster) == 1 {
+				enrolled = append(enrolled, o)
+			}
+		}
+		if len(enrolled) > 0 {
+			return m.roster, enrolled
+		}
+	}
+	return nil, nil
 }
 
 // lookAgain looks, at most once a second, whether an acceptor that did not vote does so now.
