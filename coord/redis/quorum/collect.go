@@ -61,20 +61,9 @@ func (q *Store) collectOnce(ctx context.Context, after time.Duration) (forgotten
 	if len(all) < len(r.seats) {
 		return 0, errNotAll
 	}
-	agreed := make(map[string]string)
-	for i, a := range all {
-		gone, err := a.gone(ctx, r, after)
-		if err != nil {
-			return 0, err
-		}
-		if i == 0 {
-			agreed = gone
-		}
-		for key, ballot := range agreed {
-			if gone[key] != ballot {
-				delete(agreed, key)
-			}
-		}
+	agreed, open, err := compareGone(ctx, r, all, after)
+	if err != nil {
+		return 0, err
 	}
 	for key, ballot := range agreed {
 		for _, a := range all {
@@ -84,39 +73,81 @@ func (q *Store) collectOnce(ctx context.Context, after time.Duration) (forgotten
 		}
 		forgotten++
 	}
+	for key := range open { // the next time they say the same
+		if _, err := q.rewrite(ctx, key); err != nil {
+			return forgotten, err
+		}
+	}
 	return forgotten, nil
 }
 
-// gone returns registers that have gone, with their ballots: the first ones, by their names.
-func (a *acceptor) gone(ctx context.Context, r *roster, after time.Duration) (map[string]string, error) {
-	gone := make(map[string]string)
+// compareGone returns which registers have gone for all, with their ballots, and which have for some. A server that was away for a while,
+// or a collection that was broken off, leaves some of those. Nobody else asks for them.
+func compareGone(ctx context.Context, r *roster, all []*acceptor, after time.Duration) (agreed map[string]string, open map[string]bool, err error) {
+	agreed, open = make(map[string]string), make(map[string]bool)
+	says := make(map[string]int)
+	end := ""
+	for i, a := range all {
+		gone, upTo, err := a.gone(ctx, r, after)
+		if err != nil {
+			return nil, nil, err
+		}
+		if upTo != "" && (end == "" || upTo < end) {
+			end = upTo
+		}
+		for key, ballot := range gone {
+			if i == 0 {
+				agreed[key] = ballot
+			}
+			if agreed[key] == ballot {
+				says[key]++
+			}
+			open[key] = true
+		}
+	}
+	for key := range open {
+		if says[key] < len(all) {
+			delete(agreed, key)
+		}
+		if says[key] == len(all) || end != "" && key > end {
+			delete(open, key)
+		}
+	}
+	return agreed, open, nil
+}
+
+// gone returns registers that have gone, with their ballots: the first ones, by their names. upTo is the last one that it looked at;
+// empty: there are no more.
+func (a *acceptor) gone(ctx context.Context, r *roster, after time.Duration) (gone map[string]string, upTo string, err error) {
+	gone = make(map[string]string)
 	for from := ""; len(gone) < collectMost; {
 		reply, err := a.inTerm(ctx, r, goneScript, "", from, strconv.FormatInt(after.Microseconds(), 10))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		page, err := reply.ToArray()
 		if err != nil || len(page)%2 != 1 {
-			return nil, server.ErrStrange
+			return nil, "", server.ErrStrange
 		}
 		for i := 1; i < len(page); i += 2 {
 			key, err1 := page[i].ToString()
 			ballot, err2 := page[i+1].ToString()
 			if err := errors.Join(err1, err2); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 			if key, ok := strings.CutPrefix(key, a.Root); ok {
 				gone[key] = ballot
 			}
 		}
 		if page[0].IsNil() {
-			break
+			return gone, "", nil
 		}
 		if from, err = page[0].ToString(); err != nil {
-			return nil, err
+			return nil, "", err
 		}
+		upTo = strings.TrimPrefix(from, a.Root)
 	}
-	return gone, nil
+	return gone, upTo, nil
 }
 
 // forget has the acceptor forget a register that has gone at a ballot.
