@@ -10,7 +10,7 @@ import (
 
 // hearsay hears the acceptors, and believes a note that a majority has told for one ballot: then the swap was applied.
 type hearsay struct {
-	majority int
+	majority func() int           // of the group, which may grow
 	patience func() time.Duration // with a note that too few have told
 
 	mu      sync.Mutex // held while hear is called
@@ -61,7 +61,7 @@ func (r *rumour) servers() int {
 // later than a majority have lost their connection in between, and that is said as well.
 const maxTold = 1024
 
-func newHearsay(majority int, hear func([]byte), patience func() time.Duration) *hearsay {
+func newHearsay(majority func() int, hear func([]byte), patience func() time.Duration) *hearsay {
 	return &hearsay{
 		majority: majority,
 		patience: patience,
@@ -126,7 +126,7 @@ func (h *hearsay) say(from int, memory string, note []byte) {
 	if r.from[from] == "" { // it cannot speak for two
 		r.from[from] = memory
 	}
-	if r.servers() < h.majority {
+	if r.servers() < h.majority() {
 		return
 	}
 	r.doubt.Stop()

@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
+func two() int { return 2 }
+
 // whatIsHeard returns a hearsay of three acceptors, and what its listener has heard.
 func whatIsHeard() (*hearsay, *[]string) {
 	heard := new([]string)
-	return newHearsay(2, func(note []byte) { *heard = append(*heard, string(note)) }, func() time.Duration { return time.Minute }), heard
+	return newHearsay(two, func(note []byte) { *heard = append(*heard, string(note)) }, func() time.Duration { return time.Minute }), heard
 }
 
 // hears fails unless so many things were heard, and these first.
@@ -79,4 +81,21 @@ func TestANoteThatWasRepeatedIsLookedInto(t *testing.T) {
 	hears(t, heard, 2) // the swap is proposed again
 	h.say(1, "1", []byte(strings.Repeat("0", ballotSize)+string(note[ballotSize:])))
 	hears(t, heard, 3) // the ballot that was heard first is made up, and may have hidden the true one
+}
+
+// The group becomes larger while somebody listens: then two are no majority any more.
+func TestWhoListensCountsWithTheGroupAsItIs(t *testing.T) {
+	h, heard := whatIsHeard()
+	defer h.stop()
+	majority := 2
+	h.majority = func() int { return majority }
+	h.say(0, "0", []byte(strings.Repeat("x", tagSize)+"by three"))
+	h.say(1, "1", []byte(strings.Repeat("x", tagSize)+"by three"))
+	hears(t, heard, 1, "by three")
+	majority = 3
+	h.say(0, "0", []byte(strings.Repeat("y", tagSize)+"by five"))
+	h.say(1, "1", []byte(strings.Repeat("y", tagSize)+"by five"))
+	hears(t, heard, 1)
+	h.say(2, "2", []byte(strings.Repeat("y", tagSize)+"by five"))
+	hears(t, heard, 2, "by three", "by five")
 }

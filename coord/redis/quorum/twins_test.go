@@ -69,7 +69,7 @@ func TestANameThatLeadsElsewhereHasNoVoteOfItsOwn(t *testing.T) {
 // A note that one server tells under two names has been told by one.
 func TestANoteCountsOnceForEachServer(t *testing.T) {
 	heard := 0
-	h := newHearsay(2, func(note []byte) {
+	h := newHearsay(two, func(note []byte) {
 		if note != nil {
 			heard++
 		}
