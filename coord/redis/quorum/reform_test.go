@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -442,5 +443,59 @@ func TestARoundOfTwoTermsIsNotInVain(t *testing.T) {
 	})
 	if err != errRefused || votes.isVain() {
 		t.Errorf("%v, and one has accepted it: %+v", err, votes)
+	}
+}
+
+// Three reform all the time, each to servers of its own choice, and come to an end at any step. Meanwhile servers are stopped, somebody
+// collects, and eight count.
+func TestManyReformAtOnce(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	openNamed(t, all[:3]...)
+	collector := openNamed(t, all...)
+	life, end := context.WithCancel(context.Background())
+	var others sync.WaitGroup
+	again := func(pause time.Duration, do func()) {
+		others.Go(func() {
+			for life.Err() == nil {
+				do()
+				time.Sleep(rand.N(pause))
+			}
+		})
+	}
+	within := func(d time.Duration, do func(context.Context)) {
+		ctx, cancel := context.WithTimeout(life, d)
+		defer cancel()
+		do(ctx)
+	}
+	for range 3 {
+		again(150*time.Millisecond, func() {
+			n := rand.Perm(4)
+			within(3*time.Second, func(ctx context.Context) {
+				if q, err := Open(ctx, []string{all[n[0]], all[n[1]], all[n[2]]}); err == nil {
+					defer q.Close()
+					for range 3 {
+						within(3*time.Millisecond+rand.N(200*time.Millisecond), func(ctx context.Context) { _ = q.Reform(ctx) })
+					}
+				}
+			})
+		})
+	}
+	again(200*time.Millisecond, func() {
+		m := cluster.Member(rand.IntN(4))
+		m.Freeze()
+		time.Sleep(rand.N(60 * time.Millisecond))
+		m.Thaw()
+	})
+	again(20*time.Millisecond, func() {
+		within(2*time.Second, func(ctx context.Context) { _, _ = collector.collectOnce(ctx, 0) })
+	})
+	count(t, 6*time.Second, func(int) *Store { return openNamed(t, all...) })
+	end()
+	others.Wait()
+	q := openNamed(t, all...)
+	redistest.Put(t, q, "a", "it goes on")
+	if r := q.roster.Load(); r.term < 5 {
+		t.Errorf("%d terms show nothing", r.term)
 	}
 }
