@@ -155,7 +155,7 @@ func unfit(all []member) error {
 			return m.err
 		}
 		for _, o := range all[:i] { // with two votes of its own, one server could outvote another
-			if m.err == nil && o.err == nil && o.memory.ID() == m.memory.ID() {
+			if m.err == nil && o.err == nil && o.memory.IsBeside(m.memory) {
 				return fmt.Errorf("%s and %s lead to one Redis: %w", o.Address, m.Address, driver.ErrDenied)
 			}
 		}

@@ -26,6 +26,9 @@ func (q *Store) Heal(ctx context.Context) error { return q.reform(ctx, "heal", q
 // its votes. A group never becomes smaller. To replace a server, a majority of the others must vote. To add one, a majority of the
 // new group must, without the new one: so all three before there can be four.
 //
+// If an earlier call has come to an end halfway, what it has begun is ended first. If that takes servers that are away, or are not named
+// here, the error says which.
+//
 // Everybody may go on meanwhile, also who names the earlier servers, as long as those he names are a majority of the new
 // group. Have all processes name the new ones before the next one is replaced.
 func (q *Store) Reform(ctx context.Context) error { return q.reform(ctx, "reform", q.reforms) }
@@ -35,7 +38,8 @@ const rosterKey = "\x01roster"
 
 // reform has the group take one step after the other, until plan finds no more. A step is this:
 //
-//  1. The group decides on the next roster, in a register of its own. If somebody else has decided on another, that one counts.
+//  1. The group decides on the next roster, in a register of its own. If somebody else has decided on another, that one counts, and
+//     if it cannot go on, the group stays as it is.
 //  2. All that can be reached are told. When a majority of the servers have been, the term before is over: no majority votes
 //     there any more. So what was agreed in it is known to each majority of those who have been told, but the new one.
 //  3. The new one is emptied and filled with what a majority of the others know, and votes from then on. Others may agree on more

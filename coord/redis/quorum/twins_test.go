@@ -90,3 +90,15 @@ func TestANoteCountsOnceForEachServer(t *testing.T) {
 		t.Errorf("two servers have told it, and it was heard %d times", heard)
 	}
 }
+
+// Two databases of one server have two memories, and fail together.
+func TestTwoDatabasesOfOneServerAreRefused(t *testing.T) {
+	all := servers.Redis(t, servers.Members(2)).Addrs()
+	q, err := Open(redistest.Within(t, 20*time.Second), []string{"redis://" + all[0] + "/0", "redis://" + all[0] + "/1", all[1]})
+	if err == nil {
+		q.Close()
+	}
+	if !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("open: %v", err)
+	}
+}

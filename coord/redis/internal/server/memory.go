@@ -26,6 +26,11 @@ func Called(id string) Memory { return Memory{id: id} }
 // ID returns what tells memories apart. No two servers have the same.
 func (m Memory) ID() string { return m.id }
 
+// IsBeside reports whether both are memories of one server in one run, be it of two of its databases.
+func (m Memory) IsBeside(other Memory) bool {
+	return m.id == other.id || m.run != "" && m.run == other.run
+}
+
 // For returns for how long the memory has lasted in the server's present run, by its wall clock.
 func (m Memory) For() time.Duration { return m.lasts }
 
