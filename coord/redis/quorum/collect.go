@@ -51,10 +51,26 @@ var errNotAll = errors.New("a server does not vote")
 // If it ends in between, some have forgotten and others have not. That does no harm: who begins the register anew does so with a
 // ballot above all that was promised there; see newVote.
 func (q *Store) collectOnce(ctx context.Context, after time.Duration) (forgotten int, err error) {
-	r := q.roster.Load()
+	for tries := 0; ; tries++ {
+		r := q.roster.Load()
+		n, err := q.collectIn(ctx, r, after)
+		if forgotten += n; !errors.Is(err, errMoved) || tries == 3 {
+			return forgotten, err
+		}
+		if err := q.follow(ctx, r); err != nil {
+			return forgotten, err
+		}
+	}
+}
+
+// collectIn is collectOnce in one term. A process that asks for nothing else has to look who votes.
+func (q *Store) collectIn(ctx context.Context, r *roster, after time.Duration) (forgotten int, err error) {
 	var all []*acceptor
 	for _, a := range q.all {
-		if a.seat.isTaken() {
+		if !a.seat.isTaken() {
+			q.lookAgain(a)
+		}
+		if a.votes(ctx) {
 			all = append(all, a)
 		}
 	}

@@ -146,3 +146,25 @@ func TestWhatTheyDoNotAgreeOnIsForgottenInTheEnd(t *testing.T) {
 		return true
 	})
 }
+
+// A process that asks for nothing else has the turn to collect. The group has had another roster meanwhile, and a server voted again
+// after that was looked at.
+func TestAProcessThatIsIdleCollects(t *testing.T) {
+	all := servers.Redis(t, servers.Members(4)).Addrs()
+	openNamed(t, all[:3]...)
+	idle, more := openNamed(t, all...), openNamed(t, all...)
+	redistest.Eventually(t, "three votes", func() bool { return voters(idle) == 3 })
+	reform(t, more)
+	time.Sleep(1100 * time.Millisecond) // they are looked at once a second
+	remove(t, more, redistest.Put(t, more, "r", "x"))
+	for range 2 {
+		redistest.Eventually(t, "all to have it", func() bool { return voters(more) == 4 })
+		redistest.Eventually(t, "it to be forgotten", func() bool {
+			time.Sleep(time.Second)
+			n, _ := idle.collectOnce(redistest.Within(t, 10*time.Second), 0)
+			return n > 0
+		})
+		idle.all[3].seat.leave()
+		remove(t, more, redistest.Put(t, more, "r", "x"))
+	}
+}
