@@ -244,7 +244,9 @@ func (q *Store) seat(m member) {
 	case m.err != nil:
 		return
 	case !m.votes(q.roster.Load()):
-		m.seat.leave()
+		if r := q.roster.Load(); m.roster == nil || m.roster.group != r.group || m.roster.term >= r.term { // otherwise it said that a while ago
+			m.seat.leave()
+		}
 		return
 	}
 	for _, a := range q.all {

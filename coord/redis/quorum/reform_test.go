@@ -499,3 +499,19 @@ func TestManyReformAtOnce(t *testing.T) {
 		t.Errorf("%d terms show nothing", r.term)
 	}
 }
+
+// Somebody asked a server what it is, and the answer came when the group had another roster already. The server has a seat by that.
+func TestAnAnswerThatIsLateTakesNoSeatAway(t *testing.T) {
+	all := servers.Redis(t, servers.Members(4)).Addrs()
+	q := openNamed(t, all[:3]...)
+	late := q.membership(q.all[0])
+	was := q.roster.Load()
+	reform(t, openNamed(t, all...))
+	if err := q.follow(redistest.Within(t, 20*time.Second), was); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "it votes", func() bool { return voters(q) == 3 })
+	if q.seat(late); !q.all[0].seat.isTaken() {
+		t.Error("it votes no more")
+	}
+}
