@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -24,8 +25,16 @@ type suspicion struct {
 }
 
 type seenAt struct {
-	by machine
-	up time.Duration // of the machine when it had the answer
+	by   machine
+	up   time.Duration // of the machine when it had the answer
+	wall time.Duration // by its wall clock, since 1970
+}
+
+// agrees reports whether both clocks of a machine have gone on alike. If not, its wall clock was set, or this is another machine:
+// two that were started from one snapshot pass for the same, and each has been up for another time.
+func (at seenAt) agrees(now seenAt, ttl time.Duration) bool {
+	apart := (now.up - at.up) - (now.wall - at.wall)
+	return at.by == now.by && apart.Abs() <= ttl/8
 }
 
 // machine tells machines apart, and one from itself after a restart.
@@ -39,6 +48,7 @@ func (s *suspicion) encode() []byte {
 	for _, at := range s.seen {
 		b = append(b, at.by[:]...)
 		b = binary.BigEndian.AppendUint64(b, uint64(at.up))
+		b = binary.BigEndian.AppendUint64(b, uint64(at.wall))
 	}
 	return b
 }
@@ -47,24 +57,37 @@ func (s *suspicion) encode() []byte {
 func parseSuspicion(value []byte, version Version) (s suspicion, ok bool) {
 	s.version = version
 	rest, ok := bytes.CutPrefix(value, version[:])
-	const size = len(machine{}) + 8
+	const size = len(machine{}) + 16
 	if !ok || len(rest)%size != 0 || len(rest) > mostMachines*size {
 		return s, false
 	}
 	for ; len(rest) > 0; rest = rest[size:] {
-		s.seen = append(s.seen, seenAt{machine(rest[:len(machine{})]), time.Duration(binary.BigEndian.Uint64(rest[len(machine{}):size]))})
+		at := seenAt{by: machine(rest[:len(machine{})])}
+		clocks := rest[len(machine{}):]
+		at.up, at.wall = time.Duration(binary.BigEndian.Uint64(clocks)), time.Duration(binary.BigEndian.Uint64(clocks[8:]))
+		s.seen = append(s.seen, at)
 	}
 	return s, true
 }
 
-// of returns when a machine has seen it.
-func (s *suspicion) of(m machine) (up time.Duration, ok bool) {
+// since returns for how long a machine has been up when it saw it.
+func (s *suspicion) since(now seenAt, ttl time.Duration) (up time.Duration, ok bool) {
 	for _, at := range s.seen {
-		if at.by == m {
+		if at.agrees(now, ttl) {
 			return at.up, true
 		}
 	}
 	return 0, false
+}
+
+// add has a machine see it from now on, unless there is no room.
+func (s *suspicion) add(now seenAt) bool {
+	s.seen = slices.DeleteFunc(s.seen, func(at seenAt) bool { return at.by == now.by })
+	if len(s.seen) == mostMachines {
+		return false
+	}
+	s.seen = append(s.seen, now)
+	return true
 }
 
 // clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
@@ -113,7 +136,8 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 // suspects reports whether a session may be ended that stood at this version when it was asked for, asked after our machine came
 // up. If it only looks dead, suspects sees to it that the next one who comes knows.
 func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time.Duration) bool {
-	us, now, known := d.uptime()
+	us, up, known := d.uptime()
+	now := seenAt{us, up, time.Duration(time.Now().UnixNano())}
 	h, ok := parseHeartbeat(it.Value)
 	if !ok || !deadlines.LooksDead(it.Age, h.age(time.Now()), h.ttl) {
 		return false
@@ -125,17 +149,15 @@ func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time
 		return false
 	}
 	s, same := parseSuspicion(said.Value, it.Version)
-	first, seen := s.of(us)
+	first, seen := s.since(now, h.ttl)
 	still := deadlines.Standstill{First: first, Since: first}
 	switch {
 	case same && known && seen && still.Left(asked, h.ttl) == 0:
 		return true
 	case same && deadlines.Convict(it.Age, h.age(time.Now()), said.Age, h.ttl):
 		return true
-	case same && (seen || !known || len(s.seen) == mostMachines):
+	case same && (seen || !known), known && !s.add(now):
 		return false
-	case known:
-		s.seen = append(s.seen, seenAt{us, now})
 	}
 	d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: s.encode(), By: d.self})
 	return false

@@ -189,3 +189,26 @@ func TestShortWaitsGetPastADeadHolder(t *testing.T) {
 		})
 	}
 }
+
+// Two machines that were started from one snapshot have one name, and each has been up for another time.
+func TestTwoMachinesFromOneSnapshotAreTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		// The holder's wall clock is behind, so its session looks dead to everybody.
+		d := register.New(aheadBy{store, -time.Hour})
+		holder := coord.NewClient(d)
+		defer holder.Close()
+		if _, err := mutex.New(holder, "job").Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for try := range 6 {
+			d := register.New(store)
+			register.SetMachine(d, 1, func() time.Duration { return time.Duration(try) * time.Hour })
+			c := coord.NewClient(d)
+			defer c.Close()
+			if _, err := mutex.New(c, "job").TryLock(t.Context()); !errors.Is(err, coord.ErrBusy) {
+				t.Fatalf("try %d went beside the holder: %v", try, err)
+			}
+		}
+	})
+}
