@@ -237,10 +237,19 @@ func (s *session) readAlong(patience time.Duration) error {
 	ctx, cancel := context.WithCancel(s.life.Context())
 	defer cancel()
 	defer time.AfterFunc(patience, cancel).Stop()
-	return s.d.once(ctx, func(ctx context.Context) error {
+	err := s.d.once(ctx, func(ctx context.Context) error {
 		_, _, err := s.readEpoch(ctx)
 		return err
 	})
+	if err != nil && ctx.Err() != nil {
+		return notHeard(patience)
+	}
+	return err
+}
+
+// notHeard is the error for an answer that we no longer wait for. That we have hung up is no news.
+func notHeard(patience time.Duration) error {
+	return fmt.Errorf("no answer within %v", patience.Round(time.Millisecond))
 }
 
 // patience is how long a renewal may take after that many misses. At first that leaves time for several tries before the
@@ -253,31 +262,37 @@ func (s *session) patience(misses int) time.Duration {
 // renewal is a stream of renewals, opened when needed. A failed stream is dropped: the next one goes to the next member.
 type renewal struct {
 	stream pb.Lease_LeaseKeepAliveClient
-	cancel context.CancelFunc
+	ctx    context.Context // the stream's
+	cancel context.CancelCauseFunc
 }
 
 func (r *renewal) drop() {
 	if r.cancel != nil {
-		r.cancel()
+		r.cancel(nil)
 	}
-	r.stream, r.cancel = nil, nil
+	r.stream, r.ctx, r.cancel = nil, nil, nil
 }
 
 // once renews the lease. A TTL of 0 in the answer says that there is no such lease.
 func (r *renewal) once(s *session, patience time.Duration) (said *pb.LeaseKeepAliveResponse, err error) {
-	var ctx context.Context
 	fresh := r.cancel == nil
 	if fresh {
-		ctx, r.cancel = context.WithCancel(s.life.Context())
+		r.ctx, r.cancel = context.WithCancelCause(s.life.Context())
 	}
-	hurry := time.AfterFunc(patience, r.cancel)
-	defer hurry.Stop()
+	ctx, giveUp := r.ctx, r.cancel
+	defer time.AfterFunc(patience, func() { giveUp(notHeard(patience)) }).Stop()
 	if fresh {
 		if r.stream, err = s.d.leases.LeaseKeepAlive(ctx, waitForReady); err != nil {
-			return nil, fmt.Errorf("no stream: %w", rpctypes.Error(err))
+			err = fmt.Errorf("no stream: %w", rpctypes.Error(err))
 		}
 	}
-	return r.exchange(s)
+	if err == nil {
+		said, err = r.exchange(s)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return said, err
 }
 
 func (r *renewal) exchange(s *session) (*pb.LeaseKeepAliveResponse, error) {

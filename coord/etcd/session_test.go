@@ -2,7 +2,9 @@ package etcd
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,4 +266,34 @@ func TestLeaseRevokedUnheardIsNoticed(t *testing.T) {
 	}
 	heal()
 	ended(t, s, 20*time.Second, "the lease was revoked while the link was cut")
+}
+
+// That we have hung up is no news: the log says for what we waited in vain.
+func TestTheLogDoesNotSayThatWeHungUp(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	var mu sync.Mutex
+	var log strings.Builder
+	said := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.String()
+	}
+	s := open(t, l, WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(writer(func(b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.Write(b)
+	}), nil))))
+	join(t, s, entry("what the log says", "lock"))
+	undo := l.freeze(drivertest.Replies)
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(said(), "lease not renewed"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("nothing is said: %s", said())
+		}
+	}
+	time.Sleep(time.Second)
+	undo()
+	if text := said(); !strings.Contains(text, "no answer within") || strings.Contains(text, "context canceled") {
+		t.Error(text)
+	}
 }

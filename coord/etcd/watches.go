@@ -251,6 +251,9 @@ func (ws *watches) serve() error {
 	defer ws.broken()
 	for {
 		said, err := stream.Recv()
+		if err != nil && ctx.Err() != nil {
+			return errSilent // we have hung up, which is no news
+		}
 		if err != nil {
 			return rpctypes.Error(err)
 		}
@@ -259,6 +262,8 @@ func (ws *watches) serve() error {
 		}
 	}
 }
+
+var errSilent = errors.New("the member has said nothing for too long")
 
 var waitForReady = grpc.WaitForReady(true)
 
