@@ -176,6 +176,7 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 	case s == nil:
 	case held && !s.ended():
 		s.awaitDepartures(ctx)
+		s.leftOver.Store(true)
 		forEver := c.driver.Strength().Death&driver.ByTTL == 0
 		s.abandoned.Store(forEver)
 		s.Abandon(ctx)
@@ -189,6 +190,7 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 			return
 		}
 	default:
+		s.closing.Store(!s.ended())
 		e.err = s.Close(ctx)
 	}
 	if err := c.driver.Close(ctx); e.err == nil {

@@ -57,7 +57,7 @@ func TestASlowHookKeepsNoHoldAlive(t *testing.T) {
 		slow := func(time.Time) { time.Sleep(time.Minute) }
 		c := s.Client(coord.WithObserver(&coord.Observer{
 			SessionOpened: slow,
-			SessionEnded:  slow,
+			SessionEnded:  func(at time.Time, _ error) { slow(at) },
 			Granted:       func(at time.Time, _ coord.Node, _ time.Duration) { slow(at) },
 			Lost:          func(at time.Time, _ coord.Node, _ error) { slow(at) },
 		}))

@@ -193,7 +193,7 @@ func (d *diary) read() []string {
 func (d *diary) option() coord.Option {
 	return coord.WithObserver(&coord.Observer{
 		SessionOpened: func(time.Time) { d.write("session opened") },
-		SessionEnded:  func(time.Time) { d.write("session ended") },
+		SessionEnded:  func(time.Time, error) { d.write("session ended") },
 		OpenFailed:    func(_ time.Time, err error) { d.write("open failed: %v", err) },
 		Waiting:       func(_ time.Time, me coord.Node, ahead int) { d.write("%s %d waits for %d", me.Line, me.Token, ahead) },
 		Woken:         func(_ time.Time, me coord.Node) { d.write("%s %d woken", me.Line, me.Token) },

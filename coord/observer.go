@@ -18,8 +18,9 @@ type Observer struct {
 	// SessionOpened: the client has a session, its first or another one.
 	SessionOpened func(at time.Time)
 
-	// SessionEnded: the session is over. Its holds are lost, and its waiters join again at the tail.
-	SessionEnded func(at time.Time)
+	// SessionEnded: the session is over. If why is nil, the client was closed and nobody held anything. Otherwise why is the
+	// reason, the session's holds are lost, and its waiters join again at the tail.
+	SessionEnded func(at time.Time, why error)
 
 	// OpenFailed: the service was not reached, or refused; the client tries again unless access was denied. It is told
 	// every ten seconds or so while the service is out of reach and somebody wants a session.
@@ -108,11 +109,11 @@ func (t *teller) sessionOpened() {
 	}
 }
 
-func (t *teller) sessionEnded() {
+func (t *teller) sessionEnded(why error) {
 	at := time.Now()
 	for _, o := range t.to {
 		if o.SessionEnded != nil {
-			t.tell(func() { o.SessionEnded(at) })
+			t.tell(func() { o.SessionEnded(at, why) })
 		}
 	}
 }

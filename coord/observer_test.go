@@ -20,7 +20,7 @@ func moments(of map[string]time.Time) coord.Option {
 	}
 	return coord.WithObserver(&coord.Observer{
 		SessionOpened: func(at time.Time) { of["opened"] = at },
-		SessionEnded:  func(at time.Time) { of["ended"] = at },
+		SessionEnded:  func(at time.Time, _ error) { of["ended"] = at },
 		Waiting:       func(at time.Time, me coord.Node, _ int) { note("waiting")(at, me) },
 		Granted:       func(at time.Time, me coord.Node, _ time.Duration) { note("granted")(at, me) },
 		Amended:       note("amended"),
@@ -125,5 +125,54 @@ func TestAHookMayCloseTheClient(t *testing.T) {
 		began := time.Now()
 		assert.NoError(t, <-closed)
 		assert.Less(t, time.Since(began), 2*time.Second)
+	})
+}
+
+// The end of a session has a reason, and that a client was closed in good order is none.
+func TestTheEndOfASessionHasAReason(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told []error
+		open := func() *coord.Client {
+			return s.Client(coord.WithObserver(&coord.Observer{
+				SessionEnded: func(_ time.Time, why error) { told = append(told, why) },
+				Lost:         func(time.Time, coord.Node, error) { t.Error("a hold is lost") },
+			}))
+		}
+		c := open()
+		h, err := c.Acquire(t.Context(), "a", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		require.NoError(t, c.Close())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, told, 1)
+		assert.NoError(t, told[0], "a clean Close is no loss")
+
+		told = nil
+		c = open()
+		h, err = c.Acquire(t.Context(), "a", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, told, 1)
+		assert.ErrorIs(t, told[0], coord.ErrClosed)
+		h.Release()
+		time.Sleep(time.Minute) // until its node has gone
+
+		told = nil
+		c = open()
+		h, err = c.Acquire(t.Context(), "b", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		s.Expire(c)
+		h, err = c.Acquire(t.Context(), "b", "lock", nil, exclusive)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, told, 1)
+		assert.ErrorContains(t, told[0], "session ended: ")
+		require.NoError(t, h.Release())
+		require.NoError(t, c.Close())
 	})
 }

@@ -35,6 +35,8 @@ type session struct {
 	rest func() // called when nothing of the client stands in line any more; nil: there is nothing to do
 
 	abandoned atomic.Bool // the client was closed, holds had not been released, and no TTL ends them
+	closing   atomic.Bool // the client ends it, with nothing held
+	leftOver  atomic.Bool // the client ends its part of it, and leaves holds to the TTL
 }
 
 // opening is a session that is being opened, for all who need it. It is given up when the last of them has gone.
@@ -189,12 +191,32 @@ func (s *session) keep() {
 // lost is what becomes of a hold when the session has ended, with the reason if the driver knows it. The reason is for people: its
 // classes are not those of the loss.
 func (s *session) lost() error {
+	why := s.why()
+	if why == driver.ErrSessionEnded {
+		return lostSession
+	}
+	return fmt.Errorf("%w: %s", lostSession, strings.TrimPrefix(why.Error(), driver.ErrSessionEnded.Error()+": "))
+}
+
+// why is the driver's reason, or driver.ErrSessionEnded if it gives none.
+func (s *session) why() error {
 	if d, ok := s.Session.(interface{ Why() error }); ok {
 		if why := d.Why(); why != nil {
-			return fmt.Errorf("%w: %s", lostSession, strings.TrimPrefix(why.Error(), driver.ErrSessionEnded.Error()+": "))
+			return why
 		}
 	}
-	return lostSession
+	return driver.ErrSessionEnded
+}
+
+// reason says why the session has ended, or returns nil if the client has closed it and nothing was held.
+func (s *session) reason() error {
+	switch {
+	case s.closing.Load():
+		return nil
+	case s.leftOver.Load():
+		return fmt.Errorf("%w before all holds were released: they are left to the service", ErrClosed)
+	}
+	return &shown{s.why()}
 }
 
 func (s *session) saw(at time.Time) { s.seen.Store(&at) }
@@ -214,7 +236,7 @@ func (c *Client) dropSession(s *session) {
 			clear(s.lines)
 		}
 		s.wakeShutdown()
-		c.observer.sessionEnded()
+		c.observer.sessionEnded(s.reason())
 		if c.session == s {
 			c.session = nil
 		}

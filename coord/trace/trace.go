@@ -38,10 +38,16 @@ func To(w io.Writer, service string) *coord.Observer {
 	t.fixed.Host, _ = os.Hostname()
 	return &coord.Observer{
 		SessionOpened: func(at time.Time) { t.write(at, record{Event: opened}) },
-		SessionEnded:  func(at time.Time) { t.write(at, record{Event: ended}) },
-		OpenFailed:    func(at time.Time, err error) { t.write(at, record{Event: failed, Error: err.Error()}) },
-		Waiting:       func(at time.Time, me coord.Node, ahead int) { t.write(at, of(waiting, me)) },
-		Rejoining:     func(at time.Time, lost coord.Node) { t.write(at, of(rejoining, lost)) },
+		SessionEnded: func(at time.Time, why error) {
+			r := record{Event: ended}
+			if why != nil {
+				r.Error = why.Error()
+			}
+			t.write(at, r)
+		},
+		OpenFailed: func(at time.Time, err error) { t.write(at, record{Event: failed, Error: err.Error()}) },
+		Waiting:    func(at time.Time, me coord.Node, ahead int) { t.write(at, of(waiting, me)) },
+		Rejoining:  func(at time.Time, lost coord.Node) { t.write(at, of(rejoining, lost)) },
 		Granted: func(at time.Time, me coord.Node, waited time.Duration) {
 			r := of(granted, me)
 			r.Waited = waited
