@@ -340,7 +340,20 @@ func (a *acquire) wrap(err error) error {
 	if a.ahead > 0 {
 		e.Blocker = a.shown(a.blocker)
 	}
+	if errors.Is(err, ErrBusy) && a.isOurs() {
+		e.Err = fmt.Errorf("%w: this process itself has it; within a hold, lock with the hold's context", err)
+	}
 	return e
+}
+
+// isOurs reports whether this process has the line itself, as far as is known: perhaps the caller has, and waits for itself.
+func (a *acquire) isOurs() bool {
+	if o := a.blocker.Owner; a.ahead > 0 && o.Host != "" {
+		return o.Host == a.owner.Host && o.PID == a.owner.PID
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Client.session != nil && len(a.Client.session.lines[a.line]) > 0
 }
 
 // sees remembers who is in the way.

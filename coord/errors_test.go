@@ -37,7 +37,7 @@ func TestAnErrorSaysWhoItComesFromOnce(t *testing.T) {
 		require.NoError(t, c.Break(t.Context(), h.Node()))
 		time.Sleep(time.Second)
 		amend := h.Amend(t.Context(), "lock", nil)
-		assert.Regexp(t, `^turnwise: try "line" \(1 ahead, of kind lock, .+/\d+ since 2000-01-01T00:00:00Z\): line is busy$`, try)
+		assert.Regexp(t, `^turnwise: try "line" \(1 ahead, of kind lock, .+/\d+ since 2000-01-01T00:00:00Z\): line is busy: this process itself has it; within a hold, lock with the hold's context$`, try)
 		for err, want := range map[error]string{
 			busy:                                `turnwise: acquire "line" (1 ahead, of kind lock): context deadline exceeded: line is busy`,
 			name:                                `turnwise: line "a//b": invalid name "a//b": it has an empty segment: no slash at either end, and no two in a row`,

@@ -114,3 +114,22 @@ func TestANestedHoldThatAsksForMoreThanTheOuterOneBecomesIsLost(t *testing.T) {
 		require.NoError(t, outer.Release())
 	})
 }
+
+// Who locks twice without the hold's context waits for himself: the error says so.
+func TestWhoWaitsForHimselfIsTold(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		const hint = "this process itself has it; within a hold, lock with the hold's context"
+		h, err := c.Acquire(t.Context(), "a", "lock", nil, exclusive)
+		require.NoError(t, err)
+		_, err = c.TryAcquire(t.Context(), "a", "lock", nil, exclusive)
+		require.ErrorIs(t, err, coord.ErrBusy)
+		assert.ErrorContains(t, err, hint)
+		_, err = c.Acquire(t.Context(), "a", "lock", nil, exclusive, coord.MaxWait(time.Second))
+		require.ErrorIs(t, err, coord.ErrBusy)
+		assert.ErrorContains(t, err, hint)
+		_, err = s.Client().TryAcquire(t.Context(), "a", "lock", nil, exclusive)
+		assert.ErrorContains(t, err, hint, "another client of this process")
+		require.NoError(t, h.Release())
+	})
+}
