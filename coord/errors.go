@@ -50,13 +50,17 @@ var (
 	// to others who must have no access (see docs/security.md). Trying again does not help.
 	ErrDenied = driver.ErrDenied
 
+	// ErrMissing: what the address names is not there: no such database, or no directory in which the one for the locks could be
+	// made. The service was reached and has refused nothing; somebody has to make it, or to name another one.
+	ErrMissing = driver.ErrMissing
+
 	// ErrTooWeak: the service promises less than the client was told to Require. The service was asked nothing.
 	ErrTooWeak = errors.New("the service promises too little")
 
 	// ErrInvalidName: no line can have this name. See CheckName.
 	ErrInvalidName = errors.New("invalid name")
 
-	// ErrInvalid: an argument other than a name is invalid.
+	// ErrInvalid: an argument other than a name is invalid, such as an address that nobody could dial.
 	ErrInvalid = errors.New("invalid argument")
 )
 

@@ -64,7 +64,7 @@ func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, 
 
 // Watch yields the first node in a line, or the zero Node if there is none, and yields again whenever it or its data
 // changes. Of changes in quick succession it may yield only the last. An error says that what was yielded before may be
-// stale. The loop then goes on, unless the error is ErrDenied, ErrClosed, ErrTooWeak or ErrInvalidName. It also ends
+// stale. The loop then goes on, unless the error is ErrDenied, ErrMissing, ErrClosed, ErrTooWeak or ErrInvalidName. It also ends
 // when ctx does.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
@@ -95,7 +95,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 }
 
 func lasting(err error) bool {
-	for _, l := range []error{ErrDenied, ErrClosed, ErrTooWeak, ErrInvalidName} {
+	for _, l := range []error{ErrDenied, ErrMissing, ErrClosed, ErrTooWeak, ErrInvalidName} {
 		if errors.Is(err, l) {
 			return true
 		}

@@ -124,7 +124,7 @@ func (c *Client) open(ctx context.Context, o *opening) {
 		if ctx.Err() == nil {
 			c.observer.openFailed(&shown{err})
 		}
-		denied := errors.Is(err, driver.ErrDenied)
+		denied := errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrMissing)
 		c.mu.Lock()
 		o.trouble = err
 		if denied || ctx.Err() != nil {

@@ -33,8 +33,8 @@ import (
 // lives in a [Session]. If the user made the service's own client and handed it in, it stays open after Close.
 type Driver interface {
 	// Open begins a session. It returns once the service has confirmed it, or when ctx ends. An error that no retry can
-	// mend (credentials, permission, a service that speaks another protocol) wraps ErrDenied; any other means "out of
-	// reach for now", and the engine tries again.
+	// mend (credentials, permission, a service that speaks another protocol) wraps ErrDenied, or ErrMissing if what the
+	// address names is not there; any other means "out of reach for now", and the engine tries again.
 	Open(ctx context.Context) (Session, error)
 
 	// Line returns the nodes of a line in order, with Owner and Data, no staler than the call. It leaves out children that
@@ -182,5 +182,6 @@ var (
 	ErrRemoved      = errors.New("node removed")
 	ErrBusy         = errors.New("line is busy")
 	ErrDenied       = errors.New("denied by the service")
+	ErrMissing      = errors.New("not there")           // what the address names at the service: a database, a directory
 	ErrUnchanged    = errors.New("nothing has changed") // besides another error, such as ErrDenied
 )

@@ -44,7 +44,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err := cmp.Or(coord.CheckStrength(strength, c.client...), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
-	if err := c.checkPassword(cfg); err != nil {
+	if err := cmp.Or(checkEndpoints(cfg.Endpoints), c.checkPassword(cfg)); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w: %w", coord.ErrInvalid, err)
 	}
 	ctx, cancel := driverkit.BoundConnect(ctx)
@@ -150,6 +150,26 @@ func hint(err error, tls bool) error {
 		}
 	}
 	return err
+}
+
+// checkEndpoints refuses what nobody could dial. Schemes other than those of URLs are the client library's affair.
+func checkEndpoints(all []string) error {
+	if len(all) == 0 {
+		return errors.New("it has no endpoints: write host:2379, say")
+	}
+	for _, e := range all {
+		scheme, host, named := strings.Cut(e, "://")
+		switch {
+		case !named && strings.HasPrefix(e, "unix"), named && scheme != "http" && scheme != "https":
+			continue
+		case !named:
+			host = e
+		}
+		if err := driverkit.CheckAddress(strings.TrimSuffix(host, "/")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkPassword looks where a password or a token would go. The library encrypts to all endpoints or to none: it decides by

@@ -8,11 +8,27 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
 func denied(format string, args ...any) error {
 	return fmt.Errorf("file: %w: %w", driver.ErrDenied, fmt.Errorf(format, args...))
+}
+
+func missing(format string, args ...any) error {
+	return fmt.Errorf("file: %w: %w", driver.ErrMissing, fmt.Errorf(format, args...))
+}
+
+// unnamed makes an error of what the system says about the path of the directory itself.
+func unnamed(what string, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return missing("%s: %w", what, err)
+	case errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("file: %w: %s: %w", coord.ErrInvalid, what, err)
+	}
+	return refusal(what, err)
 }
 
 // refusal makes an error of what the system says. Trouble that passes by itself is no denial.

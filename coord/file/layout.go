@@ -137,17 +137,17 @@ func (p *place) openRoot(c *config) error {
 	case errors.Is(err, fs.ErrNotExist):
 		parent := filepath.Dir(p.path)
 		if err := suits(parent, c); errors.Is(err, unix.ENOENT) {
-			return denied("%s cannot be made, since there is no %s: make that first", p.path, parent)
+			return missing("%s cannot be made, since there is no %s: make that first", p.path, parent)
 		} else if err != nil {
 			return err
 		}
 		if err := makeTop(p.path, c.group); err != nil && !errors.Is(err, fs.ErrExist) {
-			return refusal("make the directory", err)
+			return unnamed("make the directory", err)
 		}
 	case err != nil:
-		return refusal("open the directory", err)
+		return unnamed("open the directory", err)
 	case !st.IsDir():
-		return denied("%s is a file, not a directory: name another", p.path)
+		return missing("%s is a file, not a directory: name another", p.path)
 	}
 	if err := suits(p.path, c); err != nil {
 		return err

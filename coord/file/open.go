@@ -4,12 +4,11 @@ package file
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Open opens a directory, and makes it if there is none. The directory above must be there.
@@ -25,7 +24,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	if err == nil {
 		return s, nil
 	}
-	if !errors.Is(err, driver.ErrDenied) {
+	if !storekit.IsLasting(err) {
 		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 	}
 	return nil, fmt.Errorf("turnwise: %w", err)
@@ -34,7 +33,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 func opened(ctx context.Context, dir string, c config) (*Store, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, refusal("find the directory "+dir, err)
+		return nil, unnamed("find the directory "+dir, err)
 	}
 	s := &Store{
 		path: path, config: c,

@@ -99,6 +99,7 @@ func TestWhatIsWrongIsSaidInOneLine(t *testing.T) {
 		{"nothing above it", in("no/such/parent"), nil, in("no/such")},
 		{"a file", in("file"), nil, "is a file"},
 		{"something in a file", in("file/locks"), nil, "not a directory"},
+		{"a name that is too long", in(strings.Repeat("x", 300)), nil, "name too long"},
 		{"a directory with other files", in("foreign"), nil, "passwords"},
 		{"a directory that everybody may write to", in("open"), nil, "chmod"},
 		{"a private directory for a group", in("private"), []Option{WithGroup()}, "chmod 2770"},
@@ -113,8 +114,11 @@ func TestWhatIsWrongIsSaidInOneLine(t *testing.T) {
 			continue
 		}
 		class := driver.ErrDenied
-		if c.dir == "" {
+		switch c.what {
+		case "no name", "a name that is too long":
 			class = coord.ErrInvalid
+		case "nothing above it", "a file", "something in a file":
+			class = driver.ErrMissing
 		}
 		if !errors.Is(err, class) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", c.what, err)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -20,6 +21,8 @@ func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 		network = "unix"
 	} else if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 		return nil, pkg.Invalid("the address %q is neither host:port nor the path of a socket", address)
+	} else if err := driverkit.CheckAddress(address); err != nil {
+		return nil, pkg.Invalid("%w", err)
 	}
 	s := &Store{
 		config:     c,

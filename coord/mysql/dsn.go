@@ -21,6 +21,9 @@ func parse(dsn string, log *slog.Logger) (*mysql.Config, error) {
 		err = cfg.Apply(mysql.Charset("utf8mb4", ""), // in some other charsets the last byte of a letter may be a quote
 			mysql.EnableCompression(false)) // it hides what is in a packet, and how large that is
 	}
+	if err == nil && strings.HasPrefix(cfg.Net, "tcp") {
+		err = driverkit.CheckAddress(cfg.Addr)
+	}
 	if err != nil {
 		return nil, pkg.Invalid("the address: %w", err)
 	}

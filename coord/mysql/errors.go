@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -59,9 +60,9 @@ func (a advice) of(number uint16) (says string, class error) {
 	case 1044, 1142, 1143, 1227, 1370:
 		return a.denied, driver.ErrDenied
 	case 1049:
-		return "there is no such database: make it with CREATE DATABASE, or name another one", driver.ErrDenied
+		return "there is no such database: make it with CREATE DATABASE, or name another one", driver.ErrMissing
 	case 1046:
-		return "name a database in the DSN, or with WithTable(\"database.table\")", driver.ErrDenied
+		return "name a database in the DSN, or with WithTable(\"database.table\")", coord.ErrInvalid
 	case 1176: // ER_KEY_DOES_NOT_EXISTS: of the hint
 		return "it is no plain table, or has another layout: name another one with WithTable", driver.ErrDenied
 	case 1146, 1932:

@@ -53,8 +53,10 @@ func TestWhatOpenRefuses(t *testing.T) {
 		}
 		class := driver.ErrDenied
 		switch name {
-		case "no DSN", "a URL's setting", "a table's name": // the server was not asked
+		case "no DSN", "a URL's setting", "a table's name", "no database":
 			class = coord.ErrInvalid
+		case "no such database":
+			class = driver.ErrMissing
 		}
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.dsn, append(c.opts, WithLogger(logger(t)))...)

@@ -41,11 +41,13 @@ func (a advice) on(err error) (says string, class error) {
 	case "28000":
 		return "the server does not let this role in from here: see its pg_hba.conf, and sslmode in the URL", driver.ErrDenied
 	case "3D000":
-		return "there is no such database: make it with CREATE DATABASE, or name another one in the URL", driver.ErrDenied
+		return "there is no such database: make it with CREATE DATABASE, or name another one in the URL", driver.ErrMissing
 	case "42501":
 		return a.denied, driver.ErrDenied
-	case "42P01", "3F000":
+	case "42P01":
 		return a.missing, driver.ErrDenied
+	case "3F000":
+		return a.missing, driver.ErrMissing
 	case "42703", "42804", "42883", "42P10", "23502", "22P02":
 		return "the table has another layout: name another one with WithTable", driver.ErrDenied
 	case "25006":

@@ -176,7 +176,7 @@ func TestAWrongPasswordIsRefused(t *testing.T) {
 	wants(t, refused(t, 20*time.Second, "redis://:sesame@"+address), "the password is wrong", driver.ErrDenied)
 	open1(t, cluster.Member(0).URL())
 	none := servers.Redis(t, servers.Shared()).Addrs()[0]
-	wants(t, refused(t, 20*time.Second, "redis://"+none+"/99"), "no database of that number", driver.ErrDenied)
+	wants(t, refused(t, 20*time.Second, "redis://"+none+"/99"), "no database of that number", driver.ErrMissing)
 }
 
 func TestAUserNeedsTheDocumentedRights(t *testing.T) {

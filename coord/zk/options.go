@@ -135,7 +135,7 @@ func configure(servers []string, opts []Option) (*config, error) {
 	if err := c.addServers(servers); err != nil {
 		return nil, err
 	}
-	if err := c.placeRoot(); err != nil {
+	if err := cmp.Or(c.checkServers(), c.placeRoot()); err != nil {
 		return nil, err
 	}
 	switch {
@@ -200,6 +200,16 @@ func (c *config) addServers(servers []string) error {
 		return invalid("the list of servers is empty: give at least one host:port")
 	}
 	c.servers = slices.Compact(gozk.FormatServers(c.servers))
+	return nil
+}
+
+// checkServers refuses what nobody could dial. What WithDialer can reach is its own affair.
+func (c *config) checkServers() error {
+	for _, s := range c.servers {
+		if err := driverkit.CheckAddress(s); err != nil && c.dial == nil {
+			return invalid("%w", err)
+		}
+	}
 	return nil
 }
 

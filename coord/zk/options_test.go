@@ -76,7 +76,7 @@ func TestWhereAPasswordMayGo(t *testing.T) {
 	}
 	_, err := New([]string{"127.0.0.1"}, auth, WithDialer(new(net.Dialer).DialContext))
 	require.ErrorContains(t, err, "in clear", "a tunnel may lead anywhere")
-	for _, server := range []string{"10.0.0.1", "localhost.example", "127.0.0.1.example:2181", "fe80::1"} {
+	for _, server := range []string{"10.0.0.1", "localhost.example", "127.0.0.1.example:2181", "[fe80::1]:2181"} {
 		_, err := New([]string{server}, auth)
 		require.ErrorContains(t, err, "in clear", server)
 	}

@@ -24,7 +24,7 @@ const (
 //
 // MaxWait does not bound its campaigns. Run returns nil when ctx ends while it stands in line; if the service was out
 // of reach just then, or refused, the error says so (coord.ErrUnavailable, and what the service said). Run also returns
-// an error that trying again cannot mend (coord.ErrDenied, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName,
+// an error that trying again cannot mend (coord.ErrDenied, ErrMissing, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName,
 // and ErrHeld or ErrUpgrade within a hold of its own).
 func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
@@ -75,7 +75,7 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 }
 
 func permanent(err error) bool {
-	for _, p := range []error{coord.ErrDenied, coord.ErrClosed, coord.ErrTooWeak, coord.ErrInvalid, coord.ErrInvalidName, coord.ErrHeld, coord.ErrUpgrade} {
+	for _, p := range []error{coord.ErrDenied, coord.ErrMissing, coord.ErrClosed, coord.ErrTooWeak, coord.ErrInvalid, coord.ErrInvalidName, coord.ErrHeld, coord.ErrUpgrade} {
 		if errors.Is(err, p) {
 			return true
 		}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // OnThisMachine reports whether an address, with or without a port, is on this machine: what goes there does not leave
@@ -22,6 +23,19 @@ func OnThisMachine(addr string) bool {
 		host = addr
 	}
 	return host == "localhost" && localhostIsHere() || net.ParseIP(host).IsLoopback()
+}
+
+// CheckAddress returns what is wrong with an address that nobody could dial as host:port, whatever becomes of the network.
+func CheckAddress(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	_, notIP := netip.ParseAddr(host)
+	if err != nil || strings.ContainsAny(host, " /?#@") || strings.ContainsFunc(host, unicode.IsControl) || strings.Contains(host, ":") && notIP != nil {
+		return fmt.Errorf("the address %q is not host:port", addr)
+	}
+	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
+		return fmt.Errorf("the address %q has no port from 1 to 65535", addr)
+	}
+	return nil
 }
 
 // localhostIsHere reports whether the file of hosts has localhost, as an address of the loopback interface. Where it has not, a

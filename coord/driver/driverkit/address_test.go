@@ -117,3 +117,16 @@ func TestWhereAnybodyMayListen(t *testing.T) {
 		t.Error("who is first at a name in no directory is not known")
 	}
 }
+
+func TestAddressesThatNobodyCouldDial(t *testing.T) {
+	for _, good := range []string{"h:1", "h:65535", ":6379", "127.0.0.1:2379", "[::1]:2379", "[fe80::1%eth0]:2379", "h:http", "h_1.example:80"} {
+		if err := CheckAddress(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "h", "h:", "h:0", "h:65536", "h:-1", "h:no-such-service", "h:1:2", "[h:1]:2", "::1:2", "a b:1", "h/x:1", "u@h:1", "h\n:1", "[h", "h:1/x"} {
+		if err := CheckAddress(bad); err == nil {
+			t.Errorf("%q passes", bad)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -34,16 +35,18 @@ var (
 	errOpen    = errors.New("it was swapped again and again meanwhile, and it is open whether it was applied")
 )
 
-// together joins errors in one line. A denial counts only if all are denied: the others may pass, and leave a majority.
+// together joins errors in one line. A class that says that trying again would not help counts only if all have it: the others may
+// pass, and leave a majority.
 func together(all []error) error {
 	var texts []string
-	denied := len(all) > 0
 	for _, err := range all {
 		texts = append(texts, err.Error())
-		denied = denied && errors.Is(err, driver.ErrDenied)
 	}
-	if denied {
-		return fmt.Errorf("%w: %s", driver.ErrDenied, strings.Join(texts, "; "))
+	text := strings.Join(texts, "; ")
+	for _, class := range []error{driver.ErrDenied, driver.ErrMissing} {
+		if len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !errors.Is(err, class) }) {
+			return fmt.Errorf("%w: %s", class, text)
+		}
 	}
-	return errors.New(strings.Join(texts, "; "))
+	return errors.New(text)
 }

@@ -151,7 +151,7 @@ func (q *Store) compare(r *roster, all []member) {
 // unfit returns why these can make no quorum, however long somebody waits.
 func unfit(all []member) error {
 	for i, m := range all {
-		if errors.Is(server.AtOpening(m.err), driver.ErrDenied) {
+		if storekit.IsLasting(server.AtOpening(m.err)) {
 			return m.err
 		}
 		for _, o := range all[:i] { // with two votes of its own, one server could outvote another

@@ -40,7 +40,7 @@ func (p Package) checkStrength(store register.Store, s Settings) error {
 }
 
 // Open takes the steps by which a store is opened, one after the other. Each is tried again until it succeeds, unless its
-// error is driver.ErrDenied or coord.ErrInvalid. The tries end with ctx, or after driverkit.ConnectFor if ctx has no
+// error is driver.ErrDenied, driver.ErrMissing or coord.ErrInvalid. The tries end with ctx, or after driverkit.ConnectFor if ctx has no
 // deadline. The error names the address, which must be free of secrets, and has a class: if it is no other, it is
 // coord.ErrUnavailable.
 func (p Package) Open(ctx context.Context, address string, log *slog.Logger, steps ...func(context.Context) error) error {
@@ -58,7 +58,7 @@ func (p Package) insist(ctx context.Context, address string, log *slog.Logger, s
 	var said string
 	for tries := 0; ; tries++ {
 		err := step(ctx)
-		if err == nil || isLasting(err) {
+		if err == nil || IsLasting(err) {
 			return err
 		}
 		if text := err.Error(); ctx.Err() == nil && text != said {

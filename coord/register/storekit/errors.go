@@ -19,7 +19,7 @@ func Denied(format string, args ...any) error {
 
 // Explain adds to an error of the service what it means and what to do about it, unless it says so already. advise returns
 // that, or "", and the class that the error then has: driver.ErrDenied if the service has refused for good, so nothing was
-// done; nil if it may pass.
+// done; driver.ErrMissing if there is no such database; nil if it may pass.
 func Explain(err error, advise func(error) (advice string, class error)) error {
 	var before *explained
 	if err == nil || errors.As(err, &before) || errors.Is(err, driver.ErrDenied) {

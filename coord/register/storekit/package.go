@@ -28,15 +28,15 @@ func (p Package) Failed(ctx context.Context, err error, format string, args ...a
 
 // Unopened says what could not be opened, in one line. An error that has no class yet means that the service is out of reach.
 func (p Package) Unopened(address string, err error) error {
-	if !isLasting(err) {
+	if !IsLasting(err) {
 		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 	}
 	return OneLine(fmt.Errorf("turnwise: %s: open %s: %w", p, address, err))
 }
 
-// isLasting reports whether trying again would not help.
-func isLasting(err error) bool {
-	return errors.Is(err, driver.ErrDenied) || errors.Is(err, coord.ErrInvalid)
+// IsLasting reports whether an error of opening a store has a class that says that trying again would not help.
+func IsLasting(err error) bool {
+	return errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrMissing) || errors.Is(err, coord.ErrInvalid)
 }
 
 // withEnd puts the error of a ctx that has ended into the chain of err.

@@ -98,6 +98,8 @@ func unopened(scheme string, err error) error {
 		code = codeDenied
 	case scheme == "file", errors.Is(err, coord.ErrTooWeak):
 		code = codeUnusable
+	case errors.Is(err, coord.ErrMissing):
+		code = codeConfig
 	case errors.Is(err, coord.ErrDenied):
 		code = codeDenied
 	}

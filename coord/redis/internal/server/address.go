@@ -23,6 +23,11 @@ func Parse(address string, c Config) (Address, error) {
 	if err != nil {
 		return Address{}, err
 	}
+	for _, a := range option.InitAddress {
+		if err := driverkit.CheckAddress(a); err != nil && !isPath(a) {
+			return Address{}, pkg.Invalid("%w", err)
+		}
+	}
 	if c.TLS != nil {
 		option.TLSConfig = c.TLS
 	}

@@ -42,8 +42,6 @@ var denials = []struct{ says, hint string }{
 	{"ACL failure in script", noRights},               // later ones, and Valkey
 	{"WRONGTYPE", "something else stands under one of its keys: use another root"},
 	{"unknown command", "the server does not know a command that is needed: it takes Redis 6.2 or newer, or Valkey"},
-	{"DB index", "there is no database of that number"},
-	{"invalid DB", "there is no database of that number"},
 	{"DENIED", "the server is in protected mode: it wants a password or a bind address"},
 	{"This instance has cluster support", "it is part of a cluster"},
 }
@@ -58,6 +56,9 @@ func advise(err error) (says string, class error) {
 	text := err.Error()
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		text = answer.Error()
+		if strings.HasPrefix(text, "DB index") || strings.HasPrefix(text, "invalid DB") {
+			return "there is no database of that number", driver.ErrMissing
+		}
 		for _, d := range denials {
 			// In 6.2 a refusal within a script begins with other words.
 			if strings.HasPrefix(text, d.says) || strings.Contains(text, "-"+d.says) || strings.Contains(text, ": "+d.says) {
