@@ -373,5 +373,5 @@ func (a *acquire) seeFirst(ctx context.Context) {
 // shown returns the node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
 	n.Line, n.Token, n.Data = c.ownName(n.Line), n.Token<<TurnBits, bytes.Clone(n.Data)
-	return n
+	return readNote(n)
 }

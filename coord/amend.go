@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	if open := h.openAs.Load(); open != nil && *open != kind {
 		return fail(fmt.Errorf("%w: it is held as %s until that is settled", ErrInvalid, *open))
 	}
-	err := h.amend(ctx, kind, bytes.Clone(data))
+	err := h.amend(ctx, kind, withNote(h.noted, data))
 	if err == nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ type Client struct {
 	namespace string // "" or with a slash at its end
 	owner     Owner
 	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
+	notes     bool          // holds say since when
 	required  []Strength
 
 	life context.Context // ended by Shutdown and Close, or from the start if the service is too weak: no new turns

@@ -38,6 +38,9 @@ type Hold struct {
 	alone    bool               // nobody at all was ahead when the turn came; guarded by changing
 	unwatch  context.CancelFunc // ends the present watch over the node; guarded by changing
 	timer    *time.Timer        // starts it
+
+	noting *time.Timer // has it say since when it is held; nil: it does not
+	noted  time.Time   // what it says; guarded by changing
 }
 
 // acquired is what a hold needs to know of the call that it came from.
@@ -81,6 +84,9 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs s
 	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
+	if a.notes {
+		h.noting = time.AfterFunc(noteAfter, h.note)
+	}
 	err := s.add(h)
 	if err == nil && s.isBeside(h) { // asked afterwards: of two that are added at once, one finds the other
 		s.remove(h)
@@ -199,6 +205,9 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) {
 	h.until = at
 	if h.timer != nil {
 		h.timer.Stop()
+	}
+	if h.noting != nil {
+		h.noting.Stop()
 	}
 	h.cancel(why)
 	for _, end := range h.inside {

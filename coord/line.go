@@ -25,8 +25,8 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	}
 	turns := rules.Turns(nodes)
 	for i, n := range nodes {
-		nodes[i].Holds = turns[i]
-		nodes[i].Line, nodes[i].Token = name, n.Token<<TurnBits
+		n.Holds, n.Line, n.Token = turns[i], name, n.Token<<TurnBits
+		nodes[i] = readNote(n)
 	}
 	return nodes, nil
 }
@@ -35,9 +35,11 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 func (c *Client) First(ctx context.Context, name string) (Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
 	defer cancel()
-	return c.first(ctx, name, nil)
+	n, err := c.first(ctx, name, nil)
+	return readNote(n), err
 }
 
+// first returns the first node with its note still in its data: as seen, the driver has to get the node as it is.
 func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, error) {
 	full, err := c.openName(name)
 	if err != nil {
@@ -57,7 +59,9 @@ func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, erro
 // longer than a request; a driver that waits reports by itself when the service is out of reach.
 func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, error) {
 	if seen == nil {
-		return c.First(ctx, name)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.requestTimeout())
+		defer cancel()
 	}
 	return c.first(ctx, name, seen)
 }
@@ -80,7 +84,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 			if ctx.Err() != nil {
 				err = &Error{Op: "line", Line: name, Err: c.noMore()}
 			}
-			if !yield(n, err) || lasting(err) {
+			if !yield(readNote(n), err) || lasting(err) {
 				return
 			}
 			if err == nil {

@@ -23,6 +23,8 @@ type Node struct {
 	Owner Owner  // who put it there; empty for foreign contenders, and if the service does not let us know
 	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing, or as with Owner
 	Holds bool   // whether it is its turn, if the kind is known; set by package coord
+
+	Turn time.Time // since when it has had its turn, if its owner says so (coord.WithTurnNotes); set by package coord
 }
 
 // Owner is who put a node into its line, according to the node: anyone who may write there may say anything. Show it,

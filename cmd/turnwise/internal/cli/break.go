@@ -101,6 +101,9 @@ func throwOut(ctx context.Context, c *coord.Client, n coord.Node, ifOlder time.D
 	if !n.Owner.Since.IsZero() {
 		shown += " and came " + status.Age(n.Owner.Since) + " ago"
 	}
+	if n.Holds && !n.Turn.IsZero() {
+		shown += ", and has had it for " + status.Age(n.Turn)
+	}
 	if ifOlder > 0 && (n.Owner.Since.IsZero() || time.Since(n.Owner.Since) < ifOlder) {
 		return fail(1, "left alone, as it did not come longer than %v ago: %s", ifOlder, shown)
 	}

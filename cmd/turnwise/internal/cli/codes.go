@@ -124,7 +124,7 @@ func by(b coord.Node) string {
 	if mode := status.Mode(b.Kind); mode != "exclusive" {
 		text += " (" + mode + ")"
 	}
-	return text + ", who came " + status.Age(b.Owner.Since) + " ago"
+	return text + status.Since(b)
 }
 
 // refused gives an error of a call its exit code.

@@ -23,6 +23,7 @@ type request struct {
 	quiet    bool
 	label    string
 	trace    string
+	noteTurn bool
 }
 
 func (r *request) flags(f *pflag.FlagSet) {
@@ -31,6 +32,7 @@ func (r *request) flags(f *pflag.FlagSet) {
 	f.IntVarP(&r.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
 	f.Var(&r.ttl, "ttl", "how long the service keeps the place if nothing is heard: 10s as it comes; 60s for a job that must outlast a pause of the service")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing of the wait")
+	f.BoolVar(&r.noteTurn, "note-turn", false, "once it is held for a second, write into the line since when: who, top and serve show it")
 	f.StringVar(&r.trace, "trace", "", "append to this `file` who had the line, and when: for turnwise audit")
 }
 

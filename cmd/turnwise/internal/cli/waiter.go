@@ -59,6 +59,9 @@ func (w *waiter) connect(reports *status.Reporter) error {
 	if w.ttl.Duration > 0 {
 		opts = append(opts, backend.WithTTL(w.ttl.Duration))
 	}
+	if w.noteTurn {
+		opts = append(opts, backend.WithClient(coord.WithTurnNotes()))
+	}
 	ctx, cancel := w.signals.untilEnd(context.Background())
 	defer cancel()
 	if w.try || w.wait.Duration > 0 { // this is not yet the wait in line

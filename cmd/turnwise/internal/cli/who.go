@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -60,7 +61,14 @@ func printLine(all []contender) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "\tWHO\tHAS OR WANTS\tCAME\tTOKEN\tID\t")
+	noted := slices.ContainsFunc(all, func(c contender) bool { return c.Turn != nil })
+	held := func(text string) string { // a column that is there only if somebody says something in it
+		if noted {
+			return text + "\t"
+		}
+		return ""
+	}
+	fmt.Fprintf(w, "\tWHO\tHAS OR WANTS\tCAME\t%sTOKEN\tID\t\n", held("HELD FOR"))
 	for _, c := range all {
 		state, came, more := "waits", "", ""
 		if c.Holds {
@@ -69,13 +77,17 @@ func printLine(all []contender) error {
 		if !c.Since.IsZero() {
 			came = status.Age(c.Since) + " ago"
 		}
+		turn := ""
+		if c.Turn != nil {
+			turn = status.Age(*c.Turn)
+		}
 		if c.Value != "" {
 			more = coord.Printable(strconv.Quote(c.Value))
 		}
 		if len(c.Processes) > 1 {
 			more = strings.TrimSpace(more + " kept by processes " + strings.Trim(fmt.Sprint(c.Processes), "[]"))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, c.who(), c.Mode, came, c.Token, coord.Printable(c.ID), more)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\t%s\t%s\n", state, c.who(), c.Mode, came, held(turn), c.Token, coord.Printable(c.ID), more)
 	}
 	return unwritten(w.Flush())
 }

@@ -59,13 +59,12 @@ type Line struct {
 // Contender is a contender in a line.
 type Contender struct {
 	*status.Holder
-	Kind     string     `json:"kind"`
-	Mode     string     `json:"mode"`
-	Holds    bool       `json:"holds"`
-	Turn     *time.Time `json:"turn,omitempty"`                  // when it had its turn, if that was seen
-	Position int        `json:"position,omitempty"`              // of a waiter: 1 is the next
-	Expected int        `json:"expected_wait_seconds,omitempty"` // of a waiter
-	Value    string     `json:"value,omitempty"`                 // of a candidate
+	Kind     string `json:"kind"`
+	Mode     string `json:"mode"`
+	Holds    bool   `json:"holds"`
+	Position int    `json:"position,omitempty"`              // of a waiter: 1 is the next
+	Expected int    `json:"expected_wait_seconds,omitempty"` // of a waiter
+	Value    string `json:"value,omitempty"`                 // of a candidate
 }
 
 // Owner is one process or, on this machine, a process with those that it has started.
@@ -116,7 +115,7 @@ func (r *record) show(name string, most int, stuck func(coord.Node) bool, now ti
 		}
 		c := Contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: cut(string(n.Data))}
 		c.Host, c.Label = cut(c.Host), cut(c.Label)
-		if at, ok := r.turns[n.Token]; ok {
+		if at, ok := r.turns[n.Token]; ok && c.Turn == nil {
 			c.Turn = stamp(at)
 		}
 		if !n.Holds {

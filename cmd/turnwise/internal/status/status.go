@@ -40,11 +40,17 @@ type Holder struct {
 	Label string    `json:"label,omitempty"`
 	Since time.Time `json:"since,omitzero"` // when it came, not when it got its turn
 	Token string    `json:"token"`
+
+	Turn *time.Time `json:"turn,omitempty"` // since when it has its turn, if it says so or somebody has seen it
 }
 
 // Of returns what a node says about its owner.
 func Of(n coord.Node) *Holder {
-	return &Holder{n.ID, n.Owner.Host, n.Owner.PID, n.Owner.Label, n.Owner.Since, fmt.Sprint(n.Token)}
+	h := &Holder{ID: n.ID, Host: n.Owner.Host, PID: n.Owner.PID, Label: n.Owner.Label, Since: n.Owner.Since, Token: fmt.Sprint(n.Token)}
+	if n.Holds && !n.Turn.IsZero() {
+		h.Turn = &n.Turn
+	}
+	return h
 }
 
 // Reporter writes events to people and to programs. Either may be nil.
@@ -199,12 +205,23 @@ func describe(n coord.Node) string {
 	return text
 }
 
-// since says how long the holder has been in line. No node says when it got its turn.
+// since says since when the holder has it, if it says so, and otherwise how long it has been in line.
 func since(holder *coord.Node) string {
-	if holder == nil || holder.Owner.Since.IsZero() {
+	if holder == nil {
 		return ""
 	}
-	return ", who came " + Age(holder.Owner.Since) + " ago"
+	return Since(*holder)
+}
+
+// Since says since when a holder has the line, if it says so, and otherwise when it came; "" if it says neither.
+func Since(holder coord.Node) string {
+	switch {
+	case !holder.Turn.IsZero():
+		return ", for " + Age(holder.Turn)
+	case !holder.Owner.Since.IsZero():
+		return ", who came " + Age(holder.Owner.Since) + " ago"
+	}
+	return ""
 }
 
 // Age says how long ago something was, in seconds. That may be by another machine's clock, so it may be a little in the
