@@ -85,14 +85,34 @@ func newGraph(lines []standing) *graph {
 				p.label = cut(n.Owner.Label) // its own label, not that of a process it has started
 			}
 			p.lines = append(p.lines, i)
-			if n.Holds {
+			switch {
+			case n.Holds:
 				p.holds++
-			} else {
+			case !g.heldByAnotherThread(l.all, n):
 				p.waits[n.ID] = i
 			}
 		}
 	}
 	return g
+}
+
+// heldByAnotherThread reports whether the owner of a waiter has the line itself, in a way that shuts the waiter out. Then it is not
+// the thread that has it which waits, and the owner goes on all the same.
+func (g *graph) heldByAnotherThread(line []coord.Node, waiter coord.Node) bool {
+	id := g.owner(waiter)
+	return slices.ContainsFunc(line, func(n coord.Node) bool {
+		return n.Holds && g.owner(n) == id && len(rules.For(waiter.Kind)(waiter, []coord.Node{n})) > 0
+	})
+}
+
+// counts reports whether a node waits, and its owner with it.
+func (g *graph) counts(n coord.Node) bool {
+	p := g.owners[g.owner(n)]
+	if p == nil || n.Holds {
+		return false
+	}
+	_, waits := p.waits[n.ID]
+	return waits
 }
 
 // owner returns who a node belongs to, or "" if it does not say.
@@ -173,7 +193,7 @@ func (g *graph) stuck() map[string]bool {
 			several := g.several(l.left)
 			for j, n := range l.left {
 				id := g.owner(n)
-				if n.Holds || served[i][n.Token] || !turns[j] && !(several[id] && g.mineOnly(l.left, j)) {
+				if !g.counts(n) || served[i][n.Token] || !turns[j] && !(several[id] && g.mineOnly(l.left, j)) {
 					continue
 				}
 				served[i][n.Token] = true
@@ -228,7 +248,7 @@ func (g *graph) links(stuck map[string]bool) (all []link) {
 	for _, l := range g.lines {
 		for j, n := range l.left {
 			from := g.owner(n)
-			if n.Holds || !stuck[from] {
+			if !g.counts(n) || !stuck[from] {
 				continue
 			}
 			for _, to := range rules.For(n.Kind)(n, g.others(l.left, j)) {
