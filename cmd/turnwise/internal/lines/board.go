@@ -28,16 +28,17 @@ const (
 
 // Board is everything that is known at one moment. It never changes.
 type Board struct {
-	Version int       `json:"v"`
-	Time    time.Time `json:"time"`
-	Service string    `json:"service"`
-	State   State     `json:"state"`
-	Error   string    `json:"error,omitempty"`
-	Lines   []Line    `json:"lines"` // in the order of names
-	More    int       `json:"more"`  // lines that are not read at all
-	Owners  []Owner   `json:"owners"`
-	Waits   []Wait    `json:"waits"`
-	Circles []Circle  `json:"circles"`
+	Version int        `json:"v"`
+	Time    time.Time  `json:"time"`
+	Service string     `json:"service"`
+	State   State      `json:"state"`
+	AsOf    *time.Time `json:"as_of,omitempty"` // when the names of the lines were last read
+	Error   string     `json:"error,omitempty"`
+	Lines   []Line     `json:"lines"` // in the order of names
+	More    int        `json:"more"`  // lines that are not read at all
+	Owners  []Owner    `json:"owners"`
+	Waits   []Wait     `json:"waits"`
+	Circles []Circle   `json:"circles"`
 
 	named time.Time // when the names of the lines were last asked for, with or without success
 	tried time.Time // every line was asked for at this time or later

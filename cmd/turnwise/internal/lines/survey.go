@@ -402,6 +402,9 @@ func (s *Survey) publish() {
 		b.named = b.tried
 	}
 	b.State = whole.state(now)
+	if !whole.asOf.IsZero() {
+		b.AsOf = stamp(whole.asOf)
+	}
 	if whole.err != nil {
 		b.Error = say(whole.err)
 	} else if b.State != Live && whole.asking {

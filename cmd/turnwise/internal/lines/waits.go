@@ -17,6 +17,8 @@ type Wait struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Line string `json:"line"`
+
+	Token string `json:"token,omitempty"` // of the waiter's place; only in circles, where one may want to break it
 }
 
 // Circle is a circle of owners, each of which waits for the next.
@@ -253,7 +255,7 @@ func (g *graph) links(stuck map[string]bool) (all []link) {
 			}
 			for _, to := range rules.For(n.Kind)(n, g.others(l.left, j)) {
 				if stuck[g.owner(to)] {
-					all = append(all, link{Wait{from, g.owner(to), l.name}, [2]string{n.ID, to.ID}, l.asOf})
+					all = append(all, link{Wait{from, g.owner(to), l.name, fmt.Sprint(n.Token)}, [2]string{n.ID, to.ID}, l.asOf})
 				}
 			}
 		}
@@ -346,6 +348,7 @@ func (g *graph) waits(inCircles []Circle) (shown []Wait) {
 	}
 	for _, c := range inCircles {
 		for _, w := range c.Waits {
+			w.Token = ""
 			add(w)
 		}
 	}
@@ -364,7 +367,7 @@ func (g *graph) waits(inCircles []Circle) (shown []Wait) {
 				continue
 			}
 			for _, h := range holders {
-				w := Wait{id, h, l.name}
+				w := Wait{From: id, To: h, Line: l.name}
 				switch {
 				case h == id:
 				case g.owners[id].holds > 0 || len(g.owners[h].waits) > 0:

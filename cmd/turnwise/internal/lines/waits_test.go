@@ -83,6 +83,7 @@ func TestWhoGoesRoundInACircle(t *testing.T) {
 			var got []string
 			for _, circle := range look(c.lines...) {
 				for _, w := range circle.Waits {
+					assert.NotEmpty(t, w.Token, "so that somebody can break it")
 					got = append(got, fmt.Sprintf("%s>%s in %s", strings.TrimSuffix(w.From, "/1"), strings.TrimSuffix(w.To, "/1"), w.Line))
 				}
 			}

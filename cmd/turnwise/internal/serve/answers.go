@@ -50,6 +50,14 @@ func text(err error) string {
 	return coord.Printable(strings.ReplaceAll(err.Error(), "turnwise: ", ""))
 }
 
+// health says that the page is served. It asks the service nothing and tells nothing of it, so anybody may know.
+func (p *Page) health(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, struct {
+		Version int    `json:"v"`
+		Status  string `json:"status"`
+	}{lines.Version, "serving"})
+}
+
 func (p *Page) lines(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
 	defer cancel()

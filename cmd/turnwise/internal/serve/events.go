@@ -24,6 +24,7 @@ type change struct {
 	Version int             `json:"v"`
 	Time    time.Time       `json:"time"`
 	State   lines.State     `json:"state"`
+	AsOf    *time.Time      `json:"as_of,omitempty"`
 	Error   string          `json:"error,omitempty"`
 	Lines   []lines.Line    `json:"lines,omitempty"`
 	Gone    []string        `json:"gone,omitempty"`
@@ -50,7 +51,7 @@ func write(board, has *lines.Board) []byte {
 	if has == nil {
 		return frame("board", board)
 	}
-	c := change{Version: board.Version, Time: board.Time, State: board.State, Error: board.Error, More: board.More}
+	c := change{Version: board.Version, Time: board.Time, State: board.State, AsOf: board.AsOf, Error: board.Error, More: board.More}
 	c.Lines, c.Gone = board.Changes(has)
 	if !slices.Equal(board.Owners, has.Owners) {
 		c.Owners = &board.Owners

@@ -23,56 +23,91 @@ func (p *Page) metrics(w http.ResponseWriter, r *http.Request) {
 	w.Write(p.write(p.survey.Fresh(ctx), time.Now()))
 }
 
+// tally is what a board comes to.
+type tally struct {
+	holders, waiters int
+	wait, first, age float64 // the longest of each, in seconds
+
+	series [4][]string // of single lines: holders, waiters, the longest wait, for how long the first has stood there
+}
+
+// add counts a line. It has series of its own if that is wanted.
+func (t *tally) add(l lines.Line, own bool, now time.Time) {
+	if l.AsOf == nil {
+		return
+	}
+	since := func(at *time.Time) float64 {
+		if at == nil || at.IsZero() {
+			return 0
+		}
+		return max(0, now.Sub(*at).Seconds())
+	}
+	wait, first := since(l.Oldest), since(stoodSince(l))
+	t.holders += l.Holding
+	t.waiters += l.Waiting
+	t.wait, t.first, t.age = max(t.wait, wait), max(t.first, first), max(t.age, since(l.AsOf))
+	if !own {
+		return
+	}
+	label := `{line="` + escape(l.Name) + `"} `
+	for i, v := range []string{strconv.Itoa(l.Holding), strconv.Itoa(l.Waiting), number(wait), number(first)} {
+		t.series[i] = append(t.series[i], label+v)
+	}
+}
+
+// stoodSince returns since when the first in line has its turn, if that is known, and otherwise when it came.
+func stoodSince(l lines.Line) *time.Time {
+	if len(l.Contenders) == 0 {
+		return nil
+	}
+	first := l.Contenders[0]
+	if first.Turn != nil {
+		return first.Turn
+	}
+	return &first.Since
+}
+
 func (p *Page) write(b *lines.Board, now time.Time) []byte {
 	own := p.choose(b)
-	var out bytes.Buffer
-	put := func(name, kind, help string, values ...string) {
-		fmt.Fprintf(&out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-		for _, v := range values {
-			out.WriteString(name + v + "\n")
-		}
-	}
-	up, holders, waiters := 0, 0, 0
-	var wait, age float64
-	var held, waiting, longest []string
+	var t tally
 	for _, l := range b.Lines {
-		if l.AsOf == nil {
-			continue
-		}
-		holders += l.Holding
-		waiters += l.Waiting
-		oldest := 0.0
-		if l.Oldest != nil {
-			oldest = max(0, now.Sub(*l.Oldest).Seconds())
-		}
-		wait, age = max(wait, oldest), max(age, now.Sub(*l.AsOf).Seconds())
-		if own[l.Name] {
-			label := `{line="` + escape(l.Name) + `"} `
-			held = append(held, label+strconv.Itoa(l.Holding))
-			waiting = append(waiting, label+strconv.Itoa(l.Waiting))
-			longest = append(longest, label+number(oldest))
-		}
+		t.add(l, own[l.Name], now)
 	}
+	up := 0
 	if b.State == lines.Live && b.Error == "" {
 		up = 1
 	}
 	asked := p.survey.Asked()
-	count := func(n int) string { return " " + strconv.Itoa(n) }
-	put("turnwise_up", "gauge", "Whether the service answers.", count(up))
-	put("turnwise_lines", "gauge", "Lines that somebody stands in.", count(len(b.Lines)+b.More))
-	put("turnwise_holders", "gauge", "Holders in all lines that were read.", count(holders))
-	put("turnwise_waiters", "gauge", "Waiters in all lines that were read.", count(waiters))
-	put("turnwise_circles", "gauge", "Circles of processes that wait for each other.", count(len(b.Circles)))
-	put("turnwise_oldest_wait_seconds", "gauge", "For how long somebody has been waiting at most.", " "+number(wait))
-	put("turnwise_oldest_reading_seconds", "gauge", "How old the oldest reading is that these numbers are made of.", " "+number(age))
-	put("turnwise_line_holders", "gauge", "Holders in a line.", held...)
-	put("turnwise_line_waiters", "gauge", "Waiters in a line.", waiting...)
-	put("turnwise_line_oldest_wait_seconds", "gauge", "For how long somebody has been waiting in a line at most.", longest...)
-	put("turnwise_lines_without_series", "gauge", "Lines that are in the totals only.", count(len(b.Lines)+b.More-len(own)))
-	put("turnwise_questions_total", "counter", "Questions that the service was asked.", count(int(asked.Questions)))
-	put("turnwise_question_errors_total", "counter", "Questions that it did not answer.", count(int(asked.Errors)))
-	put("turnwise_question_seconds_total", "counter", "How long its answers have taken.", " "+number(asked.Took.Seconds()))
-	put("turnwise_browsers", "gauge", "Browsers that listen.", count(int(p.browsers.Load())))
+	count := func(n int) []string { return []string{" " + strconv.Itoa(n)} }
+	seconds := func(f float64) []string { return []string{" " + number(f)} }
+	var out bytes.Buffer
+	for _, m := range []struct {
+		name, kind, help string
+		values           []string
+	}{
+		{"up", "gauge", "Whether the service answers.", count(up)},
+		{"lines", "gauge", "Lines that somebody stands in.", count(len(b.Lines) + b.More)},
+		{"holders", "gauge", "Holders in all lines that were read.", count(t.holders)},
+		{"waiters", "gauge", "Waiters in all lines that were read.", count(t.waiters)},
+		{"circles", "gauge", "Circles of processes that wait for each other.", count(len(b.Circles))},
+		{"oldest_wait_seconds", "gauge", "For how long somebody has been waiting at most.", seconds(t.wait)},
+		{"oldest_first_seconds", "gauge", "For how long somebody has stood first in a line at most.", seconds(t.first)},
+		{"oldest_reading_seconds", "gauge", "How old the oldest reading is that these numbers are made of.", seconds(t.age)},
+		{"line_holders", "gauge", "Holders in a line.", t.series[0]},
+		{"line_waiters", "gauge", "Waiters in a line.", t.series[1]},
+		{"line_oldest_wait_seconds", "gauge", "For how long somebody has been waiting in a line at most.", t.series[2]},
+		{"line_first_seconds", "gauge", "For how long the first in a line has had its turn or, if that is not known, has stood there.", t.series[3]},
+		{"lines_without_series", "gauge", "Lines that are in the totals only.", count(len(b.Lines) + b.More - len(own))},
+		{"questions_total", "counter", "Questions that the service was asked.", count(int(asked.Questions))},
+		{"question_errors_total", "counter", "Questions that it did not answer.", count(int(asked.Errors))},
+		{"question_seconds_total", "counter", "How long its answers have taken.", seconds(asked.Took.Seconds())},
+		{"browsers", "gauge", "Browsers that listen.", count(int(p.browsers.Load()))},
+	} {
+		fmt.Fprintf(&out, "# HELP turnwise_%s %s\n# TYPE turnwise_%s %s\n", m.name, m.help, m.name, m.kind)
+		for _, v := range m.values {
+			out.WriteString("turnwise_" + m.name + v + "\n")
+		}
+	}
 	return out.Bytes()
 }
 

@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,21 +82,21 @@ func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 // Handler returns the page as a handler, for a survey that runs elsewhere.
 func (p *Page) Handler() http.Handler {
 	shown, data := http.NewServeMux(), http.NewServeMux()
-	for path, f := range map[string]struct{ name, kind string }{
-		"/{$}":      {"index.html", "text/html; charset=utf-8"},
-		"/page.css": {"page.css", "text/css; charset=utf-8"},
-		"/page.js":  {"page.js", "text/javascript; charset=utf-8"},
-		"/icon.svg": {"icon.svg", "image/svg+xml"},
-	} {
-		text, err := files.ReadFile("page/" + f.name)
+	for _, name := range parts() {
+		text, err := files.ReadFile("page/" + name)
 		if err != nil {
 			panic(err)
 		}
-		shown.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", f.kind)
+		at := "/" + name
+		if name == "index.html" {
+			at = "/{$}"
+		}
+		shown.HandleFunc(at, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", kinds[path.Ext(name)])
 			w.Write(text)
 		})
 	}
+	shown.HandleFunc("/healthz", p.health)
 	shown.Handle("/", p.guarded(data))
 	data.HandleFunc("/v1/lines", p.lines)
 	data.HandleFunc("/v1/lines/{name...}", p.line)
@@ -104,6 +105,23 @@ func (p *Page) Handler() http.Handler {
 	data.HandleFunc("/metrics", p.metrics)
 	data.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
 	return p.careful(shown)
+}
+
+// kinds are what the files of the page are, whatever the system thinks of their names.
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// parts returns the names of the files that the page is made of.
+func parts() (names []string) {
+	all, err := files.ReadDir("page")
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range all {
+		names = append(names, f.Name())
+	}
+	return names
 }
 
 // policy lets the page use only its own script, style and picture, and lets nobody show it within another page.

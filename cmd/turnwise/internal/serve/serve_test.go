@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -399,6 +400,7 @@ func TestMetrics(t *testing.T) {
 	assert.Contains(t, text, "\nturnwise_up 1\n")
 	assert.Contains(t, text, "\nturnwise_lines 1\n")
 	assert.Contains(t, text, `turnwise_line_holders{line="quoted \"line\" \\"} 1`+"\n")
+	assert.Regexp(t, `\nturnwise_line_first_seconds\{line="quoted \\"line\\" \\\\"\} [0-9.]+\n`, text)
 
 	gone := error(coord.ErrUnavailable)
 	s.source.fails.Store(&gone)
@@ -408,6 +410,41 @@ func TestMetrics(t *testing.T) {
 	assert.Less(t, time.Since(start), answerFor, "it waits for what will not come")
 	assert.Contains(t, text, "\nturnwise_up 0\n")
 	assert.Contains(t, text, "\nturnwise_question_errors_total 1\n")
+}
+
+// A job that does not end can be told from one that has waited for long and has just begun.
+func TestForHowLongTheFirstHasStoodThere(t *testing.T) {
+	p := New(lines.New(nil, "", "", lines.Few), "")
+	now := time.Now()
+	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
+	b := &lines.Board{Lines: []lines.Line{
+		{Name: "backup", AsOf: ago(0), Contenders: []lines.Contender{
+			{Holder: &status.Holder{Since: *ago(3 * time.Hour), Turn: ago(time.Minute)}, Holds: true}, {Holder: &status.Holder{Since: *ago(2 * time.Hour)}}}},
+		{Name: "stuck", AsOf: ago(0), Contenders: []lines.Contender{{Holder: &status.Holder{Since: *ago(5 * time.Hour)}, Holds: true}}},
+		{Name: "nobody says", AsOf: ago(0), Contenders: []lines.Contender{{Holder: &status.Holder{}, Holds: true}}},
+		{Name: "not read"},
+	}}
+	text := string(p.write(b, now))
+	assert.Contains(t, text, `turnwise_line_first_seconds{line="backup"} 60.000`+"\n")
+	assert.Contains(t, text, `turnwise_line_first_seconds{line="stuck"} 18000.000`+"\n")
+	assert.Contains(t, text, `turnwise_line_first_seconds{line="nobody says"} 0.000`+"\n")
+	assert.NotContains(t, text, "not read")
+	assert.Contains(t, text, "\nturnwise_oldest_first_seconds 18000.000\n")
+}
+
+// Whoever looks after turnwise serve itself needs no token, and makes nobody ask the service.
+func TestItsHealthIsNoSecret(t *testing.T) {
+	for _, token := range []string{"", "0123456789abcdef"} {
+		t.Run("token "+token, func(t *testing.T) {
+			s := serve(t, token)
+			gone := error(coord.ErrUnavailable)
+			s.source.fails.Store(&gone)
+			code, text := s.get("/healthz")
+			assert.Equal(t, 200, code)
+			assert.JSONEq(t, `{"v":1,"status":"serving"}`, text)
+			assert.Zero(t, s.source.asked.Load())
+		})
+	}
 }
 
 // However many lines there are, and come and go, there are few series.
@@ -424,7 +461,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		if round == 0 {
 			want = mostSeries
 		}
-		assert.Equal(t, 3*want, strings.Count(text, "{line="))
+		assert.Equal(t, 4*want, strings.Count(text, "{line="))
 		assert.Contains(t, text, fmt.Sprintf("turnwise_lines_without_series %d\n", 10_000-want))
 		assert.Contains(t, text, "turnwise_lines 10000\n")
 	}
@@ -433,7 +470,8 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestThePageNeedsNothingElse(t *testing.T) {
 	p := New(lines.New(nil, "", "", lines.Few), "").Handler()
 	for path, kind := range map[string]string{
-		"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg",
+		"/": "text/html", "/page.css": "text/css", "/icon.svg": "image/svg",
+		"/words.js": "text/javascript", "/rows.js": "text/javascript", "/circles.js": "text/javascript", "/picture.js": "text/javascript", "/page.js": "text/javascript",
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", path, nil)
