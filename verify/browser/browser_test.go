@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -146,7 +147,7 @@ func (b *tab) picture(name string) {
 		return
 	}
 	var png []byte
-	b.run(chromedp.CaptureScreenshot(&png))
+	b.run(chromedp.FullScreenshot(&png, 100))
 	require.NoError(b.t, os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o600))
 }
 
@@ -157,6 +158,21 @@ func (b *tab) isSound() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	assert.Empty(b.t, b.faults)
+}
+
+// fits fails the test unless the picture is within the window, no box covers another one, and it begins at the left.
+func (b *tab) fits() {
+	b.t.Helper()
+	assert.Equal(b.t, "", b.text(`(() => {
+		const all = [...document.querySelectorAll('#graph .box rect')].map((r) => r.getBoundingClientRect());
+		if (!all.length) return 'there is no box';
+		if (all.some((r) => r.left < 0 || r.right > window.innerWidth)) return 'a box is outside of the window';
+		for (const a of all) for (const c of all)
+			if (a !== c && a.left < c.right && c.left < a.right && a.top < c.bottom && c.top < a.bottom) return 'a box covers another one';
+		const svg = document.getElementById('graph').getBoundingClientRect();
+		const left = Math.min(...all.map((r) => r.left)) - svg.left, right = svg.right - Math.max(...all.map((r) => r.right));
+		return left > 40 && left > right + 40 ? 'its left part is empty' : '';
+	})()`))
 }
 
 // serving is a running turnwise serve.
@@ -189,11 +205,24 @@ func folder(t *testing.T, lines int) string {
 		_, err := mutex.New(holder, name(i)).Lock(t.Context())
 		require.NoError(t, err)
 	}
-	for i := range 30 * min(lines, 1) {
+	for i := range 25 * min(lines, 1) {
 		c := client(t, dir, fmt.Sprint("report ", i))
 		go mutex.New(c, name(0)).Lock(t.Context())
 	}
+	for i := range 5 * min(lines, 1) { // the others are of one process with the holder, and the picture shows processes
+		waiting(t, "file://"+dir, name(0), fmt.Sprint("nightly ", i))
+	}
 	return "file://" + dir
+}
+
+// waiting is a process that waits for a line. It is no child of ours, which would count as one with us.
+func waiting(t *testing.T, url, name, label string) {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `"$0" "$@" </dev/null >/dev/null 2>&1 & echo $!`, program, "lock", "-b", url, "--label", label, name, "--", "true").Output()
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 }
 
 func client(t *testing.T, dir, label string) *coord.Client {
@@ -208,7 +237,7 @@ func client(t *testing.T, dir, label string) *coord.Client {
 }
 
 func TestThePageInAllSizes(t *testing.T) {
-	for _, lines := range []int{0, 3, 500} {
+	for _, lines := range []int{0, 3, 50, 500} {
 		s := serve(t, folder(t, lines))
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 1280} {
@@ -220,13 +249,13 @@ func TestThePageInAllSizes(t *testing.T) {
 					if lines > 0 {
 						b.until(`document.querySelector('#rows .busy')?.textContent === '30'`)
 						b.picture(name)
+						b.until(`count('#graph .box') === 2`)
+						b.fits()
 						b.run(chromedp.Click(`#rows .name`, chromedp.ByQuery))
 						assert.Equal(t, "20", b.text(`count('tr.inner tbody tr')`))
 						assert.Contains(t, b.text(`document.querySelector('tr.inner').innerText`), "and 11 more")
 						b.isSound()
 						b.picture(name + ", open")
-						b.run(chromedp.Evaluate(`document.getElementById('picture').scrollIntoView()`, nil))
-						b.picture(name + ", graph")
 					} else {
 						b.picture(name)
 						assert.Equal(t, "Nobody stands in any line.", b.text(`document.getElementById('sum').textContent`))
@@ -301,7 +330,7 @@ func TestThePastIsNotShownAsThePresent(t *testing.T) {
 		b.until(`count('#rows > tr') === 3`)
 		require.NoError(t, s.Process.Signal(syscall.SIGSTOP))
 		b.until(`state() === 'stale'`)
-		assert.Contains(t, b.text(`told()`), "has not been heard of")
+		assert.Regexp(t, `^as of \d+ s ago: turnwise serve does not answer$`, b.text(`told()`))
 		b.picture("stopped")
 		require.NoError(t, s.Process.Signal(syscall.SIGCONT))
 		b.until(`state() === 'live'`)
@@ -319,7 +348,7 @@ func TestThePastIsNotShownAsThePresent(t *testing.T) {
 		b := look(t, s.url, 1280, 900, "dark")
 		cluster.Member(0).Freeze()
 		b.until(`state() === 'stale'`)
-		assert.Contains(t, b.text(`told()`), "not live: ")
+		assert.Regexp(t, `^as of \d+ s ago: `, b.text(`told()`))
 		b.picture("frozen")
 		cluster.Member(0).Thaw()
 		b.until(`state() === 'live'`)
@@ -359,10 +388,11 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	}
 	s := serve(t, url)
 	b := look(t, s.url, 1280, 900, "dark")
-	b.until(`count('#graph > g') === 4 && count('#graph > path') === 3`)
+	b.until(`count('#graph .box') === 4 && count('#graph .edge') === 3`)
 	assert.Contains(t, b.text(`document.getElementById('graph').textContent`), "5 wait")
-	assert.Equal(t, "0", b.text(`count('#graph > .red')`))
+	assert.Equal(t, "0", b.text(`count('#graph g.red')`))
 	b.isSound()
+	b.fits()
 	b.picture("who waits for whom")
 }
 
@@ -393,12 +423,166 @@ func TestACircleIsRed(t *testing.T) {
 			require.NoError(t, waiter.Start())
 			t.Cleanup(func() { waiter.Process.Signal(syscall.SIGTERM); waiter.Wait() })
 			s := serve(t, "file://"+dir+"/locks")
-			b := look(t, s.url, 1280, 1100, "light")
-			b.until(`count('#circles li') === 1`)
-			assert.Equal(t, fmt.Sprint(many), b.text(`count('#graph > path.red')`))
-			assert.Equal(t, fmt.Sprint(many), b.text(`count('#graph g.red')`))
-			b.isSound()
-			b.picture(fmt.Sprint("circle of ", many))
+			for _, as := range []struct {
+				width  int64
+				scheme string
+			}{{1280, "light"}, {390, "light"}, {390, "dark"}} {
+				b := look(t, s.url, as.width, 1100, as.scheme)
+				b.until(fmt.Sprintf(`count('#circles li') === %d`, many))
+				assert.Equal(t, fmt.Sprint(many), b.text(`count('#graph .edge.red')`))
+				assert.Equal(t, fmt.Sprint(many), b.text(`count('#graph .box.red')`))
+				b.isSound()
+				b.fits()
+				b.picture(fmt.Sprintf("circle of %d, %d wide, %s", many, as.width, as.scheme))
+			}
+			if many == 3 {
+				circleIsMended(t, look(t, s.url, 1280, 1100, "light"), "file://"+dir+"/locks", s)
+			}
 		})
 	}
+}
+
+// Each line of the banner leads somewhere, and the command that it shows ends the circle.
+func circleIsMended(t *testing.T, b *tab, url string, s *serving) {
+	t.Helper()
+	b.until(`count('#circles .command code') === 3`)
+	banner := b.text(`document.getElementById('circles').innerText`)
+	for i := range 3 {
+		assert.Contains(t, banner, fmt.Sprint("worker ", i))
+		assert.Contains(t, banner, fmt.Sprint("line", i))
+	}
+	b.run(chromedp.Click(`#circles li .link`, chromedp.ByQuery))
+	b.until(`document.activeElement.className === 'name' && document.activeElement.getAttribute('aria-expanded') === 'true'`)
+	assert.Equal(t, b.text(`document.querySelector('#circles li .link').textContent`), b.text(`document.activeElement.textContent`))
+
+	b.run(chromedp.Click(`#circles .copy`, chromedp.ByQuery))
+	command := b.text(`getSelection().toString()`)
+	assert.Equal(t, command, b.text(`document.querySelector('#circles code').textContent`))
+	assert.Regexp(t, `^turnwise break -b file:///\S+ line\d \d+$`, command)
+	assert.Contains(t, command, url)
+	shell := exec.Command("sh", "-c", command+" -y")
+	shell.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	out, err := shell.CombinedOutput()
+	require.NoError(t, err, string(out))
+	b.until(`count('#circles') === 0`)
+	assert.Equal(t, s.url+"/", b.text(`location.href`))
+}
+
+// What is in trouble stands above what waits, that above what is only held, and a click on the head of a column sorts by it.
+func TestWhatMattersStandsAbove(t *testing.T) {
+	dir := t.TempDir()
+	holder := client(t, dir, "holder")
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		_, err := mutex.New(holder, name).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	for i, name := range []string{"d", "b", "b"} { // d first
+		go mutex.New(client(t, dir, fmt.Sprint("waiter ", i)), name).Lock(t.Context())
+		require.Eventually(t, func() bool {
+			line, err := holder.Line(t.Context(), name)
+			return err == nil && len(line) == 2+i/2
+		}, time.Minute, 10*time.Millisecond)
+	}
+	s := serve(t, "file://"+dir)
+	for _, width := range []int64{390, 1280} {
+		b := look(t, s.url, width, 900, "light")
+		names := `[...document.querySelectorAll('.name')].map((e) => e.textContent).join(' ')`
+		b.until(names + ` === 'd b a c e'`)
+		b.run(chromedp.Click(`[data-by=name]`, chromedp.ByQuery))
+		assert.Equal(t, "a b c d e", b.text(names))
+		assert.Equal(t, "ascending", b.text(`document.querySelector('th.c-name').getAttribute('aria-sort')`))
+		b.run(chromedp.Click(`[data-by=name]`, chromedp.ByQuery))
+		assert.Equal(t, "e d c b a", b.text(names))
+		b.run(chromedp.Click(`[data-by=waiting]`, chromedp.ByQuery))
+		assert.Equal(t, "b d a c e", b.text(names))
+		b.run(chromedp.Click(`[data-by=waiting]`, chromedp.ByQuery), chromedp.Click(`[data-by=waiting]`, chromedp.ByQuery))
+		assert.Equal(t, "d b a c e", b.text(names), "the third click ends it")
+		b.isSound()
+	}
+}
+
+// A column in which nothing would stand is not there, nor is one of an open line.
+func TestEmptyColumnsAreNotShown(t *testing.T) {
+	dir := t.TempDir()
+	holder := client(t, dir, "holder")
+	_, err := mutex.New(holder, "a").Lock(t.Context())
+	require.NoError(t, err)
+	s := serve(t, "file://"+dir)
+	b := look(t, s.url, 1280, 900, "light")
+	heads := `[...document.querySelectorAll('#heads th')].filter((e) => e.checkVisibility()).map((e) => e.textContent).join(', ')`
+	b.until(heads + ` === 'Line, Held by, Came'`)
+	b.run(chromedp.Click(`#rows .name`, chromedp.ByQuery))
+	assert.Equal(t, ", Who, Has or wants, Came, Token, ID", b.text(`[...document.querySelectorAll('tr.inner th')].map((e) => e.textContent).join(', ')`))
+	assert.Equal(t, "true", b.text(`Math.abs(document.querySelector('tr.inner').getBoundingClientRect().width - document.getElementById('lines').getBoundingClientRect().width) < 2`))
+	go mutex.New(client(t, dir, "waiter"), "a").Lock(t.Context())
+	b.until(heads + ` === 'Line, Held by, Came, Waiting'`)
+	b.isSound()
+}
+
+// Since when a line is held is shown where it is known: its holder may say so, or the page has seen it come.
+func TestSinceWhenALineIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	noting, err := file.Connect(t.Context(), dir, file.WithClient(coord.WithOwnerLabel("noting"), coord.WithTurnNotes()))
+	require.NoError(t, err)
+	t.Cleanup(func() { noting.Close() })
+	h, err := mutex.New(noting, "a").Lock(t.Context())
+	require.NoError(t, err)
+	defer h.Release()
+	s := serve(t, "file://"+dir)
+	b := look(t, s.url, 1280, 900, "light")
+	head := `document.querySelector('[data-by=since]').textContent`
+	b.until(head + ` === 'Held for'`)
+	assert.Regexp(t, `^\d+ s$`, b.text(`document.querySelector('td.c-since time').textContent`))
+	_, err = mutex.New(client(t, dir, "silent"), "b").Lock(t.Context())
+	require.NoError(t, err)
+	b.until(head + ` === 'Held for, or came'`)
+	assert.Regexp(t, `^held for \d+ s,came \d+ s ago$`, b.text(`[...document.querySelectorAll('td.c-since')].map((e) => e.innerText).join(',')`))
+	b.isSound()
+	b.picture("held for")
+}
+
+// The picture shows what the filter leaves, and all of a label when it is tapped.
+func TestThePictureFollowsTheFilter(t *testing.T) {
+	dir := t.TempDir()
+	long := "a label that is far too long for a box of the picture, whatever the window is"
+	for _, name := range []string{"fruit", "bread"} {
+		_, err := mutex.New(client(t, dir, "holder"), name).Lock(t.Context())
+		require.NoError(t, err)
+		waiting(t, "file://"+dir, name, name+": "+long)
+	}
+	s := serve(t, "file://"+dir)
+	b := look(t, s.url, 390, 900, "dark")
+	b.until(`count('#graph .box') === 3`)
+	b.fits()
+	b.run(chromedp.SendKeys(`#filter`, "fruit", chromedp.ByQuery))
+	b.until(`count('#graph .box') === 2`)
+	assert.NotContains(t, b.text(`document.getElementById('graph').textContent`), "bread")
+	assert.NotContains(t, b.text(`[...document.querySelectorAll('#graph .box text')].map((e) => e.textContent).join()`), long, "there is no room for it")
+	b.eval(`[...document.querySelectorAll('#graph .box')].find((g) => g.textContent.includes('fruit: ')).id = 'tapped'; 0`, new(int))
+	b.run(chromedp.ScrollIntoView(`#tapped`, chromedp.ByQuery), chromedp.Click(`#tapped`, chromedp.ByQuery))
+	b.until(`document.querySelectorAll('#graph .chosen').length === 1`)
+	assert.Contains(t, b.text(`document.getElementById('whole').textContent`), "fruit: "+long)
+	b.picture("a label that was tapped")
+	b.run(chromedp.SendKeys(`#filter`, "nothing of that name", chromedp.ByQuery))
+	b.until(`count('#picture') === 0`)
+	b.isSound()
+}
+
+// A name that a shell would run is quoted in the command, and one that nobody should paste is in none.
+func TestACommandIsSafeToPaste(t *testing.T) {
+	s := serve(t, "file://"+t.TempDir())
+	b := look(t, s.url, 1280, 900, "light")
+	for name, want := range map[string]string{
+		"shop/orders":       "turnwise break -b file:///locks shop/orders 256",
+		"-y":                "turnwise break -b file:///locks -- '-y' 256",
+		"a b; $(touch x) `": "turnwise break -b file:///locks 'a b; $(touch x) `' 256",
+		"it's":              `turnwise break -b file:///locks 'it'\''s' 256`,
+		"ü":                 "turnwise break -b file:///locks 'ü' 256",
+		"a\nb":              "null",
+		"a\u202eb":          "null",
+		"a\x1b[2Jb":         "null",
+	} {
+		assert.Equal(t, want, b.text(fmt.Sprintf(`(board.service = 'file:///locks', breaking(%q, '256'))`, name)), name)
+	}
+	assert.Equal(t, "turnwise break a 256", b.text(`(board.service = 'redis://:…@h?…', breaking('a', '256'))`), "what hides something is no URL to paste")
 }
