@@ -244,7 +244,7 @@ func TestThePageInAllSizes(t *testing.T) {
 				name := fmt.Sprintf("%d lines, %s, %d wide", lines, scheme, width)
 				t.Run(name, func(t *testing.T) {
 					b := look(t, s.url, width, 900, scheme)
-					b.until(fmt.Sprintf(`count('#rows > tr') === %d`, lines))
+					b.until(fmt.Sprintf(`count('#rows > tr') === %d`, min(lines, 100)))
 					b.isSound()
 					if lines > 0 {
 						b.until(`document.querySelector('#rows .busy')?.textContent === '30'`)
@@ -258,9 +258,12 @@ func TestThePageInAllSizes(t *testing.T) {
 						b.picture(name + ", open")
 					} else {
 						b.picture(name)
-						assert.Equal(t, "Nobody stands in any line.", b.text(`document.getElementById('sum').textContent`))
+						assert.Equal(t, "Nobody stands in any line.", b.text(`document.getElementById('count').textContent`))
 					}
 					if lines == 500 {
+						b.run(chromedp.Click(`#show`, chromedp.ByQuery))
+						b.until(`count('#rows > tr:not(.inner)') === 500`)
+						assert.Equal(t, "0", b.text(`count('#more')`))
 						b.run(chromedp.SendKeys(`#filter`, "orders/49", chromedp.ByQuery))
 						b.until(`count('#rows > tr') === 10`)
 					}

@@ -162,6 +162,7 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden && stream) stream.abort();
 });
 $('filter').addEventListener('input', refilter);
+$('show').addEventListener('click', () => { mostRows += moreRows; arrange(null); });
 $('jump').addEventListener('click', () => $('picture').scrollIntoView({block: 'start'}));
 new ResizeObserver(() => { if (board && $('picture').clientWidth) picture(); }).observe($('main'));
 listen();

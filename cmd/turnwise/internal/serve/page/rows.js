@@ -2,7 +2,8 @@
 
 // The table of lines.
 
-const mostRows = 500;
+let mostRows = 100; // until somebody wants more
+const moreRows = 500;
 const rows = new Map(); // by the names of lines
 const open = new Set();
 let sorting = {by: '', back: false}; // '': what is in trouble and what waits first
@@ -237,10 +238,16 @@ function arrange(changed) {
   }
   if (focused && focused.isConnected && document.activeElement !== focused) focused.focus({preventScroll: true}); // it was moved
   $('lines').hidden = drawn.length === 0;
-  const left = shown.length - drawn.length + board.more;
-  $('more').hidden = left === 0;
-  $('more').textContent = left + ' more lines are not shown: filter, or give turnwise serve a prefix.';
+  sayWhatIsLeft(shown.length - drawn.length);
   $('count').textContent = summary(wanted ? shown.length : null);
+}
+
+// sayWhatIsLeft says how many lines have no row: those that are known, and those that are too many to be read.
+function sayWhatIsLeft(left) {
+  $('more').hidden = left + board.more === 0;
+  $('left').textContent = (left + board.more) + ' more lines are not shown' + (board.more ? '; ' + board.more + ' of them are not read: give turnwise serve a prefix.' : '.');
+  $('show').hidden = left === 0;
+  $('show').textContent = 'Show ' + Math.min(left, moreRows) + ' more';
 }
 
 // summary says how much there is, and how much of it is shown if there is a filter.
