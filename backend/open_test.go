@@ -45,7 +45,7 @@ func TestEachServiceByItsURL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := at(t)
 			t.Log(url)
-			first, err := Open(t.Context(), url, WithClient(coord.WithOwnerLabel("first")))
+			first, err := Open(t.Context(), url, WithClient(coord.WithOwnerLabel("first"), coord.WithTurnNotes()))
 			require.NoError(t, err)
 			defer first.Close()
 			second, err := Open(t.Context(), url)
@@ -66,6 +66,10 @@ func TestEachServiceByItsURL(t *testing.T) {
 				require.NoError(t, err, "the same line in another part of the service is another")
 				require.NoError(t, own.Release())
 			}
+			require.Eventually(t, func() bool {
+				line, err := second.Line(t.Context(), "orders/42")
+				return err == nil && len(line) == 1 && line[0].Turn.After(time.Now().Add(-time.Minute)) && line[0].Data == nil
+			}, 20*time.Second, 50*time.Millisecond, "it says since when it holds")
 			require.NoError(t, h.Release())
 		})
 	}
