@@ -58,6 +58,8 @@ type acquire struct {
 	blocker Node     // the nearest of them
 	trouble error    // what the service said last
 
+	waits bool // the observers were told that it does
+
 	panicked atomic.Pointer[error] // the rule, on a goroutine of the driver
 }
 
@@ -160,7 +162,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	a.session = nil
+	a.session, a.waits = nil, false
 	s, err := a.openSession(ctx)
 	if err != nil {
 		a.trouble = err
@@ -185,6 +187,9 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	defer func() {
 		if h == nil && !errors.Is(err, driver.ErrSessionEnded) {
+			if a.waits {
+				a.observer.gaveUp(func() Node { return a.shown(place.Node()) }, time.Since(a.since), a.wrap(a.reason(ctx, err)))
+			}
 			a.leaveSoon(s, place)
 		}
 	}()
@@ -227,6 +232,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 		case a.try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
+			a.waits = true
 			a.observer.waiting(node, len(ahead))
 		}
 		var err error

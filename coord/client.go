@@ -29,6 +29,10 @@ type Client struct {
 	session *session // nil: none is open
 	opening *opening // nil: none is being opened
 	ending  *ending  // nil: neither Close nor Shutdown has begun to end the session
+
+	refused   error // why a session was not opened, for good; nil: none was refused since the last one
+	trouble   error // what went wrong last
+	troubleAt time.Time
 }
 
 // Option sets up a Client. A nil Option changes nothing.

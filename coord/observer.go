@@ -35,6 +35,9 @@ type Observer struct {
 	// Rejoining: a waiter lost its place with its session and joins again at the tail.
 	Rejoining func(at time.Time, lost Node)
 
+	// GaveUp: a call that had to wait has ended without its turn; err is what it returns, and waited how long ago it was made.
+	GaveUp func(at time.Time, me Node, waited time.Duration, err error)
+
 	// Granted: it is this node's turn; waited is how long ago Acquire was called.
 	Granted func(at time.Time, me Node, waited time.Duration)
 
@@ -153,6 +156,16 @@ func (t *teller) rejoining(lost func() Node) {
 		if o.Rejoining != nil {
 			n := lost()
 			t.tell(func() { o.Rejoining(at, n) })
+		}
+	}
+}
+
+func (t *teller) gaveUp(me func() Node, waited time.Duration, err error) {
+	at := time.Now()
+	for _, o := range t.to {
+		if o.GaveUp != nil {
+			n := me()
+			t.tell(func() { o.GaveUp(at, n, waited, err) })
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package coord_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,5 +175,30 @@ func TestTheEndOfASessionHasAReason(t *testing.T) {
 		assert.ErrorContains(t, told[0], "session ended: ")
 		require.NoError(t, h.Release())
 		require.NoError(t, c.Close())
+	})
+}
+
+// Each call that was told to wait is told to have its turn, to have lost its place, or to have given up: so who counts waiters can.
+func TestAnObserverIsToldWhoGivesUp(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h := enter(t, s.Client())
+		var waiting, gaveUp []coord.Token
+		c := s.Client(coord.WithObserver(&coord.Observer{
+			Waiting: func(_ time.Time, me coord.Node, _ int) { waiting = append(waiting, me.Token) },
+			GaveUp: func(_ time.Time, me coord.Node, waited time.Duration, err error) {
+				gaveUp = append(gaveUp, me.Token)
+				assert.Equal(t, time.Minute, waited)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			},
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := <-coord.Chan(ctx, on(c))
+		require.ErrorIs(t, r.Err, context.DeadlineExceeded)
+		require.NoError(t, h.Release())
+		require.NoError(t, enter(t, c).Release())
+		synctest.Wait()
+		assert.Len(t, waiting, 1)
+		assert.Equal(t, waiting, gaveUp)
 	})
 }

@@ -127,10 +127,14 @@ func (c *Client) open(ctx context.Context, o *opening) {
 		denied := errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrMissing)
 		c.mu.Lock()
 		o.trouble = err
+		if ctx.Err() == nil {
+			c.troubled(err)
+		}
 		if denied || ctx.Err() != nil {
 			o.err = ErrClosed
 			if denied {
 				o.err = translate(err)
+				c.refused = o.err
 			}
 			if c.opening == o {
 				c.opening = nil
@@ -156,7 +160,7 @@ func (c *Client) adopt(ds driver.Session, o *opening) {
 		ds.Close(ctx)
 		return
 	}
-	c.session, c.opening = s, nil
+	c.session, c.opening, c.refused = s, nil, nil
 	c.observer.sessionOpened()
 	c.mu.Unlock()
 	go s.keep()
@@ -236,7 +240,9 @@ func (c *Client) dropSession(s *session) {
 			clear(s.lines)
 		}
 		s.wakeShutdown()
-		c.observer.sessionEnded(s.reason())
+		why := s.reason()
+		c.troubled(why)
+		c.observer.sessionEnded(why)
 		if c.session == s {
 			c.session = nil
 		}

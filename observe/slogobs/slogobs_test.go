@@ -1,0 +1,148 @@
+package slogobs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/observe/slogobs"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+// paper is what is written on.
+type paper struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *paper) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+// writing returns an option that logs, and what has been logged since it was called last. It waits for what is being logged.
+func writing(level slog.Level, opts ...slogobs.Option) (coord.Option, func() string) {
+	var text paper
+	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level}))
+	return coord.WithObserver(slogobs.New(log, opts...)), func() string {
+		synctest.Wait()
+		text.mu.Lock()
+		defer text.mu.Unlock()
+		defer text.text.Reset()
+		return text.text.String()
+	}
+}
+
+func TestWhatWorksIsNotWorthALine(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, said := writing(slog.LevelInfo, slogobs.LongHold(time.Minute), slogobs.LongWait(time.Minute))
+		c := s.Client(opt)
+		for range 3 {
+			h, err := mutex.New(c, "a").Lock(t.Context())
+			require.NoError(t, err)
+			next := mutex.New(c, "a").LockChan(t.Context())
+			time.Sleep(30 * time.Second)
+			require.NoError(t, h.Release())
+			require.NoError(t, (<-next).Hold.Release())
+		}
+		require.NoError(t, c.Close())
+		assert.Empty(t, said())
+	})
+}
+
+func TestEachTurnIsALineForWhoDebugs(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, said := writing(slog.LevelDebug)
+		c := s.Client(opt)
+		m := mutex.New(c, "a")
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = m.Lock(ctx)
+		require.Error(t, err)
+		require.NoError(t, h.Release())
+		require.NoError(t, c.Close())
+		at := 0
+		all := said()
+		for _, want := range []string{"a session is open", "granted", "waiting", "gave up", "released", "the session was closed"} {
+			i := strings.Index(all[at:], "turnwise: "+want)
+			require.GreaterOrEqual(t, i, 0, "%s is missing or too early in:\n%s", want, all)
+			at += i
+		}
+		assert.Contains(t, all, "line=a kind=lock token=")
+		assert.Contains(t, all, "waited=1s")
+	})
+}
+
+func TestALossIsAnError(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, said := writing(slog.LevelWarn)
+		c := s.Client(opt)
+		h, err := mutex.New(c, "a").Lock(t.Context())
+		require.NoError(t, err)
+		s.Expire(c)
+		<-h.Context().Done()
+		all := said()
+		assert.Contains(t, all, `level=ERROR msg="turnwise: a hold was lost" line=a`)
+		assert.Contains(t, all, `level=WARN msg="turnwise: the session has ended"`)
+	})
+}
+
+func TestALongHoldAndALongWaitAreToldOnceAndAtTheTime(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, said := writing(slog.LevelWarn, slogobs.LongHold(time.Minute), slogobs.LongWait(2*time.Minute))
+		c := s.Client(opt)
+		h, err := mutex.New(c, "a").Lock(t.Context())
+		require.NoError(t, err)
+		next := mutex.New(c, "a").LockChan(t.Context())
+		time.Sleep(59 * time.Second)
+		assert.Empty(t, said())
+		time.Sleep(2 * time.Second)
+		assert.Contains(t, said(), `msg="turnwise: a hold is long" line=a`)
+		time.Sleep(time.Minute)
+		assert.Contains(t, said(), `msg="turnwise: a wait is long" line=a`)
+		time.Sleep(time.Hour)
+		assert.Empty(t, said())
+		require.NoError(t, h.Release())
+		require.NoError(t, (<-next).Hold.Release())
+		time.Sleep(time.Hour)
+		assert.Empty(t, said(), "what is over is long no more")
+	})
+}
+
+// A line that is lost again and again fills no disk, and names that somebody else has chosen write no lines of their own.
+func TestAFloodIsDammed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		o := slogobs.New(slog.New(slog.NewTextHandler(&text, nil)))
+		for range 1000 {
+			o.Lost(time.Now(), coord.Node{Line: "a\nlevel=INFO"}, errors.New("gone\x1b[2J"))
+		}
+		o.Lost(time.Now(), coord.Node{Line: "another"}, errors.New("gone"))
+		assert.Equal(t, 11, strings.Count(text.String(), "\n"))
+		assert.NotContains(t, text.String(), "\x1b")
+		time.Sleep(time.Minute)
+		text.Reset()
+		o.Lost(time.Now(), coord.Node{Line: "a\nlevel=INFO"}, errors.New("gone"))
+		assert.Contains(t, text.String(), "left_out=990")
+	})
+}
+
+func ExampleNew() {
+	client := mem.New().Client(coord.WithObserver(slogobs.New(slog.Default(), slogobs.LongWait(time.Minute))))
+	defer client.Close()
+}
