@@ -1,0 +1,64 @@
+package docs
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/zk"
+	"github.com/turnwise/turnwise/observe/healthz"
+	"github.com/turnwise/turnwise/observe/slogobs"
+)
+
+// seen is what operating.md shows: the test sees to it that it is the same.
+func seen(ctx context.Context, servers []string, mux *http.ServeMux) error {
+	client, err := zk.Connect(ctx, servers, zk.WithClient(
+		coord.WithObserver(slogobs.New(slog.Default(), slogobs.LongWait(10*time.Minute))),
+		coord.WithTurnNotes(),
+	))
+	if err != nil {
+		return err
+	}
+	mux.Handle("/readyz", healthz.Handler(client, "orders"))
+	return nil
+}
+
+var _ = seen
+
+func TestTheCodeInOperatingIsCompiled(t *testing.T) {
+	_, block, _ := strings.Cut(read(t, "operating.md"), "```go\n")
+	block, _, found := strings.Cut(block, "```")
+	if !found {
+		t.Fatal("operating.md has no code")
+	}
+	source, err := os.ReadFile("operating_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(block) {
+		if !strings.Contains(string(source), "\n\t"+line) {
+			t.Errorf("this is not compiled: %s", line)
+		}
+	}
+}
+
+// What an operator is told to look for is what there is.
+func TestWhatOperatingNamesIsThere(t *testing.T) {
+	for _, name := range []string{"turnwise_up", "turnwise_line_first_seconds", "turnwise_oldest_wait_seconds", "turnwise_circles"} {
+		if !strings.Contains(read(t, "operating.md"), name) || !strings.Contains(read(t, "serve.md"), "`"+name) {
+			t.Errorf("%s is not in both", name)
+		}
+	}
+	source, err := os.ReadFile("../observe/slogobs/slogobs.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := "a hold was lost"; !strings.Contains(read(t, "operating.md"), text) || !strings.Contains(string(source), text) {
+		t.Errorf("%q is not in both", text)
+	}
+}
