@@ -90,14 +90,14 @@ func conformance(t testing.TB, cluster *servers.Cluster) *drivertest.Service {
 				prefix, prefix + "!", prefix + "0", prefix + "lock", prefix + "lock/", prefix + "lock/1", prefix + "lock/1-", prefix + "lock/1-0",
 				prefix + "lock/x-1", prefix + "lo.ck/1-1", prefix + "lock/1-1/1", prefix + "~", names.root + line, names.root + line + "/",
 			} {
-				if _, err := root.Put(within(t, 20*time.Second), key, "foreign"); err != nil {
-					t.Fatalf("plant: %v", err)
-				}
-				t.Cleanup(func() {
+				t.Cleanup(func() { // first: what fails may be there all the same
 					if _, err := root.Delete(within(t, 20*time.Second), key); err != nil {
 						t.Errorf("remove what was planted: %v", err)
 					}
 				})
+				if _, err := root.Put(within(t, 20*time.Second), key, "foreign"); err != nil {
+					t.Fatalf("plant: %v", err)
+				}
 			}
 		},
 		Meddle: func(t testing.TB, line string) {
