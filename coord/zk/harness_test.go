@@ -383,9 +383,9 @@ func (h *harness) plantForeign(t testing.TB, line string) {
 	h.mkdir(t, dir)
 	for _, name := range foreigners {
 		p := dir + "/" + name
+		t.Cleanup(func() { _ = h.admin.Delete(p, -1) }) // first: what fails may be there all the same
 		_, err := h.admin.Create(p, []byte("foreign"), 0, gozk.WorldACL(gozk.PermAll))
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = h.admin.Delete(p, -1) })
 	}
 }
 
