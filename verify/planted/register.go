@@ -169,7 +169,9 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 		"coord/redis/quorum/scripts.go", `or was < ARGV[5] then return old end`, `or was < '' then return old end`,
 		testsForgetfulQuorum("TestWhoWakesTakesNobodyAlongThatIsNotFilled")),
 	one("redis/quorum: with a server that is filled counts what did not",
-		"coord/redis/quorum/reform.go", `	return u.accepted.ballot.next().less(u.promised) &&`, `	return false && u.accepted.ballot.next().less(u.promised) &&`,
+		"coord/redis/quorum/reform.go", `	return slices.ContainsFunc(dumps, func(d dump) bool {
+		return d`, `	return slices.ContainsFunc(dumps, func(d dump) bool {
+		return false && d`,
 		testsForgetfulQuorum("TestAServerThatIsFilledHasNoVoteOfItsOwnInWhatIsOpen")),
 	one("redis/quorum: the group goes by a roster of somebody's that cannot go on",
 		"coord/redis/quorum/reform.go", `	if _, err := affordable(r, next, all); err != nil {`, `	if _, err := affordable(r, next, all); err != nil && false {`,
@@ -194,6 +196,9 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 	one("redis/quorum: two databases of one server are taken for two servers",
 		"coord/redis/internal/server/memory.go", `|| m.run != "" && m.run == other.run`, `|| m.run == "" && other.run == ""`,
 		testsForgetfulQuorum("TestTwoDatabasesOfOneServerAreRefused")),
+	one("redis/quorum: what is open is only so far above what was accepted",
+		"coord/redis/quorum/reform.go", `u.accepted.ballot.less(d.kept[key].promised)`, `u.accepted.ballot.next().less(u.promised)`,
+		testsForgetfulQuorum("TestAServerThatIsFilledHasNoVoteOfItsOwnInWhatIsOpen")),
 	one("redis: what a server says is believed",
 		"coord/redis/internal/server/dial.go", `mortal{newVetted(conn), `, `mortal{conn, `, liar("coord/redis", ".", "TestAServerThatLiesEndsNoProcess", "a_string_of_half_a_gigabyte")),
 	one("mysql: what a server says is believed",

@@ -322,10 +322,12 @@ func (q *Store) settleOpen(ctx context.Context, dumps []dump, union map[string]k
 	return nil
 }
 
-// isOpen reports whether what the union of dumps has accepted may not count, and somebody may go on without knowing of it.
+// isOpen reports whether what the union of dumps has accepted may not count, and somebody may go on without knowing of it: one of the
+// dumps has promised a higher ballot, and not accepted it. That ballot may be lower than the one which comes with what was accepted.
 func isOpen(dumps []dump, key string, u kept) bool {
-	return u.accepted.ballot.next().less(u.promised) &&
-		slices.ContainsFunc(dumps, func(d dump) bool { return d.kept[key].accepted.ballot != u.accepted.ballot })
+	return slices.ContainsFunc(dumps, func(d dump) bool {
+		return d.kept[key].accepted.ballot != u.accepted.ballot && u.accepted.ballot.less(d.kept[key].promised)
+	})
 }
 
 // after is what is kept once a majority has accepted a.
