@@ -548,3 +548,32 @@ func TestASwapOfAnEmptyRegisterIsAppliedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A swap makes a register. It was applied, and nobody has heard of that: who proposed it was stopped. Meanwhile the register has been
+// swapped more often than it knows of, and is empty again.
+func TestASwapThatNobodyRemembersIsNotAppliedAgain(t *testing.T) {
+	for _, others := range []int{0, 1, 2, pastSize - 2, pastSize - 1, pastSize, pastSize + 1, 3 * pastSize} {
+		for applied := range 2 {
+			w := &swapping{Swap: register.Swap{Key: "a", Next: register.NewVersion()}}
+			now, _ := w.edit(content{}, false)
+			if applied == 0 {
+				now = content{}
+			}
+			for range others {
+				now = now.after(register.Swap{Key: "a", Next: register.NewVersion()})
+			}
+			if others > 0 {
+				now = now.after(register.Swap{Key: "a"})
+			}
+			next, _ := w.edit(now, true)
+			switch {
+			case next.id != now.id && applied == 1:
+				t.Errorf("after %d others it is applied again", others)
+			case others < pastSize-1 && applied == 0 && next.id == now.id:
+				t.Errorf("after %d others it is not applied: %v", others, w.outcome)
+			case next.id == now.id && w.outcome == nil && others > 0:
+				t.Errorf("after %d others it counts as what stands there", others)
+			}
+		}
+	}
+}

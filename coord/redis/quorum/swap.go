@@ -47,6 +47,9 @@ type swapping struct {
 func (w *swapping) edit(now content, tried bool) (content, time.Duration) {
 	w.outcome = nil
 	switch {
+	case now.version == w.Old && tried && w.isLost(now):
+		w.outcome = errOpen // it may have been applied, and must not be again
+		return now, w.Reserve
 	case now.version == w.Old && !w.isIn(now): // a register that is empty again has the version that it had
 		id := w.next.id
 		if w.next = now.after(w.Swap); !id.IsZero() {
@@ -69,6 +72,15 @@ func (w *swapping) edit(now content, tried bool) (content, time.Duration) {
 // isIn reports whether the swap is what stands there, or was there before.
 func (w *swapping) isIn(now content) bool {
 	return !w.next.id.IsZero() && (now.id == w.next.id || slices.Contains(now.past, w.next.id)) || w.again && slices.Contains(now.past, w.Next)
+}
+
+// isLost reports whether a register is as it was before the swap, and has been swapped so often meanwhile that nobody knows whether by ours.
+func (w *swapping) isLost(now content) bool {
+	var replaces register.Version
+	if len(w.next.past) > 0 {
+		replaces = w.next.past[0]
+	}
+	return !w.next.id.IsZero() && now.id != replaces && outcomeOf(w.next, now) == errOpen
 }
 
 // outcomeOf tells what became of a swap that was proposed in vain, given what stands there now.
