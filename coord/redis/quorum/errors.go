@@ -20,6 +20,7 @@ var (
 	errMoved  = errors.New("the group has another roster by now")
 	errAnew   = errors.New("the group was founded anew meanwhile")
 
+	errBegun    = errors.New("its group is about to be founded, or never was: if that lasts, empty all servers that are named (FLUSHALL)")
 	errNotEmpty = errors.New("no majority votes, and a group is founded on empty servers only: this one has forgotten its votes, but has " +
 		"registers of before; stop all processes and empty all of the servers (FLUSHALL)")
 )

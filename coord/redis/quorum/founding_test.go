@@ -122,16 +122,15 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 	})
 }
 
-// founded has a group of three founded but for the last step, which so many have taken.
-func founded(t *testing.T, cluster *servers.Cluster, voting int) {
+// unopened returns a store that has asked some servers what they are, and neither found a group nor founded one.
+func unopened(t *testing.T, named []string) (*Store, []member) {
 	t.Helper()
 	c, err := server.Configure(defaultRoot, []redis.Option(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := newStore(c)
-	defer q.Close()
-	for _, address := range cluster.Addrs() {
+	for _, address := range named {
 		at, err := server.Parse(address, c)
 		if err != nil {
 			t.Fatal(err)
@@ -146,6 +145,14 @@ func founded(t *testing.T, cluster *servers.Cluster, voting int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return q, all
+}
+
+// founded has a group of three founded but for the last step, which so many have taken.
+func founded(t *testing.T, cluster *servers.Cluster, voting int) {
+	t.Helper()
+	q, all := unopened(t, cluster.Addrs())
+	defer q.Close()
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
 	r := &roster{group: newGroup(), term: 1}
 	for _, m := range all {
@@ -218,4 +225,48 @@ func TestAProposalForOneGroupIsNoneForTheNext(t *testing.T) {
 	if got := redistest.Read(t, openOn(t, cluster), "a"); err == nil || got.Version != is.Version {
 		t.Errorf("%v, and there stands %q", err, got.Value)
 	}
+}
+
+// Two name different servers, and found at the same time: each has got one of the two that both name. Neither may go on without the
+// other one, or both would.
+func TestTwoFoundingsWithTheSameServersMakeNoTwoGroups(t *testing.T) {
+	all := servers.Redis(t, servers.Members(4)).Addrs()
+	one, other := []string{all[0], all[1], all[2]}, []string{all[0], all[1], all[3]}
+	begin := func(named []string, states ...string) {
+		q, answers := unopened(t, named)
+		defer q.Close()
+		r := &roster{group: newGroup(), term: 1}
+		for _, m := range answers {
+			r.seats = append(r.seats, listed{m.memory.ID(), 1, m.Address})
+		}
+		for _, m := range answers {
+			state := states[slices.Index(named, m.Address)]
+			if state == "" {
+				continue
+			}
+			if stands, err := m.enrol(t.Context(), "", state+" "+r.group, r); err != nil || !strings.HasPrefix(stands, state) {
+				t.Fatalf("%q, %v", stands, err)
+			}
+		}
+	}
+	begin(one, "v", "", "f")
+	begin(other, "", "f", "v")
+	opened := 0
+	for _, named := range [][]string{one, other} {
+		q, err := Open(redistest.Within(t, 2*time.Second), named)
+		if err == nil {
+			opened++
+			q.Close()
+		} else if !strings.Contains(err.Error(), "FLUSHALL") {
+			t.Errorf("it does not say what to do: %v", err)
+		}
+	}
+	if opened > 1 {
+		t.Error("there are two groups")
+	}
+	for _, a := range all {
+		redistest.CLI(t, a, "FLUSHALL")
+	}
+	openNamed(t, one...)
+	openNamed(t, other...)
 }

@@ -169,6 +169,8 @@ func nonVoters(all []member) (why []error) {
 		switch {
 		case m.err != nil:
 			why = append(why, m.err)
+		case m.begun != "":
+			why = append(why, fmt.Errorf("%s: %w", m.Address, errBegun))
 		case m.roster == nil:
 			why = append(why, fmt.Errorf("%s: %w", m.Address, errNoVote))
 		}
@@ -316,18 +318,23 @@ func (m *member) enlist(ctx context.Context, before, after string, first *roster
 }
 
 // broken returns the first roster of a group whose founder came to an end when only some voted, and those that are enrolled. They have
-// forgotten nothing since, and have never voted.
+// forgotten nothing since, and have never voted. All have to be there: one that is away may be enrolled in another group that is founded
+// now, by somebody who names other servers. Then each group might go on with those that it has got.
 func broken(all []member) (first *roster, enrolled []member) {
 	for _, m := range all {
 		if m.err != nil || m.roster == nil || m.roster.term != 1 {
 			continue
 		}
+		enrolled, voting := []member(nil), 0
 		for _, o := range all {
-			if o.err == nil && o.begun == m.roster.group && o.listedSince(m.roster) == 1 {
+			switch {
+			case o.err == nil && o.begun == m.roster.group && o.listedSince(m.roster) == 1:
 				enrolled = append(enrolled, o)
+			case o.votes(m.roster):
+				voting++
 			}
 		}
-		if len(enrolled) > 0 {
+		if len(enrolled) > 0 && len(enrolled)+voting == len(m.roster.seats) {
 			return m.roster, enrolled
 		}
 	}
