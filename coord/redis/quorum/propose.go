@@ -25,7 +25,12 @@ type proposal struct {
 
 // change runs rounds until a majority has accepted what an edit makes of what is there.
 func (q *Store) change(ctx context.Context, key string, e edit) (accepted, error) {
-	p := &proposal{q: q, key: key, edit: e, turn: q.referee(key), group: q.roster.Load().group}
+	return q.changeIn(ctx, q.roster.Load().group, key, e)
+}
+
+// changeIn is change in a certain group, or not at all.
+func (q *Store) changeIn(ctx context.Context, group, key string, e edit) (accepted, error) {
+	p := &proposal{q: q, key: key, edit: e, turn: q.referee(key), group: group}
 	defer p.turn.end()
 	for {
 		settled, err := p.round(ctx)

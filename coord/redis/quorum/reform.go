@@ -203,7 +203,7 @@ func isThere(l listed, all []member) bool {
 // enact has the group decide on its next roster, and takes all that have answered there.
 func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error {
 	id := register.NewVersion()
-	decided, err := q.change(ctx, rosterKey, func(now content, _ bool) (content, time.Duration) {
+	decided, err := q.changeIn(ctx, r.group, rosterKey, func(now content, _ bool) (content, time.Duration) {
 		if is := decision(r.group, now); is != nil && is.term > r.term {
 			return now, 0
 		}

@@ -524,3 +524,23 @@ func TestAnAnswerThatIsLateTakesNoSeatAway(t *testing.T) {
 		t.Error("it votes no more")
 	}
 }
+
+// A group is founded anew between somebody's look at the group before and what he then decides. The next group must not go by that: its
+// members are nobody's any more.
+func TestAReformOfOneGroupDecidesNothingForTheNext(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4))
+	all := cluster.Addrs()
+	q := openNamed(t, all[:3]...)
+	redistest.Put(t, q, "a", "one")
+	sleeper := openNamed(t, all...)
+	r, next, answers := plan(t, sleeper)
+	for _, a := range all {
+		redistest.CLI(t, a, "FLUSHALL")
+	}
+	openNamed(t, all[:3]...)
+	redistest.Remembered(t, sleeper)
+	if err := sleeper.enact(redistest.Within(t, 10*time.Second), r, next, answers); err == nil {
+		t.Error("it was decided")
+	}
+	reform(t, openNamed(t, all...))
+}
