@@ -150,10 +150,17 @@ func (q *Store) compare(r *roster, all []member) {
 
 // unfit returns why these can make no quorum, however long somebody waits.
 func unfit(all []member) error {
-	for i, m := range all {
+	for _, m := range all {
 		if storekit.IsLasting(server.AtOpening(m.err)) {
 			return m.err
 		}
+	}
+	return twins(all)
+}
+
+// twins returns an error if two of them are one server.
+func twins(all []member) error {
+	for i, m := range all {
 		for _, o := range all[:i] { // with two votes of its own, one server could outvote another
 			if m.err == nil && o.err == nil && o.memory.IsBeside(m.memory) {
 				return fmt.Errorf("%s and %s lead to one Redis: %w", o.Address, m.Address, driver.ErrDenied)

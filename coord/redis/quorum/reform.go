@@ -66,6 +66,9 @@ func (q *Store) takeSteps(ctx context.Context, plan func(*roster, []member) (*ro
 			return fmt.Errorf("no majority votes: if the others have forgotten, too, empty all of them, and the next to open them founds the group anew: %w",
 				together(nonVoters(all)))
 		}
+		if err := twins(all); err != nil {
+			return err
+		}
 		if r.group != q.roster.Load().group {
 			return fmt.Errorf("%w: the group was founded anew", register.ErrForgot)
 		}

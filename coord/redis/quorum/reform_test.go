@@ -544,3 +544,19 @@ func TestAReformOfOneGroupDecidesNothingForTheNext(t *testing.T) {
 	}
 	reform(t, openNamed(t, all...))
 }
+
+// One server did not answer at first. So it was not noticed that another name leads to a database of the same.
+func TestAReformTakesNoServerTwice(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	all := cluster.Addrs()
+	openNamed(t, all...)
+	cluster.Member(0).Freeze()
+	q := openNamed(t, all[0], all[1], all[2], "redis://"+all[0]+"/1")
+	cluster.Member(0).Thaw()
+	if err := q.Reform(redistest.Within(t, 20*time.Second)); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("reform: %v", err)
+	}
+	if r := openNamed(t, all...).roster.Load(); len(r.seats) != 3 {
+		t.Errorf("the group consists of %s", r.addresses())
+	}
+}
