@@ -22,8 +22,8 @@ import (
 func (q *Store) Heal(ctx context.Context) error { return q.reform(ctx, "heal", q.heals) }
 
 // Reform makes the group consist of the servers that were named at [Open], one after the other: a server that is not of the
-// group yet takes the place of one that is not named any more, or comes in addition. A new server must be empty, or have forgotten
-// its votes. A group never becomes smaller. To replace a server, a majority of the others must vote. To add one, a majority of the
+// group yet takes the place of one that is not named any more, or whose name leads to another by now, or comes in addition. A new
+// server must be empty, or have forgotten its votes. A group never becomes smaller. To replace a server, a majority of the others must vote. To add one, a majority of the
 // new group must, without the new one: so all three before there can be four.
 //
 // If an earlier call has come to an end halfway, what it has begun is ended first. If that takes servers that are away, or are not named
@@ -124,7 +124,9 @@ func (q *Store) heals(r *roster, all []member) (*roster, error) {
 		switch {
 		case !listed:
 			unknown = append(unknown, m.Address)
-		case !isThere(l, all):
+		case isThere(l, all): // names have been exchanged
+			unknown = append(unknown, m.Address)
+		default:
 			return affordable(r, r.next(m.memory.ID(), m.Address, l.memory), all)
 		}
 	}
@@ -158,11 +160,18 @@ func (q *Store) reforms(r *roster, all []member) (*roster, error) {
 	case silent > 0:
 		return nil, fmt.Errorf("all that are named have to answer: %w", together(nonVoters(all)))
 	}
-	m := strange[0]
+	m, away := strange[0], ""
 	for _, l := range r.seats {
-		if !q.names(l.address) && !isThere(l, all) {
+		switch {
+		case isThere(l, all):
+		case !q.names(l.address):
 			return affordable(r, r.next(m.memory.ID(), m.Address, l.memory), all)
+		default: // all that are named have answered, so its name leads to another one by now
+			away = l.memory
 		}
+	}
+	if len(r.seats) >= len(q.all) && away != "" {
+		return affordable(r, r.next(m.memory.ID(), m.Address, away), all)
 	}
 	if len(r.seats) >= len(q.all) {
 		return nil, storekit.Denied("the group consists of %s: %s can take the place of none of them, since all are named", r.addresses(), m.Address)

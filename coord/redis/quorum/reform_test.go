@@ -12,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -559,4 +560,21 @@ func TestAReformTakesNoServerTwice(t *testing.T) {
 	if r := openNamed(t, all...).roster.Load(); len(r.seats) != 3 {
 		t.Errorf("the group consists of %s", r.addresses())
 	}
+}
+
+// Two names have been exchanged, as containers may get each other's addresses, and one of the two servers has forgotten.
+func TestAServerIsTakenInWhoseNameWasAnothers(t *testing.T) {
+	all := servers.Redis(t, servers.Members(3)).Addrs()
+	x, y := faultproxy.Start(t, all[0]), faultproxy.Start(t, all[1])
+	openNamed(t, x.Addr(), y.Addr(), all[2]).Close()
+	x.Lead(all[1])
+	y.Lead(all[0])
+	redistest.CLI(t, all[0], "FLUSHALL")
+	q := openNamed(t, x.Addr(), y.Addr(), all[2])
+	redistest.Put(t, q, "a", "one")
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "Reform") {
+		t.Errorf("heal: %v", err)
+	}
+	reform(t, q)
+	redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
 }
