@@ -299,6 +299,9 @@ func parseVote(reply rueidis.RedisMessage) (v vote, err error) {
 	case len(parts) == 1:
 		higher, err := parts[0].ToString()
 		v.refused, v.higher = true, parseBallot(higher)
+		if err == nil && !v.higher.isPossible() {
+			err = server.ErrStrange
+		}
 		return v, err
 	case len(parts) != 2:
 		return v, server.ErrStrange
@@ -338,7 +341,9 @@ func (a *acceptor) dump(ctx context.Context, r *roster, prefix string, all bool)
 		}
 		k := kept{promised: parseBallot(string(text))}
 		k.accepted, err = parseAccepted(string(text[ballotSize:]))
-		k.accepted.age = age
+		if k.accepted.age = age; err == nil && !k.promised.isPossible() {
+			err = server.ErrStrange
+		}
 		d.kept[key] = k
 		return true, err
 	})

@@ -30,6 +30,9 @@ func parseBallot(s string) (b ballot) {
 	return b
 }
 
+// isPossible reports whether rounds can have come to that. With a higher one, nobody would have a ballot left.
+func (b ballot) isPossible() bool { return b.count < ballotEnd }
+
 func (b ballot) less(c ballot) bool {
 	return b.count < c.count || b.count == c.count && b.round < c.round
 }

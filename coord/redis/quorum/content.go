@@ -126,6 +126,9 @@ func parseAccepted(s string) (a accepted, err error) {
 	if a.ballot = parseBallot(s); a.ballot == (ballot{}) {
 		return a, nil // only promised
 	}
+	if !a.ballot.isPossible() {
+		return a, server.ErrStrange
+	}
 	a.content, err = decodeContent(s[ballotSize+timeSize:])
 	return a, err
 }

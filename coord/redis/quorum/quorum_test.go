@@ -549,6 +549,33 @@ func TestASwapOfAnEmptyRegisterIsAppliedOnce(t *testing.T) {
 	}
 }
 
+// One server says that it has promised the last ballot that there is. That must not get to the others, where no ballot would be higher.
+func TestABallotThatNobodyCanHaveIsNotBelieved(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	redistest.Put(t, q, "a", "one")
+	nines := strings.Repeat("9", ballotSize)
+	for _, key := range []string{"a", "b"} {
+		redistest.CLI(t, cluster.Addrs()[0], "SETRANGE", "turnwise-quorum:"+key, "0", nines+strings.Repeat("0", 48)[:map[string]int{"a": 0, "b": 48}[key]])
+		redistest.CLI(t, cluster.Addrs()[0], "ZADD", "turnwise-quorum.keys", "0", "turnwise-quorum:"+key)
+	}
+	redistest.CLI(t, cluster.Addrs()[0], "SET", "turnwise-quorum.floor", nines)
+	other := openOn(t, cluster)
+	for _, key := range []string{"a", "b", "c"} {
+		for range 3 {
+			redistest.Put(t, q, key, "two")
+			redistest.Put(t, other, key, "three")
+		}
+		for _, a := range cluster.Addrs()[1:] {
+			if promised := redistest.CLI(t, a, "GETRANGE", "turnwise-quorum:"+key, "0", "31"); promised > strings.Repeat("0", 8) {
+				if promised[:6] != "000000" {
+					t.Errorf("%s: %s has promised %s", key, a, promised)
+				}
+			}
+		}
+	}
+}
+
 // A swap makes a register. It was applied, and nobody has heard of that: who proposed it was stopped. Meanwhile the register has been
 // swapped more often than it knows of, and is empty again.
 func TestASwapThatNobodyRemembersIsNotAppliedAgain(t *testing.T) {
