@@ -214,6 +214,8 @@ func (c *clerk) prune(over map[sessionID]bool) *wish {
 	one("redis/quorum: one server's last ballot goes to all",
 		"coord/redis/quorum/ballot.go", `return b.count < ballotEnd }`, `return b.count < 100*ballotEnd }`,
 		testsForgetfulQuorum("TestABallotThatNobodyCanHaveIsNotBelieved")),
+	one("redis/quorum: what was only promised is kept for ever",
+		"coord/redis/quorum/scripts.go", `if gone(s) or #s == 80 then`, `if gone(s) then`, testsForgetfulQuorum("TestWhatWasOnlyPromisedIsForgotten")),
 	one("redis: what a server says is believed",
 		"coord/redis/internal/server/dial.go", `mortal{newVetted(conn), `, `mortal{conn, `, liar("coord/redis", ".", "TestAServerThatLiesEndsNoProcess", "a_string_of_half_a_gigabyte")),
 	one("mysql: what a server says is believed",

@@ -97,8 +97,12 @@ func (q *Store) collectIn(ctx context.Context, r *roster, after time.Duration) (
 	return forgotten, nil
 }
 
+// nothing is the ballot at which a register has gone that was only promised: whoever asked for that has not come back yet.
+var nothing = ballot{}.String()
+
 // compareGone returns which registers have gone for all, with their ballots, and which have for some. A server that was away for a while,
-// or a collection that was broken off, leaves some of those. Nobody else asks for them.
+// or a collection that was broken off, leaves some of those, and so does whoever was promised a register and came to an end. Nobody else
+// asks for them.
 func compareGone(ctx context.Context, r *roster, all []*acceptor, after time.Duration) (agreed map[string]string, open map[string]bool, err error) {
 	agreed, open = make(map[string]string), make(map[string]bool)
 	says := make(map[string]int)
@@ -112,13 +116,16 @@ func compareGone(ctx context.Context, r *roster, all []*acceptor, after time.Dur
 			end = upTo
 		}
 		for key, ballot := range gone {
+			open[key] = true
+			if ballot == nothing {
+				continue
+			}
 			if i == 0 {
 				agreed[key] = ballot
 			}
 			if agreed[key] == ballot {
 				says[key]++
 			}
-			open[key] = true
 		}
 	}
 	for key := range open {

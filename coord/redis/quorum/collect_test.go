@@ -168,3 +168,25 @@ func TestAProcessThatIsIdleCollects(t *testing.T) {
 		remove(t, more, redistest.Put(t, more, "r", "x"))
 	}
 }
+
+// Somebody was promised a register that does not exist, and came to an end.
+func TestWhatWasOnlyPromisedIsForgotten(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	for i := range 5 {
+		v := q.all[i%3].ask(t.Context(), q.roster.Load(), prepareScript, fmt.Sprintf("promised/%d", i), newBallot(1000).String())
+		if v.err != nil || v.refused {
+			t.Fatalf("%+v", v)
+		}
+	}
+	redistest.Eventually(t, "all to be forgotten", func() bool {
+		collected(t, q)
+		for _, a := range cluster.Addrs() {
+			if redistest.CLI(t, a, "ZCARD", "turnwise-quorum.keys") != "1" { // the mark
+				return false
+			}
+		}
+		return true
+	})
+	redistest.Put(t, q, "promised/1", "x")
+}

@@ -153,14 +153,14 @@ end
 `
 
 // ARGV: …, the key to go on after, an age. It returns the last key that it looked at (nil: there are no more), then the key and the
-// ballot of each that is gone.
+// ballot of each that is gone. If it was only promised, that is zero.
 var goneScript = newVote(gone + `
 local from = ARGV[3] == '' and '-' or '(' .. ARGV[3]
 local keys = redis.call('ZRANGEBYLEX', KEYS[2], from, '+', 'LIMIT', 0, 500)
 local all = {keys[#keys] or false}
 for _, key in ipairs(keys) do
   local s = key ~= KEYS[1] and redis.call('GETRANGE', key, 0, 95) or ''
-  if gone(s) then
+  if gone(s) or #s == 80 then
     all[#all + 1] = key
     all[#all + 1] = string.sub(s, 33, 64)
   end
