@@ -25,7 +25,7 @@ func (q *Store) collect() {
 	for driverkit.Sleep(q.life.Context(), driverkit.Jitter(collectEvery)) == nil {
 		ctx, cancel := context.WithTimeout(q.life.Context(), collectEvery)
 		if q.mayCollect(ctx) {
-			_, _ = q.collectOnce(ctx, collectAfter) // who cannot now does so the next time
+			_ = q.collectAll(ctx, collectAfter) // who cannot now does so the next time
 		}
 		cancel()
 	}
@@ -43,6 +43,15 @@ func (q *Store) mayCollect(ctx context.Context) bool {
 }
 
 var errNotAll = errors.New("a server does not vote")
+
+// collectAll has all servers forget what has gone, until little is left: what goes may be more than is forgotten at a time.
+func (q *Store) collectAll(ctx context.Context, after time.Duration) error {
+	for {
+		if n, err := q.collectOnce(ctx, after); err != nil || n < collectMost/2 {
+			return err
+		}
+	}
+}
 
 // collectOnce has all servers forget those registers of which each says the same: that it has gone, at the same ballot, and that
 // nobody has been promised anything since. With one that says something else, the others' silence could make something count

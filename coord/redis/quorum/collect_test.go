@@ -190,3 +190,32 @@ func TestWhatWasOnlyPromisedIsForgotten(t *testing.T) {
 	})
 	redistest.Put(t, q, "promised/1", "x")
 }
+
+// More have gone than are forgotten at a time. If the rest were left for the next time, they could become more and more.
+func TestAllThatHasGoneIsForgotten(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	remove(t, q, redistest.Put(t, q, "r", "x"))
+	redistest.Eventually(t, "all to say the same", func() bool {
+		all := make(map[string]bool)
+		for _, a := range cluster.Addrs() {
+			all[redistest.CLI(t, a, "GETRANGE", "turnwise-quorum:r", "32", "63")] = true
+		}
+		return len(all) == 1
+	})
+	for _, a := range cluster.Addrs() {
+		redistest.CLI(t, a, "EVAL", `
+			local s = redis.call('GET', 'turnwise-quorum:r')
+			for i = 1, 10500 do
+				redis.call('SET', 'turnwise-quorum:session/' .. i, s)
+				redis.call('ZADD', 'turnwise-quorum.keys', 0, 'turnwise-quorum:session/' .. i)
+			end`, "0")
+	}
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	if err := q.collectAll(redistest.Within(t, 5*time.Minute), 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := redistest.CLI(t, cluster.Addrs()[0], "ZCARD", "turnwise-quorum.keys"); n != "1" {
+		t.Errorf("%s are left", n)
+	}
+}
