@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -80,9 +79,9 @@ func (s *suspicion) since(now seenAt, ttl time.Duration) (up time.Duration, ok b
 	return 0, false
 }
 
-// add has a machine see it from now on, unless there is no room.
+// add has a machine see it from now on, unless there is no room. Another of the same name keeps its entry: if each took the other's
+// away, neither would ever find its own.
 func (s *suspicion) add(now seenAt) bool {
-	s.seen = slices.DeleteFunc(s.seen, func(at seenAt) bool { return at.by == now.by })
 	if len(s.seen) == mostMachines {
 		return false
 	}

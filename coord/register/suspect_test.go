@@ -212,3 +212,29 @@ func TestTwoMachinesFromOneSnapshotAreTwo(t *testing.T) {
 		}
 	})
 }
+
+// They try in turn, and the holder is dead. What one has seen does not take away what the other has.
+func TestTwoMachinesFromOneSnapshotGetPastADeadHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := timeless{memory.NewStore()}
+		if _, err := try(t, store); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		for n := range 4 {
+			d := register.New(store)
+			register.SetMachine(d, 1, func() time.Duration { return time.Duration(n%2)*time.Hour + time.Since(begun) })
+			c := coord.NewClient(d)
+			_, err := mutex.New(c, "job").TryLock(t.Context())
+			c.Close()
+			if err == nil && n >= 2 {
+				return
+			} else if !errors.Is(err, coord.ErrBusy) {
+				t.Fatalf("try %d: %v", n, err)
+			}
+			time.Sleep(20 * time.Second)
+		}
+		t.Error("two looks of each were not enough")
+	})
+}
