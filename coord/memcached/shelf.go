@@ -35,8 +35,9 @@ func (s *Store) shelfKey(m *memory, n int) string {
 
 // entry is a key in the directory.
 type entry struct {
-	key   string
-	nonce register.Version
+	key     string
+	nonce   register.Version
+	several bool // the key is there several times
 }
 
 func encodeShelf(m *memory, all []entry) []byte {
@@ -55,13 +56,14 @@ func (e entry) append(b []byte) []byte {
 
 // latest leaves each key only once, with its last nonce.
 func latest(all []entry) (once []entry) {
-	last := make(map[string]register.Version, len(all))
+	last := make(map[string]entry, len(all))
 	for _, e := range all {
-		last[e.key] = e.nonce
+		_, e.several = last[e.key]
+		last[e.key] = e
 	}
 	for _, e := range all {
-		if last[e.key] == e.nonce {
-			once = append(once, e)
+		if last[e.key].nonce == e.nonce {
+			once = append(once, last[e.key])
 		}
 	}
 	return once
@@ -95,8 +97,14 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 	return all, nil
 }
 
-// put replaces the shelf that was read, if nobody has changed it since.
+// put replaces the shelf that was read, if nobody has changed it since. An entry that stands for several gets a nonce of its own:
+// those who made one of them could take it away, and another's register with it.
 func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was reply, all []entry) (done bool, err error) {
+	for i := range all {
+		if all[i].several {
+			all[i].nonce = register.NewVersion()
+		}
+	}
 	value := encodeShelf(known, all)
 	q := add(s.shelfKey(known, n), value)
 	if was.found() {
@@ -114,9 +122,9 @@ func (s *Store) shelfSize() int {
 
 // announce puts a key into the directory. It reads nothing, so it takes no longer if there are many.
 func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string) error {
-	n, e := s.shelf(key), entry{key, register.NewVersion()}
+	n, e := s.shelf(key), entry{key: key, nonce: register.NewVersion()}
 	shelf := s.shelfKey(known, n)
-	for {
+	for tries := 0; ; tries++ {
 		a, err := c.ask(ctx, extend(shelf, e.append(nil)), size(shelf), get(s.markKey()))
 		if err == nil {
 			err = s.check(known, a[2])
@@ -131,8 +139,14 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 			return s.squeeze(ctx, c, known, e)
 		case a[0].code == "HD":
 			return nil
+		case a[1].code == "HD" && int64(a[1].size) > s.largest.Load(): // no item may be so long
+			err = s.squeeze(ctx, c, known, e)
+		case a[1].code == "HD" && tries > 0: // it is there, and yet the server appends nothing
+			return full("no room for another key")
+		default: // there was none
+			_, err = s.put(ctx, c, known, n, reply{}, nil)
 		}
-		if _, err := s.put(ctx, c, known, n, reply{}, nil); err != nil { // there was none
+		if err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package memcached
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +165,105 @@ func TestADirectoryDoesNotGrowWithOneRegisterThatComesAndGoes(t *testing.T) {
 	}
 	if err := announce("k"); err != nil {
 		t.Errorf("a key that is there already finds no room: %v", err)
+	}
+}
+
+// Two announce one register at once. One makes it; the other finds no room, and takes away what it has put there itself.
+func TestWhoFindsNoRoomTakesNoOthersKeyAway(t *testing.T) {
+	for name, merge := range map[string]func(*testing.T, *Store){
+		"after a squeeze": func(t *testing.T, s *Store) { squeezed(t, s, entry{key: "k"}) },
+		"after a listing": func(t *testing.T, s *Store) { listed(t, s, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := server(t)
+			s, late := opened(t, m.Addr()), opened(t, m.Addr())
+			for range 8 { // about to be made, and there more often than a listing lets stand
+				announced(t, s, "k")
+			}
+			known := knownBy(t, late)
+			e := entry{key: "k", nonce: register.NewVersion()}
+			if a := answers(t, late, extend(late.shelfKey(known, late.shelf("k")), e.append(nil))); a[0].code != "HD" {
+				t.Fatal(a[0].code)
+			}
+			merge(t, s)
+			answers(t, s, add(s.keyOf("k"), encode(known, "k", register.NewVersion(), nil)))
+			late.largest.Store(1)
+			if err := squeezed(t, late, e); !errors.Is(err, register.ErrTooLarge) {
+				t.Fatalf("there was room: %v", err)
+			}
+			if got := listed(t, s, ""); len(got) != 1 {
+				t.Errorf("it stands, and is not listed: %q", got)
+			}
+		})
+	}
+}
+
+func announced(t *testing.T, s *Store, key string) {
+	t.Helper()
+	if err := s.with(within(t, 10*time.Second), func(c *conn, known *memory) error { return s.announce(t.Context(), c, known, key) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func squeezed(t *testing.T, s *Store, e entry) error {
+	return s.with(within(t, 10*time.Second), func(c *conn, known *memory) error { return s.squeeze(t.Context(), c, known, e) })
+}
+
+// A server without memory to spare appends nothing, and does not say why. Whoever makes a register is told so at once, and what
+// stands there stays.
+func TestAServerThatHasNoRoomForAKeyIsNotAskedAgainAndAgain(t *testing.T) {
+	m := server(t, "-m", "2")
+	s := opened(t, m.Addr())
+	known := knownBy(t, s)
+	it := put(t, s, register.Item{Key: "k"}, "x")
+	shelf := s.shelfKey(known, s.shelf("k"))
+	for i, code := 0, "HD"; code == "HD"; i++ {
+		code = answers(t, s, add(fmt.Sprint("fill", i), make([]byte, 20_000)))[0].code
+	}
+	e := entry{key: "k", nonce: register.NewVersion()}
+	for code := "HD"; code != "NS"; {
+		if code = answers(t, s, extend(shelf, e.append(nil)))[0].code; code != "HD" && code != "NS" {
+			t.Skipf("this server says %q", code)
+		}
+	}
+	asked := func() int64 {
+		ctx := within(t, 10*time.Second)
+		var stats map[string]string
+		if err := s.pool.Do(ctx, func(c *conn) (err error) { stats, err = c.stats(ctx, ""); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return integer(stats["cmd_get"]) + integer(stats["cmd_set"])
+	}
+	before := asked()
+	ctx := within(t, 2*time.Second)
+	err := s.with(ctx, func(c *conn, known *memory) error { return s.announce(ctx, c, known, "k") })
+	if err == nil || errors.Is(err, register.ErrForgot) {
+		t.Errorf("announced with no room: %v", err)
+	}
+	if n := asked() - before; n > 20 {
+		t.Errorf("it was asked %d times", n)
+	}
+	if got := read(t, s, "k"); got.Version != it.Version {
+		t.Errorf("it stands at %v", got.Version)
+	}
+}
+
+// So many have announced at once that the shelf is as long as an item may be, and nobody has squeezed it. The next one does.
+func TestAShelfThatIsAsLongAsAnItemMayBeIsSqueezed(t *testing.T) {
+	m := server(t)
+	s := opened(t, m.Addr())
+	announced(t, s, "k")
+	shelf := s.shelfKey(knownBy(t, s), s.shelf("k"))
+	for _, size := range []int{50_000, 1000, 1} {
+		for code := "HD"; code == "HD"; {
+			e := entry{key: strings.Repeat("k", size), nonce: register.NewVersion()}
+			code = answers(t, s, extend(shelf, e.append(nil)))[0].code
+		}
+	}
+	if err := s.with(within(t, 5*time.Second), func(c *conn, known *memory) error { return s.announce(within(t, 5*time.Second), c, known, "k") }); err != nil {
+		t.Error(err)
+	}
+	if size, _ := shelfOf(t, s, "k"); size > s.shelfSize() {
+		t.Errorf("the shelf has %d bytes", size)
 	}
 }
