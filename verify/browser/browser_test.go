@@ -580,6 +580,8 @@ func TestACommandIsSafeToPaste(t *testing.T) {
 		"-y":                "turnwise break -b file:///locks -- '-y' 256",
 		"a b; $(touch x) `": "turnwise break -b file:///locks 'a b; $(touch x) `' 256",
 		"it's":              `turnwise break -b file:///locks 'it'\''s' 256`,
+		`a\'; (touch x)`:    `turnwise break -b file:///locks 'a'\\''\''; (touch x)' 256`, // in fish too
+		"=ls":               "turnwise break -b file:///locks '=ls' 256",
 		"ü":                 "turnwise break -b file:///locks 'ü' 256",
 		"a\nb":              "null",
 		"a\u202eb":          "null",

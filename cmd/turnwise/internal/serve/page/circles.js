@@ -5,11 +5,12 @@
 const mostCircles = 20;
 const mostLinks = 50; // of one circle
 
-// quoted puts text into a command for a shell; null: it has characters that nobody should paste.
+// quoted puts text into a command for a shell; null: it has characters that nobody should paste. Fish knows a backslash between
+// quotes, zsh has a meaning for = at the beginning.
 function quoted(text) {
   if (printable(text) !== text) return null;
-  if (/^[\w.\/:@%+=,][\w.\/:@%+=,-]*$/.test(text)) return text;
-  return "'" + text.replaceAll("'", "'\\''") + "'";
+  if (/^[\w.\/:@%+,][\w.\/:@%+=,-]*$/.test(text)) return text;
+  return "'" + text.replace(/['\\]/g, "'\\$&'") + "'";
 }
 
 // breaking is the command that takes a waiter's place away. The service is named if its URL can be shown in full.
