@@ -101,3 +101,40 @@ func TestCandidatesThatWaitAskForLittle(t *testing.T) {
 		}
 	})
 }
+
+// The one that sweeps has died, and held a line that nobody waits for. The others look again as soon as it may be late.
+func TestAnotherSweepsSoonAfterTheSweeperHasDied(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			store := memory.NewStore()
+			sweeper, crash := process(store, 1)
+			if _, err := mutex.New(sweeper, "a").Lock(ctx); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+			other, leave := process(store, 2)
+			defer leave()
+			if _, err := mutex.New(other, "b").Lock(ctx); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Minute)
+			crash()
+			died := time.Now()
+			for {
+				line, err := other.Line(ctx, "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(line) == 0 {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			if took := time.Since(died); took > 82*time.Second {
+				t.Errorf("it stood there for %v", took)
+			}
+		})
+	}
+}

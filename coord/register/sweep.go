@@ -17,7 +17,7 @@ import (
 // himself. So it is in no hurry, and the others look seldom whether there is one.
 type sweeper struct {
 	d     *Driver
-	next  time.Duration // when a session may be found dead, from the last look at all of them
+	next  time.Duration // when a session may be found dead, or the sweeper late, from the last look
 	seen  map[sessionID]*sighting
 	empty map[string]emptied // lines
 	held  Version            // our version of the sweeper's register; zero: it is not ours
@@ -69,7 +69,7 @@ func (s *sweeper) run() {
 		case err != nil && ctx.Err() == nil:
 			s.d.saw(err)
 		case !mine:
-			pause = sweeperLate * leisure(ttl)
+			pause = max(s.next, pause)
 		case s.d.presence == nil:
 			pause = min(max(s.next, pause), leisure(ttl))
 		}
@@ -91,7 +91,12 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 			if s.other.version != it.Version {
 				s.other = sighting{version: it.Version, still: deadlines.Standstill{First: s.d.clock.own(time.Now())}}
 			}
-			if h, ok := parseHeartbeat(it.Value); !ok || s.d.clock.own(sent)-s.other.still.First < sweeperLate*max(leisure(h.ttl), leisure(s.d.cfg.ttl)) {
+			h, ok := parseHeartbeat(it.Value)
+			s.next = sweeperLate * max(leisure(h.ttl), leisure(s.d.cfg.ttl))
+			if !ok {
+				return false, nil
+			}
+			if s.next -= s.d.clock.own(sent) - s.other.still.First; s.next > 0 {
 				return false, nil
 			}
 		}
