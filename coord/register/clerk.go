@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -413,7 +412,7 @@ func (c *clerk) trouble(batch []*wish, err error, failures int) {
 	if errors.Is(err, ErrForgot) {
 		c.d.forgot(err)
 	}
-	if denied := errors.Is(err, driver.ErrDenied) || errors.Is(err, errNoLine); denied {
+	if denied := isRefusal(err) || errors.Is(err, errNoLine); denied {
 		failures = max(failures, driverkit.Slowly)
 		for _, w := range batch {
 			w.say(err)

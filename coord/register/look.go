@@ -109,7 +109,7 @@ func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
 		switch {
 		case err == nil:
 			return it, nil
-		case errors.Is(err, driver.ErrDenied) || d.life.Over():
+		case isRefusal(err) || d.life.Over():
 			return Item{}, d.failed(ctx, err)
 		}
 		err = d.failed(ctx, err)

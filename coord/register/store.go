@@ -18,8 +18,8 @@ import (
 // the zero Version says that it is. The caller changes no bytes that it has given or got.
 //
 // A Store is safe for concurrent use. Every call returns within 100 ms of the end of its ctx, which may have no deadline. An
-// error that no retry can mend (credentials, a table of another layout) wraps driver.ErrDenied; after any other the caller
-// tries again, and paces itself. What is returned beside an error counts only with ErrConflict.
+// error that no retry can mend (credentials, a table of another layout) wraps driver.ErrDenied, or driver.ErrMissing if there is no
+// such database; after any other the caller tries again, and paces itself. What is returned beside an error counts only with ErrConflict.
 type Store interface {
 	// Read returns what stands in a register, no staler than the call. For an empty register, only the Key is set.
 	Read(ctx context.Context, key string) (Item, error)

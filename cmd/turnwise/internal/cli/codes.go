@@ -135,6 +135,8 @@ func refused(err error) error {
 		code = codeUsage
 	case errors.Is(err, coord.ErrRemoved):
 		code = codeBroken
+	case errors.Is(err, coord.ErrMissing):
+		code = codeConfig
 	case errors.Is(err, coord.ErrDenied):
 		code = codeDenied
 	case errors.Is(err, coord.ErrBusy):
