@@ -8,8 +8,9 @@ import (
 
 // WithTurnNotes has this client's holds say since when they are held: services know when a node joined its line, but not when
 // its turn came. A hold that lasts for a second then writes that into its node, once, which costs one request and has those
-// right behind look again. Client.Line and the tool show it, as Node.Turn. It is the time of the holder's own clock. Programs that
-// are not turnwise, or older, see it as a first line of the node's data. Beside it the data has room for some 40 bytes less than MaxData; where it needs that room there is no note.
+// right behind look again. Client.Line and the tool show it, as Node.Turn. It is the time of the holder's own clock. Programs
+// that are not turnwise see it as a first line of the node's data. Beside it the data has room for some 40 bytes less than
+// MaxData; where it needs that room there is no note.
 func WithTurnNotes() Option { return func(c *Client) { c.notes = true } }
 
 // noteAfter is how long a hold must last before it says since when.
