@@ -44,7 +44,7 @@ func Connect(ctx context.Context, cfg clientv3.Config, opts ...Option) (*coord.C
 	if err := cmp.Or(coord.CheckStrength(strength, c.client...), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w", err)
 	}
-	if err := cmp.Or(checkEndpoints(cfg.Endpoints), c.checkPassword(cfg)); err != nil {
+	if err := cmp.Or(checkEndpoints(&cfg), c.checkPassword(cfg)); err != nil {
 		return nil, fmt.Errorf("turnwise: etcd: connect: %w: %w", coord.ErrInvalid, err)
 	}
 	ctx, cancel := driverkit.BoundConnect(ctx)
@@ -152,12 +152,16 @@ func hint(err error, tls bool) error {
 	return err
 }
 
-// checkEndpoints refuses what nobody could dial. Schemes other than those of URLs are the client library's affair.
-func checkEndpoints(all []string) error {
-	if len(all) == 0 {
+// checkEndpoints refuses what nobody could dial. Schemes other than those of URLs are the client library's affair, and what
+// DialOptions can reach, which may have a dialer among them, is theirs.
+func checkEndpoints(cfg *clientv3.Config) error {
+	if len(cfg.Endpoints) == 0 {
 		return errors.New("it has no endpoints: write host:2379, say")
 	}
-	for _, e := range all {
+	if len(cfg.DialOptions) > 0 {
+		return nil
+	}
+	for _, e := range cfg.Endpoints {
 		scheme, host, named := strings.Cut(e, "://")
 		switch {
 		case !named && strings.HasPrefix(e, "unix"), named && scheme != "http" && scheme != "https":

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
@@ -275,5 +276,29 @@ func TestConnectDialsNobodyWhoPromisesTooLittle(t *testing.T) {
 	if conn, err := l.Accept(); err == nil {
 		conn.Close()
 		t.Error("it was dialled")
+	}
+}
+
+// A program that dials by itself may name its endpoints as it likes.
+func TestAnEndpointForADialerMayBeAnyName(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	dialed := make(chan string, 1)
+	dial := grpc.WithContextDialer(func(_ context.Context, addr string) (net.Conn, error) {
+		select {
+		case dialed <- addr:
+			cancel()
+		default:
+		}
+		return nil, errors.New("nobody is there")
+	})
+	_, err := Connect(ctx, clientv3.Config{Endpoints: []string{"beside-me"}, DialOptions: []grpc.DialOption{dial}})
+	select {
+	case addr := <-dialed:
+		if addr != "beside-me" {
+			t.Errorf("%q was dialed", addr)
+		}
+	default:
+		t.Errorf("nothing was dialed: %v", err)
 	}
 }
