@@ -21,15 +21,17 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	p.seen = max(p.seen, l.seq)
 	p.mu.Unlock()
 	here := make(map[string]bool, len(wait))
-	poll.further = -1
+	poll.further, poll.far = -1, true
 	for n := range l.nodes() {
 		if n.token >= me.token {
 			break
 		}
 		poll.further++
+		first := poll.further == 0
 		for _, w := range wait {
 			if uint64(w.Token) == n.token {
 				here[w.ID] = l.id(n).String() == w.ID
+				poll.far = poll.far && !first
 			}
 		}
 	}
@@ -162,7 +164,8 @@ look:
 type polling struct {
 	mute    bool
 	least   time.Duration
-	further int // how many are ahead
+	further int  // how many are ahead
+	far     bool // none of those waited for is the first in line
 	since   time.Time
 }
 
@@ -185,9 +188,9 @@ func (p *polling) next() time.Duration {
 	return driverkit.Jitter(min(pause, p.least))
 }
 
-// told is how long whoever is told waits before the next look. Only the one right behind the holder is in a hurry.
+// told is how long whoever is told waits before the next look. Only who waits for the first in line is in a hurry.
 func (p *polling) told() time.Duration {
-	if p.further > 1 {
+	if p.far {
 		return 4 * p.least
 	}
 	return p.least
