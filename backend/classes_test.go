@@ -193,12 +193,21 @@ func guardedZooKeeper(t *testing.T) string {
 	return address
 }
 
-// Where nobody answers, nothing is known.
-func TestWhereNobodyAnswersTheServiceIsOutOfReach(t *testing.T) {
+// deserted returns an address at which nobody listens. No other process gets it meanwhile, since a connection begins there.
+func deserted(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	address := l.Addr().String()
-	l.Close()
+	t.Cleanup(func() { l.Close() })
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().String()
+}
+
+// Where nobody answers, nothing is known.
+func TestWhereNobodyAnswersTheServiceIsOutOfReach(t *testing.T) {
+	address := deserted(t)
 	for _, url := range []string{"zk://%", "etcd://%", "redis://%", "redis://%,127.0.0.1:1,127.0.0.1:2", "postgres://u@%/d", "mysql://u@%/d", "memcached://%"} {
 		t.Run(url, func(t *testing.T) { is(t, coord.ErrUnavailable, byURL(strings.Replace(url, "%", address, 1))) })
 	}
