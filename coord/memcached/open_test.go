@@ -110,7 +110,7 @@ func TestAServerWithoutAConnectionToSpare(t *testing.T) {
 		others = append(others, c)
 	}
 	time.Sleep(100 * time.Millisecond) // until the server has seen them
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if _, err := Open(ctx, m.Addr()); err == nil || errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "raise its -c") {
 		t.Errorf("open: %v", err)

@@ -51,7 +51,7 @@ func TestConnectGivesAClientThatLocks(t *testing.T) {
 	}
 	other := coord.NewClient(d)
 	defer other.Close()
-	h, err := mutex.New(c, "orders").Lock(within(t, 10*time.Second))
+	h, err := mutex.New(c, "orders").Lock(within(t, 30*time.Second)) // the table is new, so it waits for the longest TTL
 	if err != nil {
 		t.Fatal(err)
 	}
