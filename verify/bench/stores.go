@@ -114,7 +114,7 @@ func (s *stage) store(ctx context.Context, name Service, dir string) (*service, 
 	return made, nil
 }
 
-// lasting is an address of a store on which sessions may last as long as ours do.
+// lasting is an address of a store on which sessions may last as long as ours do, and as those of whoever says nothing.
 func lasting(addr string) string {
 	if strings.HasPrefix(addr, "file:") {
 		return addr
@@ -123,7 +123,7 @@ func lasting(addr string) string {
 	if strings.Contains(addr, "?") {
 		separator = "&"
 	}
-	return addr + separator + "longest-session=" + sessions.String()
+	return addr + separator + "longest-session=" + max(sessions, 10*time.Second).String()
 }
 
 func inLine(ctx context.Context, c *coord.Client, line string) (int, error) {
