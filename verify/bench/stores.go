@@ -62,7 +62,7 @@ var storePeers = map[Service][]storePeer{
 }
 
 func openByURL(ctx context.Context, s Setting) (Client, error) {
-	c, err := backend.Open(ctx, lasting(s.Addr), backend.WithTTL(s.Timeout), backend.WithClient(watching(s)))
+	c, err := backend.Open(ctx, lasting(s.Addr, s.Timeout), backend.WithTTL(s.Timeout), backend.WithClient(watching(s)))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *stage) store(ctx context.Context, name Service, dir string) (*service, 
 	if err != nil {
 		return nil, err
 	}
-	looker, err := backend.Open(ctx, lasting(made.addr))
+	looker, err := backend.Open(ctx, lasting(made.addr, sessions))
 	if err != nil {
 		made.close()
 		return nil, err
@@ -114,16 +114,16 @@ func (s *stage) store(ctx context.Context, name Service, dir string) (*service, 
 	return made, nil
 }
 
-// lasting is an address of a store on which sessions may last as long as ours do, and as those of whoever says nothing.
-func lasting(addr string) string {
-	if strings.HasPrefix(addr, "file:") {
+// lasting is an address of a store on which sessions may last for so long. Up to 10 s they may anyway.
+func lasting(addr string, ttl time.Duration) string {
+	if strings.HasPrefix(addr, "file:") || ttl <= 10*time.Second {
 		return addr
 	}
 	separator := "?"
 	if strings.Contains(addr, "?") {
 		separator = "&"
 	}
-	return addr + separator + "longest-session=" + max(sessions, 10*time.Second).String()
+	return addr + separator + "longest-session=" + ttl.String()
 }
 
 func inLine(ctx context.Context, c *coord.Client, line string) (int, error) {
