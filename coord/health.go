@@ -56,9 +56,9 @@ func (c *Client) Health() Health {
 	return h
 }
 
-// troubled notes what went wrong. It is called with mu held.
+// troubled notes what went wrong, in a text that is safe to show. It is called with mu held.
 func (c *Client) troubled(err error) {
 	if err != nil {
-		c.trouble, c.troubleAt = &shown{err}, time.Now()
+		c.trouble, c.troubleAt = err, time.Now()
 	}
 }

@@ -3,7 +3,6 @@ package coord
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,18 +120,17 @@ func (c *Client) open(ctx context.Context, o *opening) {
 			c.adopt(ds, o)
 			return
 		}
-		if ctx.Err() == nil {
-			c.observer.openFailed(&shown{err})
-		}
-		denied := errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrMissing)
+		refused := driver.IsLasting(err)
 		c.mu.Lock()
 		o.trouble = err
 		if ctx.Err() == nil {
-			c.troubled(err)
+			why := &shown{err}
+			c.troubled(why)
+			c.observer.openFailed(why)
 		}
-		if denied || ctx.Err() != nil {
+		if refused || ctx.Err() != nil {
 			o.err = ErrClosed
-			if denied {
+			if refused {
 				o.err = translate(err)
 				c.refused = o.err
 			}

@@ -185,3 +185,6 @@ var (
 	ErrMissing      = errors.New("not there")           // what the address names at the service: a database, a directory
 	ErrUnchanged    = errors.New("nothing has changed") // besides another error, such as ErrDenied
 )
+
+// IsLasting reports whether an error says that no retry can mend it.
+func IsLasting(err error) bool { return errors.Is(err, ErrDenied) || errors.Is(err, ErrMissing) }

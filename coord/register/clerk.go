@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -107,7 +108,7 @@ func (c *clerk) work() {
 		if len(batch) == 0 {
 			return
 		}
-		if k == nil || c.isOld() || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && !k.fresh(w) }) {
+		if k == nil || slices.ContainsFunc(batch, func(w *wish) bool { return w.mustLook && !k.fresh(w) }) {
 			var err error
 			if k, err = c.look(); err != nil {
 				failures++
@@ -162,7 +163,7 @@ func (c *clerk) giveWay(k *known, trip time.Duration) {
 	}
 }
 
-// take returns the wishes to try next, and what is known of the line. If there are no wishes the work is over.
+// take returns the wishes to try next, and what is known of the line unless that is old. If there are no wishes the work is over.
 func (c *clerk) take() ([]*wish, *known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,6 +185,9 @@ func (c *clerk) take() ([]*wish, *known) {
 	})
 	if len(c.wishes) == 0 {
 		c.working = false
+	}
+	if c.old {
+		return slices.Clone(c.wishes), nil
 	}
 	return slices.Clone(c.wishes), c.known
 }
@@ -223,12 +227,6 @@ func (c *clerk) changed(seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.old = c.old || c.known != nil && c.known.line != nil && c.known.line.seq < seq
-}
-
-func (c *clerk) isOld() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.old
 }
 
 // inDoubt reports whether an earlier swap may yet replace what is known. Whatever is written next, even the same value
@@ -412,7 +410,7 @@ func (c *clerk) trouble(batch []*wish, err error, failures int) {
 	if errors.Is(err, ErrForgot) {
 		c.d.forgot(err)
 	}
-	if denied := isRefusal(err) || errors.Is(err, errNoLine); denied {
+	if denied := driver.IsLasting(err) || errors.Is(err, errNoLine); denied {
 		failures = max(failures, driverkit.Slowly)
 		for _, w := range batch {
 			w.say(err)

@@ -170,11 +170,6 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	return cmp.Or(ctx.Err(), err)
 }
 
-// isRefusal reports whether trying again would not help, as far as the store knows.
-func isRefusal(err error) bool {
-	return errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrMissing)
-}
-
 // listen begins to listen, unless the store is mute.
 func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
 	if d.mute.Load() {

@@ -27,11 +27,10 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 			break
 		}
 		poll.further++
-		first := poll.further == 0
 		for _, w := range wait {
 			if uint64(w.Token) == n.token {
 				here[w.ID] = l.id(n).String() == w.ID
-				poll.far = poll.far && !first
+				poll.far = poll.far && poll.further > 0
 			}
 		}
 	}
@@ -111,7 +110,7 @@ func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
 		switch {
 		case err == nil:
 			return it, nil
-		case isRefusal(err) || d.life.Over():
+		case driver.IsLasting(err) || d.life.Over():
 			return Item{}, d.failed(ctx, err)
 		}
 		err = d.failed(ctx, err)

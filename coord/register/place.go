@@ -166,7 +166,7 @@ func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 		rctx, cancel := p.s.d.requestFor(ctx)
 		_, err := p.s.d.store.Swap(rctx, swap)
 		cancel()
-		if err == nil || isRefusal(err) || errors.Is(err, ErrTooLarge) {
+		if err == nil || driver.IsLasting(err) || errors.Is(err, ErrTooLarge) {
 			return put, err
 		}
 		if err := p.s.life.Stopped(ctx); err != nil {

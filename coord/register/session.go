@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/deadlines"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -403,7 +404,7 @@ func (s *session) unregister(ctx context.Context) error {
 			if version = cur.Version; version.IsZero() {
 				return nil
 			}
-		case isRefusal(err) || ctx.Err() != nil:
+		case driver.IsLasting(err) || ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		}
 		if err := driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))); err != nil {

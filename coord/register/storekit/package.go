@@ -36,7 +36,7 @@ func (p Package) Unopened(address string, err error) error {
 
 // IsLasting reports whether an error of opening a store has a class that says that trying again would not help.
 func IsLasting(err error) bool {
-	return errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrMissing) || errors.Is(err, coord.ErrInvalid)
+	return driver.IsLasting(err) || errors.Is(err, coord.ErrInvalid)
 }
 
 // withEnd puts the error of a ctx that has ended into the chain of err.
