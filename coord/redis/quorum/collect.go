@@ -60,16 +60,12 @@ func (q *Store) collectAll(ctx context.Context, after time.Duration) error {
 // If it ends in between, some have forgotten and others have not. That does no harm: who begins the register anew does so with a
 // ballot above all that was promised there; see newVote.
 func (q *Store) collectOnce(ctx context.Context, after time.Duration) (forgotten int, err error) {
-	for tries := 0; ; tries++ {
-		r := q.roster.Load()
+	err = q.inTerm(ctx, func(r *roster, _ bool) (moved bool, err error) {
 		n, err := q.collectIn(ctx, r, after)
-		if forgotten += n; !errors.Is(err, errMoved) || tries == 3 {
-			return forgotten, err
-		}
-		if err := q.follow(ctx, r); err != nil {
-			return forgotten, err
-		}
-	}
+		forgotten += n
+		return errors.Is(err, errMoved), err
+	})
+	return forgotten, err
 }
 
 // collectIn is collectOnce in one term. A process that asks for nothing else has to look who votes.

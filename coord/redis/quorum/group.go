@@ -218,6 +218,20 @@ func (q *Store) adopt(r *roster) {
 	q.roster.Store(r)
 }
 
+// inTerm does something in the present term, and again in the next one if it turns out that the group has moved on.
+func (q *Store) inTerm(ctx context.Context, do func(r *roster, again bool) (moved bool, err error)) error {
+	for tries := 0; ; tries++ {
+		r := q.roster.Load()
+		moved, err := do(r, tries > 0)
+		if !moved || tries == 3 {
+			return err
+		}
+		if err := q.follow(ctx, r); err != nil {
+			return err
+		}
+	}
+}
+
 // follow finds out which roster counts after was.
 func (q *Store) follow(ctx context.Context, was *roster) error {
 	select {

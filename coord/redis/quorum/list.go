@@ -45,17 +45,12 @@ func (q *Store) list(ctx context.Context, prefix string, yield func(register.Ite
 }
 
 // dump returns what each of a majority keeps for the registers of a prefix that are not empty.
-func (q *Store) dump(ctx context.Context, prefix string) ([]dump, error) {
-	for tries := 0; ; tries++ {
-		r := q.roster.Load()
-		dumps, err := q.dumpIn(ctx, r, prefix, false)
-		if !errors.Is(err, errMoved) || tries == 3 {
-			return dumps, err
-		}
-		if err := q.follow(ctx, r); err != nil {
-			return nil, err
-		}
-	}
+func (q *Store) dump(ctx context.Context, prefix string) (dumps []dump, err error) {
+	err = q.inTerm(ctx, func(r *roster, _ bool) (moved bool, err error) {
+		dumps, err = q.dumpIn(ctx, r, prefix, false)
+		return errors.Is(err, errMoved), err
+	})
+	return dumps, err
 }
 
 func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) (dumps []dump, err error) {

@@ -17,18 +17,13 @@ const roundLimit = 4 * time.Second
 //
 // Votes of one term must not be counted in another, but a ballot goes on: who has promised it keeps that, and who was filled
 // since has got the promises of the others.
-func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, r *roster, a *acceptor) vote) (tally, error) {
-	for tries := 0; ; tries++ {
-		r := q.roster.Load()
-		t, err := q.pollIn(ctx, r, func(ctx context.Context, a *acceptor) vote { return ask(ctx, r, a) })
-		t.again = tries > 0
-		if err == nil || !t.moved || tries == 3 {
-			return t, err
-		}
-		if err := q.follow(ctx, r); err != nil {
-			return t, err
-		}
-	}
+func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, r *roster, a *acceptor) vote) (t tally, err error) {
+	err = q.inTerm(ctx, func(r *roster, again bool) (moved bool, err error) {
+		t, err = q.pollIn(ctx, r, func(ctx context.Context, a *acceptor) vote { return ask(ctx, r, a) })
+		t.again = again
+		return err != nil && t.moved, err
+	})
+	return t, err
 }
 
 func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Context, a *acceptor) vote) (tally, error) {
