@@ -68,7 +68,7 @@ type tally struct {
 }
 
 func (l *logger) observer() *coord.Observer {
-	o := &coord.Observer{
+	return &coord.Observer{
 		SessionOpened: func(at time.Time) { l.write(at, slog.LevelDebug, "turnwise: a session is open", "") },
 		SessionEnded: func(at time.Time, why error) {
 			if why == nil {
@@ -107,11 +107,13 @@ func (l *logger) observer() *coord.Observer {
 			l.node(at, slog.LevelError, "turnwise: a hold was lost", me, "err", err)
 		},
 	}
-	return o
 }
 
 // node writes about a node.
 func (l *logger) node(at time.Time, level slog.Level, message string, n coord.Node, more ...any) {
+	if !l.log.Enabled(context.Background(), level) { // most turns are told at a level that nobody reads
+		return
+	}
 	l.write(at, level, message, n.Line, append([]any{"kind", n.Kind, "token", n.Token, "owner", owner(n.Owner)}, more...)...)
 }
 
