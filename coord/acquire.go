@@ -31,6 +31,10 @@ const forever time.Duration = math.MaxInt64
 // Anew joins the line even if the caller already holds it. It is for recipes that have room for several holders.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
 
+// OnWait has f called once Acquire has taken its place in line and found that it has to wait there, and again if it has to
+// join anew. f is called before the wait, on the goroutine of Acquire, and should return soon.
+func OnWait(f func()) AcquireOption { return func(a *acquire) { a.onWait = f } }
+
 type ifHeld int
 
 const (
@@ -48,6 +52,7 @@ type acquire struct {
 	rule    Rule
 	ifHeld  ifHeld
 	maxWait time.Duration
+	onWait  func()
 	try     bool            // it waits for nobody
 	noWait  bool            // and that only because maxWait leaves no time
 	user    context.Context // as the user gave it
@@ -234,6 +239,9 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 		case !waited:
 			a.waits = true
 			a.observer.waiting(node, len(ahead))
+			if a.onWait != nil {
+				a.onWait()
+			}
 		}
 		var err error
 		if ahead, err = place.Await(ctx, wait); err != nil {

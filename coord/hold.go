@@ -70,18 +70,13 @@ type closedHold struct{}
 func (*closedHold) Error() string   { return ErrClosed.Error() }
 func (*closedHold) Unwrap() []error { return []error{ErrClosed, ErrLost} }
 
-type heldKey struct {
-	client *Client
-	line   string
-}
-
 // errBeside says that another hold of the session must end first.
 var errBeside = errors.New("another hold has not ended")
 
 func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
 		joinedAs: a.entry.Kind, grantedAs: grantedAs, changing: make(chan struct{}, 1), left: make(chan struct{})}
-	base := context.WithValue(context.WithoutCancel(a.user), heldKey{a.Client, a.line}, h)
+	base := h.heldIn(context.WithoutCancel(a.user))
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
 	if a.notes {
@@ -108,7 +103,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 
 // With returns a context that ends with ctx or with the hold, whichever ends first.
 func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{h.acquired.client, h.acquired.line}, h))
+	ctx, cancel := context.WithCancelCause(h.heldIn(ctx))
 	key := new(byte)
 	h.keep(key, cancel)
 	return ctx, func() {

@@ -3,18 +3,48 @@ package coord
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Held returns the live hold of a line that ctx descends from, through Hold.Context or Hold.With of this client, or nil
-// if there is none. Of nested holds it returns the innermost live one.
-func (c *Client) Held(ctx context.Context, line string) *Hold {
-	h, _ := ctx.Value(heldKey{c, line}).(*Hold)
-	for h != nil && h.Err() != nil {
-		h = h.outer
+// heldKey is the key of a context's value: the holds of a client that it descends from.
+type heldKey struct{ client *Client }
+
+type heldWithin struct {
+	hold *Hold
+	rest *heldWithin // further out
+}
+
+// heldIn returns a context that descends from ctx and from the hold.
+func (h *Hold) heldIn(ctx context.Context) context.Context {
+	key := heldKey{h.acquired.client}
+	rest, _ := ctx.Value(key).(*heldWithin)
+	return context.WithValue(ctx, key, &heldWithin{h, rest})
+}
+
+// Holds returns the live holds of this client that ctx descends from, through Hold.Context or Hold.With, the innermost
+// first.
+func (c *Client) Holds(ctx context.Context) (holds []*Hold) {
+	held, _ := ctx.Value(heldKey{c}).(*heldWithin)
+	for ; held != nil; held = held.rest {
+		for h := held.hold; h != nil; h = h.outer {
+			if h.Err() == nil && !slices.Contains(holds, h) {
+				holds = append(holds, h)
+			}
+		}
 	}
-	return h
+	return holds
+}
+
+// Held is the innermost of the Holds that is of this line, or nil if there is none.
+func (c *Client) Held(ctx context.Context, line string) *Hold {
+	for _, h := range c.Holds(ctx) {
+		if h.acquired.line == line {
+			return h
+		}
+	}
+	return nil
 }
 
 var (
@@ -25,7 +55,7 @@ var (
 // nest returns a hold within h. It has h's node and token, ends when h does, and leaves h as it is when released.
 func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
 	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since, asks: kind}
-	base := context.WithValue(context.WithoutCancel(ctx), heldKey{h.acquired.client, h.acquired.line}, n)
+	base := n.heldIn(context.WithoutCancel(ctx))
 	n.ctx, n.cancel = context.WithCancelCause(base)
 	h.keep(n, n.loseWithOuter)
 	// A concurrent amendment either finds it nested by now, or is seen here.

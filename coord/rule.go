@@ -1,6 +1,9 @@
 package coord
 
-import "github.com/turnwise/turnwise/coord/driver"
+import (
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+)
 
 // These are the types that this package shares with its drivers.
 type (
@@ -43,4 +46,10 @@ type Rule struct {
 	// behind. It is for rules by which others wait for my turn rather than for my departure. If it is empty, the node
 	// keeps its kind.
 	Granted string
+}
+
+// RuleOf returns the rule that contenders of a kind follow: that of the recipe whose kind it is, and otherwise that nobody may
+// be ahead.
+func RuleOf(kind string) Rule {
+	return Rule{WaitFor: rules.For(kind), Sight: rules.Sight(kind), Granted: rules.Granted(kind)}
 }

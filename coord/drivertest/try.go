@@ -114,7 +114,7 @@ func tryInSight(s *scene) {
 // A rule with room for several lets a try in beside some holders, but not beside too many.
 func tryRoom(s *scene) {
 	sess, _ := s.session()
-	room := driver.Sight{Nearest: rules.Depth(3)}
+	room := rules.Sight(rules.Permits(1, 3))
 	holders := s.file(sess, "S1of3", "S1of3")
 	if _, err := s.try(s.ctx, sess, "S2of3", room); !errors.Is(err, driver.ErrBusy) {
 		s.Errorf("two permits of three, where two are taken: %v, want ErrBusy", err)
@@ -142,7 +142,7 @@ func tryRoom(s *scene) {
 func tryLook(s *scene) {
 	sess, l := s.session()
 	s.needs("count traffic", l.Traffic == nil)
-	room := driver.Sight{Nearest: rules.Depth(3)}
+	room := rules.Sight(rules.Permits(1, 3))
 	cost := func(kind string) Traffic {
 		return least(5, func() Traffic {
 			before := l.Traffic()

@@ -52,7 +52,7 @@ type Term struct {
 	*coord.Hold
 }
 
-var rule = coord.Rule{WaitFor: rules.Exclusive}
+var rule = coord.RuleOf(rules.Lead)
 
 // Campaign stands for election and waits until it is won. value, of at most coord.MaxData bytes, is shown to everyone
 // who asks for the leader or the candidates: an address, say. ctx governs the wait, not the term. To resign, release

@@ -47,7 +47,7 @@ func New(c *coord.Client, name string, opts ...Option) *Mutex {
 	return m
 }
 
-var rule = coord.Rule{WaitFor: rules.Exclusive}
+var rule = coord.RuleOf(rules.Lock)
 
 // Lock waits in line for the mutex, first come, first served. ctx governs the wait, not the hold. On failure nothing
 // stays behind.

@@ -51,8 +51,8 @@ func New(c *coord.Client, name string, opts ...Option) *RWLock {
 }
 
 var (
-	write = coord.Rule{WaitFor: rules.Exclusive}
-	read  = coord.Rule{WaitFor: rules.Shared, Sight: coord.Sight{Ignore: []string{rules.Reader}}}
+	write = coord.RuleOf(rules.Writer)
+	read  = coord.RuleOf(rules.Reader)
 )
 
 // Lock waits in line until nobody else reads or writes. ctx governs the wait, not the hold. On failure nothing

@@ -62,7 +62,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*coord.Hold, error) {
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
-	return s.client.Acquire(ctx, s.name, kind, nil, s.rule(kind), s.opts...)
+	return s.client.Acquire(ctx, s.name, kind, nil, coord.RuleOf(kind), s.opts...)
 }
 
 // TryAcquire is Acquire if n permits are free and nobody waits, and returns coord.ErrBusy otherwise.
@@ -71,11 +71,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*coord.Hold, error
 		return nil, err
 	}
 	kind := rules.Permits(n, s.permits)
-	return s.client.TryAcquire(ctx, s.name, kind, nil, s.rule(kind), s.opts...)
-}
-
-func (s *Semaphore) rule(kind string) coord.Rule {
-	return coord.Rule{WaitFor: rules.Weighted, Sight: coord.Sight{Nearest: rules.Depth(s.permits)}, Granted: rules.Granted(kind)}
+	return s.client.TryAcquire(ctx, s.name, kind, nil, coord.RuleOf(kind), s.opts...)
 }
 
 // AcquireChan is Acquire for a select. If ctx ends, or the hold is lost, before the result has been received, the
@@ -91,16 +87,8 @@ func (s *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context
 }
 
 func (s *Semaphore) check(op string, n int64) error {
-	var why string
-	switch {
-	case s.permits <= 0:
-		why = fmt.Sprintf("a semaphore with %d permits", s.permits)
-	case n <= 0:
-		why = fmt.Sprintf("%d permits asked for", n)
-	case n > s.permits:
-		why = fmt.Sprintf("%d permits asked for, and there are only %d", n, s.permits)
-	default:
-		return nil
+	if err := rules.CheckPermits(n, s.permits); err != nil {
+		return &coord.Error{Op: op, Line: s.name, Err: fmt.Errorf("%w: %w", coord.ErrInvalid, err)}
 	}
-	return &coord.Error{Op: op, Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+	return nil
 }

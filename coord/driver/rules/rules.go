@@ -11,6 +11,7 @@
 package rules
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -61,6 +62,19 @@ func Permits(weight, permits int64) string {
 	return form + strconv.FormatInt(weight, 10) + "of" + strconv.FormatInt(permits, 10)
 }
 
+// CheckPermits returns an error if nobody can have that many of the permits.
+func CheckPermits(weight, permits int64) error {
+	switch {
+	case permits <= 0:
+		return fmt.Errorf("a semaphore with %d permits", permits)
+	case weight <= 0:
+		return fmt.Errorf("%d permits asked for", weight)
+	case weight > permits:
+		return fmt.Errorf("%d permits asked for, and there are only %d", weight, permits)
+	}
+	return nil
+}
+
 // Granted returns the kind that a node takes on when it gets its turn after a wait, so that the one behind looks again.
 // It is empty for most kinds: they do not change.
 func Granted(kind string) string {
@@ -94,10 +108,18 @@ func Weighted(me driver.Node, ahead []driver.Node) []driver.Node {
 	return wait
 }
 
-// Depth returns how many of the nearest nodes Weighted needs to see. Each weighs at least one, so as many as there are
-// permits leave no room for me, and one more shows that the nearest of them has no room either.
-func Depth(permits int64) int {
-	return int(min(permits, math.MaxInt-1)) + 1
+// Sight returns what the rule of a kind needs to see of the nodes ahead.
+//
+// Weighted needs as many of the nearest as there are permits, and one more. Each weighs at least one, so that many leave no
+// room for me, and the one more shows that the nearest of them has no room either.
+func Sight(kind string) driver.Sight {
+	switch _, permits, weighted := permitsOf(kind); {
+	case weighted:
+		return driver.Sight{Nearest: int(min(permits, math.MaxInt-1)) + 1}
+	case kind == Reader:
+		return driver.Sight{Ignore: []string{Reader}}
+	}
+	return driver.Sight{}
 }
 
 func weightSet(me driver.Node, ahead []driver.Node) []driver.Node {

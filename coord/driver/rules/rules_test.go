@@ -89,7 +89,7 @@ func TestAsMuchOfALineAsDepthSaysIsEnough(t *testing.T) {
 			all += some() + " "
 		}
 		me, ahead := driver.Node{Kind: Permits(weight(), permits)}, line(all)
-		near := ahead[max(0, len(ahead)-Depth(permits)):]
+		near := ahead[max(0, len(ahead)-Sight(Permits(1, permits)).Nearest):]
 		want, got := Weighted(me, ahead), Weighted(me, near)
 		if len(want) == 0 != (len(got) == 0) {
 			t.Fatalf("%s behind [%s] waits for %v, and if it sees no more than %v for %v", me.Kind, all, want, near, got)
@@ -98,8 +98,8 @@ func TestAsMuchOfALineAsDepthSaysIsEnough(t *testing.T) {
 			t.Fatalf("%s behind [%s] waits for %v, and if it sees no more than %v for %v", me.Kind, all, want, near, got)
 		}
 	}
-	if Depth(math.MaxInt64) != driver.All || Depth(1) != 2 {
-		t.Error(Depth(math.MaxInt64), Depth(1))
+	if most, one := Sight(Permits(1, math.MaxInt64)), Sight(Permits(1, 1)); most.Nearest != driver.All || one.Nearest != 2 {
+		t.Error(most, one)
 	}
 }
 
