@@ -45,6 +45,7 @@ var recipes = []obligation{
 		{name: "many of every weight, of many permits", run: func(s *scene) { manyWeights(s, 25) }},
 		{name: "whoever of many holders leaves, the next one enters", run: manyHolders},
 	}},
+	{"several locks", several},
 	{"election", []scenario{
 		{name: "one leads, the next one follows", run: leadersFollow},
 		{name: "an observer sees every leader and the vacant seat", run: observerSees},
