@@ -9,13 +9,14 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/multi"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
 // Recipes are those that can be simulated.
-var Recipes = []string{"mutex", "rwlock", "semaphore", "election"}
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several"}
 
 // contender is one goroutine that wants something, again and again.
 type contender struct {
@@ -40,18 +41,27 @@ func (c *contender) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.once(ctx)
+		if c.cfg.Recipe == "several" && c.rand.IntN(3) > 0 {
+			c.takesSeveral(ctx)
+		} else {
+			c.once(ctx)
+		}
 	}
+}
+
+// asking returns the context of a call, and when it ends by itself, if it does.
+func (c *contender) asking(ctx context.Context) (asking context.Context, cancel context.CancelFunc, limit time.Time) {
+	if c.rand.IntN(4) > 0 {
+		return ctx, func() {}, time.Time{}
+	}
+	limit = time.Now().Add(time.Duration(c.rand.Int64N(int64(c.cfg.TTL / 4)))) // it will not wait forever
+	asking, cancel = context.WithDeadline(ctx, limit)
+	return asking, cancel, limit
 }
 
 func (c *contender) once(ctx context.Context) {
 	w := c.chooses()
-	asking, cancel := ctx, context.CancelFunc(func() {})
-	limit := time.Time{}
-	if c.rand.IntN(4) == 0 { // it will not wait forever
-		limit = time.Now().Add(time.Duration(c.rand.Int64N(int64(c.cfg.TTL / 4))))
-		asking, cancel = context.WithDeadline(ctx, limit)
-	}
+	asking, cancel, limit := c.asking(ctx)
 	defer cancel()
 	asked, heard := time.Now(), c.scheduler.heard(c.client.name)
 	h, err := w.acquire(asking)
@@ -59,11 +69,7 @@ func (c *contender) once(ctx context.Context) {
 		if w.try && errors.Is(err, coord.ErrBusy) {
 			c.refused(c.name, c.line, asked, heard)
 		}
-		if !limit.IsZero() && asking.Err() != nil {
-			c.inTime(c.name, "acquire", limit)
-		} else if ctx.Err() == nil {
-			c.mayFail(w.try, err)
-		}
+		c.failed(ctx, asking, limit, w.try, err)
 		return
 	}
 	if w.try {
@@ -74,6 +80,54 @@ func (c *contender) once(ctx context.Context) {
 		c.mu.Unlock()
 	}
 	c.holds(ctx, h, w.inside)
+}
+
+// failed judges a call that did not get what it asked for.
+func (c *contender) failed(ctx, asking context.Context, limit time.Time, try bool, err error) {
+	if !limit.IsZero() && asking.Err() != nil {
+		c.inTime(c.name, "acquire", limit)
+	} else if ctx.Err() == nil {
+		c.mayFail(try, err)
+	}
+}
+
+// takesSeveral takes two lines at once, to read or to write.
+func (c *contender) takesSeveral(ctx context.Context) {
+	asking, cancel, limit := c.asking(ctx)
+	defer cancel()
+	var locks []multi.Option
+	for _, line := range c.lines {
+		if c.rand.IntN(3) == 0 {
+			locks = append(locks, multi.Read(line))
+		} else {
+			locks = append(locks, multi.Write(line))
+		}
+	}
+	m := multi.New(c.client.Client, locks...)
+	take, try := m.Lock, c.rand.IntN(5) == 0
+	if try {
+		take = m.TryLock
+	}
+	h, err := take(asking)
+	if err != nil {
+		c.failed(ctx, asking, limit, try, err)
+		return
+	}
+	var mine []*claim
+	for _, line := range c.lines {
+		mine = append(mine, c.granted(c.name, line, h.Hold(line)))
+	}
+	c.pause(h.Context(), 100*time.Millisecond)
+	began, held := time.Now(), h.Err() == nil
+	for _, one := range mine {
+		c.released(one)
+	}
+	if err := h.Release(); held && err != nil && time.Since(began) == 0 {
+		c.mu.Lock()
+		c.report("%s: Release says %v of what was held", c.name, err)
+		c.mu.Unlock()
+	}
+	c.inTime(c.name, "release", began.Add(c.client.driver.RequestTimeout()))
 }
 
 // mayFail reports an error of acquire that nothing explains.
@@ -144,7 +198,7 @@ func (c *contender) chooses() approach {
 	case "mutex":
 		m := mutex.New(c.client.Client, c.line)
 		return pick(m.Lock, m.TryLock)
-	case "rwlock":
+	case "rwlock", "several":
 		l := rwlock.New(c.client.Client, c.line)
 		if c.rand.IntN(5) < 3 {
 			return pick(l.RLock, l.TryRLock)

@@ -27,8 +27,6 @@ var etcdKinds = []*Kind{
 	{name: "asleep", needs: anything, breaks: leaderSleeps(sleepsLong, true)},
 	// Or forgets it.
 	{name: "deposed", needs: anything, breaks: leaderSleeps(sleepsLong, false)},
-	// Like asleep, but under the next leader a lease has only the time that was left of it.
-	{name: "checkpointed", needs: anything, breaks: leaderSleeps(sleepsLong, true), checkpoints: true},
 	// It is stopped, and goes on before anybody has noticed.
 	{name: "naps", needs: anything, breaks: leaderSleeps(naps, true)},
 	// The member that the request goes to is stopped, for longer than sessions live.

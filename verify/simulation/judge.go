@@ -175,6 +175,13 @@ func (w *world) asleep(claims []claim) error {
 	for _, c := range claims {
 		mine[turn{c.line, c.token}] = true
 	}
+	if w.cfg.Recipe == "several" { // whoever has one of two lines may wait for the other
+		w.mu.Lock()
+		for t := range w.partial {
+			mine[t] = true
+		}
+		w.mu.Unlock()
+	}
 	moving := w.healed.IsZero() || w.cfg.Profile == Register && time.Since(w.healed) < slowest || slices.ContainsFunc(w.scheduler.ready(), parcel.moves) || w.newsIsDue()
 	for _, line := range w.lines {
 		nodes := w.nodes(line)
@@ -266,6 +273,9 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	back := w.standing()[turn{line, c.token}] // if the node had gone, a backup has brought it back
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if came, known := w.partial[turn{line, c.token}]; known && w.cfg.Recipe == "several" {
+		c.since = came
+	}
 	w.grants++
 	c.excused = later(w.taken[turn{line, c.token}], w.service.Taken(h.Node().ID))
 	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {

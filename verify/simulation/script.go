@@ -102,7 +102,6 @@ func RunScript(sc Script, trace func(string)) Outcome {
 		if f.Kind.slowClock {
 			s.rate = 0.94
 		}
-		w.cluster.Checkpoints = w.cluster.Checkpoints || f.Kind.checkpoints
 	}
 	w.start(s.rate)
 	return s.run(plays[sc.Play])

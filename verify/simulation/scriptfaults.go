@@ -15,8 +15,6 @@ type Kind struct {
 	needs     func(*script, parcel) bool // what must be there to break; p is the parcel about to arrive, if there is one
 	breaks    func(*script, parcel)
 	slowClock bool // the service's clock is slow in the whole run
-
-	checkpoints bool // a new leader knows how much is left of a lease, in the whole run
 }
 
 // kinds are the faults that every far side has. Those that need a parcel befall the one that is about to arrive.

@@ -67,6 +67,7 @@ type world struct {
 	written greatest           // whose guarded write was taken
 	taken   map[turn]time.Time // nodes that were taken away out of the blue
 	waited  map[place]bool     // nodes whose turn it was not when they joined
+	partial map[turn]time.Time // when turns came; some before all had come that were asked for together
 	grants  int
 	wrong   error
 	kept    []string
@@ -123,7 +124,7 @@ func Run(cfg Config) Report {
 		w.replicas = w.servers.Members + w.servers.Observers
 	case Etcd:
 		w.replicas = 1 + 2*w.rand.IntN(2)
-		w.cluster.Checkpoints, w.cluster.Proxied = w.rand.IntN(2) == 0, w.rand.IntN(6) == 0
+		w.cluster.Proxied = w.rand.IntN(6) == 0
 	}
 	if w.foreign = cfg.Profile != Register && w.rand.IntN(4) == 0; w.foreign && cfg.Profile == Etcd {
 		w.lines = []string{"a", "b"} // for other tools, all that is below a name is in its line
@@ -142,7 +143,7 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, nap: nap, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(greatest), written: make(greatest),
-		taken: make(map[turn]time.Time), waited: make(map[place]bool), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
+		taken: make(map[turn]time.Time), waited: make(map[place]bool), partial: make(map[turn]time.Time), idle: make(map[string]time.Time), lines: []string{"a", "a/b"},
 	}
 }
 
@@ -219,6 +220,10 @@ func (w *world) observer() *coord.Observer {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.waited[placeOf(me)] = true
+	}, Granted: func(at time.Time, me coord.Node, _ time.Duration) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.partial[turn{me.Line, me.Token}] = at
 	}}
 }
 

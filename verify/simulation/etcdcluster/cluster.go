@@ -16,11 +16,10 @@ import (
 
 // Config describes a cluster. Zero values stand for etcd's defaults.
 type Config struct {
-	Members     int           // zero: 1
-	Election    time.Duration // after which a leader that nobody hears from is replaced; zero: 1 s
-	Rate        float64       // how much faster the leader's clock runs than ours; zero: 1
-	Checkpoints bool          // how much is left of a lease outlives its leader; else it has all of its TTL again
-	Proxied     bool          // etcd's grpc-proxy stands in front of it: it gives watches numbers of its own, whatever they ask for
+	Members  int           // zero: 1
+	Election time.Duration // after which a leader that nobody hears from is replaced; zero: 1 s
+	Rate     float64       // how much faster the leader's clock runs than ours; zero: 1
+	Proxied  bool          // etcd's grpc-proxy stands in front of it: it gives watches numbers of its own, whatever they ask for
 }
 
 // Cluster is the state of all members. Each method is one thing that happens. Answers and news are handed out meanwhile, in

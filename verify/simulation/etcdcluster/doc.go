@@ -9,7 +9,8 @@
 //
 //   - transactions and their comparisons, ranges with everything that they can ask for, revisions, versions, compaction;
 //   - leases with a least TTL, ended by the leader's clock, which the leader looks at every half second; after an election
-//     they have their whole TTL again unless checkpointed; the renewal of a lease that has expired;
+//     they have their whole TTL again (etcd takes checkpoints only of what is left above five minutes, more than the driver
+//     asks for); the renewal of a lease that has expired;
 //   - reads of one member alone, which may lag behind, and reads that wait for what was agreed on;
 //   - watches from a revision, by range, with filters, earlier values, fragments, progress and compaction; one that begins in
 //     the past is told what has happened since in one go, later;

@@ -70,13 +70,9 @@ func (c *Cluster) elect() {
 	}
 	c.follow(there[0], len(c.log))
 	var late []renewal
-	for _, id := range slices.Sorted(maps.Keys(c.state.leases)) { // it does not know how long they have lasted, unless that was in the log
+	for _, id := range slices.Sorted(maps.Keys(c.state.leases)) { // it does not know how long they have lasted
 		l := c.state.leases[id]
-		if !c.cfg.Checkpoints {
-			l.expiry = c.expiry(l.ttl).Add(c.cfg.Election)
-		} else {
-			l.expiry = l.expiry.Add(c.cfg.Election)
-		}
+		l.expiry = c.expiry(l.ttl).Add(c.cfg.Election)
 		late = append(late, l.late...)
 		l.late = nil
 	}
