@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	for _, name := range []string{"mutex", "rwlock", "semaphore", "election", "guard", "sharedfile"} {
+	for _, name := range []string{"mutex", "rwlock", "semaphore", "multi", "election", "guard", "sharedfile"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
@@ -71,6 +71,15 @@ func TestMutexTakesTurns(t *testing.T) {
 			if !strings.Contains(lines[i], "is inside") || lines[i+1] != who+" leaves" {
 				t.Fatalf("two inside:\n%s", strings.Join(lines, "\n"))
 			}
+		}
+	})
+}
+
+// Nothing was lost on the way, and nobody waited for ever for an account that somebody had who waited for his.
+func TestMultiMovesMoney(t *testing.T) {
+	onEveryService(t, func(t *testing.T, url string) {
+		if lines := run(t, "multi", url); !slices.Equal(lines, []string{"map[anna:105 bert:95 carl:100]"}) {
+			t.Fatal(lines)
 		}
 	})
 }

@@ -292,6 +292,9 @@ func search(t *testing.T, m *setting) (found string, states int) {
 }
 
 func TestWhoeverTakesSeveralNeverWaitsInACircle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
 	one := append(append(sets("one", oneByOne, rules.Lock), newCaller("single", oneByOne, rules.Lock)), newCaller("single", oneByOne, "", rules.Lock))
 	for _, f := range []struct {
 		name           string
