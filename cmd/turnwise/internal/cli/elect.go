@@ -34,7 +34,7 @@ func electCommand(s *service) *cobra.Command {
 			return usage("--value has %d bytes, at most %d are allowed", len(value), coord.MaxData)
 		}
 		j.mode, j.restart = "leader", restart
-		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
 			var opts []election.Option
 			if try {
 				opts = append(opts, election.MaxWait(0))

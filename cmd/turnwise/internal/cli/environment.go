@@ -7,8 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/turnwise/turnwise/coord"
 )
 
 // holderVariable tells the program that it is the one in the background, and which process it holds for.
@@ -16,12 +14,12 @@ const holderVariable = "TURNWISE_HOLDER_FOR"
 
 // variables tell a command of its hold: of what was asked, at which service, and with which token. TURNWISE_TOKEN is for
 // people's programs; turnwise itself goes by TURNWISE_HOLDS.
-func (w *waiter) variables(token coord.Token) []string {
+func (w *waiter) variables(hold turn) []string {
 	return append([]string{
 		"TURNWISE_NAME=" + w.name,
 		"TURNWISE_MODE=" + w.mode,
-		fmt.Sprintf("TURNWISE_TOKEN=%d", token),
-		holdsVariable + "=" + holding(held{w.name, w.to.ID(), token}, w.several),
+		fmt.Sprintf("TURNWISE_TOKEN=%d", hold.Token()),
+		holdsVariable + "=" + holding(w.heldBy(hold), w.several),
 	}, w.service.forCommand(w.to, w.url)...)
 }
 

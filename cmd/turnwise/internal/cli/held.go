@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,13 +58,19 @@ func allHeld() (holds []held) {
 	return holds
 }
 
-// holding returns the variable's value with one hold more. If nobody can hold the line twice, an older hold of it is over.
-func holding(inner held, several bool) string {
-	text := inner.word()
+// holding returns the variable's value with further holds. If nobody can hold a line twice, an older hold of it is over.
+func holding(inner []held, several bool) string {
+	words := make([]string, len(inner))
+	for i, h := range inner {
+		words[i] = h.word()
+	}
+	text := strings.Join(words, " ")
 	all := allHeld()
 	for i := len(all) - 1; i >= 0; i-- {
 		h := all[i]
-		if h.line == inner.line && h.service == inner.service && (!several || h.token == inner.token) {
+		if slices.ContainsFunc(inner, func(in held) bool {
+			return h.line == in.line && h.service == in.service && (!several || h.token == in.token)
+		}) {
 			continue
 		}
 		if len(text)+len(h.word()) > maxHolds {

@@ -173,7 +173,7 @@ func (h *holder) keep(w *waiter) error {
 		return err
 	}
 	err := w.heldAround()
-	var hold *coord.Hold
+	var hold turn
 	if err == nil {
 		hold, err = w.take()
 	}
@@ -195,7 +195,7 @@ func (h *holder) keep(w *waiter) error {
 		err = fmt.Errorf("%q: 'turnwise release' will not find this hold, process %d: %w", h.name, os.Getpid(), err)
 		fmt.Fprintln(os.Stderr, text(err))
 	}
-	if err := announce(h.question(d), w.variables(hold.Token())); err != nil {
+	if err := announce(h.question(d), w.variables(hold)); err != nil {
 		err = errors.Join(err, hold.Release())
 		w.close(nil)
 		d.close(err)

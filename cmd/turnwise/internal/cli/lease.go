@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
-	"github.com/turnwise/turnwise/coord"
 )
 
 // lease is until when a command may go on under a hold, from one renewal to the next.
 type lease struct {
-	hold  *coord.Hold
+	hold  turn
 	grace time.Duration // what the command asks for, to end
 
 	longest  time.Duration // the longest time so far that the hold was sure to last

@@ -20,6 +20,7 @@ func lockCommand(s *service) *cobra.Command {
 		Long:  "Run a command while nobody else has the lock of that name, or with -s while nobody has it exclusively.\n" + commandHelp,
 		Example: `  turnwise lock nightly-backup -- ./backup.sh
   turnwise lock -n reindex -- ./reindex            not at all if somebody else does
+  turnwise lock --with accounts/7 accounts/3 -- ./transfer     both at once
   turnwise lock -w 30s -c 'cat a >>b' journal      wait for half a minute; a line for the shell`,
 	}
 	f := c.Flags()
@@ -27,12 +28,18 @@ func lockCommand(s *service) *cobra.Command {
 	f.BoolVarP(&exclusive, "exclusive", "x", false, "share it with nobody (as without it)")
 	f.BoolVarP(&exclusive, "exclusively", "e", false, "the same")
 	_ = f.MarkHidden("exclusively")
+	f.StringArrayVar(&j.with, "with", nil, "have this lock as well, all or none; may be given several times. Nobody waits in a circle")
+	f.StringArrayVar(&j.withShared, "with-shared", nil, "the same, and share it with others who do")
 	completeNames(s, c)
 	j.commands(c, func() error {
 		if shared && exclusive {
 			return usage("-s and -x exclude each other")
 		}
-		askForLock(&j.request, shared)
+		if len(j.with)+len(j.withShared) > 0 {
+			askForAll(&j.request, shared)
+		} else {
+			askForLock(&j.request, shared)
+		}
 		return nil
 	})
 	return c
@@ -44,7 +51,7 @@ func askForLock(r *request, shared bool) {
 	if shared {
 		r.mode = "shared"
 	}
-	r.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+	r.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
 		l := rwlock.New(c, r.name)
 		switch {
 		case shared && try:

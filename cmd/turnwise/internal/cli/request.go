@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -13,8 +14,10 @@ import (
 // request is what is asked of a line, and how long to wait for it: what all commands that take a turn have in common.
 type request struct {
 	name, mode string
-	several    bool // whoever holds may hold once more
-	acquire    func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error)
+	with       []string // further locks, to have at the same time
+	withShared []string // the same, to share with others
+	several    bool     // whoever holds may hold once more
+	acquire    func(ctx context.Context, c *coord.Client, try bool) (turn, error)
 
 	try      bool
 	wait     seconds
@@ -38,8 +41,14 @@ func (r *request) flags(f *pflag.FlagSet) {
 
 // check finds what no service can give.
 func (r *request) check() error {
-	if err := coord.CheckName(r.name); err != nil {
-		return &failure{codeUsage, err}
+	names := r.names()
+	for i, name := range names {
+		if err := coord.CheckName(name); err != nil {
+			return &failure{codeUsage, err}
+		}
+		if slices.Contains(names[:i], name) {
+			return usage("%q is asked for twice", name)
+		}
 	}
 	switch {
 	case r.try && r.wait.Duration != 0:

@@ -32,7 +32,7 @@ func semCommand(s *service) *cobra.Command {
 			return usage("--weight %d: it must be from 1 to the %d permits that there are", weight, permits)
 		}
 		j.mode, j.several = "permits", true
-		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (*coord.Hold, error) {
+		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
 			s := semaphore.New(c, j.name, permits)
 			if try {
 				return s.TryAcquire(ctx, weight)

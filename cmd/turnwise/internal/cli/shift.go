@@ -21,7 +21,7 @@ import (
 type shift struct {
 	*waiter
 	*program
-	hold     *coord.Hold
+	hold     turn
 	lease    lease
 	child    run.Child
 	terminal *terminal
@@ -38,7 +38,7 @@ type shift struct {
 }
 
 // work runs a program under a hold, and gives the line back when all processes have gone.
-func work(w *waiter, p *program, hold *coord.Hold) error {
+func work(w *waiter, p *program, hold turn) error {
 	s := &shift{waiter: w, program: p, hold: hold, lease: lease{hold: hold, grace: p.grace.Duration}}
 	s.reports.Tell(s.event("granted"))
 	defer s.signals.passOn()()
@@ -82,7 +82,7 @@ func (s *shift) start() (err error) {
 	s.terminal = openTerminal()
 	c := run.Command{
 		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.first,
-		Env: environment(s.variables(s.hold.Token())),
+		Env: environment(s.variables(s.hold)),
 	}
 	if s.to.Scheme() == "file" {
 		if c.Files, err = file.Descriptors(s.client); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -28,7 +29,7 @@ type waiter struct {
 	reports *status.Reporter
 	signals *signals
 	client  *coord.Client
-	me      chan coord.Node // where it stands in line now
+	me      chan coord.Node // where it has to wait, one place after the other
 }
 
 func newWaiter(s *service, r *request) (*waiter, error) {
@@ -36,7 +37,7 @@ func newWaiter(s *service, r *request) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 1)}
+	w := &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 16)}
 	if s.fallback && !r.quiet && os.Getenv(holderVariable) == "" && !term.IsTerminal(0) {
 		fmt.Fprintf(os.Stderr, "turnwise: %q counts for this user on this machine alone, in %s: nobody has said which service to use (see --backend, --require)\n",
 			r.name, to.Directory())
@@ -106,7 +107,7 @@ func (w *waiter) close(outcome error) {
 const closeFor = time.Second
 
 // take waits for the turn.
-func (w *waiter) take() (*coord.Hold, error) {
+func (w *waiter) take() (turn, error) {
 	hold, err := w.stand()
 	switch {
 	case err == nil:
@@ -130,7 +131,7 @@ func (w *waiter) whoHas(err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
 	defer cancel()
-	line, lineErr := w.client.Line(ctx, w.name)
+	line, lineErr := w.client.Line(ctx, e.Line)
 	if i := slices.IndexFunc(line, func(n coord.Node) bool { return n.Holds }); lineErr == nil && i >= 0 {
 		with := *e
 		with.Blocker = line[i]
@@ -149,7 +150,7 @@ func (w *waiter) heldAround() error {
 		return nil
 	}
 	around := heldAround(w.to.ID())
-	around = slices.DeleteFunc(around, func(h held) bool { return h.line != w.name })
+	around = slices.DeleteFunc(around, func(h held) bool { return !slices.Contains(w.names(), h.line) })
 	if len(around) == 0 {
 		return nil
 	}
@@ -157,24 +158,23 @@ func (w *waiter) heldAround() error {
 	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, reachFor)
 	defer stop()
-	line, err := w.client.Line(ctx, w.name)
-	if ended := w.signals.ended(); ended != nil {
-		return ended
-	}
-	if err != nil {
-		return refused(err)
-	}
-	for _, n := range line {
-		if n.Holds && slices.ContainsFunc(around, func(h held) bool { return h.token == n.Token }) {
-			return fail(w.busyCode, "%q is held already by what this one runs in (%s): it would wait for itself",
-				w.name, holdsVariable)
+	for _, h := range around {
+		line, err := w.client.Line(ctx, h.line)
+		if ended := w.signals.ended(); ended != nil {
+			return ended
+		}
+		if err != nil {
+			return refused(err)
+		}
+		if slices.ContainsFunc(line, func(n coord.Node) bool { return n.Holds && n.Token == h.token }) {
+			return fail(w.busyCode, "%q is held already by what this one runs in (%s): it would wait for itself", h.line, holdsVariable)
 		}
 	}
 	return nil
 }
 
 // stand stands in line until it is our turn, the wait is over, or a signal ends it.
-func (w *waiter) stand() (*coord.Hold, error) {
+func (w *waiter) stand() (turn, error) {
 	ctx, cancel := w.signals.untilEnd(context.Background())
 	defer cancel()
 	if w.wait.Duration > 0 {
@@ -197,7 +197,7 @@ func (w *waiter) stand() (*coord.Hold, error) {
 	}
 	hold, err := w.acquire(ctx, w.client, w.try)
 	if ended := w.signals.ended(); ended != nil {
-		if hold != nil {
+		if err == nil {
 			hold.Release()
 		}
 		return nil, ended
@@ -208,15 +208,18 @@ func (w *waiter) stand() (*coord.Hold, error) {
 	return hold, nil
 }
 
-// standsAt remembers where we stand; the newest place counts.
+// standsAt remembers where we stand. If nobody looks, the oldest place is forgotten.
 func (w *waiter) standsAt(me coord.Node) {
-	select {
-	case <-w.me:
-	default:
-	}
-	select {
-	case w.me <- me:
-	default:
+	for {
+		select {
+		case w.me <- me:
+			return
+		default:
+		}
+		select {
+		case <-w.me:
+		default:
+		}
 	}
 }
 
@@ -240,15 +243,18 @@ func recovers(to *backend.Service, left time.Duration) string {
 }
 
 func (w *waiter) show(ctx context.Context) {
-	var me coord.Node
+	var places []coord.Node // by line; of several the first counts: it steps back from the others
 	late := time.After(5 * time.Second)
 	told := w.quiet
 	for pause := showAfter; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case me = <-w.me:
+		case me := <-w.me:
 			late = nil
+			places = slices.DeleteFunc(places, func(n coord.Node) bool { return n.Line == me.Line })
+			i, _ := slices.BinarySearchFunc(places, me, func(a, b coord.Node) int { return strings.Compare(a.Line, b.Line) })
+			places = slices.Insert(places, i, me)
 			continue
 		case <-late:
 			late = nil
@@ -259,7 +265,7 @@ func (w *waiter) show(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		pause = showEvery
-		if me.Token == 0 {
+		if len(places) == 0 {
 			if left := recovery(w.client); left > 0 && !told {
 				told, late = true, nil
 				fmt.Fprintf(os.Stderr, "turnwise: %s\n", recovers(w.to, left))
@@ -267,9 +273,12 @@ func (w *waiter) show(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		line, err := w.client.Line(ctx, w.name)
-		if err == nil {
-			w.reports.Waiting(line, me)
+		for len(places) > 0 {
+			line, err := w.client.Line(ctx, places[0].Line)
+			if err != nil || w.reports.Waiting(line, places[0]) {
+				break
+			}
+			places = places[1:]
 		}
 		pause = max(pause, 20*time.Since(began))
 	}

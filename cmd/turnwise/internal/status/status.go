@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type Event struct {
 	Event    string     `json:"event"` // waiting, granted, endangered, lost, released
 	Name     string     `json:"name"`
 	Mode     string     `json:"mode"`
+	Line     string     `json:"line,omitempty"`     // of waiting: in which of several lines
 	Position int        `json:"position,omitempty"` // of waiting: 1 is the next to have its turn
 	Holder   *Holder    `json:"holder,omitempty"`   // of waiting
 	Token    string     `json:"token,omitempty"`    // from granted on; as text, since it may be too large for a number in JSON
@@ -108,13 +110,15 @@ func (r *Reporter) Tell(e Event) {
 }
 
 // Waiting reports where we stand in the line, and who holds it; me is our own node.
-func (r *Reporter) Waiting(line []coord.Node, me coord.Node) {
+//
+// It returns false if we do not wait there any more.
+func (r *Reporter) Waiting(line []coord.Node, me coord.Node) bool {
 	ahead := 0
 	var holder *coord.Node
 	found := false
 	for i, n := range line {
 		if n.Token == me.Token {
-			found = true
+			found = !n.Holds
 			break
 		}
 		if n.Holds {
@@ -126,10 +130,14 @@ func (r *Reporter) Waiting(line []coord.Node, me coord.Node) {
 		ahead++
 	}
 	if !found {
-		return
+		return false
 	}
 	e := Event{Event: "waiting", Position: ahead + 1}
 	text := fmt.Sprintf("waiting: %s in line", ordinal(ahead+1))
+	if me.Line != r.name {
+		e.Line = me.Line
+		text += " for " + coord.Printable(strconv.Quote(me.Line))
+	}
 	if holder != nil {
 		e.Holder = Of(*holder)
 		text += "; held by " + describe(*holder)
@@ -138,6 +146,7 @@ func (r *Reporter) Waiting(line []coord.Node, me coord.Node) {
 	if changed {
 		r.Tell(e)
 	}
+	return true
 }
 
 // say shows a line that replaces the previous one: in place on a terminal, elsewhere only if its essence has changed.
