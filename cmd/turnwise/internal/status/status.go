@@ -136,7 +136,7 @@ func (r *Reporter) Waiting(line []coord.Node, me coord.Node) bool {
 	text := fmt.Sprintf("waiting: %s in line", ordinal(ahead+1))
 	if me.Line != r.name {
 		e.Line = me.Line
-		text += " for " + coord.Printable(strconv.Quote(me.Line))
+		text += " for " + strconv.Quote(me.Line)
 	}
 	if holder != nil {
 		e.Holder = Of(*holder)

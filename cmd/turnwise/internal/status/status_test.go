@@ -35,10 +35,11 @@ func TestTheWaitIsSaid(t *testing.T) {
 		out, err := os.CreateTemp(t.TempDir(), "")
 		require.NoError(t, err)
 		r := New("a", "exclusive", out, terminal, nil)
-		me := coord.Node{Token: 3}
-		r.Waiting(line(), me)
-		r.Waiting(line(), me)
-		r.Waiting(line()[1:], coord.Node{Token: 9}) // I am not there (any more)
+		me := coord.Node{Token: 3, Line: "a"}
+		assert.True(t, r.Waiting(line(), me))
+		assert.True(t, r.Waiting(line(), me))
+		assert.False(t, r.Waiting(line()[1:], coord.Node{Token: 9, Line: "a"}), "I am not there (any more)")
+		assert.False(t, r.Waiting(line(), coord.Node{Token: 1, Line: "a"}), "I have my turn")
 		r.Waiting(line()[2:], me)
 		r.Over()
 		r.Close()
@@ -53,6 +54,18 @@ func TestTheWaitIsSaid(t *testing.T) {
 		assert.True(t, strings.HasSuffix(string(text), "\r\x1b[K"), "the line is wiped")
 		assert.NotContains(t, string(text), "\n")
 	}
+}
+
+// Whoever waits for several locks is told for which.
+func TestTheWaitForOneOfSeveralIsSaid(t *testing.T) {
+	out, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	r := New("a", "exclusive", out, false, nil)
+	r.Waiting(line()[2:], coord.Node{Token: 3, Line: "b\x1b"})
+	r.Close()
+	text, err := os.ReadFile(out.Name())
+	require.NoError(t, err)
+	assert.Equal(t, `turnwise: waiting: 1st in line for "b\x1b"`+"\n", string(text))
 }
 
 func TestProgramsAreTold(t *testing.T) {
