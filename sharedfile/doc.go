@@ -48,6 +48,13 @@
 // nobody gets more rights than before. With [Copy] the owner may write to it, too. The first version is readable as far as the
 // writer's umask allows. The names of versions can be seen by whoever may read the directory.
 //
+// # Who else may write there
+//
+// All who may write to the directory of the file can replace what is in it. But no link or pipe that they put there leads a
+// reader or a writer to another file, or keeps it waiting: that is an error. In a directory to which everybody may write, such as
+// /tmp, a writer refuses ([fs.ErrPermission]) a file and versions that another user has put there, unless that is root or the
+// owner of the directory.
+//
 // # What is kept
 //
 // The newest versions, three of them unless [Keep] says otherwise, and those that a reader has open, up to 16. A reader that

@@ -144,7 +144,7 @@ func (f *File) list() (all names, err error) {
 }
 
 func (f *File) listOnce() (names, error) {
-	d, err := os.Open(f.dir)
+	d, err := f.openDir()
 	if errors.Is(err, fs.ErrNotExist) {
 		return names{}, nil
 	}
@@ -159,7 +159,7 @@ func (f *File) listOnce() (names, error) {
 
 // removing calls remove while nobody reads the directory; if that goes on, not at all, or anyway.
 func (f *File) removing(anyway bool, remove func()) {
-	d, err := os.Open(f.dir)
+	d, err := f.openDir()
 	if err != nil {
 		return
 	}
@@ -171,7 +171,7 @@ func (f *File) removing(anyway bool, remove func()) {
 }
 
 // drop removes a draft of our own, now or when a newer writer comes.
-func (f *File) drop(d name) { f.removing(false, func() { _ = os.Remove(f.at(d)) }) }
+func (f *File) drop(d name) { f.removing(false, func() { f.unlink(d.String()) }) }
 
 // soon tries to lock something for a little while. known is false where there are no locks.
 func soon(try func() (locked, known bool)) bool {

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// notWaiting has a pipe opened at once.
+const notWaiting = syscall.O_NONBLOCK
+
 // lockShared locks a file or directory together with others that do so, and lockAlone locks it alone, until it is
 // closed. Neither waits. known is false where there are no such locks.
 func lockShared(f *os.File) (locked, known bool) { return tryLock(f, syscall.LOCK_SH) }
@@ -34,5 +37,7 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
-	return d.Sync()
+	return syncOpen(d)
 }
+
+func syncOpen(dir *os.File) error { return dir.Sync() }

@@ -17,17 +17,19 @@ import (
 
 // openPlain opens what is at the path.
 func (f *File) openPlain() (*os.File, error) {
-	there, err := os.Lstat(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("nobody has written it yet: %w", fs.ErrNotExist)
-	}
-	if err == nil && !there.Mode().IsRegular() {
-		err = errors.New("it is no plain file")
-	}
+	above, err := os.OpenRoot(filepath.Dir(f.path))
 	if err != nil {
 		return nil, err
 	}
-	return os.Open(f.path)
+	defer above.Close()
+	plain, err := plainIn(above, filepath.Base(f.path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("nobody has written it yet: %w", fs.ErrNotExist)
+	case errors.Is(err, errNoFile):
+		return nil, errors.New("it is no plain file")
+	}
+	return plain, err
 }
 
 // adopt is the claim of somebody before whom nobody has written: what is at the path already becomes the first version, so
@@ -46,7 +48,7 @@ func (f *File) adopt(s fence.Stamp) error {
 	if err != nil {
 		return err
 	}
-	return link(f.at(d), f.at(name{stamp: s, n: 1}))
+	return f.link(d, name{stamp: s, n: 1}.String())
 }
 
 // What was at the path and was no version is kept under such a name. The newest ones stay.
@@ -75,20 +77,22 @@ func (f *File) spare(s fence.Stamp) error {
 		return err
 	}
 	text := strings.TrimSuffix(name{stamp: s, kind: claim}.String(), "000000") // so they sort by age
-	kept := filepath.Join(f.dir, fmt.Sprintf("%s%s%016x", sparedPrefix, text, rand.Uint64()))
-	if err := link(f.at(d), kept); err != nil {
+	kept := fmt.Sprintf("%s%s%016x", sparedPrefix, text, rand.Uint64())
+	if err := f.link(d, kept); err != nil {
 		return err
 	}
 	if f.spared != nil {
-		f.spared(kept)
+		f.spared(filepath.Join(f.dir, kept))
 	}
-	entries, _ := os.ReadDir(f.dir) // sorted
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), sparedPrefix) })
-	for len(entries) > sparedKept {
-		_ = os.Remove(filepath.Join(f.dir, entries[0].Name()))
-		entries = entries[1:]
-	}
-	return nil
+	return f.inside(func(r *os.Root) error {
+		entries, _ := fs.ReadDir(r.FS(), ".") // sorted
+		entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), sparedPrefix) })
+		for len(entries) > sparedKept {
+			_ = r.Remove(entries[0].Name())
+			entries = entries[1:]
+		}
+		return nil
+	})
 }
 
 // isVersion reports whether a file is a version that is still there, or has what one has.
@@ -103,7 +107,7 @@ func (f *File) isVersion(plain *os.File) bool {
 	}
 	var alike []name
 	for _, n := range all.readable {
-		switch there, err := os.Lstat(f.at(n)); {
+		switch there, err := f.lstat(n); {
 		case err != nil || n.kind == empty:
 		case os.SameFile(there, st):
 			return true
@@ -111,11 +115,11 @@ func (f *File) isVersion(plain *os.File) bool {
 			alike = append(alike, n)
 		}
 	}
-	return slices.ContainsFunc(alike, func(n name) bool { return sameContent(f.at(n), plain, st.Size()) })
+	return slices.ContainsFunc(alike, func(n name) bool { return f.sameContent(n, plain, st.Size()) })
 }
 
-func sameContent(path string, with *os.File, size int64) bool {
-	v, err := os.Open(path)
+func (f *File) sameContent(n name, with *os.File, size int64) bool {
+	v, err := f.open(n)
 	if err != nil {
 		return false
 	}

@@ -1,7 +1,6 @@
 package sharedfile
 
 import (
-	"os"
 	"time"
 )
 
@@ -47,7 +46,7 @@ func (f *File) prune() {
 		}
 	}
 	// The newest may belong to a writer that has not synced it yet. Until it is on the disk, older ones must stay there.
-	if len(old)+len(oldest) == 0 || syncDir(f.dir) != nil {
+	if len(old)+len(oldest) == 0 || f.sync() != nil {
 		return
 	}
 	few := len(all.readable)+len(all.drafts) <= oneStep
@@ -63,12 +62,11 @@ func (f *File) prune() {
 
 // remove removes a name unless somebody has the file open, or even then.
 func (f *File) remove(n name, open bool) {
-	path := f.at(n)
 	if n.kind == draft || n.kind == empty { // nobody reads these
-		_ = os.Remove(path)
+		f.unlink(n.String())
 		return
 	}
-	v, err := os.Open(path)
+	v, err := f.open(n)
 	if err != nil {
 		return
 	}
@@ -80,6 +78,6 @@ func (f *File) remove(n name, open bool) {
 		free = err == nil && time.Since(st.ModTime()) >= keptUnseen
 	}
 	if free {
-		_ = os.Remove(path)
+		f.unlink(n.String())
 	}
 }

@@ -41,7 +41,7 @@ func (f *File) openNewest(ctx context.Context) (*os.File, error) {
 		if !ok || n.kind == empty {
 			return f.openPlain()
 		}
-		v, err := os.Open(f.at(n))
+		v, err := f.open(n)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -59,7 +59,7 @@ func (f *File) openNewest(ctx context.Context) (*os.File, error) {
 // stands reports whether an open file still has its name.
 func (f *File) stands(n name, v *os.File) bool {
 	opened, err1 := v.Stat()
-	named, err2 := os.Lstat(f.at(n))
+	named, err2 := f.lstat(n)
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 

@@ -108,13 +108,23 @@ func (f *File) begin(s fence.Stamp) (name, *os.File, error) {
 	case !errors.Is(err, fs.ErrExist):
 		return name{}, nil, err
 	}
+	there, err := os.Lstat(f.dir)
+	if err == nil {
+		err = f.strange(there, f.dir)
+	}
+	if err != nil {
+		return name{}, nil, err
+	}
 	return f.draft(s)
 }
 
 // draft makes a file that nobody who opens it later may write to. Those may read it who may read what was there before, or if
 // nothing was, as many as the process's umask allows.
 func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
-	before := f.before()
+	before, err := f.before()
+	if err != nil {
+		return name{}, nil, err
+	}
 	if before == nil {
 		return f.blank(s, 0o444)
 	}
@@ -133,22 +143,22 @@ func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
 // blank makes the file of a draft.
 func (f *File) blank(s fence.Stamp, mode fs.FileMode) (name, *os.File, error) {
 	d := name{stamp: s, n: rand.Uint64() >> 1, kind: draft}
-	out, err := os.OpenFile(f.at(d), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	out, err := f.make(d, mode)
 	return d, out, err
 }
 
 // before returns what is at the path, or if that was removed, the newest version; nil: there is neither.
-func (f *File) before() fs.FileInfo {
+func (f *File) before() (fs.FileInfo, error) {
 	if there, err := os.Lstat(f.path); err == nil && there.Mode().IsRegular() {
-		return there
+		return there, f.strange(there, f.path)
 	}
 	all, err := f.list()
 	if n, ok := all.newest(); err == nil && ok && n.kind != empty {
-		if there, err := os.Lstat(f.at(n)); err == nil {
-			return there
+		if there, err := f.lstat(n); err == nil && there.Mode().IsRegular() {
+			return there, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // resemble gives a file the owner, the group and the rights to read of another one, and its owner more. Where it may not
@@ -199,7 +209,7 @@ func (f *File) claim(ctx context.Context, s fence.Stamp) error {
 }
 
 func (f *File) create(n name) error {
-	made, err := os.OpenFile(f.at(n), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	made, err := f.make(n, 0o444)
 	if err == nil {
 		err = made.Close()
 	}
@@ -208,12 +218,12 @@ func (f *File) create(n name) error {
 
 // claimVersion makes a claim of a version: a link or, where another user's files may not be linked, a link to a copy.
 func (f *File) claimVersion(s fence.Stamp, found name) error {
-	to := f.at(name{stamp: s, kind: claim})
-	err := link(f.at(found), to)
+	to := name{stamp: s, kind: claim}.String()
+	err := f.link(found, to)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	v, err := os.Open(f.at(found))
+	v, err := f.open(found)
 	if err != nil {
 		return err
 	}
@@ -223,7 +233,7 @@ func (f *File) claimVersion(s fence.Stamp, found name) error {
 	if err != nil {
 		return err
 	}
-	return link(f.at(d), to)
+	return f.link(d, to)
 }
 
 // settle makes the draft a version.
@@ -247,7 +257,7 @@ func (f *File) settle(ctx context.Context, d name, out *os.File) error {
 		if n, ok := all.newest(); ok && n.stamp == d.stamp {
 			v.n = n.n + 1
 		}
-		err = link(f.at(d), f.at(v))
+		err = f.link(d, v.String())
 		if err == nil {
 			break
 		}
@@ -259,23 +269,10 @@ func (f *File) settle(ctx context.Context, d name, out *os.File) error {
 		}
 		return fmt.Errorf("%w (the file system has to have hard links)", err)
 	}
-	if err := syncDir(f.dir); err != nil {
+	if err := f.sync(); err != nil {
 		return err
 	}
 	_, err = f.check(d.stamp)
-	return err
-}
-
-// link is os.Link, but succeeds if the link is there already: a file system whose answer was lost is asked again.
-func link(from, to string) error {
-	err := os.Link(from, to)
-	if errors.Is(err, fs.ErrExist) {
-		a, err1 := os.Lstat(from)
-		b, err2 := os.Lstat(to)
-		if err1 == nil && err2 == nil && os.SameFile(a, b) {
-			return nil
-		}
-	}
 	return err
 }
 
@@ -320,7 +317,8 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 	}
 	d := name{stamp: s, n: rand.Uint64() >> 1, kind: draft}
 	if !f.copy {
-		err = link(v.Name(), f.at(d))
+		of, _ := parse(filepath.Base(v.Name()))
+		err = f.link(of, d.String())
 	}
 	if f.copy || errors.Is(err, fs.ErrPermission) { // another user's
 		d, err = f.duplicate(s, v, 0o200)

@@ -58,6 +58,20 @@ var stores = []Bug{
 		"coord/redis/internal/server/dial.go", `if a.option.Password == "" ||`, `if true ||`, testsIn("coord/redis", "TestSentinelsLeadNoPasswordAway")),
 	one("redis: sentinels are asked in clear, whatever the master is",
 		"coord/redis/internal/server/address.go", "\t\toption.Sentinel.TLSConfig = option.TLSConfig", "\t\t_ = option", testsIn("coord/redis", "TestASentinelHasToShowACertificate")),
+	{"sharedfile: a link in the place of the versions is followed", []Edit{
+		{"sharedfile/inside.go", `!named.IsDir()`, `named == nil`},
+		{"sharedfile/inside.go", `r, err = above.OpenRoot(filepath.Base(f.dir))`, `r, err = os.OpenRoot(f.dir)`},
+		{"sharedfile/inside.go", `err != nil || !os.SameFile(named, st) { // a link`, `err != nil || st == nil { // a link`},
+	}, testsOf("sharedfile", "TestALinkInThePlaceOfTheVersionsLeadsNowhereElse")},
+	one("sharedfile: whatever has the name of a version is opened",
+		"sharedfile/inside.go", `!named.Mode().IsRegular() {
+		err = &fs`, `named == nil {
+		err = &fs`, testsOf("sharedfile", "TestWhatIsNoPlainFileIsNoVersion")),
+}
+
+// testsOf is a test of a package of the root module.
+func testsOf(dir, name string) Tests {
+	return Tests{Module: ".", Package: "./" + dir, Run: "^" + name + "$"}
 }
 
 // testsIn is a test of a module's first package.
