@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,37 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("%q becomes %d keys", a.value, len(all))
 			}
 			parseMark(a.value)
+		}
+	})
+}
+
+// FuzzStats reads what a server says of itself: whatever it is, the statistics are no longer than what was said, and a server
+// is taken or refused.
+func FuzzStats(f *testing.F) {
+	for _, says := range []string{fine + fine, "END\r\n", "STAT\r\n", "STAT x\r\nEND\r\n", "STAT x 1 2 3\r\nEND\r\nEND\r\n", "ERROR\r\n", "\r\n",
+		"SERVER_ERROR busy\r\n", "CLIENT_ERROR unauthenticated\r\n", "ERROR Too many open connections\r\n", strings.Repeat("STAT x ", 5000),
+		strings.Replace(fine, "1.6.38", "-1.99999999999999999999.x", 1) + strings.Replace(fine, "1073741824", "-9223372036854775808", 1)} {
+		f.Add([]byte(says))
+	}
+	f.Fuzz(func(t *testing.T, says []byte) {
+		c := &conn{r: bufio.NewReaderSize(strings.NewReader(string(says)), 16<<10), w: bufio.NewWriter(io.Discard)}
+		var said [2]map[string]string
+		for i := range said {
+			var err error
+			if said[i], err = c.stats(context.Background(), ""); err != nil {
+				return
+			}
+			size := 0
+			for k, v := range said[i] {
+				size += len(k) + len(v)
+			}
+			if size > len(says) {
+				t.Fatalf("%d bytes of %d", size, len(says))
+			}
+		}
+		s := &Store{}
+		if err := s.checkSettings(said[0], said[1]); err == nil && (s.largest.Load() < 1 || s.largest.Load() > maxValue || s.page() < 1 || s.shelfSize() < 0) {
+			t.Errorf("it keeps %d bytes, %d on a page, a shelf of %d", s.largest.Load(), s.page(), s.shelfSize())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -43,6 +44,7 @@ func TestWhatWeCannotHaveWrittenBesideALineIsRefused(t *testing.T) {
 // of ours comes of it or nothing.
 func FuzzBeside(f *testing.F) {
 	for _, seed := range []string{"", "\x01", "\x01\x01", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\x90\x4e", "\x01\x90\x4e\xc8\x01\x05",
+		string(make([]byte, 8)), string(make([]byte, 8+32)), string(make([]byte, 8+9*32)),
 		"session/00112233445566ff", "00112233445566ff-1.2", "00112233445566FF-01.+2", "suspect/00112233445566ff-", strings.Repeat("f", 1000)} {
 		f.Add([]byte(seed))
 	}
@@ -55,6 +57,14 @@ func FuzzBeside(f *testing.F) {
 		}
 		if h, ok := parseHeartbeat(b); ok && h.ttl < 0 {
 			t.Errorf("%x is a heartbeat of a session with the TTL %v", b, h.ttl)
+		}
+		if s, ok := parseSuspicion(b, Version{}); ok {
+			if len(s.seen) > mostMachines || !bytes.Equal(s.encode(), b) {
+				t.Errorf("%x is a suspicion of %d machines, which is %x", b, len(s.seen), s.encode())
+			}
+			for _, at := range s.seen {
+				s.since(at, time.Second)
+			}
 		}
 		if id, ok := parseSessionID(string(b)); ok && id.String() != strings.ToLower(string(b)) {
 			t.Errorf("%q is the session %v", b, id)
