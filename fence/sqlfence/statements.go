@@ -7,17 +7,40 @@ type statements struct {
 	quote  string
 	schema string
 	probe  string // fails if the table is not there
+	vet    string // says what is wrong with the table, '' if nothing is; no row: it is not there. "": nothing can be
 	pass   string
 	passed int64 // how many rows pass changes if the stamp has passed
 	read   string
 }
 
 func (s statements) of(table string) statements {
-	for _, text := range []*string{&s.schema, &s.probe, &s.pass, &s.read} {
+	for _, text := range []*string{&s.schema, &s.probe, &s.vet, &s.pass, &s.read} {
 		*text = strings.ReplaceAll(*text, "{table}", table)
 	}
 	return s
 }
+
+// PostgreSQL runs what hangs on a table, or what a view is made of, with the rights of whoever writes to it. So whoever may
+// create in a schema could have made it before us, and have code of his run with our rights. As somebody may have set the
+// search_path, all functions, operators and types have their schemas.
+const vetPostgres = `WITH trusted AS (
+	SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolsuper OR r.rolname OPERATOR(pg_catalog.=) current_user
+		OR r.rolname OPERATOR(pg_catalog.=) '{owner}' OR r.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'
+	UNION SELECT d.datdba FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+)
+SELECT CASE
+	WHEN NOT EXISTS (SELECT FROM trusted x WHERE x.oid OPERATOR(pg_catalog.=) c.relowner)
+		THEN pg_catalog.concat('belongs to ', pg_catalog.pg_get_userbyid(c.relowner))
+	WHEN EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
+			WHERE g.tgrelid OPERATOR(pg_catalog.=) c.oid
+			AND NOT EXISTS (SELECT FROM trusted x WHERE x.oid OPERATOR(pg_catalog.=) p.proowner))
+		THEN 'has a trigger by which a function of somebody else''s is called'
+	ELSE '' END
+FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('{table}')`
+
+// On MariaDB and MySQL, a trigger runs with the rights of who made it, but a view may call functions with ours.
+const vetMySQL = `SELECT IF(table_type = 'VIEW', 'is a view', '') FROM information_schema.tables
+WHERE table_schema = {schema} AND table_name = {name}`
 
 var dialects = map[Dialect]statements{
 	Postgres: {
@@ -28,6 +51,7 @@ var dialects = map[Dialect]statements{
 	token bigint NOT NULL
 )`,
 		probe: `SELECT line, epoch, token FROM {table} WHERE 1 = 0`,
+		vet:   vetPostgres,
 		pass: `INSERT INTO {table} AS f (line, epoch, token) VALUES ($1, $2, $3)
 ON CONFLICT (line) DO UPDATE SET epoch = excluded.epoch, token = excluded.token
 WHERE (f.epoch, f.token) <= (excluded.epoch, excluded.token)`,
@@ -63,6 +87,7 @@ WHERE (f.epoch, f.token) <= (excluded.epoch, excluded.token)`,
 	passes BIGINT NOT NULL DEFAULT 1
 ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC`,
 		probe: `SELECT line, epoch, token, passes FROM {table} WHERE 1 = 0`,
+		vet:   vetMySQL,
 		pass: `INSERT INTO {table} (line, epoch, token) VALUES (?, ?, ?)
 ON DUPLICATE KEY UPDATE
 	passes = IF(epoch < VALUES(epoch) OR epoch = VALUES(epoch) AND token <= VALUES(token), passes + 1, passes),
