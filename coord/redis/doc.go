@@ -64,12 +64,15 @@
 //	ACL SETUSER turnwise on >secret ~turnwise* resetchannels &turnwise* +ping +info +client|info +config|get +subscribe
 //	    +unsubscribe +publish +eval +evalsha +time +get +getrange +set +setrange +del +zadd +zrem +zrangebylex
 //
+// Give others no right that needs no key of theirs: -@dangerous. With +@write they may empty the server, or exchange its databases.
+//
 // Without +config|get it cannot know whether a restart forgets, and assumes that it does. Some servers need +client|setinfo
 // as well, to keep their log free of refusals.
 //
 // # What an operator sees
 //
-//	turnwise.memory               what the database remembers: id, replication id, 1 if kept on disk, since when (us), run id
+//	turnwise.memory               what the database remembers: id, replication id, 1 if kept on disk, since when (us), run id,
+//	                              how often databases were exchanged
 //	turnwise.keys                 the names of all registers, a sorted set: ZRANGE turnwise.keys 0 -1
 //	turnwise:line/orders/4711     who stands in a line: version (8 bytes), since when (16 digits, us), a reservation, the value
 //	turnwise:session/1f0c…        a process

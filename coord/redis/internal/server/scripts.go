@@ -24,6 +24,7 @@ func NewGuarded(text string) *Script { return NewScript(guard + text) }
 // The mark says what this database remembers. It is a text:
 //
 //	<id, 16> <replication id of the server, 40> <kept on disk, 1> <remembers since, 16 digits, us> <run id of the server, 40>
+//	<how often databases were exchanged in this run, 16 digits>
 //
 // The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (ARGV[1]),
 // and that the server has neither been restarted nor followed another one since the mark was written: either gives it
@@ -61,6 +62,10 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 // followed another. If the server kept all and has ceased to, what it will find on its disk is old: so the memory ends now, and
 // everybody knows another one by then. When it begins to write, that counts once all is written.
 //
+// Who may write nothing of ours may still exchange this database for another (SWAPDB needs no key). Once it is exchanged back, the
+// mark tells of nothing that was granted in between. So after each exchange, whichever databases it was of, all begin anew to
+// count for how long the memory has lasted. Sessions that have noticed nothing go on.
+//
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then. And no run tells of a time before
 // itself: it may have been started with a file that is older than what was answered, while who holds by that is cut off.
 const recallScript = `
@@ -75,6 +80,7 @@ local replid = string.match(info, 'master_replid:(%x+)')
 local alone = string.find(info, 'connected_slaves:0\r\n', 1, true)
 local followed = string.match(info, 'master_replid2:(%x+)') ~= string.rep('0', 40)
 local run = string.match(server, 'run_id:(%x+)')
+local swaps = string.format('%016.0f', tonumber(string.match(redis.call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or 0))
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local started = now - (tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) - 1) * 1000000
@@ -93,8 +99,9 @@ if mark and named and not (string.sub(mark, 59, 59) == '1' and not written) then
   elseif not followed then
     since = math.min(now, started)
   end
+  if swaps ~= (samerun and string.sub(mark, 119, 134) or string.rep('0', 16)) then since = now end
 end
-local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run
+local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run .. ' ' .. swaps
 if new ~= mark then redis.call('SET', KEYS[1], new) end
 if not named then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
 return {id, now - math.max(since, math.min(now, started)), tonumber(kept), run}

@@ -1,0 +1,75 @@
+package redis
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// mallory may write, but none of our keys. Some commands need no key.
+func mallory(t *testing.T, address string) func(command ...string) {
+	t.Helper()
+	redistest.CLI(t, address, "ACL", "SETUSER", "mallory", "on", "nopass", "~other:*", "+@read", "+@write", "+@connection")
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Username: "mallory", DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return func(command ...string) {
+		t.Helper()
+		if err := c.Do(redistest.Within(t, 10*time.Second), c.B().Arbitrary(command...).Build()).Error(); err != nil {
+			t.Fatalf("%v: %v", command, err)
+		}
+	}
+}
+
+// A user who may write has the right to exchange databases, whatever his keys are. When they are exchanged and exchanged back, what
+// was granted in between is not forgotten.
+func TestAStrangerWhoMayWriteOtherKeysLetsNobodyIn(t *testing.T) {
+	cluster := servers.Redis(t)
+	address := cluster.Addrs()[0]
+	says := mallory(t, address)
+	const ttl = 2 * time.Second
+	connect := func() *coord.Client {
+		c, err := Connect(t.Context(), address, WithTTL(ttl), WithLongestTTL(ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	take := func(c *coord.Client) *coord.Hold {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		h, err := mutex.New(c, "a").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	first := connect()
+	take(first).Release()
+	says("SWAPDB", "0", "1")
+	second := connect()
+	held := take(second)
+	says("SWAPDB", "0", "1")
+	began := time.Now()
+	third := take(connect())
+	select {
+	case <-held.Context().Done():
+	default:
+		t.Error("two hold")
+	}
+	if d := time.Since(began); d < ttl {
+		t.Errorf("somebody was let in after %v: whoever held had not noticed yet", d)
+	}
+	third.Release()
+}
