@@ -31,7 +31,8 @@
 // has replaced.
 //
 // A process that was not there before cannot notice any of that. So whoever opens a session within the longest TTL after the
-// server's start, or after the table was first used, waits for the rest of it. Sessions that are open go on.
+// server's start, or after the table was first used, waits for the rest of it. So it is after the table's schema was changed, such as
+// by ALTER SCHEMA or GRANT: another may have stood in its place. Sessions that are open go on.
 //
 // # What it does not promise
 //

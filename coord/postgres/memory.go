@@ -29,6 +29,7 @@ type memory struct {
 	stamp    int64         // 0 if the server is the one that the table was made at
 	age      time.Duration // since the row was last written, or the server was started
 	recorded string        // what the row says
+	settled  bool          // the schema has not been changed since the row was written
 	lsn      int64
 	pooled   bool
 	oid      int64         // the table's
@@ -71,7 +72,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	var first, recorded *string
 	var stamp, age *int64
 	_, err = guard{table: s.table, oid: m.oid}.run(ctx, c, s.sql.look, nil, func(r pgx.Rows) error {
-		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age)
+		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age, &m.settled)
 	})
 	if err != nil {
 		return nil, s.table.explain(err)
@@ -134,7 +135,7 @@ func (s *Store) forgot(known *memory, is ...any) error {
 }
 
 // Memory counts from the time when the table was first used, when it was noticed that the server is another than the one
-// where the table was made, or when the server was started, whichever came last: before that there may have been another table
+// where the table was made, when its schema was changed, or when the server was started, whichever came last: before that there may have been another table
 // of that name, or an older state of the disk.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
@@ -194,6 +195,8 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 		case m.recorded != m.here(), wentBack:
 			s.Log.Warn("postgres: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here())
 			err = write(s.sql.remember, []byte(m.here()), storekit.Number(stamp), m.stamp, []byte(m.recorded))
+		case !m.settled: // it may have had another name for a while
+			err = write(s.sql.settle)
 		default:
 			m.log.Saw(m.lsn)
 			if last != nil && last.id == m.id {

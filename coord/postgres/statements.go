@@ -7,9 +7,14 @@ import (
 // lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
 const lsnSQL = `pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn(), '0/0')::bigint`
 
+// schemaChange is the transaction in which the table's schema was last changed. Somebody who may rename a schema can put another one
+// in its place for a while, and the table that then stands there knows nothing of this one.
+const schemaChange = `(SELECT n.xmin::text::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = m.tableoid)`
+
 // statements are what a store sends, with the table's name in them.
 type statements struct {
 	look, remember, refill   string
+	settle                   string
 	read, list, first        string
 	update, insert, remove   string // swaps without notes
 	updateAndClock           string // which says what the clock says
@@ -52,10 +57,12 @@ func statementsFor(t table) statements {
 			` + startedSQL + `,
 			(SELECT encode(value, 'escape') FROM {t} WHERE key = ''::bytea),
 			encode(m.value, 'escape'), m.version,
-			floor(extract(epoch FROM clock_timestamp() - greatest(m.since, pg_postmaster_start_time())) * 1000000)::bigint
+			floor(extract(epoch FROM clock_timestamp() - greatest(m.since, pg_postmaster_start_time())) * 1000000)::bigint,
+			m.reserved_by IS NOT DISTINCT FROM ` + schemaChange + `
 			FROM (SELECT) AS always LEFT JOIN {t} m ON m.key = decode('00', 'hex')`),
 		remember: fill(`UPDATE {t} SET value = $1::bytea, version = $2::bigint, since = clock_timestamp()
 			WHERE key = decode('00', 'hex') AND version = $3::bigint AND value = $4::bytea`),
+		settle: fill(`UPDATE {t} AS m SET since = clock_timestamp(), reserved_by = ` + schemaChange + ` WHERE m.key = decode('00', 'hex')`),
 		refill: fill(`INSERT INTO {t} (key, version, value) VALUES (''::bytea, 0, convert_to($1::text || gen_random_uuid(), 'UTF8')),
 			(decode('00', 'hex'), $2::bigint, ''::bytea) ON CONFLICT DO NOTHING`),
 

@@ -267,6 +267,28 @@ func TestAStrangerWhoOwnsTheSchema(t *testing.T) {
 	s.nothingRan()
 }
 
+// If he may make schemas as well, he can have another one stand in its place for a while. When it is back, nobody is let in before
+// whoever came in between has noticed.
+func TestAStrangerWhoRenamesHisSchema(t *testing.T) {
+	s := withStrangers(t)
+	const table = "theirs.register"
+	s.admin(`GRANT CREATE ON DATABASE postgres TO mallory`)
+	s.mallory(`CREATE SCHEMA theirs`, `GRANT USAGE, CREATE ON SCHEMA theirs TO app`)
+	short := []Option{WithTable(table), WithLongestTTL(2 * time.Second)}
+	storecheck.Locked(t, s.app(short...), "orders").Release()
+	s.mallory(`ALTER SCHEMA theirs RENAME TO aside`, `CREATE SCHEMA theirs`, `GRANT USAGE, CREATE ON SCHEMA theirs TO app`)
+	h := storecheck.Locked(t, s.app(short...), "orders")
+	s.mallory(`ALTER SCHEMA theirs RENAME TO other`, `ALTER SCHEMA aside RENAME TO theirs`)
+	began := time.Now()
+	storecheck.Locked(t, s.app(short...), "orders")
+	select {
+	case <-h.Context().Done():
+	default:
+		t.Error("two hold, after", time.Since(began))
+	}
+	s.nothingRan()
+}
+
 // Somebody who may create in a schema of the search_path makes functions and operators that suit what is called there better
 // than the server's own, or come before them.
 func TestNothingOfAStrangersIsCalled(t *testing.T) {
