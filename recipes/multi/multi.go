@@ -96,21 +96,23 @@ func (m *Multi) Lock(ctx context.Context) (*Hold, error) {
 	if err := m.check(ctx, acquire, !m.unordered); err != nil {
 		return nil, err
 	}
+	var opts []coord.AcquireOption
+	var noTime error
 	switch {
 	case m.bounded && m.maxWait <= 0:
-		return m.once(ctx, acquire, coord.MaxWait(0))
+		opts, noTime = append(opts, coord.MaxWait(0)), context.DeadlineExceeded
 	case m.bounded:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.maxWait)
 		defer cancel()
 	}
 	for {
-		h, err := m.once(ctx, acquire)
-		switch {
-		case !lostByItself(err):
+		h, err := m.once(ctx, acquire, opts...)
+		if !lostByItself(err) {
 			return h, err
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %w: %w", err, ctx.Err(), coord.ErrUnavailable)
+		}
+		if over := cmp.Or(ctx.Err(), noTime); over != nil {
+			return nil, fmt.Errorf("%w: %w: %w", err, over, coord.ErrUnavailable)
 		}
 	}
 }

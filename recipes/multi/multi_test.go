@@ -253,6 +253,38 @@ func TestWhoeverGivesUpLeavesNothing(t *testing.T) {
 	})
 }
 
+// It says what was in the way: somebody, or the service.
+func TestWhoeverHasNoTimeHearsWhatWasInTheWay(t *testing.T) {
+	s := mem.New()
+	defer s.Close()
+	_, err := multi.New(s.Client(), multi.Mutex("a"), multi.MaxWait(1)).Lock(t.Context())
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorIs(t, err, coord.ErrUnavailable)
+
+	failed := 0
+	for range 20 {
+		bubble.Run(t, func(t *testing.T, s *mem.Service) {
+			var c *coord.Client
+			var once sync.Once // the session ends when it has one of the lines, and not yet the last one
+			c = s.Client(coord.WithObserver(&coord.Observer{Granted: func(time.Time, coord.Node, time.Duration) { once.Do(func() { s.Expire(c) }) }}))
+			opts := []multi.Option{multi.MaxWait(0)}
+			for i := range 50 {
+				opts = append(opts, multi.Mutex(fmt.Sprint(i)))
+			}
+			h, err := multi.New(c, opts...).Lock(t.Context())
+			if err == nil {
+				_ = h.Release()
+				return
+			}
+			time.Sleep(time.Minute) // what the session leaves behind is swept
+			failed++
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.True(t, errors.Is(err, coord.ErrUnavailable) || errors.Is(err, coord.ErrBusy), "%v", err)
+		})
+	}
+	assert.NotZero(t, failed)
+}
+
 func TestAHoldThatNobodyReceivesIsGivenBack(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		ctx, cancel := context.WithCancel(t.Context())

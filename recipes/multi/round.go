@@ -93,7 +93,7 @@ func (r *round) hear(n news) error {
 	case n.is == waits && stepsBack:
 		return nil
 	case n.is == away && !stepsBack:
-		return r.busy(n.err)
+		return r.outOfTime(n.err)
 	}
 	r.waited = r.waited || n.is == waits
 	r.states[n.line] = n.is
@@ -113,13 +113,16 @@ func (r *round) lost() error {
 	return nil
 }
 
-// busy adds to an error that the time ran out why it did, if it ran out between two lines.
-func (r *round) busy(err error) error {
+// outOfTime adds to an error that the time ran out why it did, if it ran out before a line was asked for.
+func (r *round) outOfTime(err error) error {
 	outOfTime := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	if r.waited && outOfTime && !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrUnavailable) {
+	switch {
+	case !outOfTime || errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable):
+		return err
+	case r.waited:
 		return fmt.Errorf("%w: %w", err, coord.ErrBusy)
 	}
-	return err
+	return fmt.Errorf("%w: %w", err, coord.ErrUnavailable)
 }
 
 func (r *round) tell(n news) (heard bool) {
