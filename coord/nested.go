@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -26,12 +27,9 @@ func (h *Hold) heldIn(ctx context.Context) context.Context {
 // Holds returns the live holds of this client that ctx descends from, through Hold.Context or Hold.With, the innermost
 // first.
 func (c *Client) Holds(ctx context.Context) (holds []*Hold) {
-	held, _ := ctx.Value(heldKey{c}).(*heldWithin)
-	for ; held != nil; held = held.rest {
-		for h := held.hold; h != nil; h = h.outer {
-			if h.Err() == nil && !slices.Contains(holds, h) {
-				holds = append(holds, h)
-			}
+	for h := range c.around(ctx) {
+		if h.Err() == nil && !slices.Contains(holds, h) {
+			holds = append(holds, h)
 		}
 	}
 	return holds
@@ -39,12 +37,26 @@ func (c *Client) Holds(ctx context.Context) (holds []*Hold) {
 
 // Held is the innermost of the Holds that is of this line, or nil if there is none.
 func (c *Client) Held(ctx context.Context, line string) *Hold {
-	for _, h := range c.Holds(ctx) {
-		if h.acquired.line == line {
+	for h := range c.around(ctx) {
+		if h.acquired.line == line && h.Err() == nil {
 			return h
 		}
 	}
 	return nil
+}
+
+// around yields the holds that ctx descends from, live or not, the innermost first. One may come more than once.
+func (c *Client) around(ctx context.Context) iter.Seq[*Hold] {
+	held, _ := ctx.Value(heldKey{c}).(*heldWithin)
+	return func(yield func(*Hold) bool) {
+		for held := held; held != nil; held = held.rest {
+			for h := held.hold; h != nil; h = h.outer {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
 }
 
 var (

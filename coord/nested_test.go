@@ -133,3 +133,22 @@ func TestWhoWaitsForHimselfIsTold(t *testing.T) {
 		require.NoError(t, h.Release())
 	})
 }
+
+// Whoever holds hundreds of lines and asks for hundreds more is asked about each of them.
+func TestWhetherALineIsHeldTakesNoList(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		h := enter(t, c)
+		ctx := h.Context()
+		for range 6 {
+			var cancel context.CancelFunc
+			ctx, cancel = h.With(ctx)
+			defer cancel()
+		}
+		assert.Equal(t, h, c.Held(ctx, "line"))
+		assert.Equal(t, []*coord.Hold{h}, c.Holds(ctx))
+		list := testing.AllocsPerRun(100, func() { c.Holds(ctx) })
+		assert.Less(t, testing.AllocsPerRun(100, func() { c.Held(ctx, "line") }), list)
+		require.NoError(t, h.Release())
+	})
+}
