@@ -61,6 +61,22 @@ func TestWithoutTimeToWaitOneTakesWhatIsFree(t *testing.T) {
 	})
 }
 
+// The caller may catch the panic; an observer that reads the error must not end the process after all.
+func TestWhenOnWaitPanicsNothingStaysAndObserversHearWhy(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h, err := s.Client().Acquire(t.Context(), "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		why := make(chan error, 1)
+		c := s.Client(coord.WithObserver(&coord.Observer{GaveUp: func(_ time.Time, _ coord.Node, _ time.Duration, err error) { why <- err }}))
+		assert.PanicsWithValue(t, "oops", func() {
+			_, _ = c.Acquire(t.Context(), "line", "lock", nil, exclusive, coord.OnWait(func() { panic("oops") }))
+		})
+		assert.Len(t, lineOf(t, s, "line"), 1)
+		assert.ErrorIs(t, <-why, coord.ErrInvalid)
+		require.NoError(t, h.Release())
+	})
+}
+
 // Drivers ask a rule on goroutines of their own, where a panic would end the process.
 func TestARuleThatPanicsFailsItsTry(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
