@@ -7,7 +7,8 @@
 // line, and in lines before it.
 //
 // The locks are those of the other recipes: Write and Read are a writer and a reader of rwlock, Mutex is a mutex, and Permits
-// are those of a semaphore. They wait for others who take the same locks one by one, and the others for them.
+// are those of a semaphore. They wait for others who take the same locks one by one, and the others for them. Whoever does that
+// must go by the order of the names, byte by byte, as well: otherwise he and a caller of this package may wait for each other.
 package multi
 
 import (
@@ -70,8 +71,8 @@ func ask(line, kind string, err error) Option {
 // it takes the locks if nobody is in the way of any, and does not wait at all.
 func MaxWait(d time.Duration) Option { return func(m *Multi) { m.bounded, m.maxWait = true, d } }
 
-// Unordered lets Lock wait although the caller holds a line that comes after one of those it asks for. Two callers that do so
-// may wait for each other for ever. Without it, Lock returns coord.ErrInvalid if ctx descends from such a hold.
+// Unordered lets Lock wait although the caller holds a line that comes after one of those it asks for, or permits of the same
+// line. Two callers that do so may wait for each other for ever. Without it, Lock returns coord.ErrInvalid if ctx descends from such a hold.
 func Unordered() Option { return func(m *Multi) { m.unordered = true } }
 
 // New returns what takes these locks together, such as
@@ -122,7 +123,8 @@ func lostByItself(err error) bool {
 	return errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrRemoved) && !errors.Is(err, coord.ErrClosed)
 }
 
-// TryLock takes the locks if nobody is in the way of any, and returns coord.ErrBusy otherwise.
+// TryLock takes the locks if nobody is in the way of any, and returns coord.ErrBusy otherwise. Of callers who try at the same
+// moment, each may find another in its way: let a random time pass before the next try.
 func (m *Multi) TryLock(ctx context.Context) (*Hold, error) {
 	if err := m.check(ctx, try, false); err != nil {
 		return nil, err
@@ -167,7 +169,10 @@ func (m *Multi) check(ctx context.Context, op string, ordered bool) error {
 	}
 	for i, w := range m.wants {
 		held := m.client.Held(ctx, w.line)
+		name := coord.CheckName(w.line)
 		switch {
+		case name != nil:
+			return &coord.Error{Op: op, Line: w.line, Err: errors.Unwrap(name)}
 		case w.err != nil:
 			return wrong(w.line, w.err)
 		case i > 0 && m.wants[i-1].line == w.line:
@@ -182,8 +187,8 @@ func (m *Multi) check(ctx context.Context, op string, ordered bool) error {
 	first := m.wants[0].line
 	for _, h := range m.client.Holds(ctx) {
 		if after := h.Node().Line; after >= first {
-			return wrong(first, fmt.Errorf("the caller holds %q, which comes after it: two callers that take locks in different orders "+
-				"may wait for each other for ever", after))
+			return wrong(first, fmt.Errorf("the caller holds %q, which does not come before it: two callers that take locks in different "+
+				"orders may wait for each other for ever", after))
 		}
 	}
 	return nil

@@ -274,9 +274,11 @@ func TestWhoeverHasNoTimeHearsWhatWasInTheWay(t *testing.T) {
 			h, err := multi.New(c, opts...).Lock(t.Context())
 			if err == nil {
 				_ = h.Release()
-				return
 			}
 			time.Sleep(time.Minute) // what the session leaves behind is swept
+			if err == nil {
+				return
+			}
 			failed++
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.True(t, errors.Is(err, coord.ErrUnavailable) || errors.Is(err, coord.ErrBusy), "%v", err)
@@ -366,6 +368,23 @@ func TestItEndsWithItsClient(t *testing.T) {
 	})
 }
 
+func TestOneNameThatNoLineCanHaveAndNobodyIsDisturbed(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var granted atomic.Int64
+		c := s.Client(coord.WithObserver(&coord.Observer{Granted: func(time.Time, coord.Node, time.Duration) { granted.Add(1) }}))
+		opts := []multi.Option{multi.Mutex("/z")}
+		for i := range 20 {
+			opts = append(opts, multi.Mutex(fmt.Sprint(i)))
+		}
+		_, err := multi.New(c, opts...).TryLock(t.Context())
+		_, plain := mutex.New(c, "/z").TryLock(t.Context())
+		assert.ErrorIs(t, err, coord.ErrInvalidName)
+		assert.EqualError(t, err, plain.Error())
+		synctest.Wait()
+		assert.Zero(t, granted.Load())
+	})
+}
+
 func TestWhatCannotBeTakenIsRefusedAtOnce(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
@@ -390,7 +409,7 @@ func TestWhatCannotBeTakenIsRefusedAtOnce(t *testing.T) {
 		h := lock(t, c, multi.Mutex("m"), multi.Permits("pool", 8, 2))
 		refused(h.Context(), coord.ErrHeld, `"m"`, multi.Mutex("m"), multi.Mutex("z"))
 		refused(h.Context(), coord.ErrInvalid, `the caller holds "pool"`, multi.Mutex("n"))
-		refused(h.Context(), coord.ErrInvalid, `the caller holds "pool"`, multi.Permits("pool", 8, 2))
+		refused(h.Context(), coord.ErrInvalid, `the caller holds "pool", which does not come before it`, multi.Permits("pool", 8, 2))
 		later := lock(t, c, multi.Mutex("q"))
 		require.NoError(t, later.Release())
 		for _, opts := range [][]multi.Option{{multi.Mutex("q"), multi.Mutex("r")}, {multi.Mutex("n"), multi.Unordered()}, {multi.Permits("pool", 8, 2), multi.Unordered()}} {
