@@ -83,13 +83,19 @@ func (s *seconds) String() string {
 	return s.Duration.String()
 }
 
-// completeNames completes the names of lines.
-func completeNames(s *service, c *cobra.Command) {
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeNames completes the names of lines: the first argument, and the values of flags.
+func completeNames(s *service, c *cobra.Command, flags ...string) {
+	names := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return s.complete(func(ctx context.Context, c *coord.Client) ([]string, error) { return c.Lines(ctx, begun) })
+	}
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return s.complete(func(ctx context.Context, c *coord.Client) ([]string, error) { return c.Lines(ctx, begun) })
+		return names(c, args, begun)
+	}
+	for _, name := range flags {
+		_ = c.RegisterFlagCompletionFunc(name, names)
 	}
 }
 

@@ -30,7 +30,7 @@ func lockCommand(s *service) *cobra.Command {
 	_ = f.MarkHidden("exclusively")
 	f.StringArrayVar(&j.with, "with", nil, "have this lock as well, all or none; may be given several times. Nobody waits in a circle")
 	f.StringArrayVar(&j.withShared, "with-shared", nil, "the same, and share it with others who do")
-	completeNames(s, c)
+	completeNames(s, c, "with", "with-shared")
 	j.commands(c, func() error {
 		if shared && exclusive {
 			return usage("-s and -x exclude each other")
