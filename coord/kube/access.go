@@ -241,9 +241,9 @@ func newTransport(cfg *tls.Config, closed context.Context) *http.Transport {
 			return c, err
 		},
 		TLSClientConfig:     cfg,
-		TLSHandshakeTimeout: 5 * time.Second,
+		TLSHandshakeTimeout: 3 * time.Second,
 		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 3 * time.Second},
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: 3 * time.Second, PingTimeout: 2 * time.Second},
 		MaxIdleConnsPerHost: 8,
 		IdleConnTimeout:     15 * time.Second,
 	}

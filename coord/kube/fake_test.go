@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,6 +33,8 @@ type fake struct {
 	all     map[string]map[string]any
 	history []change
 	closed  bool
+	deaf    bool           // it opens no watches
+	expire  bool           // the next list that would go on is too late
 	asked   map[string]int // requests by verb
 }
 
@@ -229,6 +232,13 @@ func chosen(l map[string]any, selector string) bool {
 func (f *fake) list(w http.ResponseWriter, r *http.Request, namespace string) {
 	q := r.URL.Query()
 	limit, _ := strconv.Atoi(q.Get("limit"))
+	if f.expire && q.Has("continue") {
+		f.expire = false
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(410)
+		json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "code": 410, "reason": "Expired", "metadata": map[string]any{"continue": q.Get("continue")}})
+		return
+	}
 	found := []map[string]any{}
 	var names []string
 	for name, l := range f.all {
@@ -252,6 +262,10 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request, namespace string) {
 func (f *fake) watch(w http.ResponseWriter, r *http.Request) {
 	selector := r.URL.Query().Get("labelSelector")
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	if f.deaf {
+		refuse(w, 503, "ServiceUnavailable", "not now", nil)
+		return
+	}
 	if from < f.since {
 		refuse(w, 410, "Expired", "too old resource version", nil)
 		return
@@ -314,6 +328,33 @@ func afterFunc(done <-chan struct{}, do func()) (stop func()) {
 		}
 	}()
 	return sync.OnceFunc(func() { close(over) })
+}
+
+// cut cuts all connections, and lets nobody watch while told is called.
+func (f *fake) cut(told func()) {
+	be := func(deaf bool) {
+		f.mu.Lock()
+		f.deaf = deaf
+		f.mu.Unlock()
+	}
+	be(true)
+	f.server.CloseClientConnections()
+	told()
+	be(false)
+}
+
+// keep returns a function that puts the fake back to how it is now, as a backup of etcd does. bump says by how much revisions
+// are raised then.
+func (f *fake) keep() (putBack func(bump int)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all, rev := maps.Clone(f.all), f.rev
+	return func(bump int) {
+		f.mu.Lock()
+		f.all, f.rev, f.history, f.since = all, rev+bump, nil, rev+bump
+		f.mu.Unlock()
+		f.server.CloseClientConnections()
+	}
 }
 
 // compact has the fake forget what it could tell watches that begin in the past, and ends those that there are.

@@ -43,6 +43,7 @@ const (
 	versionNote = "turnwise/version"
 	valueNote   = "turnwise/value"
 	notesNote   = "turnwise/notes"
+	emptyNote   = "turnwise/empty" // a number that never comes again: a write that changes nothing is told to nobody
 
 	rootLabel = "turnwise/root"
 	kindLabel = "turnwise/kind" // the key up to its first slash
@@ -114,6 +115,9 @@ func (s *Store) compose(w *register.Swap, at stand) *lease {
 	if !w.Next.IsZero() {
 		l.Metadata.Annotations[versionNote] = hex.EncodeToString(w.Next[:])
 		l.Metadata.Annotations[valueNote] = base64.StdEncoding.EncodeToString(w.Value)
+	} else {
+		nonce := register.NewVersion()
+		l.Metadata.Annotations[emptyNote] = hex.EncodeToString(nonce[:])
 	}
 	if len(w.Notes) > 0 {
 		told := make(map[string][][]byte)

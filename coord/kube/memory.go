@@ -133,14 +133,14 @@ func (s *Store) tryRights(ctx context.Context, known *memory) error {
 	return explain(err)
 }
 
-// saw takes in the revision that an answer has. before is what was seen before the request was sent: the answer cannot be
-// older.
-func (s *Store) saw(known *memory, before int64, revision string) error {
+// saw takes in the revision that an answer has, which is least or more unless the cluster has gone back: what had been seen
+// before the request was sent, and for a write one more.
+func (s *Store) saw(known *memory, least int64, revision string) error {
 	n, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
 		return nil // not etcd: nothing can be told from it
 	}
-	if n < before {
+	if n < least {
 		return s.forgot(known, "the revision")
 	}
 	known.revision.Saw(n)

@@ -84,13 +84,13 @@ func (s *Store) write(ctx context.Context, known *memory, w *register.Swap, at s
 	if at.uid != "" {
 		q.method, q.name = http.MethodPut, s.nameOf(w.Key)
 	}
-	before := known.revision.Load()
+	least := known.revision.Load() + 1
 	var l lease
 	if err := s.ask(ctx, q, &l); err != nil {
 		return err
 	}
 	at = stand{w.Next, l.Metadata.UID, l.Metadata.ResourceVersion}
-	if err := s.saw(known, before, at.revision); err != nil {
+	if err := s.saw(known, least, at.revision); err != nil {
 		return err
 	}
 	known.seen.note(w.Key, at)

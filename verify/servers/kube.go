@@ -150,7 +150,11 @@ func (m *Member) KubeDo(ctx context.Context, method, path, body string) ([]byte,
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+KubeAdmin)
-	req.Header.Set("Content-Type", "application/json")
+	kind := "application/json"
+	if !strings.HasPrefix(body, "{") {
+		kind = "application/yaml"
+	}
+	req.Header.Set("Content-Type", kind)
 	cfg := m.cluster.TLSConfig()
 	cfg.Certificates = nil
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: cfg, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}}
