@@ -44,7 +44,30 @@ func kubernetes(t testing.TB) *storetest.System {
 
 func TestStore(t *testing.T) { storetest.Run(t, kubernetes) }
 
-func service(t testing.TB) *drivertest.Service { return storetest.Service(t, kubernetes(t)) }
+// service is a system of two API servers, of which one is killed in a fail-over.
+func service(t testing.TB) *drivertest.Service {
+	c := servers.Kube(t, servers.Members(2))
+	b := balance(t, c.Addrs()[0])
+	serving := 0
+	return storetest.Service(t, &storetest.System{
+		Limit: maxValue,
+		TTL:   3 * time.Second,
+		Open: func(t testing.TB) register.Store {
+			return opened(t, append(behind(t, b, c), WithLongestTTL(time.Second), WithTTL(time.Second))...)
+		},
+		Restart: func(t testing.TB) {
+			c.Member(serving).Kill()
+			c.Below().Restart(t)
+			c.Member(serving).Restart(t)
+		},
+		Failover: func(t testing.TB) {
+			c.Member(serving).Kill()
+			serving = 1 - serving
+			b.lead(c.Addrs()[serving])
+			c.Member(1 - serving).Restart(t)
+		},
+	})
+}
 
 func TestConformance(t *testing.T) { drivertest.Run(t, service) }
 
