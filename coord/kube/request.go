@@ -39,8 +39,7 @@ const (
 	longestBusy = 5 * time.Second
 )
 
-// ask sends a request and decodes the answer into out, if that is not nil. A server that is too busy has done nothing, and is
-// asked again when it says.
+// ask sends a request and decodes the answer into out, if that is not nil.
 func (s *Store) ask(ctx context.Context, q request, out any) error {
 	_, err := s.askDated(ctx, q, out)
 	return err
@@ -48,15 +47,24 @@ func (s *Store) ask(ctx context.Context, q request, out any) error {
 
 // askDated also returns what the server's clock said, in whole seconds.
 func (s *Store) askDated(ctx context.Context, q request, out any) (date time.Time, err error) {
-	for tries := 0; ; tries++ {
+	err = patiently(ctx, func() error {
 		date, err = s.askOnce(ctx, q, out)
+		return err
+	})
+	return date, err
+}
+
+// patiently tries again when a server says that it was too busy: it has done nothing.
+func patiently(ctx context.Context, try func() error) error {
+	for tries := 0; ; tries++ {
+		err := try()
 		var st *status
 		if !errors.As(err, &st) || st.Code != http.StatusTooManyRequests || tries == mostBusy {
-			return date, err
+			return err
 		}
 		pause := driverkit.Jitter(max(st.retryAfter, driverkit.Pause(tries)))
 		if end, has := ctx.Deadline(); has && time.Until(end) < pause || driverkit.Sleep(ctx, pause) != nil {
-			return date, err
+			return err
 		}
 	}
 }

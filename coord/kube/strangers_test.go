@@ -26,14 +26,13 @@ type neighbours struct {
 
 func neighbour(t *testing.T, verbs ...string) *neighbours {
 	t.Helper()
-	c := servers.Kube(t)
+	c := servers.Kube(t, servers.Shared())
 	allow(t, c, "one", allVerbs...)
-	if len(verbs) > 0 {
-		allow(t, c, "two", verbs...)
-	}
-	opts := append(as(t, c, 0, servers.KubeToken("one")), WithTTL(2*time.Second), WithLongestTTL(2*time.Second), WithLogger(logger(t)))
+	allow(t, c, "two", verbs...)
+	root := WithRoot(freshRoot())
+	opts := append(as(t, c, 0, servers.KubeToken("one")), root, WithTTL(2*time.Second), WithLongestTTL(2*time.Second), WithLogger(logger(t)))
 	n := &neighbours{Cluster: c, opts: opts, client: connected(t, opts)}
-	n.stranger = raw(t, as(t, c, 0, servers.KubeToken("two")))
+	n.stranger = raw(t, append(as(t, c, 0, servers.KubeToken("two")), root))
 	return n
 }
 
@@ -100,7 +99,7 @@ func TestAStrangerWhoMayReadLeases(t *testing.T) {
 	n.may(t, true, request{method: http.MethodGet}, &leases{})
 	n.may(t, false, request{method: http.MethodPut, name: name, body: &l}, nil)
 	n.may(t, false, deletion(name, stand{uid: l.Metadata.UID}), nil)
-	l.Metadata = metadata{Name: "other"}
+	l.Metadata = metadata{Name: n.stranger.root + "-other"}
 	n.may(t, false, request{method: http.MethodPost, body: &l}, nil)
 	if err := h.Release(); err != nil {
 		t.Error(err)
@@ -118,7 +117,7 @@ func TestAStrangerWhoMayCreateLeases(t *testing.T) {
 		t.Errorf("lock: %v", err)
 	}
 	// He tells what he likes to whoever listens. It is a hint.
-	n.may(t, true, request{method: http.MethodPost, body: &lease{APIVersion: group, Kind: "Lease", Metadata: metadata{Name: "told",
+	n.may(t, true, request{method: http.MethodPost, body: &lease{APIVersion: group, Kind: "Lease", Metadata: metadata{Name: n.stranger.root + "-told",
 		Labels: map[string]string{n.stranger.labelOf("session/x"): ""}, Annotations: map[string]string{notesNote: "nonsense"}}}}, nil)
 	if err := h.Err(); err != nil {
 		t.Errorf("the holder: %v", err)
@@ -161,7 +160,7 @@ func TestAStrangerWhoMayDeleteLeases(t *testing.T) {
 
 // A right that is lacking is said when the store is opened, and not when somebody holds.
 func TestWhichRightIsLacking(t *testing.T) {
-	c := servers.Kube(t)
+	c := servers.Kube(t, servers.Shared())
 	allow(t, c, "one", allVerbs...)
 	opened(t, as(t, c, 0, servers.KubeToken("one"))...).Close() // makes the mark
 	for _, verb := range []string{"get", "update", "delete"} {
@@ -171,7 +170,7 @@ func TestWhichRightIsLacking(t *testing.T) {
 				rest = append(rest, v)
 			}
 		}
-		allowOnly(t, c, "one", rest...)
+		allow(t, c, "one", rest...)
 		storecheck.Eventually(t, verb+" is refused", func() bool {
 			s, err := Open(within(t, 10*time.Second), "default", as(t, c, 0, servers.KubeToken("one"))...)
 			if err == nil {

@@ -51,7 +51,12 @@ func (w *watch) begin(ctx context.Context, known *memory) (*stream, error) {
 	if err := w.locate(ctx, known); err != nil {
 		return nil, err
 	}
-	return w.open(ctx)
+	var st *stream
+	err := patiently(ctx, func() (err error) {
+		st, err = w.open(ctx)
+		return err
+	})
+	return st, err
 }
 
 // locate finds out the revision that is there now. The list is of leases that tell the topic, which are few.
