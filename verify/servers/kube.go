@@ -150,11 +150,12 @@ func (m *Member) KubeDo(ctx context.Context, method, path, body string) ([]byte,
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+KubeAdmin)
-	kind := "application/json"
-	if !strings.HasPrefix(body, "{") {
-		kind = "application/yaml"
+	switch {
+	case strings.HasPrefix(body, "{"):
+		req.Header.Set("Content-Type", "application/json")
+	case body != "":
+		req.Header.Set("Content-Type", "application/yaml")
 	}
-	req.Header.Set("Content-Type", kind)
 	cfg := m.cluster.TLSConfig()
 	cfg.Certificates = nil
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: cfg, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}}
