@@ -80,6 +80,7 @@ func conversation(t *testing.T, opts []Option) (all []string) {
 	all = append(all, "a list of one: "+strings.Join(listed(t, s, root), ","))
 	say("delete an old version", deletion(name, first))
 	say("delete another object", deletion(name, stand{uid: "00000000-0000-0000-0000-000000000000"}))
+	say("delete, but not really", notReally(deletion(name, third)))
 	say("delete", deletion(name, third))
 	say("delete it again", deletion(name, third))
 	say("read what is gone", request{method: http.MethodGet, name: name})

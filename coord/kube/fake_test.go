@@ -130,7 +130,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPut:
 		f.put(w, r, name, body)
 	case r.Method == http.MethodDelete:
-		f.delete(w, r, name, body)
+		f.delete(w, name, body)
 	}
 }
 
@@ -196,7 +196,7 @@ func (f *fake) write(w http.ResponseWriter, r *http.Request, name string, body m
 	answer(w, code, body)
 }
 
-func (f *fake) delete(w http.ResponseWriter, r *http.Request, name string, body map[string]any) {
+func (f *fake) delete(w http.ResponseWriter, name string, body map[string]any) {
 	there := f.all[name]
 	said, _ := body["preconditions"].(map[string]any)
 	if there == nil {
@@ -206,7 +206,7 @@ func (f *fake) delete(w http.ResponseWriter, r *http.Request, name string, body 
 	if !f.fits(w, meta(there), said) {
 		return
 	}
-	if !r.URL.Query().Has("dryRun") {
+	if body["dryRun"] == nil {
 		f.rev++
 		delete(f.all, name)
 		f.history = append(f.history, change{f.rev, there, nil})

@@ -229,6 +229,9 @@ func TestRightsThatAreTakenAwayForAWhile(t *testing.T) {
 	allow(t, c, "one", allVerbs...)
 	storecheck.Eventually(t, "it can be locked again", func() bool {
 		h, err := mutex.New(second, "a").Lock(within(t, 10*time.Second))
+		if err != nil {
+			t.Log(err)
+		}
 		return err == nil && h.Release() == nil
 	})
 }

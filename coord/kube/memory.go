@@ -123,14 +123,18 @@ func (s *Store) tryRights(ctx context.Context, known *memory) error {
 		err = s.ask(ctx, request{method: http.MethodPut, name: s.markName(), query: dry, body: &mark}, nil)
 	}
 	if err == nil || isStale(err) {
-		q := deletion(s.markName(), stand{uid: known.uid})
-		q.query = dry
-		err = s.ask(ctx, q, nil)
+		err = s.ask(ctx, notReally(deletion(s.markName(), stand{uid: known.uid})), nil)
 	}
 	if isStale(err) { // it is another one by now, and we may do it
 		return nil
 	}
 	return explain(err)
+}
+
+// notReally turns a deletion into one that is only tried. In the URL that would not count, since there is a body.
+func notReally(q request) request {
+	q.body.(map[string]any)["dryRun"] = []string{"All"}
+	return q
 }
 
 // saw takes in the revision that an answer has, which is least or more unless the cluster has gone back: what had been seen

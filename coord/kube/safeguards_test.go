@@ -120,6 +120,27 @@ func TestTheHolderIsShown(t *testing.T) {
 	})
 }
 
+// Open tries to delete the mark, and does not do it.
+func TestToTryARightChangesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, opts []Option) {
+		s := opened(t, opts...)
+		before, err := s.Memory(within(t, 10*time.Second))
+		opened(t, opts...)
+		after, e := s.Memory(within(t, 10*time.Second))
+		if err != nil || e != nil || before.ID != after.ID {
+			t.Errorf("the memory was %+v, %v, and is %+v, %v", before, err, after, e)
+		}
+		found, err := s.known.Memory()
+		var mark lease
+		if err == nil {
+			err = s.ask(within(t, 10*time.Second), request{method: http.MethodGet, name: s.markName()}, &mark)
+		}
+		if err != nil || mark.Metadata.UID != found.uid {
+			t.Errorf("the mark is %q, and was %q: %v", mark.Metadata.UID, found.uid, err)
+		}
+	})
+}
+
 // An administrator has put a backup of etcd back, with and without raised revisions.
 func TestWhoHasSeenMoreThanTheBackupNotices(t *testing.T) {
 	for name, bump := range map[string]int{"as it was": 0, "with raised revisions": 1000} {
