@@ -113,7 +113,6 @@ LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=12
 test-kube: ## Build Kubernetes' API server (ten minutes, once), and run the tests on it; `make test` runs them too if it is there
 	@bash scripts/deps.sh --kube
 	TURNWISE_REQUIRE_KUBE=1 scripts/test.sh ./coord/kube/...
-	cd verify/kubepeers && export GOWORK=off CGO_ENABLED=0 TURNWISE_REQUIRE_KUBE=1 && go vet ./... && go test -count=1 -timeout 30m -v .
 	TURNWISE_REQUIRE_KUBE=1 scripts/test.sh -run 'Kube|TestEachServiceByItsURL/kube' ./backend ./cmd/turnwise ./examples ./verify/servers
 
 .PHONY: test-newer

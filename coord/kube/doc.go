@@ -44,7 +44,7 @@
 // # What it costs the cluster
 //
 // A session is a Lease that is renewed several times in a TTL: that is a PUT, and one write to etcd. A TTL of 30 s is kinder
-// to a large cluster than 10 s. Each client has one watch. docs/kubernetes.md has the requests per minute beside client-go's.
+// to a large cluster than 10 s. Each client has one watch.
 //
 // # Rights
 //
