@@ -104,12 +104,12 @@ func (w *watch) open(ctx context.Context) (*stream, error) {
 
 // run follows one stream after the other until ctx ends.
 func (w *watch) run(ctx context.Context, st *stream) {
-	var said string
+	said := false // once for each time that it is away
 	for tries := 0; ; tries++ {
 		if st != nil {
 			stop := context.AfterFunc(ctx, st.end)
 			if w.follow(st.body) {
-				tries, said = 0, ""
+				tries, said = 0, false
 			}
 			stop()
 			st.end()
@@ -118,8 +118,8 @@ func (w *watch) run(ctx context.Context, st *stream) {
 			return
 		}
 		var err error
-		if st, err = w.goOn(ctx); err != nil && ctx.Err() == nil && err.Error() != said {
-			said = err.Error()
+		if st, err = w.goOn(ctx); err != nil && ctx.Err() == nil && !said {
+			said = true
 			w.s.Log.Warn("kube: the listening is interrupted, trying on", "err", storekit.OneLine(explain(err)))
 		}
 	}
