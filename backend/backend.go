@@ -138,6 +138,7 @@ func WithClient(opts ...coord.Option) Option {
 var names = map[string]string{
 	"zookeeper": "zk", "zks": "zk+tls", "etcds": "etcd+tls", "etcd3": "etcd", "rediss": "redis+tls", "valkey": "redis", "valkeys": "redis+tls",
 	"postgresql": "postgres", "pg": "postgres", "pgsql": "postgres", "mariadb": "mysql", "memcache": "memcached",
+	"kubernetes": "kube", "k8s": "kube",
 }
 
 // rename gives a service that was called by such a name the one that it has here.
@@ -178,6 +179,7 @@ type connect func(ctx context.Context, c config) (*coord.Client, error)
 // services has an opener for each service that was not left out.
 var services = map[string]opener{
 	"file": files, "zk": nil, "etcd": nil, "redis": nil, "postgres": nil, "mysql": nil, "memcached": nil,
+	"kube": nil,
 }
 
 // unreadable is an error about a file or a variable that a URL names.

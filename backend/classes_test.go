@@ -19,6 +19,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/etcd"
 	"github.com/turnwise/turnwise/coord/file"
+	"github.com/turnwise/turnwise/coord/kube"
 	"github.com/turnwise/turnwise/coord/memcached"
 	"github.com/turnwise/turnwise/coord/mysql"
 	"github.com/turnwise/turnwise/coord/postgres"
@@ -65,6 +66,7 @@ func TestAnAddressThatMakesNoSenseIsInvalid(t *testing.T) {
 	for _, url := range []string{
 		"nonsense", "", "://h", "consul://h", "etc://h", "zk://", "zk://h:0", "zk://h:99999", "etcd://h:port", "etcd://h,", "redis://h:99999", "redis://a b",
 		"redis://h,i:70000,j", "redis://h,i,j/99", "postgres://u@h:99999/d", "postgres://u@h/", "mysql://u@h:x/d", "mysql://u@h", "memcached://h:99999", "memcached://h/path",
+		"kube://a,b", "kube://A", "kube://a?server=h:6443", "kube://a?server=https://h:99999", "kube://a?kubeconfig=/nowhere",
 		"file://host/path", "file:///a%00b", "file:///%zz", "file:///" + strings.Repeat("x", 300),
 	} {
 		t.Run(url, func(t *testing.T) { is(t, coord.ErrInvalid, byURL(url)) })
@@ -89,6 +91,9 @@ func TestAnAddressThatMakesNoSenseIsInvalid(t *testing.T) {
 			return mysql.Connect(ctx, "u@tcp("+a+")/d")
 		},
 		"memcached": func(ctx context.Context, a string) (*coord.Client, error) { return memcached.Connect(ctx, a) },
+		"kube": func(ctx context.Context, a string) (*coord.Client, error) {
+			return kube.Connect(ctx, "default", kube.WithServer("https://"+a))
+		},
 	} {
 		for _, address := range []string{"127.0.0.1:99999", "127.0.0.1:no-such-port", "127.0.0.1:1:2"} {
 			t.Run(name+" "+address, func(t *testing.T) {
@@ -104,6 +109,7 @@ func TestAnAddressThatMakesNoSenseIsInvalid(t *testing.T) {
 		"memcached without a port": func(ctx context.Context) (*coord.Client, error) {
 			return memcached.Connect(ctx, "127.0.0.1")
 		},
+		"kube outside of a pod": func(ctx context.Context) (*coord.Client, error) { return kube.Connect(ctx, "default") },
 	} {
 		t.Run(name, func(t *testing.T) { is(t, coord.ErrInvalid, open) })
 	}
@@ -130,6 +136,24 @@ func TestWhatIsNotThereIsMissing(t *testing.T) {
 	t.Run("a number of several", func(t *testing.T) {
 		is(t, coord.ErrMissing, func(ctx context.Context) (*coord.Client, error) { return quorum.Connect(ctx, several) })
 	})
+}
+
+// onKube is the URL of a namespace, by the token of a user.
+func onKube(t *testing.T, c *servers.Cluster, namespace, token, more string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
+	return "kube://" + namespace + "?server=" + c.URL() + "&ca=" + c.KubeCA() + "&token-file=" + file + more
+}
+
+// What no other service has: a right that is lacking is denied, a namespace that is not there is missing.
+func TestWhatKubernetesRefusesHasItsClass(t *testing.T) {
+	c := servers.Kube(t, servers.Shared())
+	t.Run("missing", func(t *testing.T) { is(t, coord.ErrMissing, byURL(onKube(t, c, "nowhere", servers.KubeAdmin, ""))) })
+	t.Run("no right", func(t *testing.T) {
+		is(t, coord.ErrDenied, byURL(onKube(t, c, "default", servers.KubeToken("one"), "")))
+	})
+	t.Run("a wrong token", func(t *testing.T) { is(t, coord.ErrDenied, byURL(onKube(t, c, "default", "sesame", ""))) })
 }
 
 // renamed is a URL with another database.
@@ -208,7 +232,7 @@ func deserted(t *testing.T) string {
 // Where nobody answers, nothing is known.
 func TestWhereNobodyAnswersTheServiceIsOutOfReach(t *testing.T) {
 	address := deserted(t)
-	for _, url := range []string{"zk://%", "etcd://%", "redis://%", "redis://%,127.0.0.1:1,127.0.0.1:2", "postgres://u@%/d", "mysql://u@%/d", "memcached://%"} {
+	for _, url := range []string{"zk://%", "etcd://%", "redis://%", "redis://%,127.0.0.1:1,127.0.0.1:2", "postgres://u@%/d", "mysql://u@%/d", "memcached://%", "kube://default?server=https://%"} {
 		t.Run(url, func(t *testing.T) { is(t, coord.ErrUnavailable, byURL(strings.Replace(url, "%", address, 1))) })
 	}
 }

@@ -14,8 +14,9 @@
 //	postgres://user@host:5432/database        PostgreSQL
 //	mysql://user@host:3306/database           MariaDB or MySQL
 //	memcached://host:11211                    memcached
+//	kube://namespace                          Kubernetes: kube:// in a pod is the pod's own namespace
 //
-// Names from elsewhere are understood as well: postgresql, mariadb, valkey, zookeeper and memcache; rediss, valkeys, etcds and
+// Names from elsewhere are understood as well: postgresql, mariadb, valkey, zookeeper and memcache; kubernetes and k8s; rediss, valkeys, etcds and
 // zks are the same as tls=yes.
 //
 // If no port is given it is the usual one, and if no path is given it is the driver's own root. The home is the user's
@@ -28,7 +29,7 @@
 // What follows the question mark is name=value, joined by "&". A name that a service does not know is an error.
 //
 //	session=10s             how long a session lasts if nothing is heard from it; not on file, where the kernel tells
-//	longest-session=10s     how long anybody's may last, on redis, postgres, mysql and memcached: when the service has
+//	longest-session=10s     how long anybody's may last, on redis, postgres, mysql, memcached and kube: when the service has
 //	                        forgotten who holds, nobody is granted for that long; all URLs of a service must say the same
 //	password-file=PATH      the file with the password of the user in the URL; line ends after it are ignored
 //	password-env=NAME       the environment variable with that password
@@ -39,7 +40,7 @@
 //	server-name=NAME        encrypt, and require this name in the server's certificate
 //
 //	sync=yes, group=yes, any-filesystem=yes   file: see file.WithSync, WithGroup, WithAnyFileSystem
-//	root=NAME               redis, memcached: what all keys begin with
+//	root=NAME               redis, memcached, kube: what all keys begin with
 //	master=NAME             redis: the hosts are sentinels, which know the master by this name
 //	table=NAME              postgres, mysql: the table, if it is not the usual one
 //	owner=ROLE              postgres: see postgres.WithOwner
@@ -47,6 +48,9 @@
 //	listen-url=URL          postgres: where to listen, if the host is a pooler
 //	sslmode=MODE            postgres: as in libpq, instead of tls
 //	evictions=yes           memcached: see memcached.WithEvictions
+//	server=URL              kube: the API server, if it is not that of the pod: https://host:6443, or http://127.0.0.1:8001 for
+//	                        kubectl proxy; with token-file=PATH, ca=PATH, cert=PATH and key=PATH as needed
+//	kubeconfig=PATH         kube: a kubeconfig in JSON, see kube.WithKubeconfig; context=NAME chooses one of its contexts
 //
 // A password may also stand in the URL, as user:password@host, with %xx for characters that have a meaning in URLs: a
 // password with a / or a ? as it is is refused, and not shown. If others can see the URL, as in a list of processes, use a
@@ -55,6 +59,6 @@
 // # Small binaries
 //
 // Each service but file has a build tag that leaves it out, with all that it needs: turnwise_no_zk, turnwise_no_etcd,
-// turnwise_no_redis, turnwise_no_postgres, turnwise_no_mysql, turnwise_no_memcached. A service that was left out is
+// turnwise_no_redis, turnwise_no_postgres, turnwise_no_mysql, turnwise_no_memcached, turnwise_no_kube. A service that was left out is
 // still known by name, and Open says that it was left out.
 package backend

@@ -17,6 +17,8 @@ func TestNamesFromElsewhereAreUnderstood(t *testing.T) {
 		"postgresql://u@h/database": "postgres://u@h/database",
 		"mariadb://u@h/database":    "mysql://u@h/database",
 		"memcache://h":              "memcached://h",
+		"k8s://shop":                "kube://shop",
+		"kubernetes://shop":         "kube://shop",
 	} {
 		a, err := Parse(there)
 		require.NoError(t, err, there)

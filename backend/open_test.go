@@ -41,6 +41,9 @@ func TestEachServiceByItsURL(t *testing.T) {
 			return servers.MariaDB(t).URL() + "?session=4s&longest-session=4s&table=shop"
 		},
 		"memcached": plain(servers.Memcached, "memcached", "?root=shop&session=4s&longest-session=4s", servers.Flags("-M")),
+		"kube": func(t *testing.T) string {
+			return onKube(t, servers.Kube(t, servers.Shared()), "default", servers.KubeAdmin, "&root=shop&session=4s&longest-session=4s")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := at(t)

@@ -20,7 +20,7 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 	for url, says := range map[string]string{
 		"":                              `"": invalid argument: it is no URL: write file:///var/lib/locks or etcd://host:2379, say`,
 		"/var/lib/locks":                `"/var/lib/locks": invalid argument: it is no URL: write file:///var/lib/locks or etcd://host:2379, say`,
-		"consul://h":                    `consul://h: invalid argument: no service is called "consul": use etcd, file, memcached, mysql, postgres, redis, zk`,
+		"consul://h":                    `consul://h: invalid argument: no service is called "consul": use etcd, file, kube, memcached, mysql, postgres, redis, zk`,
 		"zk://":                         `zk://: invalid argument: it names no host: write zk://host:2181`,
 		"zk://h,,i":                     `zk://h,,i: invalid argument: "" is no host, and no host:port`,
 		"zk://h:0":                      `zk://h:0: invalid argument: "h:0" is no host, and no host:port`,
@@ -52,6 +52,12 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 		"postgres://u@h":                `postgres://u@h: invalid argument: it names no database: write postgres://user@host/database`,
 		"memcached://u@h":               `memcached://u@h: invalid argument: memcached knows no users, and the URL names one`,
 		"memcached://h/x":               `memcached://h/x: invalid argument: memcached takes no path, and /x is one`,
+		"kube://shop/orders":            `kube://shop/orders: invalid argument: kube takes no path, and /orders is one`,
+		"kube://u@shop":                 `kube://u@shop: invalid argument: kube knows no users, and the URL names one`,
+		"kube://a,b":                    `kube://a,b: invalid argument: "a,b" is no namespace: write kube://namespace?server=https://host:port`,
+		"kube://shop:443":               `kube://shop:443: invalid argument: "shop:443" is no namespace: write kube://namespace?server=https://host:port`,
+		"kube://shop?context=a":         `kube://shop?…: invalid argument: context is one of a kubeconfig, and the URL names none`,
+		"kube://shop?cert=/cert.pem":    `kube://shop?…: invalid argument: cert and key go together`,
 		"zk://h\x1b[2J/\u202e":          `zk://h\x1b[2J/\u202e: invalid argument: "h\x1b[2J" is no host, and no host:port`,
 	} {
 		_, err := Open(t.Context(), url)

@@ -6,7 +6,7 @@
 //
 // Most users want a recipe: mutex, rwlock, semaphore or election. Each is [Client.Acquire] with a rule, and gives you a
 // [Hold] for as long as it is your turn. Get a [Client] from the Connect of a service's package (zk, etcd, file, redis,
-// postgres, mysql, memcached), from package backend by a URL, or from package mem within one process.
+// postgres, mysql, memcached, kube), from package backend by a URL, or from package mem within one process.
 //
 // # What a hold promises
 //

@@ -24,6 +24,19 @@ func TestFilesNeedNamesForSystemCallsAlone(t *testing.T) {
 	needsNoOther(t, []string{"golang.org/x/sys/unix"}, "coord/file")
 }
 
+// coord/kube is a driver, and needs nothing else either.
+func TestKubernetesNeedsTheStandardLibraryAlone(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "github.com/turnwise/turnwise/coord/kube").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, pkg := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(pkg, "github.com/turnwise/turnwise/") {
+			t.Errorf("it needs %s", pkg)
+		}
+	}
+}
+
 // needsNoOther checks that packages of the root import only the standard library, the rest of the root except the
 // drivers of services, and what is allowed.
 func needsNoOther(t *testing.T, allowed []string, packages ...string) {
@@ -40,7 +53,7 @@ func needsNoOther(t *testing.T, allowed []string, packages ...string) {
 		if !strings.HasPrefix(pkg, "github.com/turnwise/turnwise/") && !slices.Contains(allowed, pkg) {
 			t.Errorf("it needs %s", pkg)
 		}
-		for _, service := range []string{"/coord/zk", "/coord/etcd", "/coord/memcached"} {
+		for _, service := range []string{"/coord/zk", "/coord/etcd", "/coord/memcached", "/coord/kube"} {
 			if strings.HasSuffix(pkg, service) {
 				t.Errorf("it knows the driver %s", pkg)
 			}

@@ -4,6 +4,7 @@
 #   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
 #                               memcached
 #   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
+#   scripts/deps.sh --kube      etcd and Kubernetes' API server, which takes minutes to build
 #
 # They go to $TURNWISE_SERVERS, by default turnwise/ in the user's cache directory:
 #
@@ -17,6 +18,7 @@
 #   memcached/         memcached
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
+#   kube-apiserver     built from verify/servers/kubebuild  (--kube)
 #
 # Each piece carries a stamp of its pin, in .stamps: a changed pin fetches it again, an unchanged one costs nothing. The tests
 # take no piece without one.
@@ -40,12 +42,15 @@ OPENSSL=3.0 SASL=2.1.28 LIBEVENT=2.1.12
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 etcdbuild=$here/verify/servers/etcdbuild
 ETCD=$(sed -n 's|.*go\.etcd\.io/etcd/server/v3 v\([^ ]*\).*|\1|p' "$etcdbuild/go.mod")
+kubebuild=$here/verify/servers/kubebuild
+KUBE=$(sed -n 's|^require k8s\.io/kubernetes v||p' "$kubebuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 
 pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached)
 case "${1:-}" in
 "") ;;
 --interop) pieces+=(curator kazoo) ;;
+--kube) pieces=(etcd kube-apiserver) ;;
 -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit ;;
 *) echo "deps.sh: unknown argument $1; see --help" >&2; exit 2 ;;
 esac
@@ -64,6 +69,7 @@ version() {
 	pgbouncer) echo $PGBOUNCER ;;
 	mariadb) echo $MARIADB ;;
 	memcached) echo $MEMCACHED ;;
+	kube-apiserver) echo "$KUBE" ;;
 	esac
 }
 
@@ -72,6 +78,7 @@ pin() {
 	local recipe=1
 	case $1 in
 	etcd) read -r recipe _ < <(cat "$etcdbuild/go.mod" "$etcdbuild/go.sum" | cksum) ;;
+	kube-apiserver) read -r recipe _ < <(cat "$kubebuild/go.mod" "$kubebuild/go.sum" | cksum) ;;
 	zookeeper) recipe=1:$SLF4J:$METRICS:$SNAPPY:$NETTY:$JCTOOLS:$COMMONS_CLI ;;
 	curator) recipe=1:$GUAVA:$JACKSON:$ZOOKEEPER ;;
 	kazoo) recipe=1:$SIX:$PURE_SASL ;;
@@ -206,6 +213,14 @@ fetch_etcd() {
 		go build -trimpath -o "$out/etcd" go.etcd.io/etcd/server/v3 &&
 		go build -trimpath -o "$out/etcdctl" go.etcd.io/etcd/etcdctl/v3) >&2 ||
 		fail "building etcd $ETCD in $etcdbuild failed; the Go toolchain's words are above"
+}
+
+fetch_kube-apiserver() {
+	command -v go >/dev/null || fail "kube-apiserver is built with go, and there is no go on PATH"
+	echo "deps.sh: this takes ten minutes of one core, once" >&2
+	(cd "$kubebuild" && export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 &&
+		nice -n 19 go build -trimpath -ldflags='-s -w' -o "$out/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver) >&2 ||
+		fail "building kube-apiserver $KUBE in $kubebuild failed; the Go toolchain's words are above"
 }
 
 fetch_etcd-3.4() {

@@ -296,6 +296,7 @@ func (c *clerk) swap(k *known, d *draft, batch []*wish, reserve time.Duration) e
 		s.Next = NewVersion()
 		s.Value = d.encode()
 		next.version, next.line = s.Next, &d.line
+		s.Whose = d.whose()
 	}
 	if len(s.Value) > maxLine { // nobody would read it
 		return c.refuse(batch, ErrTooLarge)

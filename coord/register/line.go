@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/turnwise/turnwise/coord/driver"
 )
@@ -242,6 +244,32 @@ func (l *line) full(name string, n node, owners map[int]*driver.Owner) driver.No
 		d.Data = append([]byte(nil), n.data...)
 	}
 	return d
+}
+
+// printable keeps a name of somebody's choice on one line.
+func printable(name string) string {
+	const most = 250
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.ToValidUTF8(name[:min(len(name), most)], ""))
+}
+
+// whose names the owner of the first node as an operator would know him.
+func (l *line) whose() string {
+	for n := range l.nodes() {
+		o := decodeOwner(l.members[n.member].owner)
+		switch {
+		case o == nil:
+			return ""
+		case o.Label != "":
+			return printable(o.Label)
+		}
+		return printable(fmt.Sprintf("%s/%d", o.Host, o.PID))
+	}
+	return ""
 }
 
 // encode puts the head before the entries.

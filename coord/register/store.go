@@ -104,6 +104,10 @@ type Swap struct {
 
 	// Clock asks for [Item.Clock], in a swap without notes that replaces one value by another.
 	Clock bool
+
+	// Whose is what an operator may be shown beside the register: who is first in a line. It is one line of text, may be empty,
+	// and says no more than the value. A store whose system has no place for it ignores it.
+	Whose string
 }
 
 // MostReserve is longer than any client reserves a register.

@@ -49,6 +49,12 @@ func Memcached(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "memcached", startMemcached, configure(opts))
 }
 
+// Kube starts Kubernetes' etcd and API server for the test, and ends them with the test.
+func Kube(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "Kubernetes", startKube, configure(opts))
+}
+
 // Leader is FindLeader for tests.
 func (c *Cluster) Leader(t testing.TB) *Member {
 	t.Helper()
@@ -236,7 +242,11 @@ var announced sync.Map
 // skip skips the test if something is not there. Something else in its place is a failure.
 func skip(t testing.TB, err error) {
 	t.Helper()
-	if os.Getenv("TURNWISE_REQUIRE_SERVERS") == "1" || !errors.Is(err, ErrNotInstalled) {
+	required := os.Getenv("TURNWISE_REQUIRE_SERVERS") == "1"
+	if errors.Is(err, errOnRequest) {
+		required = os.Getenv("TURNWISE_REQUIRE_KUBE") == "1"
+	}
+	if required || !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("servers: %v", err)
 	}
 	t.Skipf("servers: %v", err)

@@ -1,0 +1,82 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// failed says what was tried, and what the error means.
+func (s *Store) failed(ctx context.Context, err error, format string, args ...any) error {
+	return pkg.Failed(ctx, explain(err), format, args...)
+}
+
+// explain says what an error of the API server means. All errors without a class may pass. Whether a change was made is then
+// open, unless the server says that it has refused it.
+func explain(err error) error { return storekit.Explain(err, advise) }
+
+func advise(err error) (says string, class error) {
+	if storekit.IsUntrusted(err) {
+		return "the API server's certificate is not to be trusted; see WithCAFile", driver.ErrDenied
+	}
+	var st *status
+	if !errors.As(err, &st) {
+		return "", nil
+	}
+	switch {
+	case st.noNamespace():
+		return "there is no such namespace: make it with kubectl create namespace, or name another one", driver.ErrMissing
+	case st.isAlien() && st.Code < http.StatusInternalServerError && st.Code != http.StatusTooManyRequests && st.Code != http.StatusUnauthorized:
+		return "this is no Kubernetes API server", driver.ErrDenied
+	case st.isTooLarge():
+		return "", register.ErrTooLarge
+	}
+	switch st.Code {
+	case http.StatusUnauthorized:
+		return "the API server does not know who we are: the token or the certificate is missing, has expired, or is of another cluster", driver.ErrDenied
+	case http.StatusForbidden:
+		return st.forbidden()
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
+		return "this server knows no leases (coordination.k8s.io/v1)", driver.ErrDenied
+	case http.StatusTooManyRequests:
+		return "the API server is too busy: nothing was changed", nil
+	}
+	return "", nil
+}
+
+// forbidden tells a right that is lacking from what else is forbidden, and may be allowed later.
+func (e *status) forbidden() (says string, class error) {
+	switch {
+	case strings.Contains(e.Message, "exceeded quota"):
+		return "the namespace's quota is used up: nothing was changed", nil
+	case strings.Contains(e.Message, " cannot "):
+		return "it takes a Role with get, list, watch, create, update and delete on leases of coordination.k8s.io in the namespace", driver.ErrDenied
+	}
+	return "", nil
+}
+
+// noNamespace reports whether the namespace is not there, or about to go.
+func (e *status) noNamespace() bool {
+	if e.Code == http.StatusNotFound && e.Details.Kind == "namespaces" {
+		return true
+	}
+	for _, c := range e.Details.Causes {
+		if c.Reason == "NamespaceTerminating" {
+			return true
+		}
+	}
+	return false
+}
+
+// isTooLarge reports whether an object is larger than the API server or its etcd takes.
+func (e *status) isTooLarge() bool {
+	return e.Code == http.StatusRequestEntityTooLarge || strings.Contains(e.Message, "request is too large") ||
+		e.Code == http.StatusUnprocessableEntity && strings.Contains(e.Message, "Too long")
+}
+
+var errLostMark = errors.New("the mark of the memory changes all the time: is somebody deleting leases?")

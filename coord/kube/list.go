@@ -1,0 +1,98 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+const (
+	// page is how many leases List asks for at a time.
+	page = 100
+
+	// mostCleared is how many empty leases one List takes away.
+	mostCleared = 20
+)
+
+type leases struct {
+	Metadata metadata `json:"metadata"`
+	Items    []lease  `json:"items"`
+}
+
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	known, err := s.known.Memory()
+	if err == nil {
+		err = s.list(ctx, known, prefix, yield)
+	}
+	return s.failed(ctx, err, "list %q", prefix)
+}
+
+func (s *Store) list(ctx context.Context, known *memory, prefix string, yield func(register.Item) bool) error {
+	selector := rootLabel + "=" + s.root
+	if kind, has := kindOf(prefix); has {
+		selector += "," + kindLabel + "=" + kind
+	}
+	var empty []lease
+	for token := ""; ; {
+		all, err := s.some(ctx, known, selector, token)
+		if err != nil {
+			return err
+		}
+		for i := range all.Items {
+			l := &all.Items[i]
+			it, _, err := l.item()
+			switch {
+			case l.Metadata.Name != s.nameOf(it.Key): // somebody's copy, or not ours
+			case err != nil:
+				return err
+			case it.Version.IsZero():
+				empty = append(empty, *l)
+			case strings.HasPrefix(it.Key, prefix) && !yield(it):
+				return nil
+			}
+		}
+		if token = all.Metadata.Continue; token == "" {
+			break
+		}
+	}
+	s.clear(ctx, empty)
+	return nil
+}
+
+// some asks for a page. Where a list that took long cannot go on as it began, the API server says how it can go on from what is
+// there now.
+func (s *Store) some(ctx context.Context, known *memory, selector, token string) (all leases, err error) {
+	before := known.revision.Load()
+	for range 2 {
+		query := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(page)}}
+		if token != "" {
+			query.Set("continue", token)
+		}
+		err = s.ask(ctx, request{method: http.MethodGet, query: query}, &all)
+		var st *status
+		if !errors.As(err, &st) || st.Code != http.StatusGone || st.Metadata.Continue == "" {
+			break
+		}
+		token = st.Metadata.Continue
+	}
+	if err == nil && token == "" { // a later page is of the time of the first
+		err = s.saw(known, before, all.Metadata.ResourceVersion)
+	}
+	return all, err
+}
+
+// clear takes away what emptied registers have left behind. If somebody makes one of them again meanwhile, it stays.
+func (s *Store) clear(ctx context.Context, empty []lease) {
+	for _, l := range empty[:min(len(empty), mostCleared)] {
+		at := stand{uid: l.Metadata.UID, revision: l.Metadata.ResourceVersion}
+		if err := s.ask(ctx, deletion(l.Metadata.Name, at), nil); err != nil && !isStale(err) {
+			s.Log.Debug("kube: an empty lease stays for now", "lease", l.Metadata.Name, "err", err)
+			return
+		}
+	}
+}

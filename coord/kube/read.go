@@ -1,0 +1,46 @@
+package kube
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
+	known, err := s.known.Memory()
+	var cur register.Item
+	if err == nil {
+		cur, _, err = s.content(ctx, known, key)
+	}
+	if err != nil {
+		return register.Item{}, s.failed(ctx, err, "read %q", key)
+	}
+	return cur, nil
+}
+
+// content asks for a register. Without a resourceVersion the API server asks a majority of etcd.
+func (s *Store) content(ctx context.Context, known *memory, key string) (cur register.Item, at stand, err error) {
+	before := known.seen.of(key)
+	var l lease
+	err = s.ask(ctx, request{method: http.MethodGet, name: s.nameOf(key)}, &l)
+	switch {
+	case isStatus(err, http.StatusNotFound):
+		known.seen.note(key, stand{})
+		return register.Item{Key: key}, stand{}, nil
+	case err != nil:
+		return cur, at, err
+	}
+	if cur, at, err = l.item(); err != nil {
+		return cur, at, err
+	}
+	if cur.Key != key {
+		return cur, at, storekit.Denied("the lease %s has the key %.100q: has somebody copied it?", l.Metadata.Name, cur.Key)
+	}
+	if at.uid == before.uid && isEarlier(at.revision, before.revision) {
+		return cur, at, s.forgot(known, "the lease "+l.Metadata.Name)
+	}
+	known.seen.note(key, at)
+	return cur, at, nil
+}

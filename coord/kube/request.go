@@ -1,0 +1,185 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// request is one about the leases of the namespace.
+type request struct {
+	method string
+	name   string // "": all of them
+	query  url.Values
+	body   any
+}
+
+const (
+	// maxAnswer is the largest answer that is read: a page of the largest leases is smaller.
+	maxAnswer = 64 << 20
+
+	// maxRefusal is how much is read of an error.
+	maxRefusal = 64 << 10
+
+	// mostBusy is how often a request is sent again that the server was too busy to look at.
+	mostBusy = 10
+
+	// longestBusy is the longest pause before that, whatever the server asks for.
+	longestBusy = 5 * time.Second
+)
+
+// ask sends a request and decodes the answer into out, if that is not nil.
+func (s *Store) ask(ctx context.Context, q request, out any) error {
+	_, err := s.askDated(ctx, q, out)
+	return err
+}
+
+// askDated also returns what the server's clock said, in whole seconds.
+func (s *Store) askDated(ctx context.Context, q request, out any) (date time.Time, err error) {
+	err = patiently(ctx, func() error {
+		date, err = s.askOnce(ctx, q, out)
+		return err
+	})
+	return date, err
+}
+
+// patiently tries again when a server says that it was too busy: it has done nothing.
+func patiently(ctx context.Context, try func() error) error {
+	for tries := 0; ; tries++ {
+		err := try()
+		var st *status
+		if !errors.As(err, &st) || st.Code != http.StatusTooManyRequests || tries == mostBusy {
+			return err
+		}
+		pause := driverkit.Jitter(max(st.retryAfter, driverkit.Pause(tries)))
+		if end, has := ctx.Deadline(); has && time.Until(end) < pause || driverkit.Sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time, err error) {
+	resp, err := s.send(ctx, q)
+	if err != nil {
+		return date, err
+	}
+	defer resp.Body.Close()
+	body := io.LimitReader(resp.Body, maxAnswer)
+	if out == nil {
+		_, err = io.Copy(io.Discard, body)
+	} else {
+		err = json.NewDecoder(body).Decode(out)
+	}
+	if err != nil {
+		return date, fmt.Errorf("the API server's answer: %w", err)
+	}
+	date, _ = http.ParseTime(resp.Header.Get("Date"))
+	return date, nil
+}
+
+// send returns the answer if the server has done what was asked, with its body to be read and closed.
+func (s *Store) send(ctx context.Context, q request) (*http.Response, error) {
+	if s.life.Over() {
+		return nil, storekit.ErrClosed
+	}
+	to := *s.base
+	if q.name != "" {
+		to.Path += "/" + q.name
+	}
+	to.RawQuery = q.query.Encode()
+	var body io.Reader
+	if q.body != nil {
+		text, err := json.Marshal(q.body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, to.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "turnwise")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, bare(err)
+	}
+	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+	switch {
+	case resp.StatusCode/100 != 2:
+		err = refusal(resp, isJSON)
+	case !isJSON:
+		err = storekit.Denied("this is no Kubernetes API server: it answers with %.60q", resp.Header.Get("Content-Type"))
+	default:
+		return resp, nil
+	}
+	resp.Body.Close()
+	return nil, err
+}
+
+// bare takes the method and the long URL off an error of the HTTP client.
+func bare(err error) error {
+	var e *url.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// status is what the API server says when it has not done what was asked.
+type status struct {
+	Kind     string   `json:"kind"`
+	Code     int      `json:"code"`
+	Reason   string   `json:"reason"`
+	Message  string   `json:"message"`
+	Metadata metadata `json:"metadata"`
+	Details  struct {
+		Kind   string `json:"kind"`
+		Causes []struct {
+			Reason string `json:"reason"`
+		} `json:"causes"`
+	} `json:"details"`
+
+	retryAfter time.Duration
+}
+
+func (e *status) Error() string { return fmt.Sprintf("%d %s", e.Code, e.Message) }
+
+// isAlien reports whether it was no API server who has answered.
+func (e *status) isAlien() bool { return e.Kind != "Status" }
+
+func refusal(resp *http.Response, isJSON bool) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if err != nil {
+		return err
+	}
+	st := &status{}
+	if !isJSON || json.Unmarshal(text, st) != nil || st.isAlien() {
+		*st = status{Message: http.StatusText(resp.StatusCode)}
+	}
+	st.Code = resp.StatusCode
+	if n, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16); err == nil {
+		st.retryAfter = min(time.Duration(n)*time.Second, longestBusy)
+	}
+	return st
+}
+
+func isStatus(err error, code int) bool {
+	var st *status
+	return errors.As(err, &st) && st.Code == code && !st.isAlien() && !st.noNamespace()
+}
