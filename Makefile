@@ -110,10 +110,10 @@ LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=12
 	TURNWISE_ZOOKEEPER_IMAGE=turnwise-test/zookeeper TURNWISE_ETCD_IMAGE=turnwise-test/etcd
 
 .PHONY: test-kube
-test-kube: ## Build Kubernetes' API server (ten minutes, once), and run the tests on it; `make test` runs them too if it is there
+test-kube: ## Build Kubernetes' API server (ten minutes, once), and run the tests on it
 	@bash scripts/deps.sh --kube
-	TURNWISE_REQUIRE_KUBE=1 scripts/test.sh ./coord/kube/...
-	TURNWISE_REQUIRE_KUBE=1 scripts/test.sh -run 'Kube|TestEachServiceByItsURL/kube' ./backend ./cmd/turnwise ./examples ./verify/servers
+	TURNWISE_KUBE=1 scripts/test.sh ./coord/kube/...
+	TURNWISE_KUBE=1 scripts/test.sh -run 'Kube|TestEachServiceByItsURL/kube' ./backend ./cmd/turnwise ./examples ./verify/servers
 
 .PHONY: test-newer
 test-newer: deps ## Run the tests of drivers against newer servers: ZooKeeper, Valkey and MySQL as the next Debian has them

@@ -60,7 +60,7 @@
 //	turnwise-memory                                             3d     the mark of the memory
 //	turnwise-session-…                                          2m     a session
 //
-// The annotation turnwise/key has a lease's key in full. `turnwise -b kube://NAMESPACE line NAME` shows what is in a line, and
+// The annotation turnwise/key has a lease's key in full. `turnwise -b kube://NAMESPACE who NAME` shows what is in a line, and
 // `turnwise break` removes a node and tells its owner. Do not delete leases while somebody holds a lock. To start all over,
 // delete all that have the label turnwise/root=turnwise.
 package kube

@@ -16,9 +16,6 @@ var ErrNotInstalled = errors.New("not installed")
 // onRequest are servers that `make deps` leaves out, since to build them takes minutes.
 var onRequest = map[string]bool{"kube-apiserver": true}
 
-// errOnRequest is ErrNotInstalled for these: tests are skipped without them, unless they are asked for.
-var errOnRequest = fmt.Errorf("%w", ErrNotInstalled)
-
 // versions are the pieces that scripts/deps.sh fetches, as pinned there.
 var versions = map[string]string{
 	"zookeeper": "3.8.0", "etcd": "3.7.3", "etcd-3.4": "3.4.23", "curator": "5.4.0", "kazoo": "2.8.0",
@@ -46,7 +43,7 @@ func Find(name string) (string, error) {
 	folder := Folder()
 	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err != nil && onRequest[name] {
-		return "", fmt.Errorf("%s is %w in %s: `make test-kube` builds it, which takes minutes, once", name, errOnRequest, folder)
+		return "", fmt.Errorf("%s is %w in %s: `make test-kube` builds it, which takes minutes, once", name, ErrNotInstalled, folder)
 	} else if err != nil {
 		return "", fmt.Errorf("%s is %w in %s: `make deps` fetches the servers, `bash scripts/deps.sh --interop` also Curator and kazoo",
 			name, ErrNotInstalled, folder)
