@@ -57,6 +57,12 @@ type Driver interface {
 	// also calls it for a hold that is released after its session was abandoned.
 	Remove(ctx context.Context, n Node) error
 
+	// Memo returns the memo of a line, no staler than the call; nil if there is none. See Place.Remember.
+	Memo(ctx context.Context, line string) ([]byte, error)
+
+	// Forget takes away the memo of a line, whoever holds there.
+	Forget(ctx context.Context, line string) error
+
 	// RequestTimeout is the deadline of a single request to the service. Unless the user sets another with
 	// coord.WithRequestTimeout, the engine allows a TryAcquire, a release or a look at a line this long.
 	RequestTimeout() time.Duration
@@ -169,12 +175,21 @@ type Place interface {
 	// removes it either way.
 	Amend(ctx context.Context, kind string, data []byte) error
 
+	// Remember writes the memo of the line: at most MaxMemo bytes that stay when all its nodes have gone. nil takes it away. It
+	// is one write that the service makes only while this incarnation of the node stands, so that a process that has lost its
+	// turn cannot write; after that it returns ErrRemoved. The driver retries it: only the holder of a line writes its memo, one
+	// call at a time. After an error it may have been written, or be written yet, but not once Leave has returned nil.
+	Remember(ctx context.Context, memo []byte) error
+
 	// Leave takes the node away, with one write. held says that I had my turn with nobody at all ahead of me, so that the
 	// waiter right behind may enter on the news of it. Leave returns nil if the service confirmed it, or the node was
 	// gone. On any error the driver goes on in the background until the node is gone or the session has ended. However
 	// often it tries, it removes this incarnation only.
 	Leave(ctx context.Context, held bool) error
 }
+
+// MaxMemo is the length of the longest memo.
+const MaxMemo = 256
 
 // Errors that a Driver, a Session or a Place may return. Wrap them together with the service's own words.
 var (

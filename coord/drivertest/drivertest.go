@@ -117,6 +117,7 @@ var obligations = []obligation{
 	{"18 clients keep what they promise", clients},
 	{"19 the strength is true", strengths},
 	{"20 what somebody else writes to a node changes nothing", meddlings},
+	{"21 a memo stays, and only who stands in the line writes it", memos},
 }
 
 // nothingRemains checks obligation 11 once more, when all scenarios are over.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,10 @@ const (
 	blindLook           flaw = "a join does not see the node right ahead"
 	removalDoubted      flaw = "a holder told of its removal believes until the service has confirmed it"
 	amendNotAsked       flaw = "an amendment that changes nothing asks nobody"
+	memoOfTheGone       flaw = "a memo is written whoever stands in the line"
+	memosFold           flaw = "memos of lines that differ by case are one"
+	memoGoes            flaw = "a memo goes with the last node"
+	memoAfterLeave      flaw = "a memo that is given up is written later"
 	dataCut             flaw = "data is cut at 60 KiB"
 
 	claimsTTL       flaw = "the strength says that a TTL ends a session, and only the kernel does"
@@ -252,6 +257,31 @@ func (d *modelDriver) Remove(ctx context.Context, n driver.Node) error {
 	if err == nil && !was {
 		err = driver.ErrRemoved
 	}
+	return err
+}
+
+func (d *modelDriver) Memo(ctx context.Context, line string) ([]byte, error) {
+	memo, err := request(ctx, d, Reading, 0, func() string {
+		d.svc.mu.Lock()
+		defer d.svc.mu.Unlock()
+		if d.flaw == memosFold {
+			line = strings.ToLower(line)
+		}
+		if d.flaw == memoGoes && len(d.svc.lines[line]) == 0 {
+			return ""
+		}
+		return d.svc.memos[line]
+	})
+	return []byte(memo), err
+}
+
+func (d *modelDriver) Forget(ctx context.Context, line string) error {
+	_, err := request(ctx, d, Reading, 0, func() bool {
+		d.svc.mu.Lock()
+		defer d.svc.mu.Unlock()
+		delete(d.svc.memos, line)
+		return true
+	})
 	return err
 }
 
@@ -780,6 +810,27 @@ func (p *modelPlace) Amend(ctx context.Context, kind string, data []byte) error 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.node = me
+	return nil
+}
+
+func (p *modelPlace) Remember(ctx context.Context, memo []byte) error {
+	s, me := p.modelLiveness, p.Node()
+	ctx, cancel := s.in(ctx)
+	defer cancel()
+	stood, err := insist(ctx, s.d, Writing, len(memo), func() bool { return s.d.svc.remember(me, string(memo)) })
+	if err != nil && s.d.flaw == memoAfterLeave {
+		time.AfterFunc(Late, func() {
+			s.d.svc.mu.Lock()
+			defer s.d.svc.mu.Unlock()
+			s.d.svc.memos[me.Line] = string(memo)
+		})
+	}
+	if err != nil {
+		return s.because(ctx)
+	}
+	if !stood {
+		return driver.ErrRemoved
+	}
 	return nil
 }
 

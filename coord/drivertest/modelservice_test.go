@@ -23,6 +23,7 @@ type modelService struct {
 	lines    map[string][]*modelNode
 	sessions map[int64]*modelSession
 	lastID   int64
+	memos    map[string]string
 	quiet    time.Time // until then nobody gets a session
 	links    []*FaultLink
 	stop     chan struct{}
@@ -52,6 +53,7 @@ func newModelService(ttl time.Duration, nature driver.Strength, f flaw) *modelSe
 		ttl: ttl, nature: nature, flaw: f,
 		lines:    map[string][]*modelNode{},
 		sessions: map[int64]*modelSession{},
+		memos:    map[string]string{},
 		stop:     make(chan struct{}),
 	}
 	if nature.Death&driver.ByTTL != 0 {
@@ -85,6 +87,7 @@ func (svc *modelService) restart() {
 	if svc.nature.Restart < driver.Remembers {
 		clear(svc.lines)
 		clear(svc.sessions)
+		clear(svc.memos)
 		if svc.nature.Restart == driver.ForgetsOpenly {
 			svc.quiet = time.Now().Add(svc.ttl)
 		}
@@ -222,6 +225,21 @@ func (svc *modelService) amend(me driver.Node) bool {
 		n.Token = svc.counter
 	}
 	svc.tellLocked(n, modelNews{id: n.ID})
+	return true
+}
+
+// remember returns false if the node has gone.
+func (svc *modelService) remember(me driver.Node, memo string) bool {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	if svc.findLocked(me.Line, me.ID) == nil && svc.flaw != memoOfTheGone {
+		return false
+	}
+	line := me.Line
+	if svc.flaw == memosFold {
+		line = strings.ToLower(line)
+	}
+	svc.memos[line] = memo
 	return true
 }
 

@@ -46,6 +46,7 @@ var recipes = []obligation{
 		{name: "whoever of many holders leaves, the next one enters", run: manyHolders},
 	}},
 	{"several locks", several},
+	{"once in a slot", onceInASlot},
 	{"election", []scenario{
 		{name: "one leads, the next one follows", run: leadersFollow},
 		{name: "an observer sees every leader and the vacant seat", run: observerSees},

@@ -480,7 +480,7 @@ func TestAnAmendmentOfAFullLineHoldsUpNobody(t *testing.T) {
 		"a memo": func(ctx context.Context, p driver.Place) error {
 			return p.(interface {
 				Remember(ctx context.Context, memo []byte) error
-			}).Remember(ctx, make([]byte, register.MaxMemo))
+			}).Remember(ctx, make([]byte, driver.MaxMemo))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

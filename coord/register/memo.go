@@ -8,15 +8,12 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 )
 
-// MaxMemo is the length of the longest memo.
-const MaxMemo = 256
-
 // Remember writes a memo: a small value that stays with the line when its nodes are gone. It is refused with ErrRemoved
 // unless the node stands, so a process that has lost its turn cannot write. nil takes the memo away. A line with a memo is
 // not deleted, however long it is empty.
 func (p *place) Remember(ctx context.Context, memo []byte) error {
-	if len(memo) > MaxMemo {
-		return fmt.Errorf("a memo of %d bytes is longer than %d", len(memo), MaxMemo)
+	if len(memo) > driver.MaxMemo {
+		return fmt.Errorf("a memo of %d bytes is longer than %d", len(memo), driver.MaxMemo)
 	}
 	if err := p.s.life.Stopped(ctx); err != nil {
 		return err
@@ -47,4 +44,22 @@ func (d *Driver) Memo(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.Clone(l.value), nil
+}
+
+// Forget takes away the memo of a line.
+func (d *Driver) Forget(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, leave := d.clerk(name)
+	defer leave()
+	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
+		switch {
+		case len(dr.value) > 0:
+			dr.value, dr.changed = nil, true
+		case !t.fresh:
+			return errLook
+		}
+		return nil
+	})))
 }

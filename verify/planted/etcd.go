@@ -132,6 +132,8 @@ var etcd = []Bug{
 		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
 		"coord/etcd/await.go", `err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })`, `err = p.removed(ctx, rev)`, alone(conformsEtcd, "09 removal is noticed", "of a holder whose requests stall")),
+	one("etcd: a memo is written whoever stands in the line",
+		"coord/etcd/memo.go", `[]clientv3.Cmp{isIncarnation(p.key, p.created)}`, `nil`, conformsEtcd("21", "not written once the node was removed")),
 }
 
 // conformsEtcd runs a scenario of the conformance suite, below the number of its obligation.

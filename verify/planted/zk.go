@@ -122,6 +122,9 @@ var zk = []Bug{
 	one("zk: an abandoned session is closed",
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
+	one("zk: a memo is written whoever stands in the line",
+		"coord/zk/memo.go", `c.Multi(&gozk.CheckVersionRequest{Path: now, Version: -1}, s.service.writing(to, memo, there))`, `c.Multi(&gozk.CheckVersionRequest{Path: path.Dir(now), Version: -1}, s.service.writing(to, memo, there))`,
+		conformsZK("21", "not written once the node was removed")),
 }
 
 // conformsZK runs a scenario of the conformance suite, below the number of its obligation.
