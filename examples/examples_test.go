@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	for _, name := range []string{"mutex", "rwlock", "semaphore", "multi", "election", "guard", "sharedfile"} {
+	for _, name := range []string{"mutex", "rwlock", "semaphore", "multi", "once", "election", "guard", "sharedfile"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
@@ -80,6 +80,24 @@ func TestMultiMovesMoney(t *testing.T) {
 	onEveryService(t, func(t *testing.T, url string) {
 		if lines := run(t, "multi", url); !slices.Equal(lines, []string{"map[anna:105 bert:95 carl:100]"}) {
 			t.Fatal(lines)
+		}
+	})
+}
+
+// No second is there twice.
+func TestOnceRunsAJobOnceInASlot(t *testing.T) {
+	onEveryService(t, func(t *testing.T, url string) {
+		lines := run(t, "once", url)
+		seen := make(map[string]bool)
+		for _, line := range lines {
+			second, _, ok := strings.Cut(strings.TrimPrefix(line, "second "), ":")
+			if !ok || seen[second] {
+				t.Errorf("%q, in:\n%s", line, strings.Join(lines, "\n"))
+			}
+			seen[second] = true
+		}
+		if len(seen) < 2 {
+			t.Error(lines)
 		}
 	})
 }

@@ -18,6 +18,25 @@ var recipes = []Bug{
 		"recipes/multi/multi.go", `after >= first`, `after > first && false`, testsMulti("TestWhatCannotBeTakenIsRefusedAtOnce")),
 	one("multi: the hold goes on when one of its lines has ended",
 		"recipes/multi/hold.go", `ctx, cancel = one.With(ctx)`, `_, cancel = one.With(ctx)`, testsMulti("TestTheHoldEndsWithTheFirstOfItsLines")),
+	one("once: a slot is noted after the job, though it is to be run at most once",
+		"recipes/once/once.go", `if err := h.SetMemo(ctx, mine.encode()); err != nil {`, `if err := ctx.Err(); err != nil {`,
+		testsOnce("TestASlotWhoseProcessDiesIsNotRunAgainIfAtMostOnce")),
+	one("once: nobody looks again under the lock",
+		"recipes/once/once.go", `		last, err := j.last(h.Memo(ctx))
+		if err != nil || j.settles(last, slot) {`, `		last, err := j.last(h.Memo(ctx))
+		if err != nil || j.settles(last, slot) && false {`, testsOnce("TestASlotIsRunOnceByOneOfMany")),
+	one("once: an earlier slot is run after a later one",
+		"recipes/once/once.go", `	case last.Slot > slot:
+		return true`, `	case last.Slot > slot:
+		return false`, testsOnce("TestASlotWhoseProcessDiesIsNotRunAgainIfAtMostOnce")),
+	one("once: a job that failed counts as run",
+		"recipes/once/once.go", `		if err := fn(ctx, h); err != nil {
+			return err
+		}`, `		_ = fn(ctx, h)`, testsOnce("TestASlotWhoseProcessDiesIsRunAgainIfAtLeastOnce")),
+}
+
+func testsOnce(name string) Tests {
+	return Tests{Module: ".", Package: "./recipes/once", Run: "^" + name + "$"}
 }
 
 func testsMulti(name string) Tests {

@@ -1,0 +1,136 @@
+// Package once runs a job once in a slot, whoever runs it: at most once, or at least once, among all processes that share a
+// service. A slot is a number that grows: of the hour, of the day, of a batch.
+//
+// A lock alone does not do that: it keeps two processes from running at the same time, and not from running one after the
+// other. So the line has a memo, which its holder writes and which stays: the last slot that was run.
+//
+// The memo lasts as long as the service remembers. One that forgets in a restart, such as a Redis without a disk or memcached, may
+// have a slot run again then: insist on more with coord.Require.
+//
+// All recipes share one set of names: a job waits for a mutex of the same name, and the other way round.
+package once
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/internal/taken"
+)
+
+// Policy says what becomes of a slot whose process comes to an end in the middle. There is no default.
+type Policy int
+
+const (
+	// AtMostOnce: the slot is noted before the job begins. If its process dies then, nobody runs that slot again.
+	AtMostOnce Policy = iota + 1
+
+	// AtLeastOnce: the slot is noted when the job has returned without an error. If its process dies before, or the job fails,
+	// another one runs it. It may run twice: a process may be stopped past the end of its hold, and go on while the next one
+	// runs. So pass the hold's token to whatever the job writes to.
+	AtLeastOnce
+)
+
+// Job is a name, a policy and a client. It holds no state and does no I/O until asked; make one wherever you need it. All who use
+// the name should say the same policy.
+type Job struct {
+	client *coord.Client
+	name   string
+	policy Policy
+	opts   []coord.AcquireOption
+}
+
+// Option sets up a Job. A nil Option changes nothing.
+type Option func(*Job)
+
+// MaxWait bounds how long Do waits for others who run the job. After that it returns an error that is both
+// context.DeadlineExceeded and coord.ErrBusy, or coord.ErrUnavailable. With zero or less it does not wait at all.
+func MaxWait(d time.Duration) Option {
+	return func(j *Job) { j.opts = append(j.opts, coord.MaxWait(d)) }
+}
+
+// New returns the job of that name.
+func New(c *coord.Client, name string, policy Policy, opts ...Option) *Job {
+	j := &Job{client: c, name: name, policy: policy}
+	for _, o := range opts {
+		if o != nil {
+			o(j)
+		}
+	}
+	return j
+}
+
+// Do runs fn, unless the slot or a later one is settled, and says whether it did. It waits for whoever runs the job at the moment.
+// fn's context ends with the hold or with ctx.
+//
+// The error is coord's or fn's. With AtMostOnce, after coord.ErrUnsettled nobody knows whether the slot was noted; fn has not
+// run, and perhaps nobody will run it.
+func (j *Job) Do(ctx context.Context, slot int64, fn func(ctx context.Context, h *coord.Hold) error) (ran bool, err error) {
+	switch {
+	case fn == nil:
+		return false, j.invalid("the function is nil")
+	case j.policy != AtMostOnce && j.policy != AtLeastOnce:
+		return false, j.invalid("say once.AtMostOnce or once.AtLeastOnce")
+	}
+	// A look that is old can only miss that it is settled.
+	if last, err := j.Last(ctx); err != nil || j.settles(last, slot) {
+		return false, err
+	}
+	acquire := func(ctx context.Context) (*coord.Hold, error) {
+		return j.client.Acquire(ctx, j.name, rules.Lock, nil, coord.RuleOf(rules.Lock), j.opts...)
+	}
+	err = taken.Do(ctx, acquire, func(ctx context.Context, h *coord.Hold) error {
+		last, err := j.last(h.Memo(ctx))
+		if err != nil || j.settles(last, slot) {
+			return err
+		}
+		mine := Record{Slot: slot, Token: h.Token()}
+		if j.policy == AtMostOnce {
+			if err := h.SetMemo(ctx, mine.encode()); err != nil {
+				return err
+			}
+		}
+		ran = true
+		if err := fn(ctx, h); err != nil {
+			return err
+		}
+		mine.Done = true
+		noted := h.SetMemo(context.WithoutCancel(ctx), mine.encode())
+		if j.policy == AtMostOnce {
+			return nil // it only says that it went well
+		}
+		return noted
+	})
+	return ran, err
+}
+
+// Last returns what is noted of the slot that was run last. Its Token is zero if none was.
+func (j *Job) Last(ctx context.Context) (Record, error) { return j.last(j.client.Memo(ctx, j.name)) }
+
+func (j *Job) last(memo []byte, err error) (Record, error) {
+	if err != nil {
+		return Record{}, err
+	}
+	r, ok := decode(memo)
+	if !ok {
+		return Record{}, &coord.Error{Op: "once", Line: j.name, Err: fmt.Errorf("%w: its memo is not a job's: %.40q", coord.ErrInvalid, memo)}
+	}
+	return r, nil
+}
+
+// settles reports whether nobody runs a slot any more.
+func (j *Job) settles(last Record, slot int64) bool {
+	switch {
+	case last.Token == 0 || last.Slot < slot:
+		return false
+	case last.Slot > slot:
+		return true
+	}
+	return last.Done || j.policy == AtMostOnce
+}
+
+func (j *Job) invalid(why string) error {
+	return &coord.Error{Op: "once", Line: j.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+}
