@@ -65,7 +65,6 @@ type callerState struct {
 	again  bool             // it has lost its session once
 	states [mostLines]state // by line
 	stands byte             // the lines in which it has a node
-	told   byte             // the lines in which it has heard that it waits, or has it
 }
 
 type world struct {
