@@ -188,18 +188,28 @@ func amendedLateThenRemoved(s *scene) {
 	s.needs("freeze a link", l.Freeze == nil)
 	_, operator := s.session()
 	for _, kind := range []string{"R", "W"} { // one changes the kind, one only the data
-		me, _ := s.joinAs(sess, s.entry("W"))
-		thaw := l.Freeze(Replies)
-		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
-		err := me.Amend(ctx, kind, []byte("says something now"))
-		cancel()
-		if err == nil {
-			s.Error("Amend had an answer although none could come")
-		}
-		holder := s.watch(me)
-		time.Sleep(50 * time.Millisecond)
-		thaw()
-		s.eventually(s.patience, "it is amended", func() bool { n := s.look(operator); return len(n) == 1 && n[0].Kind == kind })
+		var me driver.Place
+		var holder <-chan answer
+		s.eventually(s.patience, "it is amended", func() bool { // a driver that has to look first cannot, and makes no amendment
+			me, _ = s.joinAs(sess, s.entry("W"))
+			thaw := l.Freeze(Replies)
+			ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+			err := me.Amend(ctx, kind, []byte("says something now"))
+			cancel()
+			if err == nil {
+				s.Error("Amend had an answer although none could come")
+			}
+			holder = s.watch(me)
+			time.Sleep(50 * time.Millisecond)
+			thaw()
+			time.Sleep(Late)
+			if n := s.look(operator); len(n) == 1 && n[0].Kind == kind {
+				return true
+			}
+			s.leave(me, true)
+			s.gone(s.line)
+			return false
+		})
 		s.noAnswer(50*time.Millisecond, holder, "the node stands")
 		s.remove(operator, s.look(operator)[0])
 		s.mustBeRemoved(soon, holder, "the amended node was removed")
