@@ -30,19 +30,23 @@ func seen(ctx context.Context, servers []string, mux *http.ServeMux) error {
 
 var _ = seen
 
-func TestTheCodeInOperatingIsCompiled(t *testing.T) {
-	_, block, _ := strings.Cut(read(t, "operating.md"), "```go\n")
-	block, _, found := strings.Cut(block, "```")
-	if !found {
-		t.Fatal("operating.md has no code")
-	}
-	source, err := os.ReadFile("operating_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(block) {
-		if !strings.Contains(string(source), "\n\t"+line) {
-			t.Errorf("this is not compiled: %s", line)
+func TestTheCodeInThePagesIsCompiled(t *testing.T) {
+	for _, page := range []string{"operating", "scheduling"} {
+		source, err := os.ReadFile(page + "_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(read(t, page+".md"), "```go\n")[1:]
+		if len(blocks) == 0 {
+			t.Errorf("%s.md has no code", page)
+		}
+		for _, block := range blocks {
+			block, _, _ := strings.Cut(block, "```")
+			for line := range strings.Lines(block) {
+				if !strings.Contains(string(source), "\n\t"+line) {
+					t.Errorf("%s.md: this is not compiled: %s", page, line)
+				}
+			}
 		}
 	}
 }

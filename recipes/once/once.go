@@ -40,6 +40,7 @@ type Job struct {
 	name   string
 	policy Policy
 	opts   []coord.AcquireOption
+	report func(Event)
 }
 
 // Option sets up a Job. A nil Option changes nothing.
@@ -68,42 +69,70 @@ func New(c *coord.Client, name string, policy Policy, opts ...Option) *Job {
 // The error is coord's or fn's. With AtMostOnce, after coord.ErrUnsettled nobody knows whether the slot was noted; fn has not
 // run, and perhaps nobody will run it.
 func (j *Job) Do(ctx context.Context, slot int64, fn func(ctx context.Context, h *coord.Hold) error) (ran bool, err error) {
-	switch {
-	case fn == nil:
+	if fn == nil {
 		return false, j.invalid("the function is nil")
-	case j.policy != AtMostOnce && j.policy != AtLeastOnce:
-		return false, j.invalid("say once.AtMostOnce or once.AtLeastOnce")
 	}
 	// A look that is old can only miss that it is settled.
-	if last, err := j.Last(ctx); err != nil || j.settles(last, slot) {
+	if settled, err := j.Settled(ctx, slot); err != nil || settled {
 		return false, err
 	}
 	acquire := func(ctx context.Context) (*coord.Hold, error) {
 		return j.client.Acquire(ctx, j.name, rules.Lock, nil, coord.RuleOf(rules.Lock), j.opts...)
 	}
 	err = taken.Do(ctx, acquire, func(ctx context.Context, h *coord.Hold) error {
-		last, err := j.last(h.Memo(ctx))
-		if err != nil || j.settles(last, slot) {
+		settled, err := j.Begin(ctx, slot, h)
+		if err != nil || settled {
 			return err
-		}
-		mine := Record{Slot: slot, Token: h.Token()}
-		if j.policy == AtMostOnce {
-			if err := h.SetMemo(ctx, mine.encode()); err != nil {
-				return err
-			}
 		}
 		ran = true
 		if err := fn(ctx, h); err != nil {
 			return err
 		}
-		mine.Done = true
-		noted := h.SetMemo(context.WithoutCancel(ctx), mine.encode())
-		if j.policy == AtMostOnce {
-			return nil // it only says that it went well
-		}
-		return noted
+		return j.End(context.WithoutCancel(ctx), slot, h)
 	})
 	return ran, err
+}
+
+// Settled reports whether nobody runs a slot any more. That nobody has run it yet is old news at once.
+func (j *Job) Settled(ctx context.Context, slot int64) (bool, error) {
+	if err := j.check(); err != nil {
+		return false, err
+	}
+	last, err := j.Last(ctx)
+	return err == nil && j.settles(last, slot), err
+}
+
+// Begin is for programs that hold the job's line themselves: it says whether the slot is settled, and otherwise notes, with
+// AtMostOnce, that it begins. Do calls it before fn.
+func (j *Job) Begin(ctx context.Context, slot int64, h *coord.Hold) (settled bool, err error) {
+	if err := j.check(); err != nil {
+		return false, err
+	}
+	last, err := j.last(h.Memo(ctx))
+	if err != nil || j.settles(last, slot) {
+		return err == nil, err
+	}
+	if j.policy == AtMostOnce {
+		err = h.SetMemo(ctx, Record{Slot: slot, Token: h.Token()}.encode())
+	}
+	return false, err
+}
+
+// End notes that the slot was run, under the hold that it was begun with. Do calls it when fn has returned without an error. With
+// AtMostOnce it returns nil even if that fails: nobody runs the slot again in any case.
+func (j *Job) End(ctx context.Context, slot int64, h *coord.Hold) error {
+	err := h.SetMemo(ctx, Record{Slot: slot, Done: true, Token: h.Token()}.encode())
+	if j.policy == AtMostOnce {
+		return nil
+	}
+	return err
+}
+
+func (j *Job) check() error {
+	if j.policy != AtMostOnce && j.policy != AtLeastOnce {
+		return j.invalid("say once.AtMostOnce or once.AtLeastOnce")
+	}
+	return nil
 }
 
 // Last returns what is noted of the slot that was run last. Its Token is zero if none was.

@@ -19,12 +19,14 @@ var recipes = []Bug{
 	one("multi: the hold goes on when one of its lines has ended",
 		"recipes/multi/hold.go", `ctx, cancel = one.With(ctx)`, `_, cancel = one.With(ctx)`, testsMulti("TestTheHoldEndsWithTheFirstOfItsLines")),
 	one("once: a slot is noted after the job, though it is to be run at most once",
-		"recipes/once/once.go", `if err := h.SetMemo(ctx, mine.encode()); err != nil {`, `if err := ctx.Err(); err != nil {`,
+		"recipes/once/once.go", `if j.policy == AtMostOnce {
+		err = h.SetMemo`, `if j.policy == AtMostOnce && false {
+		err = h.SetMemo`,
 		testsOnce("TestASlotWhoseProcessDiesIsNotRunAgainIfAtMostOnce")),
 	one("once: nobody looks again under the lock",
-		"recipes/once/once.go", `		last, err := j.last(h.Memo(ctx))
-		if err != nil || j.settles(last, slot) {`, `		last, err := j.last(h.Memo(ctx))
-		if err != nil || j.settles(last, slot) && false {`, testsOnce("TestASlotIsRunOnceByOneOfMany")),
+		"recipes/once/once.go", `	if err != nil || j.settles(last, slot) {
+		return err == nil, err`, `	if err != nil || j.settles(last, slot) && false {
+		return err == nil, err`, testsOnce("TestASlotIsRunOnceByOneOfMany")),
 	one("once: an earlier slot is run after a later one",
 		"recipes/once/once.go", `	case last.Slot > slot:
 		return true`, `	case last.Slot > slot:
