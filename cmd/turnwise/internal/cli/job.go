@@ -31,7 +31,8 @@ type job struct {
 	program
 
 	service  *service
-	restart  string // when to stand again: "" is never
+	once     *slotted // nil: it may be run any number of times
+	restart  string   // when to stand again: "" is never
 	flock    bool
 	statusFD int
 }
@@ -172,11 +173,23 @@ func (j *job) term(w *waiter) error {
 	if err := w.heldAround(); err != nil {
 		return err
 	}
+	if j.once != nil {
+		if settled, err := j.once.settled(w, nil); settled || err != nil {
+			return err
+		}
+	}
 	hold, err := w.take()
 	if err != nil {
 		return err
 	}
-	return work(w, &j.program, hold)
+	if j.once == nil {
+		return work(w, &j.program, hold, nil)
+	}
+	if settled, err := j.once.settled(w, hold); settled || err != nil {
+		hold.Release()
+		return err
+	}
+	return work(w, &j.program, hold, func() error { return j.once.ended(w, hold) })
 }
 
 // again reports whether to stand again after a term that has ended with err.

@@ -37,14 +37,15 @@ type shift struct {
 	sudden     bool // the hold ended before its deadline
 }
 
-// work runs a program under a hold, and gives the line back when all processes have gone.
-func work(w *waiter, p *program, hold turn) error {
+// work runs a program under a hold, and gives the line back when all processes have gone. ended is called before that, if the
+// command has ended well; nil: there is nothing to do.
+func work(w *waiter, p *program, hold turn, ended func() error) error {
 	s := &shift{waiter: w, program: p, hold: hold, lease: lease{hold: hold, grace: p.grace.Duration}}
 	s.reports.Tell(s.event("granted"))
 	defer s.signals.passOn()()
-	if ended := s.signals.ended(); ended != nil { // the signal came just now
+	if signalled := s.signals.ended(); signalled != nil { // just now
 		hold.Release()
-		return ended
+		return signalled
 	}
 	if err := s.start(); err != nil {
 		run.RemoveCgroup(s.cgroup)
@@ -57,6 +58,9 @@ func work(w *waiter, p *program, hold turn) error {
 	}
 	run.RemoveCgroup(s.cgroup)
 	s.terminal.takeBack()
+	if err == nil && ended != nil {
+		err = ended()
+	}
 	hold.Release()
 	switch codeOf(err) {
 	case codeStopped, codeLost, codeBroken:
