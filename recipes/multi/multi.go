@@ -72,7 +72,8 @@ func ask(line, kind string, err error) Option {
 func MaxWait(d time.Duration) Option { return func(m *Multi) { m.bounded, m.maxWait = true, d } }
 
 // Unordered lets Lock wait although the caller holds a line that comes after one of those it asks for, or permits of the same
-// line. Two callers that do so may wait for each other for ever. Without it, Lock returns coord.ErrInvalid if ctx descends from such a hold.
+// line. Two callers that do so may wait for each other for ever. Without it, Lock returns coord.ErrInvalid if ctx descends from
+// such a hold.
 func Unordered() Option { return func(m *Multi) { m.unordered = true } }
 
 // New returns what takes these locks together, such as
@@ -92,7 +93,8 @@ func New(c *coord.Client, opts ...Option) *Multi {
 }
 
 // Lock waits until it has all the locks. ctx governs the wait, not the hold. On failure nothing stays behind; the error names
-// the line that it is about. If the session is lost meanwhile, Lock begins again.
+// the line that it is about. If a line that it has is lost meanwhile, with the session or since an operator breaks it, Lock
+// begins again; who breaks its wait ends it (coord.ErrRemoved).
 func (m *Multi) Lock(ctx context.Context) (*Hold, error) {
 	if err := m.check(ctx, acquire, !m.unordered); err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func (m *Multi) Lock(ctx context.Context) (*Hold, error) {
 	}
 	for {
 		h, err := m.once(ctx, acquire, opts...)
-		if !lostByItself(err) {
+		if !isLost(err) {
 			return h, err
 		}
 		if over := cmp.Or(ctx.Err(), noTime); over != nil {
@@ -118,9 +120,10 @@ func (m *Multi) Lock(ctx context.Context) (*Hold, error) {
 	}
 }
 
-// lostByItself reports whether a hold was lost, though nobody wanted that.
-func lostByItself(err error) bool {
-	return errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrRemoved) && !errors.Is(err, coord.ErrClosed)
+// isLost reports whether a hold was lost before the last one was had. Whoever hears that its node is gone, and gets no answer at
+// once, cannot tell whether an operator removed it or the session has ended.
+func isLost(err error) bool {
+	return errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed)
 }
 
 // TryLock takes the locks if nobody is in the way of any, and returns coord.ErrBusy otherwise. Of callers who try at the same
@@ -130,7 +133,7 @@ func (m *Multi) TryLock(ctx context.Context) (*Hold, error) {
 		return nil, err
 	}
 	h, err := m.once(ctx, try)
-	if lostByItself(err) {
+	if isLost(err) {
 		err = fmt.Errorf("%w: %w", err, coord.ErrUnavailable)
 	}
 	return h, err
