@@ -87,6 +87,15 @@ func flush(m *servers.Member) error {
 	return errors.Join(c.FlushAll(ctx).Err(), c.Close())
 }
 
+// foundQuorum lists the members by their own addresses, by which an operator names them; workers reach them through proxies.
+func foundQuorum(ctx context.Context, addrs []string) error {
+	q, err := quorum.Open(ctx, addrs)
+	if err != nil {
+		return err
+	}
+	return q.Close()
+}
+
 // healQuorum does what an operator does, as the documentation of coord/redis/quorum says.
 func healQuorum(addrs []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -55,7 +55,9 @@ func (s *scene) openStore(ctx context.Context) (err error) {
 	if start == nil {
 		return os.Mkdir(filepath.Join(s.dir, "store"), 0o700)
 	}
-	s.cluster, err = start(ctx, s.dir, s.store().options...)
+	if s.cluster, err = start(ctx, s.dir, s.store().options...); err == nil && s.service == "quorum" {
+		err = foundQuorum(ctx, s.cluster.Addrs())
+	}
 	return err
 }
 
