@@ -90,6 +90,9 @@ const scriptTTL = 2 * time.Second
 // RunScript runs a script in a bubble; it is called within synctest.Test.
 func RunScript(sc Script, trace func(string)) Outcome {
 	w := newWorld(Config{Profile: sc.Profile, Recipe: sc.Play, TTL: scriptTTL, Trace: trace})
+	if len(sc.Faults) == 1 && sc.Faults[0].Kind.brief {
+		w.nap = scriptTTL / 5
+	}
 	switch sc.Profile {
 	case ZooKeeper:
 		w.replicas = 3

@@ -15,6 +15,7 @@ type Kind struct {
 	needs     func(*script, parcel) bool // what must be there to break; p is the parcel about to arrive, if there is one
 	breaks    func(*script, parcel)
 	slowClock bool // the service's clock is slow in the whole run
+	brief     bool // nothing is slow afterwards, so a wake-up that was lost shows sooner: before somebody looks without one
 }
 
 // kinds are the faults that every far side has. Those that need a parcel befall the one that is about to arrive.
@@ -34,7 +35,7 @@ var kinds = []*Kind{
 	// An event arrives twice.
 	{name: "twice", needs: event, breaks: func(_ *script, p parcel) { p.arrive() }},
 	// The connection breaks when all that was sent has arrived; another replica serves, which lags behind.
-	{name: "cut", needs: anything, breaks: func(s *script, p parcel) { s.cut(p.link, 1<<30) }},
+	{name: "cut", brief: true, needs: anything, breaks: func(s *script, p parcel) { s.cut(p.link, 1<<30) }},
 	// Nothing passes its link, for longer than the session lives.
 	{name: "stalls", needs: anything, breaks: stall(toService | toDriver)},
 	// No requests pass its link, for that long.
@@ -64,7 +65,7 @@ var kinds = []*Kind{
 		s.takeAway(func() { s.service.ExpireLink(p.link) })
 	}},
 	// A watch is refused, once.
-	{name: "refused", needs: aWatch, breaks: (*script).refuse},
+	{name: "refused", brief: true, needs: aWatch, breaks: (*script).refuse},
 	// The context of the one concerned ends.
 	{name: "cancelled", needs: anything, breaks: (*script).cancel},
 	// Its client is closed.
