@@ -116,7 +116,12 @@ func readHistories(e *evidence) []reading {
 
 // dead shows where the longest attempt at putting a history in order got stuck, and the steps that had to come next.
 func dead(h []porcupine.Operation, info porcupine.LinearizationInfo) string {
-	longest := slices.MaxFunc(info.PartialLinearizations()[0], func(a, b []int) int { return cmp.Compare(len(a), len(b)) })
+	var longest []int // none: no step can have been the first
+	for _, some := range info.PartialLinearizations()[0] {
+		if len(some) > len(longest) {
+			longest = some
+		}
+	}
 	placed := map[int]bool{}
 	state := counter.Init()
 	var text strings.Builder
