@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -69,17 +73,33 @@ func (s *scene) addresses() []string {
 	return s.cluster.Addrs()
 }
 
-// remains returns who stands in line at the end, as a new client sees it.
+// remains returns who stands in line at the end, as a new client sees it, once it has had time to sweep: when all workers have
+// come to an end nobody else does.
 func (s *scene) remains(ctx context.Context) (*truth, error) {
 	c, err := backend.Open(ctx, s.address(s.addresses()))
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	h, err := mutex.New(c, "sweeper").Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Release()
+	for limit := time.Now().Add(10 * s.session); ; time.Sleep(s.session / 4) {
+		t, err := standingOn(ctx, c)
+		if err != nil || len(t.nodes) == 0 || time.Now().After(limit) {
+			return t, err
+		}
+	}
+}
+
+func standingOn(ctx context.Context, c *coord.Client) (*truth, error) {
 	lines, err := c.Lines(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	lines = slices.DeleteFunc(lines, func(name string) bool { return name == "sweeper" })
 	t := &truth{}
 	for _, name := range lines {
 		nodes, err := c.Line(ctx, name)
