@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver/rules"
-	"github.com/turnwise/turnwise/internal/taken"
+	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 // Policy says what becomes of a slot whose process comes to an end in the middle. There is no default.
@@ -39,7 +38,7 @@ type Job struct {
 	client *coord.Client
 	name   string
 	policy Policy
-	opts   []coord.AcquireOption
+	opts   []mutex.Option
 	report func(Event)
 }
 
@@ -49,7 +48,7 @@ type Option func(*Job)
 // MaxWait bounds how long Do waits for others who run the job. After that it returns an error that is both
 // context.DeadlineExceeded and coord.ErrBusy, or coord.ErrUnavailable. With zero or less it does not wait at all.
 func MaxWait(d time.Duration) Option {
-	return func(j *Job) { j.opts = append(j.opts, coord.MaxWait(d)) }
+	return func(j *Job) { j.opts = append(j.opts, mutex.MaxWait(d)) }
 }
 
 // New returns the job of that name.
@@ -76,10 +75,7 @@ func (j *Job) Do(ctx context.Context, slot int64, fn func(ctx context.Context, h
 	if settled, err := j.Settled(ctx, slot); err != nil || settled {
 		return false, err
 	}
-	acquire := func(ctx context.Context) (*coord.Hold, error) {
-		return j.client.Acquire(ctx, j.name, rules.Lock, nil, coord.RuleOf(rules.Lock), j.opts...)
-	}
-	err = taken.Do(ctx, acquire, func(ctx context.Context, h *coord.Hold) error {
+	err = mutex.New(j.client, j.name, j.opts...).Do(ctx, func(ctx context.Context, h *coord.Hold) error {
 		settled, err := j.Begin(ctx, slot, h)
 		if err != nil || settled {
 			return err

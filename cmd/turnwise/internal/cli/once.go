@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/once"
 )
 
@@ -60,15 +60,11 @@ func onceCommand(s *service) *cobra.Command {
 		}
 		j.mode, j.once = "exclusive", o
 		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
-			take := c.Acquire
+			m := mutex.New(c, j.name)
 			if try {
-				take = c.TryAcquire
+				return m.TryLock(ctx)
 			}
-			h, err := take(ctx, j.name, rules.Lock, nil, coord.RuleOf(rules.Lock))
-			if err != nil {
-				return nil, err
-			}
-			return h, nil
+			return m.Lock(ctx)
 		}
 		return nil
 	})
