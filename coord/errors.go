@@ -64,6 +64,17 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 )
 
+// IsLasting reports whether an error is one that trying again cannot mend: ErrDenied, ErrMissing, ErrClosed, ErrTooWeak, ErrInvalid,
+// ErrInvalidName, ErrHeld or ErrUpgrade.
+func IsLasting(err error) bool {
+	for _, l := range []error{ErrDenied, ErrMissing, ErrClosed, ErrTooWeak, ErrInvalid, ErrInvalidName, ErrHeld, ErrUpgrade} {
+		if errors.Is(err, l) {
+			return true
+		}
+	}
+	return false
+}
+
 // Error is what the calls of this package and of the recipes return. It wraps what ended the call, such as ctx's error,
 // together with ErrBusy or ErrUnavailable, and what the service said last. Its text is safe to show: see Printable.
 type Error struct {

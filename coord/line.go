@@ -84,7 +84,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 			if ctx.Err() != nil {
 				err = &Error{Op: "line", Line: name, Err: c.noMore()}
 			}
-			if !yield(readNote(n), err) || lasting(err) {
+			if !yield(readNote(n), err) || IsLasting(err) {
 				return
 			}
 			if err == nil {
@@ -96,15 +96,6 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] 
 			tries++
 		}
 	}
-}
-
-func lasting(err error) bool {
-	for _, l := range []error{ErrDenied, ErrMissing, ErrClosed, ErrTooWeak, ErrInvalidName} {
-		if errors.Is(err, l) {
-			return true
-		}
-	}
-	return false
 }
 
 // Lines returns, in order, the names that begin with prefix and have somebody in line. It leaves out names that

@@ -42,7 +42,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 			if held {
 				return err
 			}
-		} else if permanent(err) {
+		} else if coord.IsLasting(err) {
 			return err
 		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) {
 			trouble = err
@@ -72,13 +72,4 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 		err = nil
 	}
 	return true, err
-}
-
-func permanent(err error) bool {
-	for _, p := range []error{coord.ErrDenied, coord.ErrMissing, coord.ErrClosed, coord.ErrTooWeak, coord.ErrInvalid, coord.ErrInvalidName, coord.ErrHeld, coord.ErrUpgrade} {
-		if errors.Is(err, p) {
-			return true
-		}
-	}
-	return false
 }

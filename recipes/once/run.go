@@ -2,7 +2,6 @@ package once
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -98,7 +97,7 @@ func (j *Job) from(ctx context.Context, missed Missed) (time.Time, error) {
 			return time.UnixMilli(last.Slot), nil
 		case err == nil:
 			return time.UnixMilli(last.Slot - 1), nil
-		case !mayPass(err):
+		case coord.IsLasting(err):
 			return now, err
 		}
 		j.tell(Event{Err: err})
@@ -122,7 +121,7 @@ func (j *Job) insist(ctx context.Context, s Schedule, e Event, fn func(ctx conte
 			return false, ctx.Err()
 		case e.Err == nil:
 			return false, nil
-		case !e.Ran && !mayPass(e.Err):
+		case !e.Ran && coord.IsLasting(e.Err):
 			return false, e.Err
 		case !next.IsZero() && !next.After(time.Now()):
 			return false, nil
@@ -141,16 +140,6 @@ func (j *Job) tell(e Event) {
 	if j.report != nil {
 		j.report(e)
 	}
-}
-
-// mayPass reports whether an error of the service may be gone at the next try.
-func mayPass(err error) bool {
-	for _, lasting := range []error{coord.ErrDenied, coord.ErrMissing, coord.ErrClosed, coord.ErrTooWeak, coord.ErrInvalidName, coord.ErrInvalid, coord.ErrHeld} {
-		if errors.Is(err, lasting) {
-			return false
-		}
-	}
-	return true
 }
 
 // pause is how long to wait before another try: a second, and then twice as long each time, up to a minute.
