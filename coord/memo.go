@@ -29,7 +29,7 @@ func (c *Client) Memo(ctx context.Context, name string) ([]byte, error) {
 	if len(memo) == 0 {
 		return nil, nil
 	}
-	return bytes.Clone(memo), nil
+	return bytes.Clone(memo[:min(len(memo), MaxMemo)]), nil // what is longer is somebody else's
 }
 
 // Forget takes away the memo of a line, whoever holds there. It is for an operator: a line with a memo is kept for ever.

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // memo is the key of a line's memo. It has no lease, and it is within no line's prefix, since no line's name begins with a slash.
@@ -36,19 +34,15 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 	if err == nil && gone > 0 {
 		err = p.removed(ctx, gone)
 	}
-	if err != nil {
-		return p.life.Verdict(err)
-	}
-	return nil
+	return p.life.Verdict(err)
 }
 
-func (d *service) Memo(ctx context.Context, line string) (memo []byte, err error) {
+func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
 	got, err := d.readLine(ctx, line, d.keys.memo(line))
 	if err != nil || len(got.Kvs) == 0 {
 		return nil, err
 	}
-	memo = got.Kvs[0].Value
-	return memo[:min(len(memo), driver.MaxMemo)], nil // what is longer is somebody else's
+	return got.Kvs[0].Value, nil
 }
 
 func (d *service) Forget(ctx context.Context, line string) error {

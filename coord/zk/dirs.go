@@ -17,7 +17,7 @@ import (
 // makeDir makes a line's directory and those above it, where they are missing. They are containers, which the service
 // removes once they have become empty. They are plain nodes if the service has no containers, and also with Kazoo's names:
 // Kazoo's Lock checks only once that its directory is there, and fails if it has gone since. Where there are rights to
-// protect, the root stays: whoever made it again would decide who may do what in it.
+// protect, the root stays: whoever made it again would decide who may do what in it. So does the directory of the memos.
 func (s *session) makeDir(ctx context.Context, dir string) error {
 	for {
 		err := s.makeOne(ctx, dir)
@@ -35,7 +35,7 @@ func (s *session) makeDir(ctx context.Context, dir string) error {
 }
 
 func (s *session) makeOne(ctx context.Context, dir string) error {
-	stays := !s.service.openToAll && strings.HasPrefix(s.service.root+"/", dir+"/")
+	stays := dir == s.service.memos() || !s.service.openToAll && strings.HasPrefix(s.service.root+"/", dir+"/")
 	err := s.insist(ctx, func(c *gozk.Conn) error {
 		if s.service.way != Kazoo && !stays && !s.service.plainDirs.Load() {
 			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.service.acl)

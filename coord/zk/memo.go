@@ -66,25 +66,12 @@ func (c *config) writing(to string, memo []byte, there bool) any {
 	return &gozk.CreateRequest{Path: to, Data: memo, Acl: c.acl, Flags: gozk.FlagPersistent}
 }
 
-// makeMemos makes the directory of the memos, which stays.
+// makeMemos makes the directory of the memos.
 func (s *session) makeMemos(ctx context.Context) error {
-	dir := s.service.memos()
-	for {
-		err := s.insist(ctx, func(c *gozk.Conn) error {
-			_, err := c.Create(dir, nil, gozk.FlagPersistent, s.service.acl)
-			return err
-		})
-		switch {
-		case err == nil, errors.Is(err, gozk.ErrNodeExists):
-			return s.vet(ctx, dir, 0)
-		case errors.Is(err, gozk.ErrNoNode) && path.Dir(dir) != "/":
-			if err := s.makeDir(ctx, path.Dir(dir)); err != nil {
-				return err
-			}
-		default:
-			return explainRefusal(err, "creating", dir, "CREATE", path.Dir(dir))
-		}
+	if err := s.makeDir(ctx, s.service.memos()); err != nil {
+		return err
 	}
+	return s.vet(ctx, s.service.memos(), 0)
 }
 
 func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
@@ -104,9 +91,6 @@ func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
 		})
 		if errors.Is(err, gozk.ErrNoNode) {
 			return nil, nil
-		}
-		if len(memo) > driver.MaxMemo { // somebody else's
-			memo = memo[:driver.MaxMemo]
 		}
 		return memo, explainRefusal(err, "reading", from, "READ", "")
 	})
