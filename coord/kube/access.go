@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -183,7 +184,7 @@ func (g *gate) load() error {
 			return pkg.Invalid("the token in %s: it must be one word", g.tokenFile)
 		}
 	}
-	if g.through == nil || !same(files, g.made) {
+	if g.through == nil || !slices.EqualFunc(files[:], g.made[:], bytes.Equal) {
 		cfg, err := tlsConfig(files, g.serverName)
 		if err != nil {
 			return err
@@ -195,15 +196,6 @@ func (g *gate) load() error {
 	}
 	g.token = token
 	return nil
-}
-
-func same(a, b [3][]byte) bool {
-	for i := range a {
-		if !bytes.Equal(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func tlsConfig(files [3][]byte, serverName string) (*tls.Config, error) {
