@@ -263,20 +263,16 @@ func firstOfMany(s *scene) {
 	watched := make(chan []driver.Node, 1)
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	line := s.line
 	go func() {
 		var all []driver.Node
 		var seen driver.Node
-		for {
-			n, err := l.First(ctx, line, &seen)
-			if err != nil {
-				s.Errorf("First: %v", err)
+		for string(seen.Data) != "the end" {
+			got := <-s.first(ctx, l, &seen)
+			if got.err != nil {
+				s.Errorf("First: %v", got.err)
 				break
 			}
-			all, seen = append(all, n), n
-			if string(n.Data) == "the end" {
-				break
-			}
+			all, seen = append(all, got.Node), got.Node
 		}
 		watched <- all
 	}()
