@@ -71,14 +71,14 @@ func (r *round) run(ctx context.Context) error {
 		if !slices.ContainsFunc(r.states, func(s state) bool { return s != held }) {
 			return r.lost()
 		}
-		if err := r.hear(<-r.news); err != nil {
+		if err := r.hear(ctx, <-r.news); err != nil {
 			return err
 		}
 	}
 }
 
 // hear returns an error if the round is over.
-func (r *round) hear(n news) error {
+func (r *round) hear(ctx context.Context, n news) error {
 	switch stepsBack := r.states[n.line] == leaving; {
 	case n.lost:
 		return r.lost()
@@ -93,7 +93,7 @@ func (r *round) hear(n news) error {
 	case n.is == waits && stepsBack:
 		return nil
 	case n.is == away && !stepsBack:
-		return r.outOfTime(n.err)
+		return r.ended(ctx, n)
 	}
 	r.waited = r.waited || n.is == waits
 	r.states[n.line] = n.is
@@ -113,16 +113,23 @@ func (r *round) lost() error {
 	return nil
 }
 
-// outOfTime adds to an error that the time ran out why it did, if it ran out before a line was asked for.
-func (r *round) outOfTime(err error) error {
-	outOfTime := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	switch {
-	case !outOfTime || errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable):
-		return err
-	case r.waited:
-		return fmt.Errorf("%w: %w", err, coord.ErrBusy)
+// ended is the error of a call that ends with that of one line. If the time ran out before the service had said anything of
+// that line, somebody was in the way in another one, or the service was out of reach. As in a single line, the former is so
+// while the session lives.
+func (r *round) ended(ctx context.Context, n news) error {
+	over, why := ctx.Err(), coord.ErrUnavailable
+	if over == nil || !errors.Is(n.err, over) || errors.Is(n.err, coord.ErrBusy) {
+		return n.err
 	}
-	return fmt.Errorf("%w: %w", err, coord.ErrUnavailable)
+	if r.waited && r.lost() == nil {
+		why = coord.ErrBusy
+	} else if errors.Is(n.err, why) {
+		return n.err
+	}
+	if cause := context.Cause(ctx); cause != over {
+		over = fmt.Errorf("%w: %w", over, cause)
+	}
+	return &coord.Error{Op: r.op, Line: r.wants[n.line].line, Err: fmt.Errorf("%w: %w", over, why)}
 }
 
 func (r *round) tell(n news) (heard bool) {
