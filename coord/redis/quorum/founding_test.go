@@ -30,7 +30,7 @@ func TestAGroupIsNotFoundedOnRegistersOfAnother(t *testing.T) {
 	cluster.Member(2).Restart(t)
 	redistest.CLI(t, all[0], "FLUSHALL")
 	redistest.CLI(t, all[1], "FLUSHALL")
-	q, err := Open(redistest.Within(t, 10*time.Second), all)
+	q, err := Open(redistest.Within(t, 25*time.Second), all)
 	if err == nil {
 		it := redistest.Put(t, q, "r", "new")
 		q.Close()
