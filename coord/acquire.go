@@ -53,6 +53,8 @@ type acquire struct {
 	ifHeld  ifHeld
 	maxWait time.Duration
 	onWait  func()
+	within  time.Duration   // Together; 0: it shares no node
+	shared  *shared         // the node that it gets the turn of, for others to share; nil: none
 	try     bool            // it waits for nobody
 	noWait  bool            // and that only because maxWait leaves no time
 	user    context.Context // as the user gave it
@@ -116,6 +118,19 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 	defer cancel()
 	defer context.AfterFunc(a.life, cancel)()
 
+	switch {
+	case a.sharesNode() && !a.try:
+		return a.together(ctx)
+	case a.sharesNode():
+		if h, known := a.tryTogether(); h != nil {
+			return h, nil
+		} else if known {
+			return nil, a.wrap(a.outOfTime(ErrBusy))
+		}
+	}
+	if a.shared == nil {
+		a.freeIdle(a.line)()
+	}
 	for {
 		h, err := a.once(ctx)
 		if err == nil {
@@ -180,6 +195,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}()
 	s.stand(1)
 	defer s.stand(-1)
+	a.shared.sends()
 	place, ahead, err := s.Join(ctx, a.entry)
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
@@ -202,6 +218,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		}
 	}()
 	a.session = s
+	a.shared.stands(s, place)
 	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
 	announced := ""
 	if err == nil {
@@ -381,6 +398,7 @@ func (a *acquire) sees(wait []Node) {
 	if a.ahead = len(wait); a.ahead > 0 {
 		a.blocker = wait[a.ahead-1]
 	}
+	a.shared.sees(a.ahead, a.blocker)
 }
 
 // seeFirst is for a try that was refused: it asks who has the line, once, and for no longer than the try may take.

@@ -24,7 +24,7 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 		return &Error{Op: "amend", Line: h.acquired.line, Err: err}
 	}
 	if h.outer != nil {
-		return fail(fmt.Errorf("%w: a nested hold shares its node with the outer one", ErrInvalid))
+		return fail(fmt.Errorf("%w: a hold that is nested, or taken together with others, shares its node", ErrInvalid))
 	}
 	if err := checkEntry(kind, data, Rule{WaitFor: func(Node, []Node) []Node { return nil }}); err != nil {
 		return fail(err)

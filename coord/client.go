@@ -25,6 +25,8 @@ type Client struct {
 	life context.Context // ended by Shutdown and Close, or from the start if the service is too weak: no new turns
 	end  context.CancelCauseFunc
 
+	sharing sharing // taken before mu
+
 	mu      sync.Mutex
 	session *session // nil: none is open
 	opening *opening // nil: none is being opened
@@ -103,6 +105,7 @@ func (c *Client) Driver() driver.Driver { return c.driver }
 // holds as they are: call it again, or call Close.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.end(ErrClosed)
+	go c.freeIdle("")()
 	for {
 		c.mu.Lock()
 		held, released := 0, (<-chan struct{})(nil)
@@ -128,6 +131,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // takes at most as long as the driver allows for a single request.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
+	go c.freeIdle("")()
 	return c.finish(context.Background(), "close")
 }
 

@@ -15,8 +15,10 @@ import (
 type Hold struct {
 	acquired *acquired
 	session  *session
-	outer    *Hold  // the hold this one is nested in, or nil
-	asks     string // of a nested hold: the kind that was asked for
+	outer    *Hold   // the hold this one is nested in, or nil
+	asks     string  // of a nested hold: the kind that was asked for
+	shared   *shared // the node that it is the hold of, or a turn of; nil: it is neither
+	nth      Token   // which turn of a shared node it is, or is nested in; 0: none
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -75,7 +77,7 @@ var errBeside = errors.New("another hold has not ended")
 
 func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
-		joinedAs: a.entry.Kind, grantedAs: grantedAs, changing: make(chan struct{}, 1), left: make(chan struct{})}
+		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	base := h.heldIn(context.WithoutCancel(a.user))
 	h.ctx, h.cancel = context.WithCancelCause(base)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
@@ -92,7 +94,9 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs s
 		h.finish(err, false)
 		return nil, err
 	}
-	a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
+	if h.isTold() {
+		a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
+	}
 	return h, nil
 }
 
@@ -113,11 +117,12 @@ func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Token returns the fencing token. Each hold of a line has a greater one than all holds before it.
-func (h *Hold) Token() Token { return h.place.Node().Token << TurnBits }
+func (h *Hold) Token() Token { return h.place.Node().Token<<TurnBits | h.nth }
 
 // Node returns the hold's node in the line. Its Kind is what the line is held as: see Amend.
 func (h *Hold) Node() Node {
 	n := h.acquired.client.shown(h.place.Node())
+	n.Token |= h.nth
 	if open := h.outermost().openAs.Load(); open != nil {
 		n.Kind = *open
 	}
@@ -160,18 +165,31 @@ func (h *Hold) Deadline() time.Time {
 // needs no context: it works after the caller's has ended, takes no longer than one request may (see
 // WithRequestTimeout), and goes on in the background if it must.
 func (h *Hold) Release() error {
-	called := time.Now()
-	h.Err() // what has passed makes it lost, noticed or not
-	h.finishAt(called, ErrReleased, false)
-	if h.outer != nil {
-		h.outer.forget(h)
-	} else if h.session.remove(h) {
+	if h.takeOff() {
 		h.leave()
 	}
 	if end := *h.end.Load(); end != ErrReleased {
 		return &Error{Op: "release", Line: h.acquired.line, Err: end}
 	}
 	return nil
+}
+
+// takeOff is what Release does here, before the service is asked. It returns true to who then has to call leave.
+func (h *Hold) takeOff() bool {
+	called := time.Now()
+	h.Err() // what has passed makes it lost, noticed or not
+	ends := h.finishAt(called, ErrReleased, false)
+	if h.outer == nil {
+		return h.session.remove(h)
+	}
+	h.outer.forget(h)
+	if h.isTurn() {
+		if ends {
+			h.acquired.client.observer.released(called, h.Node, called.Sub(h.since))
+		}
+		h.shared.pass(h)
+	}
+	return false
 }
 
 // finish ends the hold and everything inside it. Of several reasons the first one counts. lost says that observers are
@@ -191,11 +209,12 @@ func (h *Hold) sureUntil() time.Time {
 	return at
 }
 
-func (h *Hold) finishAt(at time.Time, why error, lost bool) {
+// finishAt reports whether this is the reason that counts.
+func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.end.CompareAndSwap(nil, &why) {
-		return
+		return false
 	}
 	h.until = at
 	if h.timer != nil {
@@ -209,10 +228,15 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) {
 		end(why)
 	}
 	h.inside = nil
-	if lost && h.outer == nil {
+	if lost && h.isTold() {
 		h.acquired.client.observer.lost(at, h.Node, why)
 	}
+	return true
 }
+
+// isTold reports whether observers are told of the hold. Nested ones are the same turn, and of a shared node they hear of its
+// turns.
+func (h *Hold) isTold() bool { return (h.outer == nil) == (h.shared == nil) }
 
 func (h *Hold) lose(why error) { h.finish(why, true) }
 
@@ -245,7 +269,7 @@ func (h *Hold) leave() {
 		case <-ctx.Done():
 		}
 	}
-	if *h.end.Load() == ErrReleased {
+	if *h.end.Load() == ErrReleased && h.isTold() {
 		c.observer.released(h.until, h.Node, time.Since(h.since))
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Line returns the nodes of a line, in order. Their Holds says whose turn it is, for the kinds that the recipes use.
+// Line returns the nodes of a line, in order. Their Holds says whose turn it is, for the kinds that the recipes use. Their Inside
+// says how many callers of this client share them.
 func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	full, err := c.openName(name)
 	if err != nil {
@@ -23,9 +24,10 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
-	turns := rules.Turns(nodes)
+	turns, inside := rules.Turns(nodes), c.insideOf(name)
 	for i, n := range nodes {
 		n.Holds, n.Line, n.Token = turns[i], name, n.Token<<TurnBits
+		n.Inside = inside[n.ID]
 		nodes[i] = readNote(n)
 	}
 	return nodes, nil

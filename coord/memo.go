@@ -62,24 +62,28 @@ func (h *Hold) SetMemo(ctx context.Context, memo []byte) error {
 	if len(memo) > MaxMemo {
 		return fail(fmt.Errorf("%w: a memo of %d bytes: at most %d are allowed", ErrInvalid, len(memo), MaxMemo))
 	}
-	h = h.outermost()
+	h.Pin() // so that Release waits for what is under way
 	ctx, cancel := h.With(ctx)
 	defer cancel()
-	if err := h.beginChange(ctx); err != nil {
+	err, top := h.Err(), h.outermost()
+	if err == nil {
+		err = top.beginChange(ctx)
+	}
+	if err != nil {
 		return fail(err)
 	}
-	defer func() { <-h.changing }()
+	defer func() { <-top.changing }()
 	if memo = bytes.Clone(memo); len(memo) == 0 {
 		memo = nil
 	}
-	err := h.place.Remember(ctx, memo)
+	err = h.place.Remember(ctx, memo)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, driver.ErrRemoved):
-		h.lose(lostRemoved)
+		top.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
-		h.lose(h.session.lost())
+		top.lose(h.session.lost())
 	}
 	if end := h.Err(); end != nil {
 		return fail(end)

@@ -54,6 +54,9 @@ func (c *Client) around(ctx context.Context) iter.Seq[*Hold] {
 				if !yield(h) {
 					return
 				}
+				if h.isTurn() { // the node's own hold is nobody's
+					break
+				}
 			}
 		}
 	}
@@ -66,7 +69,7 @@ var (
 
 // nest returns a hold within h. It has h's node and token, ends when h does, and leaves h as it is when released.
 func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
-	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since, asks: kind}
+	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since, asks: kind, nth: h.nth}
 	base := n.heldIn(context.WithoutCancel(ctx))
 	n.ctx, n.cancel = context.WithCancelCause(base)
 	h.keep(n, n.loseWithOuter)
@@ -84,7 +87,8 @@ func (h *Hold) loseWithOuter(why error) {
 	if why == ErrReleased {
 		why = lostOuter
 	}
-	h.lose(why)
+	_, closed := why.(*closedHold)
+	h.finish(why, !closed)
 }
 
 // keep has end called when the hold ends, or at once if it has ended already. forget takes the key to undo that.

@@ -103,7 +103,12 @@ func (c *Client) leaveOpening(o *opening) error {
 			return fmt.Errorf("%w: the service may have forgotten who holds, or is new: nobody is granted anything for another %v", ErrBusy, left.Round(100*time.Millisecond))
 		}
 	}
-	if o.trouble != nil {
+	return o.unavailable()
+}
+
+// unavailable says why there is no session yet. It is called with client.mu held.
+func (o *opening) unavailable() error {
+	if o != nil && o.trouble != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, o.trouble)
 	}
 	return ErrUnavailable

@@ -24,6 +24,8 @@ type Node struct {
 	Data  []byte // what the owner says about itself, such as an election's value; nil if it says nothing, or as with Owner
 	Holds bool   // whether it is its turn, if the kind is known; set by package coord
 
+	Inside int // how many share it and hold or wait, if this client's callers do (coord.Together); set by package coord
+
 	Turn time.Time // since when it has had its turn, if its owner says so (coord.WithTurnNotes); set by package coord
 }
 

@@ -19,12 +19,14 @@ import (
 //	}
 //	_, err = client.Txn(ctx).If(guard).Then(clientv3.OpPut("orders/last", id)).Commit()
 //
-// A write lock still passes after a downgrade. Guard returns the hold's error if the hold has already ended, and another
-// error if it was not taken through this package.
+// A write lock still passes after a downgrade. A hold that shares its node (coord.Together) is pinned: nobody gets that node
+// after it. Guard returns the hold's error if the hold has already ended, and another error if it was not taken through this
+// package.
 func Guard(h *coord.Hold) (clientv3.Cmp, error) {
 	if h == nil {
 		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: Guard needs a hold: %w", coord.ErrInvalid)
 	}
+	h.Pin() // before the look: what has ended by then may be passed on
 	if err := h.Err(); err != nil {
 		return clientv3.Cmp{}, fmt.Errorf("turnwise: etcd: guard %q: %w", h.Node().Line, err)
 	}

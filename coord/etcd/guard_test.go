@@ -35,7 +35,7 @@ func TestGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	m := mutex.New(c, "guarded")
+	m := mutex.New(c, "guarded", mutex.Together(time.Minute)) // a node that others share is not passed on under a guard
 	hold, err := m.Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +68,8 @@ func TestGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 		t.Error("the next holder's write was refused")
 	} else if err := next.Release(); err != nil {
 		t.Error(err)
+	} else if write("after its release") {
+		t.Error("a write went through after the release")
 	} else if _, err := etcd.Guard(next); !errors.Is(err, coord.ErrReleased) {
 		t.Errorf("guard of a released hold: %v", err)
 	}

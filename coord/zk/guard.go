@@ -20,7 +20,7 @@ import (
 //	_, err = conn.Multi(check, &gozk.SetDataRequest{Path: "/balance", Data: data, Version: -1})
 //
 // The check needs READ permission on the hold's node. The node's path is absolute, so conn must have no chroot. After a
-// downgrade, get another check.
+// downgrade, get another check. A hold that shares its node (coord.Together) is pinned: nobody gets that node after it.
 //
 // A ZooKeeper transaction can check that a path exists, but not that it is still the same node. turnwise never uses a path
 // again, but anyone else with the CREATE right on the line's directory can create it again, and then an old check passes
@@ -30,6 +30,7 @@ func Guard(h *coord.Hold) (*gozk.CheckVersionRequest, error) {
 	if h == nil {
 		return nil, fmt.Errorf("turnwise: zk: Guard needs a hold: %w", coord.ErrInvalid)
 	}
+	h.Pin() // before the look: what has ended by then may be passed on
 	if err := h.Err(); err != nil {
 		return nil, fmt.Errorf("turnwise: zk: no guard for a hold that is over: %w", err)
 	}

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"testing"
+	"time"
 
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,22 @@ func TestAGuardRefusesTheWriteOfAStaleHolder(t *testing.T) {
 
 	_, err = Guard(h)
 	require.ErrorIs(t, err, coord.ErrReleased)
+}
+
+func TestANodeThatOthersShareIsNotPassedOnUnderAGuard(t *testing.T) {
+	s := play(t)
+	c, err := Connect(s.ctx, s.cluster.Addrs(), WithRoot(s.root))
+	require.NoError(t, err)
+	defer c.Close()
+	h, err := c.Acquire(s.ctx, "a", "lock", nil, exclusive, coord.Together(time.Minute))
+	require.NoError(t, err)
+	check, err := Guard(h)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	_, err = c.Acquire(s.ctx, "a", "lock", nil, exclusive, coord.Together(time.Minute))
+	require.NoError(t, err)
+	_, err = s.admin.Multi(check)
+	require.ErrorIs(t, err, gozk.ErrNoNode)
 }
 
 // A path that is created again would let an old check pass. Creating it needs the CREATE right on the line.

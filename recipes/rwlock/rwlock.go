@@ -19,7 +19,8 @@ import (
 type RWLock struct {
 	client *coord.Client
 	name   string
-	opts   []coord.AcquireOption
+	opts   []coord.AcquireOption // of those who write
+	reads  []coord.AcquireOption
 }
 
 // Option sets up an RWLock. A nil Option changes nothing.
@@ -35,8 +36,14 @@ func Reentrant() Option { return with(coord.Reentrant()) }
 // if nobody is in the way, and do not wait at all.
 func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
 
+// Together lets goroutines that share a client, and all read, share one place in line, without asking the service each time. The
+// order among all processes is first come, first served to within that time. See coord.Together. Whoever writes stands alone.
+func Together(within time.Duration) Option {
+	return func(l *RWLock) { l.reads = append(l.reads, coord.Together(within)) }
+}
+
 func with(o coord.AcquireOption) Option {
-	return func(l *RWLock) { l.opts = append(l.opts, o) }
+	return func(l *RWLock) { l.opts, l.reads = append(l.opts, o), append(l.reads, o) }
 }
 
 // New returns the lock of that name.
@@ -63,7 +70,7 @@ func (l *RWLock) Lock(ctx context.Context) (*coord.Hold, error) {
 
 // RLock waits in line until no writer is ahead. ctx governs the wait, not the hold. On failure nothing stays behind.
 func (l *RWLock) RLock(ctx context.Context) (*coord.Hold, error) {
-	return l.client.Acquire(ctx, l.name, rules.Reader, nil, read, l.opts...)
+	return l.client.Acquire(ctx, l.name, rules.Reader, nil, read, l.reads...)
 }
 
 // TryLock is Lock if nobody is in line, and returns coord.ErrBusy otherwise.
@@ -73,7 +80,7 @@ func (l *RWLock) TryLock(ctx context.Context) (*coord.Hold, error) {
 
 // TryRLock is RLock if no writer is in line, and returns coord.ErrBusy otherwise.
 func (l *RWLock) TryRLock(ctx context.Context) (*coord.Hold, error) {
-	return l.client.TryAcquire(ctx, l.name, rules.Reader, nil, read, l.opts...)
+	return l.client.TryAcquire(ctx, l.name, rules.Reader, nil, read, l.reads...)
 }
 
 // Downgrade turns a write hold into a read hold, in place: it is the same hold with the same token, nobody writes in

@@ -1,0 +1,412 @@
+package coord
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+)
+
+// Together lets callers of one client share a node. Whoever asks for a line less than within after the request to join it
+// was sent steps into the node that was asked for, whether it waits or is held, and there they take turns without asking the
+// service: those who exclude each other one after the other, first come, first served; readers all at once. At most 255 turns
+// share a node. So the order among all processes is first come, first served to within that time.
+//
+// The node also stays that long if nobody is inside, for who asks next. Whoever joined behind it from elsewhere waits so much
+// longer, and one more request; whoever tries finds it busy.
+//
+// Each turn is a Hold with a token of its own, greater than those of all turns before. It is lost with the node. A Hold that is
+// pinned is the last of its node.
+//
+// Callers share if they ask for the same line as the same kind with the same data; each says for itself how late it may be to
+// step in. A time of zero or less changes nothing. It has no effect on a call with Anew or OnWait.
+func Together(within time.Duration) AcquireOption { return func(a *acquire) { a.within = within } }
+
+// maxTurns is how many turns of a node have tokens.
+const maxTurns = 1<<TurnBits - 1
+
+// sharing is what a client knows of the nodes that its callers share.
+type sharing struct {
+	mu   sync.Mutex // guards all that is in the shared nodes, too
+	open map[sharedAs]*shared
+	all  map[*shared]struct{}
+}
+
+// sharedAs is what callers must have in common to share a node.
+type sharedAs struct{ line, kind, data string }
+
+// shared is a node that callers share. It ends once: no turn of it is given after that.
+type shared struct {
+	*Client
+	as     sharedAs
+	rule   Rule
+	within time.Duration      // of the caller that it was made for
+	cancel context.CancelFunc // gives up the wait for the node's turn
+
+	sent    time.Time // when the request to join was sent; zero: not yet
+	session *session  // where it stands in line; nil: nowhere
+	place   driver.Place
+	ahead   int // as in acquire
+	blocker Node
+	hold    *Hold              // of the node; nil: it is not its turn yet
+	waiting []*asker           // in the order in which they asked
+	inside  map[*Hold]struct{} // the turns that have not been released, lost or not
+	turns   Token              // how many were given
+	stays   *time.Timer        // started when nobody is inside for the first time: it goes when the time is over
+	ended   bool
+	done    chan struct{} // closed when the node has its turn, or gave up
+}
+
+// asker is a call that waits for a turn.
+type asker struct {
+	call *acquire
+	in   *shared   // changes if the node is lost
+	got  chan turn // capacity 1; who sends takes the asker off waiting
+}
+
+type turn struct {
+	hold *Hold
+	err  error
+}
+
+func (a *acquire) sharedAs() sharedAs { return sharedAs{a.line, a.entry.Kind, string(a.entry.Data)} }
+
+// sharesNode reports whether the call may share a node.
+func (a *acquire) sharesNode() bool { return a.within > 0 && a.ifHeld != joinAnew && a.onWait == nil }
+
+// together waits for a turn of a shared node.
+func (a *acquire) together(ctx context.Context) (*Hold, error) {
+	me := &asker{call: a, got: make(chan turn, 1)}
+	a.sharing.mu.Lock()
+	node := a.sharing.open[a.sharedAs()]
+	if node == nil || !node.takes(a.within) {
+		go leaveAll(a.takeIdle(a.line))
+		node = a.newShared(a.sharedAs(), a.rule, a.within)
+	}
+	node.enter(me)
+	node.advance()
+	a.sharing.mu.Unlock()
+
+	select {
+	case t := <-me.got:
+		return t.hold, t.err
+	case <-ctx.Done():
+	}
+	a.sharing.mu.Lock()
+	node, left := me.leave()
+	a.sharing.mu.Unlock()
+	if !left {
+		t := <-me.got
+		return t.hold, t.err
+	}
+	if node != nil {
+		<-node.done
+	}
+	return nil, a.wrap(a.reason(ctx, ctx.Err()))
+}
+
+// tryTogether takes a turn of a shared node if one is free. Of what excludes others, a node of this client's that is in use
+// makes the try vain. Otherwise the service has to be asked.
+func (a *acquire) tryTogether() (_ *Hold, known bool) {
+	s := &a.sharing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	node := s.open[a.sharedAs()]
+	switch {
+	case node == nil:
+		return nil, false
+	case node.takes(a.within) && node.hold != nil && (len(node.inside) == 0 || node.isOpenToAll()):
+		return node.give(a), true
+	case node.isOpenToAll() || node.isIdle() || node.session == nil || node.hold != nil && node.hold.Err() != nil:
+		return nil, false
+	}
+	node.tellsOf(a, len(node.waiting))
+	return nil, true
+}
+
+// newShared makes a node that callers can share from now on, and has it join the line.
+func (c *Client) newShared(as sharedAs, rule Rule, within time.Duration) *shared {
+	n := &shared{Client: c, as: as, rule: rule, within: within, inside: make(map[*Hold]struct{}), done: make(chan struct{})}
+	if c.sharing.open == nil {
+		c.sharing.open, c.sharing.all = make(map[sharedAs]*shared), make(map[*shared]struct{})
+	}
+	c.sharing.open[as] = n
+	c.sharing.all[n] = struct{}{}
+	var ctx context.Context
+	ctx, n.cancel = context.WithCancel(context.Background())
+	go n.run(ctx)
+	return n
+}
+
+// run takes the node's place in line and waits for its turn.
+func (n *shared) run(ctx context.Context) {
+	defer close(n.done)
+	defer n.cancel()
+	a := acquire{Client: n.Client, op: "acquire", maxWait: forever, shared: n}
+	h, err := a.run(ctx, n.as.line, n.as.kind, []byte(n.as.data), n.rule, []AcquireOption{Anew()})
+	n.sharing.mu.Lock()
+	defer n.sharing.mu.Unlock()
+	if err != nil {
+		n.end()
+		for _, m := range n.waiting {
+			m.got <- turn{err: err}
+		}
+		n.waiting = nil
+		return
+	}
+	n.hold = h
+	h.keep(n, func(error) { go n.lost() })
+	n.advance()
+}
+
+// takes reports whether somebody else may step in.
+func (n *shared) takes(within time.Duration) bool {
+	return !n.ended && int(n.turns)+len(n.waiting) < maxTurns && (n.sent.IsZero() || time.Since(n.sent) < within) &&
+		(n.hold == nil || n.hold.Err() == nil)
+}
+
+// isOpenToAll reports whether all who share the node may be inside at once.
+func (n *shared) isOpenToAll() bool { return n.as.kind == rules.Reader }
+
+func (n *shared) isIdle() bool { return n.hold != nil && len(n.inside)+len(n.waiting) == 0 }
+
+func (n *shared) enter(m *asker) {
+	m.in = n
+	n.waiting = append(n.waiting, m)
+}
+
+// leave takes back an asker, unless it has got its answer. It returns the node if that gives up as well.
+func (m *asker) leave() (givesUp *shared, left bool) {
+	n := m.in
+	i := slices.Index(n.waiting, m)
+	if i < 0 {
+		return nil, false
+	}
+	n.tellsOf(m.call, i)
+	n.waiting = slices.Delete(n.waiting, i, i+1)
+	if len(n.waiting) > 0 || n.hold != nil {
+		return nil, true
+	}
+	n.end()
+	n.cancel()
+	return n, true
+}
+
+// tellsOf says what was in the way of a call behind so many others.
+func (n *shared) tellsOf(a *acquire, before int) {
+	a.session, a.ahead, a.blocker = n.session, n.ahead+before, n.blocker
+	if n.hold != nil {
+		a.ahead, a.blocker = len(n.inside)+before, n.hold.place.Node()
+	}
+	if a.session == nil {
+		a.mu.Lock()
+		a.trouble = a.opening.unavailable()
+		a.mu.Unlock()
+	}
+}
+
+// advance gives turns to those who can have one. If there is nobody, the node stays for its time. If it cannot be passed on
+// any more, those who wait join anew.
+func (n *shared) advance() {
+	if n.hold == nil {
+		return
+	}
+	if n.life.Err() != nil || n.hold.Err() != nil {
+		n.end()
+	}
+	if n.ended {
+		n.moveOn()
+	}
+	for len(n.waiting) > 0 && (len(n.inside) == 0 || n.isOpenToAll()) {
+		m := n.waiting[0]
+		n.waiting = slices.Delete(n.waiting, 0, 1)
+		m.got <- turn{hold: n.give(m.call)}
+	}
+	if len(n.inside) > 0 {
+		return
+	}
+	left := n.within - time.Since(n.sent)
+	if left <= 0 || n.turns >= maxTurns {
+		n.end()
+	}
+	if !n.ended && n.stays == nil {
+		n.stays = time.AfterFunc(left, func() { n.free(n.isIdle) })
+	}
+}
+
+// give makes the next turn.
+func (n *shared) give(a *acquire) *Hold {
+	n.turns++
+	h := n.hold.turn(a, n)
+	n.inside[h] = struct{}{}
+	return h
+}
+
+// end says that no turn is given any more.
+func (n *shared) end() {
+	n.ended = true
+	if n.sharing.open[n.as] == n {
+		delete(n.sharing.open, n.as)
+	}
+	if n.hold == nil {
+		delete(n.sharing.all, n)
+	}
+}
+
+// moveOn has those who wait join anew, in their order.
+func (n *shared) moveOn() {
+	if len(n.waiting) == 0 {
+		return
+	}
+	if n.hold.Err() != nil {
+		n.observer.rejoining(n.hold.Node)
+	}
+	next := n.sharing.open[n.as]
+	if next == nil || int(next.turns)+len(next.waiting)+len(n.waiting) > maxTurns || !next.takes(n.within) {
+		next = n.newShared(n.as, n.rule, n.within)
+	}
+	for _, m := range n.waiting {
+		next.enter(m)
+	}
+	n.waiting = nil
+}
+
+// free lets go of the node if that is so; it is called without the lock.
+func (n *shared) free(is func() bool) {
+	n.sharing.mu.Lock()
+	free := is() && n.takeOff()
+	n.sharing.mu.Unlock()
+	if free {
+		n.hold.leave()
+	}
+}
+
+// takeOff ends the hold of the node, once. It returns true to who has to take the node away.
+func (n *shared) takeOff() bool {
+	if _, ours := n.sharing.all[n]; !ours {
+		return false
+	}
+	n.end()
+	delete(n.sharing.all, n)
+	if n.stays != nil {
+		n.stays.Stop()
+	}
+	return n.hold.takeOff()
+}
+
+// pass is called when a turn was released: the next one begins, or the node goes.
+func (n *shared) pass(h *Hold) {
+	n.free(func() bool {
+		if _, in := n.inside[h]; !in {
+			return false
+		}
+		delete(n.inside, h)
+		n.advance()
+		return n.ended && len(n.inside) == 0
+	})
+}
+
+// lost is called when the node's hold has ended: those who wait need not wait until who is inside has noticed.
+func (n *shared) lost() {
+	n.free(func() bool {
+		n.advance()
+		return n.ended && len(n.inside) == 0
+	})
+}
+
+// pin makes this turn the last one.
+func (n *shared) pin(h *Hold) {
+	n.sharing.mu.Lock()
+	defer n.sharing.mu.Unlock()
+	if _, in := n.inside[h]; in {
+		n.end()
+		n.advance()
+	}
+}
+
+// takeIdle ends the holds of the line's nodes that stay though nobody is inside, and returns them, for leaveAll. Line "" is any.
+func (c *Client) takeIdle(line string) (idle []*Hold) {
+	for n := range c.sharing.all {
+		if (line == "" || n.as.line == line) && n.isIdle() && n.takeOff() {
+			idle = append(idle, n.hold)
+		}
+	}
+	return idle
+}
+
+func leaveAll(idle []*Hold) {
+	var all sync.WaitGroup
+	for _, h := range idle {
+		all.Go(h.leave)
+	}
+	all.Wait()
+}
+
+// freeIdle lets go of the nodes that stay though nobody is inside. Line "" is any.
+func (c *Client) freeIdle(line string) (wait func()) {
+	c.sharing.mu.Lock()
+	idle := c.takeIdle(line)
+	c.sharing.mu.Unlock()
+	return func() { leaveAll(idle) }
+}
+
+// insideOf counts, for each node of a line that callers of this client share, those who hold or wait.
+func (c *Client) insideOf(line string) map[string]int {
+	c.sharing.mu.Lock()
+	defer c.sharing.mu.Unlock()
+	counts := make(map[string]int)
+	for n := range c.sharing.all {
+		if n.as.line == line && n.place != nil {
+			counts[n.place.Node().ID] = len(n.inside) + len(n.waiting)
+		}
+	}
+	return counts
+}
+
+// sends, stands and sees are told by the call that takes the node's place in line. Of a nil node there is nothing to tell.
+func (n *shared) sends() {
+	n.note(func() { n.sent, n.session, n.place = time.Now(), nil, nil })
+}
+
+func (n *shared) stands(s *session, place driver.Place) {
+	n.note(func() { n.session, n.place = s, place })
+}
+
+func (n *shared) sees(ahead int, blocker Node) {
+	n.note(func() { n.ahead, n.blocker = ahead, blocker })
+}
+
+func (n *shared) note(f func()) {
+	if n == nil {
+		return
+	}
+	n.sharing.mu.Lock()
+	defer n.sharing.mu.Unlock()
+	f()
+}
+
+// turn returns the hold of the next turn of a node that is held.
+func (h *Hold) turn(a *acquire, n *shared) *Hold {
+	t := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: time.Now(), asks: h.kind(),
+		shared: n, nth: n.turns}
+	t.ctx, t.cancel = context.WithCancelCause(t.heldIn(context.WithoutCancel(a.user)))
+	h.keep(t, t.loseWithOuter)
+	a.observer.granted(t.since, t.Node, t.since.Sub(a.since))
+	return t
+}
+
+// isTurn reports whether the hold is one turn of a shared node.
+func (h *Hold) isTurn() bool { return h.shared != nil && h.outer != nil }
+
+// Pin says that somebody compares the hold's node to know whether the hold still lasts, as the guards of ZooKeeper and etcd do.
+// So nobody shares the node any more: see Together. It does nothing to holds that share no node.
+func (h *Hold) Pin() {
+	for ; h != nil; h = h.outer {
+		if h.isTurn() {
+			h.shared.pin(h)
+		}
+	}
+}
