@@ -16,7 +16,10 @@ import (
 )
 
 // Recipes are those that can be simulated.
-var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several"}
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together"}
+
+// window is how long those who take turns together may step into a node.
+const window = 100 * time.Millisecond
 
 // contender is one goroutine that wants something, again and again.
 type contender struct {
@@ -66,13 +69,13 @@ func (c *contender) once(ctx context.Context) {
 	asked, heard := time.Now(), c.scheduler.heard(c.client.name)
 	h, err := w.acquire(asking)
 	if err != nil {
-		if w.try && errors.Is(err, coord.ErrBusy) {
+		if w.try && errors.Is(err, coord.ErrBusy) && c.cfg.Recipe != "together" { // a node of its own is in its way
 			c.refused(c.name, c.line, asked, heard)
 		}
 		c.failed(ctx, asking, limit, w.try, err)
 		return
 	}
-	if w.try {
+	if w.try && c.cfg.Recipe != "together" {
 		c.mu.Lock()
 		if c.waited[placeOf(h.Node())] {
 			c.report("%s: a try stood in line", c.name)
@@ -148,7 +151,9 @@ func (c *contender) holds(ctx context.Context, h *coord.Hold, inside func(ctx co
 	if c.late != nil { // in the name of an earlier hold
 		c.late()
 	}
-	if write := c.guarded(c.client.name, c.line, h); write != nil && c.rand.IntN(2) == 0 {
+	if c.cfg.Recipe == "together" && c.rand.IntN(4) > 0 {
+		c.late = nil // a hold with a guard is the last of its node
+	} else if write := c.guarded(c.client.name, c.line, h); write != nil && c.rand.IntN(2) == 0 {
 		write()
 		c.late = nil
 	} else {
@@ -197,6 +202,20 @@ func (c *contender) chooses() approach {
 	switch c.cfg.Recipe {
 	case "mutex":
 		m := mutex.New(c.client.Client, c.line)
+		return pick(m.Lock, m.TryLock)
+	case "together":
+		within := window / time.Duration(1+c.rand.IntN(2))
+		if c.rand.IntN(4) == 0 {
+			within = 0
+		}
+		if c.cfg.Seed%3 == 0 {
+			l := rwlock.New(c.client.Client, c.line, rwlock.Together(within))
+			if c.rand.IntN(5) < 4 {
+				return pick(l.RLock, l.TryRLock)
+			}
+			return pick(l.Lock, l.TryLock)
+		}
+		m := mutex.New(c.client.Client, c.line, mutex.Together(within))
 		return pick(m.Lock, m.TryLock)
 	case "rwlock", "several":
 		l := rwlock.New(c.client.Client, c.line)

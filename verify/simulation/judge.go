@@ -41,6 +41,12 @@ const unwatched = 100 * time.Millisecond
 // believes reports whether the claimant would say now that it holds.
 func (c *claim) believes() bool { return c.hold.Err() == nil }
 
+// place is the claim's place in line, which it may share.
+func (c *claim) place() turn { return turn{c.line, ofNode(c.token)} }
+
+// ofNode is the token of the node that a turn is of.
+func ofNode(t coord.Token) coord.Token { return t &^ (1<<coord.TurnBits - 1) }
+
 // conflict judges two holds of a line. It does not use the rules, on purpose.
 func conflict(a, b string) bool {
 	switch {
@@ -173,7 +179,7 @@ func later(a, b time.Time) time.Time {
 func (w *world) asleep(claims []claim) error {
 	mine := make(map[turn]bool)
 	for _, c := range claims {
-		mine[turn{c.line, c.token}] = true
+		mine[c.place()] = true
 	}
 	if w.cfg.Recipe == "several" { // whoever has one of two lines may wait for the other
 		w.mu.Lock()
@@ -269,22 +275,23 @@ func (g greatest) rival(line, kind string) (other string, token coord.Token) {
 // granted judges the order: nobody may be let in after a contender that stands behind it and had to wait for it.
 func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
-	c.amended = c.kind[0] == 'Q'              // a holder of one of many permits says so in its node
-	back := w.standing()[turn{line, c.token}] // if the node had gone, a backup has brought it back
+	c.amended = c.kind[0] == 'Q'    // a holder of one of many permits says so in its node
+	back := w.standing()[c.place()] // if the node had gone, a backup has brought it back
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if came, known := w.partial[turn{line, c.token}]; known && w.cfg.Recipe == "several" {
 		c.since = came
 	}
 	w.grants++
-	c.excused = later(w.taken[turn{line, c.token}], w.service.Taken(h.Node().ID))
+	c.excused = later(w.taken[c.place()], w.service.Taken(h.Node().ID))
 	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
 	// A contender that comes late to its turn asks by an amendment, and does not listen meanwhile. Of things that arrive at
 	// once, either may be heard first.
 	told := w.scheduler.heardGone(incarnation(h.Node()))
-	if w.waited[placeOf(h.Node())] && !back && !told.IsZero() && told.Before(c.since) && !amends(w.scheduler.lastAnswer(linkOf(who))) {
+	another := w.cfg.Recipe == "together" && c.token != c.place().token+1 // a later turn of its node
+	if w.waited[placeOf(h.Node())] && !back && !another && !told.IsZero() && told.Before(c.since) && !amends(w.scheduler.lastAnswer(linkOf(who))) {
 		w.report("%s entered %s, though it had heard before that its own node is gone", who, line)
 	}
 	if _, _, weighted := permitsOf(c.kind); !weighted && c.excused.IsZero() {
@@ -359,7 +366,7 @@ func (w *world) nested(who, line string, h *coord.Hold) *claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := &claim{who: who + " within", line: line, kind: "W", hold: h, token: h.Token(), since: time.Now(), within: true, amended: true}
-	c.excused = w.taken[turn{line, c.token}]
+	c.excused = w.taken[c.place()]
 	w.claims = append(w.claims, c)
 	return c
 }
@@ -390,7 +397,7 @@ func (w *world) takeAway(f func()) {
 	}
 	for _, c := range w.claims {
 		if c.excused.IsZero() {
-			c.excused = w.taken[turn{c.line, c.token}]
+			c.excused = w.taken[c.place()]
 		}
 	}
 }

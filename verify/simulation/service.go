@@ -86,5 +86,5 @@ func incarnation(n driver.Node) string {
 	if revised == "" {
 		return n.ID
 	}
-	return fmt.Sprintf("%s of token %d", id, n.Token)
+	return fmt.Sprintf("%s of token %d", id, ofNode(n.Token))
 }
