@@ -15,13 +15,13 @@ func Run(t *testing.T, scenario func(t *testing.T, s *mem.Service)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := mem.New()
+		defer s.Close() // also if the scenario fails: what still runs in a bubble would hide why
 		scenario(t, s)
 		synctest.Wait()
 		names, err := s.Client().Lines(t.Context(), "")
 		if err != nil || len(names) > 0 {
 			t.Errorf("lines that are not empty: %q (%v)", names, err)
 		}
-		s.Close()
 	})
 }
 
