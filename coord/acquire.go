@@ -129,7 +129,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		}
 	}
 	if a.shared == nil {
-		a.freeIdle(a.line)()
+		a.makeRoom(ctx)
 	}
 	for {
 		h, err := a.once(ctx)

@@ -83,7 +83,9 @@ func (a *acquire) together(ctx context.Context) (*Hold, error) {
 	a.sharing.mu.Lock()
 	node := a.sharing.open[a.sharedAs()]
 	if node == nil || !node.takes(a.within) {
-		go leaveAll(a.takeIdle(a.line))
+		if idle := a.takeIdle(a.line); len(idle) > 0 {
+			leaveAll(idle)
+		}
 		node = a.newShared(a.sharedAs(), a.rule, a.within)
 	}
 	node.enter(me)
@@ -337,20 +339,41 @@ func (c *Client) takeIdle(line string) (idle []*Hold) {
 	return idle
 }
 
-func leaveAll(idle []*Hold) {
+// leaveAll takes the nodes of holds away that were taken off.
+func leaveAll(idle []*Hold) (gone <-chan struct{}) {
 	var all sync.WaitGroup
 	for _, h := range idle {
 		all.Go(h.leave)
 	}
-	all.Wait()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	return done
 }
 
 // freeIdle lets go of the nodes that stay though nobody is inside. Line "" is any.
-func (c *Client) freeIdle(line string) (wait func()) {
+func (c *Client) freeIdle(line string) (gone <-chan struct{}) {
 	c.sharing.mu.Lock()
 	idle := c.takeIdle(line)
 	c.sharing.mu.Unlock()
-	return func() { leaveAll(idle) }
+	if len(idle) == 0 {
+		return nil
+	}
+	return leaveAll(idle)
+}
+
+// makeRoom lets go of the nodes of the line that only this process keeps. A try would find one that still stands.
+func (a *acquire) makeRoom(ctx context.Context) {
+	gone := a.freeIdle(a.line)
+	if gone == nil || !a.try {
+		return
+	}
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
 }
 
 // insideOf counts, for each node of a line that callers of this client share, those who hold or wait.

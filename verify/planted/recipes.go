@@ -35,6 +35,43 @@ var recipes = []Bug{
 		"recipes/once/once.go", `		if err := fn(ctx, h); err != nil {
 			return err
 		}`, `		_ = fn(ctx, h)`, testsOnce("TestASlotWhoseProcessDiesIsRunAgainIfAtLeastOnce")),
+	one("together: a node whose hold has ended is passed on",
+		"coord/together.go", `if n.life.Err() != nil || n.hold.Err() != nil {`, `if n.life.Err() != nil {`,
+		testsTogether("TestAfterALossThoseWhoWaitStandAgainInTheirOrder")),
+	one("together: two who exclude each other are inside",
+		"coord/together.go", `(len(n.inside) == 0 || n.isOpenToAll()) {`, `n.inside != nil {`, hunt("register", "-sim.recipe=together")),
+	one("together: a try takes the turn of somebody inside",
+		"coord/together.go", `node.hold != nil && (len(node.inside) == 0 || node.isOpenToAll()):`, `node.hold != nil:`,
+		hunt("register", "-sim.recipe=together")),
+	one("together: whoever comes late steps in all the same",
+		"coord/together.go", `(n.sent.IsZero() || time.Since(n.sent) < within) &&`, `within > 0 &&`,
+		testsTogether("TestWhoeverAsksLaterStandsBehindWhoCameMeanwhile")),
+	one("together: a node stays for ever while there is somebody for it",
+		"coord/together.go", `if left <= 0 || n.turns >= maxTurns {`, `if n.turns >= maxTurns {`,
+		testsTogether("TestTheNodeStaysUntilItsWindowHasPassed")),
+	one("together: a node has more turns than tokens",
+		"coord/together.go", `int(n.turns)+len(n.waiting) < maxTurns && `, ``, testsTogether("TestMoreThanANodeHasRoomForStandInTheNext")),
+	one("together: all turns of a node have one token",
+		"coord/together.go", `nth: n.turns}`, `nth: 1}`, hunt("register", "-sim.recipe=together")),
+	one("together: a node is passed on under a guard",
+		"coord/together.go", `			h.shared.pin(h)
+`, ``, testsTogether("TestAPinnedHoldIsTheLastOfItsNode")),
+	one("together: whoever let go counts as a holder of the node still",
+		"coord/nested.go", `if h.isTurn() { // the node's own hold is nobody's`, `if false {`, testsTogether("TestATurnKnowsItsOwnContext")),
+	one("together: the last one to give up leaves the node",
+		"coord/together.go", `	n.end()
+	n.cancel()
+	return n, true`, `	n.end()
+	return nil, true`, testsTogether("TestAmongThoseWhoWaitEachMayGiveUp")),
+	one("together: a node that nobody is in is left to the TTL by Close",
+		"coord/together.go", `if (line == "" || n.as.line == line) && n.isIdle()`, `if n.as.line == line && n.isIdle()`,
+		testsTogether("TestTheEndOfTheClientIsTheEndOfItsTurns")),
+	one("together: a memo of a turn that is over is written",
+		"coord/memo.go", `h.Pin() // so that Release waits for what is under way`, ``, testsTogether("TestAPinnedHoldIsTheLastOfItsNode")),
+}
+
+func testsTogether(name string) Tests {
+	return Tests{Module: ".", Package: "./recipes/mutex", Run: "^" + name + "$"}
 }
 
 func testsOnce(name string) Tests {
