@@ -46,6 +46,7 @@ var recipes = []obligation{
 		{name: "whoever of many holders leaves, the next one enters", run: manyHolders},
 	}},
 	{"several locks", several},
+	{"turns together", together},
 	{"once in a slot", onceInASlot},
 	{"election", []scenario{
 		{name: "one leads, the next one follows", run: leadersFollow},
