@@ -13,9 +13,11 @@ package once
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -40,6 +42,7 @@ type Job struct {
 	policy Policy
 	opts   []mutex.Option
 	report func(Event)
+	now    func() time.Time // what the wall clock shows
 }
 
 // Option sets up a Job. A nil Option changes nothing.
@@ -53,7 +56,7 @@ func MaxWait(d time.Duration) Option {
 
 // New returns the job of that name.
 func New(c *coord.Client, name string, policy Policy, opts ...Option) *Job {
-	j := &Job{client: c, name: name, policy: policy}
+	j := &Job{client: c, name: name, policy: policy, now: time.Now}
 	for _, o := range opts {
 		if o != nil {
 			o(j)
@@ -65,28 +68,71 @@ func New(c *coord.Client, name string, policy Policy, opts ...Option) *Job {
 // Do runs fn, unless the slot or a later one is settled, and says whether it did. It waits for whoever runs the job at the moment.
 // fn's context ends with the hold or with ctx.
 //
-// The error is coord's or fn's. With AtMostOnce, after coord.ErrUnsettled nobody knows whether the slot was noted; fn has not
-// run, and perhaps nobody will run it.
+// The error is coord's or fn's. If fn has not run then, AtMostOnce may have noted the slot all the same, when no answer came in time
+// (coord.ErrUnsettled) or the hold was lost just then (coord.ErrLost): then nobody runs it. Run knows that it was not run, and
+// runs it.
 func (j *Job) Do(ctx context.Context, slot int64, fn func(ctx context.Context, h *coord.Hold) error) (ran bool, err error) {
 	if fn == nil {
 		return false, j.invalid("the function is nil")
 	}
-	// A look that is old can only miss that it is settled.
-	if settled, err := j.Settled(ctx, slot); err != nil || settled {
-		return false, err
+	t := turn{Job: j, slot: slot}
+	err = t.take(ctx, fn)
+	return t.ran, err
+}
+
+// turn is a slot that a process wants to run: one try after the other.
+type turn struct {
+	*Job
+	slot  int64
+	last  Record        // what was noted, at the last look
+	inert []coord.Token // of holds that may have noted the slot, and under which nothing has run
+	ran   bool          // by the last try
+}
+
+func (t *turn) take(ctx context.Context, fn func(ctx context.Context, h *coord.Hold) error) error {
+	t.ran = false
+	if err := t.check(); err != nil {
+		return err
 	}
-	err = mutex.New(j.client, j.name, j.opts...).Do(ctx, func(ctx context.Context, h *coord.Hold) error {
-		settled, err := j.Begin(ctx, slot, h)
+	// A look that is old can only miss that it is settled.
+	if settled, err := t.look(t.Last(ctx)); err != nil || settled {
+		return err
+	}
+	return mutex.New(t.client, t.name, t.opts...).Do(ctx, func(ctx context.Context, h *coord.Hold) error {
+		settled, err := t.begin(ctx, h)
 		if err != nil || settled {
 			return err
 		}
-		ran = true
+		t.ran = true
 		if err := fn(ctx, h); err != nil {
 			return err
 		}
-		return j.End(context.WithoutCancel(ctx), slot, h)
+		return t.End(context.WithoutCancel(ctx), t.slot, h)
 	})
-	return ran, err
+}
+
+// look reports whether nobody runs the slot any more.
+func (t *turn) look(last Record, err error) (settled bool, _ error) {
+	if err != nil {
+		return false, err
+	}
+	if t.last = last; last.Slot == t.slot && !last.Done && slices.Contains(t.inert, last.Token) {
+		return false, nil
+	}
+	return t.settles(last, t.slot), nil
+}
+
+// begin looks under the hold, and notes with AtMostOnce that the slot begins.
+func (t *turn) begin(ctx context.Context, h *coord.Hold) (settled bool, err error) {
+	if settled, err := t.look(t.recordOf(h.Memo(ctx))); err != nil || settled {
+		return settled, err
+	}
+	if t.policy == AtMostOnce {
+		if err = h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode()); err != nil {
+			t.inert = append(t.inert, h.Token())
+		}
+	}
+	return false, err
 }
 
 // Settled reports whether nobody runs a slot any more. That nobody has run it yet is old news at once.
@@ -98,20 +144,17 @@ func (j *Job) Settled(ctx context.Context, slot int64) (bool, error) {
 	return err == nil && j.settles(last, slot), err
 }
 
-// Begin is for programs that hold the job's line themselves: it says whether the slot is settled, and otherwise notes, with
+// Begin is for programs that hold the job's line themselves, alone: it says whether the slot is settled, and otherwise notes, with
 // AtMostOnce, that it begins. Do calls it before fn.
 func (j *Job) Begin(ctx context.Context, slot int64, h *coord.Hold) (settled bool, err error) {
 	if err := j.check(); err != nil {
 		return false, err
 	}
-	last, err := j.last(h.Memo(ctx))
-	if err != nil || j.settles(last, slot) {
-		return err == nil, err
+	if n := h.Node(); n.Line != j.name || !rules.Covers(n.Kind, rules.Lock) {
+		return false, j.invalid(fmt.Sprintf("the hold is of %q, as %s: it must have the job's line alone", n.Line, n.Kind))
 	}
-	if j.policy == AtMostOnce {
-		err = h.SetMemo(ctx, Record{Slot: slot, Token: h.Token()}.encode())
-	}
-	return false, err
+	t := turn{Job: j, slot: slot}
+	return t.begin(ctx, h)
 }
 
 // End notes that the slot was run, under the hold that it was begun with. Do calls it when fn has returned without an error. With
@@ -132,9 +175,11 @@ func (j *Job) check() error {
 }
 
 // Last returns what is noted of the slot that was run last. Its Token is zero if none was.
-func (j *Job) Last(ctx context.Context) (Record, error) { return j.last(j.client.Memo(ctx, j.name)) }
+func (j *Job) Last(ctx context.Context) (Record, error) {
+	return j.recordOf(j.client.Memo(ctx, j.name))
+}
 
-func (j *Job) last(memo []byte, err error) (Record, error) {
+func (j *Job) recordOf(memo []byte, err error) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}

@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,14 +21,19 @@ const (
 	// RunLast: the last one that has begun is run, and those before it are left out.
 	RunLast
 
-	// RunAll: each of them is run, in order. How many these are is up to the schedule and to how long nobody was there.
+	// RunAll: each of them is run, in order, and none is given up: a slot that fails holds up those after it, with AtLeastOnce for
+	// as long as the job fails. How many these are is up to the schedule and to how long nobody was there.
 	RunAll
 )
+
+// ErrAhead: the slot that was noted last has not begun yet by the clock of this process, and none before it is run. Somebody's
+// clock was ahead, or somebody gave the job a number that is no time. If so, Client.Forget has the job begin anew.
+var ErrAhead = errors.New("a slot was noted that has not begun yet, and none is run before it")
 
 // Event is what Run tells of a slot that it has run here, or could not run.
 type Event struct {
 	Slot    time.Time
-	Skipped time.Time // when the first of the slots began that were left out before this one; zero: there are none
+	Skipped time.Time // of a slot that was run: when the first of those began that nobody has run before it; zero: there are none
 	Ran     bool
 	Err     error
 }
@@ -40,21 +46,29 @@ func WithReport(f func(Event)) Option { return func(j *Job) { j.report = f } }
 // number of a slot, for Do and Last, is the Unix time in milliseconds at which it begins.
 //
 // Slots begin by the wall clock of the process that comes first. Whose clock is ahead by more than a slot lasts runs slots too
-// early; nobody runs them twice. If a try fails it is repeated until the next slot begins, with AtMostOnce only until the slot
-// was noted. Run returns an error that no retry can mend, such as coord.ErrDenied or coord.ErrClosed.
+// early; nobody runs them twice, and the others are told ErrAhead. If a try fails it is repeated until the next slot begins, with
+// RunAll for ever, but with AtMostOnce only if fn has not run. Run returns an error that no retry can mend, such as
+// coord.ErrDenied or coord.ErrClosed.
 //
 // While the job runs in one process, the others wait in line for it. So the next slot waits as well, if the job takes longer than a
 // slot lasts.
 func (j *Job) Run(ctx context.Context, s Schedule, missed Missed, fn func(ctx context.Context, slot time.Time, h *coord.Hold) error) error {
-	switch {
-	case s == nil:
+	if s == nil {
 		return j.invalid("the schedule is nil")
+	}
+	from, err := j.now().Round(0), ctx.Err() // the wall clock alone counts
+	switch {
 	case missed < SkipMissed || missed > RunAll:
 		return j.invalid("say once.SkipMissed, once.RunLast or once.RunAll")
 	case fn == nil:
 		return j.invalid("the function is nil")
+	case isTooShort(s):
+		return j.invalid("a slot lasts a millisecond or more")
+	case drifts(s, from):
+		return j.invalid("the schedule counts from the moment at which it is asked, so each process has slots of its own: use once.Every")
+	case missed != SkipMissed && err == nil:
+		from, err = j.from(ctx, from)
 	}
-	from, err := j.from(ctx, missed)
 	for err == nil {
 		at := s.Next(from)
 		switch {
@@ -64,34 +78,27 @@ func (j *Job) Run(ctx context.Context, s Schedule, missed Missed, fn func(ctx co
 		case !at.After(from):
 			return j.invalid(fmt.Sprintf("the schedule says that the next slot after %v begins at %v", from, at))
 		}
-		if err = until(ctx, at); err != nil {
+		if err = j.until(ctx, at); err != nil {
 			break
 		}
-		e := Event{Slot: at}
 		if missed == RunLast {
-			if e.Slot = lastBegun(s, at, time.Now()); e.Slot.After(at) {
-				e.Skipped = at
-			}
+			at = lastBegun(s, at, j.now())
 		}
 		var waited bool
-		waited, err = j.insist(ctx, s, e, fn)
-		if from = e.Slot; missed == SkipMissed && !waited {
-			from = later(from, time.Now().Round(0))
+		waited, err = j.insist(ctx, s, at, missed, fn)
+		if from = at; missed == SkipMissed && !waited {
+			from = later(from, j.now().Round(0))
 		}
 	}
 	return err
 }
 
-// from returns after which moment the first slot is looked for.
-func (j *Job) from(ctx context.Context, missed Missed) (time.Time, error) {
-	now := time.Now().Round(0) // the wall clock alone counts
-	if missed == SkipMissed {
-		return now, nil
-	}
+// from returns after which moment the first slot is looked for, if missed slots are run.
+func (j *Job) from(ctx context.Context, now time.Time) (time.Time, error) {
 	for tries := 0; ; tries++ {
 		last, err := j.Last(ctx)
 		switch {
-		case err == nil && last.Token == 0:
+		case err == nil && (last.Token == 0 || last.Slot > slotOf(now)):
 			return now, nil // nobody knows of a slot that was missed
 		case err == nil && j.settles(last, last.Slot):
 			return time.UnixMilli(last.Slot), nil
@@ -99,6 +106,8 @@ func (j *Job) from(ctx context.Context, missed Missed) (time.Time, error) {
 			return time.UnixMilli(last.Slot - 1), nil
 		case coord.IsLasting(err):
 			return now, err
+		case ctx.Err() != nil:
+			return now, ctx.Err()
 		}
 		j.tell(Event{Err: err})
 		if err := driverkit.Sleep(ctx, pause(tries)); err != nil {
@@ -107,30 +116,43 @@ func (j *Job) from(ctx context.Context, missed Missed) (time.Time, error) {
 	}
 }
 
-// insist runs one slot, unless somebody else does. It gives up when the next one begins; waited says that it was waiting when
-// that began.
-func (j *Job) insist(ctx context.Context, s Schedule, e Event, fn func(ctx context.Context, slot time.Time, h *coord.Hold) error) (waited bool, err error) {
-	next := s.Next(e.Slot)
+// insist runs one slot, unless somebody else does. Unless all are to be run it gives up when the next one begins; waited says that
+// it was waiting when that began.
+func (j *Job) insist(ctx context.Context, s Schedule, at time.Time, missed Missed, fn func(ctx context.Context, slot time.Time, h *coord.Hold) error) (waited bool, err error) {
+	t := turn{Job: j, slot: slotOf(at)}
+	var next time.Time // zero: it is not to be given up
+	if missed != RunAll {
+		next = s.Next(at)
+	}
 	for tries := 0; ; tries++ {
-		e.Ran, e.Err = j.Do(ctx, slotOf(e.Slot), func(ctx context.Context, h *coord.Hold) error { return fn(ctx, e.Slot, h) })
-		if e.Ran || e.Err != nil && ctx.Err() == nil {
+		e := Event{Slot: at}
+		e.Err = t.take(ctx, func(ctx context.Context, h *coord.Hold) error {
+			e.Skipped = firstBetween(s, t.last, at)
+			return fn(ctx, at, h)
+		})
+		switch e.Ran = t.ran; {
+		case e.Ran || e.Err != nil && ctx.Err() == nil:
 			j.tell(e)
+		case e.Err == nil && t.last.Slot > max(t.slot, slotOf(j.now())):
+			e.Err = &coord.Error{Op: "once", Line: j.name, Err: fmt.Errorf("%w: %v", ErrAhead, time.UnixMilli(t.last.Slot))}
+			j.tell(e)
+			return false, nil
 		}
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case e.Err == nil:
+		case e.Err == nil, e.Ran && j.policy == AtMostOnce:
 			return false, nil
 		case !e.Ran && coord.IsLasting(e.Err):
 			return false, e.Err
-		case !next.IsZero() && !next.After(time.Now()):
+		case !next.IsZero() && !next.After(j.now()):
 			return false, nil
 		}
-		again := time.Now().Add(pause(tries))
-		if waited = !next.IsZero() && !next.After(again); waited {
-			return true, until(ctx, next)
+		again := pause(tries)
+		if waited = !next.IsZero() && !next.After(j.now().Add(again)); waited {
+			return true, j.until(ctx, next)
 		}
-		if err := until(ctx, again.Round(0)); err != nil {
+		if err := driverkit.Sleep(ctx, again); err != nil {
 			return false, err
 		}
 	}
@@ -151,9 +173,9 @@ func pause(tries int) time.Duration {
 const longestNap = 30 * time.Second
 
 // until waits until the wall clock shows a time.
-func until(ctx context.Context, at time.Time) error {
+func (j *Job) until(ctx context.Context, at time.Time) error {
 	for {
-		left := at.Sub(time.Now().Round(0))
+		left := at.Sub(j.now().Round(0))
 		if left <= 0 {
 			return ctx.Err()
 		}
