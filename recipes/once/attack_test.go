@@ -133,6 +133,41 @@ func TestASlotThatWasNotedWithoutAnAnswerIsNotRunAfterALaterOne(t *testing.T) {
 	})
 }
 
+// slow is long under way when it looks under the hold.
+type slow struct {
+	driver.Driver
+	looks    int
+	onTheWay func()
+}
+
+func (d *slow) Memo(ctx context.Context, line string) ([]byte, error) {
+	memo, err := d.Driver.Memo(ctx, line)
+	if d.looks++; d.looks == 2 {
+		d.onTheWay()
+	}
+	return memo, err
+}
+
+// What it sees is old when it arrives: the hold has ended, and another one has run the slot.
+func TestWhoIsLateWithItsLookRunsNothing(t *testing.T) {
+	for _, policy := range []once.Policy{once.AtMostOnce, once.AtLeastOnce} {
+		bubble.Run(t, func(t *testing.T, s *mem.Service) {
+			far := s.Client()
+			d := &slow{Driver: far.Driver()}
+			c := coord.NewClient(d)
+			defer c.Close()
+			d.onTheWay = func() {
+				s.Expire(far)
+				assert.True(t, run(t, once.New(s.Client(), "job", policy), 7, nothing))
+			}
+			ran, err := once.New(c, "job", policy).Do(t.Context(), 7, nothing)
+			assert.False(t, ran)
+			assert.ErrorIs(t, err, coord.ErrLost)
+			forgets(t, s)
+		})
+	}
+}
+
 // Somebody's clock was a year ahead, or somebody took nanoseconds for the number of a slot.
 func TestASlotOfTheFutureIsToldToAllAndForgotten(t *testing.T) {
 	for _, missed := range []once.Missed{once.SkipMissed, once.RunLast, once.RunAll} {

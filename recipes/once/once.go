@@ -132,6 +132,11 @@ func (t *turn) begin(ctx context.Context, h *coord.Hold) (settled bool, err erro
 			t.inert = append(t.inert, h.Token())
 		}
 	}
+	if err == nil {
+		if end := h.Err(); end != nil { // meanwhile another one may have run it
+			err = &coord.Error{Op: "once", Line: t.name, Err: end}
+		}
+	}
 	return false, err
 }
 
