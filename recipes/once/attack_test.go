@@ -246,8 +246,10 @@ func TestASchedulePerProcessIsRefused(t *testing.T) {
 		j := once.New(s.Client(), "job", once.AtMostOnce)
 		for _, d := range []time.Duration{1, 300 * time.Millisecond, 700 * time.Millisecond} {
 			time.Sleep(d)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
 			for _, wrong := range []once.Schedule{delay(2 * time.Second), delay(time.Hour), once.Every(0), once.Every(-time.Second), once.Every(time.Microsecond)} {
-				assert.ErrorIs(t, j.Run(t.Context(), wrong, once.SkipMissed, fn), coord.ErrInvalid, "%v", wrong)
+				assert.ErrorIs(t, j.Run(ctx, wrong, once.SkipMissed, fn), coord.ErrInvalid, "%v", wrong)
 			}
 		}
 	})

@@ -19,14 +19,28 @@ var recipes = []Bug{
 	one("multi: the hold goes on when one of its lines has ended",
 		"recipes/multi/hold.go", `ctx, cancel = one.With(ctx)`, `_, cancel = one.With(ctx)`, testsMulti("TestTheHoldEndsWithTheFirstOfItsLines")),
 	one("once: a slot is noted after the job, though it is to be run at most once",
-		"recipes/once/once.go", `if j.policy == AtMostOnce {
-		err = h.SetMemo`, `if j.policy == AtMostOnce && false {
-		err = h.SetMemo`,
+		"recipes/once/once.go", `if t.policy == AtMostOnce {
+		if err = h.SetMemo`, `if t.policy == AtMostOnce && false {
+		if err = h.SetMemo`,
 		testsOnce("TestASlotWhoseProcessDiesIsNotRunAgainIfAtMostOnce")),
 	one("once: nobody looks again under the lock",
-		"recipes/once/once.go", `	if err != nil || j.settles(last, slot) {
-		return err == nil, err`, `	if err != nil || j.settles(last, slot) && false {
-		return err == nil, err`, testsOnce("TestASlotIsRunOnceByOneOfMany")),
+		"recipes/once/once.go", `t.look(t.recordOf(h.Memo(ctx))); err != nil || settled {`, `t.look(t.recordOf(h.Memo(ctx))); err != nil || settled && false {`,
+		hunt("etcd", "-sim.recipe=once")),
+	one("once: who was late with its look under the lock runs the slot",
+		"recipes/once/once.go", `if end := h.Err(); end != nil {`, `if end := h.Err(); end != nil && false {`, testsOnce("TestWhoIsLateWithItsLookRunsNothing")),
+	one("once: what was noted without an answer counts as run for who noted it",
+		"recipes/once/once.go", `t.inert = append(t.inert, h.Token())`, ``, testsOnce("TestASlotThatWasNotedWithoutAnAnswerIsRunByWhoNotedIt")),
+	one("once: what was noted without an answer is run after a later slot",
+		"recipes/once/once.go", `last.Slot == t.slot && !last.Done && slices.Contains(t.inert, last.Token)`, `len(t.inert) > 0 && slices.Contains(t.inert, t.inert[0])`,
+		testsOnce("TestASlotThatWasNotedWithoutAnAnswerIsNotRunAfterALaterOne")),
+	one("once: a schedule that each process has for itself is run",
+		"recipes/once/run.go", `case drifts(s, from):`, `case drifts(s, from) && false:`, testsOnce("TestASchedulePerProcessIsRefused")),
+	one("once: a slot that failed is given up though all are to be run",
+		"recipes/once/run.go", `if missed != RunAll {
+		next =`, `if missed > 0 {
+		next =`, testsOnce("TestNoSlotIsGivenUpIfAllAreRun")),
+	one("once: nobody is told that a slot of the future was noted",
+		"recipes/once/run.go", `case e.Err == nil && t.last.Slot > max`, `case false && t.last.Slot > max`, testsOnce("TestASlotOfTheFutureIsToldToAllAndForgotten")),
 	one("once: an earlier slot is run after a later one",
 		"recipes/once/once.go", `	case last.Slot > slot:
 		return true`, `	case last.Slot > slot:
