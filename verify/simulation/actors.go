@@ -16,7 +16,7 @@ import (
 )
 
 // Recipes are those that can be simulated.
-var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together"}
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once"}
 
 // window is how long those who take turns together may step into a node.
 const window = 100 * time.Millisecond
@@ -44,9 +44,12 @@ func (c *contender) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if c.cfg.Recipe == "several" && c.rand.IntN(3) > 0 {
+		switch {
+		case c.cfg.Recipe == "several" && c.rand.IntN(3) > 0:
 			c.takesSeveral(ctx)
-		} else {
+		case c.cfg.Recipe == "once" && c.rand.IntN(4) > 0:
+			c.runsSlots(ctx)
+		default:
 			c.once(ctx)
 		}
 	}
@@ -200,7 +203,7 @@ func (c *contender) chooses() approach {
 		return approach{acquire: lock}
 	}
 	switch c.cfg.Recipe {
-	case "mutex":
+	case "mutex", "once":
 		m := mutex.New(c.client.Client, c.line)
 		return pick(m.Lock, m.TryLock)
 	case "together":

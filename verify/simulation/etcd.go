@@ -185,7 +185,7 @@ func (f *etcd) Watches() int {
 // Remains lists the keys that no lease takes away.
 func (f *etcd) Remains() (all []string) {
 	for _, kv := range f.cluster.Keys("") {
-		if f.cluster.Expiry(kv.Lease).IsZero() {
+		if f.cluster.Expiry(kv.Lease).IsZero() && !strings.Contains(string(kv.Key), "/memo/") {
 			all = append(all, string(kv.Key))
 		}
 	}
