@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func onceCommand(s *service) *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&most, "at-most", false, "note the slot before the command starts")
 	f.BoolVar(&least, "at-least", false, "note the slot when the command has ended with 0")
-	f.Int64Var(&o.slot, "slot", 0, "the slot's `number`")
+	f.Var((*number)(&o.slot), "slot", "the slot's `number`")
 	f.Var(&every, "every", "take the present interval of this length as the slot")
 	completeNames(s, c)
 	j.commands(c, func() error {
@@ -89,10 +90,36 @@ func (o *slotted) settled(w *waiter, hold turn) (settled bool, err error) {
 		return false, refused(err)
 	}
 	if settled && !o.quiet {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: slot %d was run already\n", o.name, o.slot)
+		fmt.Fprintf(os.Stderr, "turnwise: %q: %s\n", o.name, o.whatIsSettled(ctx, w))
 	}
 	return settled, nil
 }
+
+func (o *slotted) whatIsSettled(ctx context.Context, w *waiter) string {
+	last, err := o.at(w).Last(ctx)
+	switch {
+	case err != nil, last.Slot == o.slot && last.Done:
+		return fmt.Sprintf("slot %d was run already", o.slot)
+	case last.Slot == o.slot:
+		return fmt.Sprintf("slot %d has begun already; nobody has said that it went well", o.slot)
+	}
+	return fmt.Sprintf("slot %d is not run any more: slot %d came after it", o.slot, last.Slot)
+}
+
+// number is written in decimal digits, whatever it begins with: dates and hours begin with 0.
+type number int64
+
+func (n *number) Set(text string) error {
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("write a whole number")
+	}
+	*n = number(v)
+	return nil
+}
+
+func (*number) Type() string     { return "number" }
+func (n *number) String() string { return strconv.FormatInt(int64(*n), 10) }
 
 // noteFor is how long the service may take to note that a slot was run.
 const noteFor = 10 * time.Second
