@@ -18,6 +18,7 @@ type contender struct {
 	Holds     bool   `json:"holds"`
 	Value     string `json:"value,omitempty"`     // of a candidate
 	Processes []int  `json:"processes,omitempty"` // on a directory: the processes that the kernel keeps the line for
+	Memo      string `json:"memo,omitempty"`      // of the line; with who alone
 }
 
 func contenderOf(n coord.Node) contender {

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -24,7 +25,7 @@ func whoCommand(s *service) *cobra.Command {
 		Use:   "who NAME",
 		Short: "Show who has a line and who waits in it, in order",
 		Long: `Show who has a line and who waits in it, in order. On a directory it also shows for which processes the kernel keeps the line:
-the holder, and what its command has started.`,
+the holder, and what its command has started. If the line has a memo it is shown, even if nobody stands there.`,
 		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := interruptible()
@@ -34,9 +35,14 @@ the holder, and what its command has started.`,
 				if err != nil {
 					return refused(err)
 				}
+				memo, err := c.Memo(ctx, args[0])
+				if err != nil && !errors.Is(err, coord.ErrDenied) { // it may be a right of its own
+					return refused(err)
+				}
 				all := make([]contender, len(line))
 				for i, n := range line {
 					all[i] = contenderOf(n)
+					all[i].Memo = string(memo)
 					if n.Holds {
 						all[i].Processes, _ = file.Keepers(c, n) // none on other services
 					}
@@ -47,7 +53,11 @@ the holder, and what its command has started.`,
 				if len(all) == 0 {
 					fmt.Fprintf(os.Stderr, "turnwise: nobody stands in %q\n", args[0])
 				}
-				return printLine(all)
+				if err := printLine(all); err != nil || memo == nil {
+					return err
+				}
+				_, err = fmt.Println("memo: " + shown(string(memo)))
+				return unwritten(err)
 			})
 		},
 	}
