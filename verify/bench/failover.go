@@ -20,7 +20,7 @@ func failover(b *bench, w *Work) ([]Result, error) {
 	var kills, resigns []Result
 	var players []*Contestant
 	for _, p := range roster() {
-		if b.plays(p) && p.Open != nil && !p.Bare && p.does(Lock) && slices.Contains(clusters, p.Service) {
+		if b.plays(p) && p.Together == 0 && p.Open != nil && !p.Bare && p.does(Lock) && slices.Contains(clusters, p.Service) {
 			players = append(players, p)
 			r := Result{Work: w.Name, Case: "kill -9", Contestant: p.Name, Service: p.Service, Ours: p.Ours}
 			kills = append(kills, r)

@@ -23,7 +23,7 @@ func footprint(b *bench, w *Work, n int) ([]Result, error) {
 		&Contestant{Name: "bare watches", Service: Etcd, Bare: true, Kinds: []Kind{Lock}, Open: openEtcdWatches})
 	for _, p := range players {
 		watcher := p.Name == "bare watches"
-		if !b.plays(p) || p.Open == nil || !p.does(Lock) || !slices.Contains(clusters, p.Service) || p.Bare != watcher {
+		if !b.plays(p) || p.Together > 0 || p.Open == nil || !p.does(Lock) || !slices.Contains(clusters, p.Service) || p.Bare != watcher {
 			continue
 		}
 		r := Result{Work: w.Name, Case: fmt.Sprintf("%d waiters", n), Contestant: p.Name, Service: p.Service, Ours: p.Ours, Bare: p.Bare}

@@ -27,13 +27,13 @@ func ours(c *coord.Client) Client {
 func take(ctx context.Context, c *coord.Client, w Want) (*coord.Hold, error) {
 	switch w.Kind {
 	case Read:
-		return rwlock.New(c, w.Line).RLock(ctx)
+		return rwlock.New(c, w.Line, rwlock.Together(w.Together)).RLock(ctx)
 	case Write:
 		return rwlock.New(c, w.Line).Lock(ctx)
 	case Permit:
 		return semaphore.New(c, w.Line, w.Permits).Acquire(ctx, 1)
 	}
-	return mutex.New(c, w.Line).Lock(ctx)
+	return mutex.New(c, w.Line, mutex.Together(w.Together)).Lock(ctx)
 }
 
 // watching counts wake-ups.

@@ -37,6 +37,8 @@ type Want struct {
 	Kind    Kind
 	Line    string
 	Permits int64 // of a semaphore
+
+	Together time.Duration // goroutines of a client share its place in line to within that time
 }
 
 // Client stands for one process of a contestant: it has its own connection and its own session.
@@ -69,8 +71,9 @@ type Contestant struct {
 	// Place returns where the service shows those who stand in a line.
 	Place func(line string) string
 
-	Ours bool
-	Bare bool // no lock at all, only the writes that a lock needs
+	Ours     bool
+	Together time.Duration // as in Want
+	Bare     bool          // no lock at all, only the writes that a lock needs
 }
 
 func (c *Contestant) does(kinds ...Kind) bool {
@@ -84,7 +87,15 @@ func (c *Contestant) does(kinds ...Kind) bool {
 
 // roster returns all contestants, in the order of the tables.
 func roster() []*Contestant {
-	return slices.Concat(zooKeeperContestants(), etcdContestants(), storeContestants())
+	all := slices.Concat(zooKeeperContestants(), etcdContestants(), storeContestants())
+	for _, c := range all {
+		if c.Ours {
+			shares := *c
+			shares.Name, shares.Together = c.Name+", Together", 10*time.Millisecond
+			all = append(all, &shares)
+		}
+	}
+	return all
 }
 
 // call returns the contestant's full name, as -only takes it.

@@ -55,7 +55,7 @@ func (b *bench) work(w *Work) ([]Result, error) {
 
 // suits reports whether a contestant can do what the case is about.
 func (c *Case) suits(p *Contestant) bool {
-	return p.does(c.Kinds...) && (c.Bare || !p.Bare) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns)
+	return p.does(c.Kinds...) && (c.Bare || !p.Bare) && (c.Together || p.Together == 0) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns)
 }
 
 // rows measures all contestants in turn, round after round, so that what else the machine does affects them alike.

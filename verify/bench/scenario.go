@@ -136,7 +136,7 @@ func sampled(turns int64, elapsed time.Duration, requests, wakes float64) Sample
 }
 
 func (t *table) want(seat, turn int) Want {
-	w := Want{Kind: t.scenario.Kind, Line: t.scenario.Line, Permits: t.scenario.Permits}
+	w := Want{Kind: t.scenario.Kind, Line: t.scenario.Line, Permits: t.scenario.Permits, Together: t.contestant.Together}
 	draw := seat*31 + turn*17
 	if t.scenario.Lines > 1 {
 		w.Line = fmt.Sprintf("%s-%d", w.Line, draw%t.scenario.Lines)

@@ -38,6 +38,7 @@ type Case struct {
 	Scenario Scenario
 	Kinds    []Kind // contestants must know these
 	Bare     bool   // the bare writes take part too
+	Together bool   // turnwise takes part a second time, with goroutines that share a place in line
 	Skip     []string
 	Count    bool // also run once through a proxy, for the bytes
 	Rounds   int  // 0: as many as the flag says
@@ -53,18 +54,19 @@ type size struct {
 	lines        int
 	storeLines   int
 	semaphores   [][2]int // permits, clients
+	goroutines   int
 }
 
 var full = size{
 	warm: 300 * time.Millisecond, window: time.Second,
 	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, lines: 1000, storeLines: 64,
-	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}},
+	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}}, goroutines: 64,
 }
 
 var small = size{
 	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
 	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, lines: 20, storeLines: 20,
-	semaphores: [][2]int{{2, 8}},
+	semaphores: [][2]int{{2, 8}}, goroutines: 8,
 }
 
 func (s size) turns(sc Scenario) Scenario {
@@ -110,7 +112,26 @@ func works(s size) []*Work {
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{s.uncontended(), s.handOff(2)}}
 	nine := onStores(s, three.Cases)
-	return []*Work{one, two, three, four, five, six, seven, eight, disk, nine}
+	return []*Work{one, two, three, four, five, six, seven, eight, disk, nine, together(s)}
+}
+
+func together(s size) *Work {
+	w := &Work{Name: "together", Title: "Goroutines of one process", Unit: "turn", On: slices.Concat(clusters, stores),
+		About: "Goroutines that share a connection and a session ask for one line again and again. `turnwise, Together` has the option Together(10 ms): they take turns in one place, and the service is asked for a few hundred turns at once. In the last row readers of one process do."}
+	for _, c := range []struct {
+		name             string
+		clients, workers int
+		kind             Kind
+	}{
+		{"1 goroutine", 1, 1, Lock},
+		{fmt.Sprintf("%d goroutines", s.goroutines), 1, s.goroutines, Lock},
+		{fmt.Sprintf("4 processes x %d", s.goroutines/4), 4, s.goroutines / 4, Lock},
+		{fmt.Sprintf("%d readers", s.goroutines), 1, s.goroutines, Read},
+	} {
+		w.Cases = append(w.Cases, Case{Name: c.name, Kinds: []Kind{c.kind}, Together: true, Rounds: 3,
+			Scenario: s.turns(Scenario{Kind: c.kind, Clients: c.clients, Workers: c.workers})})
+	}
+	return w
 }
 
 func drain(s size) *Work {
