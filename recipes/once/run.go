@@ -26,8 +26,8 @@ const (
 	RunAll
 )
 
-// ErrAhead: the slot that was noted last has not begun yet by the clock of this process, and none before it is run. Somebody's
-// clock was ahead, or somebody gave the job a number that is no time. If so, Client.Forget has the job begin anew.
+// ErrAhead says that the slot that was noted last has not begun yet by the clock of this process, and none before it is run.
+// Somebody's clock was ahead, or somebody gave the job a number that is no time. If so, Client.Forget has the job begin anew.
 var ErrAhead = errors.New("a slot was noted that has not begun yet, and none is run before it")
 
 // Event is what Run tells of a slot that it has run here, or could not run.
