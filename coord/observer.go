@@ -13,7 +13,8 @@ import (
 // session. A slow hook delays only what is told after it, so it keeps no hold alive; but what has not been told yet
 // takes memory.
 //
-// Nothing is told of a hold that is nested in another one: it is the same turn.
+// Nothing is told of a hold that is nested in another one: it is the same turn. Of callers who share a node (see Together),
+// Granted, Released and Lost are told of each turn, and the rest of the node, which has the number of no turn in its token.
 type Observer struct {
 	// SessionOpened: the client has a session, its first or another one.
 	SessionOpened func(at time.Time)
