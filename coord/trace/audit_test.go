@@ -143,7 +143,9 @@ func TestWhatIsWrongIsFoundAndWhatIsNotIsNot(t *testing.T) {
 			a().had(100, "lock", 0, 1), b().had(1, "lock", 10, 30),
 			c().says(20, granted, 2, "lock", waitedFor(20)).says(5, lost, 2, "lock")}, back},
 		"tokens went back, but not behind the last": {traces{
-			a().had(200, "R", 0, 10).had(100, "R", 11, 20, waitedFor(11)), b().had(150, "R", 30, 40)}, back},
+			a().had(0x300, "R", 0, 10).had(0x100, "R", 11, 20, waitedFor(11)), b().had(0x200, "R", 30, 40)}, back},
+		"a reader steps into a place that others asked for": {traces{
+			a().had(0x201, "R", 0, 10).had(0x102, "R", 11, 20)}, nothing},
 		"a smaller token, asked for before": {traces{a().had(2, "R", 5, 10), b().had(1, "R", 6, 20, waitedFor(4))}, nothing},
 
 		"a rule of one's own":            {traces{a().had(1, "up", 0, 10), b().had(2, "down", 5, 20)}, nothing},

@@ -44,6 +44,9 @@ func (a *Audit) tokens(turns []*turn, add func(Fault, string)) bool {
 	back := 0
 	for greatest, i := a.greatest(begun), 0; i < len(begun); i++ {
 		t := begun[i]
+		if t.kind == rules.Reader && t.token&(1<<coord.TurnBits-1) > 1 { // others are inside, and one of them asked for the place
+			continue
+		}
 		if g := greatest(t.asked); g != nil && g.token > t.token {
 			if back++; first == nil || t.granted.wall < first.granted.wall {
 				first, before = t, g

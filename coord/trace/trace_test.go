@@ -87,6 +87,36 @@ func TestARealRunHasNothingWrong(t *testing.T) {
 	assert.NotContains(t, p.String(), "\n\n", "each line is a record")
 }
 
+// Each turn of a place that callers share is judged as any other.
+func TestTurnsThatAreTakenTogetherAreJudged(t *testing.T) {
+	s := mem.New()
+	defer s.Close()
+	var p page
+	var all sync.WaitGroup
+	var clients []*coord.Client
+	for range 2 {
+		c := s.Client(coord.WithObserver(trace.To(&p, "here")))
+		clients = append(clients, c)
+		for range 8 {
+			all.Go(func() {
+				for range 20 {
+					do := mutex.New(c, "mutex", mutex.Together(10*time.Millisecond)).Do
+					assert.NoError(t, do(t.Context(), func(context.Context, *coord.Hold) error { return nil }))
+					do = rwlock.New(c, "rw", rwlock.Together(10*time.Millisecond)).RDo
+					assert.NoError(t, do(t.Context(), func(context.Context, *coord.Hold) error { return nil }))
+				}
+			})
+		}
+	}
+	all.Wait()
+	for _, c := range clients {
+		assert.NoError(t, c.Close())
+	}
+	v := audit(t, p.String())
+	assert.Empty(t, v.Wrong)
+	assert.Equal(t, "640 turns in 2 lines of 1 process: nothing wrong", v.String())
+}
+
 // Two services each let in their own clients, and are taken for one.
 func TestTwoServicesThatAreTakenForOneAreFound(t *testing.T) {
 	var p page
