@@ -315,13 +315,15 @@ func confirm(ctx context.Context, s *session, place driver.Place) error {
 func (a *acquire) free(ahead []Node) bool {
 	defer func() {
 		if p := recover(); p != nil {
-			err := fmt.Errorf("%w: the rule panicked: %v", ErrInvalid, p)
+			err := rulePanicked(p)
 			a.panicked.Store(&err)
 		}
 	}()
 	e := a.entry
 	return len(a.rule.WaitFor(Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}, ahead)) == 0
 }
+
+func rulePanicked(p any) error { return fmt.Errorf("%w: the rule panicked: %v", ErrInvalid, p) }
 
 // leaveSoon takes a node away for a caller whose context may have ended: it waits a moment for the service to confirm,
 // then goes on without the caller.

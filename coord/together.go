@@ -18,8 +18,8 @@ import (
 // The node also stays that long if nobody is inside, for who asks next. Whoever joined behind it from elsewhere waits so much
 // longer, and one more request; whoever tries finds it busy.
 //
-// Each turn is a Hold with a token of its own, greater than those of all turns before. It is lost with the node. A Hold that is
-// pinned is the last of its node.
+// Each turn is a Hold with a token of its own, greater than that of every hold that had to end before it. It is lost with the
+// node. A Hold that is pinned is the last of its node.
 //
 // Callers share if they ask for the same line as the same kind with the same data; each says for itself how late it may be to
 // step in. A time of zero or less changes nothing. It has no effect on a call with Anew or OnWait.
@@ -143,25 +143,36 @@ func (c *Client) newShared(as sharedAs, rule Rule, within time.Duration) *shared
 	return n
 }
 
-// run takes the node's place in line and waits for its turn.
+// run takes the node's place in line, waits for its turn, and has it shared.
 func (n *shared) run(ctx context.Context) {
 	defer close(n.done)
 	defer n.cancel()
-	a := acquire{Client: n.Client, op: "acquire", maxWait: forever, shared: n}
-	h, err := a.run(ctx, n.as.line, n.as.kind, []byte(n.as.data), n.rule, []AcquireOption{Anew()})
-	n.sharing.mu.Lock()
-	defer n.sharing.mu.Unlock()
-	if err != nil {
+	h, err := n.acquire(ctx)
+	n.free(func() bool {
+		if err == nil {
+			n.hold = h
+			h.keep(n, func(error) { go n.lost() })
+			return n.over() // all may have given up just now
+		}
 		n.end()
+		delete(n.sharing.all, n)
 		for _, m := range n.waiting {
 			m.got <- turn{err: err}
 		}
 		n.waiting = nil
-		return
-	}
-	n.hold = h
-	h.keep(n, func(error) { go n.lost() })
-	n.advance()
+		return false
+	})
+}
+
+// acquire turns a panic of the rule into an error: nobody else would recover from it here.
+func (n *shared) acquire(ctx context.Context) (_ *Hold, err error) {
+	a := acquire{Client: n.Client, op: "acquire", maxWait: forever, shared: n}
+	defer func() {
+		if p := recover(); p != nil {
+			err = a.wrap(rulePanicked(p))
+		}
+	}()
+	return a.run(ctx, n.as.line, n.as.kind, []byte(n.as.data), n.rule, []AcquireOption{Anew()})
 }
 
 // takes reports whether somebody else may step in.
@@ -253,9 +264,6 @@ func (n *shared) end() {
 	if n.sharing.open[n.as] == n {
 		delete(n.sharing.open, n.as)
 	}
-	if n.hold == nil {
-		delete(n.sharing.all, n)
-	}
 }
 
 // moveOn has those who wait join anew, in their order.
@@ -306,17 +314,17 @@ func (n *shared) pass(h *Hold) {
 			return false
 		}
 		delete(n.inside, h)
-		n.advance()
-		return n.ended && len(n.inside) == 0
+		return n.over()
 	})
 }
 
 // lost is called when the node's hold has ended: those who wait need not wait until who is inside has noticed.
-func (n *shared) lost() {
-	n.free(func() bool {
-		n.advance()
-		return n.ended && len(n.inside) == 0
-	})
+func (n *shared) lost() { n.free(n.over) }
+
+// over gives turns to those who can have one, and reports whether the node has to go.
+func (n *shared) over() bool {
+	n.advance()
+	return n.ended && len(n.inside) == 0
 }
 
 // pin makes this turn the last one.

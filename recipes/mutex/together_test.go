@@ -239,6 +239,33 @@ func TestAmongThoseWhoWaitEachMayGiveUp(t *testing.T) {
 	})
 }
 
+// The rule says that the turn has come, and at the same moment the only one who waited for it gives up.
+func TestATurnThatComesWhenAllHaveGivenUpIsGivenBack(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		rule := coord.Rule{Sight: coord.Sight{Nearest: 1}, WaitFor: func(coord.Node, []coord.Node) []coord.Node {
+			cancel()
+			time.Sleep(time.Millisecond)
+			return nil
+		}}
+		_, err := s.Client().Acquire(ctx, "orders", "lock", nil, rule, coord.Together(window))
+		assert.ErrorIs(t, err, context.Canceled)
+		synctest.Wait()
+		assert.Empty(t, line(t, s))
+	})
+}
+
+func TestARuleThatPanicsEndsTheWaitOfAll(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		rule := coord.Rule{Sight: coord.Sight{Nearest: 1}, WaitFor: func(coord.Node, []coord.Node) []coord.Node { panic("no") }}
+		_, err := s.Client().Acquire(t.Context(), "orders", "lock", nil, rule, coord.Together(window))
+		assert.ErrorIs(t, err, coord.ErrInvalid)
+		assert.ErrorContains(t, err, "the rule panicked: no")
+		synctest.Wait()
+		assert.Empty(t, line(t, s))
+	})
+}
+
 func TestWhoWaitsForAServiceOutOfReachHearsThat(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()
@@ -462,7 +489,7 @@ func (h *house) leave(hold *coord.Hold) {
 // Goroutines of several processes, of which some share, with waits that are given up, tries, pins, partitions, sessions that end
 // and nodes that are removed.
 func TestManyTogetherWhateverHappens(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		bubble.Run(t, func(t *testing.T, s *mem.Service) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()

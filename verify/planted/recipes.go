@@ -77,6 +77,9 @@ var recipes = []Bug{
 	n.cancel()
 	return n, true`, `	n.end()
 	return nil, true`, testsTogether("TestAmongThoseWhoWaitEachMayGiveUp")),
+	one("together: a turn that comes when all have given up is kept",
+		"coord/together.go", `return n.over() // all may have given up just now`, `n.advance()
+			return false`, testsTogether("TestATurnThatComesWhenAllHaveGivenUpIsGivenBack")),
 	one("together: a node that nobody is in is left to the TTL by Close",
 		"coord/together.go", `if (line == "" || n.as.line == line) && n.isIdle()`, `if n.as.line == line && n.isIdle()`,
 		testsTogether("TestTheEndOfTheClientIsTheEndOfItsTurns")),
