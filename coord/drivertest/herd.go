@@ -79,6 +79,9 @@ func handOffInLongLine(s *scene) {
 	l := s.connect()
 	s.needs("count traffic", l.Traffic == nil)
 	many := crowdSize()
+	if !waitQuietly(l) {
+		many /= 4 // they keep the machine busy while they wait
+	}
 	short := s.handOffs(2, 2)
 	s.line = s.anotherLine()
 	long := s.handOffs(many, 20)
