@@ -390,7 +390,8 @@ func oneHolderAtATime(s *scene) {
 	stop := make(chan struct{})
 	var cutter, all sync.WaitGroup
 	cutter.Go(func() {
-		for i := 0; ; i++ {
+		// Not for ever: a busy machine may need more than the time between two cuts for anything at all.
+		for i, limit := 0, time.Now().Add(s.patience); time.Now().Before(limit); i++ {
 			select {
 			case <-stop:
 				return
