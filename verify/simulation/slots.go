@@ -67,7 +67,7 @@ var errBroken = errors.New("the job is broken")
 func (c *contender) runsSlot(slot int64, h *coord.Hold) error {
 	mine := c.granted(c.name, c.line, h)
 	defer c.released(mine)
-	c.begins(slot, h)
+	c.begins(slot, mine)
 	c.pause(h.Context(), []time.Duration{slotted / 2, 3 * slotted}[c.rand.IntN(8)/7])
 	if c.rand.IntN(12) == 0 {
 		c.pause(h.Context(), 2*c.cfg.TTL)
@@ -78,10 +78,11 @@ func (c *contender) runsSlot(slot int64, h *coord.Hold) error {
 	return nil
 }
 
-// begins judges whether a slot may begin. Whoever notes that it begins is refused by the service once its node has gone. With
-// AtLeastOnce nobody asks, so whoever has not heard of its end may begin beside its successor.
-func (c *contender) begins(slot int64, h *coord.Hold) {
-	stands := c.standing()[turn{c.line, h.Token()}]
+// begins judges whether a slot may begin. Whoever notes that it begins is refused by the service once its node has gone. If an
+// operator removes the node after that, and before the answer has come, a later slot may be run before this one. With AtLeastOnce
+// nobody asks, so whoever has not heard of its end may begin beside its successor.
+func (c *contender) begins(slot int64, mine *claim) {
+	stands := c.standing()[mine.place()]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.slotsOf(c.line)
@@ -90,6 +91,7 @@ func (c *contender) begins(slot int64, h *coord.Hold) {
 	case c.restored || !most && !stands:
 	case most && s.runs[slot]:
 		c.report("%s: slot %d of %s is run a second time", c.name, slot, c.line)
+	case most && !mine.excused.IsZero():
 	case most && slot < s.begun, slot <= s.settled:
 		c.report("%s: slot %d of %s is run, though %d began, and %d is settled", c.name, slot, c.line, s.begun, s.settled)
 	}
