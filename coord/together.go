@@ -83,9 +83,7 @@ func (a *acquire) together(ctx context.Context) (*Hold, error) {
 	a.sharing.mu.Lock()
 	node := a.sharing.open[a.sharedAs()]
 	if node == nil || !node.takes(a.within) {
-		if idle := a.takeIdle(a.line); len(idle) > 0 {
-			leaveAll(idle)
-		}
+		leaveAll(a.takeIdle(a.line))
 		node = a.newShared(a.sharedAs(), a.rule, a.within)
 	}
 	node.enter(me)
@@ -347,8 +345,11 @@ func (c *Client) takeIdle(line string) (idle []*Hold) {
 	return idle
 }
 
-// leaveAll takes the nodes of holds away that were taken off.
+// leaveAll takes the nodes of holds away that were taken off. gone is nil if there are none.
 func leaveAll(idle []*Hold) (gone <-chan struct{}) {
+	if len(idle) == 0 {
+		return nil
+	}
 	var all sync.WaitGroup
 	for _, h := range idle {
 		all.Go(h.leave)
@@ -364,12 +365,8 @@ func leaveAll(idle []*Hold) (gone <-chan struct{}) {
 // freeIdle lets go of the nodes that stay though nobody is inside. Line "" is any.
 func (c *Client) freeIdle(line string) (gone <-chan struct{}) {
 	c.sharing.mu.Lock()
-	idle := c.takeIdle(line)
-	c.sharing.mu.Unlock()
-	if len(idle) == 0 {
-		return nil
-	}
-	return leaveAll(idle)
+	defer c.sharing.mu.Unlock()
+	return leaveAll(c.takeIdle(line))
 }
 
 // makeRoom lets go of the nodes of the line that only this process keeps. A try would find one that still stands.
