@@ -17,12 +17,13 @@ var noHerd = []scenario{
 
 // A waiter does not rely on its watches alone and asks now and then. Two thousand once did so 1,603 times a second.
 func idleCrowdIsQuiet(s *scene) {
-	c := s.crowd(1, crowdSize())
-	l := c.links[0]
+	l := s.connect()
 	s.needs("count traffic", l.Traffic == nil)
 	if !waitQuietly(l) {
 		s.Skip("the strength says that waiters poll")
 	}
+	c := s.crowd(1, crowdSize())
+	l = c.links[0]
 	time.Sleep(s.svc.TTL) // until all that is due soon after a join is over
 	const idle = 2 * time.Second
 	before := l.Traffic()

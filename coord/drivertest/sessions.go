@@ -127,7 +127,7 @@ func sessionsArePinned(cut bool) func(s *scene) {
 			asked["Join"] <- err
 		}()
 		go func() { asked["Amend"] <- me.Amend(s.ctx, "lock", nil) }()
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(s.svc.TTL / 10)
 		l.Expire(s, sess)
 		heal := func() {}
 		if cut {

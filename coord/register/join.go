@@ -72,12 +72,12 @@ func joinWish(s *session, do func(d *draft, t try) error) *wish {
 }
 
 // verify makes sure that the session has not ended behind our back, if the join had trouble or took long: its nodes may
-// have been removed before this one was there.
+// have been removed before this one was there. Where every join takes long, that one did says nothing.
 func (s *session) verify(ctx context.Context, w *wish) error {
 	took := time.Since(w.since)
 	usual := time.Duration(s.usual.Load())
 	s.usual.Store(int64(usual + (took-usual)/4))
-	if !w.open && took < 4*usual+10*time.Millisecond {
+	if !w.open && took < min(4*usual, s.d.cfg.ttl/20)+10*time.Millisecond {
 		return s.life.Why()
 	}
 	return s.alive(ctx)

@@ -193,3 +193,29 @@ func TestASessionThatHasEndedPutsNobodyIntoALine(t *testing.T) {
 		}
 	})
 }
+
+// TestAJoinOnASlowStoreFindsTheSessionEnded has all joins take long, so that one that takes a little longer is not suspect
+// for that alone.
+func TestAJoinOnASlowStoreFindsTheSessionEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		store := memory.NewMuteStore()
+		other, _ := open(t, store)
+		defer shut(t, other)
+		link := &slow{store, 200 * time.Millisecond}
+		d, s := open(t, link)
+		defer shut(t, d)
+		var id string
+		for range 20 {
+			p := join(t, s, "line")
+			id, _, _ = strings.Cut(p.Node().ID, "-")
+			leave(t, p)
+		}
+		link.trip = 700 * time.Millisecond
+		go func() { _ = other.EndSession(ctx, id) }()
+		if _, _, err := s.Join(ctx, driver.Entry{Line: "line", Kind: rules.Lock}); !errors.Is(err, driver.ErrSessionEnded) {
+			t.Errorf("Join: %v, want ErrSessionEnded", err)
+		}
+	})
+}
