@@ -64,7 +64,7 @@ var register = []Bug{
 	one("register: the store's clock is not looked at by renewals",
 		"coord/register/clock.go", `c.samples.Add(`, `new(deadlines.Samples).Add(`, testsRegister("TestWhenASessionIsTakenForDead")),
 	one("register: a join that took long does not ask for its session",
-		"coord/register/join.go", `if !w.open && took < 4*usual+10*time.Millisecond {`, `if took >= 0 {`, testsRegister("TestAJoinThatTookLongMakesSureOfItsSession")),
+		"coord/register/join.go", `if !w.open && took < min(4*usual, s.d.cfg.ttl/20)+10*time.Millisecond {`, `if took >= 0 {`, testsRegister("TestAJoinThatTookLongMakesSureOfItsSession")),
 	one("register: sessions go on when the store has forgotten",
 		"coord/register/memory.go", `	for _, s := range d.allSessions() {
 		s.life.End(err)
