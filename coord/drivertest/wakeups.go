@@ -278,13 +278,19 @@ func drainsWhileCut(s *scene) {
 	defer cutter.Wait()
 	defer close(stop)
 	cutter.Go(func() {
-		for i := 0; ; i++ {
+		renewed := make([]time.Time, len(c.links)) // until when, when the link was cut last
+		for i := 0; ; i = (i + 1) % len(c.links) {
 			select {
 			case <-stop:
 				return
 			case <-time.After(100 * time.Millisecond):
 			}
-			heal := c.links[i%len(c.links)].Cut()
+			until := c.sessions[i].Deadline()
+			if until.Equal(renewed[i]) && time.Until(until) < 10*s.svc.TTL {
+				continue // on a busy machine it has not yet come back since
+			}
+			renewed[i] = until
+			heal := c.links[i].Cut()
 			time.Sleep(rand.N(20 * time.Millisecond))
 			heal()
 		}

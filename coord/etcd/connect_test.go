@@ -102,7 +102,7 @@ func TestConnectNamesTheCause(t *testing.T) {
 			all.Go(func() {
 				var said lockedBuffer
 				cfg := clientv3.Config{Endpoints: []string{c.at}, TLS: c.tls, Username: user, Password: user}
-				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // all at once, on a busy machine
 				defer cancel()
 				_, err := Connect(ctx, cfg, WithLogger(slog.New(slog.NewTextHandler(&said, nil))), WithCleartextPassword())
 				if !errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.at) {
