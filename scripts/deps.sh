@@ -2,7 +2,7 @@
 # Fetches the real servers that the tests start, without root, once:
 #
 #   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
-#                               memcached
+#                               memcached, NATS
 #   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
 #   scripts/deps.sh --kube      etcd and Kubernetes' API server, which takes minutes to build
 #
@@ -16,6 +16,7 @@
 #   pgbouncer/         pgbouncer
 #   mariadb/           mariadbd, mariadb-install-db and mariadb
 #   memcached/         memcached
+#   nats-server        built from verify/servers/natsbuild
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
 #   kube-apiserver     built from verify/servers/kubebuild  (--kube)
@@ -44,9 +45,11 @@ etcdbuild=$here/verify/servers/etcdbuild
 ETCD=$(sed -n 's|.*go\.etcd\.io/etcd/server/v3 v\([^ ]*\).*|\1|p' "$etcdbuild/go.mod")
 kubebuild=$here/verify/servers/kubebuild
 KUBE=$(sed -n 's|^require k8s\.io/kubernetes v||p' "$kubebuild/go.mod")
+natsbuild=$here/verify/servers/natsbuild
+NATS=$(sed -n 's|.*github\.com/nats-io/nats-server/v2 v\([^ ]*\).*|\1|p' "$natsbuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 
-pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached)
+pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server)
 case "${1:-}" in
 "") ;;
 --interop) pieces+=(curator kazoo) ;;
@@ -70,6 +73,7 @@ version() {
 	mariadb) echo $MARIADB ;;
 	memcached) echo $MEMCACHED ;;
 	kube-apiserver) echo "$KUBE" ;;
+	nats-server) echo "$NATS" ;;
 	esac
 }
 
@@ -79,6 +83,7 @@ pin() {
 	case $1 in
 	etcd) read -r recipe _ < <(cat "$etcdbuild/go.mod" "$etcdbuild/go.sum" | cksum) ;;
 	kube-apiserver) read -r recipe _ < <(cat "$kubebuild/go.mod" "$kubebuild/go.sum" | cksum) ;;
+	nats-server) read -r recipe _ < <(cat "$natsbuild/go.mod" "$natsbuild/go.sum" | cksum) ;;
 	zookeeper) recipe=1:$SLF4J:$METRICS:$SNAPPY:$NETTY:$JCTOOLS:$COMMONS_CLI ;;
 	curator) recipe=1:$GUAVA:$JACKSON:$ZOOKEEPER ;;
 	kazoo) recipe=1:$SIX:$PURE_SASL ;;
@@ -221,6 +226,13 @@ fetch_kube-apiserver() {
 	(cd "$kubebuild" && export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 &&
 		nice -n 19 go build -trimpath -ldflags='-s -w' -o "$out/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver) >&2 ||
 		fail "building kube-apiserver $KUBE in $kubebuild failed; the Go toolchain's words are above"
+}
+
+fetch_nats-server() {
+	command -v go >/dev/null || fail "nats-server is built with go, and there is no go on PATH"
+	(cd "$natsbuild" && export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 &&
+		go build -trimpath -ldflags='-s -w' -o "$out/nats-server" github.com/nats-io/nats-server/v2) >&2 ||
+		fail "building nats-server $NATS in $natsbuild failed; the Go toolchain's words are above"
 }
 
 fetch_etcd-3.4() {

@@ -1,5 +1,5 @@
-// Package servers starts real servers as child processes (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached), for
-// tests, for the bench and for the chaos tool. This project is about what a lock does when a server is killed, is
+// Package servers starts real servers as child processes (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached,
+// NATS), for tests, for the bench and for the chaos tool. This project is about what a lock does when a server is killed, is
 // frozen or loses an election, and only the servers themselves show that: a fake would repeat our own mistakes.
 //
 // In a test one line is enough; the server ends with the test:
@@ -20,6 +20,7 @@
 //	replica := servers.Postgres(t, servers.ReplicaOf(pg.Member(0)))
 //	my := servers.MariaDB(t, servers.Password("secret"))
 //	cache := servers.Memcached(t, servers.Flags("-M", "-m", "16"))
+//	bus := servers.NATS(t, servers.Fsync())
 //	pool, err := pgxpool.New(ctx, pg.URL())
 //
 // For a killed server to come back empty, remove the folder "data" in its [Member.Dir] before Restart.

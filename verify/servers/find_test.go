@@ -80,6 +80,9 @@ func TestTheVersionsAreThoseThatDepsFetches(t *testing.T) {
 	kube, err := os.ReadFile("kubebuild/go.mod")
 	require.NoError(t, err)
 	pins["kube-apiserver"] = regexp.MustCompile(`(?m)^require k8s\.io/kubernetes v(\S+)$`).FindStringSubmatch(string(kube))[1]
+	nats, err := os.ReadFile("natsbuild/go.mod")
+	require.NoError(t, err)
+	pins["nats-server"] = regexp.MustCompile(`github\.com/nats-io/nats-server/v2 v(\S+)`).FindStringSubmatch(string(nats))[1]
 	variables := map[string]string{}
 	for _, m := range regexp.MustCompile(`\b([A-Z_0-9]+)=([0-9][0-9.]*)`).FindAllStringSubmatch(string(script), -1) {
 		variables[m[1]] = m[2]

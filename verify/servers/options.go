@@ -44,8 +44,8 @@ func configure(opts []Option) config {
 	return cfg
 }
 
-// Members sets the number of servers that form the cluster. The default is 1. Servers of Redis, PostgreSQL, MariaDB and
-// memcached form none: they know nothing of one another.
+// Members sets the number of servers that form the cluster. The default is 1. Servers of Redis, PostgreSQL, MariaDB,
+// memcached and NATS form none: they know nothing of one another.
 func Members(n int) Option { return func(c *config) { c.members = n } }
 
 // Dir makes the servers keep their data and logs in a new folder inside path, which is not removed, instead of in one
@@ -57,7 +57,8 @@ func Dir(path string) Option { return func(c *config) { c.dir = path } }
 func Shared() Option { return func(c *config) { c.shared = true } }
 
 // Fsync makes the servers wait for the disk at every write, as they do in production, if [Dir] is on one. Without it a
-// write still survives a kill -9, since the page cache outlives the process. For Redis it is [AppendOnly] that counts.
+// write still survives a kill -9, since the page cache outlives the process. For Redis it is [AppendOnly] that counts. NATS does
+// not wait as it comes; with Fsync it has sync_interval: always.
 func Fsync() Option { return func(c *config) { c.fsync = true } }
 
 // Tick sets ZooKeeper's tick. The default is 100 ms. Sessions may last from 2 ticks to 1,000 s, and a server ends them
@@ -77,8 +78,8 @@ func JavaOptions(options ...string) Option {
 	return func(c *config) { c.java = append(c.java, options...) }
 }
 
-// Config adds lines to the server's configuration: ZooKeeper's zoo.cfg, redis.conf, postgresql.conf, pgbouncer.ini or
-// MariaDB's my.cnf, such as "maxmemory-policy allkeys-lru" or "max_connections = 20". They come last, and the last line
+// Config adds lines to the server's configuration: ZooKeeper's zoo.cfg, redis.conf, postgresql.conf, pgbouncer.ini,
+// MariaDB's my.cnf or the configuration of NATS, such as "maxmemory-policy allkeys-lru" or "max_connections = 20". They come last, and the last line
 // for a key wins.
 //
 // In them, as in JavaOptions and Flags, {name}, {dir} and {port:x} stand for the member's name, its folder, and a
@@ -113,7 +114,7 @@ func OldEtcd() Option { return func(c *config) { c.old = true } }
 // Verbose makes the servers log more than warnings: "info" or "debug".
 func Verbose(level string) Option { return func(c *config) { c.verbosity = strings.ToLower(level) } }
 
-// Password makes Redis, PostgreSQL and MariaDB ask for that password, which [Member.URL] contains. Without it they let in
+// Password makes Redis, PostgreSQL, MariaDB and NATS ask for that password, which [Member.URL] contains. Without it they let in
 // everybody on this machine.
 func Password(p string) Option { return func(c *config) { c.password = p } }
 

@@ -49,6 +49,12 @@ func Memcached(t testing.TB, opts ...Option) *Cluster {
 	return forTest(t, "memcached", startMemcached, configure(opts))
 }
 
+// NATS starts NATS with JetStream for the test, and ends it with the test.
+func NATS(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return forTest(t, "NATS", startNATS, configure(opts))
+}
+
 // Kube starts Kubernetes' etcd and API server for the test, and ends them with the test. That takes minutes in all, so the test
 // is skipped unless TURNWISE_KUBE=1 is set, as `make test-kube` does.
 func Kube(t testing.TB, opts ...Option) *Cluster {
