@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/postgres coord/redis examples verify/bench verify/browser verify/integration verify/simulation
+MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/nats coord/postgres coord/redis examples verify/bench verify/browser verify/integration verify/simulation
 GO_TEST = go test -race -p 1
 
 # What was built and vetted in one clone is not built and vetted again in the next. What is tested does not depend on the
@@ -17,7 +17,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached, Curator, Kazoo; no root, pinned, once)
+deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached, NATS, Curator, Kazoo; no root, pinned, once)
 	@bash scripts/deps.sh --interop
 
 .PHONY: test
@@ -64,7 +64,7 @@ lint-notice: # that NOTICE has the licences of what the tool contains
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
 	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/redis/quorum ./coord/register/... ./verify/integration/... ./coord/postgres \
-		./coord/etcd/... ./coord/mysql/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./verify/browser/... ./verify/simulation/... ./...
+		./coord/etcd/... ./coord/mysql/... ./coord/nats/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./verify/browser/... ./verify/simulation/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)
@@ -88,7 +88,7 @@ PLANTED_EVERY = 1
 mutants: deps ## Break the code in small ways, and count what the tests notice (MUTANTS='-seed 7 coord' for another sample)
 	go run ./verify/mutants $(MUTANTS)
 
-MUTANTS ?= -sample 20 coord rules recipes register storekit trace backend tool zk etcd file memcached redis quorum postgres mysql
+MUTANTS ?= -sample 20 coord rules recipes register storekit trace backend tool zk etcd file memcached redis quorum postgres mysql nats
 
 .PHONY: chaos
 chaos: deps ## Break servers, workers and links on all services, peers beside ours with sessions of 2 and of 10 s (two hours; CHAOS='-members 3 -length 3m' for less)
@@ -125,7 +125,7 @@ test-release: ## Make a release that nobody sees, and use it
 
 .PHONY: test-long
 test-long: ## Run the drivers' tests with crowds of ten thousand, all recipes for ten minutes while servers restart, and the models to the end
-	@set -e; for dir in coord coord/etcd coord/mysql coord/postgres coord/redis; do \
+	@set -e; for dir in coord coord/etcd coord/mysql coord/nats coord/postgres coord/redis; do \
 		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 90m ./...); \
 	done
 	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./mixed -mixed.length=10m

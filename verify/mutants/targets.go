@@ -51,6 +51,7 @@ var targets = []target{
 	{"quorum", "coord/redis", []string{"quorum"}, quick("quorum"), 75, 10 * time.Minute},
 	{"postgres", "coord/postgres", []string{"."}, quick("."), 75, 10 * time.Minute},
 	{"mysql", "coord/mysql", []string{"."}, quick("."), 75, 10 * time.Minute},
+	{"nats", "coord/nats", []string{"."}, quick("."), 75, 10 * time.Minute},
 	{"backend", "backend", []string{"."}, of("."), 75, 2 * time.Minute},
 	{"tool", "cmd/turnwise", []string{"internal/..."}, []suite{
 		{own, nil}, {".", []string{"-test.short", "-test.run=^TestScripts$/^file$"}},

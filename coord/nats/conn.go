@@ -1,0 +1,295 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// conn is one connection to one run of one server. The client library is not to make it anew by itself: behind the next one there
+// may be a server that has forgotten, and a swap must not go there before that is known.
+type conn struct {
+	nc   *natsgo.Conn
+	run  string    // the server's ID, which is another one after each start
+	up   time.Time // since when the server has run, if its monitor has said so
+	seen atomic.Pointer[memory]
+
+	over context.Context // ends with the connection
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	calls   map[*call]struct{}
+	clock   time.Time // the server's, when it was asked last
+	sampled time.Time
+}
+
+// call is a request that waits for its answer.
+type call struct {
+	subject string
+	refuse  context.CancelCauseFunc
+}
+
+const (
+	// dialFor bounds each attempt to connect.
+	dialFor = 3 * time.Second
+
+	// pingEvery is how often the server is asked whether it is there. After two that were not answered the connection is over.
+	pingEvery = 2 * time.Second
+)
+
+// dial makes a connection, checks whom it leads to, and listens to what is told there.
+func (s *Store) dial(ctx context.Context) (*conn, error) {
+	c := &conn{calls: make(map[*call]struct{})}
+	c.over, c.end = context.WithCancelCause(ctx)
+	o := s.options
+	o.AllowReconnect, o.RetryOnFailedConnect = false, false
+	o.PingInterval, o.MaxPingsOut, o.Timeout = pingEvery, 2, dialFor
+	o.IgnoreDiscoveredServers = true
+	o.InboxPrefix = s.root + ".inbox"
+	o.ClosedCB = func(nc *natsgo.Conn) { c.end(errors.Join(errCut, nc.LastError())) }
+	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { s.trouble(c, err) }
+	o.DisconnectedErrCB, o.DisconnectedCB, o.ConnectedCB, o.ReconnectedCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil, nil
+	o.CustomDialer = &endingDialer{ctx, o.CustomDialer, o.Dialer} //nolint:staticcheck // Dialer is what users of old may have set
+	nc, err := o.Connect()
+	if err != nil {
+		c.end(err)
+		return nil, err
+	}
+	c.nc, c.run = nc, nc.ConnectedServerId()
+	context.AfterFunc(c.over, nc.Close)
+	ctx, cancel := context.WithTimeout(ctx, dialFor)
+	defer cancel()
+	if err = c.check(); err == nil {
+		err = s.prove(ctx, c)
+	}
+	if err == nil {
+		_, err = nc.Subscribe(s.toldSubject(), func(m *natsgo.Msg) { s.ears.told(m.Header.Get(notesHeader)) })
+	}
+	if err == nil {
+		err = nc.FlushWithContext(ctx) // the server answers when it knows of the subscription
+	}
+	if err == nil {
+		err = context.Cause(c.over)
+	}
+	if err == nil && errors.Is(nc.LastError(), natsgo.ErrPermissionViolation) {
+		err = nc.LastError()
+	}
+	if err != nil {
+		c.end(err)
+		nc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// check refuses a server that cannot do what is needed.
+func (c *conn) check() error {
+	has, level := c.nc.ConnectedServerJetStream()
+	switch {
+	case !has:
+		return storekit.Denied("the server has no JetStream: write jetstream { store_dir: … } into its configuration")
+	case level < 1:
+		return storekit.Denied("it is NATS %s; it takes 2.11 or newer", c.nc.ConnectedServerVersion())
+	case c.nc.ConnectedClusterName() != "":
+		return storekit.Denied("the server is one of a cluster, of which nobody can tell whether it has forgotten something: use a server of its own")
+	case c.nc.MaxPayload() < leastPayload:
+		return storekit.Denied("the server takes messages of %d bytes; max_payload must be %d or more", c.nc.MaxPayload(), leastPayload)
+	}
+	return nil
+}
+
+// trouble is what the client library reports beside the answers.
+func (s *Store) trouble(c *conn, err error) {
+	switch {
+	case errors.Is(err, natsgo.ErrSlowConsumer):
+		s.ears.lost()
+	case errors.Is(err, natsgo.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription to"):
+		c.end(err) // without it nothing is heard, answers neither
+	case errors.Is(err, natsgo.ErrPermissionViolation):
+		c.refused(err)
+	}
+}
+
+// refused ends the calls whose requests the user has no right to send. The server gives no other answer to them.
+func (c *conn) refused(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for q := range c.calls {
+		if strings.Contains(err.Error(), `"`+q.subject+`"`) {
+			q.refuse(err)
+		}
+	}
+}
+
+// request sends a message and returns the answer. If the connection ends meanwhile, it is open whether the message has arrived.
+func (c *conn) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, error) {
+	within, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	defer context.AfterFunc(c.over, func() { refuse(context.Cause(c.over)) })()
+	q := &call{m.Subject, refuse}
+	c.mu.Lock()
+	c.calls[q] = struct{}{}
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.calls, q)
+		c.mu.Unlock()
+	}()
+	answer, err := c.nc.RequestMsgWithContext(within, m)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return nil, context.Cause(within)
+	}
+	return answer, err
+}
+
+// api asks JetStream for something.
+func (c *conn) api(ctx context.Context, what string, in, out any) error {
+	m := natsgo.NewMsg("$JS.API." + what)
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		m.Data = b
+	}
+	answer, err := c.request(ctx, m)
+	if errors.Is(err, natsgo.ErrNoResponders) {
+		return storekit.Denied("JetStream does not answer: is it enabled for this account?")
+	}
+	if err != nil {
+		return err
+	}
+	return decode(answer.Data, out)
+}
+
+// decode reads an answer, which may be that the server has refused.
+func decode(data []byte, out any) error {
+	var refusal struct{ Error *apiError }
+	if err := json.Unmarshal(data, &refusal); err != nil {
+		return fmt.Errorf("an answer that makes no sense: %.100q", data)
+	}
+	if refusal.Error != nil {
+		return refusal.Error
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(data, out)
+}
+
+// link is the way to the server: the connection that there is, or the news about it.
+type link struct {
+	mu   sync.Mutex
+	cur  *conn
+	err  error
+	next chan struct{} // closed when that changes
+}
+
+// get returns the connection. If there is none, it waits for the attempt to make one that is under way.
+func (l *link) get(ctx context.Context, life *driverkit.Life) (*conn, error) {
+	l.mu.Lock()
+	c, next := l.cur, l.next
+	l.mu.Unlock()
+	if c != nil && c.over.Err() == nil {
+		return c, nil
+	}
+	select {
+	case <-next:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-life.Done():
+		return nil, storekit.ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cur == nil {
+		return nil, l.err
+	}
+	return l.cur, nil
+}
+
+func (l *link) set(c *conn, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cur, l.err = c, err
+	close(l.next)
+	l.next = make(chan struct{})
+}
+
+// keepConnected makes a connection, and another one when that is over, as long as the store is open.
+func (s *Store) keepConnected() {
+	ctx := s.life.Context()
+	var said string
+	for tries := 0; ctx.Err() == nil; tries++ {
+		c, err := s.dial(ctx)
+		if err = explain(err); err != nil {
+			if text := err.Error(); text != said && ctx.Err() == nil {
+				s.Log.Debug("nats: no connection, trying on", "err", storekit.OneLine(err))
+				said = text
+			}
+			s.link.set(nil, err)
+			wait := driverkit.Pause(tries)
+			if errors.Is(err, driver.ErrDenied) {
+				wait = driverkit.Pause(driverkit.Slowly)
+			}
+			if driverkit.Sleep(ctx, driverkit.Jitter(wait)) != nil {
+				return
+			}
+			continue
+		}
+		tries, said = -1, ""
+		s.link.set(c, nil)
+		s.ears.lost() // what was told while there was no connection
+		<-c.over.Done()
+		c.nc.Close()
+		s.link.set(nil, explain(context.Cause(c.over)))
+	}
+}
+
+// endingDialer dials for as long as a context lasts, and closes what it has dialled when that ends. So a server that says nothing
+// holds up no Close.
+type endingDialer struct {
+	ctx   context.Context
+	other natsgo.CustomDialer // the user's, or nil
+	plain *net.Dialer         // likewise
+}
+
+func (d *endingDialer) Dial(network, address string) (nc net.Conn, err error) {
+	switch {
+	case d.other != nil:
+		nc, err = d.other.Dial(network, address)
+	default:
+		plain := net.Dialer{Timeout: dialFor}
+		if d.plain != nil {
+			plain = *d.plain
+		}
+		nc, err = plain.DialContext(d.ctx, network, address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(d.ctx, func() { nc.Close() })
+	return &endingConn{nc, stop}, nil
+}
+
+type endingConn struct {
+	net.Conn
+	stop func() bool
+}
+
+func (c *endingConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}

@@ -1,0 +1,38 @@
+package nats
+
+import (
+	"context"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// Connect returns a client on the server at an address, as [Open] takes it. Closing the client closes everything.
+func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
+		return Open(ctx, address, opts...)
+	})
+}
+
+// New returns a driver that connects as the user's own options of the client library say: whom to trust, and who we are. It is
+// the options, not a connection, since each connection is looked at before it is used: behind one that is made anew there may be
+// a server that has forgotten. So what they say about making a connection anew counts for nothing, nor do their callbacks and
+// their prefix of inboxes. Closing the driver closes the connection.
+func New(ctx context.Context, options natsgo.Options, opts ...Option) (driver.Driver, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, c, options, "the server of the options")
+	if err != nil {
+		return nil, err
+	}
+	return c.Driver(s), nil
+}

@@ -1,0 +1,85 @@
+package nats
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// together is how many registers List asks for at a time.
+const together = 32
+
+// List asks which subjects there are, and then for the message of each. A consumer would be quicker, but passes over a register
+// that is swapped meanwhile: its old message has gone then, and its new one comes too late.
+func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	err := s.with(ctx, func(c *conn, known *memory) error { return s.list(ctx, c, known, prefix, yield) })
+	return failed(ctx, err, "list %q", prefix)
+}
+
+func (s *Store) list(ctx context.Context, c *conn, known *memory, prefix string, yield func(register.Item) bool) error {
+	keys, now, err := s.keys(ctx, c, known, prefix)
+	if err != nil {
+		return err
+	}
+	type found struct {
+		it  register.Item
+		at  stand
+		err error
+	}
+	for len(keys) > 0 {
+		some := keys[:min(len(keys), together)]
+		keys = keys[len(some):]
+		all := make([]found, len(some))
+		var asking sync.WaitGroup
+		for i, key := range some {
+			asking.Go(func() {
+				f := &all[i]
+				f.it, f.at, f.err = s.content(ctx, c, known, key)
+			})
+		}
+		asking.Wait()
+		for _, f := range all {
+			switch {
+			case f.err != nil:
+				return f.err
+			case f.it.Version.IsZero():
+				continue
+			}
+			f.it.Age = max(0, now.Sub(f.at.since))
+			if !yield(f.it) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// keys returns those that have a message, and when that was so.
+func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string) (keys []string, now time.Time, err error) {
+	filter := known.registers(s.root) + ".>"
+	if kind, own := kindOf(prefix); own {
+		filter = known.registers(s.root) + "." + kind + ".*"
+	}
+	for offset := 0; ; {
+		var info streamInfo
+		ask := map[string]any{"subjects_filter": filter, "offset": offset}
+		if err := c.api(ctx, "STREAM.INFO."+known.stream, ask, &info); err != nil {
+			return nil, now, err
+		}
+		if now.IsZero() {
+			now = info.Now
+		}
+		for subject := range info.State.Subjects {
+			if key, ok := known.keyOf(s.root, subject); ok && strings.HasPrefix(key, prefix) {
+				keys = append(keys, key)
+			}
+		}
+		offset += len(info.State.Subjects)
+		if len(info.State.Subjects) == 0 || offset >= info.Total {
+			return keys, now, nil
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package nats
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// memory is one stretch of time in which the server has forgotten nothing. Each has a stream of its own, whose name has the
+// memory's ID, and so have the subjects in it. A request that is meant for a memory that is over finds nobody.
+//
+// All these streams have one subject in common, and a server gives a subject to one stream only. So there is one at a time, and
+// whoever asks for the stream with that subject finds it. Whoever notices that a memory is over deletes its stream, and begins
+// another.
+type memory struct {
+	id     string
+	stream string
+	run    string        // of the server, when the memory began
+	age    time.Duration // how long it has lasted, by the server's clock
+
+	last driverkit.Max // the greatest number of a message that was seen
+	seen stands
+	lost atomic.Bool // it has gone back behind what we have seen
+}
+
+func (m *memory) ID() string         { return m.id }
+func (m *memory) For() time.Duration { return m.age }
+
+// registers is what the subjects of a memory's registers begin with.
+func (m *memory) registers(root string) string { return root + ".r." + m.id }
+
+const (
+	layoutTag = "turnwise-layout"
+	runTag    = "turnwise-server"
+	layout    = "1"
+)
+
+// stream is how a stream is made. What others may have set besides is there to be refused.
+type stream struct {
+	Name        string            `json:"name"`
+	Subjects    []string          `json:"subjects"`
+	Metadata    map[string]string `json:"metadata"`
+	Storage     string            `json:"storage"`
+	Retention   string            `json:"retention"`
+	Discard     string            `json:"discard"`
+	PerSubject  int               `json:"max_msgs_per_subject"`
+	MaxMessages int               `json:"max_msgs"`
+	MaxBytes    int64             `json:"max_bytes"`
+	MaxSize     int               `json:"max_msg_size"`
+	MaxAge      int64             `json:"max_age"`
+	Replicas    int               `json:"num_replicas"`
+	MessageTTL  bool              `json:"allow_msg_ttl"`
+	DenyDelete  bool              `json:"deny_delete"` // neither can be taken back
+	DenyPurge   bool              `json:"deny_purge"`
+	Republish   *republish        `json:"republish,omitempty"`
+
+	Sealed    bool            `json:"sealed"`
+	NoAck     bool            `json:"no_ack,omitempty"`
+	Mirror    json.RawMessage `json:"mirror,omitempty"`
+	Sources   json.RawMessage `json:"sources,omitempty"`
+	Transform json.RawMessage `json:"subject_transform,omitempty"`
+	Persist   string          `json:"persist_mode,omitempty"`
+}
+
+type republish struct {
+	From        string `json:"src"`
+	To          string `json:"dest"`
+	HeadersOnly bool   `json:"headers_only"`
+}
+
+type streamInfo struct {
+	Config  stream    `json:"config"`
+	Created time.Time `json:"created"`
+	Now     time.Time `json:"ts"`
+	Total   int       `json:"total"`
+	State   struct {
+		Last     uint64            `json:"last_seq"`
+		Subjects map[string]uint64 `json:"subjects"`
+	} `json:"state"`
+	Cluster struct {
+		Leader string `json:"leader"`
+	} `json:"cluster"`
+}
+
+// sharedSubject is the subject that the streams of all memories have. Nothing is published there.
+func (s *Store) sharedSubject() string { return s.root + ".memory" }
+
+func (s *Store) streamOf(id, run string) stream {
+	m := memory{id: id}
+	return stream{
+		Name: s.root + "-" + id, Subjects: []string{s.sharedSubject(), m.registers(s.root) + ".>"},
+		Metadata: map[string]string{layoutTag: layout, runTag: run},
+		Storage:  "file", Retention: "limits", Discard: "old", PerSubject: 1, MaxMessages: -1, MaxBytes: -1, MaxSize: -1, Replicas: 1,
+		MessageTTL: true, DenyDelete: true, DenyPurge: true,
+		Republish: &republish{m.registers(s.root) + ".>", s.toldSubject(), true},
+	}
+}
+
+// Memory says that the server has remembered everything since the stream was made. Unless the server is known to wait for its
+// disk, another start of it is another memory.
+func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
+	mem, err := s.recall(ctx)
+	return mem, failed(ctx, err, "look for the stream of the memory")
+}
+
+func (s *Store) recall(ctx context.Context) (register.Memory, error) {
+	mem, err := s.known.Recall(ctx, func(last *memory) (*memory, error) {
+		c, err := s.link.get(ctx, s.life)
+		if err != nil {
+			return nil, err
+		}
+		m, err := s.look(ctx, c, last)
+		if err == nil {
+			c.seen.Store(m)
+		}
+		return m, err
+	})
+	return mem, explain(err)
+}
+
+// mostStreams is how often the stream may be another one while it is looked at.
+const mostStreams = 8
+
+// look finds out which memory there is, or begins one.
+func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error) {
+	for range mostStreams {
+		var names struct {
+			Streams []string `json:"streams"`
+		}
+		if err := c.api(ctx, "STREAM.NAMES", map[string]string{"subject": s.sharedSubject()}, &names); err != nil {
+			return nil, err
+		}
+		if len(names.Streams) == 0 {
+			if err := s.begin(ctx, c); err != nil && !isCode(err, subjectsOverlap, nameInUse) {
+				return nil, err
+			}
+			continue
+		}
+		name := names.Streams[0]
+		m := &memory{id: strings.TrimPrefix(name, s.root+"-"), stream: name}
+		if last != nil && last.stream == name {
+			m = last
+		}
+		info, err := m.info(ctx, c)
+		switch {
+		case isCode(err, noStream):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if err := s.isOurs(c, m, &info); err != nil {
+			return nil, err
+		}
+		if m != last {
+			m.run = info.Config.Metadata[runTag]
+		}
+		if s.isOver(c, m, &info) {
+			s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", name)
+			if err := c.api(ctx, "STREAM.DELETE."+name, nil, nil); err != nil && !isCode(err, noStream) {
+				return nil, err
+			}
+			continue
+		}
+		m.last.Saw(int64(info.State.Last))
+		m.age = max(0, info.Now.Sub(info.Created))
+		if s.monitor != "" { // it may have been started with an older disk
+			m.age = min(m.age, time.Since(c.up))
+		}
+		return m, nil
+	}
+	return nil, errors.New("the stream is another one all the time: is somebody deleting streams?")
+}
+
+func (s *Store) begin(ctx context.Context, c *conn) error {
+	v := register.NewVersion()
+	cfg := s.streamOf(hex.EncodeToString(v[:]), c.run)
+	return c.api(ctx, "STREAM.CREATE."+cfg.Name, cfg, nil)
+}
+
+func (m *memory) info(ctx context.Context, c *conn) (info streamInfo, err error) {
+	err = c.api(ctx, "STREAM.INFO."+m.stream, nil, &info)
+	return info, err
+}
+
+// isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
+func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
+	is, want := info.Config, s.streamOf(m.id, "")
+	if !strings.HasPrefix(m.stream, s.root+"-") || is.Metadata[layoutTag] != layout {
+		return storekit.Denied("the subjects of this root belong to the stream %.100q, which is not ours, or of another version of turnwise: "+
+			"name another root with WithRoot", m.stream)
+	}
+	if leader := info.Cluster.Leader; leader != "" && leader != c.nc.ConnectedServerName() {
+		return storekit.Denied("the stream is at the server %.100q, and we are connected to another one: connect to that", leader)
+	}
+	is.Metadata, want.Metadata = nil, nil
+	if is.Persist == "default" {
+		is.Persist = ""
+	}
+	got, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	made, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	if string(got) != string(made) {
+		return storekit.Denied("somebody has changed the stream %s: it is %.600s, and should be %.600s; stop all, and delete it", m.stream, got, made)
+	}
+	return nil
+}
+
+// isOver reports whether a memory must not be gone on with.
+func (s *Store) isOver(c *conn, m *memory, info *streamInfo) bool {
+	return m.lost.Load() || int64(info.State.Last) < m.last.Load() || s.monitor == "" && m.run != c.run
+}
+
+// recognize refuses a connection to a server that does not have the memory that we know.
+func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
+	if s.monitor == "" && known.run != c.run {
+		return s.forgot(known)
+	}
+	info, err := known.info(ctx, c)
+	switch {
+	case isGone(err):
+		return s.forgot(known)
+	case err != nil:
+		return err
+	}
+	if err := s.isOurs(c, known, &info); err != nil {
+		return err
+	}
+	if s.isOver(c, known, &info) {
+		return s.lose(known)
+	}
+	return nil
+}
+
+// forgot makes all calls fail until Memory is called, which looks what is there now.
+func (s *Store) forgot(known *memory) error {
+	s.known.Forget(known)
+	return register.ErrForgot
+}
+
+// lose is forgot for a memory whose stream is there, and has less than it had: it must not be gone on with.
+func (s *Store) lose(known *memory) error {
+	known.lost.Store(true)
+	return s.forgot(known)
+}
+
+// mayAll tries the rights that a holder needs later, so that one that is lacking is noticed before anybody relies on it. The look
+// for the memory has tried the others.
+func (s *Store) mayAll(ctx context.Context) error {
+	return s.with(ctx, func(c *conn, known *memory) error {
+		if _, _, err := s.content(ctx, c, known, "rights"); err != nil {
+			return err
+		}
+		// A number that no message has: it is refused for that if we may publish.
+		w := register.Swap{Key: "rights", Next: register.NewVersion()}
+		if err := s.publish(ctx, c, known, &w, 1<<62); !isCode(err, wrongSequence, wrongSequenceToo) {
+			return fmt.Errorf("a swap that was to be refused: %w", err)
+		}
+		// Neither of these can be done: the one names two streams, the other one that there is not.
+		err := c.api(ctx, "STREAM.CREATE."+s.root+"-none", map[string]string{"name": s.root + "-other"}, nil)
+		if err = unlessRefused(err); err == nil {
+			err = unlessRefused(c.api(ctx, "STREAM.DELETE."+s.root+"-none", nil, nil))
+		}
+		return err
+	})
+}
+
+// unlessRefused takes JetStream's no for an answer: it was asked.
+func unlessRefused(err error) error {
+	var no *apiError
+	if errors.As(err, &no) {
+		return nil
+	}
+	return err
+}
+
+// maxVarz bounds what a monitor may say.
+const maxVarz = 1 << 20
+
+// prove asks the server's monitor whether the server waits for its disk.
+func (s *Store) prove(ctx context.Context, c *conn) error {
+	if s.monitor == "" {
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.monitor+"/varz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the monitor: %w", err)
+	}
+	defer resp.Body.Close()
+	var says struct {
+		ID        string    `json:"server_id"`
+		Start     time.Time `json:"start"`
+		Now       time.Time `json:"now"`
+		JetStream struct {
+			Config struct {
+				SyncAlways bool `json:"sync_always"`
+			} `json:"config"`
+		} `json:"jetstream"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxVarz)).Decode(&says); err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the monitor: %s: %w", resp.Status, errors.Join(err, errors.New("is that the monitoring port of the server?")))
+	}
+	switch {
+	case says.ID != c.run:
+		return fmt.Errorf("the monitor is of the server %.100q, and we are connected to %.100q", says.ID, c.run)
+	case !says.JetStream.Config.SyncAlways:
+		return storekit.Denied("the server answers before a write is on its disk: write sync_interval: always into jetstream { }, or do without WithMonitor")
+	}
+	c.up = time.Now().Add(-says.Now.Sub(says.Start))
+	return nil
+}
+
+// stand is the last message of a register: its number, the version in it, and when it was stored.
+type stand struct {
+	version register.Version
+	seq     uint64
+	since   time.Time // by the server's clock
+	seen    time.Time // by ours
+}
+
+// mustStand reports whether there must be a message. Who empties a register leaves one there, which expires at some time.
+func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.seen) < emptyFor/2 }
+
+// stands are the messages that were seen last, so that the next swap need not read first.
+type stands struct {
+	mu  sync.Mutex
+	all map[string]stand
+}
+
+// maxStands bounds what is remembered. One that is missing costs a read.
+const maxStands = 4096
+
+// note takes in what was seen. An answer that was overtaken by a later one counts for nothing.
+func (s *stands) note(key string, at stand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil || len(s.all) >= maxStands {
+		s.all = make(map[string]stand)
+	}
+	if at.seq >= s.all[key].seq {
+		s.all[key] = at
+	}
+}
+
+func (s *stands) forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, key)
+}
+
+func (s *stands) of(key string) stand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[key]
+}
+
+// clockFor is how old a sample of the server's clock may be where an age may be too small by that.
+const clockFor = 250 * time.Millisecond

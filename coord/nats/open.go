@@ -1,0 +1,104 @@
+package nats
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"strings"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// Open returns a store in the JetStream of the server at an address: host, host:port, or a URL as in
+//
+//	nats://user:password@host:4222
+//	nats://token@host
+//	tls://host                        over TLS
+//
+// Open checks that the server can do all that is needed, and that the user may. While the server is out of reach it keeps
+// trying, until ctx ends or, if ctx has no deadline, for 30 s. ctx governs no more than that. Close ends the connection.
+//
+// A password or a token is sent as it is. So it is refused, unless the address is on this machine or the server has to show a
+// certificate that is checked; see [WithCleartextPassword].
+func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	options, err := parse(address, &c)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, c, options, strings.TrimPrefix(options.Url, "nats://"))
+}
+
+func open(ctx context.Context, c config, options natsgo.Options, address string) (*Store, error) {
+	s := &Store{config: c, options: options, known: storekit.NewKnown[*memory](), life: driverkit.NewLife(context.Background())}
+	s.link.next = make(chan struct{})
+	s.ears.topics = make(map[string]map[*ear]struct{})
+	s.life.Go(s.keepConnected)
+	if err := pkg.Open(ctx, address, c.Log, s.remembers); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// remembers looks for the memory, or begins one, and tries what a holder needs later.
+func (s *Store) remembers(ctx context.Context) error {
+	if _, err := s.recall(ctx); err != nil {
+		return err
+	}
+	return s.mayAll(ctx)
+}
+
+// parse makes an address the client library's options.
+func parse(address string, c *config) (options natsgo.Options, err error) {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	if !isURL {
+		if strings.Contains(address, "@") { // what is before it may be a password
+			return options, pkg.Invalid("an address with a user or a password is a URL: nats://user:password@host:4222")
+		}
+		scheme, rest = "nats", address
+	}
+	u, err := url.Parse("nats://" + rest)
+	if err != nil || scheme != "nats" && scheme != "tls" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return options, pkg.Invalid("the address %q is not one of the kind nats://user:password@host:4222 or tls://host", scheme+"://…")
+	}
+	at := u.Host
+	if u.Port() == "" {
+		at = net.JoinHostPort(u.Hostname(), "4222")
+	}
+	if err := driverkit.CheckAddress(at); err != nil || u.Hostname() == "" || strings.Contains(u.Host, ",") {
+		return options, pkg.Invalid("the address %q is not host:port, of one server", at)
+	}
+	options = natsgo.GetDefaultOptions()
+	options.Url = "nats://" + at
+	if scheme == "tls" || c.tls != nil {
+		options.Secure, options.TLSConfig = true, c.tls
+		if options.TLSConfig == nil {
+			options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+	}
+	if u.User != nil {
+		if err := driverkit.CheckPassword(at, options.TLSConfig, c.cleartext, c.Log); err != nil {
+			return options, pkg.Invalid("open %s: %w", at, err)
+		}
+		password, has := u.User.Password()
+		if has {
+			options.User, options.Password = u.User.Username(), password
+		} else {
+			options.Token = u.User.Username()
+		}
+	}
+	if c.credentials != "" {
+		if err := natsgo.UserCredentials(c.credentials)(&options); err != nil {
+			return options, storekit.OneLine(pkg.Invalid("WithCredentials: %w", err))
+		}
+	}
+	return options, nil
+}

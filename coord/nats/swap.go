@@ -1,0 +1,149 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+const (
+	// notesRoom is what a message may have of notes, encoded, and of other headers.
+	notesRoom = 128 << 10
+
+	// leastPayload is the smallest max_payload of a server that will do.
+	leastPayload = 512 << 10
+
+	// maxValue is the largest value, if the server takes messages of 1 MB or more, as it does unless max_payload says otherwise.
+	maxValue = 1<<20 - notesRoom - 4<<10
+
+	// emptyFor is how long the message of an emptied register stays.
+	emptyFor = 2 * time.Hour
+)
+
+func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, err error) {
+	err = s.with(ctx, func(c *conn, known *memory) error {
+		if most := min(maxValue, int(c.nc.MaxPayload())-notesRoom-4<<10); len(w.Value) > most {
+			return fmt.Errorf("%w: %d bytes; a message of this server has room for %d", register.ErrTooLarge, len(w.Value), most)
+		}
+		cur, err = s.swap(ctx, c, known, &w)
+		return err
+	})
+	switch {
+	case err == nil:
+		return cur, nil
+	case errors.Is(err, register.ErrConflict):
+		return cur, register.ErrConflict
+	}
+	return register.Item{}, failed(ctx, err, "swap %q", w.Key)
+}
+
+// maxTries is how often others may be in the way of a swap without having swapped the register.
+const maxTries = 20
+
+// swap publishes behind the message that was seen last. If that is not the last one any more, it looks why.
+func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Swap) (register.Item, error) {
+	at := known.seen.of(w.Key)
+	sure := at.version == w.Old && (at.seq > 0 || w.Old.IsZero()) // or there was none ever: a guess, which the server checks
+	for range maxTries {
+		if !sure {
+			cur, found, err := s.aged(ctx, c, known, w.Key)
+			switch {
+			case err != nil:
+				return cur, err
+			case cur.Version == w.Next && w.Next != w.Old:
+				return cur, nil // an earlier try
+			case cur.Version != w.Old:
+				return cur, register.ErrConflict
+			}
+			at = found
+		}
+		if w.Old == w.Next && len(w.Notes) == 0 {
+			if sure { // nothing is to be written, so nobody checks the guess
+				sure = false
+				continue
+			}
+			return register.Item{Key: w.Key}, nil
+		}
+		err := s.publish(ctx, c, known, w, at.seq)
+		if err == nil {
+			return s.swapped(ctx, c, known, w), nil
+		}
+		if !isCode(err, wrongSequence, wrongSequenceToo) {
+			return register.Item{}, err
+		}
+		sure = false
+	}
+	return register.Item{}, errors.New("the message changes all the time, though nobody swaps the register: who else publishes under this root?")
+}
+
+// aged returns a register with its age. That may be a bit too small, which does no harm, so that who lost a race need not ask for
+// the time as well.
+func (s *Store) aged(ctx context.Context, c *conn, known *memory, key string) (register.Item, stand, error) {
+	cur, at, err := s.content(ctx, c, known, key)
+	if err == nil && !cur.Version.IsZero() {
+		var now time.Time
+		now, err = c.time(ctx, known, clockFor)
+		cur.Age = max(0, now.Sub(at.since))
+	}
+	return cur, at, err
+}
+
+func (s *Store) swapped(ctx context.Context, c *conn, known *memory, w *register.Swap) register.Item {
+	cur := register.Item{Key: w.Key, Version: w.Next}
+	if w.Next.IsZero() {
+		return cur
+	}
+	cur.Value = w.Value
+	if w.Clock {
+		if now, err := c.time(ctx, known, 0); err == nil { // it is applied all the same
+			cur.Clock = clock(now)
+		}
+	}
+	return cur
+}
+
+// publish is one conditional write: the server refuses it unless seq is the number of the last message for that register. Numbers
+// count for the whole stream and never come again, so a late one fails also if the register was emptied and made anew meanwhile.
+func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register.Swap, seq uint64) error {
+	m := natsgo.NewMsg(known.subject(s.root, w.Key))
+	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(seq, 10))
+	m.Data = slices.Concat(w.Next[:], w.Value)
+	if w.Next.IsZero() {
+		m.Data = w.Next[:]
+		m.Header.Set("Nats-TTL", emptyFor.String())
+	}
+	if len(w.Notes) > 0 {
+		m.Header.Set(notesHeader, encodeNotes(w.Notes))
+	}
+	before := known.last.Load()
+	answer, err := c.request(ctx, m)
+	if errors.Is(err, natsgo.ErrNoResponders) {
+		return errNobody
+	}
+	if err != nil {
+		return err
+	}
+	var ack struct {
+		Stream string `json:"stream"`
+		Seq    uint64 `json:"seq"`
+	}
+	if err := decode(answer.Data, &ack); err != nil {
+		return err
+	}
+	if ack.Stream != known.stream {
+		return errNobody
+	}
+	if int64(ack.Seq) <= before {
+		return s.lose(known)
+	}
+	known.last.Saw(int64(ack.Seq))
+	known.seen.note(w.Key, stand{version: w.Next, seq: ack.Seq, seen: time.Now()})
+	return nil
+}
