@@ -49,15 +49,15 @@ func (n *nats) command(m *Member) (*exec.Cmd, error) {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	sync := "2m"
+	sync := ""
 	if cfg.fsync {
-		sync = "always"
+		sync = ", sync_interval: always"
 	}
 	lines := []string{
 		"server_name: {name}",
 		"listen: 127.0.0.1:{port:client}",
 		"http: 127.0.0.1:{port:monitor}",
-		"jetstream { store_dir: " + strconv.Quote(data) + ", sync_interval: " + sync + " }",
+		"jetstream { store_dir: " + strconv.Quote(data) + sync + " }",
 	}
 	if cfg.password != "" {
 		lines = append(lines, "authorization { user: turnwise, password: "+strconv.Quote(cfg.password)+" }")
