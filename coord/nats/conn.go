@@ -61,9 +61,13 @@ func (s *Store) dial(ctx context.Context) (*conn, error) {
 	o.ClosedCB = func(nc *natsgo.Conn) { c.end(errors.Join(errCut, nc.LastError())) }
 	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { s.trouble(c, err) }
 	o.DisconnectedErrCB, o.DisconnectedCB, o.ConnectedCB, o.ReconnectedCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil, nil
-	o.CustomDialer = &endingDialer{ctx, o.CustomDialer, o.Dialer} //nolint:staticcheck // Dialer is what users of old may have set
+	way := &endingDialer{ctx: ctx, other: o.CustomDialer, plain: o.Dialer} //nolint:staticcheck // some set that
+	o.CustomDialer = way
 	nc, err := o.Connect()
 	if err != nil {
+		if errors.Is(err, natsgo.ErrNoServers) && way.err != nil {
+			err = way.err
+		}
 		c.end(err)
 		return nil, err
 	}
@@ -208,7 +212,9 @@ func (l *link) get(ctx context.Context, life *driverkit.Life) (*conn, error) {
 	select {
 	case <-next:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, errors.Join(ctx.Err(), l.err)
 	case <-life.Done():
 		return nil, storekit.ErrClosed
 	}
@@ -264,24 +270,28 @@ type endingDialer struct {
 	ctx   context.Context
 	other natsgo.CustomDialer // the user's, or nil
 	plain *net.Dialer         // likewise
+	err   error               // of the last attempt, which the library does not tell
 }
 
-func (d *endingDialer) Dial(network, address string) (nc net.Conn, err error) {
-	switch {
-	case d.other != nil:
-		nc, err = d.other.Dial(network, address)
-	default:
-		plain := net.Dialer{Timeout: dialFor}
-		if d.plain != nil {
-			plain = *d.plain
-		}
-		nc, err = plain.DialContext(d.ctx, network, address)
-	}
+func (d *endingDialer) Dial(network, address string) (net.Conn, error) {
+	nc, err := d.dial(network, address)
 	if err != nil {
+		d.err = err
 		return nil, err
 	}
-	stop := context.AfterFunc(d.ctx, func() { nc.Close() })
-	return &endingConn{nc, stop}, nil
+	stop := context.AfterFunc(d.ctx, func() { _ = nc.Close() })
+	return &endingConn{&vetted{Conn: nc}, stop}, nil
+}
+
+func (d *endingDialer) dial(network, address string) (net.Conn, error) {
+	if d.other != nil {
+		return d.other.Dial(network, address)
+	}
+	plain := net.Dialer{Timeout: dialFor}
+	if d.plain != nil {
+		plain = *d.plain
+	}
+	return plain.DialContext(d.ctx, network, address)
 }
 
 type endingConn struct {

@@ -263,7 +263,7 @@ func (s *Store) lose(known *memory) error {
 // mayAll tries the rights that a holder needs later, so that one that is lacking is noticed before anybody relies on it. The look
 // for the memory has tried the others.
 func (s *Store) mayAll(ctx context.Context) error {
-	return s.with(ctx, func(c *conn, known *memory) error {
+	err := s.with(ctx, func(c *conn, known *memory) error {
 		if _, _, err := s.content(ctx, c, known, "rights"); err != nil {
 			return err
 		}
@@ -279,6 +279,7 @@ func (s *Store) mayAll(ctx context.Context) error {
 		}
 		return err
 	})
+	return explain(err)
 }
 
 // unlessRefused takes JetStream's no for an answer: it was asked.

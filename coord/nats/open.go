@@ -73,8 +73,11 @@ func parse(address string, c *config) (options natsgo.Options, err error) {
 	if u.Port() == "" {
 		at = net.JoinHostPort(u.Hostname(), "4222")
 	}
-	if err := driverkit.CheckAddress(at); err != nil || u.Hostname() == "" || strings.Contains(u.Host, ",") {
+	if u.Hostname() == "" || strings.Contains(u.Host, ",") {
 		return options, pkg.Invalid("the address %q is not host:port, of one server", at)
+	}
+	if err := driverkit.CheckAddress(at); err != nil {
+		return options, pkg.Invalid("%w", err)
 	}
 	options = natsgo.GetDefaultOptions()
 	options.Url = "nats://" + at

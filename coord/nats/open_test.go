@@ -1,0 +1,207 @@
+package nats
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// refused opens a store in vain. It must say why in one line, and tell no secret.
+func refused(t *testing.T, is error, says, address string, opts ...Option) {
+	t.Helper()
+	s, err := Open(within(t, 3*time.Second), address, opts...)
+	if err == nil {
+		s.Close()
+		t.Errorf("it was opened; want an error that says %q", says)
+		return
+	}
+	if !errors.Is(err, is) || !strings.Contains(err.Error(), says) {
+		t.Errorf("%q does not say %q, or is not %q", err, says, is)
+	}
+	if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("%q is more than one line, or tells a secret", err)
+	}
+}
+
+func TestWhatIsWrongWithAnAddress(t *testing.T) {
+	for address, says := range map[string]string{
+		"":                                 "is not host:port",
+		"nats://":                          "is not host:port",
+		"redis://127.0.0.1":                "nats://user:password@host:4222",
+		"nats://127.0.0.1/0":               "nats://user:password@host:4222",
+		"u:sesame@127.0.0.1":               "is a URL",
+		"nats://u:sesame%zz@h":             "nats://user:password@host:4222",
+		"nats://127.0.0.1,h:4222":          "of one server",
+		"127.0.0.1:99999":                  "no port",
+		"nats://u:sesame@example.com:4222": "in clear",
+		"nats://sesame@example.com":        "in clear",
+	} {
+		refused(t, coord.ErrInvalid, says, address)
+	}
+	for _, o := range []Option{WithRoot(""), WithRoot("a.b"), WithRoot(strings.Repeat("a", 41)), WithMonitor("127.0.0.1:8222"), WithCredentials("/nowhere"), WithTTL(1)} {
+		refused(t, coord.ErrInvalid, "nats", "127.0.0.1:1", o)
+	}
+}
+
+func TestConnectRefusesBeforeItDials(t *testing.T) {
+	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
+		return Connect(ctx, "nats://"+address, WithClient(o))
+	})
+}
+
+func TestAServerThatCannotBeUsedIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ line, says string }{
+		"without JetStream": {"jetstream: disabled", "no JetStream"},
+		"of a cluster":      {"cluster { name: c, listen: \"127.0.0.1:{port:route}\", routes: [\"nats://127.0.0.1:1\"] }", "one of a cluster"},
+		"small messages":    {"max_payload: 100KB", "max_payload"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := servers.NATS(t, servers.Config(c.line)).Member(0)
+			refused(t, driver.ErrDenied, c.says, m.URL())
+		})
+	}
+}
+
+func TestAServerThatWantsAPassword(t *testing.T) {
+	m := servers.NATS(t, servers.Password("open sesame")).Member(0)
+	opened(t, m)
+	for _, address := range []string{m.Addr(), "nats://turnwise:sesame@" + m.Addr(), "nats://sesame@" + m.Addr()} {
+		refused(t, driver.ErrDenied, "does not let us in", address)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	c := servers.NATS(t, servers.TLS())
+	refused(t, driver.ErrDenied, "not to be trusted", "tls://"+c.Addrs()[0])
+	s, err := Open(within(t, 20*time.Second), c.Addrs()[0], WithTLS(c.TLSConfig()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	plain := servers.NATS(t, servers.Shared())
+	refused(t, driver.ErrDenied, "TLS", "tls://"+plain.Addrs()[0], WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}))
+}
+
+func TestAnAddressWithoutNATS(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("220 ready\r\n"))
+			_ = conn.Close()
+		}
+	}()
+	refused(t, coord.ErrUnavailable, "not NATS", l.Addr().String())
+	refused(t, coord.ErrUnavailable, "refused", "127.0.0.1:1")
+}
+
+// The user's options stay as they are, and what they say about a new connection does not count.
+func TestNewConnectsAsTheOptionsSay(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	o := natsgo.GetDefaultOptions()
+	o.Url = m.URL()
+	d, err := New(within(t, 20*time.Second), o, WithTTL(time.Second), WithLongestTTL(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := coord.NewClient(d)
+	defer c.Close()
+	lock := func() {
+		t.Helper()
+		if err := mutex.New(c, "a").Do(within(t, 30*time.Second), func(context.Context, *coord.Hold) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock()
+	m.Restart(t)
+	lock()
+}
+
+func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
+	t.Parallel()
+	always, lazy := servers.NATS(t, servers.Fsync()).Member(0), servers.NATS(t, servers.Shared()).Member(0)
+	opened(t, always, WithMonitor(monitor(always)))
+	refused(t, driver.ErrDenied, "sync_interval: always", lazy.URL(), WithMonitor(monitor(lazy)))
+	refused(t, coord.ErrUnavailable, "the monitor is of the server", lazy.URL(), WithMonitor(monitor(always)))
+	refused(t, coord.ErrUnavailable, "ask the monitor", always.URL(), WithMonitor("http://127.0.0.1:1"))
+	refused(t, coord.ErrUnavailable, "monitor", always.URL(), WithMonitor(monitor(always)+"/nothing"))
+	_, err := Connect(within(t, 10*time.Second), lazy.URL(), WithClient(coord.Require(coord.Strength{Restart: coord.Remembers})))
+	if !errors.Is(err, coord.ErrTooWeak) {
+		t.Errorf("who must not forget gets a server that may: %v", err)
+	}
+}
+
+func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
+	const info = `INFO {"server_id":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}` + "\r\n"
+	for name, says := range map[string]string{
+		"a message of a terabyte":         info + "MSG turnwise.told.x 1 1099511627776\r\n",
+		"with headers of a terabyte":      info + "HMSG turnwise.told.x 1 1099511627775 1099511627776\r\n",
+		"a message of less than nothing":  info + "MSG turnwise.told.x 1 -5\r\n",
+		"a length that is no number":      info + "MSG turnwise.told.x 1 many\r\n",
+		"a message for nobody":            info + "MSG a 77 2\r\nab\r\n",
+		"more headers than message":       info + "HMSG turnwise.told.x 1 900 2\r\nab\r\n",
+		"what is no verb":                 info + "NONSENSE\r\n",
+		"a greeting that makes no sense":  "INFO {\r\n",
+		"a greeting that does not end":    "INFO {" + strings.Repeat(" ", 8<<20),
+		"a line that does not end":        info + "MSG " + strings.Repeat("x", 8<<20),
+		"TLS that nobody asked for":       info + "\x16\x03\x01",
+		"pongs without end":               info + strings.Repeat("PONG\r\n", 100_000),
+		"a greeting after another, large": info + "INFO {" + strings.Repeat(" ", 8<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer conn.Close()
+						_, _ = conn.Write([]byte(says))
+						time.Sleep(200 * time.Millisecond)
+					}()
+				}
+			}()
+			before := allocated()
+			s, err := Open(within(t, 300*time.Millisecond), l.Addr().String())
+			if err == nil {
+				s.Close()
+				t.Error("it was opened")
+			}
+			if grown := allocated() - before; grown > 256<<20 {
+				t.Errorf("it took %d MB", grown>>20)
+			}
+			if !errors.Is(err, coord.ErrUnavailable) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

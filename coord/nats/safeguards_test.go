@@ -1,0 +1,364 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// allocated is how much memory was asked for so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// put swaps a text in over whatever stands there.
+func put(t testing.TB, s *Store, key, text string, notes ...register.Note) register.Item {
+	t.Helper()
+	it, err := s.Read(within(t, 10*time.Second), key)
+	if err == nil {
+		it, err = s.Swap(within(t, 10*time.Second), register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: []byte(text), Notes: notes})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return it
+}
+
+func remembered(t testing.TB, s *Store) register.Memory {
+	t.Helper()
+	m, err := s.Memory(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// forgets waits for the answer of a call, and fails the test unless that is ErrForgot.
+func forgets(t testing.TB, what string, call func(ctx context.Context) error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		err = call(ctx)
+		cancel()
+		if err == nil || errors.Is(err, register.ErrForgot) {
+			break
+		}
+	}
+	if !errors.Is(err, register.ErrForgot) {
+		t.Errorf("%s: %v, want ErrForgot", what, err)
+	}
+}
+
+func reading(s *Store, key string) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := s.Read(ctx, key)
+		return err
+	}
+}
+
+// A swap that was prepared before somebody else's must not replace that.
+func TestALateSwapReplacesNothing(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Shared()).Member(0)
+	root := WithRoot("late")
+	a, b := opened(t, m, root), opened(t, m, root)
+	first := put(t, a, "k", "first")
+	if _, err := b.Read(within(t, 10*time.Second), "k"); err != nil {
+		t.Fatal(err)
+	}
+	second := put(t, a, "k", "second")
+	late := register.Swap{Key: "k", Old: first.Version, Next: register.NewVersion(), Value: []byte("late")}
+	if cur, err := b.Swap(within(t, 10*time.Second), late); !errors.Is(err, register.ErrConflict) || cur.Version != second.Version {
+		t.Errorf("it returns %v, %v", cur, err)
+	}
+	// Nor what was emptied and made anew meanwhile.
+	if _, err := a.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: second.Version}); err != nil {
+		t.Fatal(err)
+	}
+	third := put(t, a, "k", "third")
+	late.Old = second.Version
+	if cur, err := b.Swap(within(t, 10*time.Second), late); !errors.Is(err, register.ErrConflict) || cur.Version != third.Version {
+		t.Errorf("it returns %v, %v", cur, err)
+	}
+}
+
+// What is read at one version must be swapped at that version, also if the same process swaps it meanwhile.
+func TestSwapsOfOneStoreDoNotReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Shared()).Member(0)
+	a := opened(t, m, WithRoot("one"))
+	const each, n = 25, 8
+	done := make(chan error, n)
+	for range n {
+		go func() {
+			done <- func() error {
+				for range each {
+					for {
+						it, err := a.Read(t.Context(), "count")
+						if err != nil {
+							return err
+						}
+						var count int
+						_, _ = fmt.Sscan(string(it.Value), &count)
+						_, err = a.Swap(t.Context(), register.Swap{Key: "count", Old: it.Version, Next: register.NewVersion(), Value: fmt.Append(nil, count+1)})
+						if err == nil {
+							break
+						}
+						if !errors.Is(err, register.ErrConflict) {
+							return err
+						}
+					}
+				}
+				return nil
+			}()
+		}()
+	}
+	for range n {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if it, err := a.Read(t.Context(), "count"); err != nil || string(it.Value) != fmt.Sprint(each*n) {
+		t.Errorf("counted %q, %v; want %d", it.Value, err, each*n)
+	}
+}
+
+func TestAServerThatWasStartedAgainMayHaveForgotten(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s, other := opened(t, m), opened(t, m)
+	before := remembered(t, s)
+	remembered(t, other)
+	put(t, s, "k", "x")
+	m.Restart(t)
+	swap := register.Swap{Key: "late", Next: register.NewVersion(), Value: []byte("x")}
+	forgets(t, "Read", reading(s, "k"))
+	now := remembered(t, s)
+	if now.ID == before.ID || now.For > time.Minute {
+		t.Errorf("it is the memory %v, and was %v", now, before)
+	}
+	// Who has not noticed does nothing in the new memory.
+	forgets(t, "Swap", func(ctx context.Context) error {
+		_, err := other.Swap(ctx, swap)
+		return err
+	})
+	if it, err := s.Read(within(t, 10*time.Second), "late"); err != nil || !it.Version.IsZero() {
+		t.Errorf("%v, %v", it, err)
+	}
+	if m := remembered(t, other); m.ID != now.ID {
+		t.Errorf("the other one has the memory %v, not %v", m, now)
+	}
+}
+
+func TestAServerThatWaitsForItsDiskRemembers(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Fsync()).Member(0)
+	s := opened(t, m, WithMonitor(monitor(m)))
+	before := remembered(t, s)
+	it := put(t, s, "k", "x")
+	m.Restart(t)
+	storecheck.Eventually(t, "it can be read", func() bool {
+		got, err := s.Read(within(t, time.Second), "k")
+		if errors.Is(err, register.ErrForgot) {
+			t.Fatal(err)
+		}
+		return err == nil && got.Version == it.Version
+	})
+	now := remembered(t, s)
+	if now.ID != before.ID || now.For > time.Minute {
+		t.Errorf("it is the memory %v, and was %v", now, before)
+	}
+}
+
+// A disk that is put back to an earlier state has numbers that were seen already.
+func TestADiskThatIsPutBackIsNoticed(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Fsync()).Member(0)
+	s := opened(t, m, WithMonitor(monitor(m)))
+	put(t, s, "k", "kept")
+	m.KeepDisk(t)
+	storecheck.Eventually(t, "the server is back", func() bool { return reading(s, "k")(within(t, time.Second)) == nil })
+	before := remembered(t, s)
+	for i := range 3 {
+		put(t, s, "k", fmt.Sprint("lost ", i))
+	}
+	m.PutBackDisk(t)
+	forgets(t, "Read", reading(s, "other"))
+	if now := remembered(t, s); now.ID == before.ID {
+		t.Errorf("it is the memory %v as before", now)
+	}
+	if it, err := s.Read(within(t, 10*time.Second), "k"); err != nil || !it.Version.IsZero() {
+		t.Errorf("there is %v, %v", it, err)
+	}
+}
+
+func TestNobodyTakesMessagesAway(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s := opened(t, m)
+	it := put(t, s, "k", "x")
+	known, err := s.known.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.PurgeStream(known.stream); err == nil {
+		t.Error("the stream was purged")
+	}
+	if err := js.DeleteMsg(known.stream, known.seen.of("k").seq); err == nil {
+		t.Error("a message was deleted")
+	}
+	if got, err := s.Read(within(t, 10*time.Second), "k"); err != nil || got.Version != it.Version {
+		t.Errorf("there is %v, %v", got, err)
+	}
+}
+
+// Somebody who may change streams has this one throw messages away. Nobody takes a register for empty then who knows better.
+func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s := opened(t, m)
+	before := remembered(t, s)
+	put(t, s, "k", "x")
+	known, err := s.known.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := js.StreamInfo(known.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := info.Config
+	changed.MaxMsgs = 1
+	if _, err := js.UpdateStream(&changed); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "other", "x")
+	forgets(t, "Read", reading(s, "k"))
+	// And the stream is not gone on with.
+	if _, err := s.Memory(within(t, 10*time.Second)); err == nil {
+		t.Error("the changed stream is used")
+	}
+	if err := js.DeleteStream(known.stream); err != nil {
+		t.Fatal(err)
+	}
+	if now := remembered(t, s); now.ID == before.ID {
+		t.Errorf("it is the memory %v as before", now)
+	}
+}
+
+// heard collects notes; a nil is "lost".
+func listen(t testing.TB, s *Store, topic string) <-chan string {
+	t.Helper()
+	all := make(chan string, 1000)
+	stop, err := s.Listen(within(t, 20*time.Second), topic, func(note []byte) {
+		if note == nil {
+			all <- "lost"
+		} else {
+			all <- string(note)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return all
+}
+
+func hears(t testing.TB, all <-chan string, want string) {
+	t.Helper()
+	for end := time.After(20 * time.Second); ; {
+		select {
+		case got := <-all:
+			if got == want {
+				return
+			}
+		case <-end:
+			t.Fatalf("%q is not heard", want)
+		}
+	}
+}
+
+func TestNotesThatAreTooManyAreSaidToBeLost(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Shared()).Member(0)
+	root := WithRoot("many")
+	a, b := opened(t, m, root), opened(t, m, root)
+	all := listen(t, a, "t")
+	var notes []register.Note
+	for range 100 {
+		notes = append(notes, register.Note{Topic: "t", Text: []byte(strings.Repeat("x", 7000))})
+	}
+	put(t, b, "k", "x", notes...)
+	hears(t, all, "lost")
+	put(t, b, "k", strings.Repeat("x", maxValue), register.Note{Topic: "t", Text: []byte("and the next")})
+	hears(t, all, "and the next")
+}
+
+func TestWhatIsToldWhileThereIsNoConnectionIsSaidToBeLost(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Fsync()).Member(0)
+	s := opened(t, m, WithMonitor(monitor(m)))
+	all := listen(t, s, "t")
+	m.Restart(t)
+	hears(t, all, "lost")
+	put(t, s, "k", "x", register.Note{Topic: "t", Text: []byte("told")})
+	hears(t, all, "told")
+}
+
+// Two who notice at once that all begins anew find the same memory.
+func TestManyBeginOneMemory(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	for round := range 5 {
+		removeStreams(t, m)
+		ids := make(chan string, 8)
+		for range cap(ids) {
+			go func() {
+				s, err := Open(within(t, 20*time.Second), m.URL())
+				if err != nil {
+					ids <- err.Error()
+					return
+				}
+				defer s.Close()
+				mem, _ := s.Memory(within(t, 20*time.Second))
+				ids <- mem.ID
+			}()
+		}
+		first := <-ids
+		for range cap(ids) - 1 {
+			if id := <-ids; id != first {
+				t.Fatalf("round %d: one has %q, another one %q", round, first, id)
+			}
+		}
+	}
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range js.StreamNames() {
+		n++
+	}
+	if n != 1 {
+		t.Errorf("there are %d streams", n)
+	}
+}

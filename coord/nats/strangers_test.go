@@ -1,0 +1,309 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// publishes and subscribes are the rights that the documentation says a user needs.
+var publishes = []string{"turnwise.r.>", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.MSG.GET.*"}
+
+var subscribes = []string{"turnwise.told.>", "turnwise.inbox.>"}
+
+func permissions(publish, subscribe []string) string {
+	list := func(all []string) string {
+		if len(all) == 0 {
+			return `{ deny: ">" }`
+		}
+		return `["` + strings.Join(all, `", "`) + `"]`
+	}
+	return fmt.Sprintf("permissions: { publish: %s, subscribe: %s }", list(publish), list(subscribe))
+}
+
+// neighbours are two clients of turnwise, and a stranger who has these rights and no others.
+type neighbours struct {
+	*servers.Member
+	a, b     *coord.Client
+	stranger *natsgo.Conn
+	denied   chan error
+}
+
+const strangersInbox = "other.inbox"
+
+func neighbour(t *testing.T, publish, subscribe []string) *neighbours {
+	t.Helper()
+	t.Parallel()
+	n := &neighbours{denied: make(chan error, 100)}
+	n.Member = servers.NATS(t, servers.Config("authorization { users: [",
+		"{ user: turnwise, password: ours, "+permissions(publishes, subscribes)+" }",
+		"{ user: stranger, password: his, "+permissions(publish, append(subscribe, strangersInbox+".>"))+" } ] }")).Member(0)
+	connect := func() *coord.Client {
+		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+			return Connect(ctx, "nats://turnwise:ours@"+n.Addr(), WithTTL(2*time.Second), WithLongestTTL(2*time.Second), WithLogger(storecheck.Logger(t)))
+		})
+	}
+	n.a, n.b = connect(), connect()
+	var err error
+	n.stranger, err = natsgo.Connect("nats://stranger:his@"+n.Addr(), natsgo.CustomInboxPrefix(strangersInbox),
+		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { n.denied <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.stranger.Close)
+	return n
+}
+
+// asks has the stranger ask for something, and returns the answer.
+func (n *neighbours) asks(t *testing.T, subject, body string) string {
+	t.Helper()
+	m, err := n.stranger.Request(subject, []byte(body), 10*time.Second)
+	if err != nil {
+		t.Fatalf("%s: %v", subject, err)
+	}
+	return string(m.Data)
+}
+
+// mayNot has him try what he has no right to.
+func (n *neighbours) mayNot(t *testing.T, subject, body string) {
+	t.Helper()
+	if err := n.stranger.Publish(subject, []byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-n.denied:
+		if !errors.Is(err, natsgo.ErrPermissionViolation) {
+			t.Errorf("%s: %v", subject, err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("he may publish to %s", subject)
+	}
+}
+
+// known is the memory that the clients have.
+func (n *neighbours) known(t *testing.T) *memory {
+	t.Helper()
+	s, err := Open(within(t, 20*time.Second), "nats://turnwise:ours@"+n.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m, err := s.known.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (n *neighbours) subject(t *testing.T, line string) string {
+	return n.known(t).subject(defaultRoot, "line/"+line)
+}
+
+func TestAStrangerWithoutRights(t *testing.T) {
+	n := neighbour(t, nil, nil)
+	known := n.known(t)
+	for _, subject := range []string{n.subject(t, "orders"), "turnwise.told.x", "turnwise.inbox.x", "$JS.API.STREAM.DELETE." + known.stream} {
+		n.mayNot(t, subject, "")
+	}
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+}
+
+func TestAStrangerWhoHearsWhatIsTold(t *testing.T) {
+	n := neighbour(t, nil, []string{"turnwise.told.>"})
+	heard := make(chan *natsgo.Msg, 1000)
+	if _, err := n.stranger.ChanSubscribe("turnwise.told.>", heard); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+	for end := time.After(10 * time.Second); ; {
+		select {
+		case m := <-heard:
+			if len(m.Data) > 0 {
+				t.Errorf("he hears %q", m.Data)
+			}
+			if key, _ := n.known(t).keyOf(defaultRoot, m.Header.Get("Nats-Subject")); key != "line/orders" {
+				continue
+			}
+		case <-end:
+			t.Error("he hears of no line")
+		}
+		break
+	}
+}
+
+func TestAStrangerWhoMayTell(t *testing.T) {
+	n := neighbour(t, []string{"turnwise.told.>"}, nil)
+	h := storecheck.Locked(t, n.a, "orders")
+	for i := range 200 {
+		m := natsgo.NewMsg("turnwise.told.x")
+		m.Header.Set(notesHeader, []string{"nonsense!", "", "AAAA", strings.Repeat("A", 10_000)}[i%4])
+		if err := n.stranger.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storecheck.IsBusy(t, n.b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStrangerWhoMayReadTheStream(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*"}, nil)
+	h := storecheck.Locked(t, n.a, "orders")
+	says := n.asks(t, "$JS.API.STREAM.MSG.GET."+n.known(t).stream, fmt.Sprintf(`{"last_by_subj":%q}`, n.subject(t, "orders")))
+	if !strings.Contains(says, `"data"`) {
+		t.Errorf("he sees %s", says)
+	}
+	n.mayNot(t, n.subject(t, "orders"), "")
+	storecheck.IsBusy(t, n.b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStrangerWhoMayPublishToRegisters(t *testing.T) {
+	n := neighbour(t, []string{"turnwise.r.>"}, nil)
+	n.asks(t, n.subject(t, "fresh"), "nonsense")
+	storecheck.SpoilsOneLine(t, n.a, n.b, "fresh")
+	// Whatever he writes to a line is the line.
+	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, n.subject(t, "orders"), strings.Repeat("\x00", 8)) })
+}
+
+func TestAStrangerWhoMayDeleteStreams(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.DELETE.*"}, nil)
+	stream := n.known(t).stream
+	storecheck.Emptied(t, n.a, n.b, func() { n.asks(t, "$JS.API.STREAM.DELETE."+stream, "") })
+}
+
+func TestAStrangerWhoMayPurge(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.PURGE.*", "$JS.API.STREAM.MSG.DELETE.*"}, nil)
+	h := storecheck.Locked(t, n.a, "orders")
+	stream := n.known(t).stream
+	if says := n.asks(t, "$JS.API.STREAM.PURGE."+stream, ""); !strings.Contains(says, `"error"`) {
+		t.Errorf("he may purge: %s", says)
+	}
+	for seq := range 10 {
+		if says := n.asks(t, "$JS.API.STREAM.MSG.DELETE."+stream, fmt.Sprintf(`{"seq":%d}`, seq+1)); !strings.Contains(says, `"error"`) {
+			t.Errorf("he may delete: %s", says)
+		}
+	}
+	storecheck.IsBusy(t, n.b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStrangerWhoMayChangeStreams(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.UPDATE.*"}, nil)
+	h := storecheck.Locked(t, n.a, "orders")
+	known := n.known(t)
+	s := &Store{config: config{root: defaultRoot}}
+	cfg := s.streamOf(known.id, known.run)
+	cfg.MaxMessages = 1 // all but one are thrown away
+	body, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says := n.asks(t, "$JS.API.STREAM.UPDATE."+known.stream, string(body)); strings.Contains(says, `"error"`) {
+		t.Fatal(says)
+	}
+	storecheck.EndsSoon(t, h)
+	// Nobody uses the stream until an operator has seen to it.
+	_, err = Open(within(t, 10*time.Second), "nats://turnwise:ours@"+n.Addr())
+	if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "somebody has changed the stream") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAStrangerWhoMayMakeStreams(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.AddStream(&natsgo.StreamConfig{Name: "HIS", Subjects: []string{"turnwise.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, driver.ErrDenied, `the stream "HIS"`, m.URL())
+	if err := js.DeleteStream("HIS"); err != nil {
+		t.Fatal(err)
+	}
+	opened(t, m)
+}
+
+// Who may publish to our inboxes, and hears which there are, answers in the server's place.
+func TestAStrangerWhoMayAnswer(t *testing.T) {
+	n := neighbour(t, []string{"turnwise.inbox.>"}, []string{"turnwise.inbox.>"})
+	if _, err := n.stranger.Subscribe("turnwise.inbox.>", func(m *natsgo.Msg) {
+		if string(m.Data) != "{}" {
+			_ = n.stranger.Publish(m.Subject, []byte("{}"))
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	// The server's own answer comes first here, and a second one to the same question counts for nothing.
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+}
+
+// Each right that the documentation names is needed, and Open says that one is lacking.
+func TestEachRightIsNeeded(t *testing.T) {
+	t.Parallel()
+	lines := []string{"authorization { users: [", "{ user: all, password: p, " + permissions(publishes, subscribes) + " }"}
+	var users []string
+	for i := range publishes {
+		some := append(append([]string{}, publishes[:i]...), publishes[i+1:]...)
+		lines = append(lines, fmt.Sprintf("{ user: p%d, password: p, %s }", i, permissions(some, subscribes)))
+		users = append(users, fmt.Sprint("p", i))
+	}
+	for i := range subscribes {
+		some := append(append([]string{}, subscribes[:i]...), subscribes[i+1:]...)
+		lines = append(lines, fmt.Sprintf("{ user: s%d, password: p, %s }", i, permissions(publishes, some)))
+		users = append(users, fmt.Sprint("s", i))
+	}
+	m := servers.NATS(t, servers.Config(append(lines, "] }")...)).Member(0)
+	for range 2 { // with a stream, and before there is one
+		for _, user := range users {
+			refused(t, driver.ErrDenied, "lacks a right", "nats://"+user+":p@"+m.Addr())
+		}
+		s, err := Open(within(t, 10*time.Second), "nats://all:p@"+m.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+}
+
+func TestManyOpen(t *testing.T) {
+	m := servers.NATS(t, servers.Shared()).Member(0)
+	for range 5 {
+		var all []*Store
+		for range 20 {
+			s, err := Open(within(t, 20*time.Second), m.URL(), WithRoot("manyopen"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s)
+		}
+		for _, s := range all {
+			s.Close()
+		}
+	}
+}
