@@ -81,27 +81,32 @@ func parse(address string, c *config) (options natsgo.Options, err error) {
 	}
 	options = natsgo.GetDefaultOptions()
 	options.Url = "nats://" + at
-	if scheme == "tls" || c.tls != nil {
+	return options, authenticate(&options, c, at, scheme == "tls", u.User)
+}
+
+// authenticate adds whom to trust, and who we are.
+func authenticate(options *natsgo.Options, c *config, at string, encrypt bool, user *url.Userinfo) error {
+	if encrypt || c.tls != nil {
 		options.Secure, options.TLSConfig = true, c.tls
 		if options.TLSConfig == nil {
 			options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 	}
-	if u.User != nil {
+	if user != nil {
 		if err := driverkit.CheckPassword(at, options.TLSConfig, c.cleartext, c.Log); err != nil {
-			return options, pkg.Invalid("open %s: %w", at, err)
+			return pkg.Invalid("open %s: %w", at, err)
 		}
-		password, has := u.User.Password()
+		password, has := user.Password()
 		if has {
-			options.User, options.Password = u.User.Username(), password
+			options.User, options.Password = user.Username(), password
 		} else {
-			options.Token = u.User.Username()
+			options.Token = user.Username()
 		}
 	}
 	if c.credentials != "" {
-		if err := natsgo.UserCredentials(c.credentials)(&options); err != nil {
-			return options, storekit.OneLine(pkg.Invalid("WithCredentials: %w", err))
+		if err := natsgo.UserCredentials(c.credentials)(options); err != nil {
+			return storekit.OneLine(pkg.Invalid("WithCredentials: %w", err))
 		}
 	}
-	return options, nil
+	return nil
 }

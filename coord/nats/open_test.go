@@ -155,10 +155,10 @@ func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 }
 
 func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
-	const info = `INFO {"server_id":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}` + "\r\n"
+	const info = `INFO {"server_id":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}` + "\r\nPONG\r\n"
 	for name, says := range map[string]string{
-		"a message of a terabyte":         info + "MSG turnwise.told.x 1 1099511627776\r\n",
-		"with headers of a terabyte":      info + "HMSG turnwise.told.x 1 1099511627775 1099511627776\r\n",
+		"a message of eight gigabytes":    info + "MSG turnwise.told.x 1 8589934592\r\n",
+		"with headers of that size":       info + "HMSG turnwise.told.x 1 8589934591 8589934592\r\n",
 		"a message of less than nothing":  info + "MSG turnwise.told.x 1 -5\r\n",
 		"a length that is no number":      info + "MSG turnwise.told.x 1 many\r\n",
 		"a message for nobody":            info + "MSG a 77 2\r\nab\r\n",

@@ -94,7 +94,9 @@ func (c *conn) time(ctx context.Context, known *memory, back time.Duration) (tim
 }
 
 // clock is a moment of the server's clock as the time since one that is the same for everybody.
-func clock(t time.Time) time.Duration { return time.Duration(t.UnixNano()) }
+func clock(t time.Time) time.Duration { return t.Sub(beginning) }
+
+var beginning = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // maxKind is the length of the longest beginning of keys that has a token of its own in their subjects.
 const maxKind = 60
