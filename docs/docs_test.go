@@ -46,7 +46,7 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 func TestEveryRightHasItsTest(t *testing.T) {
 	tests := ""
 	for _, dir := range []string{
-		"../coord/zk", "../coord/etcd", "../coord/register", "../coord/file", "../coord/redis", "../coord/redis/quorum", "../coord/postgres", "../coord/mysql", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run", "../coord/zk/internal/wire", "../coord/memcached", "../coord/kube", "../coord/driver/driverkit", "../verify/integration/fences",
+		"../coord/zk", "../coord/etcd", "../coord/register", "../coord/file", "../coord/redis", "../coord/redis/quorum", "../coord/postgres", "../coord/mysql", "../coord/nats", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run", "../coord/zk/internal/wire", "../coord/memcached", "../coord/kube", "../coord/driver/driverkit", "../verify/integration/fences",
 	} {
 		files, err := filepath.Glob(dir + "/*_test.go")
 		if err != nil {

@@ -1,0 +1,38 @@
+package planted
+
+var nats = []Bug{
+	one("nats: a swap goes behind whatever stands there",
+		"coord/nats/swap.go", `	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(seq, 10))`, `	_ = strconv.FormatUint(seq, 10)`,
+		testsIn("coord/nats", "TestALateSwapReplacesNothing")),
+	one("nats: messages can be taken away",
+		"coord/nats/memory.go", `MessageTTL: true, DenyDelete: true, DenyPurge: true,`, `MessageTTL: true,`, testsIn("coord/nats", "TestNobodyTakesMessagesAway")),
+	one("nats: a message that has gone is an empty register",
+		"coord/nats/read.go", `if before.mustStand() {`, `if before.mustStand() && false {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsNoEmptyRegister")),
+	{"nats: a server that was started again remembers", []Edit{
+		{"coord/nats/memory.go", `|| s.monitor == "" && m.run != c.run`, `|| s.monitor == "-"`},
+		{"coord/nats/memory.go", `	if s.monitor == "" && known.run != c.run {`, `	if s.monitor == "-" {`},
+	}, testsIn("coord/nats", "TestAServerThatWasStartedAgainMayHaveForgotten")},
+	one("nats: a stream may have less than it had",
+		"coord/nats/memory.go", `int64(info.State.Last) < m.last.Load() ||`, ``, testsIn("coord/nats", "TestADiskThatIsPutBackIsNoticed")),
+	one("nats: a stream may be changed",
+		"coord/nats/memory.go", `	if string(got) != string(made) {`, `	if got == nil && made == nil {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsNoEmptyRegister")),
+	one("nats: notes that do not fit are not told at all",
+		"coord/nats/listen.go", `	if err != nil { // too many, or a stranger's
+		a.lost()
+`, `	if err != nil {
+`, testsIn("coord/nats", "TestNotesThatAreTooManyAreSaidToBeLost")),
+	one("nats: nobody is told what was not heard without a connection",
+		"coord/nats/conn.go", `		s.ears.lost() // what was told while there was no connection
+`, ``, testsIn("coord/nats", "TestWhatIsToldWhileThereIsNoConnectionIsSaidToBeLost")),
+	one("nats: a server of a cluster will do",
+		"coord/nats/conn.go", `	case c.nc.ConnectedClusterName() != "":`, `	case c.nc.ConnectedClusterName() == "-":`,
+		Tests{Module: "coord/nats", Package: ".", Run: "^TestAServerThatCannotBeUsedIsRefused$/^of_a_cluster$"}),
+	one("nats: any server's monitor will do",
+		"coord/nats/memory.go", `	case says.ID != c.run:`, `	case says.ID == "":`, testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
+	one("nats: a server may answer before a write is on its disk",
+		"coord/nats/memory.go", `	case !says.JetStream.Config.SyncAlways:`, `	case !says.JetStream.Config.SyncAlways && false:`,
+		testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
+	one("nats: what a server says is believed",
+		"coord/nats/vet.go", `n < 0 || n > maxMessage`, `n < 0`,
+		Tests{Module: "coord/nats", Package: ".", Run: "^TestAServerThatLiesTakesLittleMemory$/^a_message_of_eight_gigabytes$"}),
+}
