@@ -101,15 +101,18 @@ func (s *Store) dial(ctx context.Context) (*conn, error) {
 // check refuses a server that cannot do what is needed.
 func (c *conn) check() error {
 	has, level := c.nc.ConnectedServerJetStream()
+	cluster, most := c.nc.ConnectedClusterName(), c.nc.MaxPayload()
 	switch {
+	case !c.nc.IsConnected(): // it is over already, and then the library knows nothing of the server
+		return errCut
 	case !has:
 		return storekit.Denied("the server has no JetStream: write jetstream { store_dir: … } into its configuration")
 	case level < 1:
 		return storekit.Denied("it is NATS %s; it takes 2.11 or newer", c.nc.ConnectedServerVersion())
-	case c.nc.ConnectedClusterName() != "":
+	case cluster != "":
 		return storekit.Denied("the server is one of a cluster, of which nobody can tell whether it has forgotten something: use a server of its own")
-	case c.nc.MaxPayload() < leastPayload:
-		return storekit.Denied("the server takes messages of %d bytes; max_payload must be %d or more", c.nc.MaxPayload(), leastPayload)
+	case most < leastPayload:
+		return storekit.Denied("the server takes messages of %d bytes; max_payload must be %d or more", most, leastPayload)
 	}
 	return nil
 }

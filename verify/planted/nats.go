@@ -25,7 +25,7 @@ var nats = []Bug{
 		"coord/nats/conn.go", `		s.ears.lost() // what was told while there was no connection
 `, ``, testsIn("coord/nats", "TestWhatIsToldWhileThereIsNoConnectionIsSaidToBeLost")),
 	one("nats: a server of a cluster will do",
-		"coord/nats/conn.go", `	case c.nc.ConnectedClusterName() != "":`, `	case c.nc.ConnectedClusterName() == "-":`,
+		"coord/nats/conn.go", `	case cluster != "":`, `	case cluster == "-":`,
 		Tests{Module: "coord/nats", Package: ".", Run: "^TestAServerThatCannotBeUsedIsRefused$/^of_a_cluster$"}),
 	one("nats: any server's monitor will do",
 		"coord/nats/memory.go", `	case says.ID != c.run:`, `	case says.ID == "":`, testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
