@@ -46,8 +46,8 @@
 //
 // Give turnwise an account of its own. If it has to share one, its user needs
 //
-//	publish:   turnwise.r.>, $JS.API.STREAM.NAMES, $JS.API.STREAM.INFO.*, $JS.API.STREAM.CREATE.*, $JS.API.STREAM.DELETE.*,
-//	           $JS.API.STREAM.MSG.GET.*
+//	publish:   turnwise.r.>, $JS.API.STREAM.INFO.turnwise, $JS.API.STREAM.CREATE.turnwise, $JS.API.STREAM.DELETE.*,
+//	           $JS.API.STREAM.MSG.GET.turnwise
 //	subscribe: turnwise.told.>, turnwise.inbox.>
 //
 // and everybody else must have none on turnwise.> and on the JetStream API of these streams; see docs/security.md for what each is
@@ -55,12 +55,12 @@
 //
 // # What an operator sees
 //
-//	turnwise-1f0c93ab52e74d10                  the stream; its name is new when all began anew
-//	turnwise.r.1f0c93ab52e74d10.KIND.KEY       the subject of a register: "k" and the key up to its first slash, and the key, both
-//	                                           in base64url
+//	turnwise                                   the stream; its metadata say which memory it is of
+//	turnwise.r.1f0c93ab52e74d10.KIND.KEY       the subject of a register: the memory, "k" and the key up to its first slash, and
+//	                                           the key, both in base64url
 //	turnwise.told.>                            the headers of what the stream has stored, with the notes
 //
 // Messages cannot be deleted, nor the stream purged. To start all over while nobody uses it, delete the stream:
 //
-//	nats stream rm turnwise-1f0c93ab52e74d10
+//	nats stream rm turnwise
 package nats

@@ -66,8 +66,11 @@ func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string)
 	for offset := 0; ; {
 		var info streamInfo
 		ask := map[string]any{"subjects_filter": filter, "offset": offset}
-		if err := c.api(ctx, "STREAM.INFO."+known.stream, ask, &info); err != nil {
+		if err := c.api(ctx, "STREAM.INFO."+s.root, ask, &info); err != nil {
 			return nil, now, err
+		}
+		if info.Config.Metadata[memoryTag] != known.id {
+			return nil, now, errNobody
 		}
 		if now.IsZero() {
 			now = info.Now

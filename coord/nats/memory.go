@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,17 +17,16 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// memory is one stretch of time in which the server has forgotten nothing. Each has a stream of its own, whose name has the
-// memory's ID, and so have the subjects in it. A request that is meant for a memory that is over finds nobody.
+// memory is one stretch of time in which the server has forgotten nothing. Its ID is written in the stream, and is in all subjects
+// there: a swap that is meant for a memory that is over finds nobody.
 //
-// All these streams have one subject in common, and a server gives a subject to one stream only. So there is one at a time, and
-// whoever asks for the stream with that subject finds it. Whoever notices that a memory is over deletes its stream, and begins
-// another.
+// All memories have a stream of the same name, and a server has one stream of a name. So there is one at a time. That it gives a
+// subject to one stream only would not do: two streams that are made at the same moment may share one. Whoever notices that a
+// memory is over deletes the stream, and makes it anew. If somebody else has done that just before, a memory ends early.
 type memory struct {
-	id     string
-	stream string
-	run    string        // of the server, when the memory began
-	age    time.Duration // how long it has lasted, by the server's clock
+	id  string
+	run string        // of the server, when the memory began
+	age time.Duration // how long it has lasted, by the server's clock
 
 	last driverkit.Max // the greatest number of a message that was seen
 	seen stands
@@ -43,6 +41,7 @@ func (m *memory) registers(root string) string { return root + ".r." + m.id }
 
 const (
 	layoutTag = "turnwise-layout"
+	memoryTag = "turnwise-memory"
 	runTag    = "turnwise-server"
 	layout    = "1"
 )
@@ -94,14 +93,11 @@ type streamInfo struct {
 	} `json:"cluster"`
 }
 
-// sharedSubject is the subject that the streams of all memories have. Nothing is published there.
-func (s *Store) sharedSubject() string { return s.root + ".memory" }
-
 func (s *Store) streamOf(id, run string) stream {
 	m := memory{id: id}
 	return stream{
-		Name: s.root + "-" + id, Subjects: []string{s.sharedSubject(), m.registers(s.root) + ".>"},
-		Metadata: map[string]string{layoutTag: layout, runTag: run},
+		Name: s.root, Subjects: []string{m.registers(s.root) + ".>"},
+		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run},
 		Storage:  "file", Retention: "limits", Discard: "old", PerSubject: 1, MaxMessages: -1, MaxBytes: -1, MaxSize: -1, Replicas: 1,
 		MessageTTL: true, DenyDelete: true, DenyPurge: true,
 		Republish: &republish{m.registers(s.root) + ".>", s.toldSubject(), true},
@@ -136,29 +132,19 @@ const mostStreams = 8
 // look finds out which memory there is, or begins one.
 func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error) {
 	for range mostStreams {
-		var names struct {
-			Streams []string `json:"streams"`
-		}
-		if err := c.api(ctx, "STREAM.NAMES", map[string]string{"subject": s.sharedSubject()}, &names); err != nil {
-			return nil, err
-		}
-		if len(names.Streams) == 0 {
-			if err := s.begin(ctx, c); err != nil && !isCode(err, subjectsOverlap, nameInUse) {
+		info, err := s.info(ctx, c)
+		if isCode(err, noStream) {
+			if err := s.begin(ctx, c); err != nil && !isCode(err, nameInUse) {
 				return nil, err
 			}
 			continue
 		}
-		name := names.Streams[0]
-		m := &memory{id: strings.TrimPrefix(name, s.root+"-"), stream: name}
-		if last != nil && last.stream == name {
-			m = last
-		}
-		info, err := m.info(ctx, c)
-		switch {
-		case isCode(err, noStream):
-			continue
-		case err != nil:
+		if err != nil {
 			return nil, err
+		}
+		m := last
+		if id := info.Config.Metadata[memoryTag]; m == nil || m.id != id {
+			m = &memory{id: id}
 		}
 		if err := s.isOurs(c, m, &info); err != nil {
 			return nil, err
@@ -167,8 +153,8 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 			m.run = info.Config.Metadata[runTag]
 		}
 		if s.isOver(c, m, &info) {
-			s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", name)
-			if err := c.api(ctx, "STREAM.DELETE."+name, nil, nil); err != nil && !isCode(err, noStream) {
+			s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
+			if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
 				return nil, err
 			}
 			continue
@@ -185,21 +171,32 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 
 func (s *Store) begin(ctx context.Context, c *conn) error {
 	v := register.NewVersion()
-	cfg := s.streamOf(hex.EncodeToString(v[:]), c.run)
-	return c.api(ctx, "STREAM.CREATE."+cfg.Name, cfg, nil)
+	err := c.api(ctx, "STREAM.CREATE."+s.root, s.streamOf(hex.EncodeToString(v[:]), c.run), nil)
+	if isCode(err, subjectsOverlap) {
+		return storekit.Denied("another stream of this account takes what is published under %s.r: name another root with WithRoot", s.root)
+	}
+	return err
 }
 
-func (m *memory) info(ctx context.Context, c *conn) (info streamInfo, err error) {
-	err = c.api(ctx, "STREAM.INFO."+m.stream, nil, &info)
+func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) {
+	err = c.api(ctx, "STREAM.INFO."+s.root, nil, &info)
+	return info, err
+}
+
+// still asks about the stream, and fails if it is not of this memory any more.
+func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, error) {
+	info, err := s.info(ctx, c)
+	if err == nil && info.Config.Metadata[memoryTag] != m.id {
+		err = errNobody
+	}
 	return info, err
 }
 
 // isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
 func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	is, want := info.Config, s.streamOf(m.id, "")
-	if !strings.HasPrefix(m.stream, s.root+"-") || is.Metadata[layoutTag] != layout {
-		return storekit.Denied("the subjects of this root belong to the stream %.100q, which is not ours, or of another version of turnwise: "+
-			"name another root with WithRoot", m.stream)
+	if is.Metadata[layoutTag] != layout {
+		return storekit.Denied("the stream %s is not ours, or of another version of turnwise: name another root with WithRoot", s.root)
 	}
 	if leader := info.Cluster.Leader; leader != "" && leader != c.nc.ConnectedServerName() {
 		return storekit.Denied("the stream is at the server %.100q, and we are connected to another one: connect to that", leader)
@@ -217,7 +214,7 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 		return err
 	}
 	if string(got) != string(made) {
-		return storekit.Denied("somebody has changed the stream %s: it is %.600s, and should be %.600s; stop all, and delete it", m.stream, got, made)
+		return storekit.Denied("somebody has changed the stream %s: it is %.600s, and should be %.600s; stop all, and delete it", s.root, got, made)
 	}
 	return nil
 }
@@ -232,7 +229,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if s.monitor == "" && known.run != c.run {
 		return s.forgot(known)
 	}
-	info, err := known.info(ctx, c)
+	info, err := s.still(ctx, c, known)
 	switch {
 	case isGone(err):
 		return s.forgot(known)
@@ -273,7 +270,7 @@ func (s *Store) mayAll(ctx context.Context) error {
 			return fmt.Errorf("a swap that was to be refused: %w", err)
 		}
 		// Neither of these can be done: the one names two streams, the other one that there is not.
-		err := c.api(ctx, "STREAM.CREATE."+s.root+"-none", map[string]string{"name": s.root + "-other"}, nil)
+		err := c.api(ctx, "STREAM.CREATE."+s.root, map[string]string{"name": s.root + "-other"}, nil)
 		if err = unlessRefused(err); err == nil {
 			err = unlessRefused(c.api(ctx, "STREAM.DELETE."+s.root+"-none", nil, nil))
 		}

@@ -16,7 +16,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		if cur, at, err = s.content(ctx, c, known, key); err != nil || cur.Version.IsZero() {
 			return err
 		}
-		now, err := c.time(ctx, known, 0)
+		now, err := s.time(ctx, c, known, 0)
 		cur.Clock, cur.Age = clock(now), max(0, now.Sub(at.since))
 		return err
 	})
@@ -36,9 +36,13 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		} `json:"message"`
 	}
 	before := known.seen.of(key)
-	err = c.api(ctx, "STREAM.MSG.GET."+known.stream, map[string]string{"last_by_subj": known.subject(s.root, key)}, &a)
+	err = c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": known.subject(s.root, key)}, &a)
 	switch {
 	case isCode(err, noMessage):
+		// In a memory that is over nothing stands either.
+		if _, err := s.still(ctx, c, known); err != nil {
+			return cur, at, err
+		}
 		if before.mustStand() {
 			s.Log.Warn("nats: a message has gone from the stream", "key", key)
 			return cur, at, s.lose(known)
@@ -73,7 +77,7 @@ func item(key string, data []byte) (register.Item, error) {
 }
 
 // time returns what the server's clock said at a moment that is no further back than that.
-func (c *conn) time(ctx context.Context, known *memory, back time.Duration) (time.Time, error) {
+func (s *Store) time(ctx context.Context, c *conn, known *memory, back time.Duration) (time.Time, error) {
 	c.mu.Lock()
 	now, at := c.clock, c.sampled
 	c.mu.Unlock()
@@ -81,7 +85,7 @@ func (c *conn) time(ctx context.Context, known *memory, back time.Duration) (tim
 		return now, nil
 	}
 	sent := time.Now()
-	info, err := known.info(ctx, c)
+	info, err := s.still(ctx, c, known)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -57,7 +57,7 @@ func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error)
 		c.seen.Store(known)
 	}
 	if err = do(c, known); isGone(err) {
-		s.Log.Warn("nats: the stream has gone, or somebody else has begun a new one", "stream", known.stream)
+		s.Log.Warn("nats: the stream has gone, or somebody else has made it anew", "stream", s.root)
 		return s.forgot(known)
 	}
 	return err

@@ -18,7 +18,7 @@ import (
 )
 
 // publishes and subscribes are the rights that the documentation says a user needs.
-var publishes = []string{"turnwise.r.>", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.MSG.GET.*"}
+var publishes = []string{"turnwise.r.>", "$JS.API.STREAM.INFO.turnwise", "$JS.API.STREAM.CREATE.turnwise", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.MSG.GET.turnwise"}
 
 var subscribes = []string{"turnwise.told.>", "turnwise.inbox.>"}
 
@@ -112,8 +112,7 @@ func (n *neighbours) subject(t *testing.T, line string) string {
 
 func TestAStrangerWithoutRights(t *testing.T) {
 	n := neighbour(t, nil, nil)
-	known := n.known(t)
-	for _, subject := range []string{n.subject(t, "orders"), "turnwise.told.x", "turnwise.inbox.x", "$JS.API.STREAM.DELETE." + known.stream} {
+	for _, subject := range []string{n.subject(t, "orders"), "turnwise.told.x", "turnwise.inbox.x", "$JS.API.STREAM.DELETE." + defaultRoot} {
 		n.mayNot(t, subject, "")
 	}
 	storecheck.ShutsOut(t, n.a, n.b, "orders")
@@ -162,9 +161,9 @@ func TestAStrangerWhoMayTell(t *testing.T) {
 }
 
 func TestAStrangerWhoMayReadTheStream(t *testing.T) {
-	n := neighbour(t, []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*"}, nil)
+	n := neighbour(t, []string{"$JS.API.STREAM.INFO.turnwise", "$JS.API.STREAM.MSG.GET.turnwise"}, nil)
 	h := storecheck.Locked(t, n.a, "orders")
-	says := n.asks(t, "$JS.API.STREAM.MSG.GET."+n.known(t).stream, fmt.Sprintf(`{"last_by_subj":%q}`, n.subject(t, "orders")))
+	says := n.asks(t, "$JS.API.STREAM.MSG.GET."+defaultRoot, fmt.Sprintf(`{"last_by_subj":%q}`, n.subject(t, "orders")))
 	if !strings.Contains(says, `"data"`) {
 		t.Errorf("he sees %s", says)
 	}
@@ -185,14 +184,14 @@ func TestAStrangerWhoMayPublishToRegisters(t *testing.T) {
 
 func TestAStrangerWhoMayDeleteStreams(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.DELETE.*"}, nil)
-	stream := n.known(t).stream
+	stream := defaultRoot
 	storecheck.Emptied(t, n.a, n.b, func() { n.asks(t, "$JS.API.STREAM.DELETE."+stream, "") })
 }
 
 func TestAStrangerWhoMayPurge(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.PURGE.*", "$JS.API.STREAM.MSG.DELETE.*"}, nil)
 	h := storecheck.Locked(t, n.a, "orders")
-	stream := n.known(t).stream
+	stream := defaultRoot
 	if says := n.asks(t, "$JS.API.STREAM.PURGE."+stream, ""); !strings.Contains(says, `"error"`) {
 		t.Errorf("he may purge: %s", says)
 	}
@@ -218,7 +217,7 @@ func TestAStrangerWhoMayChangeStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if says := n.asks(t, "$JS.API.STREAM.UPDATE."+known.stream, string(body)); strings.Contains(says, `"error"`) {
+	if says := n.asks(t, "$JS.API.STREAM.UPDATE."+defaultRoot, string(body)); strings.Contains(says, `"error"`) {
 		t.Fatal(says)
 	}
 	storecheck.EndsSoon(t, h)
@@ -239,7 +238,7 @@ func TestAStrangerWhoMayMakeStreams(t *testing.T) {
 	if _, err := js.AddStream(&natsgo.StreamConfig{Name: "HIS", Subjects: []string{"turnwise.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, driver.ErrDenied, `the stream "HIS"`, m.URL())
+	refused(t, driver.ErrDenied, "another stream of this account takes what is published under turnwise.r", m.URL())
 	if err := js.DeleteStream("HIS"); err != nil {
 		t.Fatal(err)
 	}

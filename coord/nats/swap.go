@@ -89,7 +89,7 @@ func (s *Store) aged(ctx context.Context, c *conn, known *memory, key string) (r
 	cur, at, err := s.content(ctx, c, known, key)
 	if err == nil && !cur.Version.IsZero() {
 		var now time.Time
-		now, err = c.time(ctx, known, clockFor)
+		now, err = s.time(ctx, c, known, clockFor)
 		cur.Age = max(0, now.Sub(at.since))
 	}
 	return cur, at, err
@@ -102,7 +102,7 @@ func (s *Store) swapped(ctx context.Context, c *conn, known *memory, w *register
 	}
 	cur.Value = w.Value
 	if w.Clock {
-		if now, err := c.time(ctx, known, 0); err == nil { // it is applied all the same
+		if now, err := s.time(ctx, c, known, 0); err == nil { // it is applied all the same
 			cur.Clock = clock(now)
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register
 	if err := decode(answer.Data, &ack); err != nil {
 		return err
 	}
-	if ack.Stream != known.stream {
+	if ack.Stream != s.root {
 		return errNobody
 	}
 	if int64(ack.Seq) <= before {
