@@ -179,7 +179,7 @@ type connect func(ctx context.Context, c config) (*coord.Client, error)
 // services has an opener for each service that was not left out.
 var services = map[string]opener{
 	"file": files, "zk": nil, "etcd": nil, "redis": nil, "postgres": nil, "mysql": nil, "memcached": nil,
-	"kube": nil,
+	"nats": nil, "kube": nil,
 }
 
 // unreadable is an error about a file or a variable that a URL names.

@@ -22,6 +22,7 @@ import (
 	"github.com/turnwise/turnwise/coord/kube"
 	"github.com/turnwise/turnwise/coord/memcached"
 	"github.com/turnwise/turnwise/coord/mysql"
+	"github.com/turnwise/turnwise/coord/nats"
 	"github.com/turnwise/turnwise/coord/postgres"
 	"github.com/turnwise/turnwise/coord/redis"
 	"github.com/turnwise/turnwise/coord/redis/quorum"
@@ -65,7 +66,7 @@ func byURL(url string) func(ctx context.Context) (*coord.Client, error) {
 func TestAnAddressThatMakesNoSenseIsInvalid(t *testing.T) {
 	for _, url := range []string{
 		"nonsense", "", "://h", "consul://h", "etc://h", "zk://", "zk://h:0", "zk://h:99999", "etcd://h:port", "etcd://h,", "redis://h:99999", "redis://a b",
-		"redis://h,i:70000,j", "redis://h,i,j/99", "postgres://u@h:99999/d", "postgres://u@h/", "mysql://u@h:x/d", "mysql://u@h", "memcached://h:99999", "memcached://h/path",
+		"redis://h,i:70000,j", "redis://h,i,j/99", "postgres://u@h:99999/d", "postgres://u@h/", "mysql://u@h:x/d", "mysql://u@h", "memcached://h:99999", "memcached://h/path", "nats://h:99999", "nats://h,i", "nats://h?monitor=h:1", "nats://h?root=a.b",
 		"kube://a,b", "kube://A", "kube://a?server=h:6443", "kube://a?server=https://h:99999", "kube://a?kubeconfig=/nowhere",
 		"file://host/path", "file:///a%00b", "file:///%zz", "file:///" + strings.Repeat("x", 300),
 	} {
@@ -91,6 +92,7 @@ func TestAnAddressThatMakesNoSenseIsInvalid(t *testing.T) {
 			return mysql.Connect(ctx, "u@tcp("+a+")/d")
 		},
 		"memcached": func(ctx context.Context, a string) (*coord.Client, error) { return memcached.Connect(ctx, a) },
+		"nats":      func(ctx context.Context, a string) (*coord.Client, error) { return nats.Connect(ctx, a) },
 		"kube": func(ctx context.Context, a string) (*coord.Client, error) {
 			return kube.Connect(ctx, "default", kube.WithServer("https://"+a))
 		},
@@ -180,12 +182,14 @@ func TestAWrongPasswordIsDenied(t *testing.T) {
 		return strings.Replace(withPassword(url), "://", "://"+name+":wrong@", 1)
 	}
 	for name, url := range map[string]string{
-		"redis":    "redis://:wrong@" + servers.Redis(t, secret).Addrs()[0],
-		"quorum":   "redis://:wrong@" + strings.Join(servers.Redis(t, secret, servers.Members(3), servers.AppendOnly("always")).Addrs(), ","),
-		"postgres": user("postgres", servers.Postgres(t, secret).URL()),
-		"mysql":    user("root", servers.MariaDB(t, secret).URL()),
-		"etcd":     "etcd://root:wrong@" + guardedEtcd(t),
-		"zk":       "zk://us:wrong@" + guardedZooKeeper(t) + "/guarded",
+		"redis":           "redis://:wrong@" + servers.Redis(t, secret).Addrs()[0],
+		"quorum":          "redis://:wrong@" + strings.Join(servers.Redis(t, secret, servers.Members(3), servers.AppendOnly("always")).Addrs(), ","),
+		"postgres":        user("postgres", servers.Postgres(t, secret).URL()),
+		"mysql":           user("root", servers.MariaDB(t, secret).URL()),
+		"etcd":            "etcd://root:wrong@" + guardedEtcd(t),
+		"nats":            "nats://us:wrong@" + servers.NATS(t, servers.Config(`authorization { user: us, password: "open sesame" }`)).Addrs()[0],
+		"nats by a token": "nats://:wrong@" + servers.NATS(t, servers.Config(`authorization { token: "open sesame" }`)).Addrs()[0],
+		"zk":              "zk://us:wrong@" + guardedZooKeeper(t) + "/guarded",
 	} {
 		t.Run(name, func(t *testing.T) { is(t, coord.ErrDenied, byURL(url)) })
 	}
@@ -232,7 +236,7 @@ func deserted(t *testing.T) string {
 // Where nobody answers, nothing is known.
 func TestWhereNobodyAnswersTheServiceIsOutOfReach(t *testing.T) {
 	address := deserted(t)
-	for _, url := range []string{"zk://%", "etcd://%", "redis://%", "redis://%,127.0.0.1:1,127.0.0.1:2", "postgres://u@%/d", "mysql://u@%/d", "memcached://%", "kube://default?server=https://%"} {
+	for _, url := range []string{"zk://%", "etcd://%", "redis://%", "redis://%,127.0.0.1:1,127.0.0.1:2", "postgres://u@%/d", "mysql://u@%/d", "memcached://%", "nats://%", "kube://default?server=https://%"} {
 		t.Run(url, func(t *testing.T) { is(t, coord.ErrUnavailable, byURL(strings.Replace(url, "%", address, 1))) })
 	}
 }

@@ -14,6 +14,7 @@
 //	postgres://user@host:5432/database        PostgreSQL
 //	mysql://user@host:3306/database           MariaDB or MySQL
 //	memcached://host:11211                    memcached
+//	nats://user@host:4222                     NATS, one server with JetStream; nats://:token@host for a token
 //	kube://namespace                          Kubernetes: kube:// in a pod is the pod's own namespace
 //
 // Names from elsewhere are understood as well: postgresql, mariadb, valkey, zookeeper and memcache; kubernetes and k8s; rediss, valkeys, etcds and
@@ -29,7 +30,7 @@
 // What follows the question mark is name=value, joined by "&". A name that a service does not know is an error.
 //
 //	session=10s             how long a session lasts if nothing is heard from it; not on file, where the kernel tells
-//	longest-session=10s     how long anybody's may last, on redis, postgres, mysql, memcached and kube: when the service has
+//	longest-session=10s     how long anybody's may last, on all but file, zk and etcd: when the service has
 //	                        forgotten who holds, nobody is granted for that long; all URLs of a service must say the same
 //	password-file=PATH      the file with the password of the user in the URL; line ends after it are ignored
 //	password-env=NAME       the environment variable with that password
@@ -40,7 +41,7 @@
 //	server-name=NAME        encrypt, and require this name in the server's certificate
 //
 //	sync=yes, group=yes, any-filesystem=yes   file: see file.WithSync, WithGroup, WithAnyFileSystem
-//	root=NAME               redis, memcached, kube: what all keys begin with
+//	root=NAME               redis, memcached, nats, kube: what all keys begin with
 //	master=NAME             redis: the hosts are sentinels, which know the master by this name
 //	table=NAME              postgres, mysql: the table, if it is not the usual one
 //	owner=ROLE              postgres: see postgres.WithOwner
@@ -48,6 +49,7 @@
 //	listen-url=URL          postgres: where to listen, if the host is a pooler
 //	sslmode=MODE            postgres: as in libpq, instead of tls
 //	evictions=yes           memcached: see memcached.WithEvictions
+//	monitor=URL             nats: see nats.WithMonitor; with credentials=PATH a file of credentials instead of a password
 //	server=URL              kube: the API server, if it is not that of the pod: https://host:6443, or http://127.0.0.1:8001 for
 //	                        kubectl proxy; with token-file=PATH, ca=PATH, cert=PATH and key=PATH as needed
 //	kubeconfig=PATH         kube: a kubeconfig in JSON, see kube.WithKubeconfig; context=NAME chooses one of its contexts
@@ -59,6 +61,6 @@
 // # Small binaries
 //
 // Each service but file has a build tag that leaves it out, with all that it needs: turnwise_no_zk, turnwise_no_etcd,
-// turnwise_no_redis, turnwise_no_postgres, turnwise_no_mysql, turnwise_no_memcached, turnwise_no_kube. A service that was left out is
-// still known by name, and Open says that it was left out.
+// turnwise_no_redis, turnwise_no_postgres, turnwise_no_mysql, turnwise_no_memcached, turnwise_no_nats, turnwise_no_kube. A service
+// that was left out is still known by name, and Open says that it was left out.
 package backend

@@ -6,6 +6,7 @@ replace (
 	github.com/turnwise/turnwise => ../
 	github.com/turnwise/turnwise/coord/etcd => ../coord/etcd
 	github.com/turnwise/turnwise/coord/mysql => ../coord/mysql
+	github.com/turnwise/turnwise/coord/nats => ../coord/nats
 	github.com/turnwise/turnwise/coord/postgres => ../coord/postgres
 	github.com/turnwise/turnwise/coord/redis => ../coord/redis
 )
@@ -17,6 +18,7 @@ require (
 	github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/client/v3 v3.7.3
@@ -32,6 +34,10 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
@@ -39,6 +45,7 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect

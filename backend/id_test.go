@@ -24,7 +24,7 @@ func TestIDTellsServicesApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, url := range []string{
 		"redis://h?root=a", "redis://h?root=b", "redis://u@h?root=a", "redis://h,i?root=a", "redis://h/1?root=a", "file:///a", "file:///b", "file://",
-		"kube://a", "kube://b", "kube://a?server=https://h", "kube://a?root=r",
+		"nats://h", "nats://u:p@h", "nats://h?root=a", "kube://a", "kube://b", "kube://a?server=https://h", "kube://a?root=r",
 	} {
 		if other, ok := seen[id(url)]; ok {
 			t.Errorf("%q and %q are not told apart", url, other)

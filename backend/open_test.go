@@ -41,6 +41,7 @@ func TestEachServiceByItsURL(t *testing.T) {
 			return servers.MariaDB(t).URL() + "?session=4s&longest-session=4s&table=shop"
 		},
 		"memcached": plain(servers.Memcached, "memcached", "?root=shop&session=4s&longest-session=4s", servers.Flags("-M")),
+		"nats":      plain(servers.NATS, "nats", "?root=shop&session=4s&longest-session=4s"),
 		"kube": func(t *testing.T) string {
 			return onKube(t, servers.Kube(t, servers.Shared()), "default", servers.KubeAdmin, "&root=shop&session=4s&longest-session=4s")
 		},
@@ -116,7 +117,7 @@ func TestAPasswordThatIsNotOnTheCommandLine(t *testing.T) {
 // The rule is one for all services that know passwords. Nothing is dialled.
 func TestAPasswordGoesNowhereInClear(t *testing.T) {
 	for _, service := range []string{"zk://u:sesame@%", "etcd://u:sesame@%", "redis://:sesame@%", "redis://:sesame@%,127.0.0.1,127.0.0.2",
-		"redis://:sesame@%?master=m", "postgres://u:sesame@%/d", "mysql://u:sesame@%/d"} {
+		"redis://:sesame@%?master=m", "nats://u:sesame@%", "nats://:sesame@%", "postgres://u:sesame@%/d", "mysql://u:sesame@%/d"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := Open(ctx, strings.Replace(service, "%", "192.0.2.1", 1))

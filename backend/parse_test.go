@@ -20,7 +20,7 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 	for url, says := range map[string]string{
 		"":                              `"": invalid argument: it is no URL: write file:///var/lib/locks or etcd://host:2379, say`,
 		"/var/lib/locks":                `"/var/lib/locks": invalid argument: it is no URL: write file:///var/lib/locks or etcd://host:2379, say`,
-		"consul://h":                    `consul://h: invalid argument: no service is called "consul": use etcd, file, kube, memcached, mysql, postgres, redis, zk`,
+		"consul://h":                    `consul://h: invalid argument: no service is called "consul": use etcd, file, kube, memcached, mysql, nats, postgres, redis, zk`,
 		"zk://":                         `zk://: invalid argument: it names no host: write zk://host:2181`,
 		"zk://h,,i":                     `zk://h,,i: invalid argument: "" is no host, and no host:port`,
 		"zk://h:0":                      `zk://h:0: invalid argument: "h:0" is no host, and no host:port`,
@@ -52,6 +52,9 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 		"postgres://u@h":                `postgres://u@h: invalid argument: it names no database: write postgres://user@host/database`,
 		"memcached://u@h":               `memcached://u@h: invalid argument: memcached knows no users, and the URL names one`,
 		"memcached://h/x":               `memcached://h/x: invalid argument: memcached takes no path, and /x is one`,
+		"nats://h/x":                    `nats://h/x: invalid argument: nats takes no path, and /x is one`,
+		"nats://u@h":                    `nats://u@h: invalid argument: u has no password: add password-file=PATH; a token is a password without a user, as in nats://:token@host`,
+		"nats://h,i":                    `nats://h,i: invalid argument: it names 2 hosts, and nats is one`,
 		"kube://shop/orders":            `kube://shop/orders: invalid argument: kube takes no path, and /orders is one`,
 		"kube://u@shop":                 `kube://u@shop: invalid argument: kube knows no users, and the URL names one`,
 		"kube://a,b":                    `kube://a,b: invalid argument: "a,b" is no namespace: write kube://namespace?server=https://host:port`,

@@ -23,7 +23,7 @@ func (t *target) password() (password, error) {
 	switch {
 	case said > 1:
 		return p, errors.New("it names more than one password: keep one of the URL's own, password-file and password-env")
-	case said > 0 && t.user == "" && t.scheme != "redis": // which has a default user
+	case said > 0 && t.user == "" && t.scheme != "redis" && t.scheme != "nats": // they have a default user, and tokens
 		return p, errors.New("there is a password and no user: write user@host")
 	}
 	return p, nil

@@ -7,6 +7,7 @@ replace (
 	github.com/turnwise/turnwise/backend => ../../backend
 	github.com/turnwise/turnwise/coord/etcd => ../../coord/etcd
 	github.com/turnwise/turnwise/coord/mysql => ../../coord/mysql
+	github.com/turnwise/turnwise/coord/nats => ../../coord/nats
 	github.com/turnwise/turnwise/coord/postgres => ../../coord/postgres
 	github.com/turnwise/turnwise/coord/redis => ../../coord/redis
 )
@@ -61,7 +62,7 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/klauspost/compress v1.18.6 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/lufia/plan9stats v0.0.0-20260330125221-c963978e514e // indirect
 	github.com/magiconair/properties v1.8.10 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -74,6 +75,9 @@ require (
 	github.com/moby/sys/user v0.4.0 // indirect
 	github.com/moby/sys/userns v0.1.0 // indirect
 	github.com/moby/term v0.5.2 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
@@ -84,6 +88,7 @@ require (
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
 	github.com/tklauser/numcpus v0.12.0 // indirect
 	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
+	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect

@@ -8,6 +8,12 @@ var nats = []Bug{
 		"coord/nats/memory.go", `MessageTTL: true, DenyDelete: true, DenyPurge: true,`, `MessageTTL: true,`, testsIn("coord/nats", "TestNobodyTakesMessagesAway")),
 	one("nats: a message that has gone is an empty register",
 		"coord/nats/read.go", `if before.mustStand() {`, `if before.mustStand() && false {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsNoEmptyRegister")),
+	one("nats: a memory that is over has empty registers",
+		"coord/nats/read.go", `if _, err := s.still(ctx, c, known); err != nil {`, `if _, err := s.info(ctx, c); err != nil {`,
+		testsIn("coord/nats", "TestAMemoryThatIsOverHasNoEmptyRegisters")),
+	one("nats: a memory that is over has a list without registers",
+		"coord/nats/list.go", `if info.Config.Metadata[memoryTag] != known.id {`, `if known.id == "" {`,
+		testsIn("coord/nats", "TestAMemoryThatIsOverHasNoEmptyRegisters")),
 	{"nats: a server that was started again remembers", []Edit{
 		{"coord/nats/memory.go", `|| s.monitor == "" && m.run != c.run`, `|| s.monitor == "-"`},
 		{"coord/nats/memory.go", `	if s.monitor == "" && known.run != c.run {`, `	if s.monitor == "-" {`},
