@@ -50,7 +50,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "turnwise",
 		Short: "Run commands under a lock, and see who has it",
-		Long: `Run commands while they hold a lock, a permit or a leader's seat, on ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached,
+		Long: `Run commands while they hold a lock, a permit or a leader's seat, on ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached, NATS,
 Kubernetes or in a directory, and see who has them. Without --backend, TURNWISE_BACKEND and a configuration it is a directory of yours, for
 all your processes on this machine.`,
 		SilenceErrors: true, SilenceUsage: true,
