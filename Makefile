@@ -94,7 +94,7 @@ MUTANTS ?= -sample 20 coord rules recipes register storekit trace backend tool z
 chaos: deps ## Break servers, workers and links on all services, peers beside ours with sessions of 2 and of 10 s (two hours; CHAOS='-members 3 -length 3m' for less)
 	@cd verify/integration && set -e; for s in etcd zk; do for t in 2s 10s; do \
 		go run ./chaos -service $$s -session $$t $(CHAOS); done; done
-	@cd verify/integration && set -e; for s in file redis forgetful quorum postgres mysql memcached; do \
+	@cd verify/integration && set -e; for s in file redis forgetful quorum postgres mysql memcached nats; do \
 		go run ./chaos -service $$s $(CHAOS); done
 
 CHAOS ?= -members 3 -length 10m -peers

@@ -27,11 +27,11 @@ func main() {
 		return
 	}
 	p := plan{logf: log.Printf}
-	flag.StringVar(&p.service, "service", "etcd", "etcd, zk, file, redis, forgetful (a Redis that writes nothing down), quorum (three Redis), postgres, mysql or memcached")
+	flag.StringVar(&p.service, "service", "etcd", "etcd, zk, file, redis, forgetful (a Redis that writes nothing down), quorum (three Redis), postgres, mysql, memcached or nats")
 	flag.IntVar(&p.members, "members", 1, "how many servers")
 	flag.DurationVar(&p.length, "length", 90*time.Second, "for how long faults come")
 	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "decides which faults come when")
-	flag.BoolVar(&p.peers, "peers", false, "run what people lock with there besides, in the same faults; there is nothing for memcached")
+	flag.BoolVar(&p.peers, "peers", false, "run what people lock with there besides, in the same faults; there is nothing for memcached and NATS")
 	flag.IntVar(&p.workers, "workers", 4, "how many worker processes")
 	flag.DurationVar(&p.session, "session", 2*time.Second, "the sessions' time to live")
 	flag.StringVar(&p.only, "only", "", "only faults whose names contain this")

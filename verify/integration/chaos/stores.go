@@ -34,6 +34,7 @@ var stores = map[string]store{
 	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&", postgresPeers, false},
 	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?", mysqlPeers, false},
 	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?", nil, true},
+	"nats":      {servers.StartNATS, nil, "nats://%s?", nil, true},
 }
 
 // isStore reports whether nothing is known of the service but what its clients say.
