@@ -408,8 +408,11 @@ func TestTheEndOfTheClientIsTheEndOfItsTurns(t *testing.T) {
 
 func TestObserversHearOfEachTurn(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var mu sync.Mutex
 		var told []string
 		note := func(what string, n coord.Node) {
+			mu.Lock()
+			defer mu.Unlock()
 			told = append(told, fmt.Sprint(what, " ", n.Token&(1<<coord.TurnBits-1)))
 		}
 		c := s.Client(coord.WithObserver(&coord.Observer{
@@ -430,6 +433,9 @@ func TestObserversHearOfEachTurn(t *testing.T) {
 		assert.Error(t, held.Release())
 		time.Sleep(window)
 		synctest.Wait()
+		if len(told) == 8 && told[4] > told[5] { // two who are told at the same moment
+			told[4], told[5] = told[5], told[4]
+		}
 		assert.Equal(t, []string{"waiting 0", "granted 1", "released 1", "granted 2", "lost 2", "rejoining 0", "granted 1", "released 1"}, told)
 	})
 }
