@@ -34,7 +34,7 @@ func New(log *slog.Logger, opts ...Option) *coord.Observer {
 	if log == nil {
 		log = slog.Default()
 	}
-	l := &logger{log: log, watched: make(map[turn]*time.Timer), said: make(map[subject]*tally)}
+	l := &logger{log: log, watched: make(map[stretch]*time.Timer), said: make(map[subject]*tally)}
 	for _, o := range opts {
 		if o != nil {
 			o(l)
@@ -49,15 +49,20 @@ type logger struct {
 	longWait time.Duration
 
 	mu      sync.Mutex
-	watched map[turn]*time.Timer // what warns of a hold or a wait when it has become long
+	watched map[stretch]*time.Timer // what warns of a hold or a wait when it has become long
 	said    map[subject]*tally
 }
 
-// turn is somebody's place in a line, for as long as he has it.
-type turn struct {
+// stretch is a wait or a hold, from its beginning to its end. A place that callers share waits once, and has many turns, each with a
+// token of its own.
+type stretch struct {
 	line  string
-	token coord.Token
+	id    string      // of the node that waits
+	token coord.Token // of the hold
 }
+
+func waitOf(n coord.Node) stretch { return stretch{line: n.Line, id: n.ID} }
+func holdOf(n coord.Node) stretch { return stretch{line: n.Line, token: n.Token} }
 
 // subject is what warnings are counted by.
 type subject struct{ message, line string }
@@ -82,28 +87,28 @@ func (l *logger) observer() *coord.Observer {
 		},
 		Waiting: func(at time.Time, me coord.Node, ahead int) {
 			l.node(at, slog.LevelDebug, "turnwise: waiting", me, "ahead", ahead)
-			l.watch(at, me, l.longWait, "turnwise: a wait is long", "waits")
+			l.watch(waitOf(me), at, me, l.longWait, "turnwise: a wait is long", "waits")
 		},
 		Rejoining: func(at time.Time, lost coord.Node) {
-			l.unwatch(lost)
+			l.unwatch(waitOf(lost))
 			l.node(at, slog.LevelWarn, "turnwise: a waiter has lost its place and joins again at the end", lost)
 		},
 		GaveUp: func(at time.Time, me coord.Node, waited time.Duration, err error) {
-			l.unwatch(me)
+			l.unwatch(waitOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: gave up", me, "waited", waited, "err", err)
 		},
 		Granted: func(at time.Time, me coord.Node, waited time.Duration) {
-			l.unwatch(me)
+			l.unwatch(waitOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: granted", me, "waited", waited)
-			l.watch(at, me, l.longHold, "turnwise: a hold is long", "held")
+			l.watch(holdOf(me), at, me, l.longHold, "turnwise: a hold is long", "held")
 		},
 		Amended: func(at time.Time, me coord.Node) { l.node(at, slog.LevelDebug, "turnwise: amended", me) },
 		Released: func(at time.Time, me coord.Node, held time.Duration) {
-			l.unwatch(me)
+			l.unwatch(holdOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: released", me, "held", held)
 		},
 		Lost: func(at time.Time, me coord.Node, err error) {
-			l.unwatch(me)
+			l.unwatch(holdOf(me))
 			l.node(at, slog.LevelError, "turnwise: a hold was lost", me, "err", err)
 		},
 	}
@@ -180,23 +185,23 @@ func (l *logger) may(s subject) (may bool, left int) {
 }
 
 // watch warns once if what began then has not ended after that time.
-func (l *logger) watch(began time.Time, n coord.Node, after time.Duration, message, what string) {
+func (l *logger) watch(it stretch, began time.Time, n coord.Node, after time.Duration, message, what string) {
 	if after <= 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.watched[turn{n.Line, n.Token}] = time.AfterFunc(after-time.Since(began), func() {
+	l.watched[it] = time.AfterFunc(after-time.Since(began), func() {
 		l.node(time.Now(), slog.LevelWarn, message, n, what, time.Since(began).Round(time.Millisecond))
 	})
 }
 
-func (l *logger) unwatch(n coord.Node) {
+func (l *logger) unwatch(it stretch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if timer := l.watched[turn{n.Line, n.Token}]; timer != nil {
+	if timer := l.watched[it]; timer != nil {
 		timer.Stop()
-		delete(l.watched, turn{n.Line, n.Token})
+		delete(l.watched, it)
 	}
 }
 

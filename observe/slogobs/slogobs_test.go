@@ -146,3 +146,31 @@ func ExampleNew() {
 	client := mem.New().Client(coord.WithObserver(slogobs.New(slog.Default(), slogobs.LongWait(time.Minute))))
 	defer client.Close()
 }
+
+// Callers who share a place wait as one, and each has a turn of his own.
+func TestTheWaitOfASharedPlaceEndsWithItsFirstTurn(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, said := writing(slog.LevelInfo, slogobs.LongHold(3*time.Minute), slogobs.LongWait(time.Minute))
+		m := mutex.New(s.Client(opt), "a", mutex.Together(10*time.Millisecond))
+		busy, err := mutex.New(s.Client(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		first := m.LockChan(ctx)
+		synctest.Wait()
+		second := m.LockChan(ctx)
+		time.Sleep(30 * time.Second)
+		require.NoError(t, busy.Release())
+		h := (<-first).Hold
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, h.Release())
+		h = (<-second).Hold
+		time.Sleep(2 * time.Minute)
+		assert.Empty(t, said())
+		time.Sleep(2 * time.Minute)
+		assert.Contains(t, said(), "a hold is long")
+		require.NoError(t, h.Release())
+		time.Sleep(5 * time.Minute)
+		assert.Empty(t, said())
+	})
+}
