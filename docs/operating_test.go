@@ -58,6 +58,15 @@ func TestWhatOperatingNamesIsThere(t *testing.T) {
 			t.Errorf("%s is not in both", name)
 		}
 	}
+	measured, err := os.ReadFile("../observe/prom/prom.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"unreachable_seconds", "lost_total"} {
+		if !strings.Contains(read(t, "operating.md"), "turnwise_client_"+name) || !strings.Contains(string(measured), "//	"+name) {
+			t.Errorf("turnwise_client_%s is not in both", name)
+		}
+	}
 	source, err := os.ReadFile("../observe/slogobs/slogobs.go")
 	if err != nil {
 		t.Fatal(err)
