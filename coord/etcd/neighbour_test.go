@@ -247,3 +247,33 @@ func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 	second, ahead := join(t, s, entry("in", "lock"))
 	handsOn(first, second, ahead)
 }
+
+// A memo is not among the keys of its line.
+func TestNeighbourWhoMayWriteTheLineMayNotTouchItsMemo(t *testing.T) {
+	n := playNeighbours(t, mayWrite, lineA())
+	ctx := within(t, 20*time.Second)
+	n.must(nil, n.holder.Remember(ctx, []byte("tuesday")))
+	key := n.sess.d.keys.memo("a")
+	_, err := n.bob.Put(ctx, key, "friday")
+	n.denied("put", err)
+	_, err = n.bob.Delete(ctx, key)
+	n.denied("delete", err)
+	if got, err := n.sess.d.Memo(ctx, "a"); err != nil || string(got) != "tuesday" {
+		t.Errorf("the memo is %q, %v", got, err)
+	}
+}
+
+// Bob decides which slots of a job have been run.
+func TestNeighbourWhoMayWriteTheMemos(t *testing.T) {
+	memos := strings.TrimSuffix(layout{root: defaultRoot}.memo("a"), "a")
+	n := playNeighbours(t, mayWrite, memos)
+	ctx := within(t, 20*time.Second)
+	n.must(nil, n.holder.Remember(ctx, []byte("tuesday")))
+	_, err := n.bob.Put(ctx, n.sess.d.keys.memo("a"), "friday")
+	n.must(nil, err)
+	if got, err := n.sess.d.Memo(ctx, "a"); err != nil || string(got) != "friday" {
+		t.Errorf("the memo is %q, %v", got, err)
+	}
+	n.mayNotTouch()
+	n.handsOver()
+}

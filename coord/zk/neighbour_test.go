@@ -290,3 +290,35 @@ func TestARootWithinAnotherIsAPartOfIt(t *testing.T) {
 	require.Empty(t, ahead)
 	s.leave(behind, true)
 }
+
+// A memo lies beside the line, and only those who may use the root have rights there.
+func TestANeighbourWhoMayDoAnythingInTheLineMayNotTouchItsMemo(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermAll, nodes: gozk.PermAll})
+	n.sess.service.acl = alice(gozk.PermAll) // what Alice makes from now on
+	require.NoError(t, n.holder.Remember(n.ctx, []byte("tuesday")))
+	memo := n.sess.service.memo("a")
+	_, _, err := n.bob.Get(memo)
+	n.denied(err)
+	_, err = n.bob.Set(memo, []byte("friday"), -1)
+	n.denied(err)
+	n.denied(n.bob.Delete(memo, -1))
+	_, err = n.bob.Create(n.sess.service.memo("b"), []byte("friday"), 0, gozk.WorldACL(gozk.PermAll))
+	n.denied(err)
+	got, err := n.sess.service.Memo(n.ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, "tuesday", string(got))
+	n.leave(n.holder, true)
+}
+
+// Whose directory the memos are in could have a job run twice, or never. So it is refused.
+func TestADirectoryOfMemosThatAStrangerMadeIsRefused(t *testing.T) {
+	n := playNeighbours(t, rights{root: gozk.PermCreate})
+	_, err := n.bob.Create(n.sess.service.memos(), nil, 0, gozk.WorldACL(gozk.PermAll))
+	require.NoError(t, err)
+	require.ErrorIs(t, n.holder.Remember(n.ctx, []byte("tuesday")), driver.ErrDenied)
+	_, err = n.bob.Create(n.sess.service.memo("a"), []byte("friday"), 0, gozk.WorldACL(gozk.PermAll))
+	require.NoError(t, err)
+	_, err = n.sess.service.Memo(n.ctx, "a")
+	require.ErrorIs(t, err, driver.ErrDenied)
+	n.handsOver()
+}
