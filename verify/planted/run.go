@@ -69,7 +69,7 @@ func (all Suspects) Acquit(root string) error {
 
 // output runs the tests, and returns what they say.
 func (by Tests) output(root string, flags ...string) ([]byte, error) {
-	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=6m", "-run=" + by.Run}, flags...)
+	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=15m", "-run=" + by.Run}, flags...)
 	cmd := exec.Command("go", append(append(args, by.Package), by.Args...)...)
 	cmd.Dir = filepath.Join(root, by.Module)
 	cmd.Env = append(os.Environ(), "TURNWISE_REQUIRE_SERVERS=1", "TURNWISE_PATIENCE=4s")
