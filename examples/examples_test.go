@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	for _, name := range []string{"mutex", "rwlock", "semaphore", "multi", "once", "election", "guard", "sharedfile"} {
+	for _, name := range []string{"mutex", "rwlock", "semaphore", "multi", "once", "election", "guard", "sharedfile", "tour"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
@@ -170,6 +170,18 @@ func TestASharedFileIsNotWrittenByAStaleHolder(t *testing.T) {
 			t.Errorf("the stopped writer: %s", got[6])
 		}
 	})
+}
+
+func TestTheTourKeepsItsWord(t *testing.T) {
+	got := strings.Join(run(t, "tour"), "\n")
+	for _, want := range []string{
+		"anna leads", "anna is killed with -9. bert leads", "They have written 40 versions.", " 0 saw something", "1. in line: finn", "2. in line: gina",
+		"gina writes on, to version 60", "finn goes on: refused", "Everybody reads version 60, whole.",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
 }
 
 func TestElectionHandsOverOnSIGTERM(t *testing.T) {
