@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"encoding/binary"
+	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -13,10 +15,21 @@ var reads = []scenario{
 	{name: "nobody sees it go back", run: neverBack},
 }
 
+// rounds counts up to most, or, where each takes long, for as long as a scenario should take.
+func (s *scene) rounds(most int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, end := 0, time.Now().Add(10*time.Second); i < most && (i < most/10 || time.Now().Before(end)); i++ {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
 func swapIsSeen(s *scene) {
 	stores := s.opened(3)
 	var stands register.Item
-	for i := range 200 {
+	for i := range s.rounds(200) {
 		stands = s.put(stores[i%3], s.key("k"), stands.Version, "x")
 		s.stands(stores[(i+1)%3], stands)
 		s.stands(stores[(i+2)%3], stands)
@@ -60,7 +73,8 @@ func neverBack(s *scene) {
 		})
 	}
 	var stands register.Item
-	for n := range uint64(300) {
+	for i := range s.rounds(300) {
+		n := uint64(i)
 		stands = s.put(stores[n%3], s.key("k"), stands.Version, string(binary.BigEndian.AppendUint64(nil, n+1)))
 		answered.Store(n + 1)
 	}
