@@ -116,7 +116,7 @@ func (a *acquire) tryTogether() (_ *Hold, known bool) {
 	defer s.mu.Unlock()
 	node := s.open[a.sharedAs()]
 	switch {
-	case node == nil:
+	case node == nil, a.life.Err() != nil:
 		return nil, false
 	case node.takes(a.within) && node.hold != nil && (len(node.inside) == 0 || node.isOpenToAll()):
 		return node.give(a), true

@@ -117,3 +117,22 @@ func TestAPinnedReaderLetsNobodyElseIn(t *testing.T) {
 		time.Sleep(window)
 	})
 }
+
+func TestOnceShutdownHasBegunATryIsRefused(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		l := rwlock.New(c, "list", rwlock.Together(window))
+		held, err := l.RLock(t.Context())
+		require.NoError(t, err)
+		ended := make(chan error)
+		go func() { ended <- c.Shutdown(t.Context()) }()
+		synctest.Wait()
+		h, err := l.TryRLock(t.Context())
+		assert.ErrorIs(t, err, coord.ErrClosed)
+		if h != nil {
+			h.Release()
+		}
+		require.NoError(t, held.Release())
+		require.NoError(t, <-ended)
+	})
+}

@@ -83,6 +83,9 @@ var recipes = []Bug{
 	one("together: a node that nobody is in is left to the TTL by Close",
 		"coord/together.go", `if (line == "" || n.as.line == line) && n.isIdle()`, `if n.as.line == line && n.isIdle()`,
 		testsTogether("TestTheEndOfTheClientIsTheEndOfItsTurns")),
+	one("together: a try has a turn though Shutdown has begun",
+		"coord/together.go", `case node == nil, a.life.Err() != nil:`, `case node == nil:`,
+		Tests{Module: ".", Package: "./recipes/rwlock", Run: "^TestOnceShutdownHasBegunATryIsRefused$"}),
 	one("together: a memo of a turn that is over is written",
 		"coord/memo.go", `h.Pin() // so that Release waits for what is under way`, ``, testsTogether("TestAPinnedHoldIsTheLastOfItsNode")),
 }
