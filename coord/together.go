@@ -280,6 +280,7 @@ func (n *shared) moveOn() {
 		next.enter(m)
 	}
 	n.waiting = nil
+	next.advance() // it may be held, with nobody inside
 }
 
 // free lets go of the node if that is so; it is called without the lock.

@@ -86,6 +86,8 @@ var recipes = []Bug{
 	one("together: a try has a turn though Shutdown has begun",
 		"coord/together.go", `case node == nil, a.life.Err() != nil:`, `case node == nil:`,
 		Tests{Module: ".", Package: "./recipes/rwlock", Run: "^TestOnceShutdownHasBegunATryIsRefused$"}),
+	one("together: whoever moves to a node that nobody is in waits for ever",
+		"coord/together.go", `next.advance() // it may be held, with nobody inside`, ``, testsEngine("TestWhoMovesToANodeThatNobodyIsInHasItsTurn")),
 	one("together: a memo of a turn that is over is written",
 		"coord/memo.go", `h.Pin() // so that Release waits for what is under way`, ``, testsTogether("TestAPinnedHoldIsTheLastOfItsNode")),
 }

@@ -1,0 +1,67 @@
+package coord_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+// Somebody's turn comes, and the deadline has passed by then. The client's next node is held, and nobody is inside.
+func TestWhoMovesToANodeThatNobodyIsInHasItsTurn(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var passed atomic.Bool // the deadline, for whoever looks next
+		m := &meddler{deadline: func(s driver.Session) time.Time {
+			if passed.CompareAndSwap(true, false) {
+				return time.Now()
+			}
+			return s.Deadline()
+		}}
+		c := m.client(s)
+		writer, err := s.Client().Acquire(t.Context(), "line", rules.Writer, nil, coord.RuleOf(rules.Writer))
+		require.NoError(t, err)
+		read := coord.RuleOf(rules.Reader)
+		asks := func(rule coord.Rule) <-chan coord.Result {
+			defer synctest.Wait()
+			return coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
+				return c.Acquire(ctx, "line", rules.Reader, nil, rule, coord.Together(time.Minute))
+			})
+		}
+		slow, free := read, 0
+		slow.WaitFor = func(me coord.Node, ahead []coord.Node) []coord.Node {
+			wait := read.WaitFor(me, ahead)
+			if len(wait) == 0 {
+				free++
+			}
+			switch free {
+			case 1: // its turn has come
+				time.Sleep(time.Second)
+			case 2: // it looks at the other node of the client
+				passed.Store(true)
+			}
+			return wait
+		}
+		first := asks(slow)
+		time.Sleep(time.Minute)
+		second := asks(read)
+		require.NoError(t, writer.Release())
+		require.NoError(t, bubble.Enters(t, second).Release())
+		bubble.Waits(t, first)
+		time.Sleep(2 * time.Second)
+		require.False(t, passed.Load())
+		h := bubble.Enters(t, first)
+		assert.NoError(t, h.Err())
+		require.NoError(t, h.Release())
+		time.Sleep(time.Minute)
+	})
+}
