@@ -105,7 +105,7 @@ func (c *Client) Driver() driver.Driver { return c.driver }
 // holds as they are: call it again, or call Close.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.end(ErrClosed)
-	c.freeIdle("")
+	c.freeIdle("", true)
 	for {
 		c.mu.Lock()
 		held, released := 0, (<-chan struct{})(nil)
@@ -131,7 +131,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // takes at most as long as the driver allows for a single request.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
-	c.freeIdle("")
+	c.freeIdle("", true)
 	return c.finish(context.Background(), "close")
 }
 

@@ -56,6 +56,7 @@ type shared struct {
 	inside  map[*Hold]struct{} // the turns that have not been released, lost or not
 	turns   Token              // how many were given
 	stays   *time.Timer        // started when nobody is inside for the first time: it goes when the time is over
+	wanted  bool               // others of this client wait for it to go: it does not stay
 	ended   bool
 	done    chan struct{} // closed when the node has its turn, or gave up
 }
@@ -83,7 +84,7 @@ func (a *acquire) together(ctx context.Context) (*Hold, error) {
 	a.sharing.mu.Lock()
 	node := a.sharing.open[a.sharedAs()]
 	if node == nil || !node.takes(a.within) {
-		leaveAll(a.takeIdle(a.line))
+		leaveAll(a.takeIdle(a.line, true))
 		node = a.newShared(a.sharedAs(), a.rule, a.within)
 	}
 	node.enter(me)
@@ -240,7 +241,7 @@ func (n *shared) advance() {
 		return
 	}
 	left := n.within - time.Since(n.sent)
-	if left <= 0 || n.turns >= maxTurns {
+	if left <= 0 || n.turns >= maxTurns || n.wanted {
 		n.end()
 	}
 	if !n.ended && n.stays == nil {
@@ -336,10 +337,15 @@ func (n *shared) pin(h *Hold) {
 	}
 }
 
-// takeIdle ends the holds of the line's nodes that stay though nobody is inside, and returns them, for leaveAll. Line "" is any.
-func (c *Client) takeIdle(line string) (idle []*Hold) {
+// takeIdle ends the holds of the line's nodes that stay though nobody is inside, and returns them, for leaveAll. If somebody waits
+// for the others, they will not stay. Line "" is any.
+func (c *Client) takeIdle(line string, waits bool) (idle []*Hold) {
 	for n := range c.sharing.all {
-		if (line == "" || n.as.line == line) && n.isIdle() && n.takeOff() {
+		if line != "" && n.as.line != line {
+			continue
+		}
+		n.wanted = n.wanted || waits
+		if n.isIdle() && n.takeOff() {
 			idle = append(idle, n.hold)
 		}
 	}
@@ -363,16 +369,16 @@ func leaveAll(idle []*Hold) (gone <-chan struct{}) {
 	return done
 }
 
-// freeIdle lets go of the nodes that stay though nobody is inside. Line "" is any.
-func (c *Client) freeIdle(line string) (gone <-chan struct{}) {
+// freeIdle lets go of the nodes that stay though nobody is inside; see takeIdle.
+func (c *Client) freeIdle(line string, waits bool) (gone <-chan struct{}) {
 	c.sharing.mu.Lock()
 	defer c.sharing.mu.Unlock()
-	return leaveAll(c.takeIdle(line))
+	return leaveAll(c.takeIdle(line, waits))
 }
 
 // makeRoom lets go of the nodes of the line that only this process keeps. A try would find one that still stands.
 func (a *acquire) makeRoom(ctx context.Context) {
-	gone := a.freeIdle(a.line)
+	gone := a.freeIdle(a.line, !a.try)
 	if gone == nil || !a.try {
 		return
 	}

@@ -94,6 +94,13 @@ func TestAWriterOfTheSameProcessNeedNotWaitForANodeThatNobodyUses(t *testing.T) 
 		require.NoError(t, err)
 		require.NoError(t, l.Downgrade(t.Context(), w), "a writer stands alone")
 		require.NoError(t, w.Release())
+
+		r, err = l.RLock(t.Context())
+		require.NoError(t, err)
+		waits := l.LockChan(t.Context())
+		bubble.Waits(t, waits)
+		require.NoError(t, r.Release())
+		require.NoError(t, bubble.Enters(t, waits).Release(), "it was there before nobody used the node")
 	})
 }
 

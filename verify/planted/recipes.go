@@ -61,7 +61,7 @@ var recipes = []Bug{
 		"coord/together.go", `(n.sent.IsZero() || time.Since(n.sent) < within) &&`, `within > 0 &&`,
 		testsTogether("TestWhoeverAsksLaterStandsBehindWhoCameMeanwhile")),
 	one("together: a node stays for ever while there is somebody for it",
-		"coord/together.go", `if left <= 0 || n.turns >= maxTurns {`, `if n.turns >= maxTurns {`,
+		"coord/together.go", `if left <= 0 || n.turns >= maxTurns || n.wanted {`, `if n.turns >= maxTurns || n.wanted {`,
 		testsTogether("TestTheNodeStaysUntilItsWindowHasPassed")),
 	one("together: a node has more turns than tokens",
 		"coord/together.go", `int(n.turns)+len(n.waiting) < maxTurns && `, ``, testsTogether("TestMoreThanANodeHasRoomForStandInTheNext")),
@@ -81,7 +81,7 @@ var recipes = []Bug{
 		"coord/together.go", `return n.over() // all may have given up just now`, `n.advance()
 			return false`, testsTogether("TestATurnThatComesWhenAllHaveGivenUpIsGivenBack")),
 	one("together: a node that nobody is in is left to the TTL by Close",
-		"coord/together.go", `if (line == "" || n.as.line == line) && n.isIdle()`, `if n.as.line == line && n.isIdle()`,
+		"coord/together.go", `if line != "" && n.as.line != line {`, `if n.as.line != line {`,
 		testsTogether("TestTheEndOfTheClientIsTheEndOfItsTurns")),
 	one("together: a try has a turn though Shutdown has begun",
 		"coord/together.go", `case node == nil, a.life.Err() != nil:`, `case node == nil:`,
