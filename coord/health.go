@@ -32,6 +32,8 @@ func (c *Client) Health() Health {
 	if r, ok := c.driver.(driver.Recovering); ok {
 		h.Recovery = max(r.Recovery(), 0)
 	}
+	c.sharing.mu.Lock()
+	defer c.sharing.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.Trouble, h.TroubleAt = c.trouble, c.troubleAt
@@ -53,7 +55,21 @@ func (c *Client) Health() Health {
 	if c.life.Err() != nil {
 		h.Err = c.noMore()
 	}
+	c.countShared(&h)
 	return h
+}
+
+// countShared counts those who share a node, where so far the node was counted.
+func (c *Client) countShared(h *Health) {
+	for n := range c.sharing.all {
+		switch h.Waiters += len(n.waiting); {
+		case n.hold == nil:
+			h.Waiters--
+		case n.hold.session == c.session && n.hold.session.has(n.hold):
+			h.Holds += len(n.inside) - 1
+		}
+	}
+	h.Waiters = max(h.Waiters, 0) // of a node there may be nothing to count yet
 }
 
 // troubled notes what went wrong, in a text that is safe to show. It is called with mu held.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
@@ -53,6 +55,48 @@ func TestAClientKnowsHowItStands(t *testing.T) {
 		require.NoError(t, r.Hold.Release())
 		require.NoError(t, c.Close())
 		assert.ErrorIs(t, c.Health().Err, coord.ErrClosed)
+	})
+}
+
+// A node counts as those who share it, and as nobody while it stays for who asks next.
+func TestThoseWhoShareANodeAreCounted(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		counts := func(holds, waiters int) {
+			t.Helper()
+			synctest.Wait()
+			now := c.Health()
+			require.NoError(t, now.Err)
+			assert.Equal(t, [2]int{holds, waiters}, [2]int{now.Holds, now.Waiters})
+		}
+		busy, err := mutex.New(s.Client(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		var turns []<-chan coord.Result
+		for range 3 {
+			turns = append(turns, mutex.New(c, "a", mutex.Together(time.Second)).LockChan(t.Context()))
+			synctest.Wait()
+		}
+		counts(0, 3)
+		require.NoError(t, busy.Release())
+		for i, turn := range turns {
+			h := bubble.Enters(t, turn)
+			counts(1, 2-i)
+			require.NoError(t, h.Release())
+		}
+		counts(0, 0)
+
+		l := rwlock.New(c, "b", rwlock.Together(time.Second))
+		for i := range 3 {
+			h, err := l.RLock(t.Context())
+			require.NoError(t, err)
+			counts(i+1, 0)
+			defer h.Release()
+		}
+		s.Expire(c)
+		synctest.Wait()
+		now := c.Health()
+		assert.Equal(t, [2]int{0, 0}, [2]int{now.Holds, now.Waiters})
+		time.Sleep(time.Second)
 	})
 }
 

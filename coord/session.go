@@ -321,12 +321,18 @@ func (s *session) add(h *Hold) error {
 	return nil
 }
 
+// has is called with client.mu held.
+func (s *session) has(h *Hold) bool {
+	_, has := s.holds[h]
+	return has
+}
+
 // remove takes h off the session's holds. It returns true to one caller only, who then takes the node away, as the work is
 // done, and calls stand(-1).
 func (s *session) remove(h *Hold) bool {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
-	if _, mine := s.holds[h]; !mine {
+	if !s.has(h) {
 		return false
 	}
 	s.waiting++
