@@ -261,6 +261,22 @@ func TestWhoeverHasNoTimeHearsWhatWasInTheWay(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorIs(t, err, coord.ErrUnavailable)
 
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		busy, err := mutex.New(s.Client(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		c := s.Client()
+		got := multi.New(c, multi.Mutex("a"), multi.Mutex("b"), multi.MaxWait(time.Minute)).LockChan(t.Context())
+		synctest.Wait()
+		heal := s.Partition(c)
+		err = (<-got).Err
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, err, coord.ErrUnavailable, "it waited in the first line and had none")
+		assert.NotErrorIs(t, err, coord.ErrBusy)
+		heal()
+		require.NoError(t, busy.Release())
+		time.Sleep(time.Minute)
+	})
+
 	failed := 0
 	for range 20 {
 		bubble.Run(t, func(t *testing.T, s *mem.Service) {

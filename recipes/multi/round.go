@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
@@ -121,7 +122,7 @@ func (r *round) ended(ctx context.Context, n news) error {
 	if over == nil || !errors.Is(n.err, over) || errors.Is(n.err, coord.ErrBusy) {
 		return n.err
 	}
-	if r.waited && r.lost() == nil {
+	if r.waited && time.Now().Before(r.client.Health().Until) {
 		why = coord.ErrBusy
 	} else if errors.Is(n.err, why) {
 		return n.err
