@@ -27,6 +27,8 @@ type Hold struct {
 
 	mu     sync.Mutex          // taken while it ends: whoever finds it ended finds everything inside ended as well
 	inside map[any]func(error) // what ends with it; guarded by mu
+	begun  bool                // observers were told that it was granted; guarded by mu
+	untold bool                // it was lost before that; guarded by mu
 
 	place driver.Place
 	since time.Time
@@ -94,10 +96,21 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs s
 		h.finish(err, false)
 		return nil, err
 	}
-	if h.isTold() {
-		a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
-	}
+	h.begin(a)
 	return h, nil
+}
+
+// begin tells observers that the turn has come. If it was lost meanwhile they hear that afterwards.
+func (h *Hold) begin(a *acquire) {
+	if !h.isTold() {
+		return
+	}
+	a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.begun = true; h.untold {
+		a.observer.lost(h.until, h.Node, *h.end.Load())
+	}
 }
 
 // Context returns a context that ends when the hold does: before anyone else can be let in, except where the package
@@ -228,8 +241,12 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
 		end(why)
 	}
 	h.inside = nil
-	if lost && h.isTold() {
+	switch {
+	case !lost || !h.isTold():
+	case h.begun:
 		h.acquired.client.observer.lost(at, h.Node, why)
+	default:
+		h.untold = true
 	}
 	return true
 }

@@ -2,6 +2,8 @@ package coord_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -200,5 +203,39 @@ func TestAnObserverIsToldWhoGivesUp(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, waiting, 1)
 		assert.Equal(t, waiting, gaveUp)
+	})
+}
+
+// The session ends as the turn is given.
+func TestALossIsToldAfterTheGrant(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told diary
+		var c *coord.Client
+		c = s.Client(told.option())
+		read := coord.RuleOf(rules.Reader)
+		first, err := c.Acquire(t.Context(), "line", rules.Reader, nil, read)
+		require.NoError(t, err)
+		told.read()
+		looks := 0
+		rule := read
+		rule.WaitFor = func(me coord.Node, ahead []coord.Node) []coord.Node {
+			if looks++; looks == 2 { // beside the other hold of the client
+				s.Expire(c)
+				time.Sleep(time.Second)
+			}
+			return read.WaitFor(me, ahead)
+		}
+		second, err := c.Acquire(t.Context(), "line", rules.Reader, nil, rule)
+		require.NoError(t, err)
+		require.ErrorIs(t, second.Err(), coord.ErrLost)
+		var of []string
+		for _, event := range told.read() {
+			if name, what, is := strings.Cut(event, fmt.Sprintf("line %d ", second.Token())); is {
+				of = append(of, name+strings.Fields(what)[0])
+			}
+		}
+		assert.Equal(t, []string{"granted", "lost:"}, of)
+		assert.Error(t, first.Release())
+		assert.Error(t, second.Release())
 	})
 }

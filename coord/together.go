@@ -429,7 +429,7 @@ func (h *Hold) turn(a *acquire, n *shared) *Hold {
 		shared: n, nth: n.turns}
 	t.ctx, t.cancel = context.WithCancelCause(t.heldIn(context.WithoutCancel(a.user)))
 	h.keep(t, t.loseWithOuter)
-	a.observer.granted(t.since, t.Node, t.since.Sub(a.since))
+	t.begin(a)
 	return t
 }
 
