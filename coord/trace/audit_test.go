@@ -146,6 +146,8 @@ func TestWhatIsWrongIsFoundAndWhatIsNotIsNot(t *testing.T) {
 			a().had(0x300, "R", 0, 10).had(0x100, "R", 11, 20, waitedFor(11)), b().had(0x200, "R", 30, 40)}, back},
 		"a reader steps into a place that others asked for": {traces{
 			a().had(0x201, "R", 0, 10).had(0x102, "R", 11, 20)}, nothing},
+		"a reader steps into a place that somebody asked for who gave up": {traces{
+			a().had(0x200, "R", 0, 10), b().had(0x101, "R", 11, 20)}, nothing},
 		"a smaller token, asked for before": {traces{a().had(2, "R", 5, 10), b().had(1, "R", 6, 20, waitedFor(4))}, nothing},
 
 		"a rule of one's own":            {traces{a().had(1, "up", 0, 10), b().had(2, "down", 5, 20)}, nothing},

@@ -44,7 +44,7 @@ func (a *Audit) tokens(turns []*turn, add func(Fault, string)) bool {
 	back := 0
 	for greatest, i := a.greatest(begun), 0; i < len(begun); i++ {
 		t := begun[i]
-		if t.kind == rules.Reader && t.token&(1<<coord.TurnBits-1) > 1 { // others are inside, and one of them asked for the place
+		if t.kind == rules.Reader && t.token&(1<<coord.TurnBits-1) > 0 { // somebody else may have asked for the place, before
 			continue
 		}
 		if g := greatest(t.asked); g != nil && g.token > t.token {
