@@ -58,6 +58,7 @@ type acquire struct {
 	try     bool            // it waits for nobody
 	noWait  bool            // and that only because maxWait leaves no time
 	user    context.Context // as the user gave it
+	outside *heldWithin     // what that descends from
 	since   time.Time
 
 	session *session // where it stands in line; nil: nowhere
@@ -145,7 +146,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 
 // prepare works out what is asked for. It returns the caller's present hold if the new one is to be nested in it.
 func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, rule Rule, opts []AcquireOption) (*Hold, error) {
-	a.user, a.since = ctx, time.Now()
+	a.user, a.outside, a.since = ctx, a.Client.outside(ctx), time.Now()
 	a.line, a.rule = line, rule
 	name, err := a.fullName(line)
 	if err == nil {

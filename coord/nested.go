@@ -19,9 +19,18 @@ type heldWithin struct {
 
 // heldIn returns a context that descends from ctx and from the hold.
 func (h *Hold) heldIn(ctx context.Context) context.Context {
-	key := heldKey{h.acquired.client}
-	rest, _ := ctx.Value(key).(*heldWithin)
-	return context.WithValue(ctx, key, &heldWithin{h, rest})
+	return h.heldInside(ctx, h.acquired.client.outside(ctx))
+}
+
+// heldInside is heldIn for who knows what is outside of ctx. It asks ctx nothing, which is the user's and may be of any kind.
+func (h *Hold) heldInside(ctx context.Context, outside *heldWithin) context.Context {
+	return context.WithValue(ctx, heldKey{h.acquired.client}, &heldWithin{h, outside})
+}
+
+// outside is what ctx descends from.
+func (c *Client) outside(ctx context.Context) *heldWithin {
+	held, _ := ctx.Value(heldKey{c}).(*heldWithin)
+	return held
 }
 
 // Holds returns the live holds of this client that ctx descends from, through Hold.Context or Hold.With, the innermost
@@ -47,7 +56,7 @@ func (c *Client) Held(ctx context.Context, line string) *Hold {
 
 // around yields the holds that ctx descends from, live or not, the innermost first. One may come more than once.
 func (c *Client) around(ctx context.Context) iter.Seq[*Hold] {
-	held, _ := ctx.Value(heldKey{c}).(*heldWithin)
+	held := c.outside(ctx)
 	return func(yield func(*Hold) bool) {
 		for held := held; held != nil; held = held.rest {
 			for h := held.hold; h != nil; h = h.outer {

@@ -427,7 +427,7 @@ func (n *shared) note(f func()) {
 func (h *Hold) turn(a *acquire, n *shared) *Hold {
 	t := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: time.Now(), asks: h.kind(),
 		shared: n, nth: n.turns}
-	t.ctx, t.cancel = context.WithCancelCause(t.heldIn(context.WithoutCancel(a.user)))
+	t.ctx, t.cancel = context.WithCancelCause(t.heldInside(context.WithoutCancel(a.user), a.outside))
 	h.keep(t, t.loseWithOuter)
 	t.begin(a)
 	return t

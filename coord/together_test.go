@@ -2,6 +2,7 @@ package coord_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -64,4 +65,47 @@ func TestWhoMovesToANodeThatNobodyIsInHasItsTurn(t *testing.T) {
 		require.NoError(t, h.Release())
 		time.Sleep(time.Minute)
 	})
+}
+
+// guarded is a context whose values are guarded by a mutex.
+type guarded struct {
+	context.Context
+	mu *sync.Mutex
+}
+
+func (g guarded) Value(key any) any {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.Context.Value(key)
+}
+
+// A context is the user's, and so is what its Value waits for: that keeps nobody else waiting.
+func TestATurnIsGivenWithoutAskingTheContext(t *testing.T) {
+	s := mem.New()
+	defer s.Close()
+	busy, err := on(s.Client())(t.Context())
+	require.NoError(t, err)
+	c := s.Client()
+	var mu sync.Mutex
+	turn := coord.Chan(guarded{t.Context(), &mu}, on(c, coord.Together(time.Minute)))
+	require.Eventually(t, func() bool { return len(lineOf(t, s, "line")) == 2 }, time.Minute, time.Millisecond)
+	mu.Lock()
+	require.NoError(t, busy.Release())
+	require.Eventually(t, func() bool { return len(lineOf(t, s, "line")) == 1 }, time.Minute, time.Millisecond)
+	tried := make(chan error)
+	go func() {
+		_, err := c.TryAcquire(t.Context(), "line", rules.Lock, nil, coord.RuleOf(rules.Lock), coord.Together(time.Minute))
+		tried <- err
+	}()
+	select {
+	case err := <-tried:
+		assert.ErrorIs(t, err, coord.ErrBusy)
+	case <-time.After(10 * time.Second):
+		assert.Fail(t, "somebody else waits for the context as well")
+		go func() { <-tried }()
+	}
+	mu.Unlock()
+	r := <-turn
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
 }
