@@ -16,7 +16,8 @@ import (
 // share a node. So the order among all processes is first come, first served to within that time.
 //
 // The node also stays that long if nobody is inside, for who asks next. Whoever joined behind it from elsewhere waits so much
-// longer, and one more request; whoever tries finds it busy.
+// longer, and one more request; whoever tries finds it busy. If the process dies meanwhile they wait until its session has
+// ended: one that ends as soon as it has released calls Shutdown or Close first.
 //
 // Each turn is a Hold with a token of its own, greater than that of every hold that had to end before it. It is lost with the
 // node. A Hold that is pinned is the last of its node.
