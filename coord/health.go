@@ -61,7 +61,7 @@ func (c *Client) Health() Health {
 
 // countShared counts those who share a node, where so far the node was counted.
 func (c *Client) countShared(h *Health) {
-	for n := range c.sharing.all {
+	for _, n := range c.sharing.nodes("") {
 		switch h.Waiters += len(n.waiting); {
 		case n.hold == nil:
 			h.Waiters--

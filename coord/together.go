@@ -31,9 +31,32 @@ const maxTurns = 1<<TurnBits - 1
 
 // sharing is what a client knows of the nodes that its callers share.
 type sharing struct {
-	mu   sync.Mutex // guards all that is in the shared nodes, too
-	open map[sharedAs]*shared
-	all  map[*shared]struct{}
+	mu    sync.Mutex // guards all that is in the shared nodes, too
+	open  map[sharedAs]*shared
+	lines map[string][]*shared // all that may be in line
+}
+
+// nodes returns those of a line, or of all if line is "".
+func (s *sharing) nodes(line string) (nodes []*shared) {
+	if line != "" {
+		return slices.Clone(s.lines[line])
+	}
+	for _, some := range s.lines {
+		nodes = append(nodes, some...)
+	}
+	return nodes
+}
+
+// forget returns true if it had not been called for the node before.
+func (s *sharing) forget(n *shared) bool {
+	i := slices.Index(s.lines[n.as.line], n)
+	if i < 0 {
+		return false
+	}
+	if s.lines[n.as.line] = slices.Delete(s.lines[n.as.line], i, i+1); len(s.lines[n.as.line]) == 0 {
+		delete(s.lines, n.as.line)
+	}
+	return true
 }
 
 // sharedAs is what callers must have in common to share a node.
@@ -133,10 +156,10 @@ func (a *acquire) tryTogether() (_ *Hold, known bool) {
 func (c *Client) newShared(as sharedAs, rule Rule, within time.Duration) *shared {
 	n := &shared{Client: c, as: as, rule: rule, within: within, inside: make(map[*Hold]struct{}), done: make(chan struct{})}
 	if c.sharing.open == nil {
-		c.sharing.open, c.sharing.all = make(map[sharedAs]*shared), make(map[*shared]struct{})
+		c.sharing.open, c.sharing.lines = make(map[sharedAs]*shared), make(map[string][]*shared)
 	}
 	c.sharing.open[as] = n
-	c.sharing.all[n] = struct{}{}
+	c.sharing.lines[as.line] = append(c.sharing.lines[as.line], n)
 	var ctx context.Context
 	ctx, n.cancel = context.WithCancel(context.Background())
 	go n.run(ctx)
@@ -155,7 +178,7 @@ func (n *shared) run(ctx context.Context) {
 			return n.over() // all may have given up just now
 		}
 		n.end()
-		delete(n.sharing.all, n)
+		n.sharing.forget(n)
 		for _, m := range n.waiting {
 			m.got <- turn{err: err}
 		}
@@ -297,11 +320,10 @@ func (n *shared) free(is func() bool) {
 
 // takeOff ends the hold of the node, once. It returns true to who has to take the node away.
 func (n *shared) takeOff() bool {
-	if _, ours := n.sharing.all[n]; !ours {
+	if !n.sharing.forget(n) {
 		return false
 	}
 	n.end()
-	delete(n.sharing.all, n)
 	if n.stays != nil {
 		n.stays.Stop()
 	}
@@ -341,10 +363,7 @@ func (n *shared) pin(h *Hold) {
 // takeIdle ends the holds of the line's nodes that stay though nobody is inside, and returns them, for leaveAll. If somebody waits
 // for the others, they will not stay. Line "" is any.
 func (c *Client) takeIdle(line string, waits bool) (idle []*Hold) {
-	for n := range c.sharing.all {
-		if line != "" && n.as.line != line {
-			continue
-		}
+	for _, n := range c.sharing.nodes(line) {
 		n.wanted = n.wanted || waits
 		if n.isIdle() && n.takeOff() {
 			idle = append(idle, n.hold)
@@ -394,8 +413,8 @@ func (c *Client) insideOf(line string) map[string]int {
 	c.sharing.mu.Lock()
 	defer c.sharing.mu.Unlock()
 	counts := make(map[string]int)
-	for n := range c.sharing.all {
-		if n.as.line == line && n.place != nil {
+	for _, n := range c.sharing.lines[line] {
+		if n.place != nil {
 			counts[n.place.Node().ID] = len(n.inside) + len(n.waiting)
 		}
 	}

@@ -81,7 +81,10 @@ var recipes = []Bug{
 		"coord/together.go", `return n.over() // all may have given up just now`, `n.advance()
 			return false`, testsTogether("TestATurnThatComesWhenAllHaveGivenUpIsGivenBack")),
 	one("together: a node that nobody is in is left to the TTL by Close",
-		"coord/together.go", `if line != "" && n.as.line != line {`, `if n.as.line != line {`,
+		"coord/together.go", `	for _, some := range s.lines {
+		nodes = append(nodes, some...)
+	}
+`, ``,
 		testsTogether("TestTheEndOfTheClientIsTheEndOfItsTurns")),
 	one("together: a try has a turn though Shutdown has begun",
 		"coord/together.go", `case node == nil, a.life.Err() != nil:`, `case node == nil:`,
