@@ -98,16 +98,16 @@ func (c *Client) leaveOpening(o *opening) error {
 		c.opening = nil
 		o.cancel()
 	}
+	return c.notOpen(o)
+}
+
+// notOpen says why there is no session yet; o is nil if none is being opened. It is called with client.mu held.
+func (c *Client) notOpen(o *opening) error {
 	if r, ok := c.driver.(driver.Recovering); ok {
 		if left := r.Recovery(); left > 0 {
 			return fmt.Errorf("%w: the service may have forgotten who holds, or is new: nobody is granted anything for another %v", ErrBusy, left.Round(100*time.Millisecond))
 		}
 	}
-	return o.unavailable()
-}
-
-// unavailable says why there is no session yet. It is called with client.mu held.
-func (o *opening) unavailable() error {
 	if o != nil && o.trouble != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, o.trouble)
 	}

@@ -239,7 +239,7 @@ func (n *shared) tellsOf(a *acquire, before int) {
 	}
 	if a.session == nil {
 		a.mu.Lock()
-		a.trouble = a.opening.unavailable()
+		a.trouble = a.notOpen(a.opening)
 		a.mu.Unlock()
 	}
 }

@@ -109,3 +109,28 @@ func TestATurnIsGivenWithoutAskingTheContext(t *testing.T) {
 	require.NoError(t, r.Err)
 	require.NoError(t, r.Hold.Release())
 }
+
+// forgetful is a driver on a service that has forgotten who holds.
+type forgetful struct{ driver.Driver }
+
+func (*forgetful) Open(ctx context.Context) (driver.Session, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (*forgetful) Recovery() time.Duration { return time.Minute }
+
+func TestWhoeverWaitsHearsWhyNobodyIsGrantedAnything(t *testing.T) {
+	for name, opt := range map[string]coord.AcquireOption{"alone": nil, "together": coord.Together(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *mem.Service) {
+				c := coord.NewClient(&forgetful{s.Client().Driver()})
+				_, err := on(c, opt, coord.MaxWait(time.Second))(t.Context())
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, coord.ErrBusy)
+				assert.ErrorContains(t, err, "the service may have forgotten who holds")
+				require.NoError(t, c.Close())
+			})
+		})
+	}
+}
