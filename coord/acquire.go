@@ -184,6 +184,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	a.session, a.waits = nil, false
+	a.shared.stands(nil, nil)
 	s, err := a.openSession(ctx)
 	if err != nil {
 		a.trouble = err

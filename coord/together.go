@@ -423,7 +423,7 @@ func (c *Client) insideOf(line string) map[string]int {
 
 // sends, stands and sees are told by the call that takes the node's place in line. Of a nil node there is nothing to tell.
 func (n *shared) sends() {
-	n.note(func() { n.sent, n.session, n.place = time.Now(), nil, nil })
+	n.note(func() { n.sent = time.Now() })
 }
 
 func (n *shared) stands(s *session, place driver.Place) {

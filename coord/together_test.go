@@ -134,3 +134,29 @@ func TestWhoeverWaitsHearsWhyNobodyIsGrantedAnything(t *testing.T) {
 		})
 	}
 }
+
+// The session ends before its time, while somebody waits, and there is no other yet.
+func TestWhoeverHasLostItsSessionHearsThatTheServiceIsAway(t *testing.T) {
+	for name, opt := range map[string]coord.AcquireOption{"alone": nil, "together": coord.Together(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *mem.Service) {
+				busy := enter(t, s.Client())
+				opened := 0
+				m := &meddler{open: func(ctx context.Context, do opens) (driver.Session, error) {
+					if opened++; opened > 1 {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return do(ctx)
+				}}
+				turn := coord.Chan(t.Context(), on(m.client(s), opt, coord.MaxWait(time.Second)))
+				bubble.Waits(t, turn)
+				s.Expire(m.under)
+				err := (<-turn).Err
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, coord.ErrUnavailable)
+				require.NoError(t, busy.Release())
+			})
+		})
+	}
+}
