@@ -128,7 +128,10 @@ func (a *acquire) together(ctx context.Context) (*Hold, error) {
 		return t.hold, t.err
 	}
 	if node != nil {
-		<-node.done
+		select {
+		case <-node.done:
+		case <-time.After(100 * time.Millisecond): // it goes on without the caller
+		}
 	}
 	return nil, a.wrap(a.reason(ctx, ctx.Err()))
 }

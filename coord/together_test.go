@@ -160,3 +160,25 @@ func TestWhoeverHasLostItsSessionHearsThatTheServiceIsAway(t *testing.T) {
 		})
 	}
 }
+
+// The turn comes as the only one who waited for it gives up, and the service answers no more.
+func TestWhoeverGivesUpWaitsForNoService(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &meddler{leave: func(ctx context.Context, _ bool, do func() error) error {
+			time.Sleep(time.Second)
+			return do()
+		}}
+		rule := exclusive
+		rule.WaitFor = func(coord.Node, []coord.Node) []coord.Node {
+			cancel()
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+		began := time.Now()
+		_, err := m.client(s).Acquire(ctx, "line", "lock", nil, rule, coord.Together(time.Minute))
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.LessOrEqual(t, time.Since(began), 200*time.Millisecond)
+		time.Sleep(time.Minute)
+	})
+}
