@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -24,14 +25,20 @@ const aWhile = time.Minute
 
 func sameNode(a, b *coord.Hold) bool { return a.Token()>>coord.TurnBits == b.Token()>>coord.TurnBits }
 
+// asked waits until n callers of a client wait.
+func (s *scene) asked(c *coord.Client, n int) {
+	s.Helper()
+	s.eventually(s.patience, fmt.Sprintf("%d wait", n), func() bool { return c.Health().Waiters == n })
+}
+
 func turnsOnOneNode(s *scene) {
 	cs := s.clients(2)
 	m := mutex.New(cs[0], s.line, mutex.Together(aWhile))
 	first := s.must(m.Lock(s.ctx))
 	var behind []<-chan coord.Result
-	for range 5 {
+	for i := range 5 {
 		behind = append(behind, taking(func() (*coord.Hold, error) { return m.Lock(s.ctx) }))
-		time.Sleep(5 * time.Millisecond)
+		s.asked(cs[0], i+1)
 	}
 	stranger := taking(func() (*coord.Hold, error) { return mutex.New(cs[1], s.line).Lock(s.ctx) })
 	s.queued(2)
@@ -63,9 +70,9 @@ func turnsAfterALoss(s *scene) {
 	m := mutex.New(c, s.line, mutex.Together(aWhile))
 	held := s.must(m.Lock(s.ctx))
 	first := taking(func() (*coord.Hold, error) { return m.Lock(s.ctx) })
-	time.Sleep(20 * time.Millisecond)
+	s.asked(c, 1)
 	second := taking(func() (*coord.Hold, error) { return m.Lock(s.ctx) })
-	time.Sleep(20 * time.Millisecond)
+	s.asked(c, 2)
 	l.Expire(s, w.last())
 	h := s.granted(soon, first, "the session has ended, and they stand again")
 	if held.Err() == nil || h.Token() <= held.Token() || sameNode(held, h) {
