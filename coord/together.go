@@ -67,8 +67,8 @@ type shared struct {
 	*Client
 	as     sharedAs
 	rule   Rule
-	within time.Duration      // of the caller that it was made for
-	cancel context.CancelFunc // gives up the wait for the node's turn
+	within time.Duration           // of the caller that it was made for
+	cancel context.CancelCauseFunc // gives up the wait for the node's turn
 
 	sent    time.Time // when the request to join was sent; zero: not yet
 	session *session  // where it stands in line; nil: nowhere
@@ -120,8 +120,9 @@ func (a *acquire) together(ctx context.Context) (*Hold, error) {
 		return t.hold, t.err
 	case <-ctx.Done():
 	}
+	why := context.Cause(a.user)
 	a.sharing.mu.Lock()
-	node, left := me.leave()
+	node, left := me.leave(why)
 	a.sharing.mu.Unlock()
 	if !left {
 		t := <-me.got
@@ -164,7 +165,7 @@ func (c *Client) newShared(as sharedAs, rule Rule, within time.Duration) *shared
 	c.sharing.open[as] = n
 	c.sharing.lines[as.line] = append(c.sharing.lines[as.line], n)
 	var ctx context.Context
-	ctx, n.cancel = context.WithCancel(context.Background())
+	ctx, n.cancel = context.WithCancelCause(context.Background())
 	go n.run(ctx)
 	return n
 }
@@ -172,7 +173,7 @@ func (c *Client) newShared(as sharedAs, rule Rule, within time.Duration) *shared
 // run takes the node's place in line, waits for its turn, and has it shared.
 func (n *shared) run(ctx context.Context) {
 	defer close(n.done)
-	defer n.cancel()
+	defer n.cancel(nil)
 	h, err := n.acquire(ctx)
 	n.free(func() bool {
 		if err == nil {
@@ -218,7 +219,7 @@ func (n *shared) enter(m *asker) {
 }
 
 // leave takes back an asker, unless it has got its answer. It returns the node if that gives up as well.
-func (m *asker) leave() (givesUp *shared, left bool) {
+func (m *asker) leave(why error) (givesUp *shared, left bool) {
 	n := m.in
 	i := slices.Index(n.waiting, m)
 	if i < 0 {
@@ -230,7 +231,7 @@ func (m *asker) leave() (givesUp *shared, left bool) {
 		return nil, true
 	}
 	n.end()
-	n.cancel()
+	n.cancel(why)
 	return n, true
 }
 

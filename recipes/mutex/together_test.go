@@ -442,6 +442,21 @@ func TestObserversHearOfEachTurn(t *testing.T) {
 	})
 }
 
+func TestObserversHearWhyTheLastOneGaveUp(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		busy := locked(t, mutex.New(s.Client(), "orders"))
+		var told []error
+		c := s.Client(coord.WithObserver(&coord.Observer{GaveUp: func(_ time.Time, _ coord.Node, _ time.Duration, err error) { told = append(told, err) }}))
+		_, err := mutex.New(c, "orders", mutex.Together(window), mutex.MaxWait(time.Second)).Lock(t.Context())
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		require.Len(t, told, 1)
+		assert.ErrorIs(t, told[0], context.DeadlineExceeded)
+		assert.ErrorIs(t, told[0], coord.ErrBusy)
+		require.NoError(t, busy.Release())
+	})
+}
+
 func TestTheLineSaysHowManyShareANode(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := s.Client()

@@ -74,7 +74,7 @@ var recipes = []Bug{
 		"coord/nested.go", `if h.isTurn() { // the node's own hold is nobody's`, `if false {`, testsTogether("TestATurnKnowsItsOwnContext")),
 	one("together: the last one to give up leaves the node",
 		"coord/together.go", `	n.end()
-	n.cancel()
+	n.cancel(why)
 	return n, true`, `	n.end()
 	return nil, true`, testsTogether("TestAmongThoseWhoWaitEachMayGiveUp")),
 	one("together: a turn that comes when all have given up is kept",
