@@ -60,19 +60,6 @@ func (e *status) forbidden() (says string, class error) {
 	return "", nil
 }
 
-// noNamespace reports whether the namespace is not there, or about to go.
-func (e *status) noNamespace() bool {
-	if e.Code == http.StatusNotFound && e.Details.Kind == "namespaces" {
-		return true
-	}
-	for _, c := range e.Details.Causes {
-		if c.Reason == "NamespaceTerminating" {
-			return true
-		}
-	}
-	return false
-}
-
 // isTooLarge reports whether an object is larger than the API server or its etcd takes.
 func (e *status) isTooLarge() bool {
 	return e.Code == http.StatusRequestEntityTooLarge || strings.Contains(e.Message, "request is too large") ||

@@ -25,6 +25,17 @@ type request struct {
 	body   any
 }
 
+// deletion asks for an object to be deleted, if it is still the one that was seen.
+func deletion(name string, at stand) request {
+	preconditions := map[string]string{"uid": at.uid}
+	if at.revision != "" {
+		preconditions["resourceVersion"] = at.revision
+	}
+	return request{method: http.MethodDelete, name: name, body: map[string]any{
+		"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
+	}}
+}
+
 const (
 	// maxAnswer is the largest answer that is read: a page of the largest leases is smaller.
 	maxAnswer = 64 << 20
@@ -163,6 +174,19 @@ func (e *status) Error() string { return fmt.Sprintf("%d %s", e.Code, e.Message)
 // isAlien reports whether it was no API server who has answered.
 func (e *status) isAlien() bool { return e.Kind != "Status" }
 
+// noNamespace reports whether the namespace is not there, or about to go.
+func (e *status) noNamespace() bool {
+	if e.Code == http.StatusNotFound && e.Details.Kind == "namespaces" {
+		return true
+	}
+	for _, c := range e.Details.Causes {
+		if c.Reason == "NamespaceTerminating" {
+			return true
+		}
+	}
+	return false
+}
+
 func refusal(resp *http.Response, isJSON bool) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
@@ -182,4 +206,10 @@ func refusal(resp *http.Response, isJSON bool) error {
 func isStatus(err error, code int) bool {
 	var st *status
 	return errors.As(err, &st) && st.Code == code && !st.isAlien() && !st.noNamespace()
+}
+
+// isStale reports whether a write was refused because its object is another one by now, or is there, or is not.
+func isStale(err error) bool {
+	var st *status
+	return errors.As(err, &st) && (st.Code == http.StatusConflict || st.Code == http.StatusNotFound && !st.noNamespace())
 }

@@ -68,12 +68,6 @@ func (s *Store) swap(ctx context.Context, known *memory, w *register.Swap) (regi
 	return register.Item{}, errors.New("the lease changes all the time, though nobody swaps the register: what else writes to it?")
 }
 
-// isStale reports whether a write was refused because its object is another one by now, or is there, or is not.
-func isStale(err error) bool {
-	var st *status
-	return errors.As(err, &st) && (st.Code == http.StatusConflict || st.Code == http.StatusNotFound && !st.noNamespace())
-}
-
 // write is one conditional change. Emptying with notes takes two: the notes are told by what the first one leaves, and if the
 // second one does not come, who lists takes that away.
 func (s *Store) write(ctx context.Context, known *memory, w *register.Swap, at stand) error {
@@ -109,14 +103,4 @@ func (s *Store) remove(ctx context.Context, known *memory, key string, at stand)
 		known.seen.note(key, stand{})
 	}
 	return err
-}
-
-func deletion(name string, at stand) request {
-	preconditions := map[string]string{"uid": at.uid}
-	if at.revision != "" {
-		preconditions["resourceVersion"] = at.revision
-	}
-	return request{method: http.MethodDelete, name: name, body: map[string]any{
-		"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
-	}}
 }

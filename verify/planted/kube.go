@@ -8,10 +8,10 @@ var kube = []Bug{
 		"coord/kube/lease.go", `Name: s.nameOf(w.Key), UID: at.uid, ResourceVersion`, `Name: s.nameOf(w.Key), ResourceVersion`,
 		testsKube("TestALateUpdateBringsNothingBack/fake")),
 	one("kube: a deletion goes by the name alone",
-		"coord/kube/swap.go", `"kind": "DeleteOptions", "preconditions": preconditions,`, `"kind": "DeleteOptions",`,
+		"coord/kube/request.go", `"kind": "DeleteOptions", "preconditions": preconditions,`, `"kind": "DeleteOptions",`,
 		testsKube("TestALateDeletionTakesNothingElseAway/fake")),
 	one("kube: a deletion goes by the object, whatever it says by now",
-		"coord/kube/swap.go", `if at.revision != "" {`, `if at.revision == "-" {`, testsKube("TestALateDeletionTakesNothingElseAway/fake")),
+		"coord/kube/request.go", `if at.revision != "" {`, `if at.revision == "-" {`, testsKube("TestALateDeletionTakesNothingElseAway/fake")),
 	one("kube: nobody is told that the server has thrown notes away",
 		"coord/kube/watch.go", `		w.tell(nil)
 	}
