@@ -346,6 +346,13 @@ func (d *dir) names() ([]string, error) {
 	return namesOf(fd)
 }
 
+// fileNumber tells a file from all others that there are at the moment.
+type fileNumber struct{ device, inode uint64 }
+
+func numberOf(st *unix.Stat_t) fileNumber {
+	return fileNumber{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev is 32 bits on macOS
+}
+
 // numberAt returns the number of the file that a path leads to. It only looks.
 func numberAt(path string) (fileNumber, error) {
 	var st unix.Stat_t

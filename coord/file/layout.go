@@ -26,8 +26,6 @@ const (
 	keptDir      = "kept"      // a file for each key that is kept; the process that keeps it has locked it
 )
 
-const shards = 64
-
 // spare is a file in each directory of registers: the next content is written to it, and then it changes places with the
 // present one.
 const spare = ".spare"
@@ -354,6 +352,22 @@ func (p *place) writeLayout(l layout) error {
 		return refusal("write the layout", err)
 	}
 	return nil
+}
+
+// disown makes everybody who uses the directory find out that something in it was forgotten.
+func (p *place) disown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := p.lock(ctx, &p.kept); err != nil {
+		return err
+	}
+	defer p.unlock(&p.kept)
+	if p.check() != nil { // somebody has done it already
+		return nil
+	}
+	l := newLayout(bootID(), p.sync)
+	l.forgot = time.Now()
+	return p.writeLayout(l)
 }
 
 // openLayout keeps the layout open, and takes its number for the directory's.

@@ -6,8 +6,6 @@ import (
 	"context"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/turnwise/turnwise/coord/register"
 )
 
@@ -53,20 +51,4 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		}
 	}
 	return p.check()
-}
-
-// namesOf lists a directory that nobody else reads through the same descriptor.
-func namesOf(fd int) (names []string, err error) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for {
-		n, err := unix.ReadDirent(fd, *buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return names, err
-		}
-		_, _, names = unix.ParseDirent((*buf)[:n], -1, names)
-	}
 }

@@ -5,7 +5,6 @@ package file
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -116,13 +115,4 @@ func (p *place) openShard(ctx context.Context, i int) error {
 	l.dir = d
 	l.open.Store(true)
 	return nil
-}
-
-func flock(f *os.File, how int) error {
-	fd := int(f.Fd())
-	for {
-		if err := unix.Flock(fd, how); err != unix.EINTR {
-			return err
-		}
-	}
 }

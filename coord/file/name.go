@@ -70,5 +70,8 @@ func isBeside(name string) (pipe, what string, ok bool) {
 
 func consistsOf(s, chars string) bool { return strings.Trim(s, chars) == "" }
 
+// shards is how many directories of registers there are.
+const shards = 64
+
 // shardOf returns which directory a register is in.
 func shardOf(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % shards) }

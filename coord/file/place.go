@@ -3,7 +3,6 @@
 package file
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -37,13 +36,6 @@ type place struct {
 
 	users  atomic.Int64 // one of them is the store
 	forgot atomic.Bool
-}
-
-// fileNumber tells a file from all others that there are at the moment.
-type fileNumber struct{ device, inode uint64 }
-
-func numberOf(st *unix.Stat_t) fileNumber {
-	return fileNumber{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev is 32 bits on macOS
 }
 
 // use keeps the place open until leave is called. It reports false if it has been closed.
@@ -104,28 +96,4 @@ func (p *place) missing(what string) error {
 	}
 	return denied("%s is missing: somebody has removed it. Stop all that use %s and remove the whole directory",
 		filepath.Join(p.path, what), p.path)
-}
-
-// disown makes everybody who uses the directory find out that something in it was forgotten.
-func (p *place) disown() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := p.lock(ctx, &p.kept); err != nil {
-		return err
-	}
-	defer p.unlock(&p.kept)
-	if p.check() != nil { // somebody has done it already
-		return nil
-	}
-	l := newLayout(bootID(), p.sync)
-	l.forgot = time.Now()
-	return p.writeLayout(l)
-}
-
-func again(f func() error) error {
-	for {
-		if err := f(); err != unix.EINTR {
-			return err
-		}
-	}
 }

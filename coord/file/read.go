@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -83,8 +83,6 @@ func (p *place) judge(l *lock, name, key string, item register.Item, err error) 
 	return item, nil
 }
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 4096); return &b }}
-
 // load reads a register's file. If open is set, others may swap meanwhile, and it makes sure that what it read was in the
 // register: a file that is being read may become the spare one, and be written to.
 func load(d *dir, name string, open bool) (item register.Item, err error) {
@@ -152,11 +150,14 @@ func stillThere(d *dir, name string, fd int, whole []byte) error {
 	return nil
 }
 
-// readAt reads as much of a file as there is, or as b has room for.
-func readAt(fd int, b []byte, at int64) (n int, err error) {
-	for {
-		if n, err = unix.Pread(fd, b, at); err != unix.EINTR {
-			return max(n, 0), err
-		}
+// empty makes sure that a file is missing because the register is empty, and not because the whole directory has gone.
+func (p *place) empty(l *lock) error {
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Fstat(int(l.dir.f.Fd()), &st) }); err != nil {
+		return trouble("look at "+l.dir.path(), err)
 	}
+	if st.Nlink == 0 {
+		return p.missing(filepath.Join(registersDir, filepath.Base(l.dir.path())))
+	}
+	return nil
 }

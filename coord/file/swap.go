@@ -5,7 +5,6 @@ package file
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -118,18 +117,6 @@ func (p *place) version(l *lock, name, key string) (v register.Version, err erro
 		return v, denied("%s: %w", l.dir.pathOf(name), err)
 	}
 	return h.version, nil
-}
-
-// empty makes sure that a file is missing because the register is empty, and not because the whole directory has gone.
-func (p *place) empty(l *lock) error {
-	var st unix.Stat_t
-	if err := again(func() error { return unix.Fstat(int(l.dir.f.Fd()), &st) }); err != nil {
-		return trouble("look at "+l.dir.path(), err)
-	}
-	if st.Nlink == 0 {
-		return p.missing(filepath.Join(registersDir, filepath.Base(l.dir.path())))
-	}
-	return nil
 }
 
 // write makes a swap. It needs the lock. After an error nothing is changed.
