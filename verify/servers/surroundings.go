@@ -46,14 +46,18 @@ func forTests(name string) bool {
 	switch {
 	case slices.Contains([]string{"PATH", "TMPDIR", "CC", "CXX", "JAVA_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"}, name):
 		return true
-	case strings.HasPrefix(name, "TURNWISE_"): // but those that the tool itself reads
-		return !slices.ContainsFunc([]string{"BACKEND", "NAME", "TOKEN", "MODE", "HOLDER"}, func(tool string) bool {
-			return strings.HasPrefix(name, "TURNWISE_"+tool)
-		})
+	case strings.HasPrefix(name, "TURNWISE_"):
+		return !forTheTool(strings.TrimPrefix(name, "TURNWISE_"))
 	}
 	return slices.ContainsFunc([]string{"GO", "CGO_", "DOCKER_", "TESTCONTAINERS_"}, func(of string) bool {
 		return strings.HasPrefix(name, of)
 	})
+}
+
+// forTheTool reports whether TURNWISE_ and this is a variable that turnwise itself reads, or sets for others.
+func forTheTool(name string) bool {
+	return slices.Contains([]string{"BACKEND", "PROFILE", "REQUIRE", "NAME", "MODE", "TOKEN", "HOLDS", "HOLDER", "HOLDER_FOR"}, name) ||
+		strings.HasPrefix(name, "TOKEN_")
 }
 
 // goFlags are the flags that say where code comes from and how it is built; others change what is built.

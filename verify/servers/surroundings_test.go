@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +28,32 @@ var hostile = map[string]string{
 	"ETCD_NAME": "other", "ETCD_DATA_DIR": "/nowhere", "ETCD_LISTEN_CLIENT_URLS": "http://nowhere.invalid:1",
 	"JAVA_TOOL_OPTIONS": "-XX:NoSuchOption", "CLASSPATH": "/nowhere", "PYTHONHOME": "/nowhere", "LD_PRELOAD": "",
 	"http_proxy": "http://nowhere.invalid:1", "HTTPS_PROXY": "http://nowhere.invalid:1", "NO_PROXY": "example.com",
+	"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "nowhere.invalid", "KUBERNETES_SERVICE_PORT": "1", "NATS_URL": "nats://nowhere.invalid:1",
 	"TURNWISE_BACKEND": "etcd://nowhere.invalid:1/", "TURNWISE_TOKEN": "1", "TURNWISE_TOKEN_x": "1", "TURNWISE_NAME": "other",
+	"TURNWISE_PROFILE": "other", "TURNWISE_REQUIRE": "failover", "TURNWISE_MODE": "read", "TURNWISE_HOLDS": "line=a&service=b&token=1",
+	"TURNWISE_HOLDER": "1", "TURNWISE_HOLDER_FOR": "1",
 	"XDG_CONFIG_HOME": "/nowhere", "XDG_STATE_HOME": "/nowhere", "GIT_DIR": "/nowhere", "CDPATH": "/", "BASH_ENV": "/nowhere",
 	"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8", "TZ": "Pacific/Chatham", "GOFLAGS": "-mod=mod -count=2 -race -trimpath",
+}
+
+// What the tool's commands read in their environment, or set in that of others, no test may find there by chance.
+func TestAllThatTheToolReadsIsHostile(t *testing.T) {
+	sources, err := filepath.Glob("../../cmd/turnwise/internal/cli/*.go")
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, file := range sources {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`"(TURNWISE_[A-Z_]*[A-Z])`).FindAllStringSubmatch(string(text), -1) {
+			if !strings.HasSuffix(file, "_test.go") {
+				names[name[1]] = true
+			}
+		}
+	}
+	assert.Greater(t, len(names), 5, "have they moved?")
+	for name := range names {
+		assert.Contains(t, hostile, name)
+	}
 }
 
 // seen marks the child that tells what a test sees.
