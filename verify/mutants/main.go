@@ -21,6 +21,7 @@ func main() {
 	sample := flag.Int("sample", 30, "how many mutants of each target")
 	seed := flag.Uint64("seed", 1, "decides which")
 	only := flag.String("only", "", "all mutants, and only those, whose description contains this")
+	atOnce := flag.Int("p", 4, "how many mutants are tried at the same time: tests mostly wait")
 	verbose := flag.Bool("v", false, "print those that are noticed, too, and by what")
 	flag.Parse()
 	root, err := filepath.Abs(".")
@@ -48,7 +49,9 @@ func main() {
 		}
 		random := rand.New(rand.NewPCG(*seed, 0))
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		s, err := t.try(ctx, root, all, n, *verbose)
+		s, err := t.try(ctx, all, n, *atOnce, *verbose, func(ctx context.Context, m mutant) (string, error) {
+			return noticed(ctx, root, t, m)
+		})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -81,6 +84,8 @@ func (t target) mutants(root string) ([]mutant, error) {
 type score struct {
 	target
 	noticed, unnoticed, explained int
+
+	passed bool // without a mutant
 }
 
 func (s score) percent() int { return 100 * s.noticed / max(1, s.noticed+s.unnoticed) }
@@ -90,38 +95,84 @@ func (s score) String() string {
 		s.name, s.noticed, s.noticed+s.unnoticed, s.percent(), s.wanted, s.explained)
 }
 
-// try runs the tests with mutants, until n have compiled.
-func (t target) try(ctx context.Context, root string, all []mutant, n int, verbose bool) (score, error) {
+// try runs the tests with mutants, until n have compiled, some at the same time.
+func (t target) try(ctx context.Context, all []mutant, n, atOnce int, verbose bool,
+	noticed func(context.Context, mutant) (by string, err error),
+) (score, error) {
 	s := score{target: t}
-	if by, err := noticed(ctx, root, t, mutant{}); err != nil {
-		return s, fmt.Errorf("%s, without a mutant: %w", t.name, err)
-	} else if by != "" {
-		return s, fmt.Errorf("%s, without a mutant: %s fails", t.name, by)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan result)
+	tried := 0
+	start := func(m mutant) {
+		tried++
+		go func() {
+			by, err := noticed(ctx, m)
+			results <- result{m, by, err}
+		}()
 	}
-	for _, m := range all {
-		if s.noticed+s.unnoticed+s.explained == n {
-			break
-		}
-		if explained[m.String()] != "" {
-			s.explained++
-			continue
-		}
-		by, err := noticed(ctx, root, t, m)
-		switch {
-		case errors.Is(err, errNone):
-		case err != nil:
-			return s, err
-		case by == "":
-			s.unnoticed++
-			fmt.Printf("NOT noticed, %s:%d: %v\n", m.file, m.line, m)
-		default:
-			s.noticed++
-			if verbose {
-				fmt.Printf("noticed by %s, %s:%d: %v\n", by, m.file, m.line, m)
+	start(mutant{}) // without one, they have to pass
+	for {
+		for len(all) > 0 && tried < atOnce && s.begun(tried) < n {
+			m := all[0]
+			all = all[1:]
+			if explained[m.String()] != "" {
+				s.explained++
+				continue
 			}
+			start(m)
+		}
+		if tried == 0 {
+			return s, nil
+		}
+		r := <-results
+		tried--
+		if err := s.count(r, verbose); err != nil {
+			cancel()
+			for range tried {
+				<-results
+			}
+			return s, err
 		}
 	}
-	return s, nil
+}
+
+// begun is how many mutants there are when some are tried at the moment: one of those is none until the tests have passed without.
+func (s *score) begun(tried int) int {
+	if !s.passed {
+		tried--
+	}
+	return tried + s.noticed + s.unnoticed + s.explained
+}
+
+// result is what came of a mutant.
+type result struct {
+	mutant
+	by  string // the test that noticed it
+	err error
+}
+
+func (s *score) count(r result, verbose bool) error {
+	switch without := r.file == ""; {
+	case without && r.err != nil:
+		return fmt.Errorf("%s, without a mutant: %w", s.name, r.err)
+	case without && r.by != "":
+		return fmt.Errorf("%s, without a mutant: %s fails", s.name, r.by)
+	case without:
+		s.passed = true
+	case errors.Is(r.err, errNone):
+	case r.err != nil:
+		return r.err
+	case r.by == "":
+		s.unnoticed++
+		fmt.Printf("NOT noticed, %s:%d: %v\n", r.file, r.line, r.mutant)
+	default:
+		s.noticed++
+		if verbose {
+			fmt.Printf("noticed by %s, %s:%d: %v\n", r.by, r.file, r.line, r.mutant)
+		}
+	}
+	return nil
 }
 
 //go:embed explained.txt

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -77,4 +80,41 @@ func TestATestThatFailsOnceNoticesNothing(t *testing.T) {
 	by, err = surely(func(...string) (string, error) { return answers[0], nil })
 	require.NoError(t, err)
 	assert.Equal(t, "it takes too long", by)
+}
+
+func TestAsManyAreTriedAsWereAskedFor(t *testing.T) {
+	var all []mutant
+	for i := range 20 {
+		all = append(all, mutant{file: fmt.Sprintf("%d.go", i)})
+	}
+	for _, atOnce := range []int{1, 4, 30} {
+		var now, most atomic.Int32
+		tried := make(chan string, 40)
+		s, err := target{name: "t"}.try(t.Context(), all, 9, atOnce, false, func(_ context.Context, m mutant) (string, error) {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer now.Add(-1)
+			switch tried <- m.file; m.file {
+			case "":
+				return "", nil // the code as it is
+			case "1.go", "7.go":
+				return "", errNone
+			case "3.go":
+				return "", nil
+			}
+			return "TestA", nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, [2]int{8, 1}, [2]int{s.noticed, s.unnoticed})
+		assert.LessOrEqual(t, most.Load(), int32(atOnce))
+		assert.Equal(t, 1+9+2, len(tried), "the first that compile, and nothing more")
+	}
+}
+
+func TestWhereTheTestsFailAnywayNoMutantCounts(t *testing.T) {
+	_, err := target{name: "t"}.try(t.Context(), []mutant{{file: "1.go"}}, 1, 4, false, func(context.Context, mutant) (string, error) {
+		return "TestA", nil
+	})
+	assert.ErrorContains(t, err, "without a mutant: TestA fails")
 }
