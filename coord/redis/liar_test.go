@@ -2,10 +2,12 @@ package redis
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"strconv"
@@ -256,4 +258,98 @@ func TestAListingOfLargeRegistersIsBounded(t *testing.T) {
 	}); err != nil || n != 6 {
 		t.Errorf("%d of 6 are listed: %v", n, err)
 	}
+}
+
+// A server that speaks Redis's protocol and keeps something else than it was given is found out when a store is opened.
+func TestAServerThatDoesSomethingElseIsRefused(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	s, err := Open(redistest.Within(t, 20*time.Second), "redis://"+saying(t, address, strings.NewReplacer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for what, other := range map[string][]string{
+		"another value": {"\r\nrehearsal/", "\r\nReHearsal/"},
+		"another key":   {defaultRoot + "rehearsal/", defaultRoot + "ReHearsal/"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(redistest.Within(t, 20*time.Second))
+			defer cancel()
+			log := slog.New(slog.NewTextHandler(then(cancel), nil)) // it may pass, so it is tried again
+			_, err := Open(ctx, "redis://"+saying(t, address, strings.NewReplacer(other...)), WithLogger(log))
+			if err == nil {
+				t.Fatal("it was opened")
+			}
+			wants(t, err, "instead of what was written", server.ErrStrange)
+		})
+	}
+}
+
+// then is a log that calls a function when something is about to be tried again.
+type then func()
+
+func (f then) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("trying on")) {
+		f()
+	}
+	return len(b), nil
+}
+
+// Where it cannot be known whether a server throws keys away when its memory is short, somebody should look.
+func TestAServerThatDoesNotSayWhetherItEvictsIsWarnedOf(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	for warned, relay := range map[bool]string{
+		false: saying(t, address, strings.NewReplacer()),
+		true:  saying(t, address, strings.NewReplacer("\nmaxmemory_policy:", "\nMaxMemory_Policy:")),
+	} {
+		var log bytes.Buffer
+		s, err := Open(redistest.Within(t, 20*time.Second), "redis://"+relay, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if strings.Contains(log.String(), "maxmemory-policy is noeviction") != warned {
+			t.Errorf("warned is %v; the log has %s", !warned, log.String())
+		}
+	}
+}
+
+// saying is the address of a relay that changes what a server says.
+func saying(t *testing.T, to string, other *strings.Replacer) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := net.Dial("tcp", to)
+			if err != nil {
+				conn.Close()
+				return
+			}
+			go func() {
+				defer behind.Close()
+				_, _ = io.Copy(behind, conn)
+			}()
+			go func() {
+				defer conn.Close()
+				buf := make([]byte, 64<<10) // the answers in question are short, and come at once
+				for {
+					n, err := behind.Read(buf)
+					if err != nil {
+						return
+					}
+					if _, err := other.WriteString(conn, string(buf[:n])); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -39,7 +40,7 @@ func (s *Server) Rehearse(ctx context.Context, m Memory) error {
 		return err
 	}
 	got, err := reply.AsStrSlice()
-	if err != nil || len(got) != 2 || got[0] != name || got[1] != s.Root+name {
+	if err != nil || !slices.Equal(got, []string{name, s.Root + name}) {
 		return fmt.Errorf("%w: %q, %w instead of what was written", ErrStrange, got, err)
 	}
 	return nil

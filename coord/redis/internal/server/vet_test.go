@@ -92,3 +92,25 @@ func TestAnAnswerOfManyLinesIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are fine: %v", fine, err)
 	}
 }
+
+// An answer may begin with the words of a push, such as a list whose first element is what somebody has stored.
+func TestAnAnswerThatLooksLikeAPushIsAnAnswer(t *testing.T) {
+	for name, v := range map[string]*vetted{
+		"RESP3":                {resp3: true, hears: true},
+		"who hears nothing":    {},
+		"RESP3, hears nothing": {resp3: true},
+	} {
+		v.awaited = []awaited{{verb: "EVALSHA"}}
+		says := &value{typ: '*', elements: 1, words: [3][]byte{[]byte("message")}}
+		if err := v.answered(says); err != nil || len(v.awaited) != 0 {
+			t.Errorf("%s: %d more are awaited, %v", name, len(v.awaited), err)
+		}
+		if err := v.answered(says); err == nil {
+			t.Errorf("%s: two answers to one question", name)
+		}
+	}
+	v := &vetted{hears: true, awaited: []awaited{{verb: "PING"}}} // RESP2, where a push is an array
+	if err := v.answered(&value{typ: '*', elements: 3, words: [3][]byte{[]byte("message"), []byte("x"), []byte("y")}}); err != nil || len(v.awaited) != 1 {
+		t.Errorf("%d are awaited after a push, %v", len(v.awaited), err)
+	}
+}
