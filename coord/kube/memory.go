@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +21,7 @@ type memory struct {
 	uid      string
 	age      time.Duration // since the mark was made, by the API server's clock
 	revision driverkit.Max // how far etcd is known to have come
-	seen     stands
+	seen     storekit.Seen[stand]
 	lost     atomic.Bool // the cluster has gone back behind what we have seen
 
 	over context.Context // ends with the memory
@@ -165,32 +164,4 @@ func (s *Store) forgot(known *memory, what string) error {
 	}
 	known.end()
 	return register.ErrForgot
-}
-
-// stands are what the API server calls what was seen last, so that the next swap need not read first.
-type stands struct {
-	mu  sync.Mutex
-	all map[string]stand
-}
-
-// maxStands bounds what is remembered. One that is missing costs a read.
-const maxStands = 4096
-
-func (s *stands) note(key string, at stand) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.uid == "" {
-		delete(s.all, key)
-		return
-	}
-	if s.all == nil || len(s.all) >= maxStands {
-		s.all = make(map[string]stand)
-	}
-	s.all[key] = at
-}
-
-func (s *stands) of(key string) stand {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all[key]
 }

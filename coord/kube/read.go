@@ -22,12 +22,12 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 
 // content asks for a register. Without a resourceVersion the API server asks a majority of etcd.
 func (s *Store) content(ctx context.Context, known *memory, key string) (cur register.Item, at stand, err error) {
-	before := known.seen.of(key)
+	before := known.seen.Of(key)
 	var l lease
 	err = s.ask(ctx, request{method: http.MethodGet, name: s.nameOf(key)}, &l)
 	switch {
 	case isStatus(err, http.StatusNotFound):
-		known.seen.note(key, stand{})
+		known.seen.Forget(key)
 		return register.Item{Key: key}, stand{}, nil
 	case err != nil:
 		return cur, at, err
@@ -41,6 +41,6 @@ func (s *Store) content(ctx context.Context, known *memory, key string) (cur reg
 	if at.uid == before.uid && isEarlier(at.revision, before.revision) {
 		return cur, at, s.forgot(known, "the lease "+l.Metadata.Name)
 	}
-	known.seen.note(key, at)
+	known.seen.Note(key, at)
 	return cur, at, nil
 }

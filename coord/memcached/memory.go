@@ -82,7 +82,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 		}, storekit.Never, isCut)
 		if err == nil && last != nil && last.id != m.id {
 			s.forgot(last)
-			s.seen.clear()
+			s.seen.Clear() // a server that was restarted counts from the beginning
 		}
 		return m, err
 	})

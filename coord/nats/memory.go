@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +28,7 @@ type memory struct {
 	age time.Duration // how long it has lasted, by the server's clock
 
 	last driverkit.Max // the greatest number of a message that was seen
-	seen stands
+	seen storekit.Seen[stand]
 	lost atomic.Bool // it has gone back behind what we have seen
 }
 
@@ -340,37 +339,9 @@ type stand struct {
 // mustStand reports whether there must be a message. Who empties a register leaves one there, which expires at some time.
 func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.seen) < emptyFor/2 }
 
-// stands are the messages that were seen last, so that the next swap need not read first.
-type stands struct {
-	mu  sync.Mutex
-	all map[string]stand
-}
-
-// maxStands bounds what is remembered. One that is missing costs a read.
-const maxStands = 4096
-
 // note takes in what was seen. An answer that was overtaken by a later one counts for nothing.
-func (s *stands) note(key string, at stand) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil || len(s.all) >= maxStands {
-		s.all = make(map[string]stand)
-	}
-	if at.seq >= s.all[key].seq {
-		s.all[key] = at
-	}
-}
-
-func (s *stands) forget(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, key)
-}
-
-func (s *stands) of(key string) stand {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all[key]
+func (m *memory) note(key string, at stand) {
+	m.seen.NoteIf(key, at, func(last stand) bool { return at.seq >= last.seq })
 }
 
 // clockFor is how old a sample of the server's clock may be where an age may be too small by that.

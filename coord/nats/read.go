@@ -35,7 +35,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 			Time time.Time `json:"time"`
 		} `json:"message"`
 	}
-	before := known.seen.of(key)
+	before := known.seen.Of(key)
 	err = c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": known.subject(s.root, key)}, &a)
 	switch {
 	case isCode(err, noMessage):
@@ -47,7 +47,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 			s.Log.Warn("nats: a message has gone from the stream", "key", key)
 			return cur, at, s.lose(known)
 		}
-		known.seen.forget(key)
+		known.seen.Forget(key)
 		return register.Item{Key: key}, at, nil
 	case err != nil:
 		return cur, at, err
@@ -59,7 +59,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		return cur, at, err
 	}
 	at = stand{cur.Version, a.Message.Seq, a.Message.Time, time.Now()}
-	known.seen.note(key, at)
+	known.note(key, at)
 	return cur, at, nil
 }
 

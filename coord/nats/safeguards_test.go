@@ -220,7 +220,7 @@ func TestNobodyTakesMessagesAway(t *testing.T) {
 	if err := js.PurgeStream(defaultRoot); err == nil {
 		t.Error("the stream was purged")
 	}
-	if err := js.DeleteMsg(defaultRoot, known.seen.of("k").seq); err == nil {
+	if err := js.DeleteMsg(defaultRoot, known.seen.Of("k").seq); err == nil {
 		t.Error("a message was deleted")
 	}
 	if got, err := s.Read(within(t, 10*time.Second), "k"); err != nil || got.Version != it.Version {

@@ -11,6 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 const (
@@ -44,43 +45,20 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	return register.Item{}, failed(ctx, err, "swap %q", w.Key)
 }
 
-// maxTries is how often others may be in the way of a swap without having swapped the register.
-const maxTries = 20
-
-// swap publishes behind the message that was seen last. If that is not the last one any more, it looks why.
+// swap publishes behind the message that was seen last.
 func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Swap) (register.Item, error) {
-	at := known.seen.of(w.Key)
-	sure := at.version == w.Old && (at.seq > 0 || w.Old.IsZero()) // or there was none ever: a guess, which the server checks
-	for range maxTries {
-		if !sure {
-			cur, found, err := s.aged(ctx, c, known, w.Key)
-			switch {
-			case err != nil:
-				return cur, err
-			case cur.Version == w.Next && w.Next != w.Old:
-				return cur, nil // an earlier try
-			case cur.Version != w.Old:
-				return cur, register.ErrConflict
+	at := known.seen.Of(w.Key)
+	seen := at.version == w.Old && (at.seq > 0 || w.Old.IsZero()) // or there was none ever: a guess, which the server checks
+	return storekit.Expected[stand]{
+		Look: func() (register.Item, stand, error) { return s.aged(ctx, c, known, w.Key) },
+		Change: func(at stand) (register.Item, error) {
+			if err := s.publish(ctx, c, known, w, at.seq); err != nil {
+				return register.Item{}, err
 			}
-			at = found
-		}
-		if w.Old == w.Next && len(w.Notes) == 0 {
-			if sure { // nothing is to be written, so nobody checks the guess
-				sure = false
-				continue
-			}
-			return register.Item{Key: w.Key}, nil
-		}
-		err := s.publish(ctx, c, known, w, at.seq)
-		if err == nil {
 			return s.swapped(ctx, c, known, w), nil
-		}
-		if !isCode(err, wrongSequence, wrongSequenceToo) {
-			return register.Item{}, err
-		}
-		sure = false
-	}
-	return register.Item{}, errors.New("the message changes all the time, though nobody swaps the register: who else publishes under this root?")
+		},
+		Stale: func(err error) bool { return isCode(err, wrongSequence, wrongSequenceToo) },
+	}.Swap(w, at, seen)
 }
 
 // aged returns a register with its age. That may be a bit too small, which does no harm, so that who lost a race need not ask for
@@ -144,6 +122,6 @@ func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register
 		return s.lose(known)
 	}
 	known.last.Saw(int64(ack.Seq))
-	known.seen.note(w.Key, stand{version: w.Next, seq: ack.Seq, seen: time.Now()})
+	known.note(w.Key, stand{version: w.Next, seq: ack.Seq, seen: time.Now()})
 	return nil
 }

@@ -14,6 +14,7 @@
 //	open.go           Package.Open: steps, each tried again until it succeeds, is refused, or time is up
 //	store.go          Known: which memory the store goes by. Pool: its connections, if no library has one. ErrClosed
 //	read.go swap.go   Query and Change: when to try again at once. Outcome: what came of a swap that has changed nothing
+//	                  Seen: what was seen last of each register. Expected: a swap that goes by that
 //	list.go           Pages: a listing in the order of keys, a page at a time
 //	memory.go         Known.Recall: to look which memory there is, one at a time
 //	errors.go         Explain and Denied: what an error means, and its class. Package.Failed, OneLine: one line that says it
