@@ -202,3 +202,15 @@ func TestADirectoryThatCannotBe(t *testing.T) {
 	assert.NotContains(t, err.Error(), "\n")
 	assert.Less(t, time.Since(began), 5*time.Second)
 }
+
+// A file of credentials is read when the server is asked to let us in.
+func TestCredentialsForNATSAreRead(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "credentials")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	client, err := Open(ctx, "nats://"+servers.NATS(t).Addrs()[0]+"?credentials="+missing)
+	if err == nil {
+		client.Close()
+	}
+	assert.ErrorContains(t, err, missing)
+}
