@@ -210,8 +210,7 @@ func TestAnObserverIsToldWhoGivesUp(t *testing.T) {
 func TestALossIsToldAfterTheGrant(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		var told diary
-		var c *coord.Client
-		c = s.Client(told.option())
+		c := s.Client(told.option())
 		read := coord.RuleOf(rules.Reader)
 		first, err := c.Acquire(t.Context(), "line", rules.Reader, nil, read)
 		require.NoError(t, err)

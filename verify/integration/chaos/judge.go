@@ -299,17 +299,24 @@ func beliefs(e *evidence) []belief {
 func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	until := min(b.first.believed, max(b.next.believed, b.next.granted))
 	b.lasts = max(until-b.next.granted, 1)
+	// Who stood in front should have ended. Usually he was granted first, too; but one whose node was taken away while he waited may
+	// be granted before he hears of that.
+	late, from, last := b.first, b.first.granted, b.first.believed
+	ahead, behind := nodes[b.next.node], nodes[b.first.node]
+	if ahead != nil && behind != nil && ahead.ahead(behind) && ahead.gone > 0 {
+		late, from, last = b.next, min(e.truth.notBefore(ahead.gone), b.next.granted), max(b.next.believed, b.next.granted)
+	}
 	for _, p := range e.pauses {
-		if p.worker == b.first.worker && p.from < b.first.believed && p.to > b.first.granted {
+		if p.worker == late.worker && p.from < last && p.to > from {
 			b.cause = paused
 			return b
 		}
 	}
 	// The service took away the node of a worker that still believed. It may do so by mistake if a server was frozen while the
 	// hold lasted: its clock went on, and it does not count the renewals that it did not hear.
-	if s := nodes[b.first.node]; s != nil && s.gone > 0 {
+	if s := nodes[late.node]; s != nil && s.gone > 0 {
 		for _, p := range e.frozen {
-			if p.to+10*time.Second > b.next.granted && p.from < b.first.believed && b.first.outcome == lost {
+			if p.to+10*time.Second > b.next.granted && p.from < last && late.outcome == lost {
 				b.cause = revoked
 				return b
 			}

@@ -107,6 +107,26 @@ func TestTwoWhoBelieveAreNotedWithTheCause(t *testing.T) {
 	require.Empty(t, judge(e).beliefs[0].cause)
 }
 
+// One whose node the service has taken away by mistake while he waited, and who has not heard of it, is granted after the one behind
+// him. It is he who should have ended.
+func TestOneWhoIsGrantedTooLateHasTheCause(t *testing.T) {
+	x, y := hold(1, "b", 21*ms, 39*ms), hold(2, "a", 25*ms, 0)
+	y.outcome = lost
+	e := &evidence{truth: stamped(node("a", 1, 20), node("b", 2, 40)), attempts: []*attempt{x, y}}
+	require.Len(t, judge(e).beliefs, 1)
+	require.Empty(t, judge(e).beliefs[0].cause)
+
+	e.pauses = []pause{{worker: 2, from: 18 * ms, to: 24 * ms}}
+	require.Equal(t, paused, judge(e).beliefs[0].cause)
+	e.pauses[0].worker = 1
+	require.Empty(t, judge(e).beliefs[0].cause, "who entered in time has no need of a cause")
+
+	e.frozen = []pause{{from: 5 * ms, to: 15 * ms}}
+	require.Equal(t, revoked, judge(e).beliefs[0].cause)
+	y.outcome = released
+	require.Empty(t, judge(e).beliefs[0].cause)
+}
+
 func TestAWriteWithAnOlderTokenIsNoted(t *testing.T) {
 	v := judge(&evidence{truth: stamped(), writes: []write{
 		{line: "l", token: 5, accepted: true}, {line: "l", token: 4}, {line: "m", token: 1, accepted: true},
