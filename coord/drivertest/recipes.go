@@ -457,7 +457,7 @@ func (s *scene) observe(c *coord.Client) <-chan string {
 
 func (s *scene) sees(told <-chan string, want string) {
 	s.Helper()
-	for limit := time.After(2 * soon); ; {
+	for limit := time.After(s.patience); ; { // how soon is another obligation: 17
 		select {
 		case got := <-told:
 			if got == want {
@@ -473,7 +473,7 @@ func observerSees(s *scene) {
 	cs := s.clients(3)
 	told := s.observe(cs[2])
 	s.sees(told, "vacant")
-	first := s.granted(soon, s.campaigning(cs[0], "first"), "nobody leads")
+	first := s.granted(s.patience, s.campaigning(cs[0], "first"), "nobody leads")
 	s.sees(told, "first")
 	second := s.campaigning(cs[1], "second")
 	s.queued(2)
