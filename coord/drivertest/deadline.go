@@ -25,12 +25,13 @@ func (s *scene) expiresAfterDeadline(sess driver.Session, l *Link) {
 	if !s.silenceEnds(l, over(sess)) {
 		return
 	}
-	for limit := time.Now().Add(s.outlives()); ; {
+	// Nobody waits here, so it is left to whoever sweeps: and who does may be cut off as well, once or twice.
+	for limit := time.Now().Add(2 * s.outlives()); ; {
 		if len(s.svc.Stored(s, s.line)) == 0 {
 			break
 		}
 		if time.Now().After(limit) {
-			s.Fatalf("the node of a dead session still stands after %v", s.outlives())
+			s.Fatalf("the node of a dead session still stands after %v", 2*s.outlives())
 		}
 	}
 	removed := time.Now()
