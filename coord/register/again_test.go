@@ -23,6 +23,9 @@ type unsure struct {
 	sure       chan struct{}
 }
 
+// OnlySwapsTell says that notes are believed, as in any store within a process.
+func (s *unsure) OnlySwapsTell() {}
+
 func (s *unsure) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
 	it, err := s.Store.Swap(ctx, w)
 	if strings.HasPrefix(w.Key, "line/") && s.lost.CompareAndSwap(false, true) {
