@@ -16,8 +16,10 @@ var etcd = []Bug{
 	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(`, scriptsEtcd("thaws")),
 	one("etcd: a renewal of an earlier term than the read's counts",
 		"coord/driver/deadlines/etcd.go", `return l.renewal.Term < l.read.Term`, `return false`, scriptsEtcd("splits")),
-	one("etcd: a backup that others have made up for ends no session",
-		"coord/etcd/join.go", `return j.goesOn(epoch, j.compared)`, `return nil`, testsEtcd("TestABackupThatOthersHaveMadeUpForEndsTheSession")),
+	{"etcd: a backup that others have made up for ends no session", []Edit{ // a join and a look each notice it
+		{"coord/etcd/join.go", `return j.goesOn(epoch, j.compared)`, `return nil`},
+		{"coord/etcd/epoch.go", `s.goesOn(got.Kvs[0].ModRevision, wrote)`, `s.goesOn(wrote, wrote)`},
+	}, testsEtcd("TestABackupThatOthersHaveMadeUpForEndsTheSession")},
 	one("etcd: a stray with the number of a place is taken for that place",
 		"coord/etcd/naming.go", `if n.keys[number] == key {`, `if n.keys[number] != "" {`, testsEtcd("TestAStrayIsTakenAwayWhoeverHasItsNumber")),
 	one("etcd: a value that looks like a kind is one",
