@@ -62,7 +62,8 @@ func (c *Client) Health() Health {
 // countShared counts those who share a node, where so far the node was counted.
 func (c *Client) countShared(h *Health) {
 	for _, n := range c.sharing.nodes("") {
-		switch h.Waiters += len(n.waiting); {
+		h.Waiters += len(n.waiting)
+		switch {
 		case n.hold == nil:
 			h.Waiters--
 		case n.hold.session == c.session && n.hold.session.has(n.hold):

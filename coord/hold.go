@@ -108,7 +108,8 @@ func (h *Hold) begin(a *acquire) {
 	a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.begun = true; h.untold {
+	h.begun = true
+	if h.untold {
 		a.observer.lost(h.until, h.Node, *h.end.Load())
 	}
 }

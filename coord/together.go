@@ -49,12 +49,14 @@ func (s *sharing) nodes(line string) (nodes []*shared) {
 
 // forget returns true if it had not been called for the node before.
 func (s *sharing) forget(n *shared) bool {
-	i := slices.Index(s.lines[n.as.line], n)
+	line := n.as.line
+	i := slices.Index(s.lines[line], n)
 	if i < 0 {
 		return false
 	}
-	if s.lines[n.as.line] = slices.Delete(s.lines[n.as.line], i, i+1); len(s.lines[n.as.line]) == 0 {
-		delete(s.lines, n.as.line)
+	s.lines[line] = slices.Delete(s.lines[line], i, i+1)
+	if len(s.lines[line]) == 0 {
+		delete(s.lines, line)
 	}
 	return true
 }
