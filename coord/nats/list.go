@@ -69,7 +69,7 @@ func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string)
 		if err := c.api(ctx, "STREAM.INFO."+s.root, ask, &info); err != nil {
 			return nil, now, err
 		}
-		if info.Config.Metadata[memoryTag] != known.id {
+		if info.memory() != known.id {
 			return nil, now, errNobody
 		}
 		if now.IsZero() {

@@ -142,8 +142,8 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 			return nil, err
 		}
 		m := last
-		if id := info.Config.Metadata[memoryTag]; m == nil || m.id != id {
-			m = &memory{id: id}
+		if m == nil || m.id != info.memory() {
+			m = &memory{id: info.memory()}
 		}
 		if err := s.isOurs(c, m, &info); err != nil {
 			return nil, err
@@ -177,6 +177,9 @@ func (s *Store) begin(ctx context.Context, c *conn) error {
 	return err
 }
 
+// memory returns the ID of the memory that the stream is of.
+func (i *streamInfo) memory() string { return i.Config.Metadata[memoryTag] }
+
 func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) {
 	err = c.api(ctx, "STREAM.INFO."+s.root, nil, &info)
 	return info, err
@@ -185,7 +188,7 @@ func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) 
 // still asks about the stream, and fails if it is not of this memory any more.
 func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, error) {
 	info, err := s.info(ctx, c)
-	if err == nil && info.Config.Metadata[memoryTag] != m.id {
+	if err == nil && info.memory() != m.id {
 		err = errNobody
 	}
 	return info, err

@@ -28,8 +28,8 @@ type config struct {
 
 const defaultRoot = "turnwise"
 
-// WithRoot sets what the names of streams and subjects begin with: 1 to 40 letters, digits, hyphens and underscores. The
-// default is "turnwise". Only processes with the same root meet in a line.
+// WithRoot sets the name of the stream, which is also what the subjects begin with: 1 to 40 letters, digits, hyphens and
+// underscores. The default is "turnwise". Only processes with the same root meet in a line.
 func WithRoot(root string) Option { return func(c *config) { c.root = root } }
 
 // WithMonitor names the server's monitoring port, as in http://127.0.0.1:8222 (http_port in its configuration). There the server

@@ -12,7 +12,7 @@ var nats = []Bug{
 		"coord/nats/read.go", `if _, err := s.still(ctx, c, known); err != nil {`, `if _, err := s.info(ctx, c); err != nil {`,
 		testsIn("coord/nats", "TestAMemoryThatIsOverHasNoEmptyRegisters")),
 	one("nats: a memory that is over has a list without registers",
-		"coord/nats/list.go", `if info.Config.Metadata[memoryTag] != known.id {`, `if known.id == "" {`,
+		"coord/nats/list.go", `if info.memory() != known.id {`, `if known.id == "" {`,
 		testsIn("coord/nats", "TestAMemoryThatIsOverHasNoEmptyRegisters")),
 	{"nats: a server that was started again remembers", []Edit{
 		{"coord/nats/memory.go", `|| s.monitor == "" && m.run != c.run`, `|| s.monitor == "-"`},
