@@ -121,6 +121,7 @@ func counter(m *Metrics, name, help string) prometheus.Counter {
 	return with(m, prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help}))
 }
 
+// Describe is for the registry.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range m.all {
 		c.Describe(to)
@@ -128,6 +129,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.unreachable
 }
 
+// Collect is for the registry.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.all {
 		c.Collect(to)
