@@ -53,7 +53,8 @@ func leisure(ttl time.Duration) time.Duration {
 	return min(max(ttl, 100*time.Millisecond), 30*time.Second)
 }
 
-// sweeperLate is how many of its leisures another one is awaited.
+// sweeperLate is how many of its leisures another one is awaited. Who cannot sweep leaves it to others, and stays away for
+// longer than that: he may well be able to renew the register, and nobody else would ever sweep.
 const sweeperLate = 3
 
 func (s *sweeper) run() {
@@ -67,7 +68,10 @@ func (s *sweeper) run() {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.d.saw(err)
+			if s.d.saw(err); mine {
+				s.resign()
+				pause = 2 * sweeperLate * leisure(ttl)
+			}
 		case !mine:
 			pause = max(s.next, pause)
 		case s.d.presence == nil:
@@ -131,6 +135,7 @@ func (s *sweeper) resign() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.d.timeout)
 	defer cancel()
 	s.d.store.Swap(ctx, Swap{Key: sweeperKey, Old: s.held, By: s.d.self})
+	s.held = Version{}
 }
 
 // round ends the sessions that are dead, and removes what they leave behind.
