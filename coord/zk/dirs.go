@@ -12,48 +12,101 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// makeDir makes a line's directory and those above it, where they are missing. They are containers, which the service
-// removes once they have become empty. They are plain nodes if the service has no containers, and also with Kazoo's names:
-// Kazoo's Lock checks only once that its directory is there, and fails if it has gone since. Where there are rights to
-// protect, the root stays: whoever made it again would decide who may do what in it. So does the directory of the memos.
-func (s *session) makeDir(ctx context.Context, dir string) error {
+// within calls do with a line's directory and those above it that are missing, outermost first. do makes them, together
+// with what is to stand in the line, in one transaction: then the service has seen something in each of them. It removes them
+// once they are empty, but never a container that nothing has been in.
+//
+// They are plain nodes if the service has no containers, and also with Kazoo's names: Kazoo's Lock checks only once that its
+// directory is there, and fails if it has gone since. Where there are rights to protect, the root stays: whoever made it again
+// would decide who may do what in it. So does the directory of the memos.
+//
+// If all of them have come to be there meanwhile, the error is ErrNodeExists.
+func (s *session) within(dir string, do func(dirs []wire.Node) error) error {
+	var all []string // outermost first
+	for d := dir; d != "/"; d = path.Dir(d) {
+		all = append(all, d)
+	}
+	slices.Reverse(all)
+	few, n, many := 0, 1, len(all)+1 // so many are too few, are tried, are too many
 	for {
-		err := s.makeOne(ctx, dir)
+		missing := s.directories(all[len(all)-n:])
+		err := do(missing)
 		switch {
-		case err == nil, errors.Is(err, gozk.ErrNodeExists):
+		case err == nil:
+			s.sweepLater(missing)
 			return nil
-		case errors.Is(err, gozk.ErrNoNode) && path.Dir(dir) != "/":
-			if err := s.makeDir(ctx, path.Dir(dir)); err != nil {
-				return err
-			}
+		case errors.Is(err, gozk.ErrNoNode) && n < len(all):
+			few = n
+		case errors.Is(err, gozk.ErrNodeExists) && n > 1:
+			many = n
+		case unimplemented(err):
+			s.service.log.Info("the service has no container nodes, so directories are plain ones")
+			s.service.plainDirs.Store(true)
+			continue
 		default:
-			return explainRefusal(err, "creating", dir, "CREATE", path.Dir(dir))
+			outermost := missing[0].Path
+			return explainRefusal(err, "creating", outermost, "CREATE", path.Dir(outermost))
+		}
+		switch {
+		case few+1 >= many: // some have come or gone meanwhile
+			few, n, many = 0, 1, len(all)+1
+		case many > len(all):
+			n = min(2*n, len(all))
+		default:
+			n = (few + many) / 2
 		}
 	}
 }
 
-func (s *session) makeOne(ctx context.Context, dir string) error {
-	stays := dir == s.service.memos() || !s.service.openToAll && strings.HasPrefix(s.service.root+"/", dir+"/")
-	err := s.insist(ctx, func(c *gozk.Conn) error {
-		if s.service.way != Kazoo && !stays && !s.service.plainDirs.Load() {
-			_, err := c.CreateContainer(dir, nil, gozk.FlagContainer, s.service.acl)
-			if !unimplemented(err) {
-				return err
-			}
-			s.service.log.Info("the service has no container nodes, so directories are plain ones")
-			s.service.plainDirs.Store(true)
+func (s *session) directories(paths []string) []wire.Node {
+	dirs := make([]wire.Node, len(paths))
+	for i, p := range paths {
+		dirs[i] = wire.Node{Path: p, Flags: gozk.FlagContainer}
+		if s.stays(p) || s.service.way == Kazoo || s.service.plainDirs.Load() {
+			dirs[i].Flags = gozk.FlagPersistent
 		}
-		_, err := c.Create(dir, nil, gozk.FlagPersistent, s.service.acl)
+	}
+	return dirs
+}
+
+func (s *session) stays(dir string) bool {
+	return dir == s.service.memos() || !s.service.openToAll && strings.HasPrefix(s.service.root+"/", dir+"/")
+}
+
+// makeDir makes a directory that stays, and those above it.
+func (s *session) makeDir(ctx context.Context, dir string) error {
+	err := s.within(dir, func(dirs []wire.Node) error {
+		_, err := persist(ctx, s, func() (string, error) {
+			if err := s.enter(ctx); err != nil {
+				return "", err
+			}
+			all, made := wire.CreateAll(dirs, s.service.acl)
+			s.usable.Load().Send(all.Then(s.exit))
+			return answer(ctx, s, made)
+		})
 		return err
 	})
-	if err == nil && !stays && s.service.plainDirs.Load() {
-		s.mu.Lock()
-		s.lines[dir] = struct{}{}
-		s.mu.Unlock()
+	if errors.Is(err, gozk.ErrNodeExists) {
+		return nil
 	}
 	return err
+}
+
+// sweepLater keeps in mind which plain directories this session has made.
+func (s *session) sweepLater(dirs []wire.Node) {
+	if !s.service.plainDirs.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range dirs {
+		if !s.stays(d.Path) {
+			s.lines[d.Path] = struct{}{}
+		}
+	}
 }
 
 // removeEmptyLines removes the plain directories that this session made and that are empty, inner ones first.

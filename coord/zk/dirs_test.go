@@ -1,8 +1,10 @@
 package zk
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +28,56 @@ func TestTheServiceSweepsEmptyLines(t *testing.T) {
 		there, _, err := s.admin.Exists(s.root)
 		return err == nil && !there
 	}, patience, 20*time.Millisecond)
+}
+
+// The service removes no container that never had a child. So a join that is given up, or whose session ends, when the
+// directory has been made and the node has not, would leave it for ever.
+func TestTheServiceSweepsALineThatNobodyEntered(t *testing.T) {
+	s := play(t)
+	me, _ := s.join(s.sess, "lock") // so that the root is there
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op == zkwire.CreateContainer || r.Op == zkwire.Multi {
+			cancel()
+			time.Sleep(50 * time.Millisecond) // so that it is noticed before there is an answer
+		}
+		return zkwire.Pass
+	})
+	e := entry("lock")
+	e.Line = "b"
+	_, _, err := s.sess.Join(ctx, e)
+	require.ErrorIs(t, err, context.Canceled)
+	for _, want := range []bool{true, false} {
+		require.Eventually(t, func() bool {
+			there, _, err := s.admin.Exists(s.root + "/b")
+			return err == nil && there == want
+		}, patience, 5*time.Millisecond)
+	}
+	s.leave(me, true)
+}
+
+func TestAJoinThatMakesTheDirectoryGetsNoAnswer(t *testing.T) {
+	for name, verdict := range map[string]zkwire.Verdict{"it was made": zkwire.DropReply, "it was not": zkwire.DropBeforeApply} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t)
+			var lost atomic.Bool
+			s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+				if r.Op == zkwire.Multi && lost.CompareAndSwap(false, true) {
+					return verdict
+				}
+				return zkwire.Pass
+			})
+			e := entry("lock")
+			e.Line = "a/b"
+			me, ahead, err := s.sess.Join(s.ctx, e)
+			require.NoError(t, err)
+			require.Empty(t, ahead)
+			require.True(t, lost.Load())
+			require.Len(t, s.stored(t, "a/b"), 1)
+			s.leave(me, true)
+			require.Empty(t, s.stored(t, "a/b"))
+		})
+	}
 }
 
 // The directory may go at any moment between two joins, or within one.
@@ -95,7 +147,7 @@ func TestWithoutContainersTheDriverSweeps(t *testing.T) {
 
 func TestHowOldServersRefuseContainers(t *testing.T) {
 	require.True(t, unimplemented(errors.New("unknown error: -6")))
-	require.True(t, unimplemented(gozk.ErrShortBuffer))
+	require.True(t, unimplemented(errors.New("unknown error: -5")))
 	for _, err := range []error{nil, gozk.ErrNoNode, gozk.ErrConnectionClosed, errors.New("unknown error: -4")} {
 		require.False(t, unimplemented(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -155,10 +156,34 @@ func (j *joining) stand(p *place, seen *wire.Listing) (ahead []driver.Node, born
 	return ahead, seen.Born, nil
 }
 
-// create makes the node, and lists the line in the same round trip: the list is asked for right behind the create, on the
-// same connection, so it shows everybody ahead. If a list of the line is already under way, the next one serves all who
-// join meanwhile. seen is nil if the list did not arrive.
+// create makes the node, with the line's directory if that is missing.
 func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, err error) {
+	s := j.session
+	node := wire.Node{Path: j.dir + "/" + j.contender.prefix(), Data: j.card, Flags: gozk.FlagEphemeralSequential}
+	create, created := wire.Create(node, s.service.acl)
+	mine, seen, err = j.send(ctx, create, created)
+	if errors.Is(err, gozk.ErrNoNode) {
+		err = s.within(j.dir, func(dirs []wire.Node) (err error) {
+			create, created := wire.CreateAll(append(slices.Clip(dirs), node), s.service.acl)
+			mine, seen, err = j.send(s.life.Context(), create, created)
+			return err
+		})
+	}
+	switch {
+	case err == nil || err == errGivenUp:
+		return mine, seen, err
+	case errors.Is(err, gozk.ErrNodeExists):
+		return "", nil, errJoinAgain
+	case passing(err):
+		return j.settle()
+	}
+	return "", nil, explainRefusal(err, "joining in", j.dir, "CREATE", "")
+}
+
+// send asks for the node, and lists the line in the same round trip: the list is asked for right behind, on
+// the same connection, so it shows everybody ahead. If a list of the line is already under way, the next one serves all who
+// join meanwhile. seen is nil if the list did not arrive.
+func (j *joining) send(ctx context.Context, create wire.Request, created <-chan wire.Reply[string]) (mine string, seen *wire.Listing, err error) {
 	s := j.session
 	if err := s.enter(ctx); err != nil {
 		return "", nil, err
@@ -167,31 +192,17 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 		s.exit()
 		return "", nil, err
 	}
-	create, created := wire.Create(j.dir+"/"+j.contender.prefix(), j.card, s.service.acl)
 	list := s.listAfter(j.dir, false, create)
 	c := <-created // each request is answered, at the latest when the connection ends
 	s.exit()
-	err = s.named(c.Err)
-	if err == nil {
-		if seen, err = list.wait(s.life.Context(), s); err != nil {
-			seen = nil // look asks again
-		}
-		return c.Value, seen, nil
+	if err = s.named(c.Err); err != nil {
+		list.drop(s)
+		return "", nil, err
 	}
-	list.drop(s)
-	switch {
-	case errors.Is(err, gozk.ErrNoNode):
-		if err := j.unlessGivenUp(); err != nil {
-			return "", nil, err
-		}
-		if err := s.makeDir(s.life.Context(), j.dir); err != nil {
-			return "", nil, err
-		}
-		return "", nil, errJoinAgain
-	case passing(err):
-		return j.settle()
+	if seen, err = list.wait(s.life.Context(), s); err != nil {
+		seen = nil // look asks again
 	}
-	return "", nil, explainRefusal(err, "joining in", j.dir, "CREATE", "")
+	return c.Value, seen, nil
 }
 
 // settle finds out what became of a create that got no answer: once the session is connected again, to a server that

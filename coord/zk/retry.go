@@ -157,10 +157,10 @@ var answers = []error{
 	gozk.ErrInvalidPath, gozk.ErrInvalidFlags, gozk.ErrReconfigDisabled, gozk.ErrShortBuffer, gozk.ErrNothing,
 }
 
-// unimplemented reports whether the server has no containers: before 3.5.3 it refuses them, and before 3.5 its answer is
-// empty.
+// unimplemented reports whether the server has no containers: before 3.5.3 it refuses them, or cannot read a transaction
+// with one.
 func unimplemented(err error) bool {
-	return err != nil && (err.Error() == "unknown error: -6" || errors.Is(err, gozk.ErrShortBuffer))
+	return err != nil && (err.Error() == "unknown error: -6" || err.Error() == "unknown error: -5")
 }
 
 func isCtx(err error) bool {

@@ -96,12 +96,13 @@ func FuzzStream(f *testing.F) {
 		w := scripted(append(slices.Clone(goodGreeting), says...))
 		answered := 0
 		count := func() { answered++ }
-		create, _ := Create("/a/x-", nil, nil)
+		create, _ := Create(numbered, nil)
+		all, _ := CreateAll([]Node{{Path: "/a", Flags: gozk.FlagContainer}, numbered}, nil)
 		list, _ := List("/a", false, 0)
 		get, _ := Get("/a")
 		requests := []Request{
 			create, list, get, Ephemerals("/a", func([]string, error) {}), Check("/a", func(error) {}),
-			Watch(1, [3][]string{}, func(error) {}), Unwatch("/a", true, func(error) {}),
+			Watch(1, [3][]string{}, func(error) {}), Unwatch("/a", true, func(error) {}), all,
 		}
 		for i := range requests {
 			requests[i] = requests[i].Then(count)
@@ -137,7 +138,7 @@ func FuzzAnswers(f *testing.F) {
 		var check func()
 		switch which % 5 {
 		case 0:
-			r, created := Create("/a/x-", nil, nil)
+			r, created := Create(numbered, nil)
 			w.Send(r)
 			check = func() {
 				if c := <-created; c.Err == nil && (len(c.Value) < len("/a/x-0000000001") || c.Value[:5] != "/a/x-") {

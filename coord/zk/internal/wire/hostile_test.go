@@ -147,7 +147,7 @@ func allocated() uint64 {
 // An announced length costs no memory until the bytes arrive.
 func TestLengthsAreNotBelievedBeforeTheBytesAreThere(t *testing.T) {
 	create := func() (Request, func() error) {
-		r, c := Create("/a/x-", nil, nil)
+		r, c := Create(numbered, nil)
 		return r, func() error { return soon(t, c).Err }
 	}
 	list := func() (Request, func() error) {
@@ -238,7 +238,7 @@ func TestABadAnswerEndsItsConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, server, _ := greeted(t)
-			create, created := Create("/a/x-", nil, nil)
+			create, created := Create(numbered, nil)
 			xid := sends(t, w, server, create)
 			later, synced := Sync("/a")
 			sends(t, w, server, later)

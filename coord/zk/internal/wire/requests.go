@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -221,17 +222,13 @@ func (c *Conn) flush() {
 	}
 }
 
-// Create makes an ephemeral node; the service adds a number to its name. The reply is the node's path.
-func Create(prefix string, data []byte, acl []gozk.ACL) (Request, <-chan Reply[string]) {
-	e := encoder{make([]byte, 0, len(prefix)+len(data)+64)}
-	e.string(prefix)
-	e.bytes(data)
-	e.acl(acl)
-	e.int(gozk.FlagEphemeralSequential)
+// Create makes a node. The reply is its path, which has a number at its end if the service was to add one.
+func Create(n Node, acl []gozk.ACL) (Request, <-chan Reply[string]) {
+	e := encoder{make([]byte, 0, len(n.Path)+len(n.Data)+64)}
+	e.node(n, acl)
 	return newRequest(opCreate, e, func(in *decoder) (string, error) {
 		path := in.string()
-		number, ok := strings.CutPrefix(path, prefix)
-		in.bad = in.bad || !ok || len(number) < 10 || len(number) > 11 || strings.Contains(number, "/")
+		in.bad = in.bad || !named(path, n)
 		return path, nil
 	})
 }
@@ -283,6 +280,45 @@ func Delete(path string) (Request, <-chan Reply[struct{}]) {
 	var e encoder
 	e.deletion(path)
 	return newRequest(opDelete, e, noAnswer)
+}
+
+// Node is a node to be made.
+type Node struct {
+	Path  string
+	Data  []byte
+	Flags int32
+}
+
+// CreateAll makes all of the nodes, one after the other, or none. The reply is the path of the last one.
+func CreateAll(nodes []Node, acl []gozk.ACL) (Request, <-chan Reply[string]) {
+	var e encoder
+	for _, n := range nodes {
+		op := int32(opCreate)
+		if n.Flags == gozk.FlagContainer {
+			op = opCreateContainer
+		}
+		e.operation(op, false)
+		e.node(n, acl)
+	}
+	e.operation(-1, true)
+	last := nodes[len(nodes)-1]
+	return newRequest(opMulti, e, func(in *decoder) (string, error) {
+		made, failure := in.results()
+		if failure != 0 {
+			return "", errorOf(failure)
+		}
+		in.bad = in.bad || !named(made, last)
+		return made, nil
+	})
+}
+
+// named reports whether the service can have given a node this path.
+func named(path string, n Node) bool {
+	number, ok := strings.CutPrefix(path, n.Path)
+	if n.Flags != gozk.FlagEphemeralSequential {
+		return ok && number == ""
+	}
+	return ok && len(number) >= 10 && len(number) <= 11 && !strings.Contains(number, "/")
 }
 
 // Check asks a majority of the servers whether a node is there, and changes nothing. done is called when there is an
@@ -395,6 +431,13 @@ func (e *encoder) acl(all []gozk.ACL) {
 	}
 }
 
+func (e *encoder) node(n Node, acl []gozk.ACL) {
+	e.string(n.Path)
+	e.bytes(n.Data)
+	e.acl(acl)
+	e.int(n.Flags)
+}
+
 func (e *encoder) deletion(path string) {
 	e.string(path)
 	e.int(-1)
@@ -475,19 +518,22 @@ func (d *decoder) strings() []string {
 	return all
 }
 
-// results reads the answer to a transaction.
-func (d *decoder) results() {
+// results reads the answer to a transaction: the path of what was made last, and the first error in it.
+func (d *decoder) results() (made string, failure int32) {
 	for !d.bad {
 		op, over := d.int(), d.next(1)
 		d.int()
 		if d.bad || over[0] != 0 {
-			return
+			break
 		}
 		switch op {
-		case -1: // an error
-			d.int()
+		case -1:
+			failure = cmp.Or(failure, d.int())
 		case opCreate:
-			d.string()
+			made = d.string()
+		case opCreate2:
+			made = d.string()
+			d.next(statBytes)
 		case opSetData:
 			d.next(statBytes)
 		case opCheck, opDelete:
@@ -495,4 +541,5 @@ func (d *decoder) results() {
 			d.bad = true
 		}
 	}
+	return made, failure
 }

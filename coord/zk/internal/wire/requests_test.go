@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func stat(pzxid int64) []any {
 func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
 	w, server, forLibrary := greeted(t)
 
-	create, created := Create("/a/x-", []byte("note"), gozk.WorldACL(gozk.PermAll))
+	create, created := Create(withData([]byte("note")), gozk.WorldACL(gozk.PermAll))
 	look, looked := List("/a", false, 0)
 	w.Send(create, look)
 	first, err := zkwire.ReadFrame(server)
@@ -98,6 +99,40 @@ func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
 	require.Empty(t, w.sent)
 }
 
+var numbered = withData(nil)
+
+func withData(data []byte) Node {
+	return Node{Path: "/a/x-", Data: data, Flags: gozk.FlagEphemeralSequential}
+}
+
+// What a real server says is in the driver's tests: it makes lines like this.
+func TestATransactionMakesAllOrSaysWhatIsInTheWay(t *testing.T) {
+	result := func(op int, says ...any) []byte {
+		return slices.Concat(zkwire.Frame(op)[4:], []byte{0}, zkwire.Frame(append([]any{0}, says...)...)[4:])
+	}
+	failure := func(code int) []byte { return result(-1, code) }
+	end := slices.Concat(zkwire.Frame(-1)[4:], []byte{1}, zkwire.Frame(-1)[4:])
+	made := result(opCreate2, append([]any{"/a"}, stat(19)...)...)
+	for name, c := range map[string]struct {
+		results []byte
+		reply   Reply[string]
+	}{
+		"both":         {append(made, result(opCreate, "/a/x-0000000000")...), Reply[string]{Value: "/a/x-0000000000"}},
+		"it was there": {append(failure(-110), failure(-2)...), Reply[string]{Err: gozk.ErrNodeExists}},
+		"not the last": {append(failure(0), failure(-101)...), Reply[string]{Err: gozk.ErrNoNode}},
+		"other names":  {append(made, result(opCreate, "/b/x-0000000000")...), Reply[string]{Value: "/b/x-0000000000", Err: ErrMalformed}},
+		"no result":    {nil, Reply[string]{Err: ErrMalformed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, server, _ := greeted(t)
+			create, created := CreateAll([]Node{{Path: "/a", Flags: gozk.FlagContainer}, numbered}, gozk.WorldACL(gozk.PermAll))
+			_, err := server.Write(reply(sends(t, w, server, create), 0, append(c.results, end...)))
+			require.NoError(t, err)
+			require.Equal(t, c.reply, soon(t, created))
+		})
+	}
+}
+
 func TestErrorsHaveTheLibrarysNames(t *testing.T) {
 	for code, want := range map[int]error{-101: gozk.ErrNoNode, -102: gozk.ErrNoAuth, -112: gozk.ErrSessionExpired, 0: nil} {
 		require.Equal(t, want, errorOf(int32(code)))
@@ -115,11 +150,11 @@ func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
 		},
 	} {
 		w, server, _ := greeted(t)
-		create, created := Create("/a/x-", nil, nil)
+		create, created := Create(numbered, nil)
 		sends(t, w, server, create)
 		end(w, server)
 		require.Equal(t, gozk.ErrConnectionClosed, soon(t, created).Err, name)
-		late, answered := Create("/a/x-", nil, nil)
+		late, answered := Create(numbered, nil)
 		w.Send(late)
 		require.Equal(t, gozk.ErrConnectionClosed, soon(t, answered).Err, name)
 	}
@@ -127,7 +162,7 @@ func TestTheEndOfTheConnectionAnswersAll(t *testing.T) {
 
 func TestAnAnswerThatIsTooShortIsNone(t *testing.T) {
 	w, server, _ := greeted(t)
-	create, created := Create("/a/x-", nil, nil)
+	create, created := Create(numbered, nil)
 	_, err := server.Write(zkwire.Frame(sends(t, w, server, create), int64(9), 0, 100))
 	require.NoError(t, err)
 	require.ErrorIs(t, soon(t, created).Err, ErrMalformed)
@@ -140,7 +175,7 @@ func TestSendingDoesNotWait(t *testing.T) {
 	start := time.Now()
 	var last <-chan Reply[string]
 	for range 30 {
-		create, created := Create("/a/x-", note, nil)
+		create, created := Create(withData(note), nil)
 		w.Send(create)
 		last = created
 	}
