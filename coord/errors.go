@@ -43,6 +43,11 @@ var (
 	// ErrLost.
 	ErrRemoved = errors.New("node removed")
 
+	// ErrForgot: the service may have forgotten who holds. A hold that ends this way is also ErrLost, and it ends before its last
+	// deadline. A service that says what it forgets (see [ForgetsOpenly]) lets nobody in until that deadline has passed, so there
+	// is time to put things in order.
+	ErrForgot = driver.ErrForgot
+
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.
 	ErrStale = errors.New("token is stale")
 

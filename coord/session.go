@@ -3,6 +3,7 @@ package coord
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,13 +197,17 @@ func (s *session) keep() {
 }
 
 // lost is what becomes of a hold when the session has ended, with the reason if the driver knows it. The reason is for people: its
-// classes are not those of the loss.
+// classes, but for ErrForgot, are not those of the loss.
 func (s *session) lost() error {
 	why := s.why()
 	if why == driver.ErrSessionEnded {
 		return lostSession
 	}
-	return fmt.Errorf("%w: %s", lostSession, strings.TrimPrefix(why.Error(), driver.ErrSessionEnded.Error()+": "))
+	lost := fmt.Errorf("%w: %s", lostSession, strings.TrimPrefix(why.Error(), driver.ErrSessionEnded.Error()+": "))
+	if errors.Is(why, ErrForgot) {
+		return &said{ErrForgot, lost}
+	}
+	return lost
 }
 
 // why is the driver's reason, or driver.ErrSessionEnded if it gives none.

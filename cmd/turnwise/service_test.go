@@ -32,7 +32,13 @@ type running struct {
 // run runs a command under a lock, in a folder of its own.
 func run(t *testing.T, url, line string, command ...string) *running {
 	t.Helper()
-	args := append([]string{"lock", "-b", url, "--grace", "500ms", line, "--"}, command...)
+	return runFor(t, "500ms", url, line, command...)
+}
+
+// runFor gives the command so much time to end.
+func runFor(t *testing.T, grace, url, line string, command ...string) *running {
+	t.Helper()
+	args := append([]string{"lock", "-b", url, "--grace", grace, line, "--"}, command...)
 	r := &running{t: t, Cmd: exec.Command(filepath.Join(program, "turnwise"), args...)}
 	r.Stderr, r.Dir = &r.stderr, t.TempDir()
 	r.WaitDelay = time.Second // processes that it has left behind may have our pipe
@@ -44,9 +50,13 @@ func run(t *testing.T, url, line string, command ...string) *running {
 // start returns when the command has made the file "ready".
 func start(t *testing.T, url, line string, command ...string) *running {
 	t.Helper()
-	r := run(t, url, line, command...)
+	return run(t, url, line, command...).ready()
+}
+
+func (r *running) ready() *running {
+	r.t.Helper()
 	ready := filepath.Join(r.Dir, "ready")
-	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(r.t, func() bool { _, err := os.Stat(ready); return err == nil }, time.Minute, 10*time.Millisecond)
 	return r
 }
 
@@ -112,13 +122,36 @@ func TestTheServiceFallsSilent(t *testing.T) {
 }
 
 // A service that has forgotten who held says so; nobody could have known beforehand.
+// A service that has forgotten who holds lets nobody in before the last deadline of those who did, so the command may put things
+// in order before it is killed.
 func TestTheServiceForgets(t *testing.T) {
 	t.Parallel()
-	cluster := servers.Redis(t)
-	r := start(t, "redis://"+cluster.Addrs()[0]+"?session=4s&longest-session=4s", "a", "sh", "-c", `trap "" TERM; echo >ready; while :; do sleep 0.05; done`)
-	cluster.Member(0).Restart(t)
-	assert.Equal(t, 71, r.code())
-	assert.Regexp(t, `turnwise: "a": hold lost: [^\n]*forgotten`, r.stderr.String(), "the cause is in the first line")
+	t.Run("and the command ends when it is asked to", func(t *testing.T) {
+		t.Parallel()
+		cluster := servers.Redis(t)
+		r := runFor(t, "1h", "redis://"+cluster.Addrs()[0]+"?session=10s&longest-session=10s", "a",
+			"sh", "-c", `trap "echo >ended; exit 3" TERM; echo >ready; while :; do sleep 0.05; done`).ready()
+		cluster.Member(0).Restart(t)
+		assert.Equal(t, 71, r.code())
+		assert.FileExists(t, filepath.Join(r.Dir, "ended"))
+		assert.Regexp(t, `^[^\n]*forgotten`, r.stderr.String(), "the cause is in the first line")
+	})
+	t.Run("and the command does not", func(t *testing.T) {
+		t.Parallel()
+		cluster := servers.Redis(t)
+		url := "redis://" + cluster.Addrs()[0] + "?session=4s&longest-session=4s"
+		r := runFor(t, "1h", url, "a", "sh", "-c", `trap "" TERM; echo >ready; while :; do date >alive; sleep 0.05; done`).ready()
+		cluster.Member(0).Restart(t)
+		next := run(t, url, "a", "cat", filepath.Join(r.Dir, "alive"))
+		assert.Zero(t, next.code())
+		alive, err := os.Stat(filepath.Join(r.Dir, "alive"))
+		require.NoError(t, err)
+		assert.Equal(t, 71, r.code())
+		assert.Regexp(t, `turnwise: "a": hold lost: [^\n]*forgotten`, r.stderr.String())
+		after, err := os.Stat(filepath.Join(r.Dir, "alive"))
+		require.NoError(t, err)
+		assert.Equal(t, alive.ModTime(), after.ModTime(), "it ran beside the next one")
+	})
 }
 
 // A long wait in line is no reason to try for as long to reach the service.

@@ -119,7 +119,7 @@ type Session interface {
 	Deadline() time.Time
 
 	// Done is closed when the session is over for certain: refused by the service, closed or abandoned. A session that also has
-	// a method Why() error says there why, for people to read.
+	// a method Why() error says there why, for people to read, and whether that is ErrForgot.
 	Done() <-chan struct{}
 
 	// Close ends the session at the service, and all its nodes with it. The engine calls it only when nobody works
@@ -199,6 +199,10 @@ var (
 	ErrDenied       = errors.New("denied by the service")
 	ErrMissing      = errors.New("not there")           // what the address names at the service: a database, a directory
 	ErrUnchanged    = errors.New("nothing has changed") // besides another error, such as ErrDenied
+
+	// ErrForgot says why a session has ended, besides ErrSessionEnded: what the service had answered may be gone. Nobody is let in
+	// until the deadlines of all sessions have passed: see ForgetsOpenly.
+	ErrForgot = errors.New("the store may have forgotten what it had stored")
 )
 
 // IsLasting reports whether an error says that no retry can mend it.

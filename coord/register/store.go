@@ -175,7 +175,7 @@ var (
 	ErrConflict = errors.New("the register was swapped meanwhile")
 
 	// ErrForgot says that the store may have forgotten swaps.
-	ErrForgot = errors.New("the store may have forgotten what it had stored")
+	ErrForgot = driver.ErrForgot
 
 	// ErrMute says that a store cannot tell of swaps.
 	ErrMute = errors.New("the store does not tell of swaps")

@@ -131,10 +131,12 @@ func (s *shift) supervise() error {
 			s.stuck = true
 			fmt.Fprintf(os.Stderr, "turnwise: %q: --max-hold is over, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name)
 		case <-lost:
-			lost, gaveUp = nil, time.After(giveUpAfter)
+			lost = nil
 			s.sudden = s.lease.deadline == 0 || run.Now() < s.lease.deadline
-			s.child.End(0)
 			why := context.Cause(s.hold.Context())
+			grace := s.graceAfter(why)
+			s.child.End(grace)
+			gaveUp = time.After(grace + giveUpAfter)
 			s.reports.Tell(status.Event{Event: "lost", Token: fmt.Sprint(s.hold.Token()), Reason: why.Error()})
 		case <-gaveUp:
 			return fail(codeLost, "%q: %w, and some of what the command has started cannot be killed", s.name, context.Cause(s.hold.Context()))
@@ -145,6 +147,19 @@ func (s *shift) supervise() error {
 			return s.verdict()
 		}
 	}
+}
+
+// graceAfter returns for how long the command may go on after a loss. If that is because the service has forgotten who holds, and
+// says so, nobody is let in before the last deadline that was heard of; what the child was told last keeps it from going beyond.
+func (s *shift) graceAfter(loss error) time.Duration {
+	grace := min(s.grace.Duration, s.lease.deadline.Until())
+	if !errors.Is(loss, coord.ErrForgot) || s.client.Driver().Strength().Restart < coord.ForgetsOpenly || grace <= 0 {
+		return 0
+	}
+	if !s.quiet {
+		fmt.Fprintf(os.Stderr, "turnwise: %q: %v: ending the command before anybody else is let in\n", s.name, loss)
+	}
+	return grace
 }
 
 // giveUpAfter is how long to try to kill processes that do not die after the hold has been lost.
