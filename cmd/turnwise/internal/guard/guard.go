@@ -104,15 +104,12 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 	r.tell(order{Start: &c, Files: numbers[1:], Limit: &limit})
 	reports := json.NewDecoder(ours)
 	first, err := r.first(reports, limits)
-	if err != nil {
-		if r.late.Load() { // listen ends what it may have started
-			go r.listen(reports)
-			return r, nil
+	if err != nil { // listen ends what it may have started
+		if !r.late.Load() {
+			fmt.Fprintln(os.Stderr, "turnwise: the guardian has ended before it could say whether the command runs")
 		}
-		r.stopTimer()
-		r.dismiss()
-		run.KillAll(r.cgroup, r.before)
-		return nil, fmt.Errorf("the guardian does not start: %w", err)
+		go r.listen(reports)
+		return r, nil
 	}
 	if first.Failed != "" {
 		r.stopTimer()

@@ -18,7 +18,7 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 )
 
-// stops, if set, makes the guardian stop itself when it has started the command, before it reports that.
+// stops, if set, is the signal that the guardian sends itself when it has started the command, before it reports that.
 const stops = "TURNWISE_TEST_GUARDIAN_STOPS"
 
 // TestMain is the guardian where Start starts this program as one.
@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	if _, err := run.Start(*first.Start); err != nil {
 		panic(err)
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	signal, _ := strconv.Atoi(os.Getenv(stops))
+	_ = syscall.Kill(os.Getpid(), syscall.Signal(signal))
 	select {}
 }
 
@@ -108,8 +109,18 @@ func outcome(t *testing.T) (what []run.What) {
 
 // Whoever stops the guardian may do so at any time, even before it has said that the command runs.
 func TestAGuardianThatIsStoppedAtOnceIsNotReliedOn(t *testing.T) {
-	t.Setenv(stops, "yes")
+	t.Setenv(stops, strconv.Itoa(int(syscall.SIGSTOP)))
 	assert.Equal(t, []run.What{run.Endangered, run.Exited, run.Gone}, outcome(t))
+}
+
+// If it is killed then, the command may have begun, and is not said to be one that cannot be run.
+func TestAGuardianThatIsKilledAtOnceLeavesNobodyBehind(t *testing.T) {
+	t.Setenv(stops, strconv.Itoa(int(syscall.SIGKILL)))
+	c, pid := endless(t)
+	r, err := Start(c, "a test", once(run.Limit{}))
+	require.NoError(t, err)
+	assert.Equal(t, []run.What{run.Exited, run.Gone}, told(t, r))
+	assert.True(t, pid() == 0 || dead(pid()), "the command runs on")
 }
 
 // If turnwise is stopped before it can say more, the guardian knows the limit all the same.
