@@ -153,8 +153,10 @@ leaks: deps ## Take, cancel and lose locks for ten minutes on each service, and 
 	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./leaks -leaks.length=10m
 
 .PHONY: killed
-killed: deps ## Kill and stop turnwise, its guardian and what it runs, fifty rounds of each on every service
-	cd cmd/turnwise && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m -run TestNobody . -killed.rounds=50
+killed: deps ## Kill and stop turnwise, its guardian and what it runs, fifty rounds of each on every service (ROUNDS=5 for less)
+	cd cmd/turnwise && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 120m -run TestNobody . -killed.rounds=$(ROUNDS)
+
+ROUNDS ?= 50
 
 .PHONY: bench
 bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BENCH='-work handoff -rounds 3' for a part)

@@ -75,6 +75,9 @@ var others = []named{
 	{"memcached", func(t *testing.T) string {
 		return "memcached://" + servers.Memcached(t, servers.Shared(), servers.Flags("-M")).Addrs()[0] + "?session=4s&longest-session=4s&root=" + moment()
 	}},
+	{"nats", func(t *testing.T) string {
+		return "nats://" + servers.NATS(t, servers.Shared()).Addrs()[0] + "?session=4s&longest-session=4s&root=" + moment()
+	}},
 }
 
 func moment() string { return "t" + strconv.FormatInt(time.Now().UnixNano(), 36) }
@@ -157,7 +160,7 @@ func script(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	text := ts.ReadFile("lib.sh") + ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
-	if err := ts.Exec("timeout", "-k", "5", "120", "sh", args[0]); err != nil {
+	if err := ts.Exec("timeout", "-k", "5", "300", "sh", args[0]); err != nil {
 		ts.Fatalf("%s: %v", args[0], err)
 	}
 }
