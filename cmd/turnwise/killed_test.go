@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -94,6 +95,31 @@ func TestNobodyStartsBeforeTheLastIsDead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When turnwise has to do the guardian's work, it spares what the shell had started before it became turnwise.
+func TestWhatTheShellHadStartedOutlivesTheGuardian(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := `sleep 1000 & echo $! >before; exec "$0" lock -b "$1" a -- sh -c 'echo >ready; exec sleep 1000'`
+	r := &running{t: t, Cmd: exec.Command("bash", "-c", script, filepath.Join(program, "turnwise"), "file://"+dir+"/locks")}
+	r.Dir, r.Stderr = dir, &r.stderr
+	r.WaitDelay = time.Second
+	require.NoError(t, r.Start())
+	t.Cleanup(func() { r.Process.Kill() })
+	r.ready()
+	text, err := os.ReadFile(filepath.Join(dir, "before"))
+	require.NoError(t, err)
+	before, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(before, kill) })
+	guardian := slices.DeleteFunc(r.children(), func(pid int) bool { return pid == before })
+	require.Len(t, guardian, 1)
+	require.NoError(t, syscall.Kill(guardian[0], kill))
+	assert.Equal(t, 137, r.code())
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", before))
+	require.NoError(t, err, "it was killed")
+	assert.NotContains(t, string(state), ") Z ", "it was killed")
 }
 
 func (l *tokenLog) round(t *testing.T, url, line string, do func(r *running), code int, bySelf bool) {

@@ -82,16 +82,23 @@ func (r *running) code() int {
 // guardian is the process number of turnwise's only child.
 func (r *running) guardian() int {
 	r.t.Helper()
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(r.Process.Pid) + "/task/" + strconv.Itoa(r.Process.Pid) + "/children")
-	require.NoError(r.t, err)
-	all, _ := filepath.Glob("/proc/" + strconv.Itoa(r.Process.Pid) + "/task/*/children")
-	for _, task := range all {
-		more, _ := os.ReadFile(task)
-		text = append(text, more...)
+	all := r.children()
+	require.NotEmpty(r.t, all)
+	return all[0]
+}
+
+func (r *running) children() (pids []int) {
+	r.t.Helper()
+	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(r.Process.Pid) + "/task/*/children")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			require.NoError(r.t, err)
+			pids = append(pids, pid)
+		}
 	}
-	pid, err := strconv.Atoi(strings.Fields(string(text))[0])
-	require.NoError(r.t, err)
-	return pid
+	return pids
 }
 
 // When nothing is heard from the service, the command is asked to end, then made to, and is dead before the hold has ended.
