@@ -1,0 +1,58 @@
+package planted
+
+// testsTool are tests of the tool, in one of its packages.
+func testsTool(pkg, run string) Tests {
+	return Tests{Module: "cmd/turnwise", Package: pkg, Run: run}
+}
+
+var tool = []Bug{
+	one("tool: a command may go on until the deadline itself",
+		"cmd/turnwise/internal/cli/lease.go", `kill := deadline - run.Moment(margin)`, `kill := deadline`,
+		testsTool("./internal/cli", "TestTheLimitsOfALease")),
+	one("tool: nothing is left of the margin when the guardian fails",
+		"cmd/turnwise/internal/cli/lease.go", `Last: kill + run.Moment(margin/4)}`, `Last: kill + run.Moment(margin)}`,
+		testsTool("./internal/cli", "TestTheLimitsOfALease")),
+	one("tool: a long grace has the command end while nothing is wrong",
+		"cmd/turnwise/internal/cli/lease.go", `grace := min(l.grace, max(l.longest/2-margin, 0))`, `grace := l.grace`,
+		testsTool("./internal/cli", "TestTheLimitsOfALease")),
+	one("tool: what ends after the deadline has ended in time",
+		"cmd/turnwise/internal/cli/lease.go", `l.deadline != 0 && at <= l.deadline }`, `l.deadline != 0 }`,
+		testsTool("./internal/cli", "TestTheLimitsOfALease")),
+	one("tool: a hold that was lost at once has no limit",
+		"cmd/turnwise/internal/cli/lease.go", `case left <= 0 && l.deadline == 0:`, `case left <= 0 && l.deadline > 0:`,
+		testsTool("./internal/cli", "TestTheLimitOfAHoldThatIsLostOrEndless")),
+	one("tool: a command whose time is over is started",
+		"cmd/turnwise/internal/guard/guard.go", `for limit.Over() {`, `for limit.Over() && first.Start == nil {`,
+		testsTool("./internal/guard", "TestACommandWhoseTimeIsOverIsNotStarted")),
+	one("tool: what a guardian had begun when it was killed cannot be run",
+		"cmd/turnwise/internal/guard/guard.go", `		go r.listen(reports)
+		return r, nil
+	}
+	if`, `		return nil, err
+	}
+	if`, testsTool("./internal/guard", "TestAGuardianThatIsKilledAtOnceLeavesNobodyBehind")),
+	one("tool: a process is whoever has its number",
+		"cmd/turnwise/internal/run/process_linux.go", `return now.began == p.began && `, `return now.began != "" && `,
+		testsTool("./internal/run", "TestAProcessIsKnownByMoreThanItsNumber")),
+	one("tool: an ID that two have is the last one's",
+		"cmd/turnwise/internal/cli/break.go", `	case 1:
+		return n, nil
+	}`, `	default:
+		return n, nil
+	}`, testsTool("./internal/cli", "TestAnIDMayBeShortButNotAmbiguous")),
+	one("tool: the page's socket is open to others",
+		"cmd/turnwise/internal/cli/serve.go", `syscall.Umask(0o177)`, `syscall.Umask(0o111)`,
+		testsTool("./internal/cli", "TestTheSocketOfThePageIsItsUsersAlone")),
+	one("tool: a holder listens to whoever speaks without end",
+		"cmd/turnwise/internal/cli/door.go", `io.LimitReader(c, mostSaid)`, `io.LimitReader(c, mostSaid<<20)`,
+		testsTool("./internal/cli", "TestWhoSpeaksWithoutEndAtADoorIsHungUpOn")),
+	one("tool: the page is shown under any name that points here",
+		"cmd/turnwise/internal/serve/serve.go", `case p.secret == nil && !thisMachine(r.Host):`, `case p.secret == nil && r.Host == "":`,
+		testsTool("./internal/serve", "TestWhoMayLook/on_this_machine")),
+	one("tool: a command is killed at once though nobody is let in yet",
+		"cmd/turnwise/internal/cli/shift.go", `!errors.Is(loss, coord.ErrForgot) || `, `errors.Is(loss, coord.ErrForgot) || `,
+		testsTool(".", "TestTheServiceForgets/and_the_command_ends")),
+	one("tool: what the shell had started before is the command's",
+		"cmd/turnwise/internal/run/tree_linux.go", `return ok && began == statOf(pid).began`, `return ok && began == ""`,
+		testsTool(".", "TestWhatTheShellHadStartedOutlivesTheGuardian")),
+}
