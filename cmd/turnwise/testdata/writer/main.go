@@ -62,7 +62,7 @@ func write(log string, lines int, begun *os.File) {
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
 	must(err)
 	for n := range lines {
-		_, err := fmt.Fprintf(f, "%s %d\n", os.Getenv("TURNWISE_TOKEN"), os.Getpid())
+		_, err := fmt.Fprintf(f, "\n%s %d .", os.Getenv("TURNWISE_TOKEN"), os.Getpid()) // a whole one begins and ends so
 		must(err)
 		if n == 0 && begun != nil {
 			_, err := begun.Write([]byte{1})
