@@ -17,6 +17,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -308,12 +309,15 @@ func TestNamesThatNobodyMaySeeAreNoLines(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestConnectDialsNobodyWhoPromisesTooLittle(t *testing.T) {
-	var dialled atomic.Int32
-	addr := listen(t, func(net.Conn) { dialled.Add(1) })
-	err := fails(t, 0, []string{addr}, WithClient(coord.Require(driver.Strength{Death: driver.ByKernel})))
+func TestConnectRefusesBeforeItDials(t *testing.T) {
+	drivertest.RefusesBeforeItDials(t, func(ctx context.Context, address string, o coord.Option) (*coord.Client, error) {
+		return Connect(ctx, []string{address}, WithClient(o))
+	})
+}
+
+func TestConnectSaysWhatIsPromised(t *testing.T) {
+	err := fails(t, 0, []string{"127.0.0.1:1"}, WithClient(coord.Require(driver.Strength{Death: driver.ByKernel})))
 	require.ErrorIs(t, err, coord.ErrTooWeak)
 	require.EqualError(t, err, "turnwise: zk: connect: the service promises too little: "+
 		"asked for: a death is noticed by the kernel; promised: a death is noticed by a TTL")
-	require.Zero(t, dialled.Load())
 }
