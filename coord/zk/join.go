@@ -196,7 +196,7 @@ func (j *joining) send(ctx context.Context, create wire.Request, created <-chan 
 	c := <-created // each request is answered, at the latest when the connection ends
 	s.exit()
 	if err = s.named(c.Err); err != nil {
-		list.drop(s)
+		list.giveUp(s)
 		return "", nil, err
 	}
 	if seen, err = list.wait(s.life.Context(), s); err != nil {

@@ -40,7 +40,7 @@ func (s *session) listAfter(dir string, fresh bool, first ...wire.Request) *shar
 	l.fresh = l.fresh || fresh
 	l.wanted++
 	if !busy && len(first) > 0 && !fresh {
-		if room := s.window.try(dir); room != nil {
+		if room := s.window.enterNow(dir); room != nil {
 			listed := s.send(dir, false, first...)
 			t.next[dir] = nil
 			t.start(s, dir, l, func() {
@@ -153,12 +153,12 @@ func (l *sharedList) wait(ctx context.Context, s *session) (*wire.Listing, error
 	case <-ctx.Done():
 	case <-s.life.Done():
 	}
-	l.drop(s)
+	l.giveUp(s)
 	return nil, s.stopped(ctx)
 }
 
-// drop says that one of those who wanted the list no longer does.
-func (l *sharedList) drop(s *session) {
+// giveUp says that one of those who wanted the list no longer does.
+func (l *sharedList) giveUp(s *session) {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
 	l.wanted--
@@ -187,8 +187,8 @@ type listing struct {
 	may   chan struct{} // closed when it may be asked for
 }
 
-// try is enter for a caller that does not wait; nil: it would have to.
-func (w *window) try(dir string) *listing {
+// enterNow is enter for a caller that does not wait; nil: it would have to.
+func (w *window) enterNow(dir string) *listing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	expected := w.expected(dir)

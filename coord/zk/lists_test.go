@@ -8,15 +8,15 @@ import (
 
 func TestNoMoreListsAreUnderWayThanFit(t *testing.T) {
 	w := &window{sizes: make(map[string]int)}
-	long := w.try("long")
+	long := w.enterNow("long")
 	w.exit(long, windowBytes/4)
 	var under []*listing
 	for range 4 {
-		l := w.try("long")
+		l := w.enterNow("long")
 		require.NotNil(t, l)
 		under = append(under, l)
 	}
-	require.Nil(t, w.try("long"))
+	require.Nil(t, w.enterNow("long"))
 	over := make(chan struct{})
 	entered := make(chan *listing)
 	for range 2 {
@@ -37,6 +37,6 @@ func TestNoMoreListsAreUnderWayThanFit(t *testing.T) {
 		w.exit(l, 3*windowBytes)
 	}
 	require.Zero(t, w.open)
-	require.NotNil(t, w.try("long"), "one is let through, however long")
-	require.Nil(t, w.try("short"))
+	require.NotNil(t, w.enterNow("long"), "one is let through, however long")
+	require.Nil(t, w.enterNow("short"))
 }

@@ -30,7 +30,7 @@ type place struct {
 }
 
 // gone is called when the node is surely not in line any more.
-func (p *place) gone() { p.session.roster.drop(p) }
+func (p *place) gone() { p.session.roster.remove(p) }
 
 func (p *place) Node() driver.Node {
 	p.mu.Lock()

@@ -82,8 +82,8 @@ func (r *roster) amended(p *place, nodePath string) {
 	}
 }
 
-// drop is called when a place's node is surely no longer in line.
-func (r *roster) drop(p *place) {
+// remove is called when a place's node is surely no longer in line.
+func (r *roster) remove(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bytes -= r.places[p]

@@ -130,7 +130,7 @@ func TestANodeUnderALongerPathTakesMore(t *testing.T) {
 		r.amended(p, nodePath)
 		require.Equal(t, 4+len(nodePath), r.bytes)
 	}
-	r.drop(p)
+	r.remove(p)
 	require.Zero(t, r.bytes)
 	r.amended(p, "/a/late")
 	require.Zero(t, r.bytes, "it has gone")

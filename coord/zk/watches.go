@@ -88,7 +88,7 @@ func (t *watches) join(nodePath string, by driverkit.Bell) *watch {
 		t.all[nodePath] = w
 	}
 	w.waiters[by] = struct{}{}
-	t.drop(w)
+	t.forget(w)
 	return w
 }
 
@@ -111,11 +111,11 @@ func (t *watches) quit(w *watch, by driverkit.Bell) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(w.waiters, by)
-	t.drop(w)
+	t.forget(w)
 }
 
-// drop is called with mu held. It forgets an entry that nobody waits for, unless the server still has a watch for it.
-func (t *watches) drop(w *watch) {
+// forget is called with mu held. It takes away an entry that nobody waits for, unless the server still has a watch for it.
+func (t *watches) forget(w *watch) {
 	unwanted := len(w.waiters) == 0
 	idle := unwanted && !w.gone && w.isSet()
 	switch {
@@ -202,7 +202,7 @@ func (t *watches) reconnected() {
 	for _, w := range t.all {
 		w.settings = [aspects]setting{}
 		w.ring()
-		t.drop(w)
+		t.forget(w)
 	}
 }
 
@@ -219,7 +219,7 @@ func (t *watches) dataChanged(nodePath string) {
 func (t *watches) changed(w *watch) {
 	w.changes++
 	w.ring()
-	t.drop(w)
+	t.forget(w)
 }
 
 // deleted trusts only a watch that was set. While one is being set, the service also reports earlier deletions, whatever
@@ -233,7 +233,7 @@ func (t *watches) deleted(nodePath string) {
 	}
 	w.gone, w.left = true, w.settings[ofData].armed()
 	w.ring()
-	t.drop(w)
+	t.forget(w)
 }
 
 // dirChanged records that a directory was made, or that its children have changed.
@@ -344,7 +344,7 @@ func (t *watches) answered(all []asked, connection uint64, err error) {
 			}
 			setting.relied = false
 		}
-		t.drop(w.watch)
+		t.forget(w.watch)
 	}
 }
 
