@@ -105,7 +105,7 @@ func (g *glance) add(n driver.Node, kv *mvccpb.KeyValue) {
 
 // complete adds to a glance at revision rev what the keys alone do not tell about those that joined up to revision last.
 //
-// It drops contenders that were amended out of sight; none is ever amended into sight, see Amend.
+// It leaves out contenders that were amended out of sight; none is ever amended into sight, see Amend.
 func (s *session) complete(ctx context.Context, v view, g glance, rev, last int64) (glance, error) {
 	if !g.short && len(g.amended) > 0 && v.sight.Depth() == 1 {
 		out, err := s.readKinds(ctx, v, &g, rev)
@@ -131,9 +131,9 @@ func (s *session) complete(ctx context.Context, v view, g glance, rev, last int6
 	return g, err
 }
 
-// readKinds reads the values of amended contenders, which tell their kinds, and drops those that are out of sight. It
-// reports whether it dropped any.
-func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (dropped bool, _ error) {
+// readKinds reads the values of amended contenders, which tell their kinds, and leaves out those that are out of sight. It
+// reports whether there were any.
+func (s *session) readKinds(ctx context.Context, v view, g *glance, rev int64) (fewer bool, _ error) {
 	var which []*driver.Node
 	for i := range g.nodes {
 		if n := &g.nodes[i]; g.amended[n.ID] > 0 {

@@ -33,17 +33,17 @@ const (
 // pace says how long a try may take, judging by earlier tries. All requests of a driver share it.
 type pace struct{ patience atomic.Int64 }
 
-func (p *pace) try() time.Duration {
+func (p *pace) limit() time.Duration {
 	return min(max(time.Duration(p.patience.Load()), shortTry), longTry)
 }
 
 // answered and timedOut are balanced so that one frozen member of three does not slow down the tries at the other two,
 // while a service that is slow as a whole soon gets the time it needs.
 func (p *pace) answered(after time.Duration) {
-	p.patience.Store(int64(max(4*after, p.try()*7/10)))
+	p.patience.Store(int64(max(4*after, p.limit()*7/10)))
 }
 
-func (p *pace) timedOut() { p.patience.Store(int64(p.try() * 3 / 2)) }
+func (p *pace) timedOut() { p.patience.Store(int64(p.limit() * 3 / 2)) }
 
 // once makes one try of a request.
 func (d *service) once(ctx context.Context, do func(context.Context) error) error {
@@ -51,7 +51,7 @@ func (d *service) once(ctx context.Context, do func(context.Context) error) erro
 	try, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
-	defer time.AfterFunc(d.pace.try(), func() { cancel(context.DeadlineExceeded) }).Stop()
+	defer time.AfterFunc(d.pace.limit(), func() { cancel(context.DeadlineExceeded) }).Stop()
 	begun := time.Now()
 	err := do(try)
 	switch {
