@@ -88,8 +88,8 @@ func (a *access) checkServer() error {
 // left.
 const lookAgain = time.Minute
 
-// gate sends requests with the token and the certificates that the files have now.
-type gate struct {
+// sender sends requests with the token and the certificates that the files have now.
+type sender struct {
 	access
 	stop   context.CancelFunc
 	closed context.Context
@@ -101,28 +101,28 @@ type gate struct {
 	through *http.Transport
 }
 
-func newGate(a access) (*gate, error) {
-	g := &gate{access: a}
-	g.closed, g.stop = context.WithCancel(context.Background())
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g, g.load()
+func newSender(a access) (*sender, error) {
+	s := &sender{access: a}
+	s.closed, s.stop = context.WithCancel(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s, s.load()
 }
 
 // close closes the connections that nobody uses, and those that come yet.
-func (g *gate) close() {
-	g.stop()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.through.CloseIdleConnections()
+func (s *sender) close() {
+	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.through.CloseIdleConnections()
 }
 
 // RoundTrip sends a request. If it is refused since the server knows another token or certificate by now, nothing was done, and
 // it is sent again with what the files say, if that is something else.
-func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
-	through, token := g.now()
+func (s *sender) RoundTrip(req *http.Request) (*http.Response, error) {
+	through, token := s.now()
 	resp, err := send(through, token, req)
-	if !(err != nil && storekit.IsUntrusted(err) || err == nil && resp.StatusCode == http.StatusUnauthorized) || !g.changed(through, token) {
+	if !(err != nil && storekit.IsUntrusted(err) || err == nil && resp.StatusCode == http.StatusUnauthorized) || !s.changed(through, token) {
 		return resp, err
 	}
 	if err == nil {
@@ -133,7 +133,7 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	through, token = g.now()
+	through, token = s.now()
 	return send(through, token, req)
 }
 
@@ -145,27 +145,27 @@ func send(through *http.Transport, token string, req *http.Request) (*http.Respo
 	return through.RoundTrip(req)
 }
 
-func (g *gate) now() (*http.Transport, string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if time.Since(g.looked) > lookAgain {
-		_ = g.load() // a file that cannot be read is about to be replaced
+func (s *sender) now() (*http.Transport, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.looked) > lookAgain {
+		_ = s.load() // a file that cannot be read is about to be replaced
 	}
-	return g.through, g.token
+	return s.through, s.token
 }
 
 // changed reads the files again, and reports whether there is something else in them.
-func (g *gate) changed(through *http.Transport, token string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.load() == nil && (g.through != through || g.token != token)
+func (s *sender) changed(through *http.Transport, token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.load() == nil && (s.through != through || s.token != token)
 }
 
 // load reads the files. The caller has mu.
-func (g *gate) load() error {
-	g.looked = time.Now()
-	token, files := g.access.token, [3][]byte{g.ca, g.cert, g.key}
-	for i, path := range []string{g.caFile, g.certFile, g.keyFile} {
+func (s *sender) load() error {
+	s.looked = time.Now()
+	token, files := s.access.token, [3][]byte{s.ca, s.cert, s.key}
+	for i, path := range []string{s.caFile, s.certFile, s.keyFile} {
 		if path == "" {
 			continue
 		}
@@ -175,26 +175,26 @@ func (g *gate) load() error {
 		}
 		files[i] = text
 	}
-	if g.tokenFile != "" {
-		text, err := os.ReadFile(g.tokenFile)
+	if s.tokenFile != "" {
+		text, err := os.ReadFile(s.tokenFile)
 		if err != nil {
 			return pkg.Invalid("the token: %w", err)
 		}
 		if token = strings.TrimSpace(string(text)); token == "" || strings.ContainsAny(token, " \r\n\t") {
-			return pkg.Invalid("the token in %s: it must be one word", g.tokenFile)
+			return pkg.Invalid("the token in %s: it must be one word", s.tokenFile)
 		}
 	}
-	if g.through == nil || !slices.EqualFunc(files[:], g.made[:], bytes.Equal) {
-		cfg, err := tlsConfig(files, g.serverName)
+	if s.through == nil || !slices.EqualFunc(files[:], s.made[:], bytes.Equal) {
+		cfg, err := tlsConfig(files, s.serverName)
 		if err != nil {
 			return err
 		}
-		if g.through != nil {
-			g.through.CloseIdleConnections()
+		if s.through != nil {
+			s.through.CloseIdleConnections()
 		}
-		g.through, g.made = newTransport(cfg, g.closed), files
+		s.through, s.made = newTransport(cfg, s.closed), files
 	}
-	g.token = token
+	s.token = token
 	return nil
 }
 

@@ -28,7 +28,7 @@ func Open(ctx context.Context, namespace string, opts ...Option) (*Store, error)
 	if err != nil {
 		return nil, err
 	}
-	way, err := newGate(c.access)
+	way, err := newSender(c.access)
 	if err != nil {
 		return nil, storekit.OneLine(err)
 	}

@@ -57,7 +57,7 @@ func raw(t *testing.T, opts []Option) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way, err := newGate(c.access)
+	way, err := newSender(c.access)
 	if err != nil {
 		t.Fatal(err)
 	}
