@@ -30,7 +30,7 @@ type connection struct {
 type link struct {
 	rueidis.DedicatedClient
 	down chan struct{} // closed when it is lost
-	end  func()        // drops it
+	end  func()        // closes it
 }
 
 func newConnection(client rueidis.Client, hooks rueidis.PubSubHooks) *connection {
@@ -81,7 +81,7 @@ func (c *connection) get(ctx context.Context) (*link, error) {
 // dialTimeout bounds an attempt to connect, and a subscription. No caller's ctx does: others wait for the same.
 const dialTimeout = 5 * time.Second
 
-// dial makes a connection, and has it closed when it is lost or dropped. The library connects at the first command.
+// dial makes a connection, and has it closed when it is lost or ended. The library connects at the first command.
 func (c *connection) dial() {
 	dedicated, _ := c.client.Dedicate()
 	lost := dedicated.SetPubSubHooks(c.hooks)
@@ -95,8 +95,8 @@ func (c *connection) dial() {
 	if c.failed = err; err == nil && c.closed {
 		err = storekit.ErrClosed
 	}
-	dropped := make(chan struct{})
-	up := &link{dedicated, make(chan struct{}), sync.OnceFunc(func() { close(dropped) })}
+	ended := make(chan struct{})
+	up := &link{dedicated, make(chan struct{}), sync.OnceFunc(func() { close(ended) })}
 	if err == nil {
 		c.up.Store(up)
 	} else {
@@ -105,7 +105,7 @@ func (c *connection) dial() {
 	c.running.Go(func() {
 		select {
 		case <-lost:
-		case <-dropped:
+		case <-ended:
 		}
 		c.up.CompareAndSwap(up, nil)
 		close(up.down)
@@ -113,7 +113,7 @@ func (c *connection) dial() {
 	})
 }
 
-// close drops the connection, and waits until nothing uses the client any more: that may be the caller's.
+// close ends the connection, and waits until nothing uses the client any more: that may be the caller's.
 func (c *connection) close() {
 	c.mu.Lock()
 	c.closed = true
