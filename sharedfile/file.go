@@ -170,8 +170,8 @@ func (f *File) removing(anyway bool, remove func()) {
 	}
 }
 
-// drop removes a draft of our own, now or when a newer writer comes.
-func (f *File) drop(d name) { f.removing(false, func() { f.unlink(d.String()) }) }
+// discard removes a draft of our own, now or when a newer writer comes.
+func (f *File) discard(d name) { f.removing(false, func() { f.unlink(d.String()) }) }
 
 // soon tries to lock something for a little while. known is false where there are no locks.
 func soon(try func() (locked, known bool)) bool {

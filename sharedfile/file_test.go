@@ -545,7 +545,7 @@ func TestOneOfTheNewestVersionsIsAlwaysSeen(t *testing.T) {
 		for n := uint64(2); t.Context().Err() == nil; n++ {
 			_ = os.WriteFile(at(n), nil, 0o644)
 			newest.Store(n)
-			f.drop(name{stamp: fence.Stamp{Token: 1}, n: n - 1})
+			f.discard(name{stamp: fence.Stamp{Token: 1}, n: n - 1})
 			time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		}
 	}()

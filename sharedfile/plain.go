@@ -44,7 +44,7 @@ func (f *File) adopt(s fence.Stamp) error {
 	}
 	defer plain.Close()
 	d, err := f.duplicate(s, plain, 0)
-	defer f.drop(d)
+	defer f.discard(d)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (f *File) spare(s fence.Stamp) error {
 		return nil
 	}
 	d, err := f.duplicate(s, plain, 0)
-	defer f.drop(d)
+	defer f.discard(d)
 	if err != nil {
 		return err
 	}

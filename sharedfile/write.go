@@ -40,7 +40,7 @@ func (f *File) publish(ctx context.Context, op string, s fence.Stamp, fn func(io
 		if err != nil {
 			return err
 		}
-		defer f.drop(d)
+		defer f.discard(d)
 		defer out.Close()
 		if err := f.claim(ctx, s); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (f *File) draft(s fence.Stamp) (name, *os.File, error) {
 	}
 	if err := resemble(out, before, 0); err != nil {
 		out.Close()
-		f.drop(d)
+		f.discard(d)
 		return d, nil, err
 	}
 	return d, out, nil
@@ -229,7 +229,7 @@ func (f *File) claimVersion(s fence.Stamp, found name) error {
 	}
 	defer v.Close()
 	d, err := f.duplicate(s, v, 0)
-	defer f.drop(d)
+	defer f.discard(d)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (f *File) place(s fence.Stamp, v *os.File) error {
 	if f.copy || errors.Is(err, fs.ErrPermission) { // another user's
 		d, err = f.duplicate(s, v, 0o200)
 	}
-	defer f.drop(d) // a link is left over if the path has the same file by now
+	defer f.discard(d) // a link is left over if the path has the same file by now
 	if err == nil {
 		err = f.spare(s)
 	}
