@@ -9,8 +9,8 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// gate bounds how often a service is asked: a few questions at once, and after each a pause as long as the question took.
-type gate struct {
+// throttle bounds how often a service is asked: a few questions at once, and after each a pause as long as the question took.
+type throttle struct {
 	slots chan struct{}
 
 	mu    sync.Mutex
@@ -23,12 +23,12 @@ type Asked struct {
 	Took              time.Duration
 }
 
-func newGate() *gate { return &gate{slots: make(chan struct{}, atOnce)} }
+func newThrottle() *throttle { return &throttle{slots: make(chan struct{}, atOnce)} }
 
 // ask asks one question, which may take a while.
-func (g *gate) ask(ctx context.Context, question func(ctx context.Context) error) error {
+func (t *throttle) ask(ctx context.Context, question func(ctx context.Context) error) error {
 	select {
-	case g.slots <- struct{}{}:
+	case t.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -37,33 +37,33 @@ func (g *gate) ask(ctx context.Context, question func(ctx context.Context) error
 	start := time.Now()
 	err := question(ctx)
 	took := time.Since(start)
-	time.AfterFunc(min(max(took, rest), mostRest), func() { <-g.slots })
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.asked.Questions++
-	g.asked.Took += took
+	time.AfterFunc(min(max(took, rest), mostRest), func() { <-t.slots })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked.Questions++
+	t.asked.Took += took
 	if err != nil {
-		g.asked.Errors++
+		t.asked.Errors++
 	}
 	return err
 }
 
-func (g *gate) sum() Asked {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.asked
+func (t *throttle) sum() Asked {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked
 }
 
 // Asked returns what the service has been asked so far.
 func (s *Survey) Asked() Asked {
-	a, b := s.rounds.sum(), s.direct.gate.sum()
+	a, b := s.rounds.sum(), s.direct.throttle.sum()
 	return Asked{a.Questions + b.Questions, a.Errors + b.Errors, a.Took + b.Took}
 }
 
 // direct answers questions about one line with what is read after they were asked. Callers who ask the same question while
 // one waits to be sent share its answer.
 type direct struct {
-	gate *gate
+	throttle *throttle
 
 	mu     sync.Mutex
 	queued map[string]*question
@@ -81,7 +81,7 @@ const mostQueued = 1000
 // ErrBusy says that there are too many questions at once.
 var ErrBusy = errors.New("too much is asked of this page: try again")
 
-func (d *direct) init() { d.gate, d.queued = newGate(), make(map[string]*question) }
+func (d *direct) init() { d.throttle, d.queued = newThrottle(), make(map[string]*question) }
 
 // Ask returns who stands in a line, as it was after the call.
 func (s *Survey) Ask(ctx context.Context, name string) ([]coord.Node, error) {
@@ -117,7 +117,7 @@ func (s *Survey) askAt(ctx context.Context, name string) ([]coord.Node, time.Tim
 func (d *direct) answer(source Source, name string, q *question) {
 	defer close(q.done)
 	// The question is also for callers who join until it begins, so no single caller's context ends it.
-	q.err = d.gate.ask(context.Background(), func(ctx context.Context) (err error) {
+	q.err = d.throttle.ask(context.Background(), func(ctx context.Context) (err error) {
 		d.mu.Lock()
 		delete(d.queued, name)
 		d.mu.Unlock()

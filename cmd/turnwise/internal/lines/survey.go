@@ -39,7 +39,7 @@ type Survey struct {
 	service string
 	most    int // contenders of a line on a board
 	limit   int // how many lines are read
-	rounds  *gate
+	rounds  *throttle
 
 	mu      sync.Mutex
 	lookers int
@@ -85,7 +85,7 @@ type record struct {
 // New makes a survey of all lines whose names begin with prefix. service names what is looked at, and most is how many
 // contenders of each line a board shows.
 func New(source Source, service, prefix string, most int) *Survey {
-	s := &Survey{source: source, service: service, prefix: prefix, most: most, limit: mostRead, rounds: newGate(), wake: make(chan struct{}, 1),
+	s := &Survey{source: source, service: service, prefix: prefix, most: most, limit: mostRead, rounds: newThrottle(), wake: make(chan struct{}, 1),
 		known: make(map[string]*record), changed: make(chan struct{})}
 	s.direct.init()
 	s.publish()
