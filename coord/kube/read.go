@@ -14,10 +14,7 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 	if err == nil {
 		cur, _, err = s.content(ctx, known, key)
 	}
-	if err != nil {
-		return register.Item{}, s.failed(ctx, err, "read %q", key)
-	}
-	return cur, nil
+	return cur, s.failed(ctx, err, "read %q", key)
 }
 
 // content asks for a register. Without a resourceVersion the API server asks a majority of etcd.

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -19,13 +18,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 	if err == nil {
 		cur, err = s.swap(ctx, known, &w)
 	}
-	switch {
-	case err == nil:
-		return cur, nil
-	case errors.Is(err, register.ErrConflict):
-		return cur, register.ErrConflict
-	}
-	return register.Item{}, s.failed(ctx, err, "swap %q", w.Key)
+	return cur, s.failed(ctx, err, "swap %q", w.Key)
 }
 
 // swap writes at what was seen last.

@@ -12,10 +12,7 @@ func (s *Store) Read(ctx context.Context, key string) (it register.Item, err err
 		it, _, err = s.read(ctx, c, known, key)
 		return err
 	})
-	if err != nil {
-		return register.Item{}, pkg.Failed(ctx, err, "read %q", key)
-	}
-	return it, nil
+	return it, pkg.Failed(ctx, err, "read %q", key)
 }
 
 // read returns what stands in a register, and the number that the server has given the item. There is a number without a

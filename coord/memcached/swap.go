@@ -22,13 +22,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 		}
 		return err
 	})
-	switch {
-	case err == nil:
-		return cur, nil
-	case err == register.ErrConflict:
-		return cur, err
-	}
-	return register.Item{}, pkg.Failed(ctx, err, "swap %q", w.Key)
+	return cur, pkg.Failed(ctx, err, "swap %q", w.Key)
 }
 
 // change swaps a register that is not empty. If we have seen what is to be replaced, it takes one trip.

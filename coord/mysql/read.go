@@ -13,10 +13,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		cur, _, err = s.content(ctx, c, known, key, 0)
 		return err
 	})
-	if err != nil {
-		return register.Item{}, s.table.failed(ctx, err, "read %q", key)
-	}
-	return cur, nil
+	return cur, s.table.failed(ctx, err, "read %q", key)
 }
 
 // content reads a register, and whether it is reserved by somebody else.

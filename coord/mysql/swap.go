@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/turnwise/turnwise/coord/register"
@@ -20,13 +19,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 			return err
 		})
 	}, undone)
-	switch {
-	case err == nil:
-		return cur, nil
-	case errors.Is(err, register.ErrConflict):
-		return cur, register.ErrConflict
-	}
-	return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
+	return cur, s.table.failed(ctx, err, "swap %q", w.Key)
 }
 
 // swap tries once.

@@ -20,10 +20,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		cur.Clock, cur.Age = clock(now), max(0, now.Sub(at.since))
 		return err
 	})
-	if err != nil {
-		return register.Item{}, failed(ctx, err, "read %q", key)
-	}
-	return cur, nil
+	return cur, failed(ctx, err, "read %q", key)
 }
 
 // content asks for a register, and says where it stands.

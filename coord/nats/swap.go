@@ -36,13 +36,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 		cur, err = s.swap(ctx, c, known, &w)
 		return err
 	})
-	switch {
-	case err == nil:
-		return cur, nil
-	case errors.Is(err, register.ErrConflict):
-		return cur, register.ErrConflict
-	}
-	return register.Item{}, failed(ctx, err, "swap %q", w.Key)
+	return cur, failed(ctx, err, "swap %q", w.Key)
 }
 
 // swap publishes behind the message that was seen last.

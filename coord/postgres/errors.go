@@ -68,9 +68,11 @@ func (a advice) on(err error) (says string, class error) {
 
 // explain says what an error means when the table is in use.
 func (t table) explain(err error) error {
-	return explain(err, advice{
-		denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the role, and USAGE on its schema", t.quoted()),
-		missing: t.missing(),
+	return storekit.Explain(err, func(err error) (string, error) { // nothing is written where there is no error
+		return advice{
+			denied:  fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the role, and USAGE on its schema", t.quoted()),
+			missing: t.missing(),
+		}.on(err)
 	})
 }
 

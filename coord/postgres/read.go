@@ -17,10 +17,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		}
 		return err
 	})
-	if err != nil {
-		return register.Item{}, s.table.failed(ctx, err, "read %q", key)
-	}
-	return cur, nil
+	return cur, s.table.failed(ctx, err, "read %q", key)
 }
 
 // content runs a statement that returns a register, or nothing.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -25,13 +24,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 			return err
 		})
 	}, undone)
-	switch {
-	case err == nil:
-		return cur, nil
-	case errors.Is(err, register.ErrConflict):
-		return cur, register.ErrConflict
-	}
-	return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
+	return cur, s.table.failed(ctx, err, "swap %q", w.Key)
 }
 
 // swapSQL returns the statement for a swap. An insert names the table's identity, since the register may be absent because

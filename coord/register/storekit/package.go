@@ -7,6 +7,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
 )
 
 // Package is the name of a store's package. Its errors begin with it.
@@ -18,10 +19,13 @@ func (p Package) Invalid(format string, args ...any) error {
 }
 
 // Failed says what was tried when err came, in one line. It keeps the error of a ctx that has ended in the chain. It returns
-// nil if err is nil.
+// nil if err is nil, and register.ErrConflict if err is that: a conflict is an answer, and frequent.
 func (p Package) Failed(ctx context.Context, err error, format string, args ...any) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, register.ErrConflict):
+		return register.ErrConflict
 	}
 	return OneLine(fmt.Errorf("%s: %s: %w", p, fmt.Sprintf(format, args...), withEnd(ctx, err)))
 }

@@ -121,6 +121,19 @@ func (s *stretch) ID() string         { return s.id }
 func (s *stretch) For() time.Duration { return s.lasts }
 
 // A server may say anything, and as much as it likes.
+func TestAConflictIsAnAnswer(t *testing.T) {
+	ctx := t.Context()
+	if err := pkg.Failed(ctx, nil, "swap"); err != nil {
+		t.Errorf("nothing has failed: %v", err)
+	}
+	if err := pkg.Failed(ctx, fmt.Errorf("the server: %w", register.ErrConflict), "swap"); err != register.ErrConflict {
+		t.Errorf("somebody was faster: %v", err)
+	}
+	if err := pkg.Failed(ctx, register.ErrForgot, "swap %q", "a"); !errors.Is(err, register.ErrForgot) || !strings.HasPrefix(err.Error(), `kit: swap "a": `) {
+		t.Errorf("the server has forgotten: %v", err)
+	}
+}
+
 func TestAnErrorIsSafeToShow(t *testing.T) {
 	said := OneLine(fmt.Errorf("one\n\ttwo\r\n\x1b[31mred \u202e%s", strings.Repeat("語", 1<<20)))
 	text := said.Error()
