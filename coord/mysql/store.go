@@ -48,18 +48,7 @@ func (s *Store) Close() error {
 
 // with runs do on a connection to the server that we know.
 func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error) error {
-	known, err := s.known.Memory()
-	if err != nil {
-		return err
-	}
-	return s.pool.Do(ctx, func(c *conn) error {
-		if c.known != known {
-			if err := s.recognize(ctx, c, known); err != nil {
-				return err
-			}
-		}
-		return do(c, known)
-	})
+	return storekit.With(ctx, s.pool, s.known, s.recognize, do)
 }
 
 // query repeats what changes nothing, if others were in its way or it was sent on a connection that had been cut.

@@ -112,6 +112,21 @@ func (p *Pool[C]) put(c C) {
 	<-p.places
 }
 
+// With calls do with a connection of the pool that leads to the memory that the store goes by: recognize is asked about each before
+// it is used, and remembers what it has found.
+func With[C Conn, M Memory](ctx context.Context, p *Pool[C], k *Known[M], recognize func(context.Context, C, M) error, do func(C, M) error) error {
+	known, err := k.Memory()
+	if err != nil {
+		return err
+	}
+	return p.Do(ctx, func(c C) error {
+		if err := recognize(ctx, c, known); err != nil {
+			return err
+		}
+		return do(c, known)
+	})
+}
+
 // Drop closes the connections that nobody uses: something has happened that concerns them all.
 func (p *Pool[C]) Drop() {
 	p.mu.Lock()

@@ -237,6 +237,36 @@ func TestAPool(t *testing.T) {
 	}
 }
 
+func TestAConnectionIsUsedOnlyIfItIsRecognized(t *testing.T) {
+	ctx := t.Context()
+	p := NewPool(1, func(context.Context) (*wire, error) { return new(wire), nil })
+	k := NewKnown[*stretch]()
+	var recognized, done int
+	var leads error
+	with := func() error {
+		return With(ctx, p, k, func(_ context.Context, _ *wire, _ *stretch) error { recognized++; return leads }, func(_ *wire, m *stretch) error {
+			done++
+			if m.id != "one" {
+				t.Errorf("it is done in the memory %q", m.id)
+			}
+			return nil
+		})
+	}
+	if err := with(); !errors.Is(err, register.ErrForgot) || recognized+done > 0 {
+		t.Errorf("no memory is known: %v, %d were looked at, %d times it was done", err, recognized, done)
+	}
+	if _, err := k.Recall(ctx, func(*stretch) (*stretch, error) { return &stretch{id: "one"}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := with(); err != nil || recognized != 1 || done != 1 {
+		t.Errorf("%v, %d were looked at, %d times it was done", err, recognized, done)
+	}
+	leads = register.ErrForgot
+	if err := with(); !errors.Is(err, register.ErrForgot) || done != 1 {
+		t.Errorf("the connection leads elsewhere: %v, %d times it was done", err, done)
+	}
+}
+
 func TestWhatIsTriedAgain(t *testing.T) {
 	inTheWay, hungUp, final := errors.New("in the way"), errors.New("hung up"), errors.New("final")
 	undone := func(err error) bool { return err == inTheWay }
