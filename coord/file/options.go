@@ -40,9 +40,7 @@ func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
 // WithClient passes options on to the coord.Client that [Connect] makes.
-func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.Client = append(c.Client, opts...) }
-}
+func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 func configure(opts []Option) (c config, err error) {
 	err = storekit.Configure(pkg, &c, &c.Settings, opts)

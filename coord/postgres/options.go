@@ -74,9 +74,7 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
 // WithClient passes options on to the coord.Client that [Connect] makes.
-func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.Client = append(c.Client, opts...) }
-}
+func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 func configure(opts []Option) (c config, err error) {
 	c = config{tableName: defaultTable, conns: defaultConns}

@@ -36,9 +36,7 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
 // WithClient passes options on to the coord.Client that Connect makes.
-func WithClient(opts ...coord.Option) Option {
-	return func(c *config) { c.Client = append(c.Client, opts...) }
-}
+func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 // WithLogger sets where the store logs trouble that it rides out, and what it could not check. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }

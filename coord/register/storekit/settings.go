@@ -40,6 +40,9 @@ func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error
 	return nil
 }
 
+// AddClient adds to the options of the client that Connect makes.
+func (s *Settings) AddClient(opts []coord.Option) { s.Client = append(s.Client, opts...) }
+
 // Driver returns register's driver on a store.
 func (s *Settings) Driver(store register.Store) *register.Driver {
 	return register.New(store, register.WithTTL(s.TTL), register.WithLongestTTL(s.Longest), register.WithLogger(s.Log))
