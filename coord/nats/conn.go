@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +49,9 @@ const (
 
 	// pingEvery is how often the server is asked whether it is there. After two that were not answered the connection is over.
 	pingEvery = 2 * time.Second
+
+	// leastPayload is the smallest max_payload of a server that will do.
+	leastPayload = 512 << 10
 )
 
 // dial makes a connection, checks whom it leads to, and listens to what is told there.
@@ -114,6 +119,47 @@ func (c *conn) check() error {
 	case most < leastPayload:
 		return storekit.Denied("the server takes messages of %d bytes; max_payload must be %d or more", most, leastPayload)
 	}
+	return nil
+}
+
+// maxVarz bounds what a monitor may say.
+const maxVarz = 1 << 20
+
+// prove asks the server's monitor whether the server waits for its disk.
+func (s *Store) prove(ctx context.Context, c *conn) error {
+	if s.monitor == "" {
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.monitor+"/varz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the monitor: %w", err)
+	}
+	defer resp.Body.Close()
+	var says struct {
+		ID        string    `json:"server_id"`
+		Start     time.Time `json:"start"`
+		Now       time.Time `json:"now"`
+		JetStream struct {
+			Config struct {
+				SyncAlways bool `json:"sync_always"`
+			} `json:"config"`
+		} `json:"jetstream"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxVarz)).Decode(&says); err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the monitor: %s: %w", resp.Status, errors.Join(err, errors.New("is that the monitoring port of the server?")))
+	}
+	switch {
+	case says.ID != c.run:
+		return fmt.Errorf("the monitor is of the server %.100q, and we are connected to %.100q", says.ID, c.run)
+	case !says.JetStream.Config.SyncAlways:
+		return storekit.Denied("the server answers before a write is on its disk: write sync_interval: always into jetstream { }, or do without WithMonitor")
+	}
+	c.up = time.Now().Add(-says.Now.Sub(says.Start))
 	return nil
 }
 

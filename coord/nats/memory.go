@@ -5,9 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -259,78 +256,6 @@ func (s *Store) lose(known *memory) error {
 	return s.forgot(known)
 }
 
-// mayAll tries the rights that a holder needs later, so that one that is lacking is noticed before anybody relies on it. The look
-// for the memory has tried the others.
-func (s *Store) mayAll(ctx context.Context) error {
-	err := s.with(ctx, func(c *conn, known *memory) error {
-		if _, _, err := s.content(ctx, c, known, "rights"); err != nil {
-			return err
-		}
-		// A number that no message has: it is refused for that if we may publish.
-		w := register.Swap{Key: "rights", Next: register.NewVersion()}
-		if err := s.publish(ctx, c, known, &w, 1<<62); !isCode(err, wrongSequence, wrongSequenceToo) {
-			return fmt.Errorf("a swap that was to be refused: %w", err)
-		}
-		// Neither of these can be done: the one names two streams, the other one that there is not.
-		err := c.api(ctx, "STREAM.CREATE."+s.root, map[string]string{"name": s.root + "-other"}, nil)
-		if err = unlessRefused(err); err == nil {
-			err = unlessRefused(c.api(ctx, "STREAM.DELETE."+s.root+"-none", nil, nil))
-		}
-		return err
-	})
-	return explain(err)
-}
-
-// unlessRefused takes JetStream's no for an answer: it was asked.
-func unlessRefused(err error) error {
-	var no *apiError
-	if errors.As(err, &no) {
-		return nil
-	}
-	return err
-}
-
-// maxVarz bounds what a monitor may say.
-const maxVarz = 1 << 20
-
-// prove asks the server's monitor whether the server waits for its disk.
-func (s *Store) prove(ctx context.Context, c *conn) error {
-	if s.monitor == "" {
-		return nil
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.monitor+"/varz", nil)
-	if err != nil {
-		return err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask the monitor: %w", err)
-	}
-	defer resp.Body.Close()
-	var says struct {
-		ID        string    `json:"server_id"`
-		Start     time.Time `json:"start"`
-		Now       time.Time `json:"now"`
-		JetStream struct {
-			Config struct {
-				SyncAlways bool `json:"sync_always"`
-			} `json:"config"`
-		} `json:"jetstream"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxVarz)).Decode(&says); err != nil || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask the monitor: %s: %w", resp.Status, errors.Join(err, errors.New("is that the monitoring port of the server?")))
-	}
-	switch {
-	case says.ID != c.run:
-		return fmt.Errorf("the monitor is of the server %.100q, and we are connected to %.100q", says.ID, c.run)
-	case !says.JetStream.Config.SyncAlways:
-		return storekit.Denied("the server answers before a write is on its disk: write sync_interval: always into jetstream { }, or do without WithMonitor")
-	}
-	c.up = time.Now().Add(-says.Now.Sub(says.Start))
-	return nil
-}
-
 // stand is the last message of a register: its number, the version in it, and when it was stored.
 type stand struct {
 	version register.Version
@@ -338,6 +263,9 @@ type stand struct {
 	since   time.Time // by the server's clock
 	seen    time.Time // by ours
 }
+
+// emptyFor is how long the message of an emptied register stays.
+const emptyFor = 2 * time.Hour
 
 // mustStand reports whether there must be a message. Who empties a register leaves one there, which expires at some time.
 func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.seen) < emptyFor/2 }

@@ -3,6 +3,8 @@ package nats
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -109,4 +112,35 @@ func authenticate(options *natsgo.Options, c *config, at string, encrypt bool, u
 		}
 	}
 	return nil
+}
+
+// mayAll tries the rights that a holder needs later, so that one that is lacking is noticed before anybody relies on it. The look
+// for the memory has tried the others.
+func (s *Store) mayAll(ctx context.Context) error {
+	err := s.with(ctx, func(c *conn, known *memory) error {
+		if _, _, err := s.content(ctx, c, known, "rights"); err != nil {
+			return err
+		}
+		// A number that no message has: it is refused for that if we may publish.
+		w := register.Swap{Key: "rights", Next: register.NewVersion()}
+		if err := s.publish(ctx, c, known, &w, 1<<62); !isCode(err, wrongSequence, wrongSequenceToo) {
+			return fmt.Errorf("a swap that was to be refused: %w", err)
+		}
+		// Neither of these can be done: the one names two streams, the other one that there is not.
+		err := c.api(ctx, "STREAM.CREATE."+s.root, map[string]string{"name": s.root + "-other"}, nil)
+		if err = unlessRefused(err); err == nil {
+			err = unlessRefused(c.api(ctx, "STREAM.DELETE."+s.root+"-none", nil, nil))
+		}
+		return err
+	})
+	return explain(err)
+}
+
+// unlessRefused takes JetStream's no for an answer: it was asked.
+func unlessRefused(err error) error {
+	var no *apiError
+	if errors.As(err, &no) {
+		return nil
+	}
+	return err
 }

@@ -14,19 +14,8 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-const (
-	// notesRoom is what a message may have of notes, encoded, and of other headers.
-	notesRoom = 128 << 10
-
-	// leastPayload is the smallest max_payload of a server that will do.
-	leastPayload = 512 << 10
-
-	// maxValue is the largest value, if the server takes messages of 1 MB or more, as it does unless max_payload says otherwise.
-	maxValue = 1<<20 - notesRoom - 4<<10
-
-	// emptyFor is how long the message of an emptied register stays.
-	emptyFor = 2 * time.Hour
-)
+// maxValue is the largest value, if the server takes messages of 1 MB or more, as it does unless max_payload says otherwise.
+const maxValue = 1<<20 - notesRoom - 4<<10
 
 func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, err error) {
 	err = s.with(ctx, func(c *conn, known *memory) error {

@@ -23,7 +23,7 @@ var nats = []Bug{
 	one("nats: a stream may be changed",
 		"coord/nats/memory.go", `	if string(got) != string(made) {`, `	if got == nil && made == nil {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsNoEmptyRegister")),
 	one("nats: notes that do not fit are not told at all",
-		"coord/nats/listen.go", `	if err != nil { // too many, or a stranger's
+		"coord/nats/notes.go", `	if err != nil { // too many, or a stranger's
 		a.lost()
 `, `	if err != nil {
 `, testsIn("coord/nats", "TestNotesThatAreTooManyAreSaidToBeLost")),
@@ -34,9 +34,9 @@ var nats = []Bug{
 		"coord/nats/conn.go", `	case cluster != "":`, `	case cluster == "-":`,
 		Tests{Module: "coord/nats", Package: ".", Run: "^TestAServerThatCannotBeUsedIsRefused$/^of_a_cluster$"}),
 	one("nats: any server's monitor will do",
-		"coord/nats/memory.go", `	case says.ID != c.run:`, `	case says.ID == "":`, testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
+		"coord/nats/conn.go", `	case says.ID != c.run:`, `	case says.ID == "":`, testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
 	one("nats: a server may answer before a write is on its disk",
-		"coord/nats/memory.go", `	case !says.JetStream.Config.SyncAlways:`, `	case !says.JetStream.Config.SyncAlways && false:`,
+		"coord/nats/conn.go", `	case !says.JetStream.Config.SyncAlways:`, `	case !says.JetStream.Config.SyncAlways && false:`,
 		testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
 	one("nats: what a server says is believed",
 		"coord/nats/vet.go", `n < 0 || n > maxMessage`, `n < 0`,
