@@ -137,7 +137,3 @@ func (p *place) check(ctx context.Context) error {
 		return look(ctx)
 	})
 }
-
-// unanswered is how long a holder asks whether what a hint says is true, before it stops. Meanwhile the next one may have
-// been let in, but who may only send hints cannot end a hold of a store that answers.
-func (d *Driver) unanswered() time.Duration { return d.timeout / 2 }

@@ -38,3 +38,6 @@ func (c *clock) renewed(it Item, sent, answered time.Time, ttl time.Duration) ti
 	look := deadlines.Sample{Sent: c.own(sent), Answered: c.own(answered), Store: it.Clock}
 	return c.samples.Renewed(look, it.Clock-it.Age, ttl)
 }
+
+// machine tells machines apart, and one from itself after a restart.
+type machine [16]byte

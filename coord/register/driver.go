@@ -101,6 +101,10 @@ func Strength(store Store) driver.Strength {
 // RequestTimeout is a little over a quarter of the TTL: half a second at least, and 2.5 s at most.
 func (d *Driver) RequestTimeout() time.Duration { return d.timeout + d.timeout/4 }
 
+// unanswered is how long a holder asks whether what a hint says is true, before it stops. Meanwhile the next one may have
+// been let in, but who may only send hints cannot end a hold of a store that answers.
+func (d *Driver) unanswered() time.Duration { return d.timeout / 2 }
+
 func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -115,14 +119,7 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{
-		d:        d,
-		id:       sessionID(NewVersion()),
-		life:     driverkit.NewLife(d.life.Context()),
-		deadline: driverkit.NewDeadline(),
-		stop:     func() {},
-		places:   make(map[uint64]*place),
-	}
+	s := newSession(d)
 	if err := s.open(ctx); err != nil {
 		s.life.End(errUnopened)
 		s.free()
@@ -264,18 +261,6 @@ func (d *Driver) allSessions() []*session {
 		all = append(all, s)
 	}
 	return all
-}
-
-// end ends a session unless it has been renewed since version.
-func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
-	rctx, cancel := d.requestFor(ctx)
-	defer cancel()
-	tell := d.notes(recipient{id: id}, "", 0, []notice{{what: allOver}})
-	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: tell, By: d.self})
-	if s := d.session(id); s != nil && err == nil {
-		s.life.End(errEnded)
-	}
-	return err
 }
 
 // Close ends all sessions and closes the store.

@@ -3,6 +3,7 @@ package register
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -69,6 +70,27 @@ func joinWish(s *session, do func(d *draft, t try) error) *wish {
 	w := newWish(s, do)
 	w.creates = true
 	return w
+}
+
+// join has the clerk put the place in the line. While nobody joins there, it waits.
+func (p *place) join(ctx context.Context, do func(d *draft, t try) error) (w *wish, err error) {
+	for {
+		w = p.clerk.want(joinWish(p.s, do))
+		if err = p.clerk.await(ctx, w); !errors.Is(err, errWentBack) {
+			return w, err
+		}
+		p.clerk.mu.Lock()
+		wait := time.Until(p.clerk.back)
+		p.clerk.mu.Unlock()
+		select {
+		case <-time.After(wait):
+		case <-p.s.life.Done():
+			return w, p.s.life.Why()
+		case <-ctx.Done():
+			return w, fmt.Errorf("%w: line %q has gone back to an earlier state, so nobody is granted there for another %v",
+				ctx.Err(), p.clerk.name, wait.Round(time.Millisecond))
+		}
+	}
 }
 
 // verify makes sure that the session has not ended behind our back, if the join had trouble or took long: its nodes may

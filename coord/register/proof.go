@@ -1,12 +1,8 @@
 package register
 
 import (
-	"crypto/ecdh"
 	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
 	"slices"
-	"sync"
 )
 
 // A store may let somebody tell notes who may not swap: in Redis, publishing is a right of its own. So a note is a hint that
@@ -18,66 +14,6 @@ import (
 //
 // Those who stand behind a node have seen it in the line when they joined. So whoever is told of a departure knows the key of
 // who has gone, and the proof takes no request.
-
-const (
-	keySize   = 32
-	proofSize = 16
-)
-
-// publicKey is zero if its driver has no keys: then nothing that it tells is believed.
-type publicKey [keySize]byte
-
-// identity is a driver's pair of keys.
-type identity struct {
-	secret *ecdh.PrivateKey
-	public publicKey
-
-	mu    sync.Mutex
-	pairs map[publicKey][]byte // what is shared with other drivers; nil: with that key, nothing can be
-}
-
-func newIdentity() *identity {
-	i := &identity{pairs: make(map[publicKey][]byte)}
-	if secret, err := ecdh.X25519().GenerateKey(rand.Reader); err == nil { // a program may forbid X25519, as GODEBUG=fips140=only does
-		i.secret = secret
-		i.public = publicKey(secret.PublicKey().Bytes())
-	}
-	return i
-}
-
-// pair returns what only this driver and the one with that key know.
-func (i *identity) pair(with publicKey) []byte {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	shared, known := i.pairs[with]
-	if known || i.secret == nil {
-		return shared
-	}
-	if key, err := ecdh.X25519().NewPublicKey(with[:]); err == nil {
-		shared, _ = i.secret.ECDH(key)
-	}
-	for old := range i.pairs {
-		if len(i.pairs) < mostRemembered {
-			break
-		}
-		delete(i.pairs, old)
-	}
-	i.pairs[with] = shared
-	return shared
-}
-
-// prove returns the proof that a note to a session comes from one of the two drivers of a pair. The note says from which.
-// It is nil if there is none.
-func (i *identity) prove(with publicKey, to sessionID, note []byte) []byte {
-	shared := i.pair(with)
-	if shared == nil {
-		return nil
-	}
-	h := hmac.New(sha256.New, shared)
-	h.Write(to[:])
-	h.Write(note)
-	return h.Sum(nil)[:proofSize]
-}
 
 // isProven reports whether a note to a session was sent by somebody who stands in its line, or stood there, as this process
 // knows it.

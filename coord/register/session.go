@@ -54,6 +54,17 @@ const renewals = 4
 // ages is how far away a session's deadline is in a store that knows whether its process lives.
 const ages = 100 * 365 * 24 * time.Hour
 
+func newSession(d *Driver) *session {
+	return &session{
+		d:        d,
+		id:       sessionID(NewVersion()),
+		life:     driverkit.NewLife(d.life.Context()),
+		deadline: driverkit.NewDeadline(),
+		stop:     func() {},
+		places:   make(map[uint64]*place),
+	}
+}
+
 // open listens first, so that whatever is told to the session is heard from its beginning.
 func (s *session) open(ctx context.Context) (err error) {
 	if s.d.presence != nil {
@@ -103,6 +114,18 @@ func (d *Driver) ended(s *session) {
 	for _, p := range s.places { // a session that was lost leaves them as they are
 		p.leaveClerk()
 	}
+}
+
+// end ends a session unless it has been renewed since version.
+func (d *Driver) end(ctx context.Context, id sessionID, version Version) error {
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	tell := d.notes(recipient{id: id}, "", 0, []notice{{what: allOver}})
+	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: version, Notes: tell, By: d.self})
+	if s := d.session(id); s != nil && err == nil {
+		s.life.End(errEnded)
+	}
+	return err
 }
 
 // free stops listening. It goes on keeping a session that was abandoned: somebody may still work, and only the end of the

@@ -36,9 +36,6 @@ func (at seenAt) agrees(now seenAt, ttl time.Duration) bool {
 	return at.by == now.by && apart.Abs() <= ttl/8
 }
 
-// machine tells machines apart, and one from itself after a restart.
-type machine [16]byte
-
 // mostMachines bounds a suspicion. Each that is added takes a swap, by which the store's clock measures how old it is.
 const mostMachines = 8
 

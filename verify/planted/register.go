@@ -14,7 +14,7 @@ var register = []Bug{
 			time.Sleep(time.Duration(losses) * 100 * time.Microsecond)
 `, testsRegister("TestNobodyBacksOff")),
 	one("register: a session is ended, and not told",
-		"coord/register/driver.go", `Swap{Key: id.key(), Old: version, Notes: tell, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: tell[:0], By: d.self}`,
+		"coord/register/session.go", `Swap{Key: id.key(), Old: version, Notes: tell, By: d.self}`, `Swap{Key: id.key(), Old: version, Notes: tell[:0], By: d.self}`,
 		testsRegister("TestASessionThatIsEndedHearsOfItAtOnce")),
 	one("register: a removed node's owner is not told",
 		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`,
@@ -115,7 +115,7 @@ var register = []Bug{
 	one("register: a proof by any key counts",
 		"coord/register/proof.go", ` || !c.knows(n.sender) {`, ` {`, strangers("is no turn")),
 	one("register: a proof counts for all sessions of a driver",
-		"coord/register/proof.go", `	h.Write(to[:])
+		"coord/register/identity.go", `	h.Write(to[:])
 `, ``, testsRegister("TestWhoStandsInTheLineIsBelieved")),
 	one("register: a removal is proven before it is applied",
 		"coord/register/news.go", `return g.why == removed || g.why == amended })`, `return false })`, testsRegister("TestOnlyWhatIsTrueWithoutTheSwapIsProven")),
