@@ -162,7 +162,9 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 	node := wire.Node{Path: j.dir + "/" + j.contender.prefix(), Data: j.card, Flags: gozk.FlagEphemeralSequential}
 	create, created := wire.Create(node, s.service.acl)
 	mine, seen, err = j.send(ctx, create, created)
-	if errors.Is(err, gozk.ErrNoNode) {
+	if !errors.Is(err, gozk.ErrNoNode) {
+		err = explainRefusal(err, "joining in", j.dir, "CREATE", "")
+	} else {
 		err = s.within(j.dir, func(dirs []wire.Node) (err error) {
 			create, created := wire.CreateAll(append(slices.Clip(dirs), node), s.service.acl)
 			mine, seen, err = j.send(s.life.Context(), create, created)
@@ -170,14 +172,12 @@ func (j *joining) create(ctx context.Context) (mine string, seen *wire.Listing, 
 		})
 	}
 	switch {
-	case err == nil || err == errGivenUp:
-		return mine, seen, err
 	case errors.Is(err, gozk.ErrNodeExists):
 		return "", nil, errJoinAgain
-	case passing(err):
+	case err != errGivenUp && passing(err):
 		return j.settle()
 	}
-	return "", nil, explainRefusal(err, "joining in", j.dir, "CREATE", "")
+	return mine, seen, err
 }
 
 // send asks for the node, and lists the line in the same round trip: the list is asked for right behind, on
