@@ -407,8 +407,8 @@ func (a *acquire) sees(wait []Node) {
 
 // seeFirst is for a try that was refused: it asks who has the line, once, and for no longer than the try may take.
 func (a *acquire) seeFirst(ctx context.Context) {
-	if first, err := a.driver.First(ctx, a.entry.Line, nil); err == nil && first.ID != "" {
-		a.ahead, a.blocker = max(a.ahead, 1), first
+	if look, err := a.driver.First(ctx, a.entry.Line, 1, nil); err == nil && len(look.Nodes) > 0 {
+		a.ahead, a.blocker = max(a.ahead, 1), look.Nodes[0]
 	}
 }
 

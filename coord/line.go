@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -24,48 +25,54 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
+	return c.inLine(name, nodes), nil
+}
+
+// inLine returns nodes that begin a line as the users of this client know them.
+func (c *Client) inLine(name string, nodes []Node) []Node {
 	turns, inside := rules.Turns(nodes), c.insideOf(name)
-	for i, n := range nodes {
+	all := slices.Clone(nodes)
+	for i, n := range all {
 		n.Holds, n.Line, n.Token = turns[i], name, n.Token<<TurnBits
 		n.Inside = inside[n.ID]
-		nodes[i] = readNote(n)
+		all[i] = readNote(n)
 	}
-	return nodes, nil
+	return all
 }
 
 // First returns the first node in a line, or the zero Node if there is none.
 func (c *Client) First(ctx context.Context, name string) (Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-	defer cancel()
-	n, err := c.first(ctx, name, nil)
-	return readNote(n), err
+	look, err := c.look(ctx, name, 1, nil)
+	if err != nil {
+		return Node{}, err
+	}
+	return first(c.inLine(name, look.Nodes)), nil
 }
 
-// first returns the first node with its note still in its data: as seen, the driver has to get the node as it is.
-func (c *Client) first(ctx context.Context, name string, seen *Node) (Node, error) {
+func first(nodes []Node) Node {
+	if len(nodes) == 0 {
+		return Node{}
+	}
+	return nodes[0]
+}
+
+// look looks if nothing has been seen, and otherwise waits for something else. A look may take no longer than a request; a
+// driver that waits reports by itself when the service is out of reach.
+func (c *Client) look(ctx context.Context, name string, most int, seen *driver.Look) (driver.Look, error) {
 	full, err := c.openName(name)
 	if err != nil {
-		return Node{}, &Error{Op: "line", Line: name, Err: err}
+		return driver.Look{}, &Error{Op: "line", Line: name, Err: err}
 	}
-	n, err := c.driver.First(ctx, full, seen)
-	if err != nil {
-		return Node{}, &Error{Op: "line", Line: name, Err: translate(err)}
-	}
-	if n.ID != "" {
-		n.Line, n.Token, n.Holds = name, n.Token<<TurnBits, true
-	}
-	return n, nil
-}
-
-// firstSoon looks if nothing has been seen, and otherwise waits for a first node other than seen. A look may take no
-// longer than a request; a driver that waits reports by itself when the service is out of reach.
-func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, error) {
 	if seen == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.requestTimeout())
 		defer cancel()
 	}
-	return c.first(ctx, name, seen)
+	look, err := c.driver.First(ctx, full, most, seen)
+	if err != nil {
+		return driver.Look{}, &Error{Op: "line", Line: name, Err: translate(err)}
+	}
+	return look, nil
 }
 
 // Watch yields the first node in a line, or the zero Node if there is none, and yields again whenever it or its data
@@ -74,29 +81,66 @@ func (c *Client) firstSoon(ctx context.Context, name string, seen *Node) (Node, 
 // when ctx does.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(c.life, cancel)()
-		var seen *Node
-		for tries := 0; ; {
-			n, err := c.firstSoon(ctx, name, seen)
-			if ctx.Err() != nil && c.life.Err() == nil {
-				return
+		c.follow(ctx, name, 1, func(l driver.Look, err error) bool { return yield(first(c.inLine(name, l.Nodes)), err) })
+	}
+}
+
+// View is a line as it stood at one time.
+type View struct {
+	Nodes []Node
+
+	// Number grows with the changes of the line. Of two different views, wherever they were seen, the later one has the greater
+	// number, unless the service was put back to a backup, or the line has been empty for so long that nothing is left of it.
+	Number uint64
+}
+
+// linePause is the least time between two views of a line: when a thousand come at once, nobody reads the line a thousand times.
+const linePause = 50 * time.Millisecond
+
+// WatchLine yields a whole line as Line shows it, and yields again whenever a node has come or gone, or was amended. Of changes
+// in quick succession it may yield only the last: there are at most twenty views a second. Errors are as in Watch.
+//
+// Everybody who watches reads the whole line after each change, so it is for lines of which all are of interest, such as the
+// members of a group. Who waits for one lock of many needs Watch.
+func (c *Client) WatchLine(ctx context.Context, name string) iter.Seq2[View, error] {
+	return func(yield func(View, error) bool) {
+		number := uint64(0)
+		c.follow(ctx, name, driver.All, func(l driver.Look, err error) bool {
+			if err != nil {
+				return yield(View{}, err)
 			}
-			if ctx.Err() != nil {
-				err = &Error{Op: "line", Line: name, Err: c.noMore()}
-			}
-			if !yield(readNote(n), err) || IsLasting(err) {
-				return
-			}
-			if err == nil {
-				seen, tries = &n, 0
-				continue
-			}
-			seen = nil // say it again when the service is back
-			_ = driverkit.Sleep(ctx, driverkit.Pause(tries))
-			tries++
+			number = max(number, l.At)
+			seen := time.Now()
+			return yield(View{Nodes: c.inLine(name, l.Nodes), Number: number}, nil) && driverkit.Sleep(ctx, linePause-time.Since(seen)) == nil
+		})
+	}
+}
+
+// follow calls see with what stands first in a line, again whenever that changes, and with what is in the way of seeing it, until
+// see returns false.
+func (c *Client) follow(ctx context.Context, name string, most int, see func(driver.Look, error) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	var seen *driver.Look
+	for tries := 0; ; {
+		l, err := c.look(ctx, name, most, seen)
+		if ctx.Err() != nil && c.life.Err() == nil {
+			return
 		}
+		if ctx.Err() != nil {
+			err = &Error{Op: "line", Line: name, Err: c.noMore()}
+		}
+		if !see(l, err) || IsLasting(err) {
+			return
+		}
+		if err == nil {
+			seen, tries = &l, 0
+			continue
+		}
+		seen = nil // say it again when the service is back
+		_ = driverkit.Sleep(ctx, driverkit.Pause(tries))
+		tries++
 	}
 }
 

@@ -172,7 +172,7 @@ func TestWhatAServiceSaysOfALineInTheWordsOfThisPackage(t *testing.T) {
 		var says error
 		m := &meddler{
 			line:  func(func() ([]driver.Node, error)) ([]driver.Node, error) { return nil, says },
-			first: func(func() (driver.Node, error)) (driver.Node, error) { return driver.Node{}, says },
+			first: func(func() (driver.Look, error)) (driver.Look, error) { return driver.Look{}, says },
 		}
 		c := m.client(s)
 		own := errors.New("disk full")
@@ -241,9 +241,9 @@ func TestWatchGoesOnAfterTroubleAndSaysItAgain(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		trouble := errors.New("connection lost")
 		var away atomic.Bool
-		m := &meddler{first: func(do func() (driver.Node, error)) (driver.Node, error) {
+		m := &meddler{first: func(do func() (driver.Look, error)) (driver.Look, error) {
 			if away.Load() {
-				return driver.Node{}, trouble
+				return driver.Look{}, trouble
 			}
 			return do()
 		}}
@@ -281,9 +281,9 @@ func TestWatchEndsWhereMoreWouldNotHelp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, s *mem.Service) {
-				m := &meddler{first: func(do func() (driver.Node, error)) (driver.Node, error) {
+				m := &meddler{first: func(do func() (driver.Look, error)) (driver.Look, error) {
 					if c.says != nil {
-						return driver.Node{}, c.says
+						return driver.Look{}, c.says
 					}
 					return do()
 				}}

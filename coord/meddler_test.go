@@ -24,7 +24,7 @@ type meddler struct {
 
 	open     func(ctx context.Context, do opens) (driver.Session, error)
 	line     func(do func() ([]driver.Node, error)) ([]driver.Node, error)
-	first    func(do func() (driver.Node, error)) (driver.Node, error)
+	first    func(do func() (driver.Look, error)) (driver.Look, error)
 	remove   func(n driver.Node)
 	close    func(do func() error) error
 	deadline func(driver.Session) time.Time
@@ -73,8 +73,8 @@ func (m *meddler) Line(ctx context.Context, line string) ([]driver.Node, error) 
 	return do()
 }
 
-func (m *meddler) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
-	do := func() (driver.Node, error) { return m.Driver.First(ctx, line, seen) }
+func (m *meddler) First(ctx context.Context, line string, most int, seen *driver.Look) (driver.Look, error) {
+	do := func() (driver.Look, error) { return m.Driver.First(ctx, line, most, seen) }
 	if m.first != nil {
 		return m.first(do)
 	}

@@ -24,8 +24,10 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -43,12 +45,12 @@ type Driver interface {
 	// Owner and Data.
 	Line(ctx context.Context, line string) ([]Node, error)
 
-	// First returns the first node of a line, with Owner and Data, or the zero Node if the line is empty. If seen is not
-	// nil it waits until the first node differs from *seen in ID, Kind or Data; the zero Node stands for the empty line.
-	// Of several changes it may miss all but the last, but never the last. It is for callers that watch a line without
-	// standing in it, so it needs no session. An error is trouble that may pass, unless it is ErrDenied or ctx has ended.
-	// If the service goes out of reach while First waits, it soon returns such an error.
-	First(ctx context.Context, line string, seen *Node) (Node, error)
+	// First returns the first nodes of a line, at most so many (All: the whole line), with Owner and Data as Line does. If seen
+	// is not nil it waits until these differ from seen.Nodes: one has come or gone, or differs in ID, Kind or Data. Of several
+	// changes it may miss all but the last, but never the last. It is for callers that watch a line without standing in it,
+	// so it needs no session. An error is trouble that may pass, unless it is ErrDenied or ctx has ended. If the service goes
+	// out of reach while First waits, it soon returns such an error.
+	First(ctx context.Context, line string, most int, seen *Look) (Look, error)
 
 	// Lines returns, sorted, the names of lines that begin with prefix and hold at least one node.
 	Lines(ctx context.Context, prefix string) ([]string, error)
@@ -73,6 +75,22 @@ type Driver interface {
 
 	// Close ends every session, waits as long as ctx lasts for clean-ups under way, and frees what Open uses.
 	Close(ctx context.Context) error
+}
+
+// Look is what First has seen.
+type Look struct {
+	Nodes []Node
+
+	// At grows with the changes of the line: of two different looks, by whomever, the later one has the greater number. It is
+	// zero if the service does not know the line.
+	At uint64
+}
+
+// IsOf reports whether a look has shown these nodes, as far as they can change.
+func (l Look) IsOf(nodes []Node) bool {
+	return slices.EqualFunc(l.Nodes, nodes, func(a, b Node) bool {
+		return a.ID == b.ID && a.Kind == b.Kind && bytes.Equal(a.Data, b.Data)
+	})
 }
 
 // Recovering is a Driver on a service that may forget who holds. Then Open waits until nobody can believe in a hold that was

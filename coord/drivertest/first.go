@@ -1,10 +1,12 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -20,7 +22,26 @@ var firsts = []scenario{
 	{name: "that the service is out of reach", run: firstOutOfReach},
 	{name: "only of contenders of the line", run: firstOfContenders},
 	{name: "of the last of many changes", run: firstOfMany},
+	{name: "the whole line as it changes", run: allAsItChanges},
+	{name: "the whole line, many at once", run: allOfMany},
+	{name: "the whole line, after trouble", run: allAfterTrouble},
 	{name: "watches that are given up", alone: true, run: firstGivenUp},
+}
+
+// FirstNode asks a driver for the first node of a line, or for one that differs from seen; the zero Node stands for nobody.
+func FirstNode(ctx context.Context, d driver.Driver, line string, seen *driver.Node) (driver.Node, error) {
+	var was *driver.Look
+	if seen != nil {
+		was = &driver.Look{}
+		if seen.ID != "" {
+			was.Nodes = []driver.Node{*seen}
+		}
+	}
+	now, err := d.First(ctx, line, 1, was)
+	if err != nil || len(now.Nodes) == 0 {
+		return driver.Node{}, err
+	}
+	return now.Nodes[0], nil
 }
 
 // told is what a First returned.
@@ -40,7 +61,7 @@ func (s *scene) firstWhere(ctx context.Context, l *Link, seen *driver.Node, want
 	line := s.line
 	go func() {
 		for {
-			n, err := l.First(ctx, line, seen)
+			n, err := FirstNode(ctx, l, line, seen)
 			switch {
 			case err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrDenied):
 				time.Sleep(10 * time.Millisecond)
@@ -222,7 +243,7 @@ func firstOutOfReach(s *scene) {
 		seen := s.tells(soon, s.first(s.ctx, l, nil), me.Node(), "before")
 		said := make(chan error, 1)
 		go func() {
-			_, err := l.First(s.ctx, s.line, &seen)
+			_, err := FirstNode(s.ctx, l, s.line, &seen)
 			said <- err
 		}()
 		time.Sleep(50 * time.Millisecond)
@@ -313,8 +334,182 @@ func firstGivenUp(s *scene) {
 	s.grows(100, func() {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Millisecond)
 		defer cancel()
-		if _, err := l.First(ctx, s.line, &seen.Node); !isCtx(err) {
+		if _, err := FirstNode(ctx, l, s.line, &seen.Node); !isCtx(err) {
 			s.Fatalf("First: %v, want the context's error", err)
 		}
+		if _, err := l.First(ctx, s.line, driver.All, &driver.Look{Nodes: []driver.Node{seen.Node}}); !isCtx(err) {
+			s.Fatalf("First of all: %v, want the context's error", err)
+		}
 	})
+}
+
+// allSeen is what a First of the whole line returned.
+type allSeen struct {
+	driver.Look
+	err error
+}
+
+// all asks for a whole line, or for one that differs from seen. It waits out temporary trouble.
+func (s *scene) all(ctx context.Context, l *Link, seen *driver.Look) <-chan allSeen {
+	c := make(chan allSeen, 1)
+	go func() {
+		for {
+			now, err := l.First(ctx, s.line, driver.All, seen)
+			if err == nil || ctx.Err() != nil || errors.Is(err, driver.ErrDenied) {
+				c <- allSeen{now, err}
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return c
+}
+
+// shows fails unless the answer is these places, in order, and its number is greater than before.
+func (s *scene) shows(c <-chan allSeen, before driver.Look, what string, want ...driver.Place) driver.Look {
+	s.Helper()
+	got, ok := arrives(soon, c)
+	if !ok {
+		s.Fatalf("%s: First of the whole line has not returned within %v", what, soon)
+	}
+	if got.err != nil || !showsPlaces(got.Look, want) {
+		s.Fatalf("%s: First of the whole line returned %v, error %v", what, brief(got.Nodes...), got.err)
+	}
+	if got.At <= before.At && got.At > 0 {
+		s.Errorf("%s: number %d, and %d before", what, got.At, before.At)
+	}
+	return got.Look
+}
+
+func showsPlaces(l driver.Look, want []driver.Place) bool {
+	return slices.EqualFunc(l.Nodes, want, func(n driver.Node, p driver.Place) bool {
+		w := p.Node()
+		return n.ID == w.ID && n.Kind == w.Kind && n.Token == w.Token && string(n.Data) == string(w.Data) && n.Owner.Label == w.Owner.Label
+	})
+}
+
+func allAsItChanges(s *scene) {
+	sess, _ := s.session()
+	other, _ := s.session()
+	l := s.connect()
+	seen := s.shows(s.all(s.ctx, l, nil), driver.Look{}, "a line that nobody used")
+	var next <-chan allSeen
+	round := 0
+	then := func(change func()) {
+		next = s.all(s.ctx, l, &seen)
+		time.Sleep(time.Duration(round) * 20 * time.Millisecond) // before it listens, or after
+		change()
+	}
+	for ; round < 3; round++ {
+		e := s.entry("R")
+		e.Data = []byte("a note")
+		var a, b driver.Place
+		then(func() { a, _ = s.joinAs(sess, e) })
+		seen = s.shows(next, seen, "one comes", a)
+		then(func() { b, _ = s.joinAs(other, s.entry("R")) })
+		seen = s.shows(next, seen, "another comes", a, b)
+		then(func() { s.amend(b, "R", []byte("his note")) })
+		seen = s.shows(next, seen, "the second says something", a, b)
+		then(func() { s.amend(b, "lock", []byte("his note")) })
+		seen = s.shows(next, seen, "the second is of another kind", a, b)
+		then(func() { s.leave(a, false) })
+		seen = s.shows(next, seen, "the first goes", b)
+		then(func() {
+			if err := l.Remove(s.ctx, b.Node()); err != nil {
+				s.Errorf("Remove: %v", err)
+			}
+		})
+		seen = s.shows(next, seen, "the other is removed")
+		_ = b.Leave(s.ctx, false)
+	}
+	nothing := s.all(s.ctx, l, &seen)
+	select {
+	case got := <-nothing:
+		s.Errorf("nothing happens: %v, %v", brief(got.Nodes...), got.err)
+	case <-time.After(30 * time.Millisecond):
+	}
+	s.join(sess)
+	<-nothing
+}
+
+// Whatever is missed in between, the last change is not.
+func allOfMany(s *scene) {
+	l := s.connect()
+	var places []driver.Place
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	seen := s.shows(s.all(s.ctx, l, nil), driver.Look{}, "a line that nobody used")
+	next := s.all(s.ctx, l, &seen)
+	for range 4 {
+		sess, _ := s.session()
+		all.Go(func() {
+			for n := range 10 {
+				p, _, err := sess.Join(s.ctx, s.entry("R"))
+				if err != nil {
+					s.Errorf("Join: %v", err)
+					return
+				}
+				if n%2 == 0 {
+					if err := p.Leave(s.ctx, false); err != nil {
+						s.Errorf("Leave: %v", err)
+					}
+					continue
+				}
+				mu.Lock()
+				places = append(places, p)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	slices.SortFunc(places, func(a, b driver.Place) int { return cmp.Compare(a.Node().Token, b.Node().Token) })
+	for limit := time.Now().Add(2*soon + s.patience); !showsPlaces(seen, places); {
+		got, ok := arrives(time.Until(limit), next)
+		if !ok {
+			s.Fatalf("the last that was seen is %v, of %d", brief(seen.Nodes...), len(places))
+		}
+		if got.err != nil {
+			s.Fatalf("First of the whole line: %v", got.err)
+		}
+		if got.At <= seen.At {
+			s.Errorf("number %d after %d", got.At, seen.At)
+		}
+		seen = got.Look
+		next = s.all(s.ctx, l, &seen)
+	}
+	s.leave(places[0], false)
+	s.shows(next, seen, "one more goes", places[1:]...)
+}
+
+func allAfterTrouble(s *scene) {
+	sess, _ := s.session()
+	l := s.connect()
+	s.needs("cut and freeze a link", l.Cut == nil || l.Freeze == nil)
+	first, _ := s.join(sess)
+	seen := s.shows(s.all(s.ctx, l, nil), driver.Look{}, "before", first)
+	for name, trouble := range map[string]func() func(){
+		"the link is cut":   l.Cut,
+		"no reply passes":   func() func() { return l.Freeze(Replies) },
+		"no request passes": func() func() { return l.Freeze(Requests) },
+	} {
+		next := s.all(s.ctx, l, &seen)
+		time.Sleep(50 * time.Millisecond)
+		heal := trouble()
+		second, _ := s.join(sess)
+		s.leave(first, true)
+		time.Sleep(s.svc.TTL / 10)
+		heal()
+		for limit := time.Now().Add(2*soon + s.patience); ; {
+			got, ok := arrives(time.Until(limit), next)
+			if !ok || got.err != nil {
+				s.Fatalf("%s: it never shows who stands there now (%v), error %v", name, brief(seen.Nodes...), got.err)
+			}
+			seen = got.Look
+			if showsPlaces(seen, []driver.Place{second}) {
+				break
+			}
+			next = s.all(s.ctx, l, &seen)
+		}
+		first = second
+	}
 }

@@ -108,6 +108,8 @@ var caughtBy = map[flaw][]string{
 	dataCut:             {"10 a line shows its nodes in order, with owner and data"},
 	blindLook:           {"14 the nearest of some kinds", "14 all of them", "15 many at once: one at most"},
 	firstByID:           {"17 as it changes"},
+	firstOnly:           {"17 the whole line as it changes", "17 the whole line, many at once"},
+	comingsOnly:         {"17 the whole line as it changes"},
 	firstWaits:          {"17 that the service is out of reach"},
 	memoOfTheGone:       {"21 not written once the node was removed", "21 not written once the session has ended"},
 	memosFold:           {"21 each line has its own"},

@@ -51,6 +51,8 @@ const (
 	nestedLinesCount    flaw = "nested lines are part of the line"
 	foreignersCount     flaw = "foreign children are contenders"
 	firstByID           flaw = "a watcher is not told of other data"
+	firstOnly           flaw = "a watcher of the whole line is told of the first node only"
+	comingsOnly         flaw = "a watcher of the whole line is not told who leaves"
 	firstWaits          flaw = "a watcher is not told that the service is out of reach"
 	deadlineMovesBack   flaw = "a late answer moves the deadline back"
 	cutEndsSession      flaw = "a cut ends the session"
@@ -225,31 +227,43 @@ func (d *modelDriver) Lines(ctx context.Context, prefix string) ([]string, error
 	return insist(ctx, d, Reading, 0, func() []string { return d.svc.names(prefix) })
 }
 
-func (d *modelDriver) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
+func (d *modelDriver) First(ctx context.Context, line string, most int, seen *driver.Look) (driver.Look, error) {
 	for {
 		looking, cancel := context.WithTimeout(ctx, d.svc.ttl)
 		if d.flaw == firstWaits {
 			looking = ctx
 		}
-		nodes, err := d.Line(looking, line)
+		now, err := insist(looking, d, Reading, 0, func() driver.Look { return d.svc.shows(line) })
 		cancel()
 		if err != nil {
-			return driver.Node{}, err
+			return driver.Look{}, err
 		}
-		var first driver.Node
-		if len(nodes) > 0 {
-			first = nodes[0]
-		}
-		same := seen != nil && first.ID == seen.ID && first.Kind == seen.Kind && (string(first.Data) == string(seen.Data) || d.flaw == firstByID)
-		if !same {
-			return first, nil
+		now.Nodes = now.Nodes[:min(len(now.Nodes), most)]
+		if seen == nil || !now.IsOf(d.overlook(now.Nodes, seen.Nodes)) {
+			return now, nil
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			return driver.Node{}, ctx.Err()
+			return driver.Look{}, ctx.Err()
 		}
 	}
+}
+
+// overlook returns what was seen, made to look like what stands there now as far as the flaw goes.
+func (d *modelDriver) overlook(now, seen []driver.Node) []driver.Node {
+	seen = slices.Clone(seen)
+	switch {
+	case d.flaw == firstByID:
+		for i := range min(len(now), len(seen)) {
+			seen[i].Data = now[i].Data
+		}
+	case d.flaw == firstOnly && len(now) > 0 && len(seen) > 0:
+		return append(seen[:1:1], now[1:]...)
+	case d.flaw == comingsOnly && len(now) < len(seen):
+		return now
+	}
+	return seen
 }
 
 func (d *modelDriver) Remove(ctx context.Context, n driver.Node) error {

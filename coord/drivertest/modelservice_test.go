@@ -23,6 +23,7 @@ type modelService struct {
 	lines    map[string][]*modelNode
 	sessions map[int64]*modelSession
 	lastID   int64
+	changes  uint64 // of lines
 	memos    map[string]string
 	quiet    time.Time // until then nobody gets a session
 	links    []*FaultLink
@@ -167,6 +168,7 @@ func (svc *modelService) join(session int64, n driver.Node) (me *driver.Node, ah
 			n.Token = all[len(all)-1].Token + 1
 		}
 	}
+	svc.changes++
 	ahead = svc.nodesLocked(n.Line)
 	svc.lines[n.Line] = append(svc.lines[n.Line], &modelNode{Node: n, session: session, watchers: map[*modelDriver]bool{}})
 	return &n, ahead, true
@@ -219,6 +221,7 @@ func (svc *modelService) amend(me driver.Node) bool {
 		}
 		return false
 	}
+	svc.changes++
 	n.Kind, n.Data = me.Kind, slices.Clone(me.Data)
 	if svc.flaw == amendMovesBack {
 		svc.counter++
@@ -241,6 +244,13 @@ func (svc *modelService) remember(me driver.Node, memo string) bool {
 	}
 	svc.memos[line] = memo
 	return true
+}
+
+// shows returns the line, and how often any line has changed.
+func (svc *modelService) shows(line string) driver.Look {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	return driver.Look{Nodes: svc.nodesLocked(line), At: svc.changes}
 }
 
 // look returns the line and asks for news of the nodes with the given ids.
@@ -329,6 +339,7 @@ func (svc *modelService) findLocked(line, id string) *modelNode {
 }
 
 func (svc *modelService) deleteLocked(n *modelNode, held bool) {
+	svc.changes++
 	svc.lines[n.Line] = slices.DeleteFunc(svc.lines[n.Line], func(o *modelNode) bool { return o == n })
 	if len(svc.lines[n.Line]) == 0 {
 		delete(svc.lines, n.Line)

@@ -39,12 +39,12 @@ func (s *scene) calls(l *Link, sess, other driver.Session, mine, waiting driver.
 			return err
 		},
 		"First": func(ctx context.Context) error {
-			_, err := l.First(ctx, s.line, nil)
+			_, err := l.First(ctx, s.line, 1, nil)
 			return err
 		},
 		"First of another": func(ctx context.Context) error {
 			seen := mine.Node()
-			_, err := l.First(ctx, s.line, &seen)
+			_, err := l.First(ctx, s.line, 1, &driver.Look{Nodes: []driver.Node{seen}})
 			return err
 		},
 		"Remove": func(ctx context.Context) error { return l.Remove(ctx, mine.Node()) },

@@ -1,77 +1,99 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// First reads, and listens to whatever can change who is first: the first node itself, since nobody joins ahead of it, or
-// whatever is put into an empty line.
-func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
+// First reads, and listens to whatever can change what it has read: the line or, if the first node alone is wanted, that node
+// alone, since nobody joins ahead of it.
+func (d *service) First(ctx context.Context, line string, most int, seen *driver.Look) (driver.Look, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(d.life.Context(), func() { cancel(errClosed) })()
 
-	n, rev, err := d.first(ctx, line)
-	if err != nil || seen == nil || !same(n, *seen) {
-		return n, err
+	now, err := d.first(ctx, line, most)
+	if err != nil || seen == nil || !now.IsOf(seen.Nodes) {
+		return now, err
 	}
 	what := span{d.keys.line(line), clientv3.GetPrefixRangeEnd(d.keys.line(line))}
-	if key, _, ok := parseID(seen.ID); ok {
-		what = span{key: key}
+	if most == 1 && len(seen.Nodes) == 1 {
+		if key, _, ok := parseID(seen.Nodes[0].ID); ok {
+			what = span{key: key}
+		}
 	}
-	v := d.watches.vigil(what, rev)
+	v := d.watches.vigil(what, int64(now.At))
 	defer v.end()
 	v.deafFor = requestTimeout // a read then says why there is no stream
 	for {
 		if _, err := v.next(ctx, pollEvery/2+rand.N(pollEvery)); err != nil {
-			return driver.Node{}, err
+			return driver.Look{}, err
 		}
-		if n, rev, err = d.first(ctx, line); err != nil || !same(n, *seen) {
-			return n, err
+		if now, err = d.first(ctx, line, most); err != nil || !now.IsOf(seen.Nodes) {
+			return now, err
 		}
-		v.since = min(v.since, rev) // the service may have gone back
-		v.caughtUp(rev)
+		v.since = min(v.since, int64(now.At)) // the service may have gone back
+		v.caughtUp(int64(now.At))
 	}
 }
 
-// same leaves out what never changes by itself.
-func same(a, b driver.Node) bool {
-	return a.ID == b.ID && a.Kind == b.Kind && bytes.Equal(a.Data, b.Data)
-}
-
-// first reads the first node, and returns at which revision it did. It gives up after a while, so that those who watch
-// learn that what they were told may be stale.
-func (d *service) first(ctx context.Context, line string) (driver.Node, int64, error) {
+// first reads the first nodes. It gives up after a while, so that those who watch learn that what they were told may be stale.
+func (d *service) first(ctx context.Context, line string, most int) (driver.Look, error) {
 	try, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	n, rev, err := d.tryFirst(try, line)
+	var nodes []driver.Node
+	var rev int64
+	var err error
+	if most == 1 {
+		nodes, rev, err = d.readFirst(try, line)
+	} else if nodes, rev, err = d.readAll(try, line); len(nodes) > most {
+		nodes = slices.Clip(nodes[:most])
+	}
 	if err != nil && ctx.Err() != nil {
 		err = failed("read line "+line, unanswered(ctx, nil))
 	}
-	return n, rev, err
+	return driver.Look{Nodes: nodes, At: uint64(rev)}, err
 }
 
-func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64, error) {
+// readAll reads a line, and returns at which revision it did.
+func (d *service) readAll(ctx context.Context, line string) ([]driver.Node, int64, error) {
+	var nodes []driver.Node
+	room := driverkit.NewRoom(d.lineBytes)
+	rev, err := d.walk(ctx, line, func(kv *mvccpb.KeyValue) {
+		if n, ok := d.keys.node(line, kv); ok {
+			d.keys.decodeValue(&n, kv.Value)
+			nodes = append(nodes, room.Keep(n))
+		}
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.SortFunc(nodes, byToken)
+	return nodes, rev, nil
+}
+
+// readFirst reads the first node only, however long the line is.
+func (d *service) readFirst(ctx context.Context, line string) ([]driver.Node, int64, error) {
 	for {
 		got, err := d.readLine(ctx, line, d.keys.line(line), clientv3.WithPrefix(),
 			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
 		if err != nil {
-			return driver.Node{}, 0, err
+			return nil, 0, err
 		}
 		rev := got.Header.Revision
 		if len(got.Kvs) == 0 {
-			return driver.Node{}, rev, nil
+			return nil, rev, nil
 		}
 		if n, ok := d.keys.node(line, got.Kvs[0]); ok {
 			d.keys.decodeValue(&n, got.Kvs[0].Value)
-			return n, rev, nil
+			return []driver.Node{n}, rev, nil
 		}
 		// The line begins with something that is no contender.
 		var first driver.Node
@@ -81,15 +103,15 @@ func (d *service) tryFirst(ctx context.Context, line string) (driver.Node, int64
 			}
 		}, clientv3.WithKeysOnly())
 		if err != nil || first.ID == "" {
-			return driver.Node{}, rev, err
+			return nil, rev, err
 		}
 		got, err = d.readLine(ctx, line, keyOf(&first))
 		if err != nil {
-			return driver.Node{}, 0, err
+			return nil, 0, err
 		}
 		if len(got.Kvs) > 0 && got.Kvs[0].CreateRevision == int64(first.Token) {
 			d.keys.decodeValue(&first, got.Kvs[0].Value)
-			return first, got.Header.Revision, nil
+			return []driver.Node{first}, got.Header.Revision, nil
 		}
 		// That node has left meanwhile.
 	}

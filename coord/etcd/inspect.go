@@ -11,23 +11,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
-	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 func (d *service) Line(ctx context.Context, line string) ([]driver.Node, error) {
-	var nodes []driver.Node
-	room := driverkit.NewRoom(d.lineBytes)
-	_, err := d.walk(ctx, line, func(kv *mvccpb.KeyValue) {
-		if n, ok := d.keys.node(line, kv); ok {
-			d.keys.decodeValue(&n, kv.Value)
-			nodes = append(nodes, room.Keep(n))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(nodes, byToken)
-	return nodes, nil
+	nodes, _, err := d.readAll(ctx, line)
+	return nodes, err
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -88,8 +89,8 @@ func (l *liar) change(m reflect.Value) {
 func useAll(t *testing.T, d driver.Driver, line string, each time.Duration) {
 	short := func() context.Context { return within(t, each) }
 	_, _ = d.Line(short(), line)
-	n, _ := d.First(short(), line, nil)
-	_, _ = d.First(short(), line, &n)
+	n, _ := drivertest.FirstNode(short(), d, line, nil)
+	_, _ = drivertest.FirstNode(short(), d, line, &n)
 	_, _ = d.Lines(short(), "")
 	s, err := d.Open(short())
 	if err != nil {

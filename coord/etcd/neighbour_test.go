@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -163,7 +164,7 @@ func TestNeighbourWhoMayWriteTheLineForges(t *testing.T) {
 	n := playNeighbours(t, mayWrite, lineA())
 	_, err := n.bob.Put(within(t, 10*time.Second), n.key(), "forged")
 	n.must(nil, err)
-	first, err := n.sess.d.First(within(t, 10*time.Second), "a", nil)
+	first, err := drivertest.FirstNode(within(t, 10*time.Second), n.sess.d, "a", nil)
 	if err != nil || string(first.Data) != "forged" {
 		t.Errorf("the first is %v, %v", first, err)
 	}

@@ -90,7 +90,7 @@ func TestNewsAfterABackupIsHeard(t *testing.T) {
 	}
 	restore := backUp(t, cluster.Member(0))
 	putMany(t, root, 200)
-	first, err := d.First(within(t, 20*time.Second), "news", nil)
+	first, err := drivertest.FirstNode(within(t, 20*time.Second), d, "news", nil)
 	if err != nil || first.ID == "" {
 		t.Fatalf("the first is %v, %v", first, err)
 	}
@@ -99,7 +99,7 @@ func TestNewsAfterABackupIsHeard(t *testing.T) {
 	defer cancel()
 	go func() {
 		for {
-			n, err := d.First(ctx, "news", &first)
+			n, err := drivertest.FirstNode(ctx, d, "news", &first)
 			if err == nil || ctx.Err() != nil {
 				changed <- n
 				return

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -112,7 +113,7 @@ func TestOneSeatWithConcurrencyElection(t *testing.T) {
 	if len(ahead) != 1 {
 		t.Fatalf("ahead is %v", ahead)
 	}
-	first, err := s.d.First(ctx, "seat", nil)
+	first, err := drivertest.FirstNode(ctx, s.d, "seat", nil)
 	if err != nil || string(first.Data) != "them" || first.Kind != "lock" || first.Owner != (driver.Owner{}) {
 		t.Errorf("first is %+v, %v", first, err)
 	}
@@ -180,7 +181,7 @@ func TestStockNamesKeepAValueThatLooksLikeAKind(t *testing.T) {
 		me, _ := join(t, s, e)
 		check := func() {
 			t.Helper()
-			first, err := s.d.First(within(t, 10*time.Second), e.Line, nil)
+			first, err := drivertest.FirstNode(within(t, 10*time.Second), s.d, e.Line, nil)
 			if err != nil || first.Kind != kind || string(first.Data) != value {
 				t.Errorf("a %s that says %q is seen as %+v, %v", kind, value, first, err)
 			}

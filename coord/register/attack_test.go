@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
 )
@@ -57,7 +58,7 @@ func TestAWatcherOfALineThatWasDeletedGoesOn(t *testing.T) {
 		defer shut(t, d)
 		first := make(chan driver.Node, 1)
 		go func() {
-			n, err := d.First(ctx, "line", &driver.Node{})
+			n, err := drivertest.FirstNode(ctx, d, "line", &driver.Node{})
 			if err != nil {
 				t.Errorf("First: %v, after %d reads", err, reads)
 			}
@@ -615,7 +616,7 @@ func TestALookDoesNotShowANodeWithoutItsData(t *testing.T) {
 		}})
 		defer shut(t, other)
 		proclaim = true
-		if n, err := other.First(t.Context(), "line", nil); err != nil || len(n.Data) != 2000 {
+		if n, err := drivertest.FirstNode(t.Context(), other, "line", nil); err != nil || len(n.Data) != 2000 {
 			t.Errorf("the first has %d bytes of data, %v", len(n.Data), err)
 		}
 		if err := leader.Amend(t.Context(), rules.Lead, make([]byte, 1000)); err != nil {

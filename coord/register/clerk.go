@@ -373,8 +373,11 @@ func (c *clerk) notes(d *draft, told map[recipient][]notice) (all []Note) {
 			all = append(all, c.d.notes(to, c.name, d.seq, notices)...)
 		}
 	}
-	if d.watched && d.firstChanged() {
+	if d.watched&firstWatched != 0 && d.firstChanged() {
 		all = append(all, Note{Topic: firstTopic + c.name, Text: []byte{1}})
+	}
+	if d.watched&allWatched != 0 && (d.next > d.from || len(d.gone) > 0) {
+		all = append(all, Note{Topic: allTopic + c.name, Text: []byte{1}})
 	}
 	return all
 }

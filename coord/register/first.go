@@ -1,7 +1,6 @@
 package register
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -9,63 +8,63 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-func (d *Driver) First(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
+func (d *Driver) First(ctx context.Context, name string, most int, seen *driver.Look) (driver.Look, error) {
 	if seen != nil {
-		return d.watchFirst(ctx, name, seen)
+		return d.watchFirst(ctx, name, most, seen)
 	}
 	if d.life.Over() {
-		return driver.Node{}, errClosed
+		return driver.Look{}, errClosed
 	}
-	n, _, err := d.first(ctx, name)
-	return n, err
+	now, _, err := d.first(ctx, name, most)
+	return now, err
 }
 
-func (d *Driver) first(ctx context.Context, name string) (driver.Node, *line, error) {
-	all, l, err := d.show(ctx, name, 1)
-	if err != nil || len(all) == 0 {
-		return driver.Node{}, l, err
+func (d *Driver) first(ctx context.Context, name string, most int) (driver.Look, watched, error) {
+	all, l, err := d.show(ctx, name, most)
+	if err != nil {
+		return driver.Look{}, 0, err
 	}
-	return all[0], l, nil
+	return driver.Look{Nodes: all, At: l.seq}, l.watched, nil
 }
 
-func differs(n driver.Node, seen *driver.Node) bool {
-	return seen == nil || n.ID != seen.ID || n.Kind != seen.Kind || !bytes.Equal(n.Data, seen.Data)
-}
-
-// watchFirst waits until the first node of a line differs from seen. A line says whether it is watched; if it is, each swap
-// that changes the first node tells the line's topic. The flag is never taken back, since a note that nobody hears costs
+// watchFirst waits until the first nodes of a line differ from seen. A line says whether its first node is watched, or all of
+// them; if so, each swap that changes them tells a topic. The flag is never taken back, since a note that nobody hears costs
 // next to nothing.
-func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node) (driver.Node, error) {
-	n, l, err := d.glance(ctx, name)
-	if err != nil || differs(n, seen) {
-		return n, err
+func (d *Driver) watchFirst(ctx context.Context, name string, most int, seen *driver.Look) (driver.Look, error) {
+	now, flags, err := d.glance(ctx, name, most)
+	if err != nil || !now.IsOf(seen.Nodes) {
+		return now, err
 	}
-	watched := l.watched
+	wanted, topic := firstWatched, firstTopic
+	if most > 1 {
+		wanted, topic = allWatched, allTopic
+	}
 	c, leave := d.clerk(name)
 	defer leave()
 	bell := driverkit.NewBell()
-	stop, err := d.listen(ctx, firstTopic+name, func([]byte) { bell.Ring() })
+	stop, err := d.listen(ctx, topic+name, func([]byte) { bell.Ring() })
 	if err != nil {
-		return driver.Node{}, err
+		return driver.Look{}, err
 	}
 	defer stop()
 	poll := d.polling()
+	poll.further = len(seen.Nodes) / 50 // a long line is much to read
 	var calm time.Time
 	for {
-		if !watched && !d.mute.Load() {
+		if flags&wanted == 0 && !d.mute.Load() {
 			wctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
-			err := c.await(wctx, c.want(watchWish()))
+			err := c.await(wctx, c.want(watchWish(wanted)))
 			cancel()
 			if err != nil {
-				return driver.Node{}, d.failed(ctx, err)
+				return driver.Look{}, d.failed(ctx, err)
 			}
 		}
 		// What changed before the listening began shows here.
-		n, l, err := d.glance(ctx, name)
-		if err != nil || differs(n, seen) {
-			return n, err
+		now, flags, err = d.glance(ctx, name, most)
+		if err != nil || !now.IsOf(seen.Nodes) {
+			return now, err
 		}
-		if watched = l.watched || d.mute.Load(); !watched {
+		if flags&wanted == 0 && !d.mute.Load() {
 			continue
 		}
 		wait := time.NewTimer(poll.next())
@@ -81,25 +80,26 @@ func (d *Driver) watchFirst(ctx context.Context, name string, seen *driver.Node)
 		wait.Stop()
 		switch {
 		case ctx.Err() != nil:
-			return driver.Node{}, ctx.Err()
+			return driver.Look{}, ctx.Err()
 		case d.life.Over():
-			return driver.Node{}, errClosed
+			return driver.Look{}, errClosed
 		}
 	}
 }
 
 // glance looks who is first. It rides out trouble for no longer than a request may take, so that the caller hears of it.
-func (d *Driver) glance(ctx context.Context, name string) (driver.Node, *line, error) {
+func (d *Driver) glance(ctx context.Context, name string, most int) (driver.Look, watched, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.RequestTimeout())
 	defer cancel()
-	return d.first(ctx, name)
+	return d.first(ctx, name, most)
 }
 
-func watchWish() *wish {
+func watchWish(wanted watched) *wish {
 	w := newWish(nil, func(d *draft, t try) error {
 		switch {
-		case !d.watched:
-			d.watched, d.changed = true, true
+		case d.watched&wanted == 0:
+			d.watched |= wanted
+			d.changed = true
 		case !t.fresh: // it may have been deleted, and made anew by one who does not know
 			return errLook
 		}

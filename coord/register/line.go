@@ -29,7 +29,7 @@ import (
 type line struct {
 	next        uint64 // the token of whoever joins next
 	seq         uint64 // grows with each swap, even if the register was deleted in between
-	watched     bool   // somebody wants to hear when the first node changes
+	watched     watched
 	value       []byte // outlives the nodes
 	count       int
 	first, last uint64
@@ -74,7 +74,13 @@ const (
 	flagBits = iota
 )
 
-const isWatched = 1 // among the line's flags
+// watched says what somebody wants to hear of. It is the line's flags.
+type watched byte
+
+const (
+	firstWatched watched = 1 << iota // that the first node changes
+	allWatched                       // that any node does
+)
 
 var errNoLine = errors.New("what stands in the register is not a line of this version of turnwise")
 
@@ -102,7 +108,7 @@ func parseLine(value []byte) (*line, error) {
 	if f := r.byte(); f != lineFormat {
 		return nil, fmt.Errorf("%w (format %d)", errNoLine, f)
 	}
-	l := &line{watched: r.byte()&isWatched != 0, next: r.number(), seq: r.number(), value: r.bytes(), count: int(r.number()), first: r.number(), last: r.number()}
+	l := &line{watched: watched(r.byte()), next: r.number(), seq: r.number(), value: r.bytes(), count: int(r.number()), first: r.number(), last: r.number()}
 	members, kinds := r.bytes(), r.bytes()
 	l.entries = r.rest
 	if r.bad || l.count < 0 || l.count > len(l.entries) || l.count > maxNodes || !l.parseMembers(members) || !l.parseKinds(kinds) {
@@ -286,11 +292,7 @@ func (l *line) encode() []byte {
 		kinds = appendBytes(kinds, k)
 	}
 	b := make([]byte, 0, 64+len(l.value)+len(members)+len(kinds)+len(l.entries))
-	flags := byte(0)
-	if l.watched {
-		flags |= isWatched
-	}
-	b = append(b, lineFormat, flags)
+	b = append(b, lineFormat, byte(l.watched))
 	b = binary.AppendUvarint(b, l.next)
 	b = binary.AppendUvarint(b, l.seq)
 	b = appendBytes(b, l.value)

@@ -12,6 +12,7 @@ const (
 	sessionKey  = "session/" // and its id
 	dataKey     = "data/"    // and almost the node's id: data that is too long for the line
 	firstTopic  = "first/"   // and the line's name: told when somebody else is first
+	allTopic    = "all/"     // and the line's name: told when anybody comes, goes or is amended
 	suspectKey  = "suspect/" // and a session's id: it seemed to be dead; see suspect.go
 	epochKey    = "epoch"    // what tokens of new lines begin with
 	sweeperKey  = "sweeper"  // who sweeps

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
 )
@@ -42,7 +43,7 @@ func TestALineIsWatchedOnWhenItsRegisterHasBeenDeleted(t *testing.T) {
 		defer shut(t, watcher)
 		seen := make(chan driver.Node, 1)
 		go func() {
-			n, _ := watcher.First(t.Context(), "line", &driver.Node{})
+			n, _ := drivertest.FirstNode(t.Context(), watcher, "line", &driver.Node{})
 			seen <- n
 		}()
 		time.Sleep(3 * time.Hour)

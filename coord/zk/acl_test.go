@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
@@ -216,12 +217,12 @@ func TestANodeThatMayNotBeReadIsShownAndWaitedFor(t *testing.T) {
 	require.Len(t, nodes, 2)
 	want := driver.Node{Line: "a", ID: first.Node().ID, Kind: "lock", Token: first.Node().Token}
 	require.Equal(t, want, nodes[0], "its owner is unknown")
-	seen, err := s.link.First(s.ctx, "a", nil)
+	seen, err := drivertest.FirstNode(s.ctx, s.link, "a", nil)
 	require.NoError(t, err)
 	require.Equal(t, want, seen)
 	told := make(chan driver.Node, 1)
 	go func() {
-		n, err := s.link.First(s.ctx, "a", &seen)
+		n, err := drivertest.FirstNode(s.ctx, s.link, "a", &seen)
 		if err != nil {
 			t.Error(err)
 		}

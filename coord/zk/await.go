@@ -311,7 +311,7 @@ func (a *awaiting) poll(ctx context.Context) error {
 	case 0:
 	case 1:
 		nodePath := a.others[0].path
-		_, gone, err := s.read(ctx, driver.Node{ID: nodePath})
+		_, gone, err := s.read(ctx, &driver.Node{ID: nodePath})
 		if a.unread = errors.Is(err, driver.ErrDenied); a.unread {
 			var there bool
 			there, err = s.exists(ctx, nodePath)

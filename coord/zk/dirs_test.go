@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -173,13 +174,13 @@ func TestALineThatAStrangerMadeIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, s.root+`/a is open to others: "world:anyone" has CREATE, DELETE, ADMIN there`)
 	}
 	require.Empty(t, s.stored(t, "a"))
-	_, err := s.sess.service.First(s.ctx, "a", nil)
+	_, err := drivertest.FirstNode(s.ctx, s.sess.service, "a", nil)
 	require.ErrorIs(t, err, driver.ErrDenied, "a watcher of the line is not shown a false holder")
 
 	_, err = s.admin.SetACL(s.root+"/a", alice(gozk.PermAll), -1)
 	require.NoError(t, err)
 	me, _ := s.join(s.sess, "lock")
-	first, err := s.sess.service.First(s.ctx, "a", nil)
+	first, err := drivertest.FirstNode(s.ctx, s.sess.service, "a", nil)
 	require.NoError(t, err)
 	require.Equal(t, me.Node().ID, first.ID)
 	s.leave(me, true)

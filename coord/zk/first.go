@@ -1,9 +1,9 @@
 package zk
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
@@ -13,15 +13,15 @@ import (
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
-// First watches the first node alone: nobody ever joins ahead of it. In an empty line it watches the directory or, if
-// there is none, waits for it to be made.
-func (d *service) First(ctx context.Context, line string, seen *driver.Node) (driver.Node, error) {
-	o := &observing{line: line, dir: d.path(line), bell: driverkit.NewBell()}
+// First watches the directory and the nodes in it, or the first node alone if no other is wanted: nobody ever joins ahead of it.
+// If there is no directory, it waits for it to be made.
+func (d *service) First(ctx context.Context, line string, most int, seen *driver.Look) (driver.Look, error) {
+	o := &observing{line: line, dir: d.path(line), most: most, waits: seen != nil, bell: driverkit.NewBell()}
 	defer o.quit()
 	for {
-		n, err := d.glance(ctx, o, seen != nil)
-		if err != nil || seen == nil || !sameNode(n, *seen) {
-			return n, err
+		now, err := d.glance(ctx, o)
+		if err != nil || seen == nil || !now.IsOf(seen.Nodes) {
+			return now, err
 		}
 		again := time.NewTimer(driverkit.Jitter(driverkit.PollPause(max(o.session.timeout(), time.Second), 0)))
 		select {
@@ -32,33 +32,29 @@ func (d *service) First(ctx context.Context, line string, seen *driver.Node) (dr
 		}
 		again.Stop()
 		if ctx.Err() != nil {
-			return driver.Node{}, o.session.stopped(ctx)
+			return driver.Look{}, o.session.stopped(ctx)
 		}
 	}
 }
 
 // glance looks once. When somebody watches it gives up after a while, so that they learn that what they were told may be
 // stale.
-func (d *service) glance(ctx context.Context, o *observing, watches bool) (driver.Node, error) {
-	if watches {
+func (d *service) glance(ctx context.Context, o *observing) (driver.Look, error) {
+	if o.waits {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.RequestTimeout())
 		defer cancel()
 	}
 	if o.session != nil && !o.session.life.Over() {
-		if n, err := o.look(ctx, watches); !errors.Is(err, driver.ErrSessionEnded) {
-			return n, err
+		if now, err := o.look(ctx); !errors.Is(err, driver.ErrSessionEnded) {
+			return now, err
 		}
 	}
-	return withSession(ctx, d, func(s *session) (driver.Node, error) {
+	return withSession(ctx, d, func(s *session) (driver.Look, error) {
 		o.quit()
 		o.session = s
-		return o.look(ctx, watches)
+		return o.look(ctx)
 	})
-}
-
-func sameNode(a, b driver.Node) bool {
-	return a.ID == b.ID && a.Kind == b.Kind && bytes.Equal(a.Data, b.Data)
 }
 
 // observing is one First.
@@ -66,28 +62,39 @@ type observing struct {
 	session *session // the one used for the last look; nil: none yet
 	line    string
 	dir     string
+	most    int
+	waits   bool
 	bell    driverkit.Bell
-	on      *watch
+	on      []*watch
 }
 
-// watch changes what is watched.
-func (o *observing) watch(nodePath string) {
-	if o.on == nil || o.on.path != nodePath || o.session.watches.state(o.on).gone {
-		o.quit()
-		o.on = o.session.watches.join(nodePath, o.bell)
+// watch changes what is watched, and makes sure that whatever happened after transaction since rings.
+func (o *observing) watch(since int64, all map[string]aspect) {
+	interests := make([]interest, 0, len(all))
+	var on []*watch
+	for path, aspect := range all {
+		w := o.session.watches.join(path, o.bell)
+		on, interests = append(on, w), append(interests, interest{w, aspect})
 	}
+	for _, w := range o.on {
+		if !slices.Contains(on, w) {
+			o.session.quit(w, o.bell)
+		}
+	}
+	o.on = on
+	o.session.arm(since, interests...)
 }
 
 // quit stops watching.
 func (o *observing) quit() {
-	if o.on != nil {
-		o.session.quit(o.on, o.bell)
-		o.on = nil
+	for _, w := range o.on {
+		o.session.quit(w, o.bell)
 	}
+	o.on = nil
 }
 
-// look reads who is first. With wait, any change from then on rings the bell.
-func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
+// look reads who is first. If it waits, any change from then on rings the bell.
+func (o *observing) look(ctx context.Context) (driver.Look, error) {
 	s := o.session
 	for {
 		l, err := s.freshChildren(ctx, o.dir)
@@ -101,26 +108,26 @@ func (o *observing) look(ctx context.Context, wait bool) (driver.Node, error) {
 			}
 		}
 		if err != nil {
-			return driver.Node{}, err
+			return driver.Look{}, err
 		}
 		all := contenders(l.Names)
-		target, aspect := o.dir, ofChildren
-		switch {
-		case missing:
-			aspect = ofComing
-		case len(all) > 0:
-			target, aspect = o.dir+"/"+all[0].name, ofData
+		all = all[:min(len(all), o.most)]
+		if o.waits {
+			on := make(map[string]aspect, len(all)+1)
+			for _, c := range all {
+				on[o.dir+"/"+c.name] = ofData
+			}
+			switch {
+			case missing:
+				on[o.dir] = ofComing
+			case len(all) == 0 || o.most > 1:
+				on[o.dir] = ofChildren
+			}
+			o.watch(l.AsOf, on)
 		}
-		if wait {
-			o.watch(target)
-			s.arm(l.AsOf, interest{o.on, aspect})
-		}
-		if len(all) == 0 {
-			return driver.Node{}, nil
-		}
-		n, gone, err := s.show(ctx, all[0].node(o.line, o.dir, l.Born))
-		if err != nil || !gone {
-			return n, err
+		nodes, last, gone, err := s.readNodes(ctx, listedNodes(all, o.line, o.dir, l.Born))
+		if err != nil || len(gone) == 0 {
+			return driver.Look{Nodes: nodes, At: uint64(max(l.Last, last))}, err
 		}
 	}
 }

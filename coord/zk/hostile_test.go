@@ -9,6 +9,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -83,7 +84,7 @@ func TestALongNodeOfSomebodyElseIsShownWithoutItsData(t *testing.T) {
 	require.Equal(t, first.Node().ID, nodes[0].ID)
 	require.Empty(t, nodes[1].Data)
 	s.leave(first, true)
-	n, err := s.link.First(s.ctx, "a", nil)
+	n, err := drivertest.FirstNode(s.ctx, s.link, "a", nil)
 	require.NoError(t, err)
 	require.Equal(t, nodes[1], n)
 	require.NoError(t, s.link.Remove(s.ctx, n))

@@ -45,26 +45,39 @@ func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Nod
 	if err != nil {
 		return nil, nil, err
 	}
-	all := contenders(l.Names)
-	read := make([]driver.Node, len(all))
-	went := make([]bool, len(all))
+	nodes, _, gone, err = s.readNodes(ctx, listedNodes(contenders(l.Names), line, dir, l.Born))
+	return nodes, gone, err
+}
+
+func listedNodes(all []listed, line, dir string, born int64) []driver.Node {
+	nodes := make([]driver.Node, len(all))
+	for i, l := range all {
+		nodes[i] = l.node(line, dir, born)
+	}
+	return nodes
+}
+
+// readNodes reads nodes. last is the latest transaction that wrote one of them. gone are the names of those that have left.
+func (s *session) readNodes(ctx context.Context, all []driver.Node) (nodes []driver.Node, last int64, gone []string, err error) {
+	went, written := make([]bool, len(all)), make([]int64, len(all))
 	room := driverkit.NewRoom(s.service.lineBytes)
-	err = forEach(len(all), func(i int) error {
-		n, gone, err := s.show(ctx, all[i].node(line, dir, l.Born))
-		read[i], went[i] = room.Keep(n), gone
+	err = forEach(len(all), func(i int) (err error) {
+		written[i], went[i], err = s.show(ctx, &all[i])
+		all[i] = room.Keep(all[i])
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	for i, n := range read {
+	for i, n := range all {
+		last = max(last, written[i])
 		if went[i] {
-			gone = append(gone, all[i].name)
+			gone = append(gone, path.Base(n.ID))
 		} else {
 			nodes = append(nodes, n)
 		}
 	}
-	return nodes, gone, nil
+	return nodes, last, gone, nil
 }
 
 // forEach calls f for 0 to n-1, several at a time, and returns the first error.

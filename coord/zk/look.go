@@ -70,20 +70,20 @@ func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
 }
 
 // show is read for those who only look: a node that may not be read stands in line all the same.
-func (s *session) show(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
-	n, gone, err = s.read(ctx, n)
+func (s *session) show(ctx context.Context, n *driver.Node) (last int64, gone bool, err error) {
+	last, gone, err = s.read(ctx, n)
 	if errors.Is(err, driver.ErrDenied) {
 		s.service.log.Debug("a node may not be read", "node", n.ID, "error", err)
 		err = nil
 	}
-	return n, gone, err
+	return last, gone, err
 }
 
-// read fills in what a node says about itself.
-func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone bool, err error) {
-	data, err := persist(ctx, s, func() ([]byte, error) {
+// read fills in what a node says about itself, and returns the transaction that wrote it.
+func (s *session) read(ctx context.Context, n *driver.Node) (last int64, gone bool, err error) {
+	data, err := persist(ctx, s, func() (wire.Data, error) {
 		if err := s.enter(ctx); err != nil {
-			return nil, err
+			return wire.Data{}, err
 		}
 		get, got := wire.Get(n.ID)
 		s.usable.Load().Send(get.Then(s.exit))
@@ -91,13 +91,13 @@ func (s *session) read(ctx context.Context, n driver.Node) (_ driver.Node, gone 
 	})
 	switch {
 	case errors.Is(err, gozk.ErrNoNode):
-		return n, true, nil
+		return 0, true, nil
 	case errors.Is(err, wire.ErrTooLong): // so it is not one of ours
-		return n, false, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return n, false, explainRefusal(err, "reading", n.ID, "READ", "")
+		return 0, false, explainRefusal(err, "reading", n.ID, "READ", "")
 	}
-	n.Owner, n.Data = driver.DecodeCard(data)
-	return n, false, nil
+	n.Owner, n.Data = driver.DecodeCard(data.Bytes)
+	return data.Last, false, nil
 }

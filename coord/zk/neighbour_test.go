@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/drivertest"
 )
 
 // These tests are the cells of the table in docs/security.md: what somebody can do who has one right and no other.
@@ -203,7 +204,7 @@ func TestANeighbourWhoMayWriteTheNodes(t *testing.T) {
 	n := playNeighbours(t, rights{nodes: gozk.PermWrite})
 	_, err := n.bob.Set(n.holder.Node().ID, driver.EncodeCard(driver.Owner{Host: "h"}, []byte("forged")), -1)
 	require.NoError(t, err)
-	first, err := n.sess.service.First(n.ctx, "a", nil)
+	first, err := drivertest.FirstNode(n.ctx, n.sess.service, "a", nil)
 	require.NoError(t, err)
 	require.Equal(t, "forged", string(first.Data))
 	n.handsOver()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
 )
 
@@ -198,7 +199,7 @@ func TestNamesThatNobodyUsesLeaveFewWatches(t *testing.T) {
 		armed := s.proxies[0].Requests(zkwire.SetWatches)
 		told := make(chan error, 1)
 		go func() {
-			_, err := s.link.First(ctx, name(i), &driver.Node{})
+			_, err := drivertest.FirstNode(ctx, s.link, name(i), &driver.Node{})
 			told <- err
 		}()
 		require.Eventually(t, func() bool { return s.proxies[0].Requests(zkwire.SetWatches) > armed }, patience, time.Millisecond)
@@ -226,7 +227,7 @@ func TestNamesThatNobodyUsesLeaveFewWatches(t *testing.T) {
 
 	told := make(chan driver.Node, 1)
 	go func() {
-		n, _ := s.link.First(s.ctx, name(0), &driver.Node{})
+		n, _ := drivertest.FirstNode(s.ctx, s.link, name(0), &driver.Node{})
 		told <- n
 	}()
 	e := entry("lock")

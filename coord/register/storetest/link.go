@@ -217,7 +217,7 @@ func (s *linked) List(ctx context.Context, prefix string, yield func(register.It
 
 func (s *linked) Listen(ctx context.Context, topic string, hear func(note []byte)) (stop func(), err error) {
 	sort := drivertest.Upkeep // a session's, which is part of its opening
-	if strings.HasPrefix(topic, "first/") {
+	if strings.HasPrefix(topic, "first/") || strings.HasPrefix(topic, "all/") {
 		sort = drivertest.Reading
 	}
 	e := &linkedEar{heard: hear}

@@ -219,7 +219,7 @@ func TestAnAnswerThatIsTooLongEndsNoConnection(t *testing.T) {
 	get, got = Get("/a")
 	_, err = server.Write(zkwire.Frame(append([]any{sends(t, w, server, get), int64(20), 0, "note"}, stat(19)...)...))
 	require.NoError(t, err)
-	require.Equal(t, Reply[[]byte]{Value: []byte("note")}, soon(t, got))
+	require.Equal(t, Reply[Data]{Value: Data{Bytes: []byte("note")}}, soon(t, got))
 }
 
 // Each is an error of the connection, and everybody who waits for an answer on it hears of it.

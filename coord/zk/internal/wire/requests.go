@@ -237,6 +237,7 @@ func Create(n Node, acl []gozk.ACL) (Request, <-chan Reply[string]) {
 type Listing struct {
 	Names []string
 	Born  int64 // the transaction that made the directory
+	Last  int64 // the last one that changed what is in it
 	AsOf  int64 // it shows what happened up to this transaction
 	Bytes int   // how long the answer was
 }
@@ -249,22 +250,31 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
 		l := &Listing{Bytes: len(in.b), Names: in.strings(), Born: in.long()}
 		in.next(statBytes - 2*8)
-		changed := in.long() // a stat ends with the last transaction that changed the children
-		in.bad = in.bad || l.Born < 0 || changed < 0
-		l.AsOf = max(changed, seen)
+		l.Last = in.long() // a stat ends with it
+		in.bad = in.bad || l.Born < 0 || l.Last < 0
+		l.AsOf = max(l.Last, seen)
 		return l, nil
 	})
 }
 
+// Data is what a node says.
+type Data struct {
+	Bytes []byte
+	Last  int64 // the transaction that wrote it
+}
+
 // Get reads a node's data. For more than a megabyte of it the error is ErrTooLong.
-func Get(path string) (Request, <-chan Reply[[]byte]) {
+func Get(path string) (Request, <-chan Reply[Data]) {
 	var e encoder
 	e.string(path)
 	e.bool(false)
-	return newRequest(opGetData, e, func(in *decoder) ([]byte, error) {
-		data := in.bytes()
-		in.next(statBytes)
-		return data, nil
+	return newRequest(opGetData, e, func(in *decoder) (Data, error) {
+		d := Data{Bytes: in.bytes()}
+		in.long() // the transaction that made the node
+		d.Last = in.long()
+		in.next(statBytes - 2*8)
+		in.bad = in.bad || d.Last < 0
+		return d, nil
 	})
 }
 

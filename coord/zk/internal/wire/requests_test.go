@@ -94,7 +94,7 @@ func TestRequestsOfOurOwnAreAnsweredPastTheLibrary(t *testing.T) {
 	require.Equal(t, Reply[string]{Value: "/a/x-0000000003"}, soon(t, created))
 	l := soon(t, looked)
 	require.NoError(t, l.Err)
-	require.Equal(t, &Listing{Names: []string{"x-0000000003"}, Born: 11, AsOf: 19, Bytes: 4 + 4 + len("x-0000000003") + statBytes}, l.Value)
+	require.Equal(t, &Listing{Names: []string{"x-0000000003"}, Born: 11, Last: 19, AsOf: 19, Bytes: 4 + 4 + len("x-0000000003") + statBytes}, l.Value)
 	require.Equal(t, 7, xidOf(soon(t, forLibrary)))
 	require.Empty(t, w.sent)
 }
