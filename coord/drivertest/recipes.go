@@ -48,6 +48,7 @@ var recipes = []obligation{
 	{"several locks", several},
 	{"turns together", together},
 	{"once in a slot", onceInASlot},
+	{"group", groups},
 	{"election", []scenario{
 		{name: "one leads, the next one follows", run: leadersFollow},
 		{name: "an observer sees every leader and the vacant seat", run: observerSees},

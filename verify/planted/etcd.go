@@ -27,7 +27,7 @@ var etcd = []Bug{
 	one("etcd: an amendment that may yet be applied counts as refused",
 		"coord/etcd/amend.go", `err != nil && !open && gone == 0`, `err != nil && gone == 0`, testsEtcd("TestAnAmendmentThatIsRefusedForCertainSaysSo")),
 	one("etcd: news after a backup is taken for old",
-		"coord/etcd/first.go", `		v.since = min(v.since, rev) // the service may have gone back
+		"coord/etcd/first.go", `		v.since = min(v.since, int64(now.At)) // the service may have gone back
 `, ``, testsEtcd("TestNewsAfterABackupIsHeard")),
 	one("etcd: a lease that was granted late is first renewed after a third of the TTL",
 		"coord/etcd/session.go", `interval-time.Since(s.began), 0`, `interval, 0`,
@@ -134,6 +134,8 @@ var etcd = []Bug{
 		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",
 		"coord/etcd/await.go", `err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })`, `err = p.removed(ctx, rev)`, alone(conformsEtcd, "09 removal is noticed", "of a holder whose requests stall")),
+	one("etcd: a watcher of the whole line is told of the first node only",
+		"coord/etcd/first.go", `if most == 1 && len(seen.Nodes) == 1 {`, `if len(seen.Nodes) > 0 {`, conformsEtcd("17", "the whole line as it changes")),
 	one("etcd: a memo is written whoever stands in the line",
 		"coord/etcd/memo.go", `[]clientv3.Cmp{isIncarnation(p.key, p.created)}`, `nil`, conformsEtcd("21", "not written once the node was removed")),
 }

@@ -2,6 +2,8 @@ package planted
 
 // register are the bugs of the driver for whatever can compare and swap, and of its stores.
 var register = []Bug{
+	one("register: a watcher of the whole line is told of the first node only",
+		"coord/register/clerk.go", `d.watched&allWatched != 0 && (`, `false && (`, testsRegister("TestWhoWatchesTheWholeLineIsToldAtOnce")),
 	one("register: nothing is written after a swap whose outcome is open",
 		"coord/register/clerk.go", `doubt := c.inDoubt(k)`, `doubt := c.inDoubt(k) && false`, conformsRegister("01", "cancelled before it is applied late")),
 	one("register: a version counts",
