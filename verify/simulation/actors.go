@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/multi"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/rwlock"
@@ -16,7 +18,7 @@ import (
 )
 
 // Recipes are those that can be simulated.
-var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once"}
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once", "group"}
 
 // window is how long those who take turns together may step into a node.
 const window = 100 * time.Millisecond
@@ -230,6 +232,15 @@ func (c *contender) chooses() approach {
 			w.inside = func(ctx context.Context, h *coord.Hold) { c.downgrade(ctx, l, h) }
 		}
 		return w
+	case "group":
+		if l := rwlock.New(c.client.Client, c.line); c.rand.IntN(5) == 0 {
+			return pick(l.Lock, l.TryLock)
+		}
+		g := group.New(c.client.Client, c.line)
+		return approach{
+			acquire: func(ctx context.Context) (*coord.Hold, error) { return g.Join(ctx, []byte(c.name)) },
+			inside:  func(ctx context.Context, h *coord.Hold) { c.looksAround(ctx, g, h) },
+		}
 	case "semaphore":
 		permits, n := 2+c.rand.Int64N(2), 1+c.rand.Int64N(2)
 		if c.cfg.Seed%2 == 0 { // many permits follow a rule of their own
@@ -255,6 +266,23 @@ func (c *contender) chooses() approach {
 				}
 			},
 		}
+	}
+}
+
+// looksAround has a member say something new, perhaps, and look who is there: a member finds itself.
+func (c *contender) looksAround(ctx context.Context, g *group.Group, h *coord.Hold) {
+	if c.rand.IntN(3) == 0 {
+		_ = g.Update(ctx, h, fmt.Appendf(nil, "%s again", c.name))
+	}
+	members, err := g.Members(h.Context())
+	if err != nil || slices.ContainsFunc(members, func(n coord.Node) bool { return n.Token == h.Token() }) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := !c.taken[turn{c.line, ofNode(h.Token())}].IsZero() || !c.service.Taken(h.Node().ID).IsZero()
+	if h.Err() == nil && !taken && !c.restored {
+		c.report("%s: a member with token %d does not find itself among %d", c.name, h.Token(), len(members))
 	}
 }
 
