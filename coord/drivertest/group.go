@@ -3,15 +3,19 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/group"
+	"github.com/turnwise/turnwise/recipes/shards"
 )
 
 var groups = []scenario{
 	{name: "all see who comes and goes, in one order", run: membersComeAndGo},
 	{name: "a member that dies is gone, and has heard of it before", run: memberDies},
+	{name: "shards have one owner each, whoever comes and goes", run: shardsMove},
 }
 
 // seesMembers waits until a watcher sees just these members.
@@ -91,4 +95,66 @@ func memberDies(s *scene) {
 	l.Expire(s, w.last())
 	s.seesMembers(stays, "its session has ended")
 	<-h.Context().Done()
+}
+
+// shardsMove has members come, leave in good order and die, and looks that no shard has two owners, and each has one in the end.
+func shardsMove(s *scene) {
+	const count = 32 // so that no member is left without any by chance
+	var mu sync.Mutex
+	owners := make(map[int]string)
+	var tokens [count]coord.Token
+	var all sync.WaitGroup
+	run := func(c *coord.Client, who string) (stop func()) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		ended := make(chan struct{})
+		all.Go(func() {
+			defer close(ended)
+			err := shards.New(c, s.line, count).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
+				mu.Lock()
+				if owners[shard] != "" || h.Token() <= tokens[shard] {
+					s.Errorf("%s has shard %d with token %d, beside %q, whose token was %d", who, shard, h.Token(), owners[shard], tokens[shard])
+				}
+				owners[shard], tokens[shard] = who, h.Token()
+				mu.Unlock()
+				<-ctx.Done()
+				mu.Lock()
+				defer mu.Unlock()
+				if owners[shard] == who {
+					delete(owners, shard)
+				}
+				return nil
+			})
+			if err != nil && s.ctx.Err() == nil {
+				s.Errorf("%s: %v", who, err)
+			}
+		})
+		return func() { cancel(); <-ended }
+	}
+	settled := func(what string, members ...string) {
+		s.Helper()
+		s.eventually(s.outlives(), what, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			with := slices.Collect(maps.Values(owners))
+			return len(owners) == count && !slices.ContainsFunc(members, func(who string) bool { return !slices.Contains(with, who) }) &&
+				!slices.ContainsFunc(with, func(who string) bool { return !slices.Contains(members, who) })
+		})
+	}
+	cs := s.clients(2)
+	stopFirst := run(cs[0], "first")
+	settled("one owns all", "first")
+	stopSecond := run(cs[1], "second")
+	settled("two own all", "first", "second")
+	c, l, w := s.watchedClient()
+	if l.Expire != nil {
+		stopThird := run(c, "third")
+		settled("three own all", "first", "second", "third")
+		l.Expire(s, w.last())
+		settled("the third was gone for a moment", "first", "second", "third")
+		stopThird()
+	}
+	stopFirst()
+	settled("one is left", "second")
+	stopSecond()
+	all.Wait()
 }

@@ -1,0 +1,239 @@
+// Package shards divides work among the processes that are there. The work has a fixed number of shards, such as the partitions of a
+// queue. Every process runs a function for each shard that it owns; no shard ever has two owners, and each has one again soon
+// after a process has come, left or died.
+//
+// It stands on a group and on a mutex for each shard: the group says who should own a shard, and the mutex that nobody else
+// does. So whatever a process believes of the group, a shard's function runs in one place only, for as long as its context
+// lives, and its token protects what it writes.
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/group"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+// Shards is a name, a number of shards and a client. It holds no state and does no I/O until asked.
+type Shards struct {
+	client *coord.Client
+	name   string
+	count  int
+}
+
+// New returns the shards of that name, numbered from 0. All processes must say the same number.
+func New(c *coord.Client, name string, count int) *Shards { return &Shards{c, name, count} }
+
+// ErrMoved is the cause with which a shard's context ends when the shard is to be another member's.
+var ErrMoved = errors.New("turnwise: the shard is another member's now")
+
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+
+	// farewell is how long a member that leaves waits for the others to be told, before it stops the work that they take over.
+	farewell = 250 * time.Millisecond
+)
+
+// Run makes the caller a member, and runs fn for each shard that it owns, each in a goroutine of its own. fn's context ends when the
+// shard is another member's (the cause is ErrMoved), when its hold is lost, or when ctx ends. fn must then stop: the next owner waits
+// for it. If fn returns nil before that, the shard stays with this member, and nothing runs for it until it moves.
+//
+// When ctx ends, Run leaves the group, stops the work, waits for it and returns nil. If fn fails, Run does the same and returns the
+// error. If the membership is lost, all shards are, and Run joins again. Run also returns an error that trying again cannot
+// mend, as election.Run does; coord.ErrInvalid says that another member, who came before, counts otherwise.
+//
+// A shard moves only if it has to: a member that comes takes its part from all others, and what a member leaves goes to all others.
+// How many shards a member owns is left to chance, and is even for many shards.
+func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int, h *coord.Hold) error) error {
+	if fn == nil {
+		return s.invalid("the function is nil")
+	}
+	if s.count <= 0 {
+		return s.invalid(fmt.Sprint(s.count, " shards"))
+	}
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.serve(ctx, fn)
+		var failed *failure
+		switch {
+		case errors.As(err, &failed):
+			return failed.error
+		case coord.IsLasting(err):
+			return err
+		case time.Since(began) > lastPause:
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, lastPause)
+	}
+	return nil
+}
+
+func (s *Shards) invalid(why string) error {
+	return &coord.Error{Op: "run", Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
+}
+
+// failure is what ends Run.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+// serve is one membership.
+func (s *Shards) serve(ctx context.Context, fn func(context.Context, int, *coord.Hold) error) error {
+	g := group.New(s.client, s.name)
+	me, err := g.Join(ctx, []byte(strconv.Itoa(s.count)))
+	if err != nil {
+		return err
+	}
+	defer me.Release()
+	member, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	defer context.AfterFunc(me.Context(), func() { leave(me.Err()) })()
+	w := &work{s: s, ctx: context.WithoutCancel(ctx), fn: fn, fail: leave, owned: make(map[int]context.CancelCauseFunc)}
+	for view, err := range g.Watch(member) {
+		switch {
+		case err != nil:
+			if coord.IsLasting(err) {
+				leave(err)
+			}
+			continue // what is owned is sure without the group
+		case !view.Has(me): // our hold will soon hear of it
+			continue
+		}
+		if other := s.differs(view, me); other != "" {
+			leave(&failure{s.invalid(fmt.Sprintf("%s members say %q, and this one %d", s.name, other, s.count))})
+			break
+		}
+		w.divide(view, me)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = me.Release()
+	}()
+	select {
+	case <-gone:
+	case <-time.After(farewell):
+	}
+	w.end(context.Cause(member))
+	<-gone
+	return context.Cause(member)
+}
+
+// differs returns how a member who came before me counts, if otherwise.
+func (s *Shards) differs(v group.View, me *coord.Hold) string {
+	for _, m := range v.Members {
+		if m.Token == me.Token() {
+			break
+		}
+		if string(m.Data) != strconv.Itoa(s.count) {
+			return string(m.Data)
+		}
+	}
+	return ""
+}
+
+// work is what one membership owns.
+type work struct {
+	s    *Shards
+	ctx  context.Context // with the caller's values
+	fn   func(context.Context, int, *coord.Hold) error
+	fail func(error)
+
+	owned   map[int]context.CancelCauseFunc // shards, and what ends each
+	running sync.WaitGroup
+}
+
+// divide begins and ends work as a view of the group says.
+func (w *work) divide(v group.View, me *coord.Hold) {
+	tokens := make([]coord.Token, len(v.Members))
+	for i, m := range v.Members {
+		tokens[i] = m.Token
+	}
+	for shard := range w.s.count {
+		end, owned := w.owned[shard]
+		switch mine := owner(tokens, shard) == me.Token(); {
+		case mine && !owned:
+			ctx, end := context.WithCancelCause(w.ctx)
+			w.owned[shard] = end
+			w.running.Go(func() { w.own(ctx, shard) })
+		case owned && !mine:
+			end(ErrMoved)
+			delete(w.owned, shard)
+		}
+	}
+}
+
+// end ends all work, and waits for it.
+func (w *work) end(why error) {
+	for _, end := range w.owned {
+		end(why)
+	}
+	w.running.Wait()
+}
+
+// own waits until nobody else owns a shard, and works on it, until ctx ends.
+func (w *work) own(ctx context.Context, shard int) {
+	m := mutex.New(w.s.client, w.s.name+"/"+strconv.Itoa(shard))
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
+		h, err := m.Lock(ctx)
+		if err == nil {
+			if done := w.runs(ctx, shard, h); done {
+				<-ctx.Done()
+				return
+			}
+		} else if coord.IsLasting(err) {
+			w.fail(&failure{err})
+			return
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// runs works on a shard under a hold. It reports whether the work was done before the shard moved, or the hold was lost.
+func (w *work) runs(ctx context.Context, shard int, h *coord.Hold) (done bool) {
+	defer h.Release() // even if fn panics
+	working, cancel := h.With(ctx)
+	defer cancel()
+	err := w.fn(working, shard, h)
+	ended := working.Err() != nil
+	if err != nil && !(ended && (errors.Is(err, working.Err()) || errors.Is(err, context.Cause(working)))) {
+		w.fail(&failure{err})
+	}
+	return h.Release() == nil && !ended
+}
+
+// owner returns whose a shard is: each member is given a weight for it, and the greatest wins. So a member that comes or goes moves no
+// shard between two others.
+func owner(members []coord.Token, shard int) (best coord.Token) {
+	most := uint64(0)
+	for _, m := range members {
+		if weight := mix(mix(uint64(m)) ^ uint64(shard)); best == 0 || weight > most || weight == most && m < best {
+			best, most = m, weight
+		}
+	}
+	return best
+}
+
+// mix is the finalizer of SplitMix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,245 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/recipes/group"
+	"github.com/turnwise/turnwise/recipes/shards"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func Example() {
+	service := mem.New() // or zk.Connect, etcd.Connect
+	defer service.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	var started sync.WaitGroup
+	started.Add(4)
+	go func() {
+		started.Wait()
+		cancel() // on SIGTERM, say
+	}()
+
+	err := shards.New(service.Client(), "partitions", 4).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
+		started.Done()
+		<-ctx.Done() // work on the shard, and write with h.Token()
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
+
+// board records who works on what.
+type board struct {
+	t     *testing.T
+	mu    sync.Mutex
+	on    map[int]string
+	token map[int]coord.Token
+	moves int
+	idle  map[int]time.Time // since when
+	worst time.Duration
+}
+
+func newBoard(t *testing.T) *board {
+	return &board{t: t, on: make(map[int]string), token: make(map[int]coord.Token), idle: make(map[int]time.Time)}
+}
+
+func (b *board) works(who string, takes time.Duration) func(ctx context.Context, shard int, h *coord.Hold) error {
+	return func(ctx context.Context, shard int, h *coord.Hold) error {
+		b.mu.Lock()
+		assert.Empty(b.t, b.on[shard], "shard %d has two owners", shard)
+		assert.Greater(b.t, h.Token(), b.token[shard])
+		b.on[shard], b.token[shard] = who, h.Token()
+		b.moves++
+		if since, was := b.idle[shard]; was {
+			b.worst = max(b.worst, time.Since(since))
+		}
+		b.mu.Unlock()
+		<-ctx.Done()
+		if h.Err() == nil { // it may finish what it has begun
+			time.Sleep(takes)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.on, shard)
+		b.idle[shard] = time.Now()
+		return context.Cause(ctx)
+	}
+}
+
+func (b *board) owners() map[int]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := make(map[int]string)
+	for shard, who := range b.on {
+		now[shard] = who
+	}
+	return now
+}
+
+// counts forgets what has been counted, and returns it.
+func (b *board) counts() (moves int, worst time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	moves, worst = b.moves, b.worst
+	b.moves, b.worst = 0, 0
+	return moves, worst
+}
+
+const count = 256
+
+// run has a member work until the returned function is called, or the test ends.
+func run(t *testing.T, all *sync.WaitGroup, c *coord.Client, b *board, who string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	all.Go(func() {
+		defer close(ended)
+		assert.NoError(t, shards.New(c, "partitions", count).Run(ctx, b.works(who, 10*time.Millisecond)))
+	})
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func TestEveryShardHasOneOwnerAndMovesOnlyIfItHasTo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		b := newBoard(t)
+		var all sync.WaitGroup
+		var stop []func()
+		for i := range 7 {
+			stop = append(stop, run(t, &all, s.Client(), b, fmt.Sprint(i)))
+		}
+		time.Sleep(10 * time.Second)
+		before := b.owners()
+		require.Len(t, before, count)
+		b.counts()
+
+		stop = append(stop, run(t, &all, s.Client(), b, "new"))
+		time.Sleep(10 * time.Second)
+		after := b.owners()
+		require.Len(t, after, count)
+		moved, worst := b.counts()
+		for shard, who := range after {
+			require.True(t, who == before[shard] || who == "new", "shard %d went from %s to %s", shard, before[shard], who)
+			if who == "new" {
+				moved--
+			}
+		}
+		require.Zero(t, moved, "each moved once")
+		require.Less(t, worst, time.Second, "the newcomer stood in line already")
+
+		stop[3]()
+		time.Sleep(10 * time.Second)
+		left := b.owners()
+		require.Len(t, left, count)
+		for shard, who := range left {
+			require.True(t, who == after[shard] || after[shard] == "3", "shard %d went from %s to %s", shard, after[shard], who)
+		}
+		_, worst = b.counts()
+		require.Less(t, worst, time.Second, "those who take over stood in line already, or soon did")
+		for i, f := range stop {
+			if i != 3 {
+				f()
+			}
+		}
+		all.Wait()
+		require.Empty(t, b.owners())
+	})
+}
+
+func TestWhatADeadMemberOwnedGoesToTheOthersWithinItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New(mem.WithTTL(10 * time.Second))
+		defer s.Close()
+		b := newBoard(t)
+		var all sync.WaitGroup
+		unlucky := s.Client()
+		stop := []func(){run(t, &all, unlucky, b, "unlucky"), run(t, &all, s.Client(), b, "other"), run(t, &all, s.Client(), b, "third")}
+		time.Sleep(10 * time.Second)
+		heal := s.Partition(unlucky)
+		time.Sleep(30 * time.Second)
+		now := b.owners()
+		require.Len(t, now, count)
+		for _, who := range now {
+			require.NotEqual(t, "unlucky", who)
+		}
+		heal()
+		time.Sleep(30 * time.Second)
+		mine := 0
+		for _, who := range b.owners() {
+			if who == "unlucky" {
+				mine++
+			}
+		}
+		require.Positive(t, mine, "it has joined again")
+		for _, f := range stop {
+			f()
+		}
+		all.Wait()
+	})
+}
+
+func TestWorkThatFailsEndsTheRun(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		trouble := errors.New("trouble")
+		err := shards.New(s.Client(), "partitions", 8).Run(t.Context(), func(ctx context.Context, shard int, _ *coord.Hold) error {
+			if shard == 5 {
+				time.Sleep(time.Second)
+				return trouble
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.Equal(t, trouble, err)
+	})
+}
+
+func TestAShardThatIsDoneStaysWithItsOwner(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var mu sync.Mutex
+		runs := 0
+		require.NoError(t, shards.New(s.Client(), "partitions", 8).Run(ctx, func(context.Context, int, *coord.Hold) error {
+			mu.Lock()
+			defer mu.Unlock()
+			runs++
+			return nil
+		}))
+		require.Equal(t, 8, runs)
+	})
+}
+
+func TestMembersMustCountAlike(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error)
+		idle := func(ctx context.Context, _ int, _ *coord.Hold) error { <-ctx.Done(); return nil }
+		go func() { first <- shards.New(s.Client(), "partitions", 8).Run(ctx, idle) }()
+		time.Sleep(time.Second)
+		for _, n := range []int{7, 0, -1} {
+			require.ErrorIs(t, shards.New(s.Client(), "partitions", n).Run(ctx, idle), coord.ErrInvalid)
+		}
+		require.ErrorIs(t, shards.New(s.Client(), "partitions", 8).Run(ctx, nil), coord.ErrInvalid)
+		now, err := group.New(s.Client(), "partitions").Members(ctx)
+		require.NoError(t, err)
+		require.Len(t, now, 1)
+		cancel()
+		require.NoError(t, <-first)
+	})
+}
