@@ -83,7 +83,7 @@ func IsLasting(err error) bool {
 // Error is what the calls of this package and of the recipes return. It wraps what ended the call, such as ctx's error,
 // together with ErrBusy or ErrUnavailable, and what the service said last. Its text is safe to show: see Printable.
 type Error struct {
-	// Op is the call: "acquire", "try", "release", "amend", "memo" (Memo and SetMemo), "forget", "do", "line" (Line, First and
+	// Op is the call: "acquire", "try", "release", "amend", "memo" (Memo and SetMemo), "forget", "do", "line" (Line, First, WatchLine and
 	// Watch), "lines", "break", "shutdown" or "close"; of recipes "downgrade", "leader", "run" and "once"; and of fences "pass" and
 	// "send".
 	Op string

@@ -42,7 +42,7 @@ func (g *Group) Do(ctx context.Context, data []byte, fn func(ctx context.Context
 // or the new, until Update is called again.
 func (g *Group) Update(ctx context.Context, h *coord.Hold, data []byte) error {
 	if h == nil || g.client.Held(h.Context(), g.name) != h {
-		return &coord.Error{Op: "update", Line: g.name, Err: fmt.Errorf("%w: it is no member of this group, or of another client", coord.ErrInvalid)}
+		return &coord.Error{Op: "amend", Line: g.name, Err: fmt.Errorf("%w: it is no member of this group, or of another client", coord.ErrInvalid)}
 	}
 	return h.Amend(ctx, rules.Reader, data)
 }
