@@ -28,6 +28,10 @@ func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWai
 
 const forever time.Duration = math.MaxInt64
 
+// MaxHold bounds how long the hold lasts. When that time is over it ends by itself, with an error that is ErrLost, and the line is
+// given back. Whoever works under it knows beforehand: its Context has that deadline. Zero or less changes nothing.
+func MaxHold(d time.Duration) AcquireOption { return func(a *acquire) { a.maxHold = d } }
+
 // Anew joins the line even if the caller already holds it. It is for recipes that have room for several holders.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
 
@@ -52,6 +56,7 @@ type acquire struct {
 	rule    Rule
 	ifHeld  ifHeld
 	maxWait time.Duration
+	maxHold time.Duration
 	onWait  func()
 	within  time.Duration   // Together; 0: it shares no node
 	shared  *shared         // the node that it gets the turn of, for others to share; nil: none
@@ -95,7 +100,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		return nil, a.wrap(err)
 	}
 	if held != nil {
-		h, err := held.nest(ctx, kind)
+		h, err := held.nest(ctx, kind, a.maxHold)
 		if err != nil {
 			return nil, a.wrap(err)
 		}

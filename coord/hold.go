@@ -30,8 +30,10 @@ type Hold struct {
 	begun  bool                // observers were told that it was granted; guarded by mu
 	untold bool                // it was lost before that; guarded by mu
 
-	place driver.Place
-	since time.Time
+	place   driver.Place
+	since   time.Time
+	overdue time.Time   // when it ends by itself; zero: never
+	ending  *time.Timer // gives the line back then
 
 	joinedAs  string                 // the kind that it joined with
 	grantedAs string                 // the kind that announces it; "": it needs no announcing
@@ -58,6 +60,7 @@ type acquired struct {
 var (
 	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
 	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
+	lostOverdue  = fmt.Errorf("%w: it has lasted for as long as MaxHold allows", ErrLost)
 	lostNode     = fmt.Errorf("%w: the node has gone, and perhaps the session with it", ErrLost)
 	lostRemoved  = error(&removedHold{})
 )
@@ -80,8 +83,11 @@ var errBeside = errors.New("another hold has not ended")
 func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
 		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, changing: make(chan struct{}, 1), left: make(chan struct{})}
-	base := h.heldIn(context.WithoutCancel(a.user))
-	h.ctx, h.cancel = context.WithCancelCause(base)
+	most := a.maxHold
+	if a.shared != nil { // it is for the turns
+		most = 0
+	}
+	h.start(h.heldIn(context.WithoutCancel(a.user)), most)
 	h.timer = time.AfterFunc(watchAfter, h.startWatch)
 	if a.notes {
 		h.noting = time.AfterFunc(noteAfter, h.note)
@@ -97,7 +103,53 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs s
 		return nil, err
 	}
 	h.begin(a)
+	h.expires()
 	return h, nil
+}
+
+// start makes the hold's context, which lasts for at most so long; zero: for ever.
+func (h *Hold) start(base context.Context, most time.Duration) {
+	if most > 0 {
+		h.overdue = time.Now().Add(most)
+	}
+	base, stop := h.withDeadline(base)
+	ctx, cancel := context.WithCancelCause(base)
+	h.ctx, h.cancel = ctx, func(why error) {
+		cancel(why)
+		stop()
+	}
+}
+
+// withDeadline returns a context that ends when the hold ends by itself, if it does.
+func (h *Hold) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if at := h.endsBy(); !at.IsZero() {
+		return context.WithDeadlineCause(ctx, at, lostOverdue)
+	}
+	return ctx, func() {}
+}
+
+// endsBy is when the hold, or one that it is nested in, ends by itself; zero: never.
+func (h *Hold) endsBy() (at time.Time) {
+	for ; h != nil; h = h.outer {
+		if !h.overdue.IsZero() && (at.IsZero() || h.overdue.Before(at)) {
+			at = h.overdue
+		}
+	}
+	return at
+}
+
+// expires has the line given back when the hold has lasted for as long as it may.
+func (h *Hold) expires() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if why := h.end.Load(); h.overdue.IsZero() || why != nil && *why != lostOverdue {
+		return
+	}
+	h.ending = time.AfterFunc(time.Until(h.overdue), func() {
+		if h.takeOff() {
+			h.leave()
+		}
+	})
 }
 
 // begin tells observers that the turn has come. If it was lost meanwhile they hear that afterwards.
@@ -121,12 +173,14 @@ func (h *Hold) Context() context.Context { return h.ctx }
 
 // With returns a context that ends with ctx or with the hold, whichever ends first.
 func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(h.heldIn(ctx))
+	ctx, stop := h.withDeadline(h.heldIn(ctx))
+	ctx, cancel := context.WithCancelCause(ctx)
 	key := new(byte)
 	h.keep(key, cancel)
 	return ctx, func() {
 		h.forget(key)
 		cancel(nil)
+		stop()
 	}
 }
 
@@ -158,6 +212,9 @@ func (h *Hold) Err() error {
 		case !h.session.alive():
 			h.lose(lostDeadline)
 		}
+		if !h.overdue.IsZero() && !time.Now().Before(h.overdue) {
+			h.lose(lostOverdue)
+		}
 	}
 	if err := h.end.Load(); err != nil {
 		return *err
@@ -166,12 +223,12 @@ func (h *Hold) Err() error {
 }
 
 // Deadline returns the time until which the line is surely held if nothing more is heard from the service. It moves on
-// as the session is renewed in the background. It is zero once the hold has ended.
+// as the session is renewed in the background, up to the end that MaxHold sets. It is zero once the hold has ended.
 func (h *Hold) Deadline() time.Time {
 	if h.Err() != nil {
 		return time.Time{}
 	}
-	return h.session.Deadline()
+	return h.bounded(h.session.Deadline())
 }
 
 // Release lets go of the line. It returns nil if the line was held until this call, and ErrLost if it was not held to
@@ -217,8 +274,16 @@ func (h *Hold) sureUntil() time.Time {
 	if h.session.ended() {
 		at = *h.session.seen.Load()
 	}
+	return h.bounded(at)
+}
+
+// bounded returns a time, or the end that the hold has anyway if that comes before.
+func (h *Hold) bounded(at time.Time) time.Time {
 	if d := h.session.Deadline(); d.Before(at) {
 		at = d
+	}
+	if end := h.endsBy(); !end.IsZero() && end.Before(at) {
+		at = end
 	}
 	return at
 }
@@ -236,6 +301,9 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
 	}
 	if h.noting != nil {
 		h.noting.Stop()
+	}
+	if h.ending != nil && why != lostOverdue {
+		h.ending.Stop()
 	}
 	h.cancel(why)
 	for _, end := range h.inside {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
@@ -77,10 +78,9 @@ var (
 )
 
 // nest returns a hold within h. It has h's node and token, ends when h does, and leaves h as it is when released.
-func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
+func (h *Hold) nest(ctx context.Context, kind string, most time.Duration) (*Hold, error) {
 	n := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: h.since, asks: kind, nth: h.nth}
-	base := n.heldIn(context.WithoutCancel(ctx))
-	n.ctx, n.cancel = context.WithCancelCause(base)
+	n.start(n.heldIn(context.WithoutCancel(ctx)), most)
 	h.keep(n, n.loseWithOuter)
 	// A concurrent amendment either finds it nested by now, or is seen here.
 	if !rules.Covers(h.kind(), kind) {
@@ -88,6 +88,7 @@ func (h *Hold) nest(ctx context.Context, kind string) (*Hold, error) {
 		h.forget(n)
 		return nil, ErrUpgrade
 	}
+	n.expires()
 	return n, nil
 }
 

@@ -453,9 +453,10 @@ func (n *shared) note(f func()) {
 func (h *Hold) turn(a *acquire, n *shared) *Hold {
 	t := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: time.Now(), asks: h.kind(),
 		shared: n, nth: n.turns}
-	t.ctx, t.cancel = context.WithCancelCause(t.heldInside(context.WithoutCancel(a.user), a.outside))
+	t.start(t.heldInside(context.WithoutCancel(a.user), a.outside), a.maxHold)
 	h.keep(t, t.loseWithOuter)
 	t.begin(a)
+	t.expires()
 	return t
 }
 

@@ -36,6 +36,12 @@ func MaxWait(d time.Duration) Option {
 	return func(e *Election) { e.opts = append(e.opts, coord.MaxWait(d)) }
 }
 
+// MaxTerm bounds how long a term lasts: then it ends by itself, with coord.ErrLost, and others lead before the same candidate can
+// lead again. Its context has that deadline. See coord.MaxHold.
+func MaxTerm(d time.Duration) Option {
+	return func(e *Election) { e.opts = append(e.opts, coord.MaxHold(d)) }
+}
+
 // New returns the election of that name.
 func New(c *coord.Client, name string, opts ...Option) *Election {
 	e := &Election{client: c, name: name}

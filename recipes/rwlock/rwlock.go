@@ -36,6 +36,9 @@ func Reentrant() Option { return with(coord.Reentrant()) }
 // if nobody is in the way, and do not wait at all.
 func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
 
+// MaxHold bounds how long a hold lasts: then it ends by itself, with coord.ErrLost. Its context has that deadline. See coord.MaxHold.
+func MaxHold(d time.Duration) Option { return with(coord.MaxHold(d)) }
+
 // Together lets goroutines that share a client, and all read, share one place in line, without asking the service each time. The
 // order among all processes is first come, first served to within that time. See coord.Together. Whoever writes stands alone.
 func Together(within time.Duration) Option {

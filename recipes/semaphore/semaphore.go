@@ -42,6 +42,11 @@ func MaxWait(d time.Duration) Option {
 	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxWait(d)) }
 }
 
+// MaxHold bounds how long a hold lasts: then it ends by itself, with coord.ErrLost. Its context has that deadline. See coord.MaxHold.
+func MaxHold(d time.Duration) Option {
+	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxHold(d)) }
+}
+
 // New returns the semaphore of that name, with that many permits: any number from one to math.MaxInt64.
 func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore {
 	s := &Semaphore{client: c, name: name, permits: permits, opts: []coord.AcquireOption{coord.Anew()}}

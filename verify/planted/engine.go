@@ -45,6 +45,8 @@ var engine = []Bug{
 		"coord/watch.go", `h.lose(lostNode)`, ``, testsEngine("TestAHoldEndsBeforeItIsKnownWhy")),
 	one("nobody looks after the first hold of a session that was past its deadline",
 		"coord/session.go", `case s.roused <- struct{}{}:`, ``, testsEngine("TestASessionThatIdlesPastItsDeadline")),
+	one("a hold goes on for longer than it may",
+		"coord/hold.go", `if !h.overdue.IsZero() && !time.Now().Before(h.overdue) {`, `if false {`, testsEngine("TestAHoldEndsByItselfAndTheNextOneEnters")),
 }
 
 // testsEngine is a test of the engine's own.
