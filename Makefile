@@ -17,7 +17,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached, NATS, Curator, Kazoo; no root, pinned, once)
+deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, MariaDB, memcached, NATS, Prometheus, Curator, Kazoo; no root, pinned, once)
 	@bash scripts/deps.sh --interop
 
 .PHONY: test

@@ -2,7 +2,7 @@
 # Fetches the real servers that the tests start, without root, once:
 #
 #   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
-#                               memcached, NATS
+#                               memcached, NATS; Prometheus, for the alerts
 #   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
 #   scripts/deps.sh --kube      etcd and Kubernetes' API server, which takes minutes to build
 #
@@ -17,6 +17,7 @@
 #   mariadb/           mariadbd, mariadb-install-db and mariadb
 #   memcached/         memcached
 #   nats-server        built from verify/servers/natsbuild
+#   prometheus/        prometheus and promtool
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
 #   kube-apiserver     built from verify/servers/kubebuild  (--kube)
@@ -38,6 +39,7 @@ POSTGRES=15 ICU=72.1 KRB5=1.20.1 LDAP=2.5.13 XML2=2.9.14 READLINE=8.2
 PGBOUNCER=1.18.0 CARES=1.18.1
 MARIADB=10.11 AIO=0.3.113 URING=2.3 NUMA=2.0.16 NCURSES=6.4 EDIT=3.1 BSD=0.11.7
 MEMCACHED=1.6.18
+PROMETHEUS=2.42.0
 OPENSSL=3.0 SASL=2.1.28 LIBEVENT=2.1.12
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -49,7 +51,7 @@ natsbuild=$here/verify/servers/natsbuild
 NATS=$(sed -n 's|.*github\.com/nats-io/nats-server/v2 v\([^ ]*\).*|\1|p' "$natsbuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 
-pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server)
+pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server prometheus)
 case "${1:-}" in
 "") ;;
 --interop) pieces+=(curator kazoo) ;;
@@ -72,6 +74,7 @@ version() {
 	pgbouncer) echo $PGBOUNCER ;;
 	mariadb) echo $MARIADB ;;
 	memcached) echo $MEMCACHED ;;
+	prometheus) echo $PROMETHEUS ;;
 	kube-apiserver) echo "$KUBE" ;;
 	nats-server) echo "$NATS" ;;
 	esac
@@ -302,6 +305,11 @@ fetch_mariadb() {
 	libraries "$work/mariadb" "$out/mariadb"
 	wrap "$out/mariadb" usr/sbin mariadbd
 	wrap "$out/mariadb" usr/bin mariadb mariadb-install-db
+}
+
+fetch_prometheus() {
+	debs "$work/prometheus" prometheus=$PROMETHEUS
+	mkdir -p "$out/prometheus" && cp "$work/prometheus/usr/bin/"{prometheus,promtool} "$out/prometheus/"
 }
 
 fetch_memcached() {

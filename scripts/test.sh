@@ -10,7 +10,7 @@ unset CDPATH
 cd "$(dirname "$0")/.."
 
 side_by_side=4
-with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd|redis(/quorum)?|postgres|mysql|nats|memcached|kube|file)|backend|cmd/turnwise|examples|verify/(servers|browser|integration/.*|simulation/(zookeeper|etcdcluster)))$'
+with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd|redis(/quorum)?|postgres|mysql|nats|memcached|kube|file)|backend|cmd/turnwise|examples|observe/prom|verify/(servers|browser|integration/.*|simulation/(zookeeper|etcdcluster)))$'
 export TURNWISE_REQUIRE_SERVERS=1
 
 out=$(mktemp)
