@@ -36,7 +36,7 @@ func TestAHoldEndsByItselfAndTheNextOneEnters(t *testing.T) {
 				time.Sleep(time.Minute - 1)
 				require.NoError(t, h.Err())
 				require.False(t, h.Deadline().After(deadline))
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait() // others may be ending it at this moment
 				require.ErrorIs(t, h.Err(), coord.ErrLost)
 				require.Equal(t, h.Err(), context.Cause(h.Context()))
