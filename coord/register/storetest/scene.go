@@ -42,7 +42,11 @@ func (sc scenario) show(t *testing.T, sys *System) {
 
 func (sc scenario) play(t testing.TB, sys *System) {
 	s := &scene{TB: t, sys: sys, patience: attempt.Patience()}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*s.patience)
+	limit := 3 * s.patience
+	if sc.long {
+		limit *= 5
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	s.ctx = ctx
 	// A system that outlives the test may still have the registers of an earlier run.
