@@ -15,6 +15,7 @@ const (
 	thawsAfter  = electsAfter * 11 / 10
 	sweeps      = 21 * time.Second // how long a stray node may stand: its session looks every 20 s
 	longTry     = 6 * time.Second  // a little longer than a try of a request may take
+	deafness    = 2 * time.Second  // how long a stream of watches may stay without an answer until its client takes another
 	naps        = electsAfter / 2  // so none is
 	backupAge   = 8                // how many entries of the log a backup lacks
 )
@@ -79,6 +80,7 @@ func (w *world) thaws(link string, renewals bool) {
 	f := w.etcd()
 	leader := f.cluster.Leader()
 	f.cluster.Sleep(leader)
+	w.nap = max(w.nap, deafness) // other clients' streams may be at that leader, too
 	w.cut(link, 0)
 	f.pin(link, &pin{leader, renewals})
 	w.lasts(thawsAfter, func() { f.cluster.Wake(leader) })
