@@ -92,7 +92,7 @@ var zk = []Bug{
 	one("zk: a watcher of the whole line is not told who comes",
 		"coord/zk/first.go", `case len(all) == 0 || o.most > 1:`, `case len(all) == 0:`, conformsZK("17", "the whole line as it changes")),
 	one("zk: the session is thought to last as long as was asked for",
-		"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``, testsZK("TestTheSessionLastsAsLongAsWasGranted")),
+		"coord/zk/session.go", `s.ttl.Store(int64(timeout))`, ``, testsZK("TestASessionIsRenewedAsOftenAsWasGranted")),
 	one("zk: a session whose timeout was cut goes on",
 		"coord/zk/session.go", `case timeout < s.timeout():`, `case false:`, scriptsZK("shorter")),
 	one("zk: a session is renewed at a server that is behind it",
