@@ -47,6 +47,7 @@ func (d *Driver) watchFirst(ctx context.Context, name string, most int, seen *dr
 		return driver.Look{}, err
 	}
 	defer stop()
+	defer d.lookAfter(ctx, name, seen.Nodes)()
 	poll := d.polling()
 	poll.further = len(seen.Nodes) / 50 // a long line is much to read
 	var calm time.Time

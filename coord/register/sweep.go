@@ -13,8 +13,8 @@ import (
 
 // sweeper clears away what no waiter does: nodes of a process that died at the end of a line, registers of sessions, lines
 // that have been empty for long. One process at a time does that for all. It renews the register "sweeper", and another
-// process takes over when that stands still. Nobody waits for it: whoever waits for a session that has died sees to that by
-// himself. So it is in no hurry, and the others look seldom whether there is one.
+// process takes over when that stands still. Nobody waits for it: whoever waits for a session that has died, or watches its
+// line, sees to that by himself. So it is in no hurry, and the others look seldom whether there is one.
 type sweeper struct {
 	d     *Driver
 	next  time.Duration // when a session may be found dead, or the sweeper late, from the last look

@@ -1,8 +1,12 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"hash/fnv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -10,7 +14,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
-// vigil watches over a session of another process that somebody here waits for, and ends it when it is dead.
+// vigil watches over a session of another process that somebody here waits for, or whose line he watches, and ends it when it is dead.
 type vigil struct {
 	clerks map[*clerk]int // where somebody waits for it
 	stop   context.CancelFunc
@@ -59,6 +63,52 @@ func (d *Driver) watchOver(c *clerk, nodes []driver.Node) (stop func()) {
 			}
 		}
 	}
+}
+
+// lookedAfter is for how many sessions one who watches a line looks whether they live. Where nobody waits there is only the sweeper
+// to find that one has died, and he is in no hurry, or may have been the one.
+const lookedAfter = 8
+
+// lookAfter watches over some of the sessions in a line, others in each process, so that together they watch over all. It goes on
+// for a while after stop, for who will watch again: a session must be seen to stand still for longer than a line may.
+func (d *Driver) lookAfter(ctx context.Context, name string, nodes []driver.Node) (stop func()) {
+	c, leave := d.clerk(name)
+	end := d.watchOver(c, d.some(nodes))
+	return func() {
+		if ctx.Err() != nil {
+			end()
+			leave()
+			return
+		}
+		time.AfterFunc(d.cfg.ttl/4, func() {
+			end()
+			leave()
+		})
+	}
+}
+
+// some picks a node of each of a few sessions. It picks the same ones each time, as long as they stand.
+func (d *Driver) some(nodes []driver.Node) []driver.Node {
+	if len(nodes) <= lookedAfter {
+		return nodes
+	}
+	ranks := make(map[string]uint64)
+	var each []driver.Node
+	of := func(n driver.Node) string {
+		session, _, _ := strings.Cut(n.ID, "-")
+		return session
+	}
+	for _, n := range nodes {
+		if _, known := ranks[of(n)]; !known {
+			h := fnv.New64a()
+			h.Write(d.self[:])
+			h.Write([]byte(of(n)))
+			ranks[of(n)] = h.Sum64()
+			each = append(each, n)
+		}
+	}
+	slices.SortFunc(each, func(a, b driver.Node) int { return cmp.Compare(ranks[of(a)], ranks[of(b)]) })
+	return each[:min(len(each), lookedAfter)]
 }
 
 // keepVigil waits for a session to end, and then removes its nodes where somebody waits for them, as long as somebody does.
