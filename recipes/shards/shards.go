@@ -5,6 +5,9 @@
 // It stands on a group and on a mutex for each shard: the group says who should own a shard, and the mutex that nobody else
 // does. So whatever a process believes of the group, a shard's function runs in one place only, for as long as its context
 // lives, and its token protects what it writes.
+//
+// The group has the shards' name, and shard 3 of "partitions" is locked as "partitions/3". Leave these names to the shards; whoever
+// wants to know who is there may watch the group.
 package shards
 
 import (
@@ -43,12 +46,14 @@ const (
 )
 
 // Run makes the caller a member, and runs fn for each shard that it owns, each in a goroutine of its own. fn's context ends when the
-// shard is another member's (the cause is ErrMoved), when its hold is lost, or when ctx ends. fn must then stop: the next owner waits
+// shard is another member's (the cause is ErrMoved), when its hold is lost, or when Run ends. fn must then stop: the next owner waits
 // for it. If fn returns nil before that, the shard stays with this member, and nothing runs for it until it moves.
 //
-// When ctx ends, Run leaves the group, stops the work, waits for it and returns nil. If fn fails, Run does the same and returns the
-// error. If the membership is lost, all shards are, and Run joins again. Run also returns an error that trying again cannot
-// mend, as election.Run does; coord.ErrInvalid says that another member, who came before, counts otherwise.
+// When ctx ends, Run leaves the group, stops the work, waits for it and returns nil; if the service was out of reach just then, the
+// error says so. If fn fails, Run does the same and returns the error, but not if that only says that fn's context has ended, or if
+// the hold was lost: it may be in vain then, and fn is run again where it should be. If the membership is lost, all shards are, and Run
+// joins again. Run also returns an error that trying again cannot mend, as election.Run does; coord.ErrInvalid says that another
+// member, who came before, counts otherwise.
 //
 // A shard moves only if it has to: a member that comes takes its part from all others, and what a member leaves goes to all others.
 // How many shards a member owns is left to chance, and is even for many shards.
@@ -60,13 +65,22 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 		return s.invalid(fmt.Sprint(s.count, " shards"))
 	}
 	pause := firstPause
+	var trouble error // why it could not join last, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := s.serve(ctx, fn)
-		var failed *failure
+		me, err := group.New(s.client, s.name).Join(ctx, []byte(strconv.Itoa(s.count)))
+		trouble = nil
+		if err == nil {
+			var failed bool
+			if failed, err = s.serve(ctx, me, fn); failed {
+				return err
+			}
+		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) {
+			trouble = err
+		}
 		switch {
-		case errors.As(err, &failed):
-			return failed.error
+		case ctx.Err() != nil:
+			return trouble
 		case coord.IsLasting(err):
 			return err
 		case time.Since(began) > lastPause:
@@ -78,31 +92,21 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 		}
 		pause = min(2*pause, lastPause)
 	}
-	return nil
+	return trouble
 }
 
 func (s *Shards) invalid(why string) error {
 	return &coord.Error{Op: "run", Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
 }
 
-// failure is what ends Run.
-type failure struct{ error }
-
-func (f *failure) Unwrap() error { return f.error }
-
-// serve is one membership.
-func (s *Shards) serve(ctx context.Context, fn func(context.Context, int, *coord.Hold) error) error {
-	g := group.New(s.client, s.name)
-	me, err := g.Join(ctx, []byte(strconv.Itoa(s.count)))
-	if err != nil {
-		return err
-	}
+// serve is one membership. It returns why that ended, and whether something has failed, so that there is to be no other.
+func (s *Shards) serve(ctx context.Context, me *coord.Hold, fn func(context.Context, int, *coord.Hold) error) (failed bool, err error) {
 	defer me.Release()
 	member, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	defer context.AfterFunc(me.Context(), func() { leave(me.Err()) })()
-	w := &work{s: s, ctx: context.WithoutCancel(ctx), fn: fn, fail: leave, owned: make(map[int]context.CancelCauseFunc)}
-	for view, err := range g.Watch(member) {
+	w := &work{s: s, ctx: context.WithoutCancel(ctx), fn: fn, leave: leave, owned: make(map[int]context.CancelCauseFunc)}
+	for view, err := range group.New(s.client, s.name).Watch(member) {
 		switch {
 		case err != nil:
 			if coord.IsLasting(err) {
@@ -112,8 +116,8 @@ func (s *Shards) serve(ctx context.Context, fn func(context.Context, int, *coord
 		case !view.Has(me): // our hold will soon hear of it
 			continue
 		}
-		if other := s.differs(view, me); other != "" {
-			leave(&failure{s.invalid(fmt.Sprintf("%s members say %q, and this one %d", s.name, other, s.count))})
+		if other, differs := s.differs(view, me); differs {
+			w.fail(s.invalid(fmt.Sprintf("a member who came before says %q, and this one counts %d", other, s.count)))
 			break
 		}
 		w.divide(view, me)
@@ -129,38 +133,52 @@ func (s *Shards) serve(ctx context.Context, fn func(context.Context, int, *coord
 	}
 	w.end(context.Cause(member))
 	<-gone
-	return context.Cause(member)
+	if w.failure != nil {
+		return true, w.failure
+	}
+	return false, context.Cause(member)
 }
 
-// differs returns how a member who came before me counts, if otherwise.
-func (s *Shards) differs(v group.View, me *coord.Hold) string {
+// agrees reports whether a member counts as we do.
+func (s *Shards) agrees(m coord.Node) bool { return string(m.Data) == strconv.Itoa(s.count) }
+
+// differs returns what a member says who came before me and counts otherwise.
+func (s *Shards) differs(v group.View, me *coord.Hold) (says string, differs bool) {
 	for _, m := range v.Members {
 		if m.Token == me.Token() {
 			break
 		}
-		if string(m.Data) != strconv.Itoa(s.count) {
-			return string(m.Data)
+		if !s.agrees(m) {
+			return string(m.Data[:min(len(m.Data), 20)]), true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // work is what one membership owns.
 type work struct {
-	s    *Shards
-	ctx  context.Context // with the caller's values
-	fn   func(context.Context, int, *coord.Hold) error
-	fail func(error)
+	s     *Shards
+	ctx   context.Context // with the caller's values
+	fn    func(context.Context, int, *coord.Hold) error
+	leave context.CancelCauseFunc
 
 	owned   map[int]context.CancelCauseFunc // shards, and what ends each
 	running sync.WaitGroup
+
+	once    sync.Once
+	failure error // what failed first; read when nothing runs any more
+}
+
+func (w *work) fail(err error) {
+	w.once.Do(func() { w.failure = err })
+	w.leave(err)
 }
 
 // divide begins and ends work as a view of the group says.
 func (w *work) divide(v group.View, me *coord.Hold) {
-	tokens := make([]coord.Token, len(v.Members))
-	for i, m := range v.Members {
-		tokens[i] = m.Token
+	var tokens []coord.Token
+	for _, m := range v.Members {
+		tokens = append(tokens, m.Token)
 	}
 	for shard := range w.s.count {
 		end, owned := w.owned[shard]
@@ -188,15 +206,19 @@ func (w *work) end(why error) {
 func (w *work) own(ctx context.Context, shard int) {
 	m := mutex.New(w.s.client, w.s.name+"/"+strconv.Itoa(shard))
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
+		began := time.Now()
 		h, err := m.Lock(ctx)
 		if err == nil {
 			if done := w.runs(ctx, shard, h); done {
 				<-ctx.Done()
 				return
 			}
-		} else if coord.IsLasting(err) {
-			w.fail(&failure{err})
+		} else if ctx.Err() == nil && coord.IsLasting(err) {
+			w.fail(err)
 			return
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)):
@@ -210,10 +232,18 @@ func (w *work) runs(ctx context.Context, shard int, h *coord.Hold) (done bool) {
 	defer h.Release() // even if fn panics
 	working, cancel := h.With(ctx)
 	defer cancel()
+	returned := false
+	defer func() {
+		if !returned { // runtime.Goexit, as t.FailNow calls it
+			w.fail(w.s.invalid(fmt.Sprintf("the function has ended its goroutine, for shard %d", shard)))
+		}
+	}()
 	err := w.fn(working, shard, h)
+	returned = true
 	ended := working.Err() != nil
-	if err != nil && !(ended && (errors.Is(err, working.Err()) || errors.Is(err, context.Cause(working)))) {
-		w.fail(&failure{err})
+	says := ended && (errors.Is(err, working.Err()) || errors.Is(err, context.Cause(working)))
+	if err != nil && !says && h.Err() == nil {
+		w.fail(err)
 	}
 	return h.Release() == nil && !ended
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -229,7 +230,6 @@ func TestMembersMustCountAlike(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan error)
-		idle := func(ctx context.Context, _ int, _ *coord.Hold) error { <-ctx.Done(); return nil }
 		go func() { first <- shards.New(s.Client(), "partitions", 8).Run(ctx, idle) }()
 		time.Sleep(time.Second)
 		for _, n := range []int{7, 0, -1} {
@@ -241,5 +241,127 @@ func TestMembersMustCountAlike(t *testing.T) {
 		require.Len(t, now, 1)
 		cancel()
 		require.NoError(t, <-first)
+	})
+}
+
+// idle works until its shard moves.
+func idle(ctx context.Context, _ int, _ *coord.Hold) error {
+	<-ctx.Done()
+	return nil
+}
+
+// A write that is refused because the shard has another owner by now is no reason to give up all others.
+func TestWhatFailsAfterALossIsTriedAgain(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c := s.Client()
+		began := make(chan *coord.Hold, 100)
+		ended := make(chan error)
+		go func() {
+			ended <- shards.New(c, "partitions", 8).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
+				began <- h
+				<-ctx.Done()
+				if h.Err() != nil {
+					return errors.New("refused")
+				}
+				return nil
+			})
+		}()
+		for range 20 {
+			var last *coord.Hold
+			for range 8 {
+				last = <-began
+			}
+			require.True(t, s.Remove(last.Node()))
+			select {
+			case <-began:
+			case err := <-ended:
+				t.Fatal(err)
+			}
+			s.Expire(c)
+		}
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func TestWhatFailsAtTheEndIsSaid(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		trouble := errors.New("trouble")
+		require.Equal(t, trouble, shards.New(s.Client(), "partitions", 8).Run(ctx, func(ctx context.Context, shard int, _ *coord.Hold) error {
+			<-ctx.Done()
+			if shard == 5 {
+				return trouble
+			}
+			return context.Cause(ctx)
+		}))
+	})
+}
+
+func TestWhyItIsEndedIsNoFailure(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for _, why := range []error{coord.ErrClosed, errors.New("over")} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Minute, func() { cancel(why) })
+			require.NoError(t, shards.New(s.Client(), "partitions", 8).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}))
+		}
+	})
+}
+
+func TestAServiceThatIsNotReachedIsSaid(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		heal := s.Partition(c)
+		defer heal()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, shards.New(c, "partitions", 8).Run(ctx, idle), coord.ErrUnavailable)
+	})
+}
+
+// The goroutine of a function can end without a return, as t.FailNow does it.
+func TestAFunctionThatDoesNotReturnEndsTheRun(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, shards.New(s.Client(), "partitions", 8).Run(ctx, func(ctx context.Context, shard int, _ *coord.Hold) error {
+			if shard == 5 {
+				runtime.Goexit()
+			}
+			<-ctx.Done()
+			return nil
+		}), coord.ErrInvalid)
+	})
+}
+
+func TestAShardThatIsTakenAwayNowAndThenGoesOnSoon(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		began := make(chan *coord.Hold)
+		ended := make(chan error)
+		go func() {
+			ended <- shards.New(s.Client(), "partitions", 1).Run(ctx, func(ctx context.Context, _ int, h *coord.Hold) error {
+				began <- h
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		h := <-began
+		for range 10 {
+			time.Sleep(time.Minute)
+			require.True(t, s.Remove(h.Node()))
+			removed := time.Now()
+			h = <-began
+			require.Less(t, time.Since(removed), time.Second)
+		}
+		cancel()
+		require.NoError(t, <-ended)
 	})
 }
