@@ -53,7 +53,7 @@ const (
 // error says so. If fn fails, Run does the same and returns the error, but not if that only says that fn's context has ended, or if
 // the hold was lost: it may be in vain then, and fn is run again where it should be. If the membership is lost, all shards are, and Run
 // joins again. Run also returns an error that trying again cannot mend, as election.Run does; coord.ErrInvalid says that another
-// member, who came before, counts otherwise.
+// member, who came before, counts otherwise. Whoever counts otherwise owns nothing.
 //
 // A shard moves only if it has to: a member that comes takes its part from all others, and what a member leaves goes to all others.
 // How many shards a member owns is left to chance, and is even for many shards.
@@ -178,7 +178,9 @@ func (w *work) fail(err error) {
 func (w *work) divide(v group.View, me *coord.Hold) {
 	var tokens []coord.Token
 	for _, m := range v.Members {
-		tokens = append(tokens, m.Token)
+		if w.s.agrees(m) {
+			tokens = append(tokens, m.Token)
+		}
 	}
 	for shard := range w.s.count {
 		end, owned := w.owned[shard]

@@ -340,6 +340,29 @@ func TestAFunctionThatDoesNotReturnEndsTheRun(t *testing.T) {
 	})
 }
 
+// Whoever counts otherwise, or has joined the group without any work to do, would keep what is his from those who work.
+func TestWhoCountsOtherwiseOwnsNothing(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		b := newBoard(t)
+		var all sync.WaitGroup
+		stop := run(t, &all, s.Client(), b, "first")
+		time.Sleep(10 * time.Second)
+		b.counts()
+		h, err := group.New(s.Client(), "partitions").Join(t.Context(), []byte("10.0.0.1:80"))
+		require.NoError(t, err)
+		for range 10 {
+			require.ErrorIs(t, shards.New(s.Client(), "partitions", count+1).Run(t.Context(), idle), coord.ErrInvalid)
+			time.Sleep(time.Second)
+		}
+		moves, _ := b.counts()
+		require.Zero(t, moves)
+		require.Len(t, b.owners(), count)
+		require.NoError(t, h.Release())
+		stop()
+		all.Wait()
+	})
+}
+
 func TestAShardThatIsTakenAwayNowAndThenGoesOnSoon(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		ctx, cancel := context.WithCancel(t.Context())
