@@ -135,7 +135,10 @@ func (c *Client) follow(ctx context.Context, name string, most int, see func(dri
 			return
 		}
 		if err == nil {
-			seen, tries = &l, 0
+			if seen != nil { // who can look may yet be unable to wait
+				tries = 0
+			}
+			seen = &l
 			continue
 		}
 		seen = nil // say it again when the service is back

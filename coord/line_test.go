@@ -303,3 +303,29 @@ func TestWatchEndsWhereMoreWouldNotHelp(t *testing.T) {
 		})
 	}
 }
+
+// deaf can be asked, and does not tell: too many listen to its service, say.
+type deaf struct {
+	driver.Driver
+	asked atomic.Int32
+}
+
+func (d *deaf) First(ctx context.Context, line string, most int, seen *driver.Look) (driver.Look, error) {
+	d.asked.Add(1)
+	if seen != nil {
+		return driver.Look{}, errors.New("too many listen")
+	}
+	return d.Driver.First(ctx, line, most, nil)
+}
+
+func TestWhoCannotListenAsksSeldom(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		d := &deaf{Driver: s.Client().Driver()}
+		c := coord.NewClient(d)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for range c.Watch(ctx, "line") {
+		}
+		assert.Less(t, d.asked.Load(), int32(300), "in a minute")
+	})
+}
