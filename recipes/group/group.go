@@ -41,8 +41,15 @@ func (g *Group) Do(ctx context.Context, data []byte, fn func(ctx context.Context
 // Update changes what a member says about itself. If no answer comes it returns coord.ErrUnsettled: then others may see the old data
 // or the new, until Update is called again.
 func (g *Group) Update(ctx context.Context, h *coord.Hold, data []byte) error {
-	if h == nil || g.client.Held(h.Context(), g.name) != h {
-		return &coord.Error{Op: "amend", Line: g.name, Err: fmt.Errorf("%w: it is no member of this group, or of another client", coord.ErrInvalid)}
+	fail := func(err error) error { return &coord.Error{Op: "amend", Line: g.name, Err: err} }
+	if h == nil {
+		return fail(fmt.Errorf("%w: the hold is nil", coord.ErrInvalid))
+	}
+	if err := h.Err(); err != nil {
+		return fail(err)
+	}
+	if g.client.Held(h.Context(), g.name) != h || h.Node().Kind != rules.Reader { // a lock of that name would let others in
+		return fail(fmt.Errorf("%w: it is no member of this group, or of another client", coord.ErrInvalid))
 	}
 	return h.Amend(ctx, rules.Reader, data)
 }

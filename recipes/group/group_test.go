@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -205,11 +206,19 @@ func TestOnlyAMemberIsUpdated(t *testing.T) {
 				defer m.Release()
 				return g.Update(t.Context(), m, nil)
 			}(),
+			"another recipe's of that name": func() error {
+				m, err := mutex.New(c, "both").Lock(t.Context())
+				require.NoError(t, err)
+				defer m.Release()
+				err = group.New(c, "both").Update(t.Context(), m, nil)
+				require.Equal(t, rules.Lock, m.Node().Kind)
+				return err
+			}(),
 		} {
 			require.ErrorIs(t, err, coord.ErrInvalid, name)
 		}
 		require.NoError(t, h.Release())
-		require.Error(t, g.Update(t.Context(), h, nil))
+		require.ErrorIs(t, g.Update(t.Context(), h, nil), coord.ErrReleased)
 		err := g.Do(t.Context(), []byte("b"), func(ctx context.Context, h *coord.Hold) error {
 			now, err := g.Members(ctx)
 			require.Equal(t, []string{"b"}, says(now))
