@@ -49,6 +49,9 @@ var recipes = []Bug{
 		"recipes/once/once.go", `		if err := fn(ctx, h); err != nil {
 			return err
 		}`, `		_ = fn(ctx, h)`, testsOnce("TestASlotWhoseProcessDiesIsRunAgainIfAtLeastOnce")),
+	one("group: a lock of the group's name becomes a member",
+		"recipes/group/group.go", ` || h.Node().Kind != rules.Reader {`, ` {`,
+		Tests{Module: ".", Package: "./recipes/group", Run: "^TestOnlyAMemberIsUpdated$"}),
 	one("together: a node whose hold has ended is passed on",
 		"coord/together.go", `if n.life.Err() != nil || n.hold.Err() != nil {`, `if n.life.Err() != nil {`,
 		testsTogether("TestAfterALossThoseWhoWaitStandAgainInTheirOrder")),
