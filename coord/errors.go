@@ -45,7 +45,8 @@ var (
 
 	// ErrForgot: the service may have forgotten who holds. A hold that ends this way is also ErrLost, and it ends before its last
 	// deadline. A service that says what it forgets (see [ForgetsOpenly]) lets nobody in until that deadline has passed, so there
-	// is time to put things in order.
+	// is time to put things in order. Where the service does not know that it has forgotten, or only the kernel tells of a death,
+	// nobody waits, and the hold is just ErrLost.
 	ErrForgot = driver.ErrForgot
 
 	// ErrStale: the token is smaller than one that has been seen: its hold has a successor.

@@ -115,8 +115,12 @@ func (d *Driver) forgot(err error) error {
 	if !again {
 		d.cfg.log.Error("turnwise: all sessions end", "error", err)
 	}
+	why := err
+	if d.presence != nil { // whoever comes waits for no TTL: see driver.ErrForgot
+		why = errors.New(err.Error())
+	}
 	for _, s := range d.allSessions() {
-		s.life.End(err)
+		s.life.End(why)
 	}
 	ctx, cancel := d.request()
 	defer cancel()

@@ -231,7 +231,8 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	}
 	was, ok := tries[cur.Version]
 	if !ok {
-		return s.d.forgot(fmt.Errorf("%w: the register of session %v has gone back", ErrForgot, s.id))
+		// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
+		return s.d.forgot(fmt.Errorf("the register of session %v has gone back: the store may have forgotten what it had stored", s.id))
 	}
 	s.version = cur.Version // an earlier try was applied after all
 	s.renewed(was)
