@@ -115,12 +115,8 @@ func (d *Driver) forgot(err error) error {
 	if !again {
 		d.cfg.log.Error("turnwise: all sessions end", "error", err)
 	}
-	why := err
-	if d.presence != nil { // whoever comes waits for no TTL: see driver.ErrForgot
-		why = errors.New(err.Error())
-	}
 	for _, s := range d.allSessions() {
-		s.life.End(why)
+		s.life.End(d.openly(err))
 	}
 	ctx, cancel := d.request()
 	defer cancel()
@@ -128,6 +124,14 @@ func (d *Driver) forgot(err error) error {
 		d.mu.Lock()
 		d.memory, d.seenSince = m.ID, time.Now()
 		d.mu.Unlock()
+	}
+	return err
+}
+
+// openly returns what sessions are told. Where the kernel tells who lives, whoever comes waits for no TTL: see driver.ErrForgot.
+func (d *Driver) openly(err error) error {
+	if d.presence != nil {
+		return errors.New(err.Error())
 	}
 	return err
 }

@@ -4,6 +4,9 @@ package planted
 var register = []Bug{
 	one("register: a watcher of the whole line is told of the first node only",
 		"coord/register/clerk.go", `d.watched&allWatched != 0 && (`, `false && (`, testsRegister("TestWhoWatchesTheWholeLineIsToldAtOnce")),
+	one("register: who hears that its session went back takes its time",
+		"coord/register/session.go", `fmt.Errorf("the register of session %v has gone back: the store may have forgotten what it had stored", s.id)`,
+		`fmt.Errorf("%w: the register of session %v has gone back", ErrForgot, s.id)`, testsRegister("TestNobodyIsToldThatAllWaitWhereTheyDoNot")),
 	one("register: nothing is written after a swap whose outcome is open",
 		"coord/register/clerk.go", `doubt := c.inDoubt(k)`, `doubt := c.inDoubt(k) && false`, conformsRegister("01", "cancelled before it is applied late")),
 	one("register: a version counts",
@@ -69,7 +72,7 @@ var register = []Bug{
 		"coord/register/join.go", `if !w.open && took < min(4*usual, s.d.cfg.ttl/20)+10*time.Millisecond {`, `if took >= 0 {`, testsRegister("TestAJoinThatTookLongMakesSureOfItsSession")),
 	one("register: sessions go on when the store has forgotten",
 		"coord/register/memory.go", `	for _, s := range d.allSessions() {
-		s.life.End(err)
+		s.life.End(d.openly(err))
 	}
 `, ``, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
 	one("register: the next one is granted at once when the store has forgotten",
