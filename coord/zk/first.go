@@ -93,10 +93,29 @@ func (o *observing) quit() {
 	o.on = nil
 }
 
+// watchAll watches the nodes that were listed, and the directory if that may show more of what is wanted.
+func (o *observing) watchAll(since int64, all []listed, missing bool) {
+	on := make(map[string]aspect, len(all)+1)
+	for _, c := range all {
+		on[o.dir+"/"+c.name] = ofData
+	}
+	switch {
+	case missing:
+		on[o.dir] = ofComing
+	case len(all) == 0 || o.most > 1:
+		on[o.dir] = ofChildren
+	}
+	o.watch(since, on)
+}
+
+// looksForOne is after how many looks a view may show what has changed meanwhile. Each node is a read of its own, so in a long line
+// nobody would ever see it as it stands while others come and go.
+const looksForOne = 3
+
 // look reads who is first. If it waits, any change from then on rings the bell.
 func (o *observing) look(ctx context.Context) (driver.Look, error) {
 	s := o.session
-	for {
+	for looks := 1; ; looks++ {
 		l, err := s.freshChildren(ctx, o.dir)
 		missing := errors.Is(err, gozk.ErrNoNode)
 		if missing {
@@ -113,21 +132,23 @@ func (o *observing) look(ctx context.Context) (driver.Look, error) {
 		all := contenders(l.Names)
 		all = all[:min(len(all), o.most)]
 		if o.waits {
-			on := make(map[string]aspect, len(all)+1)
-			for _, c := range all {
-				on[o.dir+"/"+c.name] = ofData
-			}
-			switch {
-			case missing:
-				on[o.dir] = ofComing
-			case len(all) == 0 || o.most > 1:
-				on[o.dir] = ofChildren
-			}
-			o.watch(l.AsOf, on)
+			o.watchAll(l.AsOf, all, missing)
 		}
 		nodes, last, gone, err := s.readNodes(ctx, listedNodes(all, o.line, o.dir, l.Born))
-		if err != nil || len(gone) == 0 {
-			return driver.Look{Nodes: nodes, At: uint64(max(l.Last, last))}, err
+		switch {
+		case err != nil:
+			return driver.Look{}, err
+		case len(gone) == 0 && (o.most == 1 || last <= l.AsOf): // it stood like this when it was listed
+			return driver.Look{Nodes: nodes, At: uint64(max(l.Last, last))}, nil
+		case looks < looksForOne || o.most == 1:
+			continue
 		}
+		if len(gone) > 0 { // one that was amended has gone from its path, not from the line
+			now, err := s.children(ctx, o.dir)
+			if err == nil && slices.ContainsFunc(gone, func(name string) bool { return amendedIn(now.Names, name) }) {
+				continue
+			}
+		}
+		return driver.Look{Nodes: nodes, At: uint64(l.AsOf)}, nil // less than any change since
 	}
 }
