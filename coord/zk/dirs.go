@@ -34,9 +34,11 @@ func (s *session) within(dir string, do func(dirs []wire.Node) error) error {
 	for {
 		missing := s.directories(all[len(all)-n:])
 		err := do(missing)
+		if err == nil || passing(err) { // the answer that was lost may have been that they were made
+			s.sweepLater(missing)
+		}
 		switch {
 		case err == nil:
-			s.sweepLater(missing)
 			return nil
 		case errors.Is(err, gozk.ErrNoNode) && n < len(all):
 			few = n

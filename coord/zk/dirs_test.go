@@ -61,6 +61,7 @@ func TestAJoinThatMakesTheDirectoryGetsNoAnswer(t *testing.T) {
 	for name, verdict := range map[string]zkwire.Verdict{"it was made": zkwire.DropReply, "it was not": zkwire.DropBeforeApply} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t)
+			above, _ := s.join(s.sess, "lock") // so that the first one makes it
 			var lost atomic.Bool
 			s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
 				if r.Op == zkwire.Multi && lost.CompareAndSwap(false, true) {
@@ -77,6 +78,7 @@ func TestAJoinThatMakesTheDirectoryGetsNoAnswer(t *testing.T) {
 			require.Len(t, s.stored(t, "a/b"), 1)
 			s.leave(me, true)
 			require.Empty(t, s.stored(t, "a/b"))
+			s.leave(above, true)
 		})
 	}
 }
@@ -144,6 +146,34 @@ func TestWithoutContainersTheDriverSweeps(t *testing.T) {
 	require.NoError(t, other.Close(s.ctx))
 	require.NoError(t, s.admin.Delete(s.root+"/c", -1))
 	require.NoError(t, s.admin.Delete(s.root, -1))
+}
+
+// Nobody else would take them away.
+func TestAPlainDirectoryThatWasMadeWithoutAnAnswerIsSwept(t *testing.T) {
+	s := play(t)
+	s.sess.service.plainDirs.Store(true)
+	above, _ := s.join(s.sess, "lock") // so that the first one makes it
+	var lost atomic.Bool
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op == zkwire.Multi && lost.CompareAndSwap(false, true) {
+			return zkwire.DropReply
+		}
+		return zkwire.Pass
+	})
+	e := entry("lock")
+	e.Line = "a/b"
+	me, _, err := s.sess.Join(s.ctx, e)
+	require.NoError(t, err)
+	require.True(t, lost.Load())
+	s.leave(me, true)
+	s.leave(above, true)
+	require.NoError(t, s.sess.Close(s.ctx))
+	names, _, err := s.admin.Children(s.root)
+	if err == nil {
+		require.Empty(t, names)
+	} else {
+		require.ErrorIs(t, err, gozk.ErrNoNode)
+	}
 }
 
 func TestHowOldServersRefuseContainers(t *testing.T) {
