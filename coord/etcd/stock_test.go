@@ -16,8 +16,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/recipes/shards"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -342,5 +344,44 @@ func TestReadersAmongStockContenders(t *testing.T) {
 	}
 	for _, r := range []driver.Place{r1, r2, r3, r4} {
 		leave(t, r, false)
+	}
+}
+
+// With stock names whoever stands below a line stands in it: the locks of the shards would keep new members out.
+func TestShardsWithStockNames(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	ctx := within(t, time.Minute)
+	ctx, cancel := context.WithCancel(ctx)
+	var owned [2]atomic.Int32
+	var all sync.WaitGroup
+	for i := range owned {
+		d, err := New(direct(t, cluster), WithNames(Stock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := coord.NewClient(d)
+		defer c.Close()
+		for i == 1 && owned[0].Load() < 16 && ctx.Err() == nil { // one after the other
+			time.Sleep(10 * time.Millisecond)
+		}
+		all.Go(func() {
+			err := shards.New(c, "partitions", 16).Run(ctx, func(ctx context.Context, _ int, _ *coord.Hold) error {
+				owned[i].Add(1)
+				defer owned[i].Add(-1)
+				<-ctx.Done()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	defer all.Wait() // before the clients are closed
+	defer cancel()
+	for owned[0].Load() == 0 || owned[1].Load() == 0 || owned[0].Load()+owned[1].Load() < 16 {
+		if ctx.Err() != nil {
+			t.Fatalf("one owns %d shards, the other %d", owned[0].Load(), owned[1].Load())
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

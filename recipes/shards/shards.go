@@ -6,7 +6,7 @@
 // does. So whatever a process believes of the group, a shard's function runs in one place only, for as long as its context
 // lives, and its token protects what it writes.
 //
-// The group has the shards' name, and shard 3 of "partitions" is locked as "partitions/3". Leave these names to the shards; whoever
+// The group of "partitions" is "partitions/members", and shard 3 is locked as "partitions/3". Leave these names to the shards; whoever
 // wants to know who is there may watch the group.
 package shards
 
@@ -68,7 +68,7 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 	var trouble error // why it could not join last, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
-		me, err := group.New(s.client, s.name).Join(ctx, []byte(strconv.Itoa(s.count)))
+		me, err := s.group().Join(ctx, []byte(strconv.Itoa(s.count)))
 		trouble = nil
 		if err == nil {
 			var failed bool
@@ -95,6 +95,10 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 	return trouble
 }
 
+// group is beside the shards' locks: on ZooKeeper who watches a line is told of each that is made below it, and with etcd's stock
+// names those who stand below it stand in it.
+func (s *Shards) group() *group.Group { return group.New(s.client, s.name+"/members") }
+
 func (s *Shards) invalid(why string) error {
 	return &coord.Error{Op: "run", Line: s.name, Err: fmt.Errorf("%w: %s", coord.ErrInvalid, why)}
 }
@@ -106,7 +110,7 @@ func (s *Shards) serve(ctx context.Context, me *coord.Hold, fn func(context.Cont
 	defer leave(nil)
 	defer context.AfterFunc(me.Context(), func() { leave(me.Err()) })()
 	w := &work{s: s, ctx: context.WithoutCancel(ctx), fn: fn, leave: leave, owned: make(map[int]context.CancelCauseFunc)}
-	for view, err := range group.New(s.client, s.name).Watch(member) {
+	for view, err := range s.group().Watch(member) {
 		switch {
 		case err != nil:
 			if coord.IsLasting(err) {

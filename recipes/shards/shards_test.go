@@ -236,7 +236,7 @@ func TestMembersMustCountAlike(t *testing.T) {
 			require.ErrorIs(t, shards.New(s.Client(), "partitions", n).Run(ctx, idle), coord.ErrInvalid)
 		}
 		require.ErrorIs(t, shards.New(s.Client(), "partitions", 8).Run(ctx, nil), coord.ErrInvalid)
-		now, err := group.New(s.Client(), "partitions").Members(ctx)
+		now, err := group.New(s.Client(), "partitions/members").Members(ctx)
 		require.NoError(t, err)
 		require.Len(t, now, 1)
 		cancel()
@@ -348,7 +348,7 @@ func TestWhoCountsOtherwiseOwnsNothing(t *testing.T) {
 		stop := run(t, &all, s.Client(), b, "first")
 		time.Sleep(10 * time.Second)
 		b.counts()
-		h, err := group.New(s.Client(), "partitions").Join(t.Context(), []byte("10.0.0.1:80"))
+		h, err := group.New(s.Client(), "partitions/members").Join(t.Context(), []byte("10.0.0.1:80"))
 		require.NoError(t, err)
 		for range 10 {
 			require.ErrorIs(t, shards.New(s.Client(), "partitions", count+1).Run(t.Context(), idle), coord.ErrInvalid)
