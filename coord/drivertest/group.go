@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -97,85 +96,93 @@ func memberDies(s *scene) {
 	<-h.Context().Done()
 }
 
-// shardsMove has members come, leave in good order and die, and looks that no shard has two owners, and each has one in the end.
-func shardsMove(s *scene) {
-	const count = 32 // so that no member is left without any by chance
-	var mu sync.Mutex
-	owners := make(map[int]string)
-	var tokens [count]coord.Token
-	expired := "" // whose session was ended from outside: others may be let in before he hears of it
-	var all sync.WaitGroup
-	run := func(c *coord.Client, who string) (stop func()) {
-		ctx, cancel := context.WithCancel(s.ctx)
-		ended := make(chan struct{})
-		all.Go(func() {
-			defer close(ended)
-			err := shards.New(c, s.line, count).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
-				mu.Lock()
-				if other := owners[shard]; other != "" && other != expired || h.Token() <= tokens[shard] {
-					s.Errorf("%s has shard %d with token %d, beside %q, whose token was %d", who, shard, h.Token(), owners[shard], tokens[shard])
-				}
-				owners[shard], tokens[shard] = who, h.Token()
-				mu.Unlock()
-				<-ctx.Done()
-				mu.Lock()
-				defer mu.Unlock()
-				if owners[shard] == who {
-					delete(owners, shard)
-				}
-				return nil
-			})
-			if err != nil && s.ctx.Err() == nil {
-				s.Errorf("%s: %v", who, err)
+// shared is who works on which shard.
+type shared struct {
+	*scene
+	all sync.WaitGroup
+
+	mu      sync.Mutex
+	owners  map[int]string
+	tokens  [manyShards]coord.Token
+	expired string // whose session was ended from outside: others may be let in before he hears of it
+}
+
+const manyShards = 32 // so that no member is left without any by chance
+
+// run has a member work on its shards until it is stopped.
+func (s *shared) run(c *coord.Client, who string) (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan struct{})
+	s.all.Go(func() {
+		defer close(ended)
+		err := shards.New(c, s.line, manyShards).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
+			s.begins(who, shard, h.Token())
+			<-ctx.Done()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.owners[shard] == who {
+				delete(s.owners, shard)
 			}
+			return nil
 		})
-		return func() { cancel(); <-ended }
+		if err != nil && s.ctx.Err() == nil {
+			s.Errorf("%s: %v", who, err)
+		}
+	})
+	return func() { cancel(); <-ended }
+}
+
+func (s *shared) begins(who string, shard int, token coord.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.owners[shard]; other != "" && other != s.expired || token <= s.tokens[shard] {
+		s.Errorf("%s has shard %d with token %d, beside %q, whose token was %d", who, shard, token, other, s.tokens[shard])
 	}
-	settled := func(what string, members ...string) {
-		s.Helper()
-		s.eventually(s.outlives(), what, func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			with := slices.Collect(maps.Values(owners))
-			return len(owners) == count && !slices.ContainsFunc(members, func(who string) bool { return !slices.Contains(with, who) }) &&
-				!slices.ContainsFunc(with, func(who string) bool { return !slices.Contains(members, who) })
-		})
-	}
+	s.owners[shard], s.tokens[shard] = who, token
+}
+
+// settled waits until these members own all shards, and the last of them some that it got after a token.
+func (s *shared) settled(what string, after coord.Token, members ...string) {
+	s.Helper()
+	s.eventually(s.outlives(), what, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fresh := make(map[string]bool)
+		for shard, who := range s.owners {
+			if !slices.Contains(members, who) {
+				return false
+			}
+			fresh[who] = fresh[who] || s.tokens[shard] > after
+		}
+		return len(s.owners) == manyShards && len(fresh) == len(members) && (after == 0 || fresh[members[len(members)-1]])
+	})
+}
+
+// shardsMove has members come, leave in good order and die, and looks that no shard has two owners, and each has one in the end.
+func shardsMove(sc *scene) {
+	s := &shared{scene: sc, owners: make(map[int]string)}
 	cs := s.clients(2)
-	stopFirst := run(cs[0], "first")
-	settled("one owns all", "first")
-	stopSecond := run(cs[1], "second")
-	settled("two own all", "first", "second")
+	stopFirst := s.run(cs[0], "first")
+	s.settled("one owns all", 0, "first")
+	stopSecond := s.run(cs[1], "second")
+	s.settled("two own all", 0, "first", "second")
 	c, l, w := s.watchedClient()
 	if l.Expire != nil {
-		stopThird := run(c, "third")
-		settled("three own all", "first", "second", "third")
-		mu.Lock()
-		before := slices.Max(tokens[:])
-		expired = "third"
-		mu.Unlock()
+		stopThird := s.run(c, "third")
+		s.settled("three own all", 0, "first", "second", "third")
+		s.mu.Lock()
+		before := slices.Max(s.tokens[:])
+		s.expired = "third"
+		s.mu.Unlock()
 		l.Expire(s, w.last())
-		s.eventually(s.outlives(), "the third has come again", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			again := 0
-			for shard, who := range owners {
-				if who == "third" && tokens[shard] < before {
-					return false
-				} else if who == "third" {
-					again++
-				}
-			}
-			return again > 0
-		})
-		settled("three own all again", "first", "second", "third")
-		mu.Lock()
-		expired = ""
-		mu.Unlock()
+		s.settled("the third has come again", before, "first", "second", "third")
+		s.mu.Lock()
+		s.expired = ""
+		s.mu.Unlock()
 		stopThird()
 	}
 	stopFirst()
-	settled("one is left", "second")
+	s.settled("one is left", 0, "second")
 	stopSecond()
-	all.Wait()
+	s.all.Wait()
 }
