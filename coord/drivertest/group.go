@@ -141,8 +141,9 @@ func (s *shared) begins(who string, shard int, token coord.Token) {
 	s.owners[shard], s.tokens[shard] = who, token
 }
 
-// settled waits until these members own all shards, and the last of them some that it got after a token.
-func (s *shared) settled(what string, after coord.Token, members ...string) {
+// settled waits until these members own all shards, and the last of them some that it has got since the
+// tokens were these.
+func (s *shared) settled(what string, before [manyShards]coord.Token, members ...string) {
 	s.Helper()
 	s.eventually(s.outlives(), what, func() bool {
 		s.mu.Lock()
@@ -152,26 +153,27 @@ func (s *shared) settled(what string, after coord.Token, members ...string) {
 			if !slices.Contains(members, who) {
 				return false
 			}
-			fresh[who] = fresh[who] || s.tokens[shard] > after
+			fresh[who] = fresh[who] || s.tokens[shard] > before[shard]
 		}
-		return len(s.owners) == manyShards && len(fresh) == len(members) && (after == 0 || fresh[members[len(members)-1]])
+		return len(s.owners) == manyShards && len(fresh) == len(members) && fresh[members[len(members)-1]]
 	})
 }
 
 // shardsMove has members come, leave in good order and die, and looks that no shard has two owners, and each has one in the end.
 func shardsMove(sc *scene) {
 	s := &shared{scene: sc, owners: make(map[int]string)}
+	var none [manyShards]coord.Token
 	cs := s.clients(2)
 	stopFirst := s.run(cs[0], "first")
-	s.settled("one owns all", 0, "first")
+	s.settled("one owns all", none, "first")
 	stopSecond := s.run(cs[1], "second")
-	s.settled("two own all", 0, "first", "second")
+	s.settled("two own all", none, "first", "second")
 	c, l, w := s.watchedClient()
 	if l.Expire != nil {
 		stopThird := s.run(c, "third")
-		s.settled("three own all", 0, "first", "second", "third")
+		s.settled("three own all", none, "first", "second", "third")
 		s.mu.Lock()
-		before := slices.Max(s.tokens[:])
+		before := s.tokens
 		s.expired = "third"
 		s.mu.Unlock()
 		l.Expire(s, w.last())
@@ -182,7 +184,7 @@ func shardsMove(sc *scene) {
 		stopThird()
 	}
 	stopFirst()
-	s.settled("one is left", 0, "second")
+	s.settled("one is left", none, "second")
 	stopSecond()
 	s.all.Wait()
 }
