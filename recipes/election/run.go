@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-)
-
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // Run is for a program that wants to lead whenever it can, for as long as it lives. It campaigns, and calls fn when it
@@ -30,7 +25,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 	if fn == nil {
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
 	}
-	pause := firstPause
+	var retries driverkit.Retries
 	var trouble error // why the last campaign failed, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -47,14 +42,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) {
 			trouble = err
 		}
-		if time.Since(began) > lastPause {
-			pause = firstPause
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, lastPause)
+		_ = retries.Sleep(ctx, began)
 	}
 	return trouble
 }

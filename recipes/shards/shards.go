@@ -14,12 +14,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
@@ -37,13 +37,8 @@ func New(c *coord.Client, name string, count int) *Shards { return &Shards{c, na
 // ErrMoved is the cause with which a shard's context ends when the shard is to be another member's.
 var ErrMoved = errors.New("turnwise: the shard is another member's now")
 
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-
-	// farewell is how long a member that leaves waits for the others to be told, before it stops the work that they take over.
-	farewell = 250 * time.Millisecond
-)
+// farewell is how long a member that leaves waits for the others to be told, before it stops the work that they take over.
+const farewell = 250 * time.Millisecond
 
 // Run makes the caller a member, and runs fn for each shard that it owns, each in a goroutine of its own. fn's context ends when the
 // shard is another member's (the cause is ErrMoved), when its hold is lost, or when Run ends. fn must then stop: the next owner waits
@@ -64,7 +59,7 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 	if s.count <= 0 {
 		return s.invalid(fmt.Sprint(s.count, " shards"))
 	}
-	pause := firstPause
+	var retries driverkit.Retries
 	var trouble error // why it could not join last, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -83,14 +78,8 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 			return trouble
 		case coord.IsLasting(err):
 			return err
-		case time.Since(began) > lastPause:
-			pause = firstPause
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, lastPause)
+		_ = retries.Sleep(ctx, began)
 	}
 	return trouble
 }
@@ -211,7 +200,8 @@ func (w *work) end(why error) {
 // own waits until nobody else owns a shard, and works on it, until ctx ends.
 func (w *work) own(ctx context.Context, shard int) {
 	m := mutex.New(w.s.client, w.s.name+"/"+strconv.Itoa(shard))
-	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
+	var retries driverkit.Retries
+	for ctx.Err() == nil {
 		began := time.Now()
 		h, err := m.Lock(ctx)
 		if err == nil {
@@ -223,13 +213,7 @@ func (w *work) own(ctx context.Context, shard int) {
 			w.fail(err)
 			return
 		}
-		if time.Since(began) > lastPause {
-			pause = firstPause
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
+		_ = retries.Sleep(ctx, began)
 	}
 }
 

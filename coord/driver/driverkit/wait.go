@@ -101,6 +101,32 @@ func Jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(chance.Below(int64(d/2)))
 }
 
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// Retries are the pauses of whoever tries again for as long as he lives. They grow from a tenth of a second to five, and begin anew
+// after a try that has lasted for longer than that.
+type Retries struct{ next time.Duration }
+
+// Next returns how long to wait after a try that took so long.
+func (r *Retries) Next(took time.Duration) time.Duration {
+	pause := r.next
+	if pause == 0 || took > lastRetry {
+		pause = firstRetry
+	}
+	r.next = min(2*pause, lastRetry)
+	return pause
+}
+
+// Sleep waits after a try that began then, for half of that at least, so that those who failed together do not try again together.
+// It returns ctx's error as soon as ctx ends.
+func (r *Retries) Sleep(ctx context.Context, began time.Time) error {
+	half := r.Next(time.Since(began)) / 2
+	return Sleep(ctx, half+time.Duration(chance.Below(int64(half))))
+}
+
 // pollsOfAll is the time between polls, counting those of all waiters of a session: ten thousand that wait for hours
 // are no load.
 const pollsOfAll = 50 * time.Millisecond

@@ -98,3 +98,21 @@ func TestTheEndOfTheSessionIsNoRemoval(t *testing.T) {
 		}
 	})
 }
+
+func TestRetriesGrowUntilOneHasLasted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Retries
+		for i, want := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+			if got := r.Next(time.Second); got != want*time.Millisecond {
+				t.Errorf("pause %d: %v, want %v", i, got, want*time.Millisecond)
+			}
+		}
+		if got := r.Next(time.Minute); got != 100*time.Millisecond {
+			t.Errorf("after a try that has lasted: %v", got)
+		}
+		began := time.Now()
+		if err := r.Sleep(t.Context(), began); err != nil || time.Since(began) < 100*time.Millisecond || time.Since(began) >= 200*time.Millisecond {
+			t.Errorf("it sleeps for %v, %v", time.Since(began), err)
+		}
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 const commandHelp = `
@@ -138,7 +139,8 @@ func (j *job) reporter() *status.Reporter {
 
 // terms runs the command in one turn after the other, as long as it is to be started again.
 func (j *job) terms(w *waiter) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	var retries driverkit.Retries
+	for {
 		began := time.Now()
 		err := j.term(w)
 		// To many commands HUP says something else than to end; to one on a terminal that it has not survived, it says that.
@@ -151,22 +153,13 @@ func (j *job) terms(w *waiter) error {
 		if text := text(err); err != nil && !silent(err) {
 			fmt.Fprintln(os.Stderr, text+"; standing again")
 		}
-		if time.Since(began) > lastPause {
-			pause = firstPause
-		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(retries.Next(time.Since(began))):
 		case <-w.signals.end:
 			return w.signals.ended()
 		}
 	}
 }
-
-// The pause between two terms grows as long as terms do not last.
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
 
 // term waits for a turn, runs the command, and gives the line back.
 func (j *job) term(w *waiter) error {
