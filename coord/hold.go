@@ -112,20 +112,19 @@ func (h *Hold) start(base context.Context, most time.Duration) {
 	if most > 0 {
 		h.overdue = time.Now().Add(most)
 	}
-	base, stop := h.withDeadline(base)
 	ctx, cancel := context.WithCancelCause(base)
-	h.ctx, h.cancel = ctx, func(why error) {
-		cancel(why)
-		stop()
-	}
+	h.ctx, h.cancel = h.withDeadline(ctx), cancel
 }
 
-// withDeadline returns a context that ends when the hold ends by itself, if it does.
-func (h *Hold) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if at := h.endsBy(); !at.IsZero() {
-		return context.WithDeadlineCause(ctx, at, lostOverdue)
+// withDeadline returns a context that ends with ctx, or when the hold ends by itself. Whoever calls it ends ctx: that frees both.
+func (h *Hold) withDeadline(ctx context.Context) context.Context {
+	at := h.endsBy()
+	if at.IsZero() {
+		return ctx
 	}
-	return ctx, func() {}
+	limited, stop := context.WithDeadlineCause(ctx, at, lostOverdue)
+	_ = stop
+	return limited
 }
 
 // endsBy is when the hold, or one that it is nested in, ends by itself; zero: never.
@@ -173,14 +172,12 @@ func (h *Hold) Context() context.Context { return h.ctx }
 
 // With returns a context that ends with ctx or with the hold, whichever ends first.
 func (h *Hold) With(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := h.withDeadline(h.heldIn(ctx))
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(h.heldIn(ctx))
 	key := new(byte)
 	h.keep(key, cancel)
-	return ctx, func() {
+	return h.withDeadline(ctx), func() {
 		h.forget(key)
 		cancel(nil)
-		stop()
 	}
 }
 
