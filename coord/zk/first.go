@@ -65,19 +65,29 @@ type observing struct {
 	most    int
 	waits   bool
 	bell    driverkit.Bell
-	on      []*watch
+	on      map[*watch]bool
 }
 
-// watch changes what is watched, and makes sure that whatever happened after transaction since rings.
-func (o *observing) watch(since int64, all map[string]aspect) {
-	interests := make([]interest, 0, len(all))
-	var on []*watch
-	for path, aspect := range all {
+// watch watches the nodes that were listed, and the directory if that may show more of what is wanted. Whatever happens after
+// transaction since rings.
+func (o *observing) watch(since int64, all []listed, missing bool) {
+	var interests []interest
+	on := make(map[*watch]bool, len(all)+1)
+	want := func(path string, what aspect) {
 		w := o.session.watches.join(path, o.bell)
-		on, interests = append(on, w), append(interests, interest{w, aspect})
+		on[w], interests = true, append(interests, interest{w, what})
 	}
-	for _, w := range o.on {
-		if !slices.Contains(on, w) {
+	for _, c := range all {
+		want(o.dir+"/"+c.name, ofData)
+	}
+	switch {
+	case missing:
+		want(o.dir, ofComing)
+	case len(all) == 0 || o.most > 1:
+		want(o.dir, ofChildren)
+	}
+	for w := range o.on {
+		if !on[w] {
 			o.session.quit(w, o.bell)
 		}
 	}
@@ -87,25 +97,10 @@ func (o *observing) watch(since int64, all map[string]aspect) {
 
 // quit stops watching.
 func (o *observing) quit() {
-	for _, w := range o.on {
+	for w := range o.on {
 		o.session.quit(w, o.bell)
 	}
 	o.on = nil
-}
-
-// watchAll watches the nodes that were listed, and the directory if that may show more of what is wanted.
-func (o *observing) watchAll(since int64, all []listed, missing bool) {
-	on := make(map[string]aspect, len(all)+1)
-	for _, c := range all {
-		on[o.dir+"/"+c.name] = ofData
-	}
-	switch {
-	case missing:
-		on[o.dir] = ofComing
-	case len(all) == 0 || o.most > 1:
-		on[o.dir] = ofChildren
-	}
-	o.watch(since, on)
 }
 
 // looksForOne is after how many looks a view may show what has changed meanwhile. Each node is a read of its own, so in a long line
@@ -132,7 +127,7 @@ func (o *observing) look(ctx context.Context) (driver.Look, error) {
 		all := contenders(l.Names)
 		all = all[:min(len(all), o.most)]
 		if o.waits {
-			o.watchAll(l.AsOf, all, missing)
+			o.watch(l.AsOf, all, missing)
 		}
 		nodes, last, gone, err := s.readNodes(ctx, listedNodes(all, o.line, o.dir, l.Born))
 		switch {

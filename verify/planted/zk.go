@@ -88,7 +88,7 @@ var zk = []Bug{
 `, `paths := p.allPaths()[:1]
 `, conformsZK("13", "cancelled, then left")),
 	one("zk: a watcher is not told of other data",
-		"coord/zk/first.go", `on[o.dir+"/"+c.name] = ofData`, `on[o.dir+"/"+c.name] = ofChildren`, conformsZK("17", "as it changes")),
+		"coord/zk/first.go", `want(o.dir+"/"+c.name, ofData)`, `want(o.dir+"/"+c.name, ofChildren)`, conformsZK("17", "as it changes")),
 	one("zk: a watcher of the whole line is not told who comes",
 		"coord/zk/first.go", `case len(all) == 0 || o.most > 1:`, `case len(all) == 0:`, conformsZK("17", "the whole line as it changes")),
 	one("zk: the session is thought to last as long as was asked for",
