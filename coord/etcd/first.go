@@ -48,18 +48,15 @@ func (d *service) First(ctx context.Context, line string, most int, seen *driver
 func (d *service) first(ctx context.Context, line string, most int) (driver.Look, error) {
 	try, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var nodes []driver.Node
-	var rev int64
-	var err error
+	read := d.readAll
 	if most == 1 {
-		nodes, rev, err = d.readFirst(try, line)
-	} else if nodes, rev, err = d.readAll(try, line); len(nodes) > most {
-		nodes = slices.Clip(nodes[:most])
+		read = d.readFirst
 	}
+	nodes, rev, err := read(try, line)
 	if err != nil && ctx.Err() != nil {
 		err = failed("read line "+line, unanswered(ctx, nil))
 	}
-	return driver.Look{Nodes: nodes, At: uint64(rev)}, err
+	return driver.Look{Nodes: nodes[:min(len(nodes), most)], At: uint64(rev)}, err
 }
 
 // readAll reads a line, and returns at which revision it did.
