@@ -232,7 +232,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	was, ok := tries[cur.Version]
 	if !ok {
 		// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
-		return s.d.forgot(fmt.Errorf("the register of session %v has gone back: the store may have forgotten what it had stored", s.id))
+		return s.d.forgot(fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot))
 	}
 	s.version = cur.Version // an earlier try was applied after all
 	s.renewed(was)
