@@ -236,11 +236,7 @@ func (c *contender) chooses() approach {
 		if l := rwlock.New(c.client.Client, c.line); c.rand.IntN(5) == 0 {
 			return pick(l.Lock, l.TryLock)
 		}
-		g := group.New(c.client.Client, c.line)
-		return approach{
-			acquire: func(ctx context.Context) (*coord.Hold, error) { return g.Join(ctx, []byte(c.name)) },
-			inside:  func(ctx context.Context, h *coord.Hold) { c.looksAround(ctx, g, h) },
-		}
+		return c.joins()
 	case "semaphore":
 		permits, n := 2+c.rand.Int64N(2), 1+c.rand.Int64N(2)
 		if c.cfg.Seed%2 == 0 { // many permits follow a rule of their own
@@ -266,6 +262,14 @@ func (c *contender) chooses() approach {
 				}
 			},
 		}
+	}
+}
+
+func (c *contender) joins() approach {
+	g := group.New(c.client.Client, c.line)
+	return approach{
+		acquire: func(ctx context.Context) (*coord.Hold, error) { return g.Join(ctx, []byte(c.name)) },
+		inside:  func(ctx context.Context, h *coord.Hold) { c.looksAround(ctx, g, h) },
 	}
 }
 
