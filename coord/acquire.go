@@ -282,23 +282,20 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 }
 
 // grant makes the hold. If another hold of the session that must not be beside it has not ended, one of the two nodes has
-// been removed, or the session has ended, and that hold has not heard of it yet. So grant makes sure that the own node
-// stands, and waits for the other hold to end.
+// been removed, or the session has ended, and that hold has not heard of it yet. So grant waits for the other hold to end,
+// and makes sure each time that the own node still stands.
 func (a *acquire) grant(ctx context.Context, s *session, place driver.Place, alone bool, announced string) (*Hold, error) {
-	for asked := false; ; asked = true {
+	for wait := time.Duration(0); ; wait = min(max(2*wait, stalePoll), time.Second) {
 		h, err := newHold(a, s, place, alone, announced)
 		switch {
 		case err != errBeside:
 			return h, err
 		case a.try:
 			return nil, driver.ErrBusy
-		case asked:
-			err = s.pause(ctx)
-		default:
-			err = nil
 		}
-		for err == nil && (!asked || !s.alive()) { // the answer may be so late that the deadline has passed again
-			asked, err = true, confirm(ctx, s, place)
+		err = s.pause(ctx, wait)
+		for confirmed := false; err == nil && (!confirmed || !s.alive()); confirmed = true { // the answer may come past the deadline
+			err = confirm(ctx, s, place)
 		}
 		if err != nil {
 			return nil, err

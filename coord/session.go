@@ -273,7 +273,7 @@ func (s *session) ended() bool {
 // awaitRenewal blocks while the deadline has passed but the session may still live.
 func (s *session) awaitRenewal(ctx context.Context) error {
 	for !s.alive() {
-		if err := s.pause(ctx); err != nil {
+		if err := s.pause(ctx, stalePoll); err != nil {
 			return err
 		}
 	}
@@ -281,9 +281,9 @@ func (s *session) awaitRenewal(ctx context.Context) error {
 }
 
 // pause waits a moment for something that is about to happen here.
-func (s *session) pause(ctx context.Context) error {
+func (s *session) pause(ctx context.Context, wait time.Duration) error {
 	select {
-	case <-time.After(stalePoll):
+	case <-time.After(wait):
 		return nil
 	case <-s.Done():
 		return driver.ErrSessionEnded

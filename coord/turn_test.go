@@ -621,6 +621,32 @@ func TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient(t *testing.T) {
 	})
 }
 
+// While a waiter whose turn has come waits for that holder to hear, its own node may be removed as well.
+func TestAWaiterThatIsRemovedMeanwhileIsNotLetIn(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		deaf, hear := context.WithCancel(t.Context())
+		defer hear()
+		m := &meddler{watch: func(ctx context.Context, do func() error) error {
+			<-deaf.Done()
+			return do()
+		}}
+		c := m.client(s)
+		h := enter(t, c)
+		time.Sleep(time.Second)
+		turn := queue(t, c)
+		for range 2 {
+			require.True(t, s.Remove(lineOf(t, s, "line")[0]))
+			time.Sleep(time.Second)
+		}
+		next := enter(t, s.Client())
+		hear()
+		assert.ErrorIs(t, (<-turn).Err, coord.ErrRemoved)
+		time.Sleep(time.Second)
+		assert.ErrorIs(t, h.Err(), coord.ErrRemoved)
+		require.NoError(t, next.Release())
+	})
+}
+
 // Somebody whose turn has come may be slow to take it. If its node is removed meanwhile, one behind it in the same client
 // may be faster.
 func TestATurnIsNotTakenBesideAHolderOfTheOwnClientBehind(t *testing.T) {
