@@ -126,7 +126,7 @@ func nothingRemains(t testing.TB, svc *Service) {
 		t.Skip("the harness cannot list what the service stores")
 	}
 	var left []string
-	for limit := time.Now().Add(2*svc.grace() + attempt.Patience()); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(2*svc.grace() + 2*attempt.Patience()); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		if left = svc.Remains(t); len(left) == 0 {
 			return
 		}

@@ -22,9 +22,9 @@ type sweeper struct {
 	empty map[string]emptied // lines
 	held  Version            // our version of the sweeper's register; zero: it is not ours
 	other sighting
-	swept time.Time     // when the lines were looked through last
-	took  time.Duration // and how long that took
-	owed  bool          // a session has ended since
+	swept time.Time        // when the lines were looked through last
+	took  [2]time.Duration // and how long that took, and the time before
+	owed  bool             // a session has ended since
 }
 
 type emptied struct {
@@ -54,12 +54,13 @@ func leisure(ttl time.Duration) time.Duration {
 }
 
 // sweeperLate is how many of its leisures another one is awaited. Who cannot sweep leaves it to others, and stays away for
-// longer than that: he may well be able to renew the register, and nobody else would ever sweep.
+// longer each time, in the end for longer than that: he may well be able to renew the register, and nobody else would ever
+// sweep. The first times he is soon back, since perhaps there is nobody else.
 const sweeperLate = 3
 
 func (s *sweeper) run() {
 	ctx, ttl := s.d.life.Context(), s.d.cfg.ttl
-	pause := haste(ttl)
+	pause, away := haste(ttl), haste(ttl)
 	for driverkit.Sleep(ctx, driverkit.Jitter(pause)) == nil {
 		pause = haste(ttl)
 		mine, err := s.mine(ctx)
@@ -70,12 +71,16 @@ func (s *sweeper) run() {
 		case err != nil && ctx.Err() == nil:
 			if s.d.saw(err); mine {
 				s.resign()
-				pause = 2 * sweeperLate * leisure(ttl)
+				away = min(2*away, 2*sweeperLate*leisure(ttl))
+				pause = away
 			}
 		case !mine:
 			pause = max(s.next, pause)
-		case s.d.presence == nil:
-			pause = min(max(s.next, pause), leisure(ttl))
+		default:
+			away = haste(ttl)
+			if s.d.presence == nil {
+				pause = min(max(s.next, pause), leisure(ttl))
+			}
 		}
 	}
 	s.resign()
@@ -149,7 +154,7 @@ func (s *sweeper) round(ctx context.Context) error {
 		return err
 	}
 	s.owed = s.owed || gone || ended
-	pause := sweepPart * s.took
+	pause := sweepPart * min(s.took[0], s.took[1]) // one that was held up does not count
 	if !s.owed {
 		pause = max(pause, s.d.cfg.ttl)
 	}
@@ -163,7 +168,7 @@ func (s *sweeper) round(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	s.took = time.Since(s.swept)
+	s.took = [2]time.Duration{s.took[1], time.Since(s.swept)}
 	return s.reap(ctx, empty)
 }
 

@@ -3,6 +3,7 @@ package register_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,11 +17,16 @@ import (
 type unlisted struct {
 	register.Store
 	trouble atomic.Bool
+	fails   atomic.Bool // once
+	stalls  atomic.Bool // once
 }
 
 func (u *unlisted) List(ctx context.Context, prefix string, each func(register.Item) bool) error {
-	if u.trouble.Load() {
+	if u.trouble.Load() || u.fails.CompareAndSwap(true, false) {
 		return errors.New("the list did not arrive")
+	}
+	if strings.HasPrefix(prefix, "line") && u.stalls.CompareAndSwap(true, false) {
+		time.Sleep(5 * time.Second)
 	}
 	return u.Store.List(ctx, prefix, each)
 }
@@ -48,4 +54,38 @@ func TestASweeperThatCannotSweepLeavesItToOthers(t *testing.T) {
 			t.Errorf("%v stand, %v", all, err)
 		}
 	})
+}
+
+// A list that was held up once says little about how long lists take, and perhaps there is nobody else who sweeps.
+func TestASweeperThatWasHeldUpIsSoonBack(t *testing.T) {
+	const ttl = 10 * time.Second
+	for name, once := range map[string]func(*unlisted) *atomic.Bool{
+		"a round failed": func(u *unlisted) *atomic.Bool { return &u.fails },
+		"a list stalled": func(u *unlisted) *atomic.Bool { return &u.stalls },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				store := memory.NewStore()
+				link := &unlisted{Store: store}
+				sweeper, _ := open(t, link, register.WithTTL(ttl))
+				defer shut(t, sweeper)
+				time.Sleep(time.Minute) // so that it is the sweeper
+				dying, s := open(t, store, register.WithTTL(ttl))
+				join(t, s, "line")
+				once(link).Store(true)
+				time.Sleep(5 * ttl / 2)
+				if once(link).Load() {
+					t.Error("nothing was listed")
+				}
+				s.Abandon(ctx)
+				shut(t, dying)
+				time.Sleep(7 * ttl / 2)
+				if all, err := sweeper.Line(ctx, "line"); err != nil || len(all) > 0 {
+					t.Errorf("%v stand, %v", all, err)
+				}
+			})
+		})
+	}
 }

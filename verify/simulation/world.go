@@ -259,6 +259,9 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 	all.Wait()
 	w.service.Tidy()
 	time.Sleep(w.tidying()) // for clean-ups
+	for limit := time.Now().Add(w.tidying()); w.cfg.Profile == Register && len(w.service.Remains()) > 0 && time.Now().Before(limit); {
+		time.Sleep(w.cfg.TTL) // two looks in a row were held up
+	}
 	for i := range w.replicas {
 		w.service.CatchUp(i, everything)
 	}
