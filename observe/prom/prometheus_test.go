@@ -135,9 +135,8 @@ func works(t *testing.T, metrics *prom.Metrics) {
 				return
 			}
 			_, _ = mutex.New(c, "orders", mutex.MaxWait(time.Millisecond)).Lock(ctx)
-			n := h.Node()
-			if time.Now().UnixMilli()%3 == 0 {
-				_ = c.Break(ctx, n)
+			if time.Now().UnixMilli()%3 == 0 && c.Break(ctx, h.Node()) == nil {
+				<-h.Context().Done() // a loss is one that is heard of before the release
 			}
 			_ = h.Release()
 			time.Sleep(20 * time.Millisecond)

@@ -99,6 +99,9 @@ func TestWhatOneMemberSaysToAnotherIsHeldOneWay(t *testing.T) {
 			_, err := there.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			answered <- err
 		}()
+		if w.applied {
+			require.Eventually(t, func() bool { return made(path) }, 20*time.Second, 20*time.Millisecond)
+		}
 		time.Sleep(500 * time.Millisecond)
 		require.Equal(t, w.applied, made(path))
 		require.Empty(t, answered)
