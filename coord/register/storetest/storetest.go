@@ -97,7 +97,6 @@ type scenario struct {
 	name  string
 	run   func(s *scene)
 	alone bool // it counts or times something that others would disturb, or disturbs others
-	long  bool // it does much, one thing after the other, and so takes long on a busy machine
 }
 
 var obligations = []obligation{
