@@ -85,8 +85,8 @@ func IsLasting(err error) bool {
 // together with ErrBusy or ErrUnavailable, and what the service said last. Its text is safe to show: see Printable.
 type Error struct {
 	// Op is the call: "acquire", "try", "release", "amend", "memo" (Memo and SetMemo), "forget", "do", "line" (Line, First, WatchLine and
-	// Watch), "lines", "break", "shutdown" or "close"; of recipes "downgrade", "leader", "run" and "once"; and of fences "pass" and
-	// "send".
+	// Watch), "lines", "break", "shutdown" or "close"; of recipes "downgrade", "leader", "run", "once", "wait", "enter" and "leave"; and of
+	// fences "pass" and "send".
 	Op string
 
 	Line  string // "" if it concerns none

@@ -49,6 +49,7 @@ var recipes = []obligation{
 	{"turns together", together},
 	{"once in a slot", onceInASlot},
 	{"group", groups},
+	{"barrier", barriers},
 	{"election", []scenario{
 		{name: "one leads, the next one follows", run: leadersFollow},
 		{name: "an observer sees every leader and the vacant seat", run: observerSees},

@@ -52,6 +52,15 @@ var recipes = []Bug{
 	one("group: a lock of the group's name becomes a member",
 		"recipes/group/group.go", ` || h.Node().Kind != rules.Reader {`, ` {`,
 		Tests{Module: ".", Package: "./recipes/group", Run: "^TestOnlyAMemberIsUpdated$"}),
+	one("barrier: a round is begun again by those whom it was begun for",
+		"recipes/barrier/barrier.go", `if r.reaches(w.hold.Token()) {`, `if r.reaches(w.hold.Token()) && false {`,
+		testsBarrier("TestARoundThatHasBegunHasBegunForAll")),
+	one("barrier: a round is for all who are there, however many",
+		"recipes/barrier/barrier.go", `all[w.size-1].Token`, `all[len(all)-1].Token`, testsBarrier("TestOneTooManyWaitsForTheNextRound")),
+	one("barrier: who lost its place comes again, and was counted before",
+		"recipes/barrier/barrier.go", `case r.reaches(w.hold.Token()):`, `case r.reaches(w.hold.Token()) && false:`, testsBarrier("TestWhoWasCutOffComesAgainUnlessItMayHaveBeenCounted")),
+	one("barrier: who leaves does not wait for the others",
+		"recipes/barrier/barrier.go", `all[0].Token <= in.last:`, `all[0].Token <= 0:`, testsBarrier("TestAllAreInsideAtTheSameTime")),
 	one("together: a node whose hold has ended is passed on",
 		"coord/together.go", `if n.life.Err() != nil || n.hold.Err() != nil {`, `if n.life.Err() != nil {`,
 		testsTogether("TestAfterALossThoseWhoWaitStandAgainInTheirOrder")),
@@ -104,6 +113,10 @@ func testsTogether(name string) Tests {
 
 func testsOnce(name string) Tests {
 	return Tests{Module: ".", Package: "./recipes/once", Run: "^" + name + "$"}
+}
+
+func testsBarrier(name string) Tests {
+	return Tests{Module: ".", Package: "./recipes/barrier", Run: "^" + name + "$"}
 }
 
 func testsMulti(name string) Tests {

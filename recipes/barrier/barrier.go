@@ -1,0 +1,283 @@
+// Package barrier lets a number of processes go on together: each comes to the barrier, and when as many have come as it takes, all
+// of them go on. Then it is there for the next round.
+//
+// Whoever comes stands in a line, as a member of a group does. The first in line counts, and when enough have come he writes down up
+// to whom the round reaches, in the line's memo, which the service takes from nobody who stands there no more. So all know of the same
+// round with the same members, whatever they have missed, and whoever dies.
+//
+// To the other recipes one who waits is a reader of the line, so give a barrier a name of its own. Its memo stays when nobody is there;
+// coord.Client.Forget takes it away.
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+)
+
+// Barrier is a name, a number of members and a client. It holds no state and does no I/O until asked.
+type Barrier struct {
+	client *coord.Client
+	name   string
+	size   int
+}
+
+// New returns the barrier of that name, at which so many have to come. All must say the same number.
+func New(c *coord.Client, name string, size int) *Barrier { return &Barrier{c, name, size} }
+
+// Wait comes to the barrier, and returns when enough have come. All who go on together are told the same round, and rounds grow by one.
+// Whoever comes too late, or is one too many, waits for the next round, in the order in which they came. A round begins when all
+// of the one before have left: of those who Wait each leaves when it goes on.
+//
+// Who waits and dies is counted until its session has ended, so a round may begin without one who has just died. If ctx ends, Wait
+// returns its error; in the very moment in which a round begins, the others may have counted the caller.
+func (b *Barrier) Wait(ctx context.Context) (round uint64, err error) {
+	in, err := b.enter(ctx, "wait")
+	if err != nil {
+		return 0, err
+	}
+	_ = in.hold.Release() // it is only to be gone; what fails here ends with the session
+	return in.round, nil
+}
+
+// Enter comes to the barrier as Wait does, and stays inside until Leave: a double barrier. Nobody of the next round comes in before
+// all have left.
+func (b *Barrier) Enter(ctx context.Context) (*Inside, error) { return b.enter(ctx, "enter") }
+
+// Do enters, runs fn and leaves: fn is run by all at the same time, and Do returns when all are through. fn's context ends with ctx, or
+// if the caller is not inside any more because its session has ended; see coord.Do for the error. If fn fails the caller leaves without
+// waiting for the others.
+func (b *Barrier) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return b.fail("enter", fmt.Errorf("%w: the function is nil", coord.ErrInvalid))
+	}
+	var in *Inside
+	err := coord.Do(ctx, func(ctx context.Context) (*coord.Hold, error) {
+		var err error
+		if in, err = b.Enter(ctx); err != nil {
+			return nil, err
+		}
+		return in.hold, nil
+	}, func(ctx context.Context, _ *coord.Hold) error { return fn(ctx) })
+	if err != nil {
+		return err
+	}
+	return in.Leave(ctx)
+}
+
+// Inside is what has entered a barrier and not left.
+type Inside struct {
+	barrier *Barrier
+	hold    *coord.Hold
+	round   uint64
+	last    coord.Token // of the round
+}
+
+// Round is the same for all who have entered together.
+func (in *Inside) Round() uint64 { return in.round }
+
+// Context ends when the caller leaves, or is not inside any more because its session has ended: then the others leave without it.
+func (in *Inside) Context() context.Context { return in.hold.Context() }
+
+// Leave leaves, and returns when all who have entered together have left, or died. If ctx ends before that it returns ctx's error;
+// the caller has left all the same. If the caller was not inside until now, Leave waits for the others and returns
+// coord.ErrLost.
+func (in *Inside) Leave(ctx context.Context) error {
+	b := in.barrier
+	left := in.hold.Release()
+	for all, err := range b.watch(ctx) {
+		switch {
+		case err != nil:
+			return b.fail("leave", err)
+		case len(all) > 0 && all[0].Token <= in.last: // those of earlier rounds left before this one began
+		case errors.Is(left, coord.ErrLost):
+			return b.fail("leave", left)
+		default:
+			return nil
+		}
+	}
+	return b.fail("leave", ctx.Err())
+}
+
+func (b *Barrier) fail(op string, err error) error {
+	return &coord.Error{Op: op, Line: b.name, Err: err}
+}
+
+var comes = coord.RuleOf(rules.Reader)
+
+// enter stands in line until a round has begun that the caller belongs to. If its session ends before that, it begins again.
+func (b *Barrier) enter(ctx context.Context, op string) (*Inside, error) {
+	if b.size <= 0 {
+		return nil, b.fail(op, fmt.Errorf("%w: a barrier for %d", coord.ErrInvalid, b.size))
+	}
+	for {
+		h, err := b.client.Acquire(ctx, b.name, rules.Reader, mark{size: b.size}.encode(), comes, coord.Anew())
+		if err != nil {
+			return nil, err
+		}
+		w := &waiter{Barrier: b, hold: h, before: -1}
+		r, err := w.await(ctx)
+		if err == nil {
+			return &Inside{b, h, r.number, r.last}, nil
+		}
+		_ = h.Release()
+		if errors.Is(err, coord.ErrRemoved) || !errors.Is(err, coord.ErrLost) || coord.IsLasting(err) || err == errCounted {
+			return nil, b.fail(op, err)
+		}
+	}
+}
+
+// waiter is one who has come.
+type waiter struct {
+	*Barrier
+	hold    *coord.Hold
+	retries driverkit.Retries
+	before  int // how many stood before it when it looked last; -1: it has not looked
+	came    int // how many had come by then
+}
+
+// await returns the round that the waiter belongs to, once that has begun.
+func (w *waiter) await(ctx context.Context) (round, error) {
+	standing, cancel := w.hold.With(ctx)
+	defer cancel()
+	for all, err := range w.watch(standing) {
+		r, begun := round{}, false
+		if err == nil {
+			r, begun, err = w.sees(standing, all)
+		}
+		switch {
+		case w.hold.Err() != nil || ctx.Err() != nil:
+		case begun || err != nil:
+			return r, err
+		}
+	}
+	if ctx.Err() != nil {
+		return round{}, fmt.Errorf("%w: %d of %d have come", ctx.Err(), w.came, w.size)
+	}
+	return round{}, w.afterwards(ctx)
+}
+
+// errCounted is for one whose place had gone: the round reaches as far, but nobody wrote down who stood there.
+var errCounted = fmt.Errorf("%w: a round has begun meanwhile, which may have counted this one", coord.ErrLost)
+
+// afterwards is for one who has lost its place. It waits until that is gone for sure, since up to then a round may begin that counts
+// it.
+func (w *waiter) afterwards(ctx context.Context) error {
+	lost := w.hold.Err()
+	_ = w.hold.Release()
+	for all, err := range w.watch(ctx) {
+		if err == nil && w.at(all) >= 0 {
+			continue
+		}
+		var r round
+		if err == nil {
+			r, err = w.memo(ctx)
+		}
+		switch {
+		case err != nil:
+			return err
+		case r.reaches(w.hold.Token()):
+			return errCounted
+		}
+		return lost
+	}
+	return ctx.Err()
+}
+
+// watch yields those who have come, and only errors that last.
+func (b *Barrier) watch(ctx context.Context) iter.Seq2[[]coord.Node, error] {
+	return func(yield func([]coord.Node, error) bool) {
+		for view, err := range b.client.WatchLine(ctx, b.name) {
+			if (err == nil || coord.IsLasting(err)) && !yield(members(view.Nodes), err) {
+				return
+			}
+		}
+	}
+}
+
+func (w *waiter) at(all []coord.Node) int {
+	return slices.IndexFunc(all, func(n coord.Node) bool { return n.Token == w.hold.Token() })
+}
+
+// sees goes through a view: has my round begun, or is it mine to begin?
+func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun bool, err error) {
+	at := w.at(all)
+	if at < 0 {
+		return round{}, false, nil // our hold will soon hear of it
+	}
+	for _, n := range all[:at] {
+		if parseMark(n.Data).size != w.size {
+			return round{}, false, fmt.Errorf("%w: one who came before says %q, and this one waits for %d", coord.ErrInvalid, n.Data[:min(len(n.Data), 40)], w.size)
+		}
+	}
+	for _, n := range all {
+		if r := parseMark(n.Data).begun; r.reaches(w.hold.Token()) {
+			return r, true, nil
+		}
+	}
+	enough := at == 0 && len(all) >= w.size
+	looks := enough || w.before < 0 || at < w.before // who has gone from before me has perhaps gone on
+	w.before, w.came = at, len(all)
+	if !looks {
+		return round{}, false, nil
+	}
+	if r, err = w.memo(ctx); err != nil {
+		return round{}, false, err
+	}
+	if r.reaches(w.hold.Token()) {
+		var now []coord.Node // whoever stands there still was counted, and the next round has not begun
+		err = w.insist(ctx, func() (err error) {
+			now, err = w.client.Line(ctx, w.name)
+			return err
+		})
+		return r, err == nil && w.at(now) >= 0, err
+	}
+	if !enough {
+		return round{}, false, nil
+	}
+	r = round{r.number + 1, all[w.size-1].Token}
+	return r, true, w.begin(ctx, r)
+}
+
+// memo reads which round has begun last.
+func (w *waiter) memo(ctx context.Context) (r round, err error) {
+	err = w.insist(ctx, func() error {
+		text, err := w.client.Memo(ctx, w.name)
+		if err != nil || text == nil {
+			return err
+		}
+		var is bool
+		if r, is = parseRound(string(text)); !is {
+			return fmt.Errorf("%w: the memo of this line is another recipe's: %q", coord.ErrInvalid, text[:min(len(text), 40)])
+		}
+		return nil
+	})
+	return r, err
+}
+
+// begin begins a round. First it is written down: from then on it has begun, whoever knows. Then all who look are told.
+func (w *waiter) begin(ctx context.Context, r round) error {
+	if err := w.insist(ctx, func() error { return w.hold.SetMemo(ctx, []byte(r.String())) }); err != nil {
+		return err
+	}
+	_ = w.hold.Amend(ctx, rules.Reader, mark{w.size, r}.encode()) // without it they hear of it when this one has left
+	return nil
+}
+
+// insist tries until that succeeds, ctx ends or trying again cannot help.
+func (w *waiter) insist(ctx context.Context, try func() error) error {
+	for {
+		began := time.Now()
+		err := try()
+		if err == nil || coord.IsLasting(err) || errors.Is(err, coord.ErrLost) || w.retries.Sleep(ctx, began) != nil {
+			return err
+		}
+	}
+}
