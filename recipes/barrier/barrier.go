@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -122,7 +121,7 @@ func (b *Barrier) enter(ctx context.Context, op string) (*Inside, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := &waiter{Barrier: b, hold: h, before: -1}
+		w := &waiter{barrier: b, place: place{b.size, h.Token(), -1}, hold: h}
 		r, err := w.await(ctx)
 		if err == nil {
 			return &Inside{b, h, r.number, r.last}, nil
@@ -136,18 +135,18 @@ func (b *Barrier) enter(ctx context.Context, op string) (*Inside, error) {
 
 // waiter is one who has come.
 type waiter struct {
-	*Barrier
+	place
+	barrier *Barrier
 	hold    *coord.Hold
 	retries driverkit.Retries
-	before  int // how many stood before it when it looked last; -1: it has not looked
-	came    int // how many had come by then
+	came    int // how many had come when it looked last
 }
 
 // await returns the round that the waiter belongs to, once that has begun.
 func (w *waiter) await(ctx context.Context) (round, error) {
 	standing, cancel := w.hold.With(ctx)
 	defer cancel()
-	for all, err := range w.watch(standing) {
+	for all, err := range w.barrier.watch(standing) {
 		r, begun := round{}, false
 		if err == nil {
 			r, begun, err = w.sees(standing, all)
@@ -172,7 +171,7 @@ var errCounted = fmt.Errorf("%w: a round has begun meanwhile, which may have cou
 func (w *waiter) afterwards(ctx context.Context) error {
 	lost := w.hold.Err()
 	_ = w.hold.Release()
-	for all, err := range w.watch(ctx) {
+	for all, err := range w.barrier.watch(ctx) {
 		if err == nil && w.at(all) >= 0 {
 			continue
 		}
@@ -183,7 +182,7 @@ func (w *waiter) afterwards(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case r.reaches(w.hold.Token()):
+		case r.reaches(w.me):
 			return errCounted
 		}
 		return lost
@@ -202,54 +201,40 @@ func (b *Barrier) watch(ctx context.Context) iter.Seq2[[]coord.Node, error] {
 	}
 }
 
-func (w *waiter) at(all []coord.Node) int {
-	return slices.IndexFunc(all, func(n coord.Node) bool { return n.Token == w.hold.Token() })
-}
-
 // sees goes through a view: has my round begun, or is it mine to begin?
 func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun bool, err error) {
-	at := w.at(all)
-	if at < 0 {
-		return round{}, false, nil // our hold will soon hear of it
-	}
-	for _, n := range all[:at] {
+	for _, n := range all[:max(w.at(all), 0)] {
 		if parseMark(n.Data).size != w.size {
 			return round{}, false, fmt.Errorf("%w: one who came before says %q, and this one waits for %d", coord.ErrInvalid, n.Data[:min(len(n.Data), 40)], w.size)
 		}
 	}
-	for _, n := range all {
-		if r := parseMark(n.Data).begun; r.reaches(w.hold.Token()) {
-			return r, true, nil
+	w.came = len(all)
+	next, r := w.place.sees(all)
+	if next == asks {
+		latest, err := w.memo(ctx)
+		if err != nil {
+			return round{}, false, err
 		}
+		next, r = w.hears(latest, all)
 	}
-	enough := at == 0 && len(all) >= w.size
-	looks := enough || w.before < 0 || at < w.before // who has gone from before me has perhaps gone on
-	w.before, w.came = at, len(all)
-	if !looks {
-		return round{}, false, nil
-	}
-	if r, err = w.memo(ctx); err != nil {
-		return round{}, false, err
-	}
-	if r.reaches(w.hold.Token()) {
-		var now []coord.Node // whoever stands there still was counted, and the next round has not begun
+	switch next {
+	case confirms:
+		var now []coord.Node
 		err = w.insist(ctx, func() (err error) {
-			now, err = w.client.Line(ctx, w.name)
+			now, err = w.barrier.client.Line(ctx, w.barrier.name)
 			return err
 		})
 		return r, err == nil && w.at(now) >= 0, err
+	case begins:
+		return r, true, w.begin(ctx, r)
 	}
-	if !enough {
-		return round{}, false, nil
-	}
-	r = round{r.number + 1, all[w.size-1].Token}
-	return r, true, w.begin(ctx, r)
+	return r, next == goesOn, nil
 }
 
 // memo reads which round has begun last.
 func (w *waiter) memo(ctx context.Context) (r round, err error) {
 	err = w.insist(ctx, func() error {
-		text, err := w.client.Memo(ctx, w.name)
+		text, err := w.barrier.client.Memo(ctx, w.barrier.name)
 		if err != nil || text == nil {
 			return err
 		}
@@ -267,7 +252,8 @@ func (w *waiter) begin(ctx context.Context, r round) error {
 	if err := w.insist(ctx, func() error { return w.hold.SetMemo(ctx, []byte(r.String())) }); err != nil {
 		return err
 	}
-	_ = w.hold.Amend(ctx, rules.Reader, mark{w.size, r}.encode()) // without it they hear of it when this one has left
+	// Without it they would hear of it when this one has left.
+	_ = w.insist(ctx, func() error { return w.hold.Amend(ctx, rules.Reader, mark{w.size, r}.encode()) })
 	return nil
 }
 
