@@ -18,7 +18,7 @@ import (
 )
 
 // Recipes are those that can be simulated.
-var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once", "group"}
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once", "group", "barrier"}
 
 // window is how long those who take turns together may step into a node.
 const window = 100 * time.Millisecond
@@ -51,6 +51,8 @@ func (c *contender) run(ctx context.Context) {
 			c.takesSeveral(ctx)
 		case c.cfg.Recipe == "once" && c.rand.IntN(4) > 0:
 			c.runsSlots(ctx)
+		case c.cfg.Recipe == "barrier" && c.rand.IntN(6) > 0:
+			c.meets(ctx)
 		default:
 			c.once(ctx)
 		}
@@ -232,6 +234,9 @@ func (c *contender) chooses() approach {
 			w.inside = func(ctx context.Context, h *coord.Hold) { c.downgrade(ctx, l, h) }
 		}
 		return w
+	case "barrier":
+		l := rwlock.New(c.client.Client, c.line)
+		return pick(l.Lock, l.TryLock)
 	case "group":
 		if l := rwlock.New(c.client.Client, c.line); c.rand.IntN(5) == 0 {
 			return pick(l.Lock, l.TryLock)

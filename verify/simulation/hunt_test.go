@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe but once, together and group, or with -sim.recipe, on all profiles or on -sim.profile, until something goes wrong")
+var huntSeeds = flag.Uint64("sim.hunt", 0, "run so many seeds, each with every recipe but once, together, group and barrier, or with -sim.recipe, on all profiles or on -sim.profile, until something goes wrong")
 
 // byName are recipes with bugs of their own, which take their time: a hunt has them only if asked to.
-var byName = []string{"once", "together", "group"}
+var byName = []string{"once", "together", "group", "barrier"}
 
 // TestHunt is for package planted, which builds it with a bug. Unlike TestSim it runs everything with one seed before
 // the next, and stops at the first seed that finds something.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
 )
 
@@ -196,7 +197,10 @@ func (w *world) asleep(claims []claim) error {
 			w.crowded[line] = time.Now()
 			w.mu.Unlock()
 		}
-		next := slices.IndexFunc(nodes, func(n driver.Node) bool { return !mine[turn{line, n.Token}] })
+		next := slices.IndexFunc(nodes, func(n driver.Node) bool {
+			waits := w.cfg.Recipe == "barrier" && n.Kind == rules.Reader // for others to come
+			return !mine[turn{line, n.Token}] && !waits
+		})
 		since, known := w.idle[line]
 		nap := w.nap
 		if next >= 0 && slices.ContainsFunc(nodes[:next+1], func(n driver.Node) bool { return w.service.Expiry(n.ID).IsZero() || w.service.Abandoned(n.ID) }) {

@@ -69,6 +69,7 @@ type world struct {
 	waited  map[place]bool     // nodes whose turn it was not when they joined
 	partial map[turn]time.Time // when turns came; some before all had come that were asked for together
 	slots   map[string]*slots  // of the job of each line
+	rounds  map[round]int      // how many have gone on in each
 	grants  int
 	wrong   error
 	kept    []string
@@ -144,7 +145,7 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, nap: nap, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(greatest), written: make(greatest),
-		taken: make(map[turn]time.Time), waited: make(map[place]bool), partial: make(map[turn]time.Time), idle: make(map[string]time.Time), slots: make(map[string]*slots), lines: []string{"a", "a/b"},
+		taken: make(map[turn]time.Time), waited: make(map[place]bool), partial: make(map[turn]time.Time), idle: make(map[string]time.Time), slots: make(map[string]*slots), rounds: make(map[round]int), lines: []string{"a", "a/b"},
 	}
 }
 
