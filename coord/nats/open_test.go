@@ -156,20 +156,26 @@ func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 
 func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
 	const info = `INFO {"server_id":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}` + "\r\nPONG\r\n"
+	// What the library takes for the beginning of a message, and who counts bytes otherwise for the inside of one.
+	hidden := "MSG turnwise.told.x 1 1000000000000\r\nab" + strings.Repeat("x", 80)
 	for name, says := range map[string]string{
-		"a message of eight gigabytes":    info + "MSG turnwise.told.x 1 8589934592\r\n",
-		"with headers of that size":       info + "HMSG turnwise.told.x 1 8589934591 8589934592\r\n",
-		"a message of less than nothing":  info + "MSG turnwise.told.x 1 -5\r\n",
-		"a length that is no number":      info + "MSG turnwise.told.x 1 many\r\n",
-		"a message for nobody":            info + "MSG a 77 2\r\nab\r\n",
-		"more headers than message":       info + "HMSG turnwise.told.x 1 900 2\r\nab\r\n",
-		"what is no verb":                 info + "NONSENSE\r\n",
-		"a greeting that makes no sense":  "INFO {\r\n",
-		"a greeting that does not end":    "INFO {" + strings.Repeat(" ", 8<<20),
-		"a line that does not end":        info + "MSG " + strings.Repeat("x", 8<<20),
-		"TLS that nobody asked for":       info + "\x16\x03\x01",
-		"pongs without end":               info + strings.Repeat("PONG\r\n", 100_000),
-		"a greeting after another, large": info + "INFO {" + strings.Repeat(" ", 8<<20),
+		"a message of eight gigabytes":     info + "MSG turnwise.told.x 1 8589934592\r\n",
+		"with headers of that size":        info + "HMSG turnwise.told.x 1 8589934591 8589934592\r\n",
+		"a message of less than nothing":   info + "MSG turnwise.told.x 1 -5\r\n",
+		"a length that is no number":       info + "MSG turnwise.told.x 1 many\r\n",
+		"a message for nobody":             info + "MSG a 77 2\r\nab\r\n",
+		"more headers than message":        info + "HMSG turnwise.told.x 1 900 2\r\nab\r\n",
+		"what is no verb":                  info + "NONSENSE\r\n",
+		"a greeting that makes no sense":   "INFO {\r\n",
+		"a greeting that does not end":     "INFO {" + strings.Repeat(" ", 8<<20),
+		"a line that does not end":         info + "MSG " + strings.Repeat("x", 8<<20),
+		"TLS that nobody asked for":        info + "\x16\x03\x01",
+		"a length after a line's end":      info + "MSG turnwise.told.x 1 1000000000000\r 5\nab",
+		"a message in the end of another":  info + "MSG turnwise.told.x 1 0\r\nxyMSG a 1 80\r\n" + hidden,
+		"a message that an error takes in": info + "-ERR \nMSG a 1 80\r\n" + hidden,
+		"a message that a greeting takes":  info + "INFO \nMSG a 1 80\r\n" + hidden,
+		"pongs without end":                info + strings.Repeat("PONG\r\n", 100_000),
+		"a greeting after another, large":  info + "INFO {" + strings.Repeat(" ", 8<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")

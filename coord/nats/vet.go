@@ -11,6 +11,10 @@ import (
 // vetted lets through only what a server can have said: the client library believes lengths before it has logged in, and asks
 // for as much memory. So a server that lies ends its connection, and not the process. What is encrypted is let through: who has
 // got that far has shown a certificate.
+//
+// The library is generous: an end of a line counts in some places and not in others, and behind a message it passes over all that
+// comes before the next one. A server that makes use of that has it begin to read a line in the middle of what is a message here.
+// So whatever a server does not say in just this way is not let through.
 type vetted struct {
 	net.Conn
 	line  []byte // of what has not ended yet
@@ -44,7 +48,10 @@ func (v *vetted) Read(b []byte) (int, error) {
 func (v *vetted) vet(b []byte) error {
 	for len(b) > 0 && !v.plain {
 		if v.rest > 0 {
-			n := min(int64(len(b)), v.rest)
+			n := min(int64(len(b)), max(v.rest-int64(len(lineEnd)), 1))
+			if v.rest <= int64(len(lineEnd)) && b[0] != lineEnd[int64(len(lineEnd))-v.rest] {
+				return errors.New("the server's message is longer than announced")
+			}
 			v.rest -= n
 			b = b[n:]
 			continue
@@ -67,7 +74,11 @@ func (v *vetted) vet(b []byte) error {
 		if end < 0 {
 			return nil
 		}
-		if err := v.take(bytes.TrimRight(v.line, "\r\n")); err != nil {
+		line, ended := bytes.CutSuffix(v.line, []byte(lineEnd))
+		if !ended || bytes.IndexByte(line, '\r') >= 0 {
+			return errors.New("the server's line does not end as lines do")
+		}
+		if err := v.take(line); err != nil {
 			return err
 		}
 		v.line, v.begun = v.line[:0], true
@@ -84,21 +95,34 @@ func (v *vetted) most() int {
 
 // take looks at a line. One that announces a message ends with its length.
 func (v *vetted) take(line []byte) error {
-	words := bytes.Fields(line)
-	if len(words) == 0 {
+	verb, says, more := bytes.Cut(line, []byte(" "))
+	switch string(verb) {
+	case "INFO", "-ERR", "MSG", "HMSG":
+		if !more || len(says) == 0 || says[0] == ' ' || says[0] == '\t' {
+			return fmt.Errorf("the server says %q and no more", verb)
+		}
+	case "PING", "PONG", "+OK":
+		if more {
+			return fmt.Errorf("the server says more than %q", verb)
+		}
+	default:
+		return fmt.Errorf("%w: it says %.20q", errNotNATS, verb)
+	}
+	if !v.begun && string(verb) != "INFO" {
+		return errNotNATS
+	}
+	if !bytes.HasSuffix(verb, []byte("MSG")) {
 		return nil
 	}
-	verb := string(bytes.ToUpper(words[0]))
-	switch {
-	case !v.begun && verb != "INFO":
-		return errors.New("what answers there is not NATS")
-	case verb != "MSG" && verb != "HMSG":
-		return nil
+	length := says[bytes.LastIndexByte(says, ' ')+1:]
+	n, err := strconv.ParseUint(string(length), 10, 63)
+	if err != nil || n > maxMessage {
+		return fmt.Errorf("the server announces a message of %.20q bytes", length)
 	}
-	n, err := strconv.ParseInt(string(words[len(words)-1]), 10, 64)
-	if err != nil || n < 0 || n > maxMessage {
-		return fmt.Errorf("the server announces a message of %.20q bytes", words[len(words)-1])
-	}
-	v.rest = n + 2
+	v.rest = int64(n) + int64(len(lineEnd))
 	return nil
 }
+
+const lineEnd = "\r\n"
+
+var errNotNATS = errors.New("what answers there is not NATS")
