@@ -50,8 +50,8 @@
 //	           $JS.API.STREAM.MSG.GET.turnwise
 //	subscribe: turnwise.told.>, turnwise.inbox.>
 //
-// and everybody else must have none on turnwise.> and on the JetStream API of these streams; see docs/security.md for what each is
-// good for. Open tries them, and says which one is lacking.
+// and everybody else must have none on turnwise.> and on the JetStream API of these streams, nor the right to make or change streams
+// of any name: what they publish goes where he says. See docs/security.md for what each is good for. Open tries them, and says which one is lacking.
 //
 // # What an operator sees
 //

@@ -182,6 +182,65 @@ func TestAStrangerWhoMayPublishToRegisters(t *testing.T) {
 	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, n.subject(t, "orders"), strings.Repeat("\x00", 8)) })
 }
 
+// hears returns the subject of a line, which whoever hears what is told can see.
+func (n *neighbours) hears(t *testing.T, line string) string {
+	t.Helper()
+	heard := make(chan *natsgo.Msg, 1000)
+	if _, err := n.stranger.ChanSubscribe("turnwise.told.>", heard); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.ShutsOut(t, n.a, n.b, line)
+	for end := time.After(10 * time.Second); ; {
+		select {
+		case m := <-heard:
+			if subject := m.Header.Get("Nats-Subject"); subject == n.subject(t, line) {
+				return subject
+			}
+		case <-end:
+			t.Fatal("he hears of no line")
+		}
+	}
+}
+
+// The server asks nobody whether he may publish where he wants the answer.
+func TestAStrangerWhoHasAnswersSentToALine(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.INFO"}, []string{"turnwise.told.>"})
+	subject := n.hears(t, "spoilt")
+	n.mayNot(t, subject, "")
+	h := storecheck.Locked(t, n.a, "spoilt")
+	if err := n.stranger.PublishRequest("$JS.API.INFO", subject, nil); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.SpoilsOneLine(t, n.b, n.a, "spoilt")
+	if err := h.Err(); err != nil {
+		t.Errorf("the holder, beside whom nobody was let in: %v", err)
+	}
+}
+
+func TestAStrangerWhoMayMakeAStreamOfHisOwn(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.COPY", "$JS.API.STREAM.MSG.GET.COPY", "$JS.API.STREAM.CREATE.HIS", "his"}, nil)
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+	makes := func(name, config string) {
+		t.Helper()
+		if says := n.asks(t, "$JS.API.STREAM.CREATE."+name, fmt.Sprintf(`{"name":%q,"storage":"memory",%s}`, name, config)); strings.Contains(says, `"error"`) {
+			t.Fatal(says)
+		}
+	}
+	// A copy of ours shows him what we store, and under which subjects.
+	makes("COPY", `"sources":[{"name":"turnwise"}]`)
+	storecheck.Eventually(t, "he sees our messages", func() bool {
+		return strings.Contains(n.asks(t, "$JS.API.STREAM.MSG.GET.COPY", `{"seq":1}`), `"subject":"turnwise.r.`)
+	})
+	// And what his own publishes once more goes where he says.
+	subject := n.subject(t, "orders")
+	n.mayNot(t, subject, "")
+	makes("HIS", fmt.Sprintf(`"subjects":["his"],"republish":{"src":"his","dest":%q}`, subject))
+	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, "his", strings.Repeat("\x00", 8)) })
+}
+
 func TestAStrangerWhoMayDeleteStreams(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.DELETE.*"}, nil)
 	stream := defaultRoot
