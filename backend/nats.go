@@ -5,7 +5,7 @@ package backend
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"net/url"
 
 	"github.com/turnwise/turnwise/coord"
@@ -22,7 +22,7 @@ func natses(t *target) (connect, error) {
 		return nil, err
 	}
 	if t.user != "" && access.password == (password{}) {
-		return nil, fmt.Errorf("%s has no password: add password-file=PATH; a token is a password without a user, as in nats://:token@host", t.user)
+		return nil, errors.New("the user has no password: add password-file=PATH; a token is a password without a user, as in nats://:token@host")
 	}
 	return func(ctx context.Context, c config) (*coord.Client, error) {
 		secret, tls, err := access.read()

@@ -60,6 +60,9 @@ func parse(text string) (*target, error) {
 	}
 	user, password, _ := strings.Cut(who, ":")
 	shown := t.scheme + "://" + user
+	if user != "" && password == "" && !strings.Contains(query, "password-") && !t.hasNames() {
+		shown = t.scheme + "://…" // it may be a token, as in nats://token@host
+	}
 	if hasUser {
 		if password != "" {
 			shown += ":…"
@@ -91,6 +94,12 @@ func parse(text string) (*target, error) {
 		t.hosts = strings.Split(hosts, ",")
 	}
 	return t, nil
+}
+
+// hasNames reports whether a user may stand alone in a URL of the service, known by a certificate or by the way that it comes.
+func (t *target) hasNames() bool {
+	scheme, _ := strings.CutSuffix(cmp.Or(names[t.scheme], t.scheme), "+tls")
+	return scheme == "zk" || scheme == "etcd" || scheme == "postgres" || scheme == "mysql"
 }
 
 // misplaced finds a colon behind which a password stands, perhaps, that is cut short by a character of its own.

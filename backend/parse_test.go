@@ -50,13 +50,16 @@ func TestWhatIsWrongWithAURL(t *testing.T) {
 		"mysql://h,i/db":                `mysql://h,i/db: invalid argument: it names 2 hosts, and mysql is one`,
 		"postgres://h/db?server-name=x": `postgres://h/db?…: invalid argument: server-name: PostgreSQL takes the host's name; there is no other`,
 		"postgres://u@h":                `postgres://u@h: invalid argument: it names no database: write postgres://user@host/database`,
-		"memcached://u@h":               `memcached://u@h: invalid argument: memcached knows no users, and the URL names one`,
+		"memcached://u@h":               `memcached://…@h: invalid argument: memcached knows no users, and the URL names one`,
 		"memcached://h/x":               `memcached://h/x: invalid argument: memcached takes no path, and /x is one`,
 		"nats://h/x":                    `nats://h/x: invalid argument: nats takes no path, and /x is one`,
-		"nats://u@h":                    `nats://u@h: invalid argument: u has no password: add password-file=PATH; a token is a password without a user, as in nats://:token@host`,
+		"nats://token@h":                `nats://…@h: invalid argument: the user has no password: add password-file=PATH; a token is a password without a user, as in nats://:token@host`,
 		"nats://h,i":                    `nats://h,i: invalid argument: it names 2 hosts, and nats is one`,
 		"kube://shop/orders":            `kube://shop/orders: invalid argument: kube takes no path, and /orders is one`,
-		"kube://u@shop":                 `kube://u@shop: invalid argument: kube knows no users, and the URL names one`,
+		"natss://token@h":               `natss://…@h: invalid argument: no service is called "natss": did you mean nats? There are etcd, file, kube, memcached, mysql, nats, postgres, redis, zk`,
+		"nats://u@h?password-file=/no":  `nats://u@h?…: invalid argument: password-file: open /no: no such file or directory`,
+		"redis://hidden@h/orders":       `redis://…@h/orders: invalid argument: "orders" is no database: Redis numbers them, as in redis://host/0`,
+		"kube://u@shop":                 `kube://…@shop: invalid argument: kube knows no users, and the URL names one`,
 		"kube://a,b":                    `kube://a,b: invalid argument: "a,b" is no namespace: write kube://namespace?server=https://host:port`,
 		"kube://shop:443":               `kube://shop:443: invalid argument: "shop:443" is no namespace: write kube://namespace?server=https://host:port`,
 		"kube://shop?context=a":         `kube://shop?…: invalid argument: context is one of a kubeconfig, and the URL names none`,
@@ -149,7 +152,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, form := range []string{"etcd://u" + url + ":" + secret + "@h" + url, "zk://u:" + secret + url + "@h?" + url, url + ":" + secret + "@h",
-			"redis://u:" + url + secret + url + "@h", "redis://u:" + secret} {
+			"redis://u:" + url + secret + url + "@h", "redis://u:" + secret, "nats://" + secret + "@h" + url, "redis://" + secret + "@h" + url} {
 			s, err := Parse(form)
 			if err == nil && strings.Contains(s.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
 				t.Fatalf("%q is shown with its password", form)
