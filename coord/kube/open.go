@@ -70,11 +70,8 @@ func baseOf(server, namespace string) (*url.URL, error) {
 		return nil, pkg.Invalid("the namespace %q: a namespace's name has lower-case letters, digits and hyphens", namespace)
 	}
 	u, err := url.Parse(server)
-	if err != nil {
-		return nil, storekit.OneLine(pkg.Invalid("the server: %w", err))
-	}
-	if u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, pkg.Invalid("the server %q: write https://host:port", u.Redacted())
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, pkg.Invalid("the server is no URL of the kind https://host:port") // it is not shown: a token may stand in it
 	}
 	if u.Port() != "" {
 		if err := driverkit.CheckAddress(u.Host); err != nil {

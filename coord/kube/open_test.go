@@ -45,6 +45,9 @@ func TestWhatIsWrongWithTheOptions(t *testing.T) {
 		"no host":                {"default", []Option{WithServer("https://")}, "https://host:port"},
 		"a port that is none":    {"default", []Option{WithServer("https://127.0.0.1:99999")}, "the server"},
 		"a password in the URL":  {"default", []Option{WithServer("https://u:secret@127.0.0.1:1")}, "https://host:port"},
+		"a token in the URL":     {"default", []Option{WithServer("https://secret@127.0.0.1:1")}, "https://host:port"},
+		"a password cut short":   {"default", []Option{WithServer("https://u:secret/a@127.0.0.1:1")}, "https://host:port"},
+		"one that is misspelt":   {"default", []Option{WithServer("https://u:secret%zz@127.0.0.1:1")}, "https://host:port"},
 		"a bad root":             {"default", []Option{WithServer(at), WithRoot("a_b")}, "WithRoot"},
 		"no token":               {"default", []Option{WithServer(at), WithTokenFile(dir + "/none")}, "the token"},
 		"an empty token":         {"default", []Option{WithServer(at), WithTokenFile(file("empty", "\n"))}, "one word"},
@@ -58,6 +61,9 @@ func TestWhatIsWrongWithTheOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(within(t, 20*time.Second), c.namespace, append(c.opts, WithLogger(logger(t)))...)
 			storecheck.Refused(t, err, coord.ErrInvalid, c.says)
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("it is shown: %v", err)
+			}
 		})
 	}
 }
