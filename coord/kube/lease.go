@@ -165,5 +165,5 @@ func (l *lease) item() (it register.Item, at stand, err error) {
 			return it, at, nil
 		}
 	}
-	return it, at, storekit.Denied("the lease %s is not ours, or of another version of turnwise: name another root with WithRoot", l.Metadata.Name)
+	return it, at, storekit.NotOurs("the lease %s is not ours, or of another version of turnwise: name another root with WithRoot", l.Metadata.Name)
 }

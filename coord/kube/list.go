@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 const (
@@ -46,6 +47,7 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 		for i := range all.Items {
 			l := &all.Items[i]
 			it, _, err := l.item()
+			it, err = storekit.Listed(it.Key, it, err)
 			switch {
 			case l.Metadata.Name != s.nameOf(it.Key): // somebody's copy, or not ours
 			case err != nil:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -84,6 +85,30 @@ func TestACopyOfALeaseIsNoRegister(t *testing.T) {
 
 // What an emptied register leaves behind, if the one who emptied it dies halfway, is taken away by who lists, and in nobody's
 // way until then.
+// Who may create leases can spoil a line, but keeps nobody from seeing the others.
+func TestALeaseThatIsSpoiltIsListedAsNobodys(t *testing.T) {
+	onBoth(t, func(t *testing.T, opts []Option) {
+		s := opened(t, opts...)
+		put(t, s, register.Item{Key: "line/orders"}, "ours")
+		spoilt := &lease{APIVersion: group, Kind: "Lease", Metadata: metadata{Name: s.nameOf("line/fresh"),
+			Labels:      map[string]string{rootLabel: s.root, kindLabel: "line"},
+			Annotations: map[string]string{keyNote: "line/fresh", versionNote: "nonsense"}}}
+		if err := s.ask(within(t, 10*time.Second), request{method: http.MethodPost, body: spoilt}, nil); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		if err := s.List(within(t, 10*time.Second), "line/", func(it register.Item) bool { found[it.Key] = string(it.Value); return true }); err != nil {
+			t.Error(err)
+		}
+		if len(found) != 2 || found["line/orders"] != "ours" {
+			t.Errorf("listed: %q", found)
+		}
+		if _, err := s.Read(within(t, 10*time.Second), "line/fresh"); !errors.Is(err, driver.ErrDenied) {
+			t.Errorf("read: %v", err)
+		}
+	})
+}
+
 func TestAnEmptyLeaseIsTakenAwayByWhoLists(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts []Option) {
 		s := opened(t, opts...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // together is how many registers List asks for at a time.
@@ -38,6 +39,7 @@ func (s *Store) list(ctx context.Context, c *conn, known *memory, prefix string,
 			asking.Go(func() {
 				f := &all[i]
 				f.it, f.at, f.err = s.content(ctx, c, known, key)
+				f.it, f.err = storekit.Listed(key, f.it, f.err)
 			})
 		}
 		asking.Wait()
@@ -48,7 +50,9 @@ func (s *Store) list(ctx context.Context, c *conn, known *memory, prefix string,
 			case f.it.Version.IsZero():
 				continue
 			}
-			f.it.Age = max(0, now.Sub(f.at.since))
+			if !f.at.since.IsZero() {
+				f.it.Age = max(0, now.Sub(f.at.since))
+			}
 			if !yield(f.it) {
 				return nil
 			}

@@ -64,7 +64,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 func item(key string, data []byte) (register.Item, error) {
 	it := register.Item{Key: key}
 	if len(data) < len(it.Version) {
-		return it, storekit.Denied("the message for %.100q is not ours: who else publishes under this root?", key)
+		return it, storekit.NotOurs("the message for %.100q is not ours: who else publishes under this root?", key)
 	}
 	it.Version = register.Version(data[:len(it.Version)])
 	if !it.Version.IsZero() {

@@ -178,6 +178,13 @@ func TestAStrangerWhoMayPublishToRegisters(t *testing.T) {
 	n := neighbour(t, []string{"turnwise.r.>"}, nil)
 	n.asks(t, n.subject(t, "fresh"), "nonsense")
 	storecheck.SpoilsOneLine(t, n.a, n.b, "fresh")
+	n.asks(t, n.subject(t, "short"), "x")
+	storecheck.SpoilsOneLine(t, n.a, n.b, "short")
+	h := storecheck.Locked(t, n.a, "orders")
+	storecheck.ListsTheOthers(t, n.b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
 	// Whatever he writes to a line is the line.
 	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, n.subject(t, "orders"), strings.Repeat("\x00", 8)) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -72,4 +73,22 @@ func TestAStrangerWhoMayWriteOtherKeysLetsNobodyIn(t *testing.T) {
 		t.Errorf("somebody was let in after %v: whoever held had not noticed yet", d)
 	}
 	third.Release()
+}
+
+// In the place of a line there may be something of another type.
+func TestWhoSpoilsOneKeyKeepsNobodyFromListingTheOthers(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	c := storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) { return Connect(ctx, address, WithRoot("r")) })
+	h := storecheck.Locked(t, c, "spoilt")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	spoilt := "r:line/spoilt"
+	if redistest.CLI(t, address, "EXISTS", spoilt) != "1" {
+		t.Fatalf("it is not under %s: %s", spoilt, redistest.CLI(t, address, "KEYS", "*"))
+	}
+	redistest.CLI(t, address, "DEL", spoilt)
+	redistest.CLI(t, address, "LPUSH", spoilt, "x")
+	storecheck.Locked(t, c, "orders")
+	storecheck.ListsTheOthers(t, c, "orders")
 }

@@ -3,6 +3,7 @@ package storecheck
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,15 @@ func SpoilsOneLine(t testing.TB, a, b *coord.Client, name string) {
 		t.Errorf("a line that he has made: %v", err)
 	}
 	ShutsOut(t, a, b, "orders")
+}
+
+// ListsTheOthers checks that a line that somebody else has spoilt does not keep anybody from listing the others.
+func ListsTheOthers(t testing.TB, c *coord.Client, others ...string) {
+	t.Helper()
+	names, err := c.Lines(Within(t, 20*time.Second), "")
+	if err != nil || !slices.Equal(names, others) {
+		t.Errorf("the lines are %q, and should be %q: %v", names, others, err)
+	}
 }
 
 // SpoilsAll checks that everything is refused when a stranger has overwritten all there is.

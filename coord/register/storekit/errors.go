@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register"
 )
 
 // Denied returns the error for what no retry mends: driver.ErrDenied.
@@ -84,3 +85,21 @@ func (e *oneLine) Error() string {
 }
 
 func isBreak(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
+
+// NotOurs is Denied for a register in whose place something stands that no store has written.
+func NotOurs(format string, args ...any) error { return &notOurs{Denied(format, args...)} }
+
+type notOurs struct{ error }
+
+func (e *notOurs) Unwrap() error { return e.error }
+
+// Listed returns what a list says of a register that was read. One that is not ours stands, so that nobody takes it for a session
+// that is over, and has a value that is nobody's: whoever can write to one register keeps nobody from listing the others.
+func Listed(key string, it register.Item, err error) (register.Item, error) {
+	var e *notOurs
+	if !errors.As(err, &e) {
+		return it, err
+	}
+	const nobodys = "\xff"
+	return register.Item{Key: key, Version: register.Version([]byte("\xff\xff\xff\xff\xff\xff\xff\xff")), Value: []byte(nobodys), Age: -1}, nil
+}

@@ -139,7 +139,8 @@ local all, size = {false}, 0
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 for _, key in ipairs(keys) do
-  local s = redis.call('GETRANGE', key, 0, MOST)
+  local s = redis.pcall('GETRANGE', key, 0, MOST)
+  if type(s) ~= 'string' then s = 'a list, or a set' end
   all[1] = key
   if s == '' and lost(KEYS[2], key) then return 0 end
   local since = tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
