@@ -30,6 +30,9 @@ func New(ctx context.Context, options natsgo.Options, opts ...Option) (driver.Dr
 	if err != nil {
 		return nil, err
 	}
+	if all := options.Servers; len(all) > 1 || len(all) == 1 && options.Url != "" && options.Url != all[0] {
+		return nil, pkg.Invalid("the options name several servers: each has lines of its own, so processes would not meet")
+	}
 	s, err := open(ctx, c, options, "the server of the options")
 	if err != nil {
 		return nil, err

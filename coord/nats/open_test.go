@@ -140,6 +140,30 @@ func TestNewConnectsAsTheOptionsSay(t *testing.T) {
 	lock()
 }
 
+// The client library takes any of them, and each has lines of its own.
+func TestNewTakesOneServer(t *testing.T) {
+	t.Parallel()
+	a, b := servers.NATS(t).Member(0), servers.NATS(t).Member(0)
+	for _, servers := range [][]string{{a.URL(), b.URL()}, {b.URL()}} {
+		o := natsgo.GetDefaultOptions()
+		o.Url, o.Servers = a.URL(), servers
+		d, err := New(within(t, 20*time.Second), o)
+		if !errors.Is(err, coord.ErrInvalid) {
+			t.Errorf("%q: %v", servers, err)
+		}
+		if err == nil {
+			d.Close(t.Context())
+		}
+	}
+	o := natsgo.GetDefaultOptions()
+	o.Url, o.Servers = "", []string{a.URL()}
+	d, err := New(within(t, 20*time.Second), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close(t.Context())
+}
+
 func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 	t.Parallel()
 	always, lazy := servers.NATS(t, servers.Fsync()).Member(0), servers.NATS(t, servers.Shared()).Member(0)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,41 @@ func TestAStrangerWhoHearsWhatIsTold(t *testing.T) {
 			t.Error("he hears of no line")
 		}
 		break
+	}
+}
+
+func TestAStrangerWhoHearsWhatIsSaid(t *testing.T) {
+	for _, subject := range []string{"turnwise.r.>", "turnwise.inbox.>"} {
+		t.Run(subject, func(t *testing.T) {
+			n := neighbour(t, nil, []string{subject})
+			heard := make(chan *natsgo.Msg, 10_000)
+			if _, err := n.stranger.ChanSubscribe(subject, heard); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.stranger.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			storecheck.ShutsOut(t, n.a, n.b, "orders")
+			// A line has the names of the machines in it; where it is read, it is in base64.
+			host, err := os.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for end := time.After(10 * time.Second); ; {
+				select {
+				case m := <-heard:
+					var says struct{ Message struct{ Data []byte } }
+					_ = json.Unmarshal(m.Data, &says)
+					if !strings.Contains(string(m.Data)+string(says.Message.Data), host) {
+						continue
+					}
+				case <-end:
+					t.Error("he sees no line")
+				}
+				break
+			}
+			n.mayNot(t, strings.TrimSuffix(subject, ">")+"x", "")
+		})
 	}
 }
 
