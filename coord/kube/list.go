@@ -38,7 +38,7 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 	if kind, has := kindOf(prefix); has {
 		selector += "," + kindLabel + "=" + kind
 	}
-	var empty []lease
+	var empty []lease // without what stands in them: a server that lies may have as many as it likes
 	for token := ""; ; {
 		all, err := s.some(ctx, known, selector, token)
 		if err != nil {
@@ -52,8 +52,9 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 			case l.Metadata.Name != s.nameOf(it.Key): // somebody's copy, or not ours
 			case err != nil:
 				return err
+			case it.Version.IsZero() && len(empty) < mostCleared:
+				empty = append(empty, lease{Metadata: metadata{Name: l.Metadata.Name, UID: l.Metadata.UID, ResourceVersion: l.Metadata.ResourceVersion}})
 			case it.Version.IsZero():
-				empty = append(empty, *l)
 			case strings.HasPrefix(it.Key, prefix) && !yield(it):
 				return nil
 			}
@@ -90,7 +91,7 @@ func (s *Store) some(ctx context.Context, known *memory, selector, token string)
 
 // clear takes away what emptied registers have left behind. If somebody makes one of them again meanwhile, it stays.
 func (s *Store) clear(ctx context.Context, empty []lease) {
-	for _, l := range empty[:min(len(empty), mostCleared)] {
+	for _, l := range empty {
 		at := stand{uid: l.Metadata.UID, revision: l.Metadata.ResourceVersion}
 		if err := s.ask(ctx, deletion(l.Metadata.Name, at), nil); err != nil && !isStale(err) {
 			s.Log.Debug("kube: an empty lease stays for now", "lease", l.Metadata.Name, "err", err)

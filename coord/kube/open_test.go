@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +152,38 @@ func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
 				return Open(ctx, "default", WithServer("http://"+address))
 			})
 		})
+	}
+}
+
+// Empty leases are remembered until the list is over, to be taken away.
+func TestAListOfEmptyLeasesTakesLittleMemory(t *testing.T) {
+	const pages, size = 60, 2 << 20
+	var s *Store
+	var asked int
+	var heap runtime.MemStats
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		all := leases{}
+		if asked++; r.Method == http.MethodGet && asked < pages {
+			key := fmt.Sprint("line/", asked)
+			all.Metadata.Continue = "more"
+			all.Items = []lease{{Metadata: metadata{Name: s.nameOf(key), Annotations: map[string]string{keyNote: key, "x": strings.Repeat("x", size)}}}}
+		} else if asked == pages {
+			runtime.GC()
+			runtime.ReadMemStats(&heap)
+		}
+		_ = json.NewEncoder(w).Encode(all)
+	}))
+	t.Cleanup(server.Close)
+	s = raw(t, []Option{WithServer(server.URL)})
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := s.list(within(t, 60*time.Second), &memory{}, "line/", func(register.Item) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if grown := int64(heap.HeapAlloc) - int64(before.HeapAlloc); asked <= pages || grown > pages*size/4 {
+		t.Errorf("%d requests, and %d MB", asked, grown>>20)
 	}
 }
 
