@@ -1,6 +1,11 @@
 package planted
 
 var nats = []Bug{
+	one("nats: a message is longer than the server has announced",
+		"coord/nats/vet.go", `if v.rest <= int64(len(lineEnd)) && b[0]`, `if v.rest < 0 && b[0]`, testsIn("coord/nats", "TestAServerThatLiesTakesLittleMemory")),
+	one("nats: a message that is no register's ends a list",
+		"coord/nats/list.go", `f.it, f.err = storekit.Listed(key, f.it, f.err)`, `_, _ = storekit.Listed(key, f.it, f.err)`,
+		testsIn("coord/nats", "TestAStrangerWhoMayPublishToRegisters")),
 	one("nats: a swap goes behind whatever stands there",
 		"coord/nats/swap.go", `	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(seq, 10))`, `	_ = strconv.FormatUint(seq, 10)`,
 		testsIn("coord/nats", "TestALateSwapReplacesNothing")),
@@ -39,6 +44,6 @@ var nats = []Bug{
 		"coord/nats/conn.go", `	case !says.JetStream.Config.SyncAlways:`, `	case !says.JetStream.Config.SyncAlways && false:`,
 		testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
 	one("nats: what a server says is believed",
-		"coord/nats/vet.go", `n < 0 || n > maxMessage`, `n < 0`,
+		"coord/nats/vet.go", `err != nil || n > maxMessage`, `err != nil`,
 		Tests{Module: "coord/nats", Package: ".", Run: "^TestAServerThatLiesTakesLittleMemory$/^a_message_of_eight_gigabytes$"}),
 }
