@@ -134,7 +134,10 @@ func (s *Store) prove(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would be another's word
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask the monitor: %w", err)

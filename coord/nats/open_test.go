@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +174,9 @@ func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 	refused(t, coord.ErrUnavailable, "the monitor is of the server", lazy.URL(), WithMonitor(monitor(always)))
 	refused(t, coord.ErrUnavailable, "ask the monitor", always.URL(), WithMonitor("http://127.0.0.1:1"))
 	refused(t, coord.ErrUnavailable, "monitor", always.URL(), WithMonitor(monitor(always)+"/nothing"))
+	elsewhere := httptest.NewServer(http.RedirectHandler(monitor(always)+"/varz", http.StatusFound))
+	defer elsewhere.Close()
+	refused(t, coord.ErrUnavailable, "302 Found", always.URL(), WithMonitor(elsewhere.URL))
 	_, err := Connect(within(t, 10*time.Second), lazy.URL(), WithClient(coord.Require(coord.Strength{Restart: coord.Remembers})))
 	if !errors.Is(err, coord.ErrTooWeak) {
 		t.Errorf("who must not forget gets a server that may: %v", err)
