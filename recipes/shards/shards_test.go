@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -360,6 +361,26 @@ func TestWhoCountsOtherwiseOwnsNothing(t *testing.T) {
 		require.NoError(t, h.Release())
 		stop()
 		all.Wait()
+	})
+}
+
+// Who may write the line of the group decides who works. He gives no shard two owners.
+func TestWhoForgesTheGroupEndsTheWorkAndGivesNothingAway(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		members := group.New(s.Client(), "partitions/members")
+		h, err := members.Join(t.Context(), []byte(strconv.Itoa(count)))
+		require.NoError(t, err)
+		b := newBoard(t)
+		ends := make(chan error)
+		go func() {
+			ends <- shards.New(s.Client(), "partitions", count).Run(t.Context(), b.works("honest", time.Millisecond))
+		}()
+		time.Sleep(10 * time.Second)
+		require.NotEmpty(t, b.owners())
+		require.NoError(t, members.Update(t.Context(), h, []byte("0")))
+		require.ErrorIs(t, <-ends, coord.ErrInvalid)
+		require.Empty(t, b.owners())
+		require.NoError(t, h.Release())
 	})
 }
 
