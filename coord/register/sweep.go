@@ -100,11 +100,8 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 			if s.other.version != it.Version {
 				s.other = sighting{version: it.Version, still: deadlines.Standstill{First: s.d.clock.own(time.Now())}}
 			}
-			h, ok := parseHeartbeat(it.Value)
+			h, _ := parseHeartbeat(it.Value) // one of another layout lives, too, as long as it is renewed
 			s.next = sweeperLate * max(leisure(h.ttl), leisure(s.d.cfg.ttl))
-			if !ok {
-				return false, nil
-			}
 			if s.next -= s.d.clock.own(sent) - s.other.still.First; s.next > 0 {
 				return false, nil
 			}

@@ -89,3 +89,35 @@ func TestASweeperThatWasHeldUpIsSoonBack(t *testing.T) {
 		})
 	}
 }
+
+// Who may write one register could keep everybody from sweeping with a sweeper that nobody ever is, or that says to be slow.
+func TestASweeperThatIsNoneIsReplaced(t *testing.T) {
+	for name, says := range map[string]string{
+		"nothing":     "",
+		"nonsense":    "nonsense",
+		"a long TTL":  "\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x00",
+		"half of one": "\x01\xff",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				store := memory.NewStore()
+				forged := register.Swap{Key: "sweeper", Next: register.NewVersion(), Value: []byte(says)}
+				if _, err := store.Swap(ctx, forged); err != nil {
+					t.Fatal(err)
+				}
+				other, _ := open(t, store)
+				defer shut(t, other)
+				dying, s := open(t, store)
+				defer shut(t, dying)
+				join(t, s, "line")
+				s.Abandon(ctx)
+				time.Sleep(10 * time.Minute)
+				if all, err := other.Line(ctx, "line"); err != nil || len(all) > 0 {
+					t.Errorf("%v stand, %v", all, err)
+				}
+			})
+		})
+	}
+}
