@@ -214,6 +214,12 @@ func TestAStrangerWhoMayPublishToRegisters(t *testing.T) {
 	n := neighbour(t, []string{"turnwise.r.>"}, nil)
 	n.asks(t, n.subject(t, "fresh"), "nonsense")
 	storecheck.SpoilsOneLine(t, n.a, n.b, "fresh")
+	// Whatever he writes to a line is the line.
+	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, n.subject(t, "orders"), strings.Repeat("\x00", 8)) })
+}
+
+func TestAMessageThatIsNoRegisterHarmsNoOther(t *testing.T) {
+	n := neighbour(t, []string{"turnwise.r.>"}, nil)
 	n.asks(t, n.subject(t, "short"), "x")
 	storecheck.SpoilsOneLine(t, n.a, n.b, "short")
 	h := storecheck.Locked(t, n.a, "orders")
@@ -221,8 +227,6 @@ func TestAStrangerWhoMayPublishToRegisters(t *testing.T) {
 	if err := h.Release(); err != nil {
 		t.Error(err)
 	}
-	// Whatever he writes to a line is the line.
-	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, n.subject(t, "orders"), strings.Repeat("\x00", 8)) })
 }
 
 // hears returns the subject of a line, which whoever hears what is told can see.

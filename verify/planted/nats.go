@@ -5,7 +5,7 @@ var nats = []Bug{
 		"coord/nats/vet.go", `if v.rest <= int64(len(lineEnd)) && b[0]`, `if v.rest < 0 && b[0]`, testsIn("coord/nats", "TestAServerThatLiesTakesLittleMemory")),
 	one("nats: a message that is no register's ends a list",
 		"coord/nats/list.go", `f.it, f.err = storekit.Listed(key, f.it, f.err)`, `_, _ = storekit.Listed(key, f.it, f.err)`,
-		testsIn("coord/nats", "TestAStrangerWhoMayPublishToRegisters")),
+		testsIn("coord/nats", "TestAMessageThatIsNoRegisterHarmsNoOther")),
 	one("nats: a swap goes behind whatever stands there",
 		"coord/nats/swap.go", `	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(seq, 10))`, `	_ = strconv.FormatUint(seq, 10)`,
 		testsIn("coord/nats", "TestALateSwapReplacesNothing")),
