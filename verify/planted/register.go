@@ -82,6 +82,11 @@ var register = []Bug{
 		"coord/register/session.go", `	was, ok := tries[cur.Version]
 	if !ok {`, `	was, ok := tries[cur.Version]
 	if was = sent; !ok && false {`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
+	one("register: a sweeper's register that is none keeps everybody from sweeping",
+		"coord/register/sweep.go", `			h, _ := parseHeartbeat(it.Value) // one`, `			h, ok := parseHeartbeat(it.Value)
+			if !ok {
+				return false, nil
+			} // one`, testsRegister("TestASweeperThatIsNoneIsReplaced")),
 	one("register: an amendment that changes nothing asks nobody",
 		"coord/register/amend.go", `if me = n; !t.fresh {`, `if me = n; false {`, testsRegister("TestAnAmendmentThatChangesNothingAsksTheStore")),
 	one("register: a watch's own doubt ends its look",
