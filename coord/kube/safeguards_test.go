@@ -83,8 +83,6 @@ func TestACopyOfALeaseIsNoRegister(t *testing.T) {
 	})
 }
 
-// What an emptied register leaves behind, if the one who emptied it dies halfway, is taken away by who lists, and in nobody's
-// way until then.
 // Who may create leases can spoil a line, but keeps nobody from seeing the others.
 func TestALeaseThatIsSpoiltIsListedAsNobodys(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts []Option) {
@@ -109,6 +107,8 @@ func TestALeaseThatIsSpoiltIsListedAsNobodys(t *testing.T) {
 	})
 }
 
+// What an emptied register leaves behind, if the one who emptied it dies halfway, is taken away by who lists, and in nobody's
+// way until then.
 func TestAnEmptyLeaseIsTakenAwayByWhoLists(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts []Option) {
 		s := opened(t, opts...)

@@ -52,7 +52,7 @@ func neighbour(t *testing.T, publish, subscribe []string) *neighbours {
 		"{ user: stranger, password: his, "+permissions(publish, append(subscribe, strangersInbox+".>"))+" } ] }")).Member(0)
 	connect := func() *coord.Client {
 		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
-			return Connect(ctx, "nats://turnwise:ours@"+n.Addr(), WithTTL(2*time.Second), WithLongestTTL(2*time.Second), WithLogger(storecheck.Logger(t)))
+			return Connect(ctx, "nats://turnwise:ours@"+n.Addr(), WithTTL(4*time.Second), WithLongestTTL(4*time.Second), WithLogger(storecheck.Logger(t)))
 		})
 	}
 	n.a, n.b = connect(), connect()
