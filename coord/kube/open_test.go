@@ -157,7 +157,7 @@ func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
 
 // Empty leases are remembered until the list is over, to be taken away.
 func TestAListOfEmptyLeasesTakesLittleMemory(t *testing.T) {
-	const pages, size = 60, 2 << 20
+	const pages, size = 40, 1 << 19
 	var s *Store
 	var asked int
 	var heap runtime.MemStats
