@@ -93,8 +93,9 @@ func (in *Inside) Leave(ctx context.Context) error {
 	left := in.hold.Release()
 	for all, err := range b.watch(ctx) {
 		switch {
-		case err != nil:
+		case coord.IsLasting(err):
 			return b.fail("leave", err)
+		case err != nil: // it is looked for again
 		case len(all) > 0 && all[0].Token <= in.last: // those of earlier rounds left before this one began
 		case errors.Is(left, coord.ErrLost):
 			return b.fail("leave", left)
@@ -139,7 +140,8 @@ type waiter struct {
 	barrier *Barrier
 	hold    *coord.Hold
 	retries driverkit.Retries
-	came    int // how many had come when it looked last
+	came    int   // how many had come when it looked last
+	trouble error // why it could not look last
 }
 
 // await returns the round that the waiter belongs to, once that has begun.
@@ -147,6 +149,9 @@ func (w *waiter) await(ctx context.Context) (round, error) {
 	standing, cancel := w.hold.With(ctx)
 	defer cancel()
 	for all, err := range w.barrier.watch(standing) {
+		if w.trouble = err; err != nil && !coord.IsLasting(err) {
+			continue // it is looked for again
+		}
 		r, begun := round{}, false
 		if err == nil {
 			r, begun, err = w.sees(standing, all)
@@ -158,9 +163,17 @@ func (w *waiter) await(ctx context.Context) (round, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return round{}, fmt.Errorf("%w: %d of %d have come", ctx.Err(), w.came, w.size)
+		return round{}, w.gaveUp(ctx)
 	}
 	return round{}, w.afterwards(ctx)
+}
+
+// gaveUp says what was in the way when ctx ended.
+func (w *waiter) gaveUp(ctx context.Context) error {
+	if w.trouble != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), w.trouble)
+	}
+	return fmt.Errorf("%w: %d of %d have come", ctx.Err(), w.came, w.size)
 }
 
 // errCounted is for one whose place had gone: the round reaches as far, but nobody wrote down who stood there.
@@ -172,7 +185,7 @@ func (w *waiter) afterwards(ctx context.Context) error {
 	lost := w.hold.Err()
 	_ = w.hold.Release()
 	for all, err := range w.barrier.watch(ctx) {
-		if err == nil && w.at(all) >= 0 {
+		if w.trouble = err; err == nil && w.at(all) >= 0 || err != nil && !coord.IsLasting(err) {
 			continue
 		}
 		var r round
@@ -187,14 +200,14 @@ func (w *waiter) afterwards(ctx context.Context) error {
 		}
 		return lost
 	}
-	return ctx.Err()
+	return w.gaveUp(ctx)
 }
 
-// watch yields those who have come, and only errors that last.
+// watch yields those who have come, and errors as coord.Client.WatchLine does.
 func (b *Barrier) watch(ctx context.Context) iter.Seq2[[]coord.Node, error] {
 	return func(yield func([]coord.Node, error) bool) {
 		for view, err := range b.client.WatchLine(ctx, b.name) {
-			if (err == nil || coord.IsLasting(err)) && !yield(members(view.Nodes), err) {
+			if !yield(members(view.Nodes), err) {
 				return
 			}
 		}

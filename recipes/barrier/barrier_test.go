@@ -246,6 +246,17 @@ func TestAWaitThatIsGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestAServiceThatIsOutOfReachIsSaid(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		a := comes(t.Context(), c, 2)
+		defer s.Partition(c)()
+		g := <-a
+		require.ErrorIs(t, g.err, context.DeadlineExceeded)
+		require.ErrorIs(t, g.err, coord.ErrUnavailable)
+	})
+}
+
 func TestWhatCannotBeIsSaid(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		ctx, cancel := context.WithCancel(t.Context())
