@@ -58,6 +58,7 @@ type acquire struct {
 	maxWait time.Duration
 	maxHold time.Duration
 	onWait  func()
+	says    remarks         // beside the data of its node
 	within  time.Duration   // Together; 0: it shares no node
 	shared  *shared         // the node that it gets the turn of, for others to share; nil: none
 	try     bool            // it waits for nobody
@@ -168,6 +169,9 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 			o(a)
 		}
 	}
+	if err := a.says.check(len(data)); err != nil {
+		return nil, err
+	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
 		switch {
 		case !rules.Covers(held.kind(), kind):
@@ -179,7 +183,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	}
 	owner := a.owner
 	owner.Since = a.since
-	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: bytes.Clone(data), Sight: rule.Sight}
+	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: a.says.with(data), Sight: rule.Sight}
 	return nil, nil
 }
 
@@ -417,5 +421,5 @@ func (a *acquire) seeFirst(ctx context.Context) {
 // shown returns the node as the users of this client know it.
 func (c *Client) shown(n Node) Node {
 	n.Line, n.Token, n.Data = c.ownName(n.Line), n.Token<<TurnBits, bytes.Clone(n.Data)
-	return readNote(n)
+	return readRemarks(n)
 }

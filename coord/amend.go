@@ -29,6 +29,9 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	if err := checkEntry(kind, data, Rule{WaitFor: func(Node, []Node) []Node { return nil }}); err != nil {
 		return fail(err)
 	}
+	if err := (remarks{rank: h.says.rank}).check(len(data)); err != nil {
+		return fail(err)
+	}
 	ctx, cancel := h.With(ctx)
 	defer cancel()
 	if err := h.beginChange(ctx); err != nil {
@@ -41,7 +44,7 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	if open := h.openAs.Load(); open != nil && *open != kind {
 		return fail(fmt.Errorf("%w: it is held as %s until that is settled", ErrInvalid, *open))
 	}
-	err := h.amend(ctx, kind, withNote(h.noted, data))
+	err := h.amend(ctx, kind, h.says.with(data))
 	if err == nil {
 		return nil
 	}

@@ -5,21 +5,20 @@ import (
 	"testing"
 )
 
-// FuzzTurnNotes reads what others have written into their nodes: what is taken for a note is one that we would write, and nothing
+// FuzzRemarks reads what others have written into their nodes: what is taken for a remark is one that we would write, and nothing
 // of the data is lost.
-func FuzzTurnNotes(f *testing.F) {
-	for _, data := range []string{"", noteHead, noteHead + noteTime, noteHead + noteTime + "\n", noteHead + noteTime + "\nmore",
-		noteHead + "2026-02-30T00:00:00.000Z\n", noteHead + "2026-02-03T00:00:00,000Z\n", noteHead + "0000-01-01T00:00:00.000Z\n\x00"} {
+func FuzzRemarks(f *testing.F) {
+	for _, data := range []string{"", turnHead, turnHead + turnTime, turnHead + turnTime + "\n", turnHead + turnTime + "\nmore",
+		turnHead + "2026-02-30T00:00:00.000Z\n", turnHead + "2026-02-03T00:00:00,000Z\n", turnHead + "0000-01-01T00:00:00.000Z\n\x00",
+		turnHead + "0001-01-01T00:00:00.000Z\n", rankHead + "3\n", rankHead + "+3\n" + asksHead + "please\n", rankHead + "-3\n" + asksHead + "please\nmore",
+		rankHead + "0\n", asksHead + "\n", asksHead + "\x1b\n", asksHead + "a\n" + rankHead + "1\n", rankHead + "1\n" + rankHead + "2\n"} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n := readNote(Node{Data: data})
-		again := n.Data
-		if len(n.Data) < len(data) {
-			again = append([]byte(noteHead+n.Turn.Format(noteTime)+"\n"), n.Data...)
-		}
-		if !bytes.Equal(again, data) {
-			t.Errorf("%q is a note of %v with %q, and that is %q", data, n.Turn, n.Data, again)
+		n := readRemarks(Node{Data: data})
+		again := append(remarks{n.Rank, n.Asks, n.Turn}.before(n.Data), n.Data...)
+		if !bytes.Equal(again, data) && len(data) <= MaxData {
+			t.Errorf("%q is read as %+v, and that is %q", data, n, again)
 		}
 	})
 }

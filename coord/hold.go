@@ -46,7 +46,7 @@ type Hold struct {
 	timer    *time.Timer        // starts it
 
 	noting *time.Timer // has it say since when it is held; nil: it does not
-	noted  time.Time   // what it says; guarded by changing
+	says   remarks     // beside its data; but for the rank, guarded by changing
 }
 
 // acquired is what a hold needs to know of the call that it came from.
@@ -82,7 +82,7 @@ var errBeside = errors.New("another hold has not ended")
 
 func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
-		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, changing: make(chan struct{}, 1), left: make(chan struct{})}
+		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, says: remarks{rank: a.says.rank}, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	most := a.maxHold
 	if a.shared != nil { // it is for the turns
 		most = 0

@@ -35,7 +35,7 @@ func (c *Client) inLine(name string, nodes []Node) []Node {
 	for i, n := range all {
 		n.Holds, n.Line, n.Token = turns[i], name, n.Token<<TurnBits
 		n.Inside = inside[n.ID]
-		all[i] = readNote(n)
+		all[i] = readRemarks(n)
 	}
 	return all
 }

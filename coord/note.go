@@ -3,6 +3,9 @@ package coord
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,40 +19,86 @@ func WithTurnNotes() Option { return func(c *Client) { c.notes = true } }
 // noteAfter is how long a hold must last before it says since when.
 const noteAfter = time.Second
 
-// A note is a line in front of a node's data.
-const (
-	noteHead = "turnwise turn "
-	noteTime = "2006-01-02T15:04:05.000Z"
-	noteSize = len(noteHead) + len(noteTime) + 1
-)
-
-// withNote returns data with a note in front, unless turn is zero or there is no room.
-func withNote(turn time.Time, data []byte) []byte {
-	if turn.IsZero() || len(data)+noteSize > MaxData {
-		return bytes.Clone(data)
-	}
-	noted := make([]byte, 0, noteSize+len(data))
-	noted = append(noted, noteHead...)
-	noted = turn.UTC().AppendFormat(noted, noteTime)
-	noted = append(noted, '\n')
-	return append(noted, data...)
+// remarks are what a node says beside its data: a line each, in front of it.
+type remarks struct {
+	rank int
+	asks string
+	turn time.Time
 }
 
-// readNote takes the note out of a node's data.
-func readNote(n Node) Node {
-	text, is := bytes.CutPrefix(n.Data, []byte(noteHead))
-	if !is || len(text) <= len(noteTime) || text[len(noteTime)] != '\n' {
-		return n
+const (
+	rankHead = "turnwise rank "
+	asksHead = "turnwise asks "
+	turnHead = "turnwise turn "
+	turnTime = "2006-01-02T15:04:05.000Z"
+	turnSize = len(turnHead) + len(turnTime) + 1
+)
+
+// mostAsked is how many bytes somebody may ask with.
+const mostAsked = 200
+
+// check says what is wrong with what is to be said beside so many bytes of data.
+func (r remarks) check(data int) error {
+	switch room := MaxData - len(r.before(nil)); {
+	case data > room:
+		return fmt.Errorf("%w: %d bytes of data, at most %d are allowed beside the rank and what it asks", ErrInvalid, data, room)
+	case len(r.asks) > mostAsked || Printable(r.asks) != r.asks:
+		return fmt.Errorf("%w: what it asks is to be one line of at most %d bytes, all printable", ErrInvalid, mostAsked)
 	}
-	turn, err := time.Parse(noteTime, string(text[:len(noteTime)]))
-	if err != nil || turn.Format(noteTime) != string(text[:len(noteTime)]) { // such as a comma before the fraction
-		return n
+	return nil
+}
+
+// before returns what stands in front of the data. For the turn there is room or not.
+func (r remarks) before(data []byte) (b []byte) {
+	if r.rank != 0 {
+		b = append(strconv.AppendInt(append(b, rankHead...), int64(r.rank), 10), '\n')
 	}
-	n.Turn, n.Data = turn, text[len(noteTime)+1:]
-	if len(n.Data) == 0 {
+	if r.asks != "" {
+		b = append(append(append(b, asksHead...), r.asks...), '\n')
+	}
+	if !r.turn.IsZero() && len(b)+turnSize+len(data) <= MaxData {
+		b = append(r.turn.UTC().AppendFormat(append(b, turnHead...), turnTime), '\n')
+	}
+	return b
+}
+
+// with returns a copy of data with the remarks in front.
+func (r remarks) with(data []byte) []byte {
+	if b := r.before(data); len(b) > 0 {
+		return append(b, data...)
+	}
+	return bytes.Clone(data)
+}
+
+// readRemarks takes the remarks out of a node's data. What is written in any other way than ours is data.
+func readRemarks(n Node) Node {
+	n.Rank = cutRemark(&n, rankHead, func(text string) remarks {
+		rank, _ := strconv.Atoi(text)
+		return remarks{rank: rank}
+	}).rank
+	n.Asks = cutRemark(&n, asksHead, func(text string) remarks { return remarks{asks: text} }).asks
+	n.Turn = cutRemark(&n, turnHead, func(text string) remarks {
+		turn, _ := time.Parse(turnTime, text)
+		return remarks{turn: turn}
+	}).turn
+	return n
+}
+
+// cutRemark takes a remark out of the data, if that begins with one of the kind.
+func cutRemark(n *Node, head string, read func(text string) remarks) remarks {
+	line, behind, ended := bytes.Cut(n.Data, []byte("\n"))
+	text, is := strings.CutPrefix(string(line), head)
+	if !ended || !is {
+		return remarks{}
+	}
+	r := read(text)
+	if string(r.before(nil)) != string(line)+"\n" || r.check(0) != nil {
+		return remarks{}
+	}
+	if n.Data = behind; len(behind) == 0 {
 		n.Data = nil
 	}
-	return n
+	return r
 }
 
 // note writes into the node since when it is held. If that fails nobody is the worse for it.
@@ -63,7 +112,7 @@ func (h *Hold) note() {
 	if h.Unsettled() {
 		return
 	}
-	h.noted = h.since
-	now := h.place.Node()
-	_ = h.amend(ctx, now.Kind, withNote(h.noted, now.Data))
+	h.says.turn = h.since
+	now := readRemarks(h.place.Node())
+	_ = h.amend(ctx, now.Kind, h.says.with(now.Data))
 }

@@ -102,7 +102,9 @@ type turn struct {
 func (a *acquire) sharedAs() sharedAs { return sharedAs{a.line, a.entry.Kind, string(a.entry.Data)} }
 
 // sharesNode reports whether the call may share a node.
-func (a *acquire) sharesNode() bool { return a.within > 0 && a.ifHeld != joinAnew && a.onWait == nil }
+func (a *acquire) sharesNode() bool {
+	return a.within > 0 && a.ifHeld != joinAnew && a.onWait == nil && a.says == (remarks{})
+}
 
 // together waits for a turn of a shared node.
 func (a *acquire) together(ctx context.Context) (*Hold, error) {

@@ -26,7 +26,10 @@ type Node struct {
 
 	Inside int // how many share it and hold or wait, if this client's callers do (coord.Together); set by package coord
 
-	Turn time.Time // since when it has had its turn, if its owner says so (coord.WithTurnNotes); set by package coord
+	// What its owner says beside the Data; set by package coord.
+	Turn time.Time // since when it has had its turn (coord.WithTurnNotes)
+	Rank int       // see coord.Rank
+	Asks string    // what it asks those ahead for; see coord.Asking
 }
 
 // Owner is who put a node into its line, according to the node: anyone who may write there may say anything. Show it,

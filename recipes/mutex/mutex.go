@@ -35,6 +35,9 @@ func MaxWait(d time.Duration) Option { return with(coord.MaxWait(d)) }
 // MaxHold bounds how long a hold lasts: then it ends by itself, with coord.ErrLost. Its context has that deadline. See coord.MaxHold.
 func MaxHold(d time.Duration) Option { return with(coord.MaxHold(d)) }
 
+// Asking asks those ahead to let go, while the caller waits. They hear of it by coord.Hold.Wanted, and need not do it.
+func Asking(why string) Option { return with(coord.Asking(why)) }
+
 // Together lets goroutines that share a client take turns in one place in line, without asking the service each time. The order
 // among all processes is first come, first served to within that time. See coord.Together.
 func Together(within time.Duration) Option { return with(coord.Together(within)) }

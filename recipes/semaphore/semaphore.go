@@ -47,6 +47,11 @@ func MaxHold(d time.Duration) Option {
 	return func(s *Semaphore) { s.opts = append(s.opts, coord.MaxHold(d)) }
 }
 
+// Asking asks those ahead to let go of their permits, while the caller waits. They hear of it by coord.Hold.Wanted, and need not do it.
+func Asking(why string) Option {
+	return func(s *Semaphore) { s.opts = append(s.opts, coord.Asking(why)) }
+}
+
 // New returns the semaphore of that name, with that many permits: any number from one to math.MaxInt64.
 func New(c *coord.Client, name string, permits int64, opts ...Option) *Semaphore {
 	s := &Semaphore{client: c, name: name, permits: permits, opts: []coord.AcquireOption{coord.Anew()}}
