@@ -45,6 +45,7 @@ var recipes = []obligation{
 		{name: "many of every weight, of many permits", run: func(s *scene) { manyWeights(s, 25) }},
 		{name: "whoever of many holders leaves, the next one enters", run: manyHolders},
 	}},
+	{"asked to let go", []scenario{{name: "a holder is asked, and lets go", run: holderIsAsked}}},
 	{"several locks", several},
 	{"turns together", together},
 	{"once in a slot", onceInASlot},
@@ -55,6 +56,7 @@ var recipes = []obligation{
 		{name: "an observer sees every leader and the vacant seat", run: observerSees},
 		{name: "a proclamation is seen and nobody is let in", run: proclaims},
 		{name: "a run goes on when its session is ended", run: runGoesOn},
+		{name: "the best candidate leads, whoever came first", run: bestLeads},
 	}},
 }
 

@@ -20,9 +20,11 @@ var ErrNoLeader = errors.New("no leader")
 
 // Election is a name and a client. It holds no state and does no I/O until asked; make one wherever you need it.
 type Election struct {
-	client *coord.Client
-	name   string
-	opts   []coord.AcquireOption // of Campaign
+	client  *coord.Client
+	name    string
+	opts    []coord.AcquireOption // of each campaign
+	maxWait *time.Duration        // of Campaign; nil: it waits for ever
+	rank    *int                  // nil: it gives way to nobody
 }
 
 // Option sets up an Election. A nil Option changes nothing.
@@ -33,7 +35,7 @@ type Option func(*Election)
 // nobody stands, and does not wait at all. MaxWait does not bound Run: a program that wants to lead whenever it can
 // gains nothing by leaving its place in the line.
 func MaxWait(d time.Duration) Option {
-	return func(e *Election) { e.opts = append(e.opts, coord.MaxWait(d)) }
+	return func(e *Election) { e.maxWait = &d }
 }
 
 // MaxTerm bounds how long a term lasts: then it ends by itself, with coord.ErrLost, and others lead before the same candidate can
@@ -56,6 +58,7 @@ func New(c *coord.Client, name string, opts ...Option) *Election {
 // Term is the time for which somebody leads: a hold with a value that everybody can see.
 type Term struct {
 	*coord.Hold
+	of *Election
 }
 
 var rule = coord.RuleOf(rules.Lead)
@@ -65,15 +68,25 @@ var rule = coord.RuleOf(rules.Lead)
 // the term. On failure nothing stays behind. If ctx descends from a term of the same election, Campaign returns
 // coord.ErrHeld.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, value, e.opts...)
+	return e.campaign(ctx, value, e.maxWait)
 }
 
-func (e *Election) campaign(ctx context.Context, value []byte, opts ...coord.AcquireOption) (*Term, error) {
-	h, err := e.client.Acquire(ctx, e.name, rules.Lead, value, rule, opts...)
-	if err != nil {
-		return nil, err
+func (e *Election) campaign(ctx context.Context, value []byte, maxWait *time.Duration) (*Term, error) {
+	for began := time.Now(); ; {
+		opts := slices.Clone(e.opts)
+		if maxWait != nil {
+			opts = append(opts, coord.MaxWait(*maxWait-time.Since(began)))
+		}
+		h, err := e.client.Acquire(ctx, e.name, rules.Lead, value, rule, opts...)
+		if err != nil {
+			return nil, err
+		}
+		t := &Term{h, e}
+		if !t.givesWay(ctx) {
+			return t, nil
+		}
+		_ = h.Release()
 	}
-	return &Term{h}, nil
 }
 
 // Proclaim replaces the value that the term shows.

@@ -15,7 +15,8 @@ import (
 // never run at once. When fn returns, the term is released, and then
 //
 //   - if the term was held to the end, Run returns what fn returned, but nil if that only says that ctx ended;
-//   - if it was lost, Run campaigns again after a pause, which grows as long as terms do not last.
+//   - if it was lost, Run campaigns again after a pause, which grows as long as terms do not last;
+//   - if fn's context ended for a better candidate (see Rank: the cause is ErrBetter), Run stands again, unless fn failed.
 //
 // MaxWait does not bound its campaigns. Run returns nil when ctx ends while it stands in line; if the service was out
 // of reach just then, or refused, the error says so (coord.ErrUnavailable, and what the service said). Run also returns
@@ -29,7 +30,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 	var trouble error // why the last campaign failed, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
-		term, err := e.campaign(ctx, value)
+		term, err := e.campaign(ctx, value, nil)
 		trouble = nil
 		if err == nil {
 			began = time.Now()
@@ -52,11 +53,26 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 	defer term.Release() // even if fn panics
 	working, cancel := term.With(ctx)
 	defer cancel()
+	working, yield := context.WithCancelCause(working)
+	defer yield(nil)
+	if e.rank != nil {
+		go func() {
+			if _, err := term.Better(working); err == nil {
+				yield(ErrBetter)
+			}
+		}()
+	}
 	err = fn(working, term)
 	if term.Release() != nil {
 		return false, nil
 	}
-	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+	ended := func(ctx context.Context) bool {
+		return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	}
+	switch {
+	case ctx.Err() == nil && context.Cause(working) == ErrBetter && (err == nil || ended(working)):
+		return false, nil
+	case ended(ctx):
 		err = nil
 	}
 	return true, err

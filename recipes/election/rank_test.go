@@ -1,0 +1,153 @@
+package election_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/verify/bubble"
+)
+
+// leads has a candidate run until ctx ends, and tells who leads.
+func leads(ctx context.Context, all *sync.WaitGroup, e *election.Election, who string, told chan<- string) {
+	all.Go(func() {
+		_ = e.Run(ctx, []byte(who), func(ctx context.Context, _ *election.Term) error {
+			told <- who
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	})
+	synctest.Wait()
+	time.Sleep(time.Second)
+}
+
+func values(t *testing.T, e *election.Election) (all []string) {
+	t.Helper()
+	candidates, err := e.Candidates(t.Context())
+	require.NoError(t, err)
+	for _, n := range candidates {
+		all = append(all, string(n.Data))
+	}
+	return all
+}
+
+func TestABetterCandidateLeadsSoonAfterItHasCome(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		told := make(chan string, 100)
+		for _, who := range []string{"a", "b", "c"} {
+			leads(ctx, &all, election.New(s.Client(), "seat", election.Rank(0)), who, told)
+		}
+		require.Equal(t, "a", <-told)
+		e := election.New(s.Client(), "seat", election.Rank(2))
+		came := time.Now()
+		term, err := e.Campaign(ctx, []byte("better"))
+		require.NoError(t, err)
+		require.Less(t, time.Since(came), time.Second)
+		require.Empty(t, told, "the others step aside without leading")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"better", "b", "c", "a"}, values(t, e), "each has gone back to the end")
+		leader, err := e.Leader(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, leader.Rank)
+
+		best := coord.Chan(ctx, func(ctx context.Context) (*coord.Hold, error) {
+			t, err := election.New(s.Client(), "seat", election.Rank(3)).Campaign(ctx, []byte("best"))
+			if err != nil {
+				return nil, err
+			}
+			return t.Hold, nil
+		})
+		n, err := term.Better(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "best", string(n.Data))
+		require.NoError(t, term.Release())
+		r := <-best
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+		time.Sleep(time.Second)
+		require.NotEmpty(t, told, "one of the others leads again")
+		stop()
+		all.Wait()
+	})
+}
+
+func TestWhoHasNoRankGivesWayToNobody(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		term, err := election.New(s.Client(), "seat").Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		better := election.New(s.Client(), "seat", election.Rank(9), election.MaxWait(time.Hour))
+		_, err = better.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, coord.ErrBusy)
+		require.NoError(t, term.Err())
+		_, err = term.Better(t.Context())
+		require.ErrorIs(t, err, coord.ErrInvalid)
+		require.NoError(t, term.Release())
+	})
+}
+
+// Each time that it goes back to the end counts as waiting.
+func TestStandingAgainTakesNoMoreThanMaxWait(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		first, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		began := time.Now()
+		ended := make(chan error)
+		go func() {
+			_, err := election.New(s.Client(), "seat", election.Rank(1), election.MaxWait(time.Minute)).Campaign(t.Context(), nil)
+			ended <- err
+		}()
+		time.Sleep(30 * time.Second)
+		better := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
+			t, err := election.New(s.Client(), "seat", election.Rank(2)).Campaign(ctx, nil)
+			if err != nil {
+				return nil, err
+			}
+			return t.Hold, nil
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, first.Release())
+		r := <-better
+		require.NoError(t, r.Err)
+		require.ErrorIs(t, <-ended, context.DeadlineExceeded)
+		require.LessOrEqual(t, time.Since(began), time.Minute+time.Second)
+		require.NoError(t, r.Hold.Release())
+	})
+}
+
+func TestWhoYieldsStandsBehindAllOthers(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		e := election.New(s.Client(), "seat")
+		term, err := e.Campaign(t.Context(), []byte("a"))
+		require.NoError(t, err)
+		other := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
+			t, err := election.New(s.Client(), "seat").Campaign(ctx, []byte("b"))
+			return t.Hold, err
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, term.Proclaim(t.Context(), []byte("A")))
+		again := make(chan *election.Term)
+		go func() {
+			next, err := term.Yield(t.Context())
+			assert.NoError(t, err)
+			again <- next
+		}()
+		b := <-other
+		require.NoError(t, b.Err)
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"b", "A"}, values(t, e))
+		require.NoError(t, b.Hold.Release())
+		next := <-again
+		require.Greater(t, next.Token(), b.Hold.Token())
+		require.NoError(t, next.Release())
+	})
+}
