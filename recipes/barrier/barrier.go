@@ -28,7 +28,8 @@ type Barrier struct {
 	size   int
 }
 
-// New returns the barrier of that name, at which so many have to come. All must say the same number.
+// New returns the barrier of that name, at which so many have to come. All must say the same number: who says another than one that came
+// before it is told coord.ErrInvalid.
 func New(c *coord.Client, name string, size int) *Barrier { return &Barrier{c, name, size} }
 
 // Wait comes to the barrier, and returns when enough have come. All who go on together are told the same round, and rounds grow by one.
@@ -140,7 +141,7 @@ type waiter struct {
 	barrier *Barrier
 	hold    *coord.Hold
 	retries driverkit.Retries
-	came    int   // how many had come when it looked last
+	seen    int   // how many had come when it looked last
 	trouble error // why it could not look last
 }
 
@@ -173,7 +174,7 @@ func (w *waiter) gaveUp(ctx context.Context) error {
 	if w.trouble != nil {
 		return fmt.Errorf("%w: %w", ctx.Err(), w.trouble)
 	}
-	return fmt.Errorf("%w: %d of %d have come", ctx.Err(), w.came, w.size)
+	return fmt.Errorf("%w: %d of %d have come", ctx.Err(), w.seen, w.size)
 }
 
 // errCounted is for one whose place had gone: the round reaches as far, but nobody wrote down who stood there.
@@ -221,7 +222,7 @@ func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun boo
 			return round{}, false, fmt.Errorf("%w: one who came before says %q, and this one waits for %d", coord.ErrInvalid, n.Data[:min(len(n.Data), 40)], w.size)
 		}
 	}
-	w.came = len(all)
+	w.seen = w.came(all)
 	next, r := w.place.sees(all)
 	if next == asks {
 		latest, err := w.memo(ctx)
@@ -275,6 +276,9 @@ func (w *waiter) insist(ctx context.Context, try func() error) error {
 	for {
 		began := time.Now()
 		err := try()
+		if err == nil || ctx.Err() == nil {
+			w.trouble = err
+		}
 		if err == nil || coord.IsLasting(err) || errors.Is(err, coord.ErrLost) || w.retries.Sleep(ctx, began) != nil {
 			return err
 		}

@@ -14,10 +14,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/barrier"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
@@ -344,4 +346,51 @@ func manyRounds(t *testing.T, s *mem.Service, faults bool) {
 			assert.Equal(t, size, n, "round %d", r)
 		}
 	}
+}
+
+// One that waits for another number is stopped before it has looked who else is there.
+func TestWhoWaitsForAnotherNumberIsNotCounted(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		a := comes(t.Context(), s.Client(), 2)
+		h, err := s.Client().Acquire(t.Context(), "start", rules.Reader, []byte("barrier for 3"), coord.RuleOf(rules.Reader))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Empty(t, a, "nobody goes on alone")
+		require.NoError(t, h.Release())
+		require.Equal(t, gone{1, nil}, <-comes(t.Context(), s.Client(), 2))
+		require.Equal(t, gone{1, nil}, <-a)
+	})
+}
+
+func TestAReaderOfTheLineIsNotCounted(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		a := comes(t.Context(), s.Client(), 2)
+		h, err := rwlock.New(s.Client(), "start").RLock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Empty(t, a, "nobody goes on alone")
+		require.NoError(t, h.Release())
+		require.Equal(t, gone{1, nil}, <-comes(t.Context(), s.Client(), 2))
+		require.Equal(t, gone{1, nil}, <-a)
+	})
+}
+
+// noMemo is a service that has no answer when it is asked for a memo.
+type noMemo struct{ driver.Driver }
+
+func (noMemo) Memo(ctx context.Context, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAMemoThatCannotBeReadIsSaid(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := coord.NewClient(noMemo{s.Client().Driver()})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := barrier.New(c, "start", 1).Wait(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, coord.ErrUnavailable)
+		synctest.Wait()
+	})
 }

@@ -58,5 +58,14 @@ func (p *place) hears(latest round, all []coord.Node) (step, round) {
 	return waits, round{}
 }
 
-// mayBegin reports whether it is first in line, and enough have come.
-func (p *place) mayBegin(all []coord.Node) bool { return p.at(all) == 0 && len(all) >= p.size }
+// mayBegin reports whether it is first in line, and enough have come. One among them who says another number, or who stands there for
+// another recipe, would not go on with the others: it is not counted, and nobody can be counted past it.
+func (p *place) mayBegin(all []coord.Node) bool { return p.at(all) == 0 && p.came(all) >= p.size }
+
+// came is how many have come up to the first who does not wait for the same number.
+func (p *place) came(all []coord.Node) int {
+	if other := slices.IndexFunc(all, func(n coord.Node) bool { return parseMark(n.Data).size != p.size }); other >= 0 {
+		return other
+	}
+	return len(all)
+}
