@@ -8,6 +8,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -86,6 +87,9 @@ func (e *Election) campaign(ctx context.Context, value []byte, maxWait *time.Dur
 			return t, nil
 		}
 		_ = h.Release()
+		if err := ctx.Err(); err != nil {
+			return nil, &coord.Error{Op: "acquire", Line: e.name, Err: fmt.Errorf("%w: %w: a better candidate stands", err, coord.ErrBusy)}
+		}
 	}
 }
 

@@ -47,10 +47,13 @@ func (t *Term) Better(ctx context.Context) (coord.Node, error) {
 }
 
 // Yield lets the next candidate lead: it resigns, and stands again behind all who stand now, with the value that the term shows. It
-// returns the next term of this candidate.
+// returns the next term of this candidate. If ctx descends from the term it returns coord.ErrHeld, and the term goes on.
 func (t *Term) Yield(ctx context.Context) (*Term, error) {
 	if t.of == nil {
 		return nil, &coord.Error{Op: "acquire", Err: fmt.Errorf("%w: the term is of no election", coord.ErrInvalid)}
+	}
+	if t.of.client.Held(ctx, t.of.name) != nil { // ctx would end with the term
+		return nil, &coord.Error{Op: "acquire", Line: t.of.name, Err: coord.ErrHeld}
 	}
 	value := t.Node().Data
 	if err := t.Release(); err != nil && !errors.Is(err, coord.ErrLost) {

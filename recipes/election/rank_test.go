@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/verify/bubble"
@@ -149,5 +150,85 @@ func TestWhoYieldsStandsBehindAllOthers(t *testing.T) {
 		next := <-again
 		require.Greater(t, next.Token(), b.Hold.Token())
 		require.NoError(t, next.Release())
+	})
+}
+
+// A leader that was told of a better candidate is still busy when the program ends.
+func TestRunSaysNothingOfABetterCandidateWhenItsContextEnds(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- election.New(s.Client(), "seat", election.Rank(0)).Run(ctx, nil, func(ctx context.Context, _ *election.Term) error {
+				<-ctx.Done()
+				time.Sleep(time.Minute)
+				return context.Cause(ctx)
+			})
+		}()
+		time.Sleep(time.Second)
+		better := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
+			t, err := election.New(s.Client(), "seat", election.Rank(1)).Campaign(ctx, nil)
+			if err != nil {
+				return nil, err
+			}
+			return t.Hold, nil
+		})
+		time.Sleep(time.Second)
+		stop()
+		require.NoError(t, <-ended)
+		r := <-better
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	})
+}
+
+// looked calls then after each look at a whole line.
+type looked struct {
+	driver.Driver
+	then func()
+}
+
+func (l looked) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	defer l.then()
+	return l.Driver.Line(ctx, line)
+}
+
+func TestRunReturnsNilIfItsContextEndsWhileItStepsAside(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		first, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error, 1)
+		c := coord.NewClient(looked{s.Client().Driver(), stop})
+		go func() {
+			ended <- election.New(c, "seat", election.Rank(0)).Run(ctx, nil, func(context.Context, *election.Term) error { panic("it does not lead") })
+		}()
+		time.Sleep(time.Second)
+		better := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
+			t, err := election.New(s.Client(), "seat", election.Rank(1)).Campaign(ctx, nil)
+			if err != nil {
+				return nil, err
+			}
+			return t.Hold, nil
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, first.Release())
+		require.NoError(t, <-ended)
+		r := <-better
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	})
+}
+
+func TestWhoYieldsWithinItsTermGoesOnLeading(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		term, err := election.New(s.Client(), "seat").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		_, err = term.Yield(term.Context())
+		require.ErrorIs(t, err, coord.ErrHeld)
+		require.NoError(t, term.Err())
+		require.NoError(t, term.Release())
 	})
 }

@@ -69,10 +69,10 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 	ended := func(ctx context.Context) bool {
 		return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 	}
-	switch {
-	case ctx.Err() == nil && context.Cause(working) == ErrBetter && (err == nil || ended(working)):
+	switch better := context.Cause(working) == ErrBetter && (err == nil || ended(working)); {
+	case better && ctx.Err() == nil:
 		return false, nil
-	case ended(ctx):
+	case better || ended(ctx):
 		err = nil
 	}
 	return true, err
