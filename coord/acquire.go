@@ -169,7 +169,7 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 			o(a)
 		}
 	}
-	if err := a.says.check(len(data)); err != nil {
+	if err := a.says.check(data); err != nil {
 		return nil, err
 	}
 	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {

@@ -29,7 +29,7 @@ func (h *Hold) Amend(ctx context.Context, kind string, data []byte) error {
 	if err := checkEntry(kind, data, Rule{WaitFor: func(Node, []Node) []Node { return nil }}); err != nil {
 		return fail(err)
 	}
-	if err := (remarks{rank: h.says.rank}).check(len(data)); err != nil {
+	if err := (remarks{rank: h.says.rank}).check(data); err != nil {
 		return fail(err)
 	}
 	ctx, cancel := h.With(ctx)

@@ -11,7 +11,8 @@ func FuzzRemarks(f *testing.F) {
 	for _, data := range []string{"", turnHead, turnHead + turnTime, turnHead + turnTime + "\n", turnHead + turnTime + "\nmore",
 		turnHead + "2026-02-30T00:00:00.000Z\n", turnHead + "2026-02-03T00:00:00,000Z\n", turnHead + "0000-01-01T00:00:00.000Z\n\x00",
 		turnHead + "0001-01-01T00:00:00.000Z\n", rankHead + "3\n", rankHead + "+3\n" + asksHead + "please\n", rankHead + "-3\n" + asksHead + "please\nmore",
-		rankHead + "0\n", asksHead + "\n", asksHead + "\x1b\n", asksHead + "a\n" + rankHead + "1\n", rankHead + "1\n" + rankHead + "2\n"} {
+		rankHead + "0\n", asksHead + "\n", asksHead + "\x1b\n", asksHead + "a\n" + rankHead + "1\n", rankHead + "1\n" + rankHead + "2\n",
+		dataHead + rankHead + "1\n", dataHead + dataHead + asksHead + "a\n", rankHead + "1\n" + dataHead + rankHead + "2\n", dataHead + "more"} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -30,6 +30,7 @@ const (
 	rankHead = "turnwise rank "
 	asksHead = "turnwise asks "
 	turnHead = "turnwise turn "
+	dataHead = "turnwise data\n" // ends the remarks before data that would be read as one
 	turnTime = "2006-01-02T15:04:05.000Z"
 	turnSize = len(turnHead) + len(turnTime) + 1
 )
@@ -37,11 +38,12 @@ const (
 // mostAsked is how many bytes somebody may ask with.
 const mostAsked = 200
 
-// check says what is wrong with what is to be said beside so many bytes of data.
-func (r remarks) check(data int) error {
-	switch room := MaxData - len(r.before(nil)); {
-	case data > room:
-		return fmt.Errorf("%w: %d bytes of data, at most %d are allowed beside the rank and what it asks", ErrInvalid, data, room)
+// check says what is wrong with what is to be said beside this data.
+func (r remarks) check(data []byte) error {
+	r.turn = time.Time{} // it is left out where there is no room
+	switch room := MaxData - len(r.before(data)); {
+	case len(data) > room:
+		return fmt.Errorf("%w: %d bytes of data, at most %d are allowed beside the rank and what it asks", ErrInvalid, len(data), room)
 	case len(r.asks) > mostAsked || Printable(r.asks) != r.asks:
 		return fmt.Errorf("%w: what it asks is to be one line of at most %d bytes, all printable", ErrInvalid, mostAsked)
 	}
@@ -59,7 +61,21 @@ func (r remarks) before(data []byte) (b []byte) {
 	if !r.turn.IsZero() && len(b)+turnSize+len(data) <= MaxData {
 		b = append(r.turn.UTC().AppendFormat(append(b, turnHead...), turnTime), '\n')
 	}
+	if misread(b, data) {
+		b = append(b, dataHead...)
+	}
 	return b
+}
+
+// misread reports whether data that stands right behind these remarks would be taken for one: it may be somebody else's text.
+func misread(said, data []byte) bool {
+	if !bytes.HasPrefix(data, []byte("turnwise ")) {
+		return false
+	}
+	for bytes.HasPrefix(data, []byte(dataHead)) {
+		data = data[len(dataHead):]
+	}
+	return len(cutRemarks(Node{Data: append(bytes.Clone(said), data...)}).Data) != len(data)
 }
 
 // with returns a copy of data with the remarks in front.
@@ -72,6 +88,15 @@ func (r remarks) with(data []byte) []byte {
 
 // readRemarks takes the remarks out of a node's data. What is written in any other way than ours is data.
 func readRemarks(n Node) Node {
+	all := n.Data
+	n = cutRemarks(n)
+	if data, ended := bytes.CutPrefix(n.Data, []byte(dataHead)); ended && misread(all[:len(all)-len(n.Data)], data) {
+		n.Data = data
+	}
+	return n
+}
+
+func cutRemarks(n Node) Node {
 	n.Rank = cutRemark(&n, rankHead, func(text string) remarks {
 		rank, _ := strconv.Atoi(text)
 		return remarks{rank: rank}
@@ -92,7 +117,7 @@ func cutRemark(n *Node, head string, read func(text string) remarks) remarks {
 		return remarks{}
 	}
 	r := read(text)
-	if string(r.before(nil)) != string(line)+"\n" || r.check(0) != nil {
+	if string(r.before(nil)) != string(line)+"\n" || r.check(nil) != nil {
 		return remarks{}
 	}
 	if n.Data = behind; len(behind) == 0 {
