@@ -7,20 +7,25 @@ import (
 )
 
 // Asking has the caller ask those ahead, while it waits, to let go: why is shown to them, a line of 200 bytes at most. They hear of it
-// if they look, and do as they like: see [Hold.Wanted]. Who may stand in the line may ask.
+// if they look, and do as they like: see [Hold.Wanted]. Who may stand in the line may ask. Programs that are not turnwise see it as a
+// first line of the node's data, in which there is so much less room beside it.
 func Asking(why string) AcquireOption { return func(a *acquire) { a.says.asks = why } }
 
 // Rank says how good a holder the caller would be, compared with others: the greater the better, and 0 if nothing is said. It
 // changes nothing about the order of the line. Node.Rank shows it, for recipes in which one gives way to a better one, as
-// candidates of an election do.
+// candidates of an election do. Programs that are not turnwise see it as they see what is asked: see Asking.
 func Rank(n int) AcquireOption { return func(a *acquire) { a.says.rank = n } }
 
 // Ask asks all who stand in a line to let go, and waits until they have: it stands behind them, and leaves when its turn has come.
-// Nobody has to. It returns nil if all have let go, and if ctx ends before that, its error.
+// Nobody has to. It returns nil if all have let go, and if ctx ends before that, its error. Meanwhile whoever comes stands behind it.
+// Within a hold of the line it returns ErrHeld.
 //
 //	err := client.Ask(ctx, "nightly", "the database is to be moved")
 func (c *Client) Ask(ctx context.Context, name, why string) error {
-	h, err := c.Acquire(ctx, name, rules.Lock, nil, RuleOf(rules.Lock), Asking(why), Anew())
+	if c.Held(ctx, name) != nil { // it would wait for itself
+		return &Error{Op: "acquire", Line: name, Err: ErrHeld}
+	}
+	h, err := c.Acquire(ctx, name, rules.Lock, nil, RuleOf(rules.Lock), Asking(why))
 	if err != nil {
 		return err
 	}
@@ -31,7 +36,8 @@ func (c *Client) Ask(ctx context.Context, name, why string) error {
 // for hours calls it on a goroutine of its own, and lets go soon, or later, or not. When the hold ends it returns why, and when ctx
 // ends its error. While it waits the whole line is watched: see Client.WatchLine for what that costs.
 func (h *Hold) Wanted(ctx context.Context) (Node, error) {
-	return h.Behind(ctx, func(n Node) bool { return n.Asks != "" })
+	// Whoever holds already, beside this one, asks no more, though its node may still say so.
+	return h.Behind(ctx, func(n Node) bool { return n.Asks != "" && !n.Holds })
 }
 
 // Behind waits until somebody stands behind the holder whom is accepts, and returns the first of them. Else it is as Wanted.

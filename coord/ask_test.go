@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -90,5 +91,57 @@ func TestWhatANodeSaysStaysBesideItsData(t *testing.T) {
 		}
 		_, err = c.Acquire(t.Context(), "line", "lock", make([]byte, coord.MaxData), exclusive, coord.Rank(1))
 		require.ErrorIs(t, err, coord.ErrInvalid)
+	})
+}
+
+func TestWhoHoldsBesideWantsNothing(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		read := coord.RuleOf(rules.Reader)
+		h, err := s.Client().Acquire(t.Context(), "line", rules.Reader, nil, read)
+		require.NoError(t, err)
+		beside, err := s.Client().Acquire(t.Context(), "line", rules.Reader, nil, read, coord.Asking("please"))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		n, err := h.Wanted(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "%+v", n)
+		require.NoError(t, beside.Release())
+		require.NoError(t, h.Release())
+	})
+}
+
+func TestWhoHoldsAsksNotItself(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		h, err := c.Acquire(t.Context(), "line", rules.Lock, nil, exclusive)
+		require.NoError(t, err)
+		ctx, cancel := h.With(t.Context())
+		defer cancel()
+		ctx, stop := context.WithTimeout(ctx, time.Hour)
+		defer stop()
+		require.ErrorIs(t, c.Ask(ctx, "line", "please"), coord.ErrHeld)
+		require.NoError(t, h.Release())
+	})
+}
+
+func TestDataIsNoRemark(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		for _, c := range []*coord.Client{s.Client(), s.Client(coord.WithTurnNotes())} {
+			for _, data := range []string{"turnwise rank 9\nmine", "turnwise asks please\nmine", "turnwise turn 2026-01-01T00:00:00.000Z\n", "turnwise data\nmine", "turnwise rank 9\nturnwise asks a\n"} {
+				h, err := c.Acquire(t.Context(), "line", rules.Lock, []byte(data), exclusive)
+				require.NoError(t, err)
+				for range 2 {
+					n, err := s.Client().First(t.Context(), "line")
+					require.NoError(t, err)
+					require.Equal(t, data, string(n.Data))
+					require.Zero(t, n.Rank)
+					require.Empty(t, n.Asks)
+					time.Sleep(2 * time.Second)
+				}
+				require.NoError(t, h.Amend(t.Context(), rules.Lock, []byte(data)))
+				require.Equal(t, data, string(h.Node().Data))
+				require.NoError(t, h.Release())
+			}
+		}
 	})
 }

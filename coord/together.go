@@ -23,7 +23,8 @@ import (
 // node. A Hold that is pinned is the last of its node.
 //
 // Callers share if they ask for the same line as the same kind with the same data; each says for itself how late it may be to
-// step in. A time of zero or less changes nothing. It has no effect on a call with Anew or OnWait.
+// step in. A time of zero or less changes nothing. It has no effect on a call with Anew, OnWait,
+// Asking or Rank.
 func Together(within time.Duration) AcquireOption { return func(a *acquire) { a.within = within } }
 
 // maxTurns is how many turns of a node have tokens.
