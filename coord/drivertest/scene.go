@@ -45,7 +45,7 @@ func (sc scenario) show(t *testing.T, svc *Service) {
 
 func (sc scenario) play(t testing.TB, svc *Service) {
 	patience := attempt.Patience()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*patience)
 	t.Cleanup(cancel)
 	s := &scene{TB: t, svc: svc, ctx: ctx, patience: patience}
 	s.line = s.anotherLine()
