@@ -40,7 +40,7 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 			}
 		} else if coord.IsLasting(err) {
 			return err
-		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) {
+		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) && !onlyEnded(ctx, err) {
 			trouble = err
 		}
 		_ = retries.Sleep(ctx, began)
@@ -76,4 +76,9 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 		err = nil
 	}
 	return true, err
+}
+
+// onlyEnded reports whether an error says no more than that ctx has ended.
+func onlyEnded(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, coord.ErrUnavailable)
 }

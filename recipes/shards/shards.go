@@ -70,7 +70,7 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 			if failed, err = s.serve(ctx, me, fn); failed {
 				return err
 			}
-		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) {
+		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) && !onlyEnded(ctx, err) {
 			trouble = err
 		}
 		switch {
@@ -256,4 +256,9 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// onlyEnded reports whether an error says no more than that ctx has ended.
+func onlyEnded(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, coord.ErrUnavailable)
 }
