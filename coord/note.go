@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -111,12 +110,14 @@ func cutRemarks(n Node) Node {
 
 // cutRemark takes a remark out of the data, if that begins with one of the kind.
 func cutRemark(n *Node, head string, read func(text string) remarks) remarks {
-	line, behind, ended := bytes.Cut(n.Data, []byte("\n"))
-	text, is := strings.CutPrefix(string(line), head)
-	if !ended || !is {
+	if !bytes.HasPrefix(n.Data, []byte(head)) { // nearly always
 		return remarks{}
 	}
-	r := read(text)
+	line, behind, ended := bytes.Cut(n.Data, []byte("\n"))
+	if !ended {
+		return remarks{}
+	}
+	r := read(string(line[len(head):]))
 	if string(r.before(nil)) != string(line)+"\n" || r.check(nil) != nil {
 		return remarks{}
 	}
