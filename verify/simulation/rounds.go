@@ -21,7 +21,7 @@ type round struct {
 
 // meets comes to the line's barrier, and stays inside for a while, perhaps.
 func (c *contender) meets(ctx context.Context) {
-	limit := time.Now().Add(time.Duration(c.rand.Int64N(int64(2 * c.cfg.TTL))))
+	limit := time.Now().Add(c.cfg.TTL + time.Duration(c.rand.Int64N(int64(3*c.cfg.TTL))))
 	asking, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
 	b := barrier.New(c.client.Client, c.line, meeting)
