@@ -1,7 +1,7 @@
 // Package barrier lets a number of processes go on together: each comes to the barrier, and when as many have come as it takes, all
 // of them go on. Then it is there for the next round.
 //
-// Whoever comes stands in a line, as a member of a group does. The first in line counts, and when enough have come he writes down up
+// Whoever comes is a member of a group. The first in line counts, and when enough have come he writes down up
 // to whom the round reaches, in the line's memo, which the service takes from nobody who stands there no more. So all know of the same
 // round with the same members, whatever they have missed, and whoever dies.
 //
@@ -13,12 +13,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
-	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/recipes/group"
 )
 
 // Barrier is a name, a number of members and a client. It holds no state and does no I/O until asked.
@@ -92,8 +91,8 @@ func (in *Inside) Context() context.Context { return in.hold.Context() }
 func (in *Inside) Leave(ctx context.Context) error {
 	b := in.barrier
 	left := in.hold.Release()
-	for all, err := range b.watch(ctx) {
-		switch {
+	for view, err := range b.group().Watch(ctx) {
+		switch all := view.Members; {
 		case coord.IsLasting(err):
 			return b.fail("leave", err)
 		case err != nil: // it is looked for again
@@ -111,7 +110,8 @@ func (b *Barrier) fail(op string, err error) error {
 	return &coord.Error{Op: op, Line: b.name, Err: err}
 }
 
-var comes = coord.RuleOf(rules.Reader)
+// group is who has come.
+func (b *Barrier) group() *group.Group { return group.New(b.client, b.name) }
 
 // enter stands in line until a round has begun that the caller belongs to. If its session ends before that, it begins again.
 func (b *Barrier) enter(ctx context.Context, op string) (*Inside, error) {
@@ -119,7 +119,7 @@ func (b *Barrier) enter(ctx context.Context, op string) (*Inside, error) {
 		return nil, b.fail(op, fmt.Errorf("%w: a barrier for %d", coord.ErrInvalid, b.size))
 	}
 	for {
-		h, err := b.client.Acquire(ctx, b.name, rules.Reader, mark{size: b.size}.encode(), comes, coord.Anew())
+		h, err := b.group().Join(ctx, mark{size: b.size}.encode())
 		if err != nil {
 			return nil, err
 		}
@@ -149,13 +149,13 @@ type waiter struct {
 func (w *waiter) await(ctx context.Context) (round, error) {
 	standing, cancel := w.hold.With(ctx)
 	defer cancel()
-	for all, err := range w.barrier.watch(standing) {
+	for view, err := range w.barrier.group().Watch(standing) {
 		if w.trouble = err; err != nil && !coord.IsLasting(err) {
 			continue // it is looked for again
 		}
 		r, begun := round{}, false
 		if err == nil {
-			r, begun, err = w.sees(standing, all)
+			r, begun, err = w.sees(standing, view.Members)
 		}
 		switch {
 		case w.hold.Err() != nil || ctx.Err() != nil:
@@ -185,8 +185,8 @@ var errCounted = fmt.Errorf("%w: a round has begun meanwhile, which may have cou
 func (w *waiter) afterwards(ctx context.Context) error {
 	lost := w.hold.Err()
 	_ = w.hold.Release()
-	for all, err := range w.barrier.watch(ctx) {
-		if w.trouble = err; err == nil && w.at(all) >= 0 || err != nil && !coord.IsLasting(err) {
+	for view, err := range w.barrier.group().Watch(ctx) {
+		if w.trouble = err; err == nil && w.at(view.Members) >= 0 || err != nil && !coord.IsLasting(err) {
 			continue
 		}
 		var r round
@@ -202,17 +202,6 @@ func (w *waiter) afterwards(ctx context.Context) error {
 		return lost
 	}
 	return w.gaveUp(ctx)
-}
-
-// watch yields those who have come, and errors as coord.Client.WatchLine does.
-func (b *Barrier) watch(ctx context.Context) iter.Seq2[[]coord.Node, error] {
-	return func(yield func([]coord.Node, error) bool) {
-		for view, err := range b.client.WatchLine(ctx, b.name) {
-			if !yield(members(view.Nodes), err) {
-				return
-			}
-		}
-	}
 }
 
 // sees goes through a view: has my round begun, or is it mine to begin?
@@ -235,7 +224,7 @@ func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun boo
 	case confirms:
 		var now []coord.Node
 		err = w.insist(ctx, func() (err error) {
-			now, err = w.barrier.client.Line(ctx, w.barrier.name)
+			now, err = w.barrier.group().Members(ctx)
 			return err
 		})
 		return r, err == nil && w.at(now) >= 0, err
@@ -267,7 +256,7 @@ func (w *waiter) begin(ctx context.Context, r round) error {
 		return err
 	}
 	// Without it they would hear of it when this one has left.
-	_ = w.insist(ctx, func() error { return w.hold.Amend(ctx, rules.Reader, mark{w.size, r}.encode()) })
+	_ = w.insist(ctx, func() error { return w.barrier.group().Update(ctx, w.hold, mark{w.size, r}.encode()) })
 	return nil
 }
 

@@ -2,10 +2,8 @@ package barrier
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // round is one that has begun. All who stand no later than last belong to it, or to one before.
@@ -48,9 +46,4 @@ func parseMark(data []byte) (m mark) {
 		return mark{}
 	}
 	return m
-}
-
-// members leaves out whoever stands in the line for another recipe, and who waits behind such a one.
-func members(all []coord.Node) []coord.Node {
-	return slices.DeleteFunc(slices.Clone(all), func(n coord.Node) bool { return n.Kind != rules.Reader || !n.Holds })
 }
