@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/internal/trouble"
 )
 
 // Run is for a program that wants to lead whenever it can, for as long as it lives. It campaigns, and calls fn when it
@@ -27,11 +28,11 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 		return &coord.Error{Op: "run", Line: e.name, Err: fmt.Errorf("%w: the function is nil", coord.ErrInvalid)}
 	}
 	var retries driverkit.Retries
-	var trouble error // why the last campaign failed, if nobody was in its way
+	var inTheWay error // why the last campaign failed, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
 		term, err := e.campaign(ctx, value, nil)
-		trouble = nil
+		inTheWay = nil
 		if err == nil {
 			began = time.Now()
 			held, err := e.serve(ctx, term, fn)
@@ -40,12 +41,12 @@ func (e *Election) Run(ctx context.Context, value []byte, fn func(ctx context.Co
 			}
 		} else if coord.IsLasting(err) {
 			return err
-		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) && !onlyEnded(ctx, err) {
-			trouble = err
+		} else {
+			inTheWay = trouble.Of(ctx, err)
 		}
 		_ = retries.Sleep(ctx, began)
 	}
-	return trouble
+	return inTheWay
 }
 
 // serve runs fn for a term, and reports whether the term was held to the end, and if so, what fn said.
@@ -76,9 +77,4 @@ func (e *Election) serve(ctx context.Context, term *Term, fn func(context.Contex
 		err = nil
 	}
 	return true, err
-}
-
-// onlyEnded reports whether an error says no more than that ctx has ended.
-func onlyEnded(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, coord.ErrUnavailable)
 }

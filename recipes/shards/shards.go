@@ -20,6 +20,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/internal/trouble"
 	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
@@ -60,28 +61,28 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, shard int
 		return s.invalid(fmt.Sprint(s.count, " shards"))
 	}
 	var retries driverkit.Retries
-	var trouble error // why it could not join last, if nobody was in its way
+	var inTheWay error // why it could not join last, if nobody was in its way
 	for ctx.Err() == nil {
 		began := time.Now()
 		me, err := s.group().Join(ctx, []byte(strconv.Itoa(s.count)))
-		trouble = nil
+		inTheWay = nil
 		if err == nil {
 			var failed bool
 			if failed, err = s.serve(ctx, me, fn); failed {
 				return err
 			}
-		} else if !errors.Is(err, coord.ErrBusy) && !errors.Is(err, coord.ErrRemoved) && !onlyEnded(ctx, err) {
-			trouble = err
+		} else {
+			inTheWay = trouble.Of(ctx, err)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return trouble
+			return inTheWay
 		case coord.IsLasting(err):
 			return err
 		}
 		_ = retries.Sleep(ctx, began)
 	}
-	return trouble
+	return inTheWay
 }
 
 // group is beside the shards' locks: on ZooKeeper who watches a line is told of each that is made below it, and with etcd's stock
@@ -256,9 +257,4 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-// onlyEnded reports whether an error says no more than that ctx has ended.
-func onlyEnded(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, coord.ErrUnavailable)
 }
