@@ -588,16 +588,21 @@ func TestNothingIsAnnouncedAfterTheRelease(t *testing.T) {
 	})
 }
 
+// deafClient returns a client whose holds do not hear that their nodes have gone, until hear is called.
+func deafClient(t *testing.T, s *mem.Service) (c *coord.Client, hear func()) {
+	deaf, hear := context.WithCancel(t.Context())
+	t.Cleanup(hear)
+	m := &meddler{watch: func(ctx context.Context, do func() error) error {
+		<-deaf.Done()
+		return do()
+	}}
+	return m.client(s), hear
+}
+
 // The service tells a waiter that its turn has come before it tells the holder of the same client that its node was removed.
 func TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		deaf, hear := context.WithCancel(t.Context())
-		defer hear()
-		m := &meddler{watch: func(ctx context.Context, do func() error) error {
-			<-deaf.Done()
-			return do()
-		}}
-		c := m.client(s)
+		c, hear := deafClient(t, s)
 		h := enter(t, c)
 		time.Sleep(time.Second)
 		turn := queue(t, c)
@@ -624,13 +629,7 @@ func TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient(t *testing.T) {
 // While a waiter whose turn has come waits for that holder to hear, its own node may be removed as well.
 func TestAWaiterThatIsRemovedMeanwhileIsNotLetIn(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		deaf, hear := context.WithCancel(t.Context())
-		defer hear()
-		m := &meddler{watch: func(ctx context.Context, do func() error) error {
-			<-deaf.Done()
-			return do()
-		}}
-		c := m.client(s)
+		c, hear := deafClient(t, s)
 		h := enter(t, c)
 		time.Sleep(time.Second)
 		turn := queue(t, c)

@@ -30,6 +30,17 @@ func leads(ctx context.Context, all *sync.WaitGroup, e *election.Election, who s
 	time.Sleep(time.Second)
 }
 
+// campaigns has somebody stand for election.
+func campaigns(ctx context.Context, e *election.Election, value []byte) <-chan coord.Result {
+	return coord.Chan(ctx, func(ctx context.Context) (*coord.Hold, error) {
+		t, err := e.Campaign(ctx, value)
+		if err != nil {
+			return nil, err
+		}
+		return t.Hold, nil
+	})
+}
+
 func values(t *testing.T, e *election.Election) (all []string) {
 	t.Helper()
 	candidates, err := e.Candidates(t.Context())
@@ -63,13 +74,7 @@ func TestABetterCandidateLeadsSoonAfterItHasCome(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, leader.Rank)
 
-		best := coord.Chan(ctx, func(ctx context.Context) (*coord.Hold, error) {
-			t, err := election.New(s.Client(), "seat", election.Rank(3)).Campaign(ctx, []byte("best"))
-			if err != nil {
-				return nil, err
-			}
-			return t.Hold, nil
-		})
+		best := campaigns(ctx, election.New(s.Client(), "seat", election.Rank(3)), []byte("best"))
 		n, err := term.Better(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "best", string(n.Data))
@@ -110,13 +115,7 @@ func TestStandingAgainTakesNoMoreThanMaxWait(t *testing.T) {
 			ended <- err
 		}()
 		time.Sleep(30 * time.Second)
-		better := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
-			t, err := election.New(s.Client(), "seat", election.Rank(2)).Campaign(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			return t.Hold, nil
-		})
+		better := campaigns(t.Context(), election.New(s.Client(), "seat", election.Rank(2)), nil)
 		time.Sleep(time.Second)
 		require.NoError(t, first.Release())
 		r := <-better
@@ -132,10 +131,7 @@ func TestWhoYieldsStandsBehindAllOthers(t *testing.T) {
 		e := election.New(s.Client(), "seat")
 		term, err := e.Campaign(t.Context(), []byte("a"))
 		require.NoError(t, err)
-		other := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
-			t, err := election.New(s.Client(), "seat").Campaign(ctx, []byte("b"))
-			return t.Hold, err
-		})
+		other := campaigns(t.Context(), election.New(s.Client(), "seat"), []byte("b"))
 		time.Sleep(time.Second)
 		require.NoError(t, term.Proclaim(t.Context(), []byte("A")))
 		again := make(chan *election.Term)
@@ -169,13 +165,7 @@ func TestRunSaysNothingOfABetterCandidateWhenItsContextEnds(t *testing.T) {
 			})
 		}()
 		time.Sleep(time.Second)
-		better := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
-			t, err := election.New(s.Client(), "seat", election.Rank(1)).Campaign(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			return t.Hold, nil
-		})
+		better := campaigns(t.Context(), election.New(s.Client(), "seat", election.Rank(1)), nil)
 		time.Sleep(time.Second)
 		stop()
 		require.NoError(t, <-ended)
@@ -208,13 +198,7 @@ func TestRunReturnsNilIfItsContextEndsWhileItStepsAside(t *testing.T) {
 			ended <- election.New(c, "seat", election.Rank(0)).Run(ctx, nil, func(context.Context, *election.Term) error { panic("it does not lead") })
 		}()
 		time.Sleep(time.Second)
-		better := coord.Chan(t.Context(), func(ctx context.Context) (*coord.Hold, error) {
-			t, err := election.New(s.Client(), "seat", election.Rank(1)).Campaign(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			return t.Hold, nil
-		})
+		better := campaigns(t.Context(), election.New(s.Client(), "seat", election.Rank(1)), nil)
 		time.Sleep(time.Second)
 		require.NoError(t, first.Release())
 		require.NoError(t, <-ended)
