@@ -97,14 +97,11 @@ func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 	me, _ := join(t, s, entry("revoked", "lock"))
 	behind, ahead := join(t, s, entry("revoked", "lock"))
 	silent := open(t, connectLink(t, cluster.Addrs()...), WithTTL(time.Minute)) // nothing of it waits or watches
-	answers := make(chan error, 2)
-	go func() {
-		err := me.Watch(within(t, 20*time.Second))
-		answers <- err
-	}()
+	watching, waiting := make(chan error, 1), make(chan error, 1)
+	go func() { watching <- me.Watch(within(t, 20*time.Second)) }()
 	go func() { // etcd #11456, #11051: Campaign returned as the leader after its lease had gone
 		_, err := behind.Await(within(t, 20*time.Second), ahead)
-		answers <- err
+		waiting <- err
 	}()
 	time.Sleep(50 * time.Millisecond)
 	if _, err := root.Revoke(within(t, 10*time.Second), s.lease); err != nil {
@@ -115,10 +112,12 @@ func TestRevokedLeaseIsNoticedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(t, silent, 2*time.Second, "the lease was revoked, and nobody waited")
-	for range 2 {
-		if err := <-answers; !errors.Is(err, driver.ErrSessionEnded) {
-			t.Errorf("await: %v, want that the session has ended", err)
-		}
+	// A holder that does not soon hear why its node has gone stops at that news: see driverkit.Doubt.
+	if err := <-watching; !errors.Is(err, driver.ErrSessionEnded) && !errors.Is(err, driver.ErrRemoved) {
+		t.Errorf("watch: %v, want that the session has ended", err)
+	}
+	if err := <-waiting; !errors.Is(err, driver.ErrSessionEnded) {
+		t.Errorf("await: %v, want that the session has ended", err)
 	}
 	if _, _, err := s.Join(within(t, 10*time.Second), entry("revoked", "lock")); !errors.Is(err, driver.ErrSessionEnded) {
 		t.Errorf("join: %v, want that the session has ended", err)
