@@ -100,8 +100,8 @@ func (d *Driver) recall(ctx context.Context) (m Memory, lapses int, err error) {
 	return m, lapses, nil
 }
 
-// forgot ends all sessions, since the store may have forgotten what they rest on. It returns err.
-func (d *Driver) forgot(err error) error {
+// forgot ends all sessions, since the store may have forgotten what they rest on.
+func (d *Driver) forgot(err error) {
 	d.mu.Lock()
 	again := time.Since(d.forgotAt) < 10*time.Millisecond
 	d.forgotAt = time.Now()
@@ -125,7 +125,6 @@ func (d *Driver) forgot(err error) error {
 		d.memory, d.seenSince = m.ID, time.Now()
 		d.mu.Unlock()
 	}
-	return err
 }
 
 // openly returns what sessions are told. Where the kernel tells who lives, whoever comes waits for no TTL: see driver.ErrForgot.

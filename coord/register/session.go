@@ -220,7 +220,8 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 		s.renewed(sent)
 		return nil
 	case errors.Is(err, ErrForgot):
-		return s.d.forgot(err)
+		s.d.forgot(err)
+		return err
 	case !errors.Is(err, ErrConflict):
 		return err
 	case cur.Version.IsZero():
@@ -232,7 +233,9 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	was, ok := tries[cur.Version]
 	if !ok {
 		// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
-		return s.d.forgot(fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot))
+		err := fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot)
+		s.d.forgot(err)
+		return err
 	}
 	s.version = cur.Version // an earlier try was applied after all
 	s.renewed(was)

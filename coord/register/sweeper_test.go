@@ -90,6 +90,28 @@ func TestASweeperThatWasHeldUpIsSoonBack(t *testing.T) {
 	}
 }
 
+// The lines are looked through when a session has ended, and not only once in a TTL, which may be long.
+func TestWhatADeadSessionLeavesIsSweptAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		store := memory.NewStore()
+		sweeper, _ := open(t, store, register.WithTTL(time.Hour))
+		defer shut(t, sweeper)
+		for range 3 { // the first one may be found by the sweeper's first look through all lines
+			dying, s := open(t, store, register.WithTTL(10*time.Second))
+			join(t, s, "line")
+			time.Sleep(time.Minute)
+			s.Abandon(ctx)
+			shut(t, dying)
+			time.Sleep(2 * time.Minute)
+			if all, err := sweeper.Line(ctx, "line"); err != nil || len(all) > 0 {
+				t.Errorf("%v stand, %v", all, err)
+			}
+		}
+	})
+}
+
 // Who may write one register could keep everybody from sweeping with a sweeper that nobody ever is, or that says to be slow.
 func TestASweeperThatIsNoneIsReplaced(t *testing.T) {
 	for name, says := range map[string]string{
