@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/recipes/semaphore"
@@ -34,12 +35,13 @@ func TestNothingGrows(t *testing.T) {
 			cluster := s.Start(t)
 			link := faultproxy.Start(t, cluster.Addrs()[0])
 			client := s.Client(t, []string{link.Addr()}, ttl)
-			direct := s.Client(t, cluster.Addrs(), time.Minute)
+			direct := s.Client(t, cluster.Addrs(), ttl)
 
-			first := use(t, client, link, *length/4)
+			server := cluster.Member(0)
+			first := use(t, client, link, server, *length/4)
 			haveATurn(t, client)
 			before := look(t, s, cluster, direct)
-			rest := use(t, client, link, *length)
+			rest := use(t, client, link, server, *length)
 			haveATurn(t, client)
 			after := look(t, s, cluster, direct)
 			t.Logf("%d acquisitions before, %d after", first, rest)
@@ -64,8 +66,10 @@ func TestNothingGrows(t *testing.T) {
 	}
 }
 
-// use locks, cancels, times out, loses sessions and reconnects, and returns how often it had a turn.
-func use(t *testing.T, c *coord.Client, link *faultproxy.Proxy, d time.Duration) int64 {
+// use locks, looks, cancels, times out, loses sessions and reconnects, while the server is away now and then and comes back with a backup
+// once. It returns how often it had a turn.
+func use(t *testing.T, c *coord.Client, link *faultproxy.Proxy, server *servers.Member, d time.Duration) int64 {
+	server.KeepDisk(t)
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	var turns atomic.Int64
@@ -109,22 +113,58 @@ func use(t *testing.T, c *coord.Client, link *faultproxy.Proxy, d time.Duration)
 			}
 		})
 	}
+	all.Go(func() { useOnce(ctx, c, &turns) })
+	all.Go(func() { watchNobody(ctx, c) })
 	all.Go(func() {
+		half, restored := time.Now().Add(d/2), false
 		for ctx.Err() == nil {
 			time.Sleep(rand.N(time.Second))
-			if rand.IntN(4) > 0 {
+			switch chance := rand.IntN(8); {
+			case !restored && time.Now().After(half):
+				restored = true
+				server.PutBackDisk(t)
+			case chance == 0:
+				server.Kill()
+				time.Sleep(rand.N(ttl))
+				server.Restart(t)
+			case chance < 3:
+				link.Stall()
+				time.Sleep(ttl + ttl/2) // the session is lost
 				link.Cut()
-				continue
+				link.Heal()
+			default:
+				link.Cut()
 			}
-			link.Stall()
-			time.Sleep(ttl + ttl/2) // the session is lost
-			link.Cut()
-			link.Heal()
 		}
 	})
 	all.Wait()
 	link.Heal()
 	return turns.Load()
+}
+
+// names is how many lines there are of which nobody should remember anything.
+const names = 20_000
+
+// useOnce has a turn in one line after the other.
+func useOnce(ctx context.Context, c *coord.Client, turns *atomic.Int64) {
+	for n := 0; ctx.Err() == nil; n++ {
+		try, cancel := context.WithTimeout(ctx, time.Second)
+		if h, err := mutex.New(c, fmt.Sprintf("once %d", n%names)).Lock(try); err == nil {
+			turns.Add(1)
+			h.Release()
+		}
+		cancel()
+	}
+}
+
+// watchNobody watches one line after the other, for a moment each. Nobody stands there.
+func watchNobody(ctx context.Context, c *coord.Client) {
+	for n := 0; ctx.Err() == nil; n++ {
+		look, cancel := context.WithTimeout(ctx, rand.N(10*time.Millisecond))
+		for range election.New(c, fmt.Sprintf("nobody %d", n%names)).Observe(look) { // until it has been looked for long enough
+		}
+		cancel()
+	}
 }
 
 // haveATurn makes sure that the client has a session: it may have lost the last one and not needed another since.
@@ -151,7 +191,7 @@ func (s sizes) String() string {
 // look waits until all sessions but the present ones are over, and every line is empty.
 func look(t *testing.T, s service.Service, cluster *servers.Cluster, c *coord.Client) sizes {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	service.AwaitEmpty(ctx, t, c)
 	time.Sleep(2 * ttl) // so that what is on its way ends, and empty lines are swept
