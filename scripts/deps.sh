@@ -2,7 +2,7 @@
 # Fetches the real servers that the tests start, without root, once:
 #
 #   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
-#                               memcached, NATS; Prometheus, for the alerts
+#                               memcached, NATS; Prometheus, for the alerts; faketime, for their clocks
 #   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
 #   scripts/deps.sh --kube      etcd and Kubernetes' API server, which takes minutes to build
 #
@@ -18,6 +18,7 @@
 #   memcached/         memcached
 #   nats-server        built from verify/servers/natsbuild
 #   prometheus/        prometheus and promtool
+#   faketime/          the library that gives a server a clock of its own
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
 #   kube-apiserver     built from verify/servers/kubebuild  (--kube)
@@ -40,6 +41,7 @@ PGBOUNCER=1.18.0 CARES=1.18.1
 MARIADB=10.11 AIO=0.3.113 URING=2.3 NUMA=2.0.16 NCURSES=6.4 EDIT=3.1 BSD=0.11.7
 MEMCACHED=1.6.18
 PROMETHEUS=2.42.0
+FAKETIME=0.9.10
 OPENSSL=3.0 SASL=2.1.28 LIBEVENT=2.1.12
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -51,7 +53,7 @@ natsbuild=$here/verify/servers/natsbuild
 NATS=$(sed -n 's|.*github\.com/nats-io/nats-server/v2 v\([^ ]*\).*|\1|p' "$natsbuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 
-pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server prometheus)
+pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server prometheus faketime)
 case "${1:-}" in
 "") ;;
 --interop) pieces+=(curator kazoo) ;;
@@ -75,6 +77,7 @@ version() {
 	mariadb) echo $MARIADB ;;
 	memcached) echo $MEMCACHED ;;
 	prometheus) echo $PROMETHEUS ;;
+	faketime) echo $FAKETIME ;;
 	kube-apiserver) echo "$KUBE" ;;
 	nats-server) echo "$NATS" ;;
 	esac
@@ -310,6 +313,11 @@ fetch_mariadb() {
 fetch_prometheus() {
 	debs "$work/prometheus" prometheus=$PROMETHEUS
 	mkdir -p "$out/prometheus" && cp "$work/prometheus/usr/bin/"{prometheus,promtool} "$out/prometheus/"
+}
+
+fetch_faketime() {
+	debs "$work/faketime" libfaketime=$FAKETIME
+	mkdir -p "$out/faketime" && cp "$work/faketime"/usr/lib/*-linux-gnu*/faketime/libfaketimeMT.so.1 "$out/faketime/"
 }
 
 fetch_memcached() {

@@ -25,7 +25,7 @@
 //
 // For a killed server to come back empty, remove the folder "data" in its [Member.Dir] before Restart.
 //
-// [TLS], [Config], [JavaOptions] and [Flags] change how they run, [Member.Mntr] and [Member.Metrics] tell what they
+// [Clocks] gives servers a clock that can be set. [TLS], [Config], [JavaOptions] and [Flags] change how they run, [Member.Mntr] and [Member.Metrics] tell what they
 // did, and [StartProcess] runs other children, such as a client to be frozen while it holds a lock.
 //
 // A start takes half a second, so tests that leave their server in good health may share one:

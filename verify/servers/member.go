@@ -87,6 +87,13 @@ func (m *Member) Launch() error {
 	if cmd.Env == nil {
 		cmd.Env = environment()
 	}
+	if m.cluster.cfg.clocks {
+		own, err := m.ownClock()
+		if err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Env, own...)
+	}
 	m.proc, err = StartProcess(cmd)
 	m.byHand = false
 	return err

@@ -24,6 +24,7 @@ type config struct {
 	old       bool
 	tls       bool
 	links     bool
+	clocks    bool
 	password  string
 	append    string // Redis's appendfsync; empty: no append-only file
 	primary   string // the address of the server that this one follows

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -87,33 +86,17 @@ func (m *Member) Restart(t testing.TB) {
 // KeepDisk copies the server's data, for PutBackDisk. It stops the server for a moment.
 func (m *Member) KeepDisk(t testing.TB) {
 	t.Helper()
-	m.Terminate()
-	copyFolder(t, m.data(), m.keptData())
-	m.Restart(t)
+	if err := m.SaveDisk(t.Context()); err != nil {
+		t.Fatalf("servers: %v", err)
+	}
 }
 
 // PutBackDisk puts the server's data back to what KeepDisk has copied, without what was written since, as a snapshot of a
 // virtual machine does.
 func (m *Member) PutBackDisk(t testing.TB) {
 	t.Helper()
-	m.Kill()
-	if _, err := os.Stat(m.keptData()); err != nil {
-		t.Fatalf("servers: there is nothing to put back: %v", err)
-	}
-	if err := os.RemoveAll(m.data()); err != nil {
+	if err := m.RestoreDisk(t.Context()); err != nil {
 		t.Fatalf("servers: %v", err)
-	}
-	copyFolder(t, m.keptData(), m.data())
-	m.Restart(t)
-}
-
-func (m *Member) data() string     { return filepath.Join(m.dir, "data") }
-func (m *Member) keptData() string { return filepath.Join(m.dir, "kept") }
-
-func copyFolder(t testing.TB, from, to string) {
-	t.Helper()
-	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("servers: %v: %s", err, out)
 	}
 }
 
