@@ -241,6 +241,8 @@ var faults = []fault{
 	{name: "the leader wakes apart", when: consensual, members: 3, do: leaderWakesApart, lasts: longer},
 	{name: "somebody else writes to nodes", when: consensual, do: meddled, lasts: about(2 * time.Second)},
 	{name: "a member emptied", when: voting, do: emptied, lasts: about(2 * time.Second)},
+	{name: "a clock is set", when: func(s *scene) bool { return s.hasClock() }, do: clockSet, lasts: longer},
+	{name: "a backup is put back", when: restorable, do: restored, lasts: longer},
 	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
 }
 

@@ -60,7 +60,7 @@ func (s *scene) openStore(ctx context.Context) (err error) {
 	if start == nil {
 		return os.Mkdir(filepath.Join(s.dir, "store"), 0o700)
 	}
-	if s.cluster, err = start(ctx, s.dir, s.store().options...); err == nil && s.service == "quorum" {
+	if s.cluster, err = start(ctx, s.dir, append(s.clocks(), s.store().options...)...); err == nil && s.service == "quorum" {
 		err = foundQuorum(ctx, s.cluster.Addrs())
 	}
 	return err
