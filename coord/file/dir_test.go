@@ -5,6 +5,7 @@ package file
 import (
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +49,42 @@ func TestANoteMayHaveNoText(t *testing.T) {
 		if got, ok := textFor("topic", []byte(note)); ok {
 			t.Errorf("%q is taken for one of the topic: %q", note, got)
 		}
+	}
+}
+
+// A note that is too long for the pipe lies in a file, until it has been heard.
+func TestALongNoteLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	heard := make(chan string, 10)
+	stop, err := s.Listen(t.Context(), "t", func(note []byte) { heard <- string(note) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	files := func() (n int) {
+		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				n++
+			}
+			return nil
+		})
+		return n
+	}
+	for range 2 { // a register has two files
+		put(t, s, "k", "first", register.Note{Topic: "t", Text: []byte("short")})
+		for <-heard != "short" {
+		}
+	}
+	before := files()
+	long := strings.Repeat("long", 2000)
+	for range 3 {
+		put(t, s, "k", "next", register.Note{Topic: "t", Text: []byte(long)})
+		for <-heard != long {
+		}
+	}
+	if after := files(); after != before {
+		t.Errorf("%d files, after %d", after, before)
 	}
 }
 
