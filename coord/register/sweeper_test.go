@@ -3,12 +3,14 @@ package register_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
 )
@@ -142,4 +144,36 @@ func TestASweeperThatIsNoneIsReplaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// spoilt is a store in which something stands in the place of the sweeper's register that nobody can read.
+type spoilt struct{ register.Store }
+
+func (s spoilt) Read(ctx context.Context, key string) (register.Item, error) {
+	if key == "sweeper" {
+		return register.Item{}, fmt.Errorf("%w: what stands there is not ours", driver.ErrDenied)
+	}
+	return s.Store.Read(ctx, key)
+}
+
+func TestASweeperThatCannotBeReadIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		store := memory.NewStore()
+		forged := register.Swap{Key: "sweeper", Next: register.NewVersion(), Value: []byte("nonsense")}
+		if _, err := store.Swap(ctx, forged); err != nil {
+			t.Fatal(err)
+		}
+		other, _ := open(t, spoilt{store})
+		defer shut(t, other)
+		dying, s := open(t, spoilt{store})
+		defer shut(t, dying)
+		join(t, s, "line")
+		s.Abandon(ctx)
+		time.Sleep(10 * time.Minute)
+		if all, err := other.Line(ctx, "line"); err != nil || len(all) > 0 {
+			t.Errorf("%v stand, %v", all, err)
+		}
+	})
 }

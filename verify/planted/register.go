@@ -87,6 +87,8 @@ var register = []Bug{
 			if !ok {
 				return false, nil
 			} // one`, testsRegister("TestASweeperThatIsNoneIsReplaced")),
+	one("register: a sweeper's register that cannot be read keeps everybody from sweeping",
+		"coord/register/sweep.go", `if it.Version == unreadable {`, `if it.Version == unreadable && false {`, testsRegister("TestASweeperThatCannotBeReadIsNotWaitedFor")),
 	one("register: an amendment that changes nothing asks nobody",
 		"coord/register/amend.go", `if me = n; !t.fresh {`, `if me = n; false {`, testsRegister("TestAnAmendmentThatChangesNothingAsksTheStore")),
 	one("register: a watch's own doubt ends its look",
