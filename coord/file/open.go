@@ -13,10 +13,14 @@ import (
 
 // Open opens a directory, and makes it if there is none. The directory above must be there.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToOpen, opts)
 	if err != nil {
 		return nil, err
 	}
+	return openDir(ctx, dir, c)
+}
+
+func openDir(ctx context.Context, dir string, c config) (*Store, error) {
 	if dir == "" {
 		return nil, pkg.Invalid("the directory has no name: give one, such as /var/lib/app/locks")
 	}

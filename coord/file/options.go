@@ -39,11 +39,11 @@ func WithAnyFileSystem() Option { return func(c *config) { c.anyFS = true } }
 // WithLogger sets where the store logs that something is wrong with the directory. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
-// WithClient passes options on to the coord.Client that [Connect] makes.
+// WithClient passes options on to the coord.Client that [Connect] makes. [Open] refuses it.
 func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
-func configure(opts []Option) (c config, err error) {
-	err = storekit.Configure(pkg, &c, &c.Settings, opts)
+func configure(way storekit.Way, opts []Option) (c config, err error) {
+	err = storekit.Configure(pkg, way, &c, &c.Settings, opts)
 	return c, err
 }
 

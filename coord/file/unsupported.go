@@ -24,6 +24,10 @@ func (s *Store) Strength() driver.Strength { return s.strength() }
 
 // Open returns an error: a store of files needs Linux or macOS.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
+	return openDir(ctx, dir, config{})
+}
+
+func openDir(context.Context, string, config) (*Store, error) {
 	return nil, fmt.Errorf("turnwise: file: %w: a store of files needs Linux or macOS, and this is %s", driver.ErrDenied, runtime.GOOS)
 }
 

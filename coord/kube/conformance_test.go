@@ -31,7 +31,7 @@ func kubernetes(t testing.TB) *storetest.System {
 		Limit: maxValue,
 		TTL:   3 * time.Second,
 		Open: func(t testing.TB) register.Store {
-			return opened(t, append(as(t, c, 0, servers.KubeToken("one")), WithLongestTTL(time.Second), WithTTL(time.Second))...)
+			return opened(t, append(as(t, c, 0, servers.KubeToken("one")), WithLongestTTL(time.Second))...)
 		},
 		Restart: func(t testing.TB) {
 			m.Kill()
@@ -53,7 +53,7 @@ func service(t testing.TB) *drivertest.Service {
 		Limit: maxValue,
 		TTL:   3 * time.Second,
 		Open: func(t testing.TB) register.Store {
-			return opened(t, append(behind(t, b, c), WithLongestTTL(time.Second), WithTTL(time.Second))...)
+			return opened(t, append(behind(t, b, c), WithLongestTTL(time.Second))...)
 		},
 		Restart: func(t testing.TB) {
 			c.Member(serving).Kill()

@@ -11,12 +11,12 @@ import (
 
 // Connect returns a client on a namespace; see [Open]. Closing the client closes everything.
 func Connect(ctx context.Context, namespace string, opts ...Option) (*coord.Client, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToConnect, opts)
 	if err != nil {
 		return nil, err
 	}
 	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
-		return Open(ctx, namespace, opts...)
+		return openAt(ctx, namespace, c)
 	})
 }
 

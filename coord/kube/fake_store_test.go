@@ -16,7 +16,7 @@ func onFake(t testing.TB) *storetest.System {
 		Limit: maxValue,
 		TTL:   2 * time.Second,
 		Open: func(t testing.TB) register.Store {
-			return opened(t, append(f.options(t), WithLongestTTL(register.MinTTL), WithTTL(register.MinTTL))...)
+			return opened(t, append(f.options(t), WithLongestTTL(register.MinTTL))...)
 		},
 	}
 }

@@ -241,7 +241,7 @@ func TestRightsThatAreTakenAwayForAWhile(t *testing.T) {
 // passed.
 func TestABackupThatIsPutBackIsNoticed(t *testing.T) {
 	c := servers.Kube(t)
-	opts := append(as(t, c, 0, servers.KubeAdmin), WithLongestTTL(2*time.Second), WithTTL(time.Second))
+	opts := append(as(t, c, 0, servers.KubeAdmin), WithLongestTTL(2*time.Second))
 	first, other := opened(t, opts...), opened(t, opts...)
 	stays := put(t, first, register.Item{Key: "stays"}, "old")
 	etcd, api := c.Below().Member(0), c.Member(0)

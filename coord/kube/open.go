@@ -17,10 +17,15 @@ import (
 // A token is not sent over plain HTTP, except to this machine (coord.ErrInvalid). A namespace that is not there is
 // driver.ErrMissing. A right that is lacking is driver.ErrDenied.
 func Open(ctx context.Context, namespace string, opts ...Option) (*Store, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToOpen, opts)
 	if err != nil {
 		return nil, err
 	}
+	return openAt(ctx, namespace, c)
+}
+
+// openAt finds out where the API server is, and who we are.
+func openAt(ctx context.Context, namespace string, c config) (_ *Store, err error) {
 	if namespace, err = c.access.settle(namespace); err != nil {
 		return nil, storekit.OneLine(err)
 	}
@@ -37,9 +42,12 @@ func Open(ctx context.Context, namespace string, opts ...Option) (*Store, error)
 
 // openWith opens a store on a client of the user's.
 func openWith(ctx context.Context, client *http.Client, server, namespace string, opts ...Option) (*Store, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToNew, opts)
 	if err != nil {
 		return nil, err
+	}
+	if a := c.access; a.server+a.tokenFile+a.caFile+a.certFile+a.keyFile+a.kubeconfig != "" {
+		return nil, pkg.Invalid("where the API server is, and who we are, is for Connect and Open to be told: New is given a client that knows")
 	}
 	base, err := baseOf(server, namespace)
 	if err != nil {

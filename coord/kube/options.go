@@ -66,18 +66,20 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 // WithLongestTTL sets the longest TTL that anybody uses with this root: 10 s by default. After the cluster may have forgotten who
 // holds, nobody is granted anything for that long, so that nobody enters beside a holder that does not know yet. All must say
 // the same: a longer TTL is refused, and so is whoever says something else than those before. To change it, stop all, and
-// delete the leases of the root. It is for [Connect] and [New].
+// delete the leases of the root. It is for [Connect], [New] and [Open]: whoever gives an open store to register.New says the same
+// here as there.
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
-// WithClient passes options on to the coord.Client that [Connect] makes.
+// WithClient passes options on to the coord.Client that [Connect] makes. [Open] and [New] refuse it.
 func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 // WithLogger sets where the store logs trouble that it rides out. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
-func configure(opts []Option) (config, error) {
+func configure(way storekit.Way, opts []Option) (config, error) {
 	c := config{root: defaultRoot}
-	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+	c.LongestAtOpen = true // see ageOf
+	if err := storekit.Configure(pkg, way, &c, &c.Settings, opts); err != nil {
 		return c, err
 	}
 	if !isLabel(c.root) || len(c.root) > 60 {

@@ -171,7 +171,7 @@ func TestWhoHasSeenMoreThanTheBackupNotices(t *testing.T) {
 	for name, bump := range map[string]int{"as it was": 0, "with raised revisions": 1000} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
-			opts := append(f.options(t), WithLongestTTL(5*time.Second), WithTTL(time.Second))
+			opts := append(f.options(t), WithLongestTTL(5*time.Second))
 			s, bystander := opened(t, opts...), opened(t, opts...)
 			it := put(t, s, register.Item{Key: "k"}, "old")
 			putBack := f.keep()

@@ -42,10 +42,3 @@ func TestConnectRefusesBeforeItDials(t *testing.T) {
 		return Connect(ctx, "default", WithServer("https://"+address), WithClient(o))
 	})
 }
-
-func TestOptions(t *testing.T) {
-	storecheck.Options(t, WithTTL, func(opts []Option) error {
-		_, err := configure(opts)
-		return err
-	})
-}

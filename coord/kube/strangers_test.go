@@ -11,6 +11,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -49,7 +50,7 @@ func connected(t *testing.T, opts []Option) *coord.Client {
 // raw is a store that has not been opened.
 func raw(t *testing.T, opts []Option) *Store {
 	t.Helper()
-	c, err := configure(opts)
+	c, err := configure(storekit.ToConnect, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 
 // Connect returns a client on a server; see [Open] for the address. Closing the client closes everything.
 func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToConnect, opts)
 	if err != nil {
 		return nil, err
 	}
 	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
-		return Open(ctx, address, opts...)
+		return open(ctx, address, c)
 	})
 }

@@ -12,10 +12,14 @@ import (
 // Open connects to the server at host:port, or at the path of a socket. While the server is out of reach Open keeps trying,
 // until ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToOpen, opts)
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, address, c)
+}
+
+func open(ctx context.Context, address string, c config) (*Store, error) {
 	network := "tcp"
 	if strings.HasPrefix(address, "/") {
 		network = "unix"

@@ -50,16 +50,16 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 // stop all, and remove the item "settings" of the root, or restart the server. It is for [Connect].
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
-// WithClient passes options on to the coord.Client that [Connect] makes.
+// WithClient passes options on to the coord.Client that [Connect] makes. [Open] refuses it.
 func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 // WithLogger sets where the store logs trouble that it rides out, and what is unsafe in the server's settings. Without it
 // nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
-func configure(opts []Option) (config, error) {
+func configure(way storekit.Way, opts []Option) (config, error) {
 	c := config{root: defaultRoot, conns: defaultConns}
-	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+	if err := storekit.Configure(pkg, way, &c, &c.Settings, opts); err != nil {
 		return c, err
 	}
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"

@@ -19,10 +19,14 @@ import (
 // this machine or has to show a certificate that is checked, as with tls=true; see [WithCleartextPassword]. While the server is out of reach Open keeps trying, until ctx
 // ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToOpen, opts)
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, dsn, c)
+}
+
+func open(ctx context.Context, dsn string, c config) (*Store, error) {
 	cfg, err := parse(dsn, c.Log)
 	if err != nil {
 		return nil, err

@@ -12,12 +12,12 @@ import (
 
 // Connect returns a client on the server at an address, as [Open] takes it. Closing the client closes everything.
 func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToConnect, opts)
 	if err != nil {
 		return nil, err
 	}
 	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
-		return Open(ctx, address, opts...)
+		return openAt(ctx, address, c)
 	})
 }
 
@@ -26,9 +26,12 @@ func Connect(ctx context.Context, address string, opts ...Option) (*coord.Client
 // a server that has forgotten. So what they say about making a connection anew counts for nothing, nor do their callbacks and
 // their prefix of inboxes. Closing the driver closes the connection.
 func New(ctx context.Context, options natsgo.Options, opts ...Option) (driver.Driver, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToNew, opts)
 	if err != nil {
 		return nil, err
+	}
+	if c.tls != nil || c.credentials != "" || c.cleartext {
+		return nil, pkg.Invalid("WithTLS, WithCredentials and WithCleartextPassword are for Connect and Open: the options that New is given say that")
 	}
 	if all := options.Servers; len(all) > 1 || len(all) == 1 && options.Url != "" && options.Url != all[0] {
 		return nil, pkg.Invalid("the options name several servers: each has lines of its own, so processes would not meet")

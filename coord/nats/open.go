@@ -28,10 +28,14 @@ import (
 // A password or a token is sent as it is. So it is refused, unless the address is on this machine or the server has to show a
 // certificate that is checked; see [WithCleartextPassword].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToOpen, opts)
 	if err != nil {
 		return nil, err
 	}
+	return openAt(ctx, address, c)
+}
+
+func openAt(ctx context.Context, address string, c config) (*Store, error) {
 	options, err := parse(address, &c)
 	if err != nil {
 		return nil, err

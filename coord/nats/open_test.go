@@ -53,7 +53,7 @@ func TestWhatIsWrongWithAnAddress(t *testing.T) {
 	} {
 		refused(t, coord.ErrInvalid, says, address)
 	}
-	for _, o := range []Option{WithRoot(""), WithRoot("a.b"), WithRoot(strings.Repeat("a", 41)), WithMonitor("127.0.0.1:8222"), WithCredentials("/nowhere"), WithTTL(1)} {
+	for _, o := range []Option{WithRoot(""), WithRoot("a.b"), WithRoot(strings.Repeat("a", 41)), WithMonitor("127.0.0.1:8222"), WithCredentials("/nowhere")} {
 		refused(t, coord.ErrInvalid, "nats", "127.0.0.1:1", o)
 	}
 }

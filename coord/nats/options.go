@@ -49,7 +49,7 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 // delete the stream. It is for [Connect] and [New].
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
-// WithClient passes options on to the coord.Client that [Connect] makes.
+// WithClient passes options on to the coord.Client that [Connect] makes. [Open] and [New] refuse it.
 func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 // WithLogger sets where the store logs trouble that it rides out. Without it nothing is logged.
@@ -61,16 +61,16 @@ func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.tls = cfg } }
 
 // WithCleartextPassword lets a password or a token go to another machine over a connection that is not encrypted, or to a server
 // whose certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it. The logger
-// gets a warning.
+// gets a warning. It is for [Connect] and [Open].
 func WithCleartextPassword() Option { return func(c *config) { c.cleartext = true } }
 
 // WithCredentials names a file with a JWT and the seed of its key, as `nsc` writes it. The seed is not sent. It is for [Connect]
 // and [Open].
 func WithCredentials(path string) Option { return func(c *config) { c.credentials = path } }
 
-func configure(opts []Option) (config, error) {
+func configure(way storekit.Way, opts []Option) (config, error) {
 	c := config{root: defaultRoot}
-	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+	if err := storekit.Configure(pkg, way, &c, &c.Settings, opts); err != nil {
 		return c, err
 	}
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"

@@ -12,12 +12,12 @@ import (
 
 // Connect returns a client on a database; see [Open] for the URL. Closing the client closes everything.
 func Connect(ctx context.Context, url string, opts ...Option) (*coord.Client, error) {
-	c, err := configure(opts)
+	c, err := configure(storekit.ToConnect, opts)
 	if err != nil {
 		return nil, err
 	}
 	return storekit.Connect(ctx, pkg, c.Settings, &Store{config: c}, func(ctx context.Context) (*Store, error) {
-		return Open(ctx, url, opts...)
+		return openURL(ctx, url, c)
 	})
 }
 

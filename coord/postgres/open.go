@@ -18,27 +18,36 @@ import (
 // in the rest. A password is refused (coord.ErrInvalid) unless the server is on this machine or has to show a certificate that
 // is checked, as with sslmode=verify-full; see [WithCleartextPassword]. While the server is out of reach Open keeps trying, until ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
+	c, err := configure(storekit.ToOpen, opts)
+	if err != nil {
+		return nil, err
+	}
+	return openURL(ctx, url, c)
+}
+
+func openURL(ctx context.Context, url string, c config) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, storekit.OneLine(pkg.Invalid("the address: %w", err))
 	}
-	return open(ctx, cfg, opts)
+	return open(ctx, cfg, c)
 }
 
 // openLike opens a store that connects as a pool does.
 func openLike(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (*Store, error) {
+	c, err := configure(storekit.ToNew, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.asIs = true
 	cfg := pool.Config()
 	// These are made for the user's connections, not for ours.
 	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // also instead of BeforeAcquire
 	cfg.AfterRelease, cfg.BeforeClose, cfg.ShouldPing = nil, nil, nil
-	return open(ctx, cfg, append([]Option{func(c *config) { c.asIs = true }}, opts...))
+	return open(ctx, cfg, c)
 }
 
-func open(ctx context.Context, cfg *pgxpool.Config, opts []Option) (*Store, error) {
-	c, err := configure(opts)
-	if err != nil {
-		return nil, err
-	}
+func open(ctx context.Context, cfg *pgxpool.Config, c config) (*Store, error) {
 	if err := c.checkPassword(cfg.ConnConfig); err != nil {
 		return nil, pkg.Unopened(where(cfg.ConnConfig), err)
 	}

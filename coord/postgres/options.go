@@ -73,12 +73,12 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 // stop all, and remove the row with the key "settings". It is for [Connect] and [New].
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
-// WithClient passes options on to the coord.Client that [Connect] makes.
+// WithClient passes options on to the coord.Client that [Connect] makes. [Open] and [New] refuse it.
 func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
-func configure(opts []Option) (c config, err error) {
+func configure(way storekit.Way, opts []Option) (c config, err error) {
 	c = config{tableName: defaultTable, conns: defaultConns}
-	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+	if err := storekit.Configure(pkg, way, &c, &c.Settings, opts); err != nil {
 		return c, err
 	}
 	_, err = tableOf(c.tableName)

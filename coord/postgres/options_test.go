@@ -1,14 +1,26 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 func TestOptions(t *testing.T) {
-	storecheck.Options(t, WithTTL, func(opts []Option) error {
-		_, err := configure(opts)
-		return err
+	storecheck.Options(t, storecheck.Ways[Option]{
+		Connect: func(ctx context.Context, opts ...Option) error {
+			_, err := Connect(ctx, "postgres://user@127.0.0.1:1/d", opts...)
+			return err
+		},
+		Open: func(ctx context.Context, opts ...Option) error {
+			_, err := Open(ctx, "postgres://user@127.0.0.1:1/d", opts...)
+			return err
+		},
+		New: func(ctx context.Context, opts ...Option) error {
+			_, err := New(ctx, nil, opts...)
+			return err
+		},
+		WithClient: WithClient, WithTTL: WithTTL, WithLongestTTL: WithLongestTTL,
 	})
 }

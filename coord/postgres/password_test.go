@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
@@ -80,7 +81,11 @@ func openAt(t *testing.T, url, address string, opts ...Option) error {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	s, err := open(ctx, cfg, opts)
+	c, err := configure(storekit.ToOpen, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(ctx, cfg, c)
 	if err == nil {
 		s.Close()
 		t.Fatal("the store is open")

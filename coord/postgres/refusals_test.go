@@ -38,7 +38,6 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"no URL":           {"postgres://[", nil, "cannot parse", coord.ErrInvalid},
 		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "schema.table", coord.ErrInvalid},
 		"a dollar in it":   {m.URL(), []Option{WithTable("a$turnwise$b")}, "dollars", coord.ErrInvalid},
-		"a TTL of nothing": {m.URL(), []Option{WithTTL(30)}, "nanoseconds", coord.ErrInvalid},
 		"a wrong password": {storecheck.As(t, m.URL(), "postgres", "wrong", ""), nil, "password is wrong", driver.ErrDenied},
 		"no such role":     {storecheck.As(t, m.URL(), "nobody", "x", ""), nil, "password is wrong", driver.ErrDenied},
 		"no such database": {storecheck.As(t, m.URL(), "", "", "nowhere"), nil, "CREATE DATABASE", driver.ErrMissing},

@@ -23,10 +23,14 @@ import (
 // A password is sent as it is. So it is refused, unless the address is on this machine or the server has to show a certificate
 // that is checked; see [WithCleartextPassword].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
-	c, err := server.Configure(defaultRoot, opts)
+	c, err := server.Configure(storekit.ToOpen, defaultRoot, opts)
 	if err != nil {
 		return nil, err
 	}
+	return openAt(ctx, address, c)
+}
+
+func openAt(ctx context.Context, address string, c config) (*Store, error) {
 	at, err := server.Parse(address, c)
 	if err != nil {
 		return nil, err

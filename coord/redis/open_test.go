@@ -20,6 +20,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -275,7 +276,7 @@ func TestTheCallersClientDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c, err := server.Configure(defaultRoot, []Option{WithRoot(t.Name())})
+	c, err := server.Configure(storekit.ToNew, defaultRoot, []Option{WithRoot(t.Name())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,17 +35,17 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.TTL = ttl } 
 // stop all, and remove the key "settings" under the root; of a quorum, empty all servers instead. It is for Connect and New, here and in package quorum.
 func WithLongestTTL(longest time.Duration) Option { return func(c *config) { c.Longest = longest } }
 
-// WithClient passes options on to the coord.Client that Connect makes.
+// WithClient passes options on to the coord.Client that Connect makes. Open and New refuse it.
 func WithClient(opts ...coord.Option) Option { return func(c *config) { c.AddClient(opts) } }
 
 // WithLogger sets where the store logs trouble that it rides out, and what it could not check. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.Log = l } }
 
 // WithTLS encrypts the connections, as an address that begins with rediss:// does, but with the caller's configuration. An
-// empty ServerName is taken from each address. It has no effect on [New], whose client is the caller's.
+// empty ServerName is taken from each address. It is for Connect and Open.
 func WithTLS(cfg *tls.Config) Option { return func(c *config) { c.TLS = cfg } }
 
 // WithCleartextPassword lets a password go to another machine over connections that are not encrypted, or to a server whose
 // certificate nobody checks: anybody who can listen on the way, or answer in the server's place, then has it. The logger gets
-// a warning.
+// a warning. It is for Connect and Open.
 func WithCleartextPassword() Option { return func(c *config) { c.Cleartext = true } }

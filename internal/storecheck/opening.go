@@ -25,17 +25,54 @@ func Opened[S register.Store](t testing.TB, open func(ctx context.Context) (S, e
 	return s
 }
 
-// Options checks that a nil option changes nothing, and that a TTL is refused that can only be a slip: one without its unit
-// is one of nanoseconds.
-func Options[O any](t *testing.T, withTTL func(time.Duration) O, configure func([]O) error) {
+// Ways are the ways into a store's package, each to where nobody is, and the options that all stores have. What a store does not
+// have is nil.
+type Ways[O any] struct {
+	Connect, Open, New func(ctx context.Context, opts ...O) error
+
+	WithClient              func(...coord.Option) O
+	WithTTL, WithLongestTTL func(time.Duration) O
+
+	LongestAtOpen bool // Open is told the longest TTL as well
+}
+
+// Options checks that a nil option changes nothing, that a TTL is refused that can only be a slip, since one without its unit is
+// one of nanoseconds, and that each way refuses the options that would have no effect on it.
+func Options[O any](t *testing.T, w Ways[O]) {
 	t.Helper()
-	var none O
-	if err := configure([]O{none}); err != nil {
-		t.Errorf("a nil option: %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	takes := func(way string, err error) {
+		t.Helper()
+		if errors.Is(err, coord.ErrInvalid) {
+			t.Errorf("%s: %v", way, err)
+		}
 	}
-	for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond, 25 * time.Hour} {
-		if err := configure([]O{withTTL(slip)}); !errors.Is(err, coord.ErrInvalid) || !strings.Contains(err.Error(), "WithTTL") {
-			t.Errorf("WithTTL(%v): %v", slip, err)
+	var none O
+	takes("Connect with a nil option", w.Connect(ctx, none))
+	takes("Open with a nil option", w.Open(ctx, none))
+	takes("Connect with WithClient", w.Connect(ctx, w.WithClient(coord.WithOwnerLabel("tests"))))
+	const toClient = "pass these options to coord.NewClient"
+	require := w.WithClient(coord.Require(coord.Strength{Restart: coord.Remembers}))
+	Refused(t, w.Open(ctx, require), coord.ErrInvalid, toClient)
+	if w.New != nil {
+		Refused(t, w.New(ctx, require), coord.ErrInvalid, toClient)
+	}
+	for name, with := range map[string]func(time.Duration) O{"WithTTL": w.WithTTL, "WithLongestTTL": w.WithLongestTTL} {
+		if with == nil {
+			continue
+		}
+		takes("Connect with "+name, w.Connect(ctx, w.WithLongestTTL(time.Minute), with(time.Minute)))
+		if err := w.Open(ctx, with(time.Minute)); name == "WithLongestTTL" && w.LongestAtOpen {
+			takes("Open with "+name, err)
+		} else {
+			Refused(t, err, coord.ErrInvalid, "pass register."+name+" to register.New")
+		}
+		for _, slip := range []time.Duration{0, -time.Second, 30, 499 * time.Millisecond, 25 * time.Hour} {
+			Refused(t, w.Connect(ctx, with(slip)), coord.ErrInvalid, name)
+			if w.New != nil {
+				Refused(t, w.New(ctx, with(slip)), coord.ErrInvalid, name)
+			}
 		}
 	}
 }

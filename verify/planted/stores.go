@@ -73,6 +73,8 @@ var stores = []Bug{
 		"sharedfile/inside.go", `!named.Mode().IsRegular() {
 		err = &fs`, `named == nil {
 		err = &fs`, testsOf("sharedfile", "TestWhatIsNoPlainFileIsNoVersion")),
+	one("stores: what a client requires is asked of nobody if Open is told",
+		"coord/register/storekit/settings.go", `case way != ToConnect && len(s.Client) > 0:`, `case false:`, testsOf("coord/file", "TestOptions")),
 }
 
 // testsOf is a test of a package of the root module.

@@ -11,11 +11,11 @@ import (
 
 // Connect returns a client on several Redis or Valkey, as [Open] takes them. Closing the client closes everything.
 func Connect(ctx context.Context, addresses []string, opts ...redis.Option) (*coord.Client, error) {
-	c, err := server.Configure(defaultRoot, opts)
+	c, err := server.Configure(storekit.ToConnect, defaultRoot, opts)
 	if err != nil {
 		return nil, err
 	}
 	return storekit.Connect(ctx, pkg, c.Settings, &Store{}, func(ctx context.Context) (*Store, error) {
-		return Open(ctx, addresses, opts...)
+		return openAll(ctx, addresses, c)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -125,7 +126,7 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 // unopened returns a store that has asked some servers what they are, and neither found a group nor founded one.
 func unopened(t *testing.T, named []string) (*Store, []member) {
 	t.Helper()
-	c, err := server.Configure(defaultRoot, []redis.Option(nil))
+	c, err := server.Configure(storekit.ToOpen, defaultRoot, []redis.Option(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 const defaultRoot = "turnwise-quorum:"
@@ -21,10 +22,14 @@ const defaultRoot = "turnwise-quorum:"
 // that is named and is not of the group does not count either; see [Store.Reform]. If too few are there, Open keeps trying until
 // ctx ends or, if ctx has no deadline, for 30 s.
 func Open(ctx context.Context, addresses []string, opts ...redis.Option) (*Store, error) {
-	c, err := server.Configure(defaultRoot, opts)
+	c, err := server.Configure(storekit.ToOpen, defaultRoot, opts)
 	if err != nil {
 		return nil, err
 	}
+	return openAll(ctx, addresses, c)
+}
+
+func openAll(ctx context.Context, addresses []string, c server.Config) (*Store, error) {
 	if len(addresses) < minServers || len(addresses) > maxServers {
 		return nil, pkg.Invalid("a quorum of %d: take three or five, so that one or two may be lost", len(addresses))
 	}

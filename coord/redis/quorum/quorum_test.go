@@ -17,6 +17,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -263,7 +264,7 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 
 // A server may be emptied in the middle of its check. Then a later check succeeds.
 func TestOneThatIsEmptiedWhileItIsCheckedIsCheckedAgain(t *testing.T) {
-	c, err := server.Configure(defaultRoot, []redis.Option(nil))
+	c, err := server.Configure(storekit.ToOpen, defaultRoot, []redis.Option(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

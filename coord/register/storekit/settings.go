@@ -2,6 +2,7 @@ package storekit
 
 import (
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -10,19 +11,33 @@ import (
 
 // Settings are what the user of any store may set. A store's own configuration embeds them.
 type Settings struct {
-	TTL     time.Duration  // of sessions
-	Longest time.Duration  // TTL that anybody uses who shares the store
-	Log     *slog.Logger   // never nil after Configure
-	Client  []coord.Option // of the client that Connect makes
+	TTL           time.Duration  // of sessions
+	Longest       time.Duration  // TTL that anybody uses who shares the store
+	Log           *slog.Logger   // never nil after Configure
+	Client        []coord.Option // of the client that Connect makes
+	LongestAtOpen bool           // the store itself goes by Longest, so Open is told it as well
 }
+
+// Way is one of the ways into a store's package: what an option is given to.
+type Way int
+
+const (
+	ToConnect Way = iota
+	ToOpen
+	ToNew
+)
+
+// unset is the TTL that nobody has set.
+const unset = time.Duration(math.MinInt64)
 
 // maxTTL is the longest TTL: nobody waits longer for a holder that has died, or after a store has forgotten.
 const maxTTL = 24 * time.Hour
 
 // Configure applies options to a configuration whose defaults are set, and checks the settings in it. A nil option changes
-// nothing. Without a TTL it is register.DefaultTTL, and without a logger nothing is logged.
-func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error {
-	s.TTL, s.Longest = register.DefaultTTL, register.DefaultTTL
+// nothing. Without a TTL it is register.DefaultTTL, and without a logger nothing is logged. An option that would have no effect
+// is refused: whoever gives one relies on it.
+func Configure[C any, O ~func(*C)](p Package, way Way, c *C, s *Settings, opts []O) error {
+	s.TTL, s.Longest = unset, unset
 	for _, o := range opts {
 		if o != nil {
 			o(c)
@@ -30,6 +45,19 @@ func Configure[C any, O ~func(*C)](p Package, c *C, s *Settings, opts []O) error
 	}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case way != ToConnect && len(s.Client) > 0:
+		return p.Invalid("WithClient is for Connect: pass these options to coord.NewClient")
+	case way == ToOpen && s.TTL != unset:
+		return p.Invalid("WithTTL is about sessions, and Open opens none: pass register.WithTTL to register.New")
+	case way == ToOpen && s.Longest != unset && !s.LongestAtOpen:
+		return p.Invalid("WithLongestTTL is about sessions, and Open opens none: pass register.WithLongestTTL to register.New")
+	}
+	for _, ttl := range []*time.Duration{&s.TTL, &s.Longest} {
+		if *ttl == unset {
+			*ttl = register.DefaultTTL
+		}
 	}
 	if s.TTL < register.MinTTL || s.TTL > maxTTL {
 		return p.Invalid("WithTTL(%v): it must be from %v to %v; a bare number counts nanoseconds", s.TTL, register.MinTTL, maxTTL)

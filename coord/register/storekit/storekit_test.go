@@ -22,7 +22,7 @@ type config struct{ Settings }
 
 func configured(ttl time.Duration) (c config, err error) {
 	set := func(c *config) { c.TTL = ttl }
-	err = Configure(pkg, &c, &c.Settings, []func(*config){nil, set, nil})
+	err = Configure(pkg, ToConnect, &c, &c.Settings, []func(*config){nil, set, nil})
 	return c, err
 }
 
@@ -36,7 +36,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	var c config
-	if err := Configure[config, func(*config)](pkg, &c, &c.Settings, nil); err != nil || c.TTL != register.DefaultTTL {
+	if err := Configure[config, func(*config)](pkg, ToConnect, &c, &c.Settings, nil); err != nil || c.TTL != register.DefaultTTL {
 		t.Errorf("without options: %+v, %v", c, err)
 	}
 	// A TTL without its unit is one of nanoseconds.

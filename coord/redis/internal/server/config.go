@@ -21,9 +21,9 @@ type Config struct {
 }
 
 // Configure applies options to a Config whose root is set, and checks it.
-func Configure[O ~func(*Config)](root string, opts []O) (Config, error) {
+func Configure[O ~func(*Config)](way storekit.Way, root string, opts []O) (Config, error) {
 	c := Config{Root: root}
-	if err := storekit.Configure(pkg, &c, &c.Settings, opts); err != nil {
+	if err := storekit.Configure(pkg, way, &c, &c.Settings, opts); err != nil {
 		return c, err
 	}
 	if !strings.HasSuffix(c.Root, ":") {

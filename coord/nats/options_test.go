@@ -1,0 +1,38 @@
+package nats
+
+import (
+	"context"
+	"crypto/tls"
+	"testing"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/storecheck"
+)
+
+func TestOptions(t *testing.T) {
+	storecheck.Options(t, storecheck.Ways[Option]{
+		Connect: func(ctx context.Context, opts ...Option) error {
+			_, err := Connect(ctx, "127.0.0.1:1", opts...)
+			return err
+		},
+		Open: func(ctx context.Context, opts ...Option) error {
+			_, err := Open(ctx, "127.0.0.1:1", opts...)
+			return err
+		},
+		New: func(ctx context.Context, opts ...Option) error {
+			_, err := New(ctx, natsgo.Options{Url: "nats://127.0.0.1:1"}, opts...)
+			return err
+		},
+		WithClient: WithClient, WithTTL: WithTTL, WithLongestTTL: WithLongestTTL,
+	})
+}
+
+// Otherwise whoever asks for TLS there would go without.
+func TestNewRefusesWhatItsOptionsSay(t *testing.T) {
+	for _, o := range []Option{WithTLS(&tls.Config{}), WithCredentials("/credentials"), WithCleartextPassword()} {
+		_, err := New(t.Context(), natsgo.Options{Url: "nats://127.0.0.1:1"}, o)
+		storecheck.Refused(t, err, coord.ErrInvalid, "for Connect and Open")
+	}
+}
